@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -336,7 +337,12 @@ func shared(sb *spec.Sandbox) (list []string) {
 }
 
 func (a *app) restoreTo(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point, name string, files bool) error {
-	forks, err := e.Fork(cmd.Context(), sb, p, []string{name}, files)
+	ctx, release := interruptible(cmd.Context())
+	defer release()
+	forks, err := e.Fork(ctx, sb, p, []string{name}, files)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return err
 	}

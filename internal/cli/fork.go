@@ -37,7 +37,12 @@ func (a *app) forkCommand() *command.Command {
 				}
 			}
 			a.noteFork(sb)
-			forks, err := fork(cmd.Context(), e, sb, names, from, files)
+			ctx, release := interruptible(cmd.Context())
+			defer release()
+			forks, err := fork(ctx, e, sb, names, from, files)
+			if ctx.Err() != nil { // those in hand were removed again
+				err = context.Cause(ctx)
+			}
 			return only([]error{err, a.printForks(forks)})
 		},
 	}

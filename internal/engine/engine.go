@@ -225,7 +225,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	return err
 }
 
-// sweep removes what crashed commands left: half-removed directories, and
+// sweep removes what crashed commands left: half-removed directories, half-made forks, and
 // sandboxes made for one command that is over.
 func (e *Engine) sweep() {
 	_ = e.Store.Sweep()
@@ -239,10 +239,14 @@ func (e *Engine) sweep() {
 			_ = e.Remove(context.Background(), sb, true)
 			continue
 		}
-		if !sb.Remove {
+		d := e.Store.Sandbox(sb.ID)
+		if !sb.Remove && !d.HasMaker() {
 			continue
 		}
-		made := !e.Store.Sandbox(sb.ID).Awaited() // before the status: who lets go may have started it
+		made := !d.Awaited() // before the status: who lets go may have started it
+		if !sb.Remove && (!made || d.MayHaveStarted()) {
+			continue // a fork that is being made, or was started and may have work in it
+		}
 		st := e.Status(sb)
 		if st.State == spec.Stopped && (made || st.StartedAt != nil) {
 			_ = e.Remove(context.Background(), sb, true)

@@ -25,8 +25,9 @@ import (
 // files at once, the new one keeps its changes for review, over what the files are now: two
 // that wrote to the same ones would be in each other's way. From a full checkpoint its
 // programs go on, unless only the files are wanted. Those that it made are given also when
-// others could not be made.
+// others could not be made, or were not to be made any more.
 func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, names []string, files bool) (made []*spec.Sandbox, err error) {
+	e.sweep()
 	if err := e.free(names); err != nil {
 		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
 	}
@@ -35,6 +36,9 @@ func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 		e.sayOver(p, e.asItIs(from, true))
 	}
 	for _, name := range names {
+		if ctx.Err() != nil {
+			return made, context.Cause(ctx)
+		}
 		sb, err := e.ForkNoted(ctx, from, p, name, files, nil)
 		if err != nil {
 			return made, err
@@ -47,6 +51,7 @@ func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 // ForkNow is Fork of what the other is now: if it runs, programs go on in each fork from
 // the same moment, unless only the files are wanted. Of that a checkpoint stays.
 func (e *Engine) ForkNow(ctx context.Context, from *spec.Sandbox, names []string, files bool) (made []*spec.Sandbox, err error) {
+	e.sweep()
 	if err := e.free(names); err != nil { // before anything is kept
 		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
 	}
@@ -115,7 +120,7 @@ func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 			return nil, err
 		}
 	}
-	sb, err := e.forkFiles(ctx, from, p, name, noted)
+	sb, err := e.forkFiles(ctx, from, p, name, past != nil, noted)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +134,10 @@ func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 	return sb, nil
 }
 
-// forkFiles makes a fork that does not run and is lent nothing. The caller holds the
-// lock of the checkpoints.
-func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+// forkFiles makes a fork that does not run and is lent nothing. If programs are to go on in
+// it, it is nothing without this process before they do. The caller holds the lock of the
+// checkpoints.
+func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, programs bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	sb := *from
 	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), name, time.Now().UTC()
 	sb.Ports, sb.Remove = nil, false
@@ -147,7 +153,11 @@ func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint
 		}
 		return err
 	}
-	return &sb, e.addCopy(ctx, &sb, named, func(d store.Sandbox) error { return e.fill(from, &sb, p, d) })
+	fill := []func(store.Sandbox) error{func(d store.Sandbox) error { return e.fill(from, &sb, p, d) }}
+	if programs {
+		fill = append(fill, e.makers.begin(sb.ID, store.Sandbox.MakerLock))
+	}
+	return &sb, e.addCopy(ctx, &sb, named, fill...)
 }
 
 // addCopy adds a sandbox that is like another, which may be removed meanwhile. Last is

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -126,4 +128,59 @@ func TestPatiently(t *testing.T) {
 			t.Errorf("%q is said", *said)
 		}
 	})
+}
+
+// Who is told to go makes no more forks, and what none begins from does not stay.
+func TestForkInterrupted(t *testing.T) {
+	e, _, sb := newMovable(t)
+	p, err := e.Checkpoint(t.Context(), sb, "", "", false)
+	must(t, err)
+	gone := errors.New("told to go")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if made, err := e.Fork(ctx, sb, p, []string{"one", "two"}, true); len(made) > 0 || !errors.Is(err, gone) {
+		t.Errorf("%d forks, %v", len(made), err)
+	}
+	if made, err := e.forkEach(ctx, sb, p, []string{"one", "two"}, nil); len(made) > 0 || !errors.Is(err, gone) {
+		t.Errorf("%d forks, %v", len(made), err)
+	}
+	if got := names(t, e); !slices.Equal(got, []string{sb.Name}) {
+		t.Errorf("there are %q", got)
+	}
+}
+
+// A fork in which programs are to go on is nothing before they do: nobody starts it, and if
+// who makes it was killed, it goes. One that was started has work in it, and stays.
+func TestHalfFork(t *testing.T) {
+	e, _, sb := newMovable(t)
+	p, err := e.Checkpoint(t.Context(), sb, "", "", false)
+	must(t, err)
+	maker := &Engine{Store: e.Store, Agents: e.Agents}
+	for _, name := range []string{"half", "started", "whole"} {
+		fork, err := maker.forkFiles(t.Context(), sb, p, name, true, nil)
+		must(t, err)
+		if _, err := e.Connect(t.Context(), fork); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "is being forked") {
+			t.Errorf("while it is made: %v", err)
+		}
+		e.sweep()
+		switch name {
+		case "started":
+			now := time.Now()
+			must(t, store.WriteJSON(e.Store.Sandbox(fork.ID).Status(), spec.Status{State: spec.Stopped, StartedAt: &now}))
+			maker.makers.end(fork.ID)
+		case "whole":
+			must(t, maker.forked(fork))
+		default:
+			maker.makers.end(fork.ID) // the kernel does that for who is killed
+			if _, err := e.Connect(t.Context(), fork); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "half a fork") {
+				t.Errorf("half made: %v", err)
+			}
+		}
+	}
+	if _, err := e.Fork(t.Context(), sb, p, []string{"half"}, true); err != nil {
+		t.Errorf("its name is not free: %v", err)
+	}
+	if got := names(t, e); !slices.Equal(got, []string{"half", sb.Name, "started", "whole"}) {
+		t.Errorf("there are %q", got)
+	}
 }

@@ -175,8 +175,11 @@ func (e *Engine) forkEach(ctx context.Context, from *spec.Sandbox, p checkpoint.
 	errs := make([]error, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
+		if err = context.Cause(ctx); err != nil {
+			break
+		}
 		var sb *spec.Sandbox
-		if sb, err = e.forkFiles(ctx, from, p, name, nil); err != nil {
+		if sb, err = e.forkFiles(ctx, from, p, name, true, nil); err != nil {
 			break
 		}
 		made = append(made, sb)
@@ -199,22 +202,16 @@ func (e *Engine) forkEach(ctx context.Context, from *spec.Sandbox, p checkpoint.
 // goOn has a fork that was just made go on with what programs held in memory. One that
 // cannot is removed again.
 func (e *Engine) goOn(ctx context.Context, from, sb *spec.Sandbox, past *past) error {
-	e.lendAgain(ctx, from, sb, true)
-	d := e.Store.Sandbox(sb.ID)
-	lock, err := store.TryLock(d.Lock())
-	if err == nil && d.ReadStatus().StartedAt != nil {
-		lock.Unlock()
-		err = store.ErrLocked
-	}
-	if errors.Is(err, store.ErrLocked) { // and has work in it by now
-		return spec.Errorf(spec.ErrConflict, "somebody has started %s before its programs could go on: it is a fork of the files alone", sb.Name)
+	err := context.Cause(ctx)
+	if err == nil {
+		e.lendAgain(ctx, from, sb, true)
+		err = e.startFork(ctx, sb, past)
 	}
 	if err == nil {
-		err = e.startFrom(ctx, sb, lock, past)
-		lock.Unlock()
+		return e.forked(sb)
 	}
-	if err == nil {
-		return nil
+	if errors.Is(err, errStarted) { // and has work in it by now
+		return errors.Join(spec.Errorf(spec.ErrConflict, "somebody has started %s before its programs could go on: it is a fork of the files alone", sb.Name), e.forked(sb))
 	}
 	if from.Mode() == spec.WorkspaceLive && spec.Hint(err) == "" {
 		err = (&spec.Error{Op: "go on in " + sb.Name, Err: err}).
@@ -224,4 +221,48 @@ func (e *Engine) goOn(ctx context.Context, from, sb *spec.Sandbox, past *past) e
 		return errors.Join(err, fmt.Errorf("remove %s again: %w", sb.Name, rerr))
 	}
 	return err
+}
+
+// errStarted says that a fork was started before its programs could go on.
+var errStarted = errors.New("it was started")
+
+func (e *Engine) startFork(ctx context.Context, sb *spec.Sandbox, past *past) error {
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.TryLock(d.Lock())
+	if errors.Is(err, store.ErrLocked) {
+		return errStarted
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if d.ReadStatus().StartedAt != nil {
+		return errStarted
+	}
+	return e.startFrom(ctx, sb, lock, past)
+}
+
+// forked says that a fork is what it was to be: its programs go on in it. Before that, it is
+// nothing without who makes it.
+func (e *Engine) forked(sb *spec.Sandbox) error {
+	defer e.makers.end(sb.ID)
+	err := os.Remove(e.Store.Sandbox(sb.ID).MakerLock())
+	if errors.Is(err, fs.ErrNotExist) { // it was removed
+		return nil
+	}
+	return err
+}
+
+// unforked refuses a fork in which programs are to go on, and do not yet: started as it is,
+// it would have its files alone.
+func (e *Engine) unforked(sb *spec.Sandbox) error {
+	d := e.Store.Sandbox(sb.ID)
+	if sb.Remove || d.MayHaveStarted() || !d.HasMaker() {
+		return nil
+	}
+	if d.Awaited() {
+		return spec.Errorf(spec.ErrConflict, "sandbox %s is being forked: its programs do not go on yet", sb.Name).WithHint("try again in a moment")
+	}
+	return spec.Errorf(spec.ErrConflict, "sandbox %s is half a fork: the command that made it was ended before programs could go on in it", sb.Name).
+		WithHint("remove it: bothy rm -f %s; and fork once more", sb.Name)
 }

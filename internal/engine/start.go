@@ -41,6 +41,9 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		return nil, spec.Errorf(spec.ErrSandbox, "sandbox %s cannot be used: %s", sb.Name, sb.Broken).
 			WithHint("%s", cmp.Or(sb.Mend, "remove it with all that is in it: bothy rm -f "+sb.Name))
 	}
+	if err := e.unforked(sb); err != nil {
+		return nil, err
+	}
 	waits, done := context.WithTimeout(ctx, startTimeout)
 	started, err := e.afterMaking(waits, sb)
 	done()

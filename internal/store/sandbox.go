@@ -36,11 +36,18 @@ func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
 func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }
 func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") }
 
-// MakerLock is held by who makes a sandbox for one command, as long as they may start it.
+// MakerLock is held by who makes a sandbox for one command, as long as they may start it; or
+// who makes a fork in which programs are to go on, until they do, and then it is gone.
 func (d Sandbox) MakerLock() string { return filepath.Join(d.Dir, "maker.lock") }
 
-// Awaited tells whether somebody is there who made the sandbox for one command, and may
-// start it yet.
+// HasMaker tells whether the file of that lock is there.
+func (d Sandbox) HasMaker() bool {
+	_, err := os.Lstat(d.MakerLock())
+	return err == nil
+}
+
+// Awaited tells whether somebody is there who has its [Sandbox.MakerLock], and may start it
+// yet.
 func (d Sandbox) Awaited() bool {
 	lock, err := TryLock(d.MakerLock())
 	if err != nil {
