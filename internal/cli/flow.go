@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -65,6 +66,11 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	}
 	if err = l.fold(l.events); err != nil {
 		return nil, r.Unreadable(err)
+	}
+	if !l.hosted && r.Gone() {
+		end := flow.Removed(r)
+		l.state.Status, l.state.Reason, l.state.Detail = end.Status, end.Reason, end.Detail
+		return l, nil
 	}
 	l.record()
 	l.state.Said(said, len(l.events))
@@ -161,9 +167,21 @@ func (l *flowing) open() error {
 	if !l.state.Status.Final() {
 		return nil
 	}
+	if l.state.Reason == flow.ReasonRemoved {
+		return l.removed()
+	}
 	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, l.state.Status)
 	if l.state.Raisable() {
 		return err.WithHint("%s goes on, with more than what is used", raising(run.Flows, l.run.ID, l.state.Reason))
+	}
+	return err.WithHint("bothy flow run begins another one")
+}
+
+// removed says that a run is gone whose files somebody has removed, and what is left of it.
+func (l *flowing) removed() error {
+	err := spec.Errorf(spec.ErrNotFound, "the run %s is gone: %s", l.run.ID, flow.Removed(l.run).Detail)
+	if left := l.left(); len(left) > 0 {
+		return err.WithHint("bothy flow rm %s removes what is left of it: %s", l.run.ID, strings.Join(left, ", "))
 	}
 	return err.WithHint("bothy flow run begins another one")
 }
@@ -294,7 +312,7 @@ func (a *app) removeFlow(ctx context.Context, l *flowing) error {
 	if l.state, err = flow.Fold(&l.plan, events); err != nil {
 		return err
 	}
-	if l.state.Ready && (l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0) {
+	if l.state.Ready && l.takes() {
 		if err := removeAll(ctx, l.engine, &l.plan); err != nil {
 			return err
 		}
@@ -302,6 +320,11 @@ func (a *app) removeFlow(ctx context.Context, l *flowing) error {
 	kept, err := l.erase(h)
 	a.sayKept(kept)
 	return err
+}
+
+// takes tells whether the sandboxes of a run go with it.
+func (l *flowing) takes() bool {
+	return l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0
 }
 
 // erase removes a run: if it never was ready its sandboxes first, of which nobody knows without

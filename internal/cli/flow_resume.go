@@ -33,6 +33,9 @@ func (a *app) flowResumeCommand() *command.Command {
 				return err
 			}
 			defer h.Close()
+			if l.run.Gone() {
+				return l.removed()
+			}
 			if err = l.fold(events); err != nil {
 				return err
 			}

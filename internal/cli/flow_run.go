@@ -29,6 +29,7 @@ type flowFlags struct {
 	inputs, files []string
 	time          time.Duration
 	fork          flowFork
+	into          string            // the directory for the run's; empty: the state directory
 	given         map[string][]byte // files, by their names below inputs/
 }
 
@@ -54,6 +55,7 @@ waits for you, 4 if a limit was reached.`,
 	c.CompleteFlag("fork", func(cmd *command.Command, _ []string, word string) ([]string, command.Directive) {
 		return a.oneSandbox(cmd, nil, word)
 	})
+	f.addInto(c)
 	command.WordsVar(fs, &f.inputs, "input", "an input that is a text: NAME=VALUE; repeatable")
 	command.WordsVarP(fs, &f.files, "file", "f", "an input that is a file: [NAME=]PATH; repeatable")
 	fs.IntVar(&f.plan.Parallel, "parallel", 0, "so many steps may be done side by side, each in a place of its own (default: what the flow says, else 1)")
@@ -116,6 +118,9 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) erro
 		if !cmd.Flags().Changed("agent") || name != f.plan.Agent { // the file says so, whoever wrote it
 			a.note("%s works in it, with its login and what its preset lets it reach", agents[name].Title)
 		}
+	}
+	if err := a.settleInto(ctx, e, f); err != nil {
+		return err
 	}
 	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, id: run.NewID(f.about(), time.Now())}
 	if err := m.make(ctx, cmd); err != nil {
@@ -344,6 +349,9 @@ func (m *flowMaking) house(ctx context.Context, cmd *command.Command, room flow.
 		if err := m.shares(sb); err != nil {
 			return err
 		}
+		if err := writesInto(m.flags.into, sb); err != nil {
+			return err
+		}
 		sb.ID = m.flags.plan.Sandboxes[room.Name]
 		if m.run != nil {
 			return nil
@@ -417,7 +425,7 @@ func (m *flowMaking) create() (err error) {
 				return nil, err
 			}
 		}
-		return run.CreateFlow(m.engine.Store.Runs(), id, &m.flags.plan, func(dir string) error { return flow.Fill(dir, m.flags.given) })
+		return run.CreateFlowIn(m.engine.Store.Runs(), m.flags.into, id, &m.flags.plan, func(dir string) error { return flow.Fill(dir, m.flags.given) })
 	})
 	if err == nil {
 		m.host, _, err = m.run.Host()

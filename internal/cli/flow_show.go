@@ -30,6 +30,7 @@ func (a *app) flowLsCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			views = slices.DeleteFunc(views, func(v flowView) bool { return v.Reason == flow.ReasonRemoved && len(v.Behind) == 0 })
 			if a.json {
 				return a.printJSON(map[string]any{"runs": views})
 			}

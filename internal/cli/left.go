@@ -19,7 +19,7 @@ import (
 
 // left are the names of the sandboxes that a flow has left behind.
 func (l *flowing) left() []string {
-	if l.hosted || !l.state.Over() || !l.plan.Remove {
+	if l.hosted || !l.clears() {
 		return nil
 	}
 	copies := l.plan.Copies() // which wait for a person
@@ -32,6 +32,14 @@ func (l *flowing) left() []string {
 		ids = append(ids, id)
 	}
 	return thereOf(l.engine, ids)
+}
+
+// clears tells whether a flow that stands so is to have no sandboxes any more.
+func (l *flowing) clears() bool {
+	if l.run.Gone() {
+		return l.takes()
+	}
+	return l.state.Over() && l.plan.Remove
 }
 
 // left are those of workers that a loop has left behind.
@@ -65,6 +73,9 @@ func thereOf(e *engine.Engine, ids []string) (names []string) {
 func leftRow(r *run.Run, names []string) [][2]string {
 	if len(names) == 0 {
 		return nil
+	}
+	if r.Gone() {
+		return [][2]string{{"left", fmt.Sprintf("%s: bothy %s rm %s removes that", strings.Join(names, ", "), r.Kind, r.ID)}}
 	}
 	return [][2]string{{"left", fmt.Sprintf("%s, which it was to remove: bothy %s resume %s does it, bothy %s rm %s removes the run, too", strings.Join(names, ", "), r.Kind, r.ID, r.Kind, r.ID)}}
 }

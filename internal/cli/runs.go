@@ -64,7 +64,7 @@ type runView struct {
 	asks     string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
 	answered bool   // a loop that asks has a hint that it was not told yet
 	left     bool   // it was to remove sandboxes that are there still
-	gone     bool   // a loop whose sandbox was removed
+	gone     bool   // a loop whose sandbox was removed, or a flow whose files were
 	held     string // the command that shows the task which a person has to see to before a loop can go on
 }
 
@@ -87,6 +87,7 @@ func (a *app) allRuns(e *engine.Engine) ([]runView, error) {
 	if err != nil {
 		return nil, err
 	}
+	views = slices.DeleteFunc(views, func(v runView) bool { return v.Reason == flow.ReasonRemoved && !v.left })
 	slices.SortStableFunc(views, func(a, b runView) int { return cmp.Compare(a.rank(), b.rank()) })
 	return views, nil
 }
@@ -100,7 +101,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		}
 		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
-		v.left = len(l.Behind) > 0
+		v.left, v.gone = len(l.Behind) > 0, r.Gone()
 		v.wait(l.State)
 		if reason, detail := l.Asks(); v.Hosted && reason != "" { // the rest goes on
 			v.asks, v.Detail = reason, detail

@@ -126,6 +126,9 @@ func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error)
 		Running: func() bool { return c.state.Status == Running },
 		Mail:    c.mail,
 		Step: func(ctx context.Context) error {
+			if c.Run.Gone() {
+				return run.Unkept(c.end(run.ActorHost, Removed(c.Run)))
+			}
 			d := Next(c.state, time.Now())
 			if d.goesOn() {
 				c.call(signalled)
@@ -135,6 +138,9 @@ func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error)
 			return err
 		},
 		Failed: func(why error) error {
+			if c.Run.Gone() {
+				return c.end(run.ActorHost, Removed(c.Run))
+			}
 			return c.end(run.ActorHost, End{Status: Failed, Reason: "error", Detail: why.Error()})
 		},
 		Interrupted: func(signal int) error {
@@ -179,6 +185,9 @@ func (c *Carrier) append(kind, actor string, data any) error {
 	}
 	if err == nil && kind != Began && kind != Started { // what is not settled yet is no record
 		err = writeRecord(c.Run.Dir(), c.Run.ID, c.state)
+		if c.Run.Gone() { // the next step is to end it
+			err = nil
+		}
 	}
 	if err == nil && c.Tell != nil {
 		c.Tell(ev, c.state)

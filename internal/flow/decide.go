@@ -164,6 +164,14 @@ const ReasonNoOutput = "no_output"
 // such as because their model is not there.
 const ReasonAgent = "agent"
 
+// ReasonRemoved is why a flow has ended whose files somebody has removed.
+const ReasonRemoved = "removed"
+
+// Removed is how a flow ends whose files somebody has removed.
+func Removed(r *run.Run) End {
+	return End{Status: Cancelled, Reason: ReasonRemoved, Detail: r.Dir() + " was removed"}
+}
+
 // Asks tells what a person is asked first, and whether that is an approval or a question;
 // nothing if nobody is.
 func (s *State) Asks() (reason, detail string) {

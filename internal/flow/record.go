@@ -107,9 +107,13 @@ func recordOf(id string, s *State) record {
 	return r
 }
 
-// keepFile makes a file of a run durable.
+// keepFile makes a file of a run durable, in one of the directories that a run has. If somebody has
+// removed the run's it is not made anew.
 func keepFile(dir, name string, data []byte) error {
 	path := filepath.Join(dir, name)
+	if _, err := os.Lstat(filepath.Dir(dir)); err != nil {
+		return err
+	}
 	if err := makeWay(dir, name); err != nil {
 		return err
 	}

@@ -35,13 +35,15 @@ const (
 
 // Run is one run.
 type Run struct {
-	ID   string
-	Kind string
-	dir  string
+	ID    string
+	Kind  string
+	dir   string // what Bothy keeps of it
+	files string // likewise, unless they are elsewhere
 }
 
-// Dir is the directory of the run.
-func (r *Run) Dir() string { return r.dir }
+// Dir is the directory with the files of the run: what it was given, what it has put out, what
+// was said. Who removes it has ended the run, see [Run.Gone].
+func (r *Run) Dir() string { return r.files }
 
 // Names in a run's directory.
 const (
@@ -109,45 +111,88 @@ func Slug(text string) string {
 // complete or not at all. If there is a run of that ID, or one is being made, that is
 // ErrConflict.
 func Create(root, id string, what any) (*Run, error) {
-	return create(root, &plan{Version: Version, ID: id, Plan: what}, nil)
+	return create(root, "", &plan{Version: Version, ID: id, Plan: what}, nil)
 }
 
 // CreateFlow does that for a flow. fill puts into the directory what else belongs to
 // it.
 func CreateFlow(root, id string, what any, fill func(dir string) error) (*Run, error) {
-	return create(root, &plan{Version: Version, ID: id, Kind: Flows, Plan: what}, fill)
+	return CreateFlowIn(root, "", id, what, fill)
 }
 
-func create(root string, p *plan, fill func(dir string) error) (*Run, error) {
-	id := p.ID
-	fail := func(err error) (*Run, error) { return nil, &spec.Error{Op: "write down the run " + id, Err: err} }
+func create(root, into string, p *plan, fill func(dir string) error) (*Run, error) {
+	fail := func(err error) (*Run, error) { return nil, &spec.Error{Op: "write down the run " + p.ID, Err: err} }
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return fail(err)
 	}
 	sweep(root)
-	tmp := filepath.Join(root, newPrefix+id)
-	if err := os.Mkdir(tmp, 0o700); err != nil {
-		return fail(taken(id, err))
-	}
-	p.CreatedAt = time.Now().UTC()
-	err := os.Mkdir(filepath.Join(tmp, mailName), 0o700)
-	if err == nil {
-		err = store.WriteJSON(filepath.Join(tmp, planName), p)
-	}
-	if err == nil && fill != nil {
-		err = fill(tmp)
-	}
-	if err == nil {
-		err = taken(id, os.Rename(tmp, filepath.Join(root, id)))
-	}
-	if err == nil {
-		err = store.SyncDir(root)
-	}
-	if err != nil {
-		_ = os.RemoveAll(tmp)
+	if err := claim(root, p.ID); err != nil {
 		return fail(err)
 	}
-	return &Run{id, cmp.Or(p.Kind, Loops), filepath.Join(root, id)}, store.SyncDir(filepath.Dir(root))
+	err := write(root, into, p, fill)
+	if err == nil {
+		err = appear(root, p.ID)
+	}
+	if err != nil {
+		_ = discard(root, newPrefix, p.ID)
+		return fail(err)
+	}
+	r := at(filepath.Join(root, p.ID))
+	r.Kind = cmp.Or(p.Kind, Loops)
+	return r, store.SyncDir(filepath.Dir(root))
+}
+
+// claim takes an ID that no run has: none gets it while its directory is called so.
+func claim(root, id string) error {
+	tmp := filepath.Join(root, newPrefix+id)
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		return taken(id, err)
+	}
+	for _, path := range []string{filepath.Join(root, id), linkOf(root, id)} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(taken(id, cmp.Or(err, fs.ErrExist)), os.Remove(tmp))
+		}
+	}
+	return nil
+}
+
+// write writes down what is asked of a run, and its files.
+func write(root, into string, p *plan, fill func(dir string) error) (err error) {
+	dir := filepath.Join(root, newPrefix+p.ID)
+	files := dir
+	if into != "" {
+		if files, err = reserve(root, into, p.ID); err != nil {
+			return err
+		}
+	}
+	p.CreatedAt = time.Now().UTC()
+	err = os.Mkdir(filepath.Join(dir, mailName), 0o700)
+	if err == nil {
+		err = store.WriteJSON(filepath.Join(dir, planName), p)
+	}
+	if err == nil && fill != nil {
+		err = fill(files)
+	}
+	return err
+}
+
+// appear has a run be there that is written down, and then its files.
+func appear(root, id string) error {
+	dir := filepath.Join(root, id)
+	if err := os.Rename(filepath.Join(root, newPrefix+id), dir); err != nil {
+		return taken(id, err)
+	}
+	if err := store.SyncDir(root); err != nil {
+		return errors.Join(err, discard(root, "", id))
+	}
+	files, err := os.Readlink(linkOf(root, id))
+	if err != nil { // with it
+		return nil
+	}
+	if err := settle(files); err != nil {
+		return errors.Join(err, discard(root, "", id))
+	}
+	return nil
 }
 
 // taken says that an ID is that of another run, if that is why it could not be had.
@@ -163,15 +208,13 @@ const abandonedAfter = time.Minute
 
 // sweep removes what a crash left.
 func sweep(root string) {
-	names, _ := filepath.Glob(filepath.Join(root, newPrefix+"*"))
-	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > abandonedAfter {
-			_ = os.RemoveAll(name)
+	for _, id := range idsOf(root, newPrefix) {
+		if info, err := os.Lstat(filepath.Join(root, newPrefix+id)); err == nil && time.Since(info.ModTime()) > abandonedAfter {
+			_ = discard(root, newPrefix, id)
 		}
 	}
-	names, _ = filepath.Glob(filepath.Join(root, gonePrefix+"*"))
-	for _, name := range names {
-		_ = store.RemoveTree(name)
+	for _, id := range idsOf(root, gonePrefix) {
+		_ = discard(root, gonePrefix, id)
 	}
 }
 
@@ -193,10 +236,10 @@ func ListOf(root, kind string) ([]*Run, error) {
 	var list []dated
 	var unread []*Run
 	for _, e := range entries {
-		r := &Run{ID: e.Name(), dir: filepath.Join(root, e.Name())}
-		if strings.HasPrefix(r.ID, ".") {
+		if strings.HasPrefix(e.Name(), ".") {
 			continue // being made, or deleted
 		}
+		r := at(filepath.Join(root, e.Name()))
 		p, err := r.plan(nil)
 		r.Kind = cmp.Or(p.Kind, Loops)
 		switch {
@@ -281,7 +324,7 @@ func (r *Run) erase() error {
 	if err := os.Rename(r.dir, gone); err != nil {
 		return fmt.Errorf("remove the run %s: %w", r.ID, err)
 	}
-	return errors.Join(store.SyncDir(root), store.RemoveTree(gone))
+	return errors.Join(store.SyncDir(root), discard(root, gonePrefix, r.ID))
 }
 
 // probing is for how long somebody who only looks ([Run.Hosted]) may be in the way of

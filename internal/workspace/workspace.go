@@ -22,7 +22,10 @@ import (
 type Rules struct {
 	Home  string // the caller's home directory; may be empty
 	State string // Bothy's state directory: never visible inside
-	Force bool   // share a home directory or the disk's root all the same
+	// Runs are directories of runs that lie elsewhere: who writes to what is around them at
+	// once, and to no copy, must not see them.
+	Runs  []string
+	Force bool // share a home directory or the disk's root all the same
 }
 
 // Parse reads one PATH[:ro] argument. The path is made absolute and real: the
@@ -152,12 +155,18 @@ const sharedMemory = "/dev/shm"
 // does not help.
 func (r Rules) judge(m spec.Mount) error {
 	real, state := m.Source, realOr(r.State)
-	if r.State != "" && within(state, real) {
+	if r.State != "" && Within(state, real) {
 		return spec.Errorf(spec.ErrDenied, "%s lies in Bothy's own state directory", real).
 			WithHint("choose a directory outside %s", r.State)
 	}
+	for _, d := range r.Runs {
+		if !m.ReadOnly && (Within(d, real) || real == filepath.Dir(d)) {
+			return spec.Errorf(spec.ErrDenied, "%s holds what runs of flows were given and have put out", real).
+				WithHint("share it read-only (%s:ro), or a copy", real)
+		}
+	}
 	for _, t := range kernelTrees {
-		if within(t, real) && !within(sharedMemory, real) {
+		if Within(t, real) && !Within(sharedMemory, real) {
 			return spec.Errorf(spec.ErrDenied, "%s shows the host's devices or processes", real).
 				WithHint("a sandbox has a %s of its own", t)
 		}
@@ -169,9 +178,9 @@ func (r Rules) judge(m spec.Mount) error {
 	switch {
 	case real == "/":
 		what = "is the whole disk: the sandbox would see every key and secret on it"
-	case r.Home != "" && within(real, realOr(r.Home)):
+	case r.Home != "" && Within(real, realOr(r.Home)):
 		what = "holds your whole home directory: the sandbox would see every key and secret in it"
-	case r.State != "" && within(real, state):
+	case r.State != "" && Within(real, state):
 		what = "holds Bothy's state directory " + r.State
 	default:
 		return nil
@@ -182,7 +191,7 @@ func (r Rules) judge(m spec.Mount) error {
 
 // Within reports whether path is dir or lies below it. Both are clean and
 // absolute.
-func within(dir, path string) bool {
+func Within(dir, path string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
@@ -272,15 +281,21 @@ func checkMode(sb *spec.Sandbox) error {
 }
 
 // Hidden lists what must be covered in a mount because it lies below it: the
-// state directory, and what the kernel shows of the host.
+// state directory, what the kernel shows of the host, and in what can be written to the
+// directories of runs.
 func (r Rules) Hidden(m spec.Mount) []string {
 	trees := kernelTrees
 	if r.State != "" {
 		trees = append([]string{realOr(r.State)}, trees...)
 	}
+	for _, d := range r.Runs {
+		if at := filepath.Dir(d); !m.ReadOnly && !slices.Contains(trees, at) {
+			trees = append(slices.Clip(trees), at)
+		}
+	}
 	var hidden []string
 	for _, t := range trees {
-		if t == m.Source || !within(m.Source, t) {
+		if t == m.Source || !Within(m.Source, t) {
 			continue
 		}
 		if rel, err := filepath.Rel(m.Source, t); err == nil {

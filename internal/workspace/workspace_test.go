@@ -390,8 +390,8 @@ func TestWithin(t *testing.T) {
 		{"/a", "/a", true}, {"/a", "/a/b", true}, {"/a", "/ab", false}, {"/a/b", "/a", false}, {"/", "/a", true}, {"/", "/", true}, {"/a", "/", false},
 	}
 	for _, tt := range tests {
-		if got := within(tt.dir, tt.path); got != tt.want {
-			t.Errorf("within(%q, %q) = %t", tt.dir, tt.path, got)
+		if got := Within(tt.dir, tt.path); got != tt.want {
+			t.Errorf("Within(%q, %q) = %t", tt.dir, tt.path, got)
 		}
 	}
 }
@@ -416,15 +416,37 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q became %+v", arg, m)
 			}
 			for _, secret := range []string{h.home, h.state} {
-				if within(m.Source, secret) {
+				if Within(m.Source, secret) {
 					t.Errorf("%q shares %s, and with it %s", arg, m.Source, secret)
 				}
 			}
 			for _, tree := range append([]string{h.state}, kernelTrees...) {
-				if within(tree, m.Source) && !within(sharedMemory, m.Source) {
+				if Within(tree, m.Source) && !Within(sharedMemory, m.Source) {
 					t.Errorf("%q shares %s", arg, m.Source)
 				}
 			}
 		}
 	})
+}
+
+// What runs of flows have elsewhere is seen by nobody who writes to what is around it at once, and
+// is shared read-only itself.
+func TestRuns(t *testing.T) {
+	h, r := newHost(t)
+	r.Runs = []string{h.app + "/sub/run-1", h.app + "/sub/run-2", h.base + "/srv/run-3"}
+	must(t, os.MkdirAll(h.app+"/sub/run-1/outputs", 0o755))
+	for arg, denied := range map[string]bool{".": false, "sub": true, "sub:ro": false, "sub/run-1": true, "sub/run-1/outputs": true, "sub/run-1/outputs:ro": false} {
+		if _, err := r.Parse(h.app + "/" + arg); errors.Is(err, spec.ErrDenied) != denied || (err != nil) != denied {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	for _, m := range []spec.Mount{{Source: h.app, Target: "/p"}, {Source: h.app, Target: "/p", ReadOnly: true}} {
+		var want []string
+		if !m.ReadOnly {
+			want = []string{"/p/sub"}
+		}
+		if got := r.Hidden(m); !slices.Equal(got, want) {
+			t.Errorf("hidden in %+v are %q", m, got)
+		}
+	}
 }

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has flows whose files are in a directory of the user's, where they are removed as any
+// others are, with rm.
+
+// addInto adds the flag that says in which.
+func (f *flowFlags) addInto(c *command.Command) {
+	c.Flags().StringVar(&f.into, "into", "", "make the run's directory, with inputs/ outputs/ logs/ validation.json, in DIR, where rm -rf removes it (default: in the state directory)")
+	c.CompleteFlag("into", command.FileNames)
+}
+
+// settleInto makes the directory that is wanted, and sees that no sandbox can write there. What is
+// left of runs that were removed there goes.
+func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) error {
+	if f.into == "" {
+		return nil
+	}
+	err := os.MkdirAll(f.into, 0o700)
+	if err == nil {
+		f.into, err = filepath.Abs(f.into)
+	}
+	if err == nil {
+		f.into, err = filepath.EvalSymlinks(f.into)
+	}
+	if err != nil {
+		return &spec.Error{Class: spec.ErrUsage, Op: "make the directory for the runs", Err: err}
+	}
+	if err := e.Apart(f.into); err != nil {
+		return err
+	}
+	return a.clearGone(ctx, e, f.into)
+}
+
+// writesInto refuses a sandbox of the flow that would write to where its files are. Where that lies
+// below what it writes to, it does not see it.
+func writesInto(dir string, sb *spec.Sandbox) error {
+	for _, m := range engine.Live(sb) {
+		if dir != "" && workspace.Within(dir, m.Source) {
+			return spec.Errorf(spec.ErrUsage, "--into %s: the sandboxes of the flow write to %s", dir, m.Source).WithHint("name a directory that is not shared with them")
+		}
+	}
+	return nil
+}
+
+// clearGone removes what is left of flows whose files were in a directory, and were removed there:
+// their sandboxes, but for those in which something waits for a person or that somebody else needs.
+func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error {
+	list, err := run.ListOf(e.Store.Runs(), run.Flows)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		if !r.Gone() || filepath.Dir(r.Dir()) != dir {
+			continue
+		}
+		l, err := readFlow(e, r)
+		if err == nil {
+			err = a.removeFlow(ctx, l)
+		}
+		if err != nil && !errors.Is(err, spec.ErrConflict) { // somebody carries it on, and will see it
+			a.note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
+		}
+	}
+	return nil
+}

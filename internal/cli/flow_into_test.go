@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A flow whose directory somebody has removed is gone. Its sandboxes are known, and go with the next
+// run that has its directory there; one that has none is listed no more.
+func TestGone(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+	must(t, err)
+	e := &engine.Engine{Store: st}
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	a := &app{stdout: out, stderr: out}
+	into := filepath.Join(t.TempDir(), "place")
+	house(t, st, "other")
+	for _, has := range []bool{true, false} {
+		flags := &flowFlags{into: into}
+		must(t, a.settleInto(t.Context(), e, flags))
+		plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": store.NewID()}}
+		if has {
+			plan.Sandboxes["shell"] = house(t, st, "r-shell")
+		}
+		r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+		must(t, err)
+		past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: flow.Failed, Reason: "step"})).Close()
+		if v, err := runViewOf(e, r); err != nil || v.Next != "bothy flow resume "+r.ID {
+			t.Errorf("while it is there it is %+v, %v", v, err)
+		}
+		must(t, os.RemoveAll(into)) // find takes all of it if it is old enough
+		list, err := a.allRuns(e)
+		must(t, err)
+		if len(list) > 0 != has || has && (list[0].Next != "bothy flow rm "+r.ID || list[0].rank() != 1) {
+			t.Errorf("with a sandbox: %t; there are %+v", has, list)
+		}
+		l, err := readFlow(e, r)
+		must(t, err)
+		if l.goesOn() || l.ends() || !strings.Contains(l.state.Detail, "was removed") {
+			t.Errorf("it stands as %+v", l.state)
+		}
+		if err := l.open(); !errors.Is(err, spec.ErrNotFound) || strings.Contains(spec.Hint(err), "r-shell") != has {
+			t.Errorf("who goes on is told %v; %s", err, spec.Hint(err))
+		}
+		if _, err := os.Lstat(into); err == nil {
+			t.Error("who looks at it makes its directory anew")
+		}
+	}
+	must(t, a.settleInto(t.Context(), e, &flowFlags{into: into}))
+	if list, err := run.ListOf(st.Runs(), ""); err != nil || len(list) > 0 {
+		t.Errorf("there are %v, %v", list, err)
+	}
+	if got := names(t, st); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("there are the sandboxes %q", got)
+	}
+	if err := a.settleInto(t.Context(), e, &flowFlags{into: st.Runs()}); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("in the state directory: %v", err)
+	}
+}
+
+// What a flow writes to is not where its files are, but may be around it.
+func TestWritesInto(t *testing.T) {
+	for _, c := range []struct {
+		m       spec.Mount
+		mode    string
+		refused bool
+	}{
+		{spec.Mount{Source: "/w"}, "", false},
+		{spec.Mount{Source: "/w/place"}, "", true},
+		{spec.Mount{Source: "/w/place/run"}, "", true},
+		{spec.Mount{Source: "/w/place", ReadOnly: true}, "", false},
+		{spec.Mount{Source: "/w/place"}, spec.WorkspaceReview, false},
+	} {
+		sb := &spec.Sandbox{Workspaces: []spec.Mount{c.m}, WorkspaceMode: c.mode}
+		if err := writesInto("/w/place", sb); (err != nil) != c.refused {
+			t.Errorf("%+v, %s: %v", c.m, c.mode, err)
+		}
+	}
+}

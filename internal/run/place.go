@@ -1,0 +1,155 @@
+package run
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has runs whose files lie in a directory of somebody's own, who looks at them there,
+// and removes them with whatever removes directories. What a run is, its events, its lock and
+// what was said to it stay in the state directory: whoever removes the files has ended the run,
+// and it is still known which sandboxes it has.
+//
+// A link in the state directory leads to the files. It is there before they are, and goes after
+// them, so that they are found whenever something is killed.
+
+// atPrefix begins the name of the link to the files of a run.
+const atPrefix = ".at-"
+
+// hiddenPrefix marks the files of a run that is being made.
+const hiddenPrefix = ".bothy" + newPrefix
+
+// CreateFlowIn is CreateFlow for a run whose files are in a directory of the name of the run, in
+// the directory into, which is there, by its real path. If something is called so there, that is
+// ErrConflict.
+func CreateFlowIn(root, into, id string, what any, fill func(dir string) error) (*Run, error) {
+	return create(root, into, &plan{Version: Version, ID: id, Kind: Flows, Plan: what}, fill)
+}
+
+// Gone tells whether somebody has removed the files of a run that are not in the state directory.
+func (r *Run) Gone() bool {
+	if r.files == r.dir {
+		return false
+	}
+	_, err := os.Lstat(r.files)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// Elsewhere are the directories with the files of runs that are not in the state directory.
+func Elsewhere(root string) (list []string) {
+	for _, id := range idsOf(root, atPrefix) {
+		if to, err := os.Readlink(linkOf(root, id)); err == nil {
+			list = append(list, to)
+		}
+	}
+	return list
+}
+
+// at is a run by its directory, wherever its files are. If whoever made it was killed when only its
+// files did not have their name, or is about to give it to them, they have it now.
+func at(dir string) *Run {
+	r := &Run{ID: filepath.Base(dir), dir: dir, files: dir}
+	if to, err := os.Readlink(linkOf(filepath.Dir(dir), r.ID)); err == nil {
+		r.files = to
+		if r.Gone() {
+			_ = settle(to)
+		}
+	}
+	return r
+}
+
+func linkOf(root, id string) string { return filepath.Join(root, atPrefix+id) }
+
+// hidden is where the files are made that will be there.
+func hidden(files string) string {
+	return filepath.Join(filepath.Dir(files), hiddenPrefix+filepath.Base(files))
+}
+
+// reserve makes a directory for the files of a run, by whoever makes that.
+func reserve(root, into, id string) (dir string, err error) {
+	files := filepath.Join(into, id)
+	if _, err := os.Lstat(files); !errors.Is(err, fs.ErrNotExist) {
+		return "", errors.Join(err, spec.Errorf(spec.ErrConflict, "there is %s already", files))
+	}
+	if err := os.Symlink(files, linkOf(root, id)); err != nil {
+		return "", taken(id, err)
+	}
+	err = store.SyncDir(root)
+	if err == nil {
+		err = taken(id, os.Mkdir(hidden(files), 0o700))
+	}
+	if err != nil { // what is called so is another's
+		return "", errors.Join(err, os.Remove(linkOf(root, id)))
+	}
+	return hidden(files), nil
+}
+
+// settle gives the files of a run their name.
+func settle(files string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, hidden(files), unix.AT_FDCWD, files, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) { // not on this file system
+		err = os.Rename(hidden(files), files)
+	}
+	if errors.Is(err, unix.ENOENT) { // somebody else was faster, if they are there
+		_, err = os.Lstat(files)
+	}
+	if err != nil {
+		return taken(filepath.Base(files), err)
+	}
+	return store.SyncDir(filepath.Dir(files))
+}
+
+// discard deletes what there is of a run, by what its directory is called: it is not there yet, or
+// not any more. What leads to the rest goes last. Files that have their name are deleted only with
+// a run that had them.
+func discard(root, prefix, id string) error {
+	if err := discardFiles(root, prefix, id); err != nil {
+		return err
+	}
+	return store.RemoveTree(filepath.Join(root, prefix+id))
+}
+
+func discardFiles(root, prefix, id string) error {
+	link := linkOf(root, id)
+	files, err := os.Readlink(link)
+	if err != nil {
+		return ignore(err, fs.ErrNotExist)
+	}
+	if _, err := os.Lstat(filepath.Join(root, id)); prefix == newPrefix && err == nil {
+		return nil // they are those of a run that is there
+	}
+	if err := store.RemoveTree(hidden(files)); err != nil {
+		return err
+	}
+	if prefix == gonePrefix {
+		if err := store.RemoveTree(files); err != nil {
+			return err
+		}
+	}
+	return ignore(os.Remove(link), fs.ErrNotExist)
+}
+
+// ignore is no error, if it is this one.
+func ignore(err, this error) error {
+	if errors.Is(err, this) {
+		return nil
+	}
+	return err
+}
+
+// idsOf are the IDs of runs whose directories are called so.
+func idsOf(root, prefix string) (ids []string) {
+	names, _ := filepath.Glob(filepath.Join(root, prefix+"*"))
+	for _, name := range names {
+		ids = append(ids, strings.TrimPrefix(filepath.Base(name), prefix))
+	}
+	return ids
+}
