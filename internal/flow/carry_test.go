@@ -239,8 +239,17 @@ func TestCarry(t *testing.T) {
 			t.Errorf("the log %s is %s", log, got)
 		}
 	}
-	var r record
+	var r struct {
+		record
+		Steps map[string]recordStep `json:"steps"`
+	}
 	must(t, json.Unmarshal([]byte(b.read("validation.json")), &r))
+	if c := r.Steps["one"].Checks; len(c) != 2 || c[1] != (gate.Check{Name: "required_fields", Field: "good", Passed: true}) {
+		t.Errorf("its checks are %+v", c)
+	}
+	if text := b.read("validation.json"); strings.Index(text, `"two": {`) > strings.Index(text, `"three": {`) { // as they stand in the flow
+		t.Errorf("its steps are\n%s", text)
+	}
 	if r.Workflow != "three" || r.FinalStep != "three" || r.Status != Completed || !r.Steps["one"].Validated || r.Steps["one"].Output != "outputs/one.json" || len(r.Steps["one"].SHA256) != 64 {
 		t.Errorf("the record is %+v", r)
 	}

@@ -32,15 +32,41 @@ const (
 // record is validation.json: which steps are done, for people and programs that know
 // Looplia's. It is written from the events, and nothing follows from it.
 type record struct {
-	Workflow  string                `json:"workflow"`
-	Version   string                `json:"version,omitempty"`
-	SandboxID string                `json:"sandboxId"` // the run
-	FinalStep string                `json:"finalStepId,omitempty"`
-	Status    Status                `json:"status"`
-	Steps     map[string]recordStep `json:"steps"`
+	Workflow  string      `json:"workflow"`
+	Version   string      `json:"version,omitempty"`
+	SandboxID string      `json:"sandboxId"` // the run
+	FinalStep string      `json:"finalStepId,omitempty"`
+	Status    Status      `json:"status"`
+	Steps     recordSteps `json:"steps"`
+}
+
+// recordSteps are an object, by their IDs, in the order of the flow.
+type recordSteps []recordStep
+
+// MarshalJSON keeps the order.
+func (list recordSteps) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteByte('{')
+	for i, st := range list {
+		id, err := json.Marshal(st.id)
+		if err != nil {
+			return nil, err
+		}
+		step, err := json.Marshal(st)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.Write(slices.Concat(id, []byte(":"), step))
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
 }
 
 type recordStep struct {
+	id          string
 	Output      string       `json:"output,omitempty"`
 	Status      Status       `json:"status"`
 	Validate    *gate.Checks `json:"validate,omitempty"`
@@ -89,20 +115,20 @@ func Record(p *Plan, r *run.Run, events []run.Event) error {
 // recordOf is how a flow stands.
 func recordOf(id string, s *State) record {
 	f := s.plan.Flow
-	r := record{Workflow: f.Name, Version: string(f.Version), SandboxID: id, Status: s.Status, Steps: map[string]recordStep{}}
+	r := record{Workflow: f.Name, Version: string(f.Version), SandboxID: id, Status: s.Status, Steps: recordSteps{}}
 	for _, n := range s.nodes {
 		if n.Step.Final {
 			r.FinalStep = n.Step.ID
 		}
 		st := s.byID[n.ID]
-		one := recordStep{Status: st.Status, Validate: n.Step.Validate, Validated: st.Status == Completed, Checks: st.Checks}
+		one := recordStep{id: n.ID, Status: st.Status, Validate: n.Step.Validate, Validated: st.Status == Completed, Checks: st.Checks}
 		if n.Output != "" {
 			one.Output = OutputsDir + "/" + n.Output
 		}
 		if a := st.Output; a != nil {
 			one.SHA256, one.Size, one.ValidatedAt = a.SHA256, a.Size, a.At
 		}
-		r.Steps[n.ID] = one
+		r.Steps = append(r.Steps, one)
 	}
 	return r
 }

@@ -44,6 +44,7 @@ type Result struct {
 // Check is what one of them came to.
 type Check struct {
 	Name    string `json:"name"`
+	Field   string `json:"field,omitempty"` // that it is about, if the document must have several
 	Passed  bool   `json:"passed"`
 	Message string `json:"message,omitempty"` // why not
 }
@@ -174,8 +175,10 @@ func Missing(why string) Result {
 	return Result{Checks: []Check{{Name: "exists", Message: why}}}
 }
 
-func (r *Result) add(name, flaw string) {
-	r.Checks = append(r.Checks, Check{Name: name, Passed: flaw == "", Message: flaw})
+func (r *Result) add(name, flaw string) { r.addOf(name, "", flaw) }
+
+func (r *Result) addOf(name, field, flaw string) {
+	r.Checks = append(r.Checks, Check{Name: name, Field: field, Passed: flaw == "", Message: flaw})
 	r.Passed = r.Passed && flaw == ""
 }
 
@@ -209,10 +212,10 @@ func (c *Checks) fields(r *Result, root any) {
 		} else if v == nil {
 			flaw = "the field " + path + " is null"
 		}
-		r.add("required_fields", flaw)
+		r.addOf("required_fields", path, flaw)
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.MinItems)) {
-		r.add("min_items", least(root, []string{path}, c.MinItems[path]))
+		r.addOf("min_items", path, least(root, []string{path}, c.MinItems[path]))
 	}
 	for _, a := range c.aliases() {
 		r.add(a.name, least(root, a.paths, a.least))
