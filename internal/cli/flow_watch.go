@@ -282,14 +282,14 @@ func columnsOf(tries int, took float64, m *spec.Metered, cols int) tui.Line {
 func (p *flowPage) foot() []tui.Line {
 	page := p.traffic.lines()
 	for _, st := range p.state.Questions() {
-		page = append(page, tui.Line{tui.Yellow.Of("waits    "), tui.Plain.Of(st.ID + ": " + term.Opening(st.Message))})
+		page = append(page, tui.Line{tui.Yellow.Of("waits      "), tui.Plain.Of(st.ID + ": " + term.Opening(st.Message))})
 	}
 	v := runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Detail: p.state.Detail, Hosted: p.hosted}
 	if p.hosted {
 		v.asks, _ = p.state.Asks()
 	}
 	if v.next() != "" {
-		page = append(page, tui.Line{tui.Yellow.Of("next     "), tui.Plain.Of(v.next())})
+		page = append(page, tui.Line{tui.Yellow.Of("next       "), tui.Plain.Of(v.next())})
 	}
 	return page
 }

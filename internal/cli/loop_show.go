@@ -239,8 +239,8 @@ func (l *looping) rows() [][2]string {
 			rows = append(rows, [2]string{"gate", gateText(g)})
 		}
 	}
-	if s.Reviewing != "" {
-		rows = append(rows, [2]string{"gate", "asked  " + s.Reviewing + ": " + p.Reviewer(s.Reviewing)})
+	for _, id := range yetToSay(p, s) {
+		rows = append(rows, [2]string{"gate", reviewerState(s, id) + "  " + id + ": " + p.Reviewer(id)})
 	}
 	if text := stuckText(p, s); text != "" {
 		rows = append(rows, [2]string{"stuck", text + ": bothy loop hint tells the next iteration something"})
@@ -309,13 +309,6 @@ func unheardText(ev run.Event, s *loop.State) string {
 		return ""
 	}
 	return "gate " + u.Gate + ": " + deniedText("the reviewer's", u.Overloaded, !u.Until.IsZero(), s.Until)
-}
-
-func gateText(g loop.Gate) string {
-	if g.Green {
-		return "green  " + g.Name
-	}
-	return "red    " + g.Name + ": " + g.Why
 }
 
 func roundly(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
@@ -393,7 +386,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	at := fmt.Sprintf("iteration %d/%d: ", s.Iteration, p.Limits.MaxIterations)
 	switch ev.Type {
 	case loop.Baseline:
-		return "before the first iteration: " + gatesText(s.Baseline)
+		return "before the first iteration: " + gatesText(p, s.Baseline)
 	case loop.Iteration:
 		who := cmp.Or(s.Agent, p.Agent)
 		if s.Model != "" {
@@ -410,7 +403,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %s changed", s.Keep.Checkpoint, counted(s.Keep.Changes, "path"))
 	case loop.Judged:
-		return at + gatesText(s.Verdict) + doubtText(p, s) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+		return at + gatesText(p, s.Verdict) + doubtText(p, s) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Reviewing:
 		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
 	case loop.ReviewDelayed:
@@ -477,7 +470,7 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %s changed", w.Keep.Checkpoint, counted(w.Keep.Changes, "path"))
 	case loop.Judged:
-		return at + gatesText(w.Verdict) + doubtText(p, w) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+		return at + gatesText(p, w.Verdict) + doubtText(p, w) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + w.Task.ID + ": " + term.Opening(w.Task.Title)
 	case loop.Joined:
@@ -496,7 +489,7 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 		}
 		return at + reviewText(r.Gate)
 	case loop.Rejudged:
-		return "task " + w.Task.ID + ", together with what others have done: " + gatesText(w.Verdict)
+		return "task " + w.Task.ID + ", together with what others have done: " + gatesText(p, w.Verdict)
 	case loop.Closed:
 		return "task " + s.Closed[len(s.Closed)-1].Task + " is closed"
 	case loop.PutBack, loop.Lost:
@@ -574,18 +567,6 @@ func doubtText(p *loop.Plan, s *loop.State) string {
 		return ""
 	}
 	return " as before, and no file was changed: that it is done is not believed"
-}
-
-func gatesText(v *loop.Verdict) string {
-	red := v.Red()
-	if len(red) == 0 {
-		return "all green"
-	}
-	var list []string
-	for _, g := range red {
-		list = append(list, g.Name+" ("+term.Opening(g.Why)+")")
-	}
-	return fmt.Sprintf("%d of %d red: %s", len(red), len(v.Gates), strings.Join(list, ", "))
 }
 
 // counted says how many there are of something.

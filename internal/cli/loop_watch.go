@@ -191,7 +191,7 @@ func workerLines(list []workerView, most int) (page []tui.Line) {
 func (p *watched) table(most, cols int, now time.Time) []tui.Line {
 	if len(p.past) == 0 {
 		if b := p.state.Baseline; b != nil {
-			return []tui.Line{tui.Text(tui.Dim, "before the first iteration: "+gatesText(b)), nil}
+			return []tui.Line{tui.Text(tui.Dim, "before the first iteration: "+gatesText(&p.plan, b)), nil}
 		}
 		return []tui.Line{tui.Text(tui.Dim, "the sandbox is made, and the gates are asked"), nil}
 	}
@@ -201,7 +201,7 @@ func (p *watched) table(most, cols int, now time.Time) []tui.Line {
 			page = append(page, tui.Text(tui.Dim, fmt.Sprintf("%4s  and %d before", "", i+1)))
 			break
 		}
-		page = append(page, t.line(p.meteredOf(t.number), p.under(i), cols, now))
+		page = append(page, t.line(&p.plan, p.meteredOf(t.number), p.under(i), cols, now))
 	}
 	return append(page, nil)
 }
@@ -216,7 +216,7 @@ func (p *watched) meteredOf(iteration int) *spec.Metered {
 	return &spec.Metered{}
 }
 
-func (t *tried) line(m *spec.Metered, under bool, cols int, now time.Time) tui.Line {
+func (t *tried) line(p *loop.Plan, m *spec.Metered, under bool, cols int, now time.Time) tui.Line {
 	took, changed := "", ""
 	text, style := "cut short", tui.Yellow
 	switch {
@@ -237,9 +237,12 @@ func (t *tried) line(m *spec.Metered, under bool, cols int, now time.Time) tui.L
 	l = append(l, tui.Plain.Of(fmt.Sprintf("%5s  ", changed)), style.Of(text))
 	if t.judged != nil {
 		if red := len(t.judged.Red()); red > 0 {
-			return append(l, tui.Red.Of(fmt.Sprintf(", %d of %d gates red", red, len(t.judged.Gates))))
+			return append(l, tui.Red.Of(fmt.Sprintf(", %d of %d red", red, len(t.judged.Gates))))
 		}
-		return append(l, tui.Green.Of(", all gates green"))
+		if rest := unasked(p, t.judged); len(rest) > 0 {
+			return append(l, tui.Green.Of(fmt.Sprintf(", %d of %d green", len(t.judged.Gates), len(t.judged.Gates)+len(rest))))
+		}
+		return append(l, tui.Green.Of(", all green"))
 	}
 	return l
 }
@@ -256,9 +259,9 @@ func became(w *loop.Work) (string, tui.Style) {
 	case w.Abort:
 		return "gives up", tui.Red
 	case w.Done:
-		return "says that it is done", tui.Green
+		return "says it is done", tui.Green
 	}
-	return "ended, not done", tui.Plain
+	return "not done", tui.Plain
 }
 
 // gates are what they said the last time.
@@ -270,18 +273,22 @@ func (p *watched) gates() (page []tui.Line) {
 	if v == nil {
 		return nil
 	}
-	if id := p.state.Reviewing; id != "" {
-		page = append(page, tui.Line{tui.Cyan.Of("asked  "), tui.Plain.Of(id), tui.Dim.Of("  " + p.plan.Reviewer(id))})
-	}
 	for _, g := range v.Gates {
 		if g.Green {
-			page = append(page, tui.Line{tui.Green.Of("green  "), tui.Plain.Of(g.Name)})
+			page = append(page, tui.Line{tui.Green.Of("green      "), tui.Plain.Of(g.Name)})
 			continue
 		}
-		page = append(page, tui.Line{tui.Red.Of("red    "), tui.Plain.Of(g.Name), tui.Dim.Of("  " + term.Opening(g.Why))})
+		page = append(page, tui.Line{tui.Red.Of("red        "), tui.Plain.Of(g.Name), tui.Dim.Of("  " + term.Opening(g.Why))})
 		for _, line := range lastLines(g.Output, 3) {
-			page = append(page, tui.Text(tui.Dim, "       "+line))
+			page = append(page, tui.Text(tui.Dim, "           "+line))
 		}
+	}
+	for _, id := range yetToSay(&p.plan, p.state) {
+		style := tui.Dim
+		if p.state.Reviewing == id {
+			style = tui.Cyan
+		}
+		page = append(page, tui.Line{style.Of(fmt.Sprintf("%-9s  ", reviewerState(p.state, id))), tui.Plain.Of(id), tui.Dim.Of("  " + p.plan.Reviewer(id))})
 	}
 	return page
 }
@@ -295,13 +302,13 @@ func lastLines(text string, most int) []string {
 func (p *watched) foot() []tui.Line {
 	page := p.traffic.lines()
 	if text := stuckText(&p.plan, p.state); text != "" {
-		page = append(page, tui.Line{tui.Yellow.Of("stuck    "), tui.Plain.Of(text)})
+		page = append(page, tui.Line{tui.Yellow.Of("stuck      "), tui.Plain.Of(text)})
 	}
 	if p.pause {
-		page = append(page, tui.Line{tui.Yellow.Of("pause    "), tui.Plain.Of("after this iteration")})
+		page = append(page, tui.Line{tui.Yellow.Of("pause      "), tui.Plain.Of("after this iteration")})
 	}
 	for _, h := range p.state.Hints {
-		page = append(page, tui.Line{tui.Cyan.Of("hint     "), tui.Plain.Of(term.Opening(h))})
+		page = append(page, tui.Line{tui.Cyan.Of("hint       "), tui.Plain.Of(term.Opening(h))})
 	}
 	return page
 }

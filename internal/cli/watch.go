@@ -150,7 +150,7 @@ func (t *outward) lines() []tui.Line {
 	if len(t.refused) == 0 {
 		return nil
 	}
-	return []tui.Line{{tui.Yellow.Of("refused  "), tui.Plain.Of(strings.Join(t.refused, ", "))}}
+	return []tui.Line{{tui.Yellow.Of("refused    "), tui.Plain.Of(strings.Join(t.refused, ", "))}}
 }
 
 // vitals are how a run stands, in what is the same for all of them.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,18 +89,18 @@ cost       0.2500+? USD  seen 2.50, claimed -
 
    #     took     seen   claimed  files  what became of it
    6       5s                            works
-   5     1m1s      100       100      4  ended, not done, 1 of 2 gates red
-   4     1m1s      100       90!      3  says that it is done, 1 of 2 gates red
+   5     1m1s      100       100      4  not done, 1 of 2 red
+   4     1m1s      100       90!      3  says it is done, 1 of 2 red
       and 3 before
 
-red    make test  exit code 2
-       b
-       c
-       d` + "\x1b" + `[2J
-green  lint
-refused  x.example (3)
-stuck    the same gates said the same 5 times, of 6
-hint     look at b
+red        make test  exit code 2
+           b
+           c
+           d` + "\x1b" + `[2J
+green      lint
+refused    x.example (3)
+stuck      the same gates said the same 5 times, of 6
+hint       look at b
 `
 	got := page(20, func(p *watched) {
 		p.traffic = outward{sum: spec.BillItem{Tokens: spec.Tokens{Input: 700}, USD: .25, Unpriced: 1}, refused: []string{"x.example (3)"}}
@@ -107,10 +108,10 @@ hint     look at b
 	if got != want {
 		t.Errorf("%s\nis not\n%s", got, want)
 	}
-	if got := page(20, func(p *watched) { p.pause = true }); !strings.Contains(got, "\npause    after this iteration\nhint ") {
+	if got := page(20, func(p *watched) { p.pause = true }); !strings.Contains(got, "\npause      after this iteration\nhint ") {
 		t.Errorf("%s", got)
 	}
-	if got := page(200, nil); strings.Contains(got, "before") || strings.Count(got, "1 of 2 gates red") != 5 {
+	if got := page(200, nil); strings.Contains(got, "before") || strings.Count(got, ", 1 of 2 red") != 5 {
 		t.Errorf("%s", got)
 	}
 	keep(loop.Took, loop.Taken{ID: "bd-1"})
@@ -125,6 +126,42 @@ hint     look at b
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not there:\n%s", want, got)
 		}
+	}
+}
+
+// What reviewers have not said, nobody says is so.
+func TestUnasked(t *testing.T) {
+	p := &loop.Plan{Gates: []loop.Criterion{
+		{ID: "good", Reviewer: &loop.Reviewer{Agent: "mine", Prompt: "Is it good?"}}, {ID: "short", Reviewer: &loop.Reviewer{Agent: "mine", Model: "big", Prompt: "Is it short?"}},
+	}}
+	v := &loop.Verdict{Gates: []loop.Gate{{Name: "make test", Green: true}}}
+	for _, step := range []struct {
+		gate loop.Gate
+		want string
+	}{
+		{loop.Gate{}, "1 of 3 green, not asked yet: good, short"},
+		{loop.Gate{Name: "good", Green: true, Review: true}, "2 of 3 green, not asked yet: short"},
+		{loop.Gate{Name: "short", Green: true, Review: true}, "all green"},
+		{loop.Gate{Name: "short", Why: "it fails", Review: true}, "1 of 4 red: short (it fails)"},
+	} {
+		if step.gate.Name != "" {
+			v.Gates = append(v.Gates, step.gate)
+		}
+		if got := gatesText(p, v); got != step.want {
+			t.Errorf("they say %q, want %q", got, step.want)
+		}
+	}
+	w := &watched{looping: &looping{plan: *p, state: &loop.State{Reviewing: "short", Verdict: &loop.Verdict{Gates: v.Gates[:2]}}}}
+	var said []string
+	for _, l := range w.gates() {
+		said = append(said, l[0].Text+l[1].Text)
+	}
+	if want := []string{"green      make test", "green      good", "asked      short"}; !slices.Equal(said, want) {
+		t.Errorf("the page has %q", said)
+	}
+	w.plan.Tasks, w.state.Reviewing = &loop.Tasks{}, ""
+	if said := w.gates(); len(said) != 2 {
+		t.Errorf("with no task in hand the page has %q", said)
 	}
 }
 
@@ -239,7 +276,7 @@ cost       0.00 USD  seen 0.00, claimed -
 ·                                    c
 ·                                    good
 
-refused  x.example (3)
+refused    x.example (3)
 `
 	if got := page(40, true); got != want {
 		t.Errorf("%s\nis not\n%s", got, want)
@@ -257,7 +294,7 @@ refused  x.example (3)
 	keep(flow.Asked, flow.Ask{Step: "good", Message: "Good?"})
 	keep(flow.Ended, flow.End{Status: flow.Waiting, Reason: flow.ReasonApproval, Detail: "good: Good?"})
 	got := page(40, false)
-	for _, want := range []string{"1130 of 1000", "2 of 3, 1 skipped", "\n!   3m30s    600+?         -      7  b sums  needs human review: check.2: exit code 1: red", "\nwaits    good: Good?\nnext     bothy flow approve stories-2026-11-22-0001\n"} {
+	for _, want := range []string{"1130 of 1000", "2 of 3, 1 skipped", "\n!   3m30s    600+?         -      7  b sums  needs human review: check.2: exit code 1: red", "\nwaits      good: Good?\nnext       bothy flow approve stories-2026-11-22-0001\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -295,7 +332,7 @@ func TestFlowPageBeside(t *testing.T) {
 	must(t, err)
 	now := l.state.Last.Add(5 * time.Second)
 	got := plainPage(&flowPage{flowing: l, tries: triesOf(l.events)}, 20, 60, now)
-	for _, want := range []string{"and 7 before\n·                                    work.8 (n=8, os=linux\\n)\n▶      5s                         1  work.9 (n=9, os=linux\\n)\n▶      5s", "\nnext     bothy flow approve many-2026-11-22-0001\n"} {
+	for _, want := range []string{"and 7 before\n·                                    work.8 (n=8, os=linux\\n)\n▶      5s                         1  work.9 (n=9, os=linux\\n)\n▶      5s", "\nnext       bothy flow approve many-2026-11-22-0001\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/term"
+)
+
+// This file tells what the gates of a loop say.
+
+// gatesText tells what those say that were asked. Where none is red, reviewers may not have been
+// asked: those have said nothing.
+func gatesText(p *loop.Plan, v *loop.Verdict) string {
+	if red := v.Red(); len(red) > 0 {
+		var list []string
+		for _, g := range red {
+			list = append(list, g.Name+" ("+term.Opening(g.Why)+")")
+		}
+		return fmt.Sprintf("%d of %d red: %s", len(red), len(v.Gates), strings.Join(list, ", "))
+	}
+	if rest := unasked(p, v); len(rest) > 0 {
+		return fmt.Sprintf("%d of %d green, not asked yet: %s", len(v.Gates), len(v.Gates)+len(rest), strings.Join(rest, ", "))
+	}
+	return "all green"
+}
+
+// unasked are the reviewers who have not said anything of what was judged; none if nothing was.
+func unasked(p *loop.Plan, v *loop.Verdict) (names []string) {
+	if v == nil {
+		return nil
+	}
+	for _, c := range p.Reviewers() {
+		if !slices.ContainsFunc(v.Gates, func(g loop.Gate) bool { return g.Review && g.Name == c.ID }) {
+			names = append(names, c.ID)
+		}
+	}
+	return names
+}
+
+// yetToSay are the reviewers who have not said anything of what a loop has in hand: between two
+// tasks that is nothing.
+func yetToSay(p *loop.Plan, s *loop.State) []string {
+	if p.Tasks != nil && s.Task == nil {
+		return nil
+	}
+	return unasked(p, s.LastVerdict())
+}
+
+// reviewerState is how it stands with a reviewer who has not said anything.
+func reviewerState(s *loop.State, id string) string {
+	if s.Reviewing == id {
+		return "asked"
+	}
+	return "not asked"
+}
+
+func gateText(g loop.Gate) string {
+	if g.Green {
+		return "green  " + g.Name
+	}
+	return "red    " + g.Name + ": " + g.Why
+}
