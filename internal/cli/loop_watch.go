@@ -31,6 +31,8 @@ func (a *app) loopWatchCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			out := &lookout{desk: deskOf(l.engine, &l.plan, l.run)}
+			defer out.close()
 			return a.watchRun(cmd.Context(), watching{
 				run: l.run,
 				tell: func(ev run.Event) (string, error) {
@@ -39,7 +41,7 @@ func (a *app) loopWatchCommand() *command.Command {
 					}
 					return lineOf(&l.plan, ev, s), nil
 				},
-				look: func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l) },
+				look: func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l, out) },
 			})
 		},
 	})
@@ -50,6 +52,7 @@ type watched struct {
 	*looping
 	past    []tried
 	traffic outward
+	ahead   *ahead // nil: it takes no tasks, or nobody looks
 }
 
 func (p *watched) live() bool { return p.hosted }
@@ -65,7 +68,7 @@ type tried struct {
 }
 
 // look reads how a loop stands.
-func (a *app) look(ctx context.Context, l *looping) (*watched, error) {
+func (a *app) look(ctx context.Context, l *looping, out *lookout) (*watched, error) {
 	now, err := readLoop(l.engine, l.run)
 	if err != nil {
 		return nil, err
@@ -74,6 +77,7 @@ func (a *app) look(ctx context.Context, l *looping) (*watched, error) {
 	if p.past, err = tries(now.events); err != nil {
 		return nil, err
 	}
+	p.ahead = out.look(ctx, now.state, len(now.events))
 	p.traffic = a.trafficOf(ctx, l.engine, now.sandboxes(), l.since)
 	return p, nil
 }
@@ -149,12 +153,7 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 	)
 	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))
-	if plan.Tasks != nil {
-		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "tasks")), tui.Plain.Of(fmt.Sprintf("%d closed, %d put back", len(s.Closed), len(s.Left)))})
-	}
-	if s.Task != nil {
-		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "task")), tui.Plain.Of(s.Task.ID + " " + term.Opening(s.Task.Title))})
-	}
+	page = append(page, p.taskLines(max(2, rows/6), cols)...)
 	page = append(page, workerLines(workersOf(s), max(4, rows/3))...)
 	return append(page, v.means(cols, &p.traffic)...)
 }
@@ -172,7 +171,7 @@ func workerLines(list []workerView, most int) (page []tui.Line) {
 		rest, list = len(list)-(most-1), list[:most-1]
 	}
 	for _, w := range list {
-		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "worker "+strconv.Itoa(w.Worker))), tui.Plain.Of(w.text())})
+		page = append(page, labelled("worker "+strconv.Itoa(w.Worker), tui.Plain.Of(w.text())))
 	}
 	var more []string
 	if rest > 0 {

@@ -223,14 +223,22 @@ func ofText(used string, bounded bool, most any) string {
 	return fmt.Sprintf("%s of %v", used, most)
 }
 
-// meterLine is a line with a bar, if there is a bound.
+// meterLine is a line with a bar, if there is a bound, of what is used up.
 func meterLine(cols int, name string, used, most float64, text string) tui.Line {
-	l := tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", name))}
-	if bar := tui.Bar(min(30, cols/3), used, most); bar != "" {
-		style := tui.Green
-		if used >= 0.8*most {
-			style = tui.Yellow
-		}
+	if used >= 0.8*most {
+		return barLine(cols, name, tui.Yellow, used, most, text)
+	}
+	return progressLine(cols, name, used, most, text)
+}
+
+// progressLine is one of what is done.
+func progressLine(cols int, name string, done, all float64, text string) tui.Line {
+	return barLine(cols, name, tui.Green, done, all, text)
+}
+
+func barLine(cols int, name string, style tui.Style, part, whole float64, text string) tui.Line {
+	l := labelled(name)
+	if bar := tui.Bar(min(30, cols/3), part, whole); bar != "" {
 		l = append(l, style.Of(bar+" "))
 	}
 	return append(l, tui.Plain.Of(text))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -126,6 +128,27 @@ hint       look at b
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not there:\n%s", want, got)
 		}
+	}
+	got = page(24, func(p *watched) {
+		p.plan.Tasks = &loop.Tasks{}
+		p.ahead = &ahead{ready: []loop.Open{{Task: "bd-4", Title: "next"}, {Task: "bd-5", Title: "then"}}, open: []loop.Open{
+			{Task: "bd-6", Title: "x", Why: task.ReasonBlocked, By: []string{"bd-3"}}, {Task: "bd-7", Why: task.ReasonHuman}, {Task: "bd-8", Why: task.ReasonHuman},
+		}}
+	})
+	want = `
+tasks      ██▌░░░░░░░░░░░░░░░░░ 1 of 8 closed, 1 put back, 5 to come
+task       bd-3 the third
+to come    bd-4 next
+           bd-5 then
+           bd-6 x  blocked by bd-3
+           and 2 more
+tokens `
+	if !strings.Contains(got, want) {
+		t.Errorf("%s\nis not in\n%s", want, got)
+	}
+	got = page(24, func(p *watched) { p.plan.Tasks, p.ahead = &loop.Tasks{}, &ahead{err: errors.New("locked\nby x")} })
+	if want := "\ntask       bd-3 the third\nto come    locked ...\n"; !strings.Contains(got, want) {
+		t.Errorf("%s\nis not in\n%s", want, got)
 	}
 }
 

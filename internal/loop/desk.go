@@ -91,12 +91,30 @@ func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, erro
 // Stands gives, for a loop that stands so, the tasks that are not done although it cannot
 // take them, and tells whether there is another that it could.
 func (d *Desk) Stands(ctx context.Context, s *State) (open []Open, ready bool, err error) {
+	list, open, err := d.ahead(ctx, leftOf(s))
+	return open, len(list) > 0, err
+}
+
+// Ahead gives, for a loop that stands so, the tasks that it has before it: those that it could take
+// now, as they come, and those that it cannot take, or not yet. What is in hand is in neither.
+func (d *Desk) Ahead(ctx context.Context, s *State) (ready, open []Open, err error) {
+	except := leftOf(s)
+	for _, w := range append([]*State{s}, s.Workers...) {
+		if w.Task != nil {
+			except = append(except, w.Task.ID)
+		}
+	}
+	return d.ahead(ctx, except)
+}
+
+func (d *Desk) ahead(ctx context.Context, except []string) (ready, open []Open, err error) {
 	g, err := d.Store.View(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	wanted := task.Filter{Labels: d.Plan.Labels, Except: leftOf(s)}
+	wanted := task.Filter{Labels: d.Plan.Labels, Except: except}
 	now := time.Now().UTC()
+	var can []*task.Task
 	for _, t := range g.All() {
 		at := g.State(t, now)
 		if !wanted.Matches(g, t) || at.Reason == task.ReasonClosed || at.Reason == task.ReasonKept || never(at) {
@@ -110,11 +128,15 @@ func (d *Desk) Stands(ctx context.Context, s *State) (open []Open, ready bool, e
 			at.Reason = task.ReasonClaimed
 			open = append(open, openOf(t, at))
 		case whole: // else its parts are what there is to do
-			ready = true
+			can = append(can, t)
 		}
 	}
+	task.SortTasks(can, task.ByPriority, now)
+	for _, t := range can {
+		ready = append(ready, openOf(t, task.State{Ready: true}))
+	}
 	slices.SortStableFunc(open, func(a, b Open) int { return cmp.Compare(len(a.By), len(b.By)) }) // first what others wait for
-	return open, ready, nil
+	return ready, open, nil
 }
 
 // Renew makes the claim last. If the task is another's by now the error is ErrConflict.

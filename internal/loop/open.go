@@ -36,11 +36,14 @@ func never(s task.State) bool {
 }
 
 // String is for example "bd-2 (blocked by bd-1)".
-func (o Open) String() string {
+func (o Open) String() string { return fmt.Sprintf("%s (%s)", o.Task, o.Waits()) }
+
+// Waits is why it cannot be taken, for example "blocked by bd-1".
+func (o Open) Waits() string {
 	if len(o.By) > 0 {
-		return fmt.Sprintf("%s (%s by %s)", o.Task, o.Why, few(o.By))
+		return fmt.Sprintf("%s by %s", o.Why, few(o.By))
 	}
-	return fmt.Sprintf("%s (%s)", o.Task, o.Why)
+	return string(o.Why)
 }
 
 // openText names those that hold a loop up.

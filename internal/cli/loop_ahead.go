@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/task/book"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/tui"
+)
+
+// This file has the tasks that a loop which is watched has before it.
+
+// ahead are these tasks.
+type ahead struct {
+	ready, open []loop.Open // those that it could take now, as they come, and the others
+	err         error       // they could not be read
+}
+
+// aheadEvery is how often they are read while nothing happens in the loop: others may add some.
+const aheadEvery = 3 * time.Second
+
+// lookout reads them, as often as there is a reason to.
+type lookout struct {
+	desk   *loop.Desk // nil: the loop takes none
+	now    ahead
+	at     time.Time
+	events int
+}
+
+// look gives what a loop that stands so, after so many events, has before it.
+func (o *lookout) look(ctx context.Context, s *loop.State, events int) *ahead {
+	if o.desk == nil {
+		return nil
+	}
+	if events != o.events || time.Since(o.at) >= aheadEvery {
+		var now ahead
+		if now.ready, now.open, now.err = o.desk.Ahead(ctx, s); ctx.Err() == nil {
+			o.now, o.at, o.events = now, time.Now(), events
+		}
+	}
+	return &o.now
+}
+
+// close ends what reads them.
+func (o *lookout) close() {
+	if o.desk == nil {
+		return
+	}
+	if b, ok := o.desk.Store.(*book.Book); ok {
+		b.Close()
+	}
+}
+
+// taskLines are how a loop gets on with its tasks: how many are done, what is in hand, and, in so
+// many lines at most, what comes then.
+func (p *watched) taskLines(most, cols int) []tui.Line {
+	if p.plan.Tasks == nil {
+		return nil
+	}
+	s := p.state
+	done, hand := len(s.Closed), len(p.inHand())
+	text, all := fmt.Sprintf("%d closed, %d put back", done, len(s.Left)), 0
+	if p.ahead != nil && p.ahead.err == nil {
+		rest := len(p.ahead.ready) + len(p.ahead.open)
+		all = done + len(s.Left) + hand + rest
+		text = fmt.Sprintf("%d of %d closed, %d put back, %d to come", done, all, len(s.Left), rest)
+	}
+	page := []tui.Line{progressLine(cols, "tasks", float64(done), float64(all), text)}
+	if s.Task != nil {
+		page = append(page, labelled("task", tui.Plain.Of(s.Task.ID+" "+term.Opening(s.Task.Title))))
+	}
+	if p.ahead == nil {
+		return page
+	}
+	if p.ahead.err != nil {
+		return append(page, labelled("to come", tui.Yellow.Of(term.Opening(p.ahead.err.Error()))))
+	}
+	return append(page, p.ahead.lines(most)...)
+}
+
+// lines are the tasks to come, in so many lines at most.
+func (a *ahead) lines(most int) (page []tui.Line) {
+	var list []tui.Line
+	for _, t := range a.ready {
+		list = append(list, tui.Line{tui.Plain.Of(t.Task + " " + term.Opening(t.Title))})
+	}
+	for _, t := range a.open {
+		list = append(list, tui.Line{tui.Plain.Of(t.Task + " " + term.Opening(t.Title)), tui.Dim.Of("  " + t.Waits())})
+	}
+	if rest := len(list) - most + 1; rest > 1 {
+		list = append(list[:most-1], tui.Text(tui.Dim, fmt.Sprintf("and %d more", rest)))
+	}
+	name := "to come"
+	for _, l := range list {
+		page = append(page, labelled(name, l...))
+		name = ""
+	}
+	return page
+}
+
+// labelled is a line of the page with its name.
+func labelled(name string, l ...tui.Piece) tui.Line {
+	return append(tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", name))}, l...)
+}
