@@ -9,6 +9,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"time"
@@ -22,6 +23,10 @@ type Driver interface {
 	// process. When it fails nothing is left behind.
 	Start(ctx context.Context, m Machine) (Wall, error)
 }
+
+// ErrLayer is why a wall is not built whose layer, [Machine.Restore], makes no sense to the driver:
+// it is damaged, or what has it is.
+var ErrLayer = errors.New("the saved layer of the root cannot be used")
 
 // Machine describes what shall exist behind the wall.
 type Machine struct {

@@ -264,7 +264,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	k.lend()
 	k.status.note(func(st *spec.Status) { st.Unlent = k.notLent() }) // written when it runs: until then it was not started
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
-		return nil, err
+		return nil, k.badLayer(m.Restore, err)
 	}
 	defer func() {
 		if err != nil {

@@ -116,6 +116,9 @@ func (w *wall) boot(m driver.Machine) error {
 		conf = started(conf)
 	}
 	if err := w.c.Start(conf); err != nil {
+		if m.Restore != "" && strings.Contains(err.Error(), layerSign) {
+			return fmt.Errorf("%w: %w", driver.ErrLayer, brief(err))
+		}
 		return fmt.Errorf("start the sentry: %w", startError(err))
 	}
 	return nil
@@ -308,6 +311,9 @@ func (w *wall) call(ctx context.Context, f func() error) error {
 }
 
 var errEnded = errors.New("the sandbox ended")
+
+// layerSign is in what gVisor says when it cannot make the layer over the root.
+const layerSign = "mounting root with overlay"
 
 // startError tells a process that died on the way up from one that refused to
 // start, which gVisor reports alike: by what its socket said.

@@ -1,0 +1,19 @@
+package keeper
+
+import (
+	"errors"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// badLayer says what can be done about a saved root layer that the wall cannot be built with;
+// other errors stay as they are. The home and the workspaces lie elsewhere.
+func (k *Keeper) badLayer(layer string, err error) error {
+	if !errors.Is(err, driver.ErrLayer) {
+		return err
+	}
+	name := k.spec.Name
+	return (&spec.Error{Class: spec.ErrSandbox, Err: err}).
+		WithHint("go back to a checkpoint: bothy checkpoint ls %s, bothy checkpoint restore %s CHECKPOINT; without one, move %s away: the root begins anew then, and the home stays", name, name, layer)
+}
