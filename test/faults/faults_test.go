@@ -123,18 +123,17 @@ func explained(t *testing.T, r harness.Result) {
 }
 
 // recovers runs a command after a fault: it works, or says what is wrong, and
-// then works.
+// then works, when what was struck is gone.
 func recovers(t *testing.T, c *harness.Caller, args ...string) harness.Result {
 	t.Helper()
 	var r harness.Result
-	for range 3 {
-		if r = c.Run(args...); r.Code == 0 {
-			return r
-		}
+	if !harness.Comes(harness.Moment, func() bool {
+		r = c.Run(args...)
 		explained(t, r)
-		time.Sleep(50 * time.Millisecond)
+		return r.Code == 0
+	}) {
+		t.Errorf("it does not work again: %v", r)
 	}
-	t.Errorf("it does not work again: %v", r)
 	return r
 }
 
