@@ -31,7 +31,7 @@ type copying struct {
 	dst, src *os.File
 	input    bool
 	moved    chan struct{} // a sign of life
-	writing  atomic.Bool   // what was read is not passed on yet
+	holds    atomic.Bool   // what was read, or is being read, is not passed on yet
 	failed   error         // why output was lost; set before run returns
 }
 
@@ -113,11 +113,9 @@ func (c *copying) run() {
 	}
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := c.src.Read(buf)
+		n, err := c.take(buf)
 		if n > 0 {
-			c.writing.Store(true)
 			_, werr := c.dst.Write(buf[:n])
-			c.writing.Store(false)
 			if werr != nil {
 				c.src.Close() // the program inside gets SIGPIPE
 				c.failed = werr
@@ -127,11 +125,35 @@ func (c *copying) run() {
 			case c.moved <- struct{}{}:
 			default:
 			}
+			c.holds.Store(false)
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// take reads what there is. At no moment is it neither in the pipe nor known to be held.
+func (c *copying) take(buf []byte) (n int, err error) {
+	conn, err := c.src.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	waited := conn.Read(func(fd uintptr) bool {
+		c.holds.Store(true)
+		n, err = unix.Read(int(fd), buf)
+		if n <= 0 {
+			c.holds.Store(false)
+		}
+		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+	})
+	if waited != nil {
+		return 0, waited
+	}
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }
 
 // quiet is how long a stream must be silent after the program's end before it
@@ -175,12 +197,13 @@ func (s *streams) lost() error {
 func (s *streams) alive() bool {
 	alive := false
 	for _, c := range s.copies {
+		// In the order in which it moves: else it could pass between two looks.
+		alive = alive || !c.input && (c.unread() || c.holds.Load())
 		select {
 		case <-c.moved:
 			alive = true
 		default:
 		}
-		alive = alive || !c.input && (c.writing.Load() || c.unread())
 	}
 	return alive
 }
