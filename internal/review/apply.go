@@ -261,6 +261,7 @@ func (a *applying) parentFor(p string) (*dir, error) {
 		return nil, err
 	}
 	defer above.close()
+	defer a.touching(path.Dir(want), above)()
 	o := Order{Change: Change{New: Entry{Form: Directory, Mode: 0o755}}}
 	if in, name, err := a.upper.parent(want); err == nil {
 		if st, there, err := in.stat(name); err == nil && there {
@@ -328,6 +329,7 @@ func (d *dir) touch(name string) error {
 // directory makes one, or gives one its mode.
 func (a *applying) directory(i int, parent *dir) error {
 	o, name := a.orders[i], path.Base(a.orders[i].Path)
+	defer a.touching(path.Dir(o.Path), parent)()
 	now, err := parent.entry(name)
 	if err != nil {
 		return a.failed(i, err)
@@ -380,6 +382,7 @@ func (a *applying) leave(i int) error {
 	if err := a.commit(); err != nil { // what lies in it
 		return err
 	}
+	defer a.touching(path.Dir(o.Path), parent)()
 	switch err := unix.Unlinkat(parent.fd(), name, unix.AT_REMOVEDIR); {
 	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST):
 		if a.keeps(o) {

@@ -3,6 +3,7 @@ package review
 import (
 	"cmp"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -41,10 +42,10 @@ func (l *look) withdrawn(p place, name string, c Change) string {
 		if c.New.Form == Directory {
 			return l.deletedThere()
 		}
-		l.orphans = append(l.orphans, orphan{c.Path, l.sinceChanged(p.host)})
+		l.orphans = append(l.orphans, orphan{c.Path, l.sinceChanged(p.path, p.host)})
 		return ""
 	}
-	if had == unknown && !p.made && l.sinceChanged(p.host) {
+	if had == unknown && !p.made && l.sinceChanged(p.path, p.host) {
 		return "names came or went beside it on the host since " + l.record.since() + ", and it is not known whether this was one"
 	}
 	return ""
@@ -52,14 +53,35 @@ func (l *look) withdrawn(p place, name string, c Change) string {
 
 func (l *look) deletedThere() string { return "deleted on the host since " + l.record.since() }
 
-// sinceChanged reports whether names may have come or gone in a directory of the host's;
-// nil is one that is gone.
-func (l *look) sinceChanged(d *dir) bool {
+// sinceChanged reports whether names may have come or gone in a directory of the host's,
+// but by an apply; nil is one that is gone.
+func (l *look) sinceChanged(at string, d *dir) bool {
 	if d == nil {
 		return true
 	}
 	var st unix.Stat_t
-	return unix.Fstat(d.fd(), &st) != nil || st.Ctim.Nano() >= l.record.Since
+	if unix.Fstat(d.fd(), &st) != nil {
+		return true
+	}
+	return st.Ctim.Nano() >= l.record.Since && st.Ctim.Nano() != l.record.Touched[Quote(path.Clean(at))]
+}
+
+// touching is called before names are added or removed in a directory of the host's, and
+// what it gives after that: it was the apply who changed it, if nobody had before.
+func (l *look) touching(at string, d *dir) (done func()) {
+	if l.sinceChanged(at, d) {
+		return func() {}
+	}
+	return func() {
+		var st unix.Stat_t
+		if unix.Fstat(d.fd(), &st) != nil {
+			return
+		}
+		if l.record.Touched == nil {
+			l.record.Touched = map[string]int64{}
+		}
+		l.record.Touched[Quote(path.Clean(at))] = st.Ctim.Nano()
+	}
 }
 
 // adopt finds of what each orphan was made, by what is in it: a file of the host's that

@@ -107,3 +107,25 @@ func TestMovedAndBack(t *testing.T) {
 		}
 	}
 }
+
+// What an apply did beside a file that was written anew and moved is nothing the host did.
+func TestMovedBesideApplied(t *testing.T) {
+	p := fresh(t, map[string]string{"m1": "one\n", "dir/m1": "one\n", "dir/gone/x": "x\n", "m3": "three\n"})
+	p.inside("for d in . dir; do echo totally > $d/m1; mv $d/m1 $d/m2; echo k > $d/k; mkdir $d/new; echo x > $d/new/x; done; rm -r dir/gone")
+	list := p.changes()
+	p.apply(slices.DeleteFunc(slices.Clone(list), func(c Change) bool {
+		return strings.HasSuffix(c.Path, "m1") || strings.HasSuffix(c.Path, "m2")
+	}), false)
+	list = p.wants("deleted dir/m1\nadded dir/m2\ndeleted m1\nadded m2\n")
+	for path, r := range p.apply(list, false) {
+		if r != Applied {
+			t.Errorf("%s: %s", path, r)
+		}
+	}
+	p.wants("")
+	// But what else comes or goes there is.
+	p.inside("echo anew > m3; mv m3 m4")
+	pause()
+	p.put("other", "")
+	p.wants("deleted m3\nadded m4 CONFLICT\n")
+}

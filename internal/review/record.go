@@ -22,6 +22,10 @@ type record struct {
 	// Paths are those that were applied or discarded since then.
 	Paths []known `json:"paths,omitempty"`
 
+	// Touched are directories of the host's, as Quote writes them, in which an apply was the
+	// last to add or remove names, and nobody else did since that time: when, in nanoseconds.
+	Touched map[string]int64 `json:"touched,omitempty"`
+
 	index map[string]int
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -163,6 +164,7 @@ func (a *applying) commit() error {
 		return nil
 	}
 	defer a.drop()
+	defer a.touchingAll()()
 	if err := a.intend(a.batch); err != nil {
 		return err
 	}
@@ -210,6 +212,22 @@ func (a *applying) commit() error {
 		a.written = time.Now()
 	}
 	return a.intend(nil)
+}
+
+// touchingAll is touching for all directories of the batch.
+func (a *applying) touchingAll() (done func()) {
+	all := map[string]func(){}
+	for _, s := range a.batch {
+		at := path.Dir(a.orders[s.order].Path)
+		if all[at] == nil {
+			all[at] = a.touching(at, s.dir)
+		}
+	}
+	return func() {
+		for _, done := range all {
+			done()
+		}
+	}
 }
 
 // replaces tells whether a file comes in the place of another.

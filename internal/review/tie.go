@@ -47,9 +47,10 @@ func tie(orders []Order) *ties {
 func (a *applying) hold() {
 	for i, o := range a.orders {
 		switch {
-		case a.outcome[i].Result != "" || a.refused(i):
-		case o.Pick == nil && a.already(o):
+		case a.outcome[i].Result != "":
+		case o.Not == "" && o.Pick == nil && a.already(o):
 			a.end(i, Applied, "")
+		case a.refused(i):
 		case a.ties.whole[i] == i:
 			a.occupied(i)
 		}
