@@ -33,7 +33,7 @@ func (t Text) Blobs() (b Blobs, ok bool, err error) {
 
 // blobs is how Text gets at the bytes of a change; nil for what has too many.
 func (r *Reader) blobs(c Change) func() (Blobs, error) {
-	if max(c.Old.Size, c.New.Size) > maxBinary || c.Old.Form == Directory || c.New.Form == Directory {
+	if max(c.Old.Size, c.New.Size) > maxBinary || c.Old.Form == Directory || c.New.Form == Directory && !c.makesWay() {
 		return nil
 	}
 	return func() (b Blobs, err error) {

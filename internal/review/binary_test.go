@@ -21,15 +21,18 @@ func TestPatchOfEverything(t *testing.T) {
 		"text": "1\n2\n3\n", "bin": "\x00one\xff", "bin-gone": "\x00gone", "bin-mode": "\x00mode", "bin-both": "\x00both",
 		"bin-moved": "\x00moved\x01\x02\x03", "bin-tolink": "\x00link", "bin-totext": "\x00text", "totext": "text\n", "long": long, "old name": "moved\n",
 		"tobin": "text\n", "emptied": "\x00", "mode": "#!\n",
+		"todir": "text\n", "bin-todir": "\x00dir", "text-toempty": "text\n",
 	})
 	must(t, os.Symlink("text", p.path("link")))
 	must(t, os.Symlink("text", p.path("link-tobin")))
+	must(t, os.Symlink("d", p.path("link-todir")))
 	pause()
 	must(t, os.RemoveAll(p.w.Layer.record()))
 	p.start()
 	pause()
 	p.inside(`
 		echo 4 >> text; printf 'a\0b' > bin; rm bin-gone; chmod 755 bin-mode mode; printf '\0more' >> bin-both; chmod 755 bin-both
+		for d in todir bin-todir link-todir; do rm $d; mkdir $d; echo in > $d/in; done; rm text-toempty; mkdir text-toempty
 		mkdir d; mv bin-moved d/bin-moved; mv 'old name' 'new name'; rm bin-tolink link-tobin; ln -s bin bin-tolink; printf '\0was a link' > link-tobin
 		echo text > bin-totext; printf '\0' > tobin; : > emptied; echo more >> long; ln -sf bin link
 		head -c 100000 /dev/urandom > random; for n in 1 25 26 27 51 52 53; do head -c $n /dev/zero > zeros$n; done
@@ -68,7 +71,7 @@ func TestPatchOfEverything(t *testing.T) {
 		}
 	}
 	git(patch)
-	p.wants("\n")
+	p.wants("\nadded text-toempty CONFLICT\n") // git knows no empty directory
 	git("-R", patch)
 	if after := tree(t, p.w.Source); !slices.Equal(before, after) {
 		t.Errorf("taken back, there is\n%q, want\n%q", after, before)

@@ -137,7 +137,7 @@ func (p *Patch) Write(c Change, t Text) error {
 	if err := p.conflict(c); err != nil {
 		return err
 	}
-	if c.New.Form == Directory || c.Kind == Deleted && c.Old.Form == Directory {
+	if c.New.Form == Directory && !c.makesWay() || c.Kind == Deleted && c.Old.Form == Directory {
 		if c.Implied {
 			return nil
 		}
@@ -174,8 +174,16 @@ func partsOf(c Change) []Change {
 	}
 	gone, come := c, c
 	gone.Kind, gone.New = Deleted, Entry{}
+	if c.makesWay() {
+		return []Change{gone} // what lies in the directory comes by itself
+	}
 	come.Kind, come.Old = Added, Entry{}
 	return []Change{gone, come}
+}
+
+// makesWay tells a file or link that a directory takes the place of.
+func (c Change) makesWay() bool {
+	return c.New.Form == Directory && (c.Old.Form == File || c.Old.Form == Link)
 }
 
 // conflict tells of one before the change.
