@@ -105,3 +105,21 @@ func TestDiskUnread(t *testing.T) {
 		t.Errorf("there are %q, not %q", got, want)
 	}
 }
+
+// What the kernel has for itself in a layer, and lets nobody look into, is no want.
+func TestDiskOfLayer(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	sb.WorkspaceMode = spec.WorkspaceReview
+	must(t, e.Create(t.Context(), sb))
+	idle := filepath.Join(e.Store.Sandbox(sb.ID).Review(0), "work", "work")
+	must(t, os.MkdirAll(idle, 0o700))
+	must(t, os.WriteFile(filepath.Join(idle, "file"), make([]byte, 1<<20), 0o600))
+	must(t, os.Chmod(idle, 0))
+	t.Cleanup(func() { _ = os.Chmod(idle, 0o700) })
+	d, err := e.Disk()
+	must(t, err)
+	if d.Unread > 0 || len(d.Items) != 1 || d.Items[0].Bytes >= 1<<20 {
+		t.Errorf("%d directories were not looked into, there is %+v", d.Unread, d.Items)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/quota"
+	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -22,6 +23,9 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 	claimed := e.claimed()
 	var items []DiskItem
 	for _, i := range infos {
+		for _, w := range review.Of(i.Spec, e.Store.Sandbox(i.Spec.ID).Review) {
+			m.Leave(w.Layer.Idle()) // nobody but root may look into it
+		}
 		it := DiskItem{Kind: DiskSandbox, Name: i.Spec.Name, Agent: i.Spec.Agent, Bytes: m.Add(e.Store.Sandbox(i.Spec.ID).Dir), Used: i.Spec.CreatedAt}
 		if i.Status.UsedAt != nil {
 			it.Used = *i.Status.UsedAt

@@ -48,6 +48,7 @@ type Meter struct {
 
 	files int64 // names seen
 	seen  map[fileID]struct{}
+	left  map[fileID]struct{}
 }
 
 type fileID struct{ dev, ino uint64 }
@@ -59,6 +60,23 @@ const maxSeen = 1 << 18
 
 // blockSize is that of what stat counts, whatever the file system's.
 const blockSize = 512
+
+// Leave has a directory count without what is in it, which is known to be nothing.
+func (m *Meter) Leave(path string) {
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil {
+		return
+	}
+	if m.left == nil {
+		m.left = map[fileID]struct{}{}
+	}
+	m.left[idOf(&st)] = struct{}{}
+}
+
+func (m *Meter) leaves(st *unix.Stat_t) bool {
+	_, left := m.left[idOf(st)]
+	return left
+}
 
 // Add measures a file or a tree, in bytes.
 func (m *Meter) Add(path string) int64 {

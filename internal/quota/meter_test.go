@@ -274,6 +274,20 @@ func TestMeterUnreadable(t *testing.T) {
 	}
 }
 
+// What is left is a name, and nothing below it.
+func TestMeterLeaves(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "in", "left", "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var m Meter
+	m.Leave(filepath.Join(dir, "in", "left"))
+	m.Leave(filepath.Join(dir, "nothing"))
+	if u, err := m.Count(t.Context(), dir); err != nil || u.Files != 3 {
+		t.Errorf("%d names, %v", u.Files, err)
+	}
+}
+
 // What has no name any more takes room as long as somebody has it open. What lies in
 // memory does not, nor what is the process's own.
 func TestMeterDeleted(t *testing.T) {

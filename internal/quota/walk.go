@@ -49,7 +49,7 @@ func (w *walk) visit(ctx context.Context, dir int, name string) error {
 	if w.meter.files++; w.meter.Most > 0 && w.meter.files > w.meter.Most {
 		return ErrMany
 	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !w.meter.leaves(&st) {
 		w.enter(dir, name)
 	}
 	return nil

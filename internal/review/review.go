@@ -51,6 +51,10 @@ func (l Layer) names() string  { return filepath.Join(l.Dir, "names") }
 func (l Layer) intent() string { return filepath.Join(l.Dir, "applying.json") }
 func (l Layer) gone() string   { return filepath.Join(l.Dir, "gone") } // is being deleted
 
+// Idle is a directory that the kernel makes in there, in which something is only for moments,
+// and into which nobody may look.
+func (l Layer) Idle() string { return filepath.Join(l.Work(), "work") }
+
 // Kind is what became of a path.
 type Kind string
 
