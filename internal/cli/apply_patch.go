@@ -59,6 +59,9 @@ func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map
 		case c.Refused == "" && len(c.Flags) > 0 && !f.flagged:
 			n.flagged++
 			return nil
+		case c.InGit():
+			t.Left = "git takes no patch of what it keeps"
+			n.unwritten++
 		case t.Left != "":
 			b, ok, err := t.Blobs()
 			if ok {
@@ -86,7 +89,7 @@ func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 			WithHint("look at them: bothy diff %s PATH; then add --flagged", sb.Name))
 	}
 	if n.unwritten > 0 {
-		left = append(left, spec.Errorf(nil, "%d changes cannot be written into a patch, such as of more than 32 MiB: a comment stands for each", n.unwritten).
+		left = append(left, spec.Errorf(nil, "%d changes cannot be written into a patch, such as of more than 32 MiB, or of what git keeps: a comment stands for each", n.unwritten).
 			WithHint("bothy apply %s brings what can be applied of them", sb.Name))
 	}
 	if len(left) == 0 {

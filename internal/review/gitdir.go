@@ -88,3 +88,9 @@ func isGitSetting(rel string, form Form) bool {
 	}
 	return isBorrowing(rest) || slices.ContainsFunc(gitSettings, func(p string) bool { return matchAll([]string{p}, rest[:1]) })
 }
+
+// InGit tells whether a path lies in a directory that git keeps, or is one: git apply refuses
+// a patch that has such a path.
+func (c Change) InGit() bool {
+	return slices.ContainsFunc(strings.Split(c.Path, "/"), func(name string) bool { return strings.EqualFold(name, ".git") })
+}
