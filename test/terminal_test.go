@@ -712,6 +712,13 @@ func TestTerminalExec(t *testing.T) {
 		}
 		tm.restored(before)
 
+		// An archive has names and bytes in it that the inside chose.
+		tm.start(l.command("cp", "shell-proj:/etc/passwd", "-"))
+		tm.expect("an archive is nothing for a terminal")
+		if code := tm.code(); code != 2 || strings.Contains(tm.shown(), "ustar") {
+			t.Errorf("cp to a terminal: exit code %d", code)
+		}
+
 		// A pipe on one side means no terminal inside.
 		pipe := l.command("run", "shell", ".", "--", "tty")
 		pipe.Stdin = tm.Line

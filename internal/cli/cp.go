@@ -84,6 +84,11 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 // copyOut brings a tree out. What arrives may be anything: it is extracted
 // beneath the destination only.
 func (a *app) copyOut(written []string, start starter, path, dst string, follow bool) error {
+	if dst == "-" {
+		if err := noArchive(a.stdout, "redirect standard output, or name a file in its place"); err != nil {
+			return err
+		}
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err

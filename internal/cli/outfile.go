@@ -53,10 +53,18 @@ func (a *app) outputTo(word string) (outfile, error) {
 // archiveTo is outputTo for an archive, which is refused a terminal.
 func (a *app) archiveTo(word string) (outfile, error) {
 	to, err := a.outputTo(word)
-	if err == nil && to.std != nil && term.IsTerminal(to.std) {
-		err = spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
+	if err == nil && to.std != nil {
+		err = noArchive(to.std, "redirect standard output, or name a file: -o FILE")
 	}
 	return to, err
+}
+
+// noArchive refuses a terminal what it would take for orders.
+func noArchive(to *os.File, hint string) error {
+	if !term.IsTerminal(to) {
+		return nil
+	}
+	return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("%s", hint)
 }
 
 // findOutfile follows links to where they end, there or not; none of those in directories
