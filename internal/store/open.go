@@ -27,9 +27,8 @@ const mark = "The state of Bothy is kept in this directory; bothy reset removes 
 // is not taken into use, whoever may look into it.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
-	if strings.ContainsAny(dir, "\n") || !utf8.ValidString(dir) {
-		return nil, spec.Errorf(spec.ErrUsage, "the state directory %q has a line break in its name, or is no UTF-8", dir).
-			WithHint("set BOTHY_HOME to a directory with a plainer name")
+	if err := plain(dir); err != nil {
+		return nil, err
 	}
 	err := own(dir)
 	if err == nil {
@@ -49,8 +48,21 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, &spec.Error{Op: "open the state directory " + dir, Err: err}
 	}
+	if err := plain(real); err != nil {
+		return nil, err
+	}
 	s.dir = real // mounts in a keeper follow no links
 	return s, nil
+}
+
+// plain refuses names of a state directory that some would not take for what they are:
+// lines of text, and patterns of file names, which gVisor makes of the paths that it is given.
+func plain(dir string) error {
+	if !strings.ContainsAny(dir, "\n[\\") && utf8.ValidString(dir) {
+		return nil
+	}
+	return spec.Errorf(spec.ErrUsage, `the state directory %q has a line break, a "[" or a "\" in its name, or is no UTF-8`, dir).
+		WithHint("set BOTHY_HOME to a directory with a plainer name")
 }
 
 // own makes a directory, or checks that the one that is there is the caller's.

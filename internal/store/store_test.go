@@ -429,6 +429,18 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("what it points to was changed to %v", info.Mode())
 		}
 	})
+	for _, name := range []string{"a[b", `a\b`, "a\nb", "a\xffb"} { // gVisor finds nothing in the first two
+		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+			base := t.TempDir()
+			refused(t, filepath.Join(base, name, "state"))
+			if left := list(t, base); len(left) != 0 {
+				t.Errorf("it was made: %q", left)
+			}
+			must(t, os.Mkdir(filepath.Join(base, name), 0o700))
+			must(t, os.Symlink(name, filepath.Join(base, "link")))
+			refused(t, filepath.Join(base, "link", "state"))
+		})
+	}
 	t.Run("a link in it", func(t *testing.T) {
 		base := t.TempDir()
 		must(t, os.Mkdir(filepath.Join(base, "real"), 0o755))
