@@ -263,7 +263,7 @@ func rules(e *engine.Engine, force bool) workspace.Rules {
 	if err != nil {
 		home = ""
 	}
-	return workspace.Rules{Home: home, State: e.Store.Path(), Runs: e.RunsElsewhere(), Force: force}
+	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force}
 }
 
 // ask puts a yes-or-no question, on a terminal only; elsewhere the answer is

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -90,10 +90,8 @@ func mayFollow(written []string, src string) error {
 func writtenBy(list []*spec.Sandbox) []string {
 	var dirs []string
 	for _, sb := range list {
-		for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
-			if !m.ReadOnly && !sb.Reviews(m) && !sb.Clones(m) {
-				dirs = append(dirs, m.Source)
-			}
+		for _, m := range engine.Live(sb) {
+			dirs = append(dirs, m.Source)
 		}
 	}
 	return dirs

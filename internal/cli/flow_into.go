@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -28,11 +29,17 @@ func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) er
 	if f.into == "" {
 		return nil
 	}
-	err := os.MkdirAll(f.into, 0o700)
+	all, err := e.Store.List()
 	if err == nil {
 		f.into, err = filepath.Abs(f.into)
 	}
 	if err == nil {
+		err = beyond(writtenBy(all), f.into)
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.MkdirAll(f.into, 0o700); err == nil {
 		f.into, err = filepath.EvalSymlinks(f.into)
 	}
 	if err != nil {
@@ -44,11 +51,30 @@ func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) er
 	return a.clearGone(ctx, e, f.into)
 }
 
-// writesInto refuses a sandbox of the flow that would write to where its files are. Where that lies
-// below what it writes to, it does not see it.
+// beyond refuses a directory by its absolute path, there or not, if the way there is in one that a sandbox writes to:
+// the inside may have made the link that leads on.
+func beyond(written []string, dir string) error {
+	w := way{written: written, readlink: os.Readlink}
+	for at := dir; ; at = filepath.Dir(at) {
+		top, _, err := w.find("/", at)
+		if errors.Is(err, fs.ErrNotExist) && at != "/" {
+			continue // what is to be made leads nowhere else
+		}
+		if err != nil {
+			return speakOf(err, dir)
+		}
+		if top != "" {
+			return spec.Errorf(spec.ErrDenied, "%s is in %s, which a sandbox writes to", dir, top).
+				WithHint("name a directory that is not in what a sandbox writes to")
+		}
+		return nil
+	}
+}
+
+// writesInto refuses a sandbox of the flow that would write to where its files are.
 func writesInto(dir string, sb *spec.Sandbox) error {
 	for _, m := range engine.Live(sb) {
-		if dir != "" && workspace.Within(dir, m.Source) {
+		if dir != "" && (workspace.Within(m.Source, dir) || workspace.Within(dir, m.Source)) {
 			return spec.Errorf(spec.ErrUsage, "--into %s: the sandboxes of the flow write to %s", dir, m.Source).WithHint("name a directory that is not shared with them")
 		}
 	}

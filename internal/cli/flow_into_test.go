@@ -71,14 +71,16 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// What a flow writes to is not where its files are, but may be around it.
+// What a flow writes to is neither where its files are nor around it.
 func TestWritesInto(t *testing.T) {
 	for _, c := range []struct {
 		m       spec.Mount
 		mode    string
 		refused bool
 	}{
-		{spec.Mount{Source: "/w"}, "", false},
+		{spec.Mount{Source: "/w"}, "", true},
+		{spec.Mount{Source: "/w/other"}, "", false},
+		{spec.Mount{Source: "/w"}, spec.WorkspaceReview, false},
 		{spec.Mount{Source: "/w/place"}, "", true},
 		{spec.Mount{Source: "/w/place/run"}, "", true},
 		{spec.Mount{Source: "/w/place", ReadOnly: true}, "", false},
@@ -87,6 +89,36 @@ func TestWritesInto(t *testing.T) {
 		sb := &spec.Sandbox{Workspaces: []spec.Mount{c.m}, WorkspaceMode: c.mode}
 		if err := writesInto("/w/place", sb); (err != nil) != c.refused {
 			t.Errorf("%+v, %s: %v", c.m, c.mode, err)
+		}
+	}
+}
+
+// A directory for runs is in none that a sandbox writes to, nor behind a link in there, and a sandbox
+// that is made when it was asked has the run not begin.
+func TestIntoWritten(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	e, a, base := &engine.Engine{Store: st}, &app{}, t.TempDir()
+	proj := filepath.Join(base, "proj")
+	must(t, os.MkdirAll(proj, 0o755))
+	must(t, os.Symlink("../away", filepath.Join(proj, "runs")))
+	must(t, os.Mkdir(filepath.Join(base, "away"), 0o755))
+	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Name: "box", Agent: "shell", Template: spec.TemplateHost, Workspaces: []spec.Mount{{Source: proj}}}
+	flags := &flowFlags{into: filepath.Join(proj, "sub")}
+	must(t, a.settleInto(t.Context(), e, flags))
+	_, err = st.Create(sb)
+	must(t, err)
+	if err := (&flowMaking{app: a, engine: e, flags: flags}).fill(t.TempDir()); !errors.Is(err, spec.ErrDenied) {
+		t.Errorf("with a sandbox that was made meanwhile: %v", err)
+	}
+	for _, into := range []string{proj, filepath.Join(proj, "new"), filepath.Join(proj, "runs"), filepath.Join(proj, "runs", "x")} {
+		if err := a.settleInto(t.Context(), e, &flowFlags{into: into}); !errors.Is(err, spec.ErrDenied) {
+			t.Errorf("%s: %v", into, err)
+		}
+	}
+	for _, dir := range []string{filepath.Join(proj, "new"), filepath.Join(base, "away", "x")} {
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s was made", dir)
 		}
 	}
 }

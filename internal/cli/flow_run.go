@@ -119,6 +119,9 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) erro
 			a.note("%s works in it, with its login and what its preset lets it reach", agents[name].Title)
 		}
 	}
+	if f.into == "" && cmd.Flags().Changed("into") {
+		return spec.Errorf(spec.ErrUsage, "--into is empty").WithHint("name a directory, or leave it out")
+	}
 	if err := a.settleInto(ctx, e, f); err != nil {
 		return err
 	}
@@ -425,12 +428,23 @@ func (m *flowMaking) create() (err error) {
 				return nil, err
 			}
 		}
-		return run.CreateFlowIn(m.engine.Store.Runs(), m.flags.into, id, &m.flags.plan, func(dir string) error { return flow.Fill(dir, m.flags.given) })
+		return run.CreateFlowIn(m.engine.Store.Runs(), m.flags.into, id, &m.flags.plan, m.fill)
 	})
 	if err == nil {
 		m.host, _, err = m.run.Host()
 	}
 	return err
+}
+
+// fill puts into the directory of the run what it was given. By now no sandbox is started that
+// could write there; one may have been made since it was asked first.
+func (m *flowMaking) fill(dir string) error {
+	if m.flags.into != "" {
+		if err := m.engine.Apart(m.flags.into); err != nil {
+			return err
+		}
+	}
+	return flow.Fill(dir, m.flags.given)
 }
 
 // free sees that no sandbox is called as one of the flow will be: those of a run that was removed

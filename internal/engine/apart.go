@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"path/filepath"
 	"slices"
 
 	runs "github.com/bothy-dev/bothy/internal/run"
@@ -8,24 +9,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file keeps the files of runs that are in directories of the user's apart from sandboxes: what
-// writes there while Bothy does could have it write anywhere.
+// This file keeps the files of runs that are in directories of the user's apart from sandboxes: the
+// host writes there by path, and what is inside could put links in its way. No sandbox that could
+// is started while there are such files, and none are made where there is such a sandbox.
 
-// rulesOver are what a mount of a sandbox is seen by. What is written to a reviewed one is in a
-// layer, and not where it would be.
-func (e *Engine) rulesOver(sb *spec.Sandbox, m spec.Mount) workspace.Rules {
-	r := workspace.Rules{State: e.Store.Path()}
-	if !sb.Reviews(m) {
-		r.Runs = e.RunsElsewhere()
-	}
-	return r
-}
-
-// RunsElsewhere are the directories of runs that are not in the state directory.
-func (e *Engine) RunsElsewhere() []string { return runs.Elsewhere(e.Store.Runs()) }
-
-// Apart refuses a directory for the files of runs, by its real path, if a sandbox that runs could
-// write there. Those that are started later do not see it ([workspace.Rules]).
+// Apart refuses a directory for the files of runs, by its real path, if a sandbox can write there.
 func (e *Engine) Apart(dir string) error {
 	if workspace.Within(e.Store.Path(), dir) {
 		return spec.Errorf(spec.ErrUsage, "%s lies in the state directory", dir).WithHint("runs are there anyway: leave --into out")
@@ -34,12 +22,34 @@ func (e *Engine) Apart(dir string) error {
 	if err != nil {
 		return err
 	}
-	known := slices.ContainsFunc(e.RunsElsewhere(), func(d string) bool { return workspace.Within(dir, d) })
 	for _, sb := range list {
 		for _, m := range Live(sb) {
-			covered := known && m.Source != dir
-			if workspace.Within(m.Source, dir) && !covered && e.Status(sb).State != spec.Stopped {
-				return spec.Errorf(spec.ErrConflict, "the sandbox %s, which runs, can write to %s", sb.Name, dir).WithHint("bothy stop %s; it does not see it when it is started again", sb.Name)
+			if workspace.Within(m.Source, dir) {
+				return spec.Errorf(spec.ErrDenied, "the sandbox %s can write to %s", sb.Name, dir).
+					WithHint("name a directory that is not in what a sandbox writes to")
+			}
+		}
+	}
+	return nil
+}
+
+// apart refuses to start a sandbox that could write where the files of a run are. Those that
+// somebody has removed count, too: what is made in their place would be taken for them.
+func (e *Engine) apart(sb *spec.Sandbox) error {
+	live := Live(sb)
+	if len(live) == 0 {
+		return nil
+	}
+	list, err := runs.Elsewhere(e.Store.Runs())
+	if err != nil {
+		return err
+	}
+	for _, files := range list {
+		for _, m := range live {
+			if workspace.Within(m.Source, filepath.Dir(files)) || workspace.Within(files, m.Source) {
+				id := filepath.Base(files)
+				return spec.Errorf(spec.ErrConflict, "the files of the flow %s are in %s, and it could write there", id, filepath.Dir(files)).
+					WithHint("bothy flow rm %s, or have the sandbox work on another directory, read-only (:ro), or with --workspace %s", id, spec.WorkspaceReview)
 			}
 		}
 	}

@@ -41,6 +41,7 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 	for i := range sb.Private {
 		list = append(list, checkpoint.Source{Name: "private/" + strconv.Itoa(i), Dir: d.Private(i)})
 	}
+	rules := workspace.Rules{State: e.Store.Path()}
 	for i, m := range sb.Workspaces {
 		if sb.Reviews(m) {
 			list = append(list, checkpoint.Source{
@@ -56,7 +57,7 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 		if info, err := os.Stat(m.Source); m.ReadOnly || err == nil && !info.IsDir() {
 			continue
 		}
-		list = append(list, checkpoint.Source{Name: workspaceTree + strconv.Itoa(i), Dir: m.Source, Shared: true, Without: hiddenIn(e.rulesOver(sb, m), m)})
+		list = append(list, checkpoint.Source{Name: workspaceTree + strconv.Itoa(i), Dir: m.Source, Shared: true, Without: hiddenIn(rules, m)})
 	}
 	return list
 }

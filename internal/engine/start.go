@@ -23,6 +23,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -272,12 +273,16 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	if l.Image != nil {
 		l.ImageFile, me.home = l.Image.File(), l.Image.Account.Home
 	}
+	if err := e.apart(sb); err != nil {
+		return l, err
+	}
 	l.Config = e.config(sb, me.home)
+	rules := workspace.Rules{State: e.Store.Path()}
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes, l.Config) {
 		if sb.Clones(m) { // nothing of the host is in it
 			continue
 		}
-		l.Hidden = append(l.Hidden, e.rulesOver(sb, m).Hidden(m)...)
+		l.Hidden = append(l.Hidden, rules.Hidden(m)...)
 	}
 	return l, nil
 }

@@ -44,13 +44,22 @@ func (r *Run) Gone() bool {
 }
 
 // Elsewhere are the directories with the files of runs that are not in the state directory.
-func Elsewhere(root string) (list []string) {
-	for _, id := range idsOf(root, atPrefix) {
-		if to, err := os.Readlink(linkOf(root, id)); err == nil {
-			list = append(list, to)
-		}
+func Elsewhere(root string) (list []string, err error) {
+	ids, err := idsOf(root, atPrefix)
+	if err != nil {
+		return nil, err
 	}
-	return list
+	for _, id := range ids {
+		to, err := os.Readlink(linkOf(root, id))
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, to)
+	}
+	return list, nil
 }
 
 // at is a run by its directory, wherever its files are. If whoever made it was killed when only its
@@ -146,10 +155,15 @@ func ignore(err, this error) error {
 }
 
 // idsOf are the IDs of runs whose directories are called so.
-func idsOf(root, prefix string) (ids []string) {
-	names, _ := filepath.Glob(filepath.Join(root, prefix+"*"))
-	for _, name := range names {
-		ids = append(ids, strings.TrimPrefix(filepath.Base(name), prefix))
+func idsOf(root, prefix string) (ids []string, err error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, ignore(err, fs.ErrNotExist)
 	}
-	return ids
+	for _, e := range entries {
+		if id, ok := strings.CutPrefix(e.Name(), prefix); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }

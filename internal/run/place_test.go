@@ -44,8 +44,8 @@ func TestElsewhere(t *testing.T) {
 		if found, err := FindOf(root, Flows, "one"); err != nil || found.Dir() != filepath.Join(into, "one") || found.Gone() {
 			t.Errorf("found is %+v, %v", found, err)
 		}
-		if list := Elsewhere(root); !slices.Equal(list, []string{r.Dir()}) {
-			t.Errorf("elsewhere are %q", list)
+		if list, err := Elsewhere(root); err != nil || !slices.Equal(list, []string{r.Dir()}) {
+			t.Errorf("elsewhere are %q, %v", list, err)
 		}
 		must(t, r.Remove())
 		only(t, into)

@@ -208,12 +208,14 @@ const abandonedAfter = time.Minute
 
 // sweep removes what a crash left.
 func sweep(root string) {
-	for _, id := range idsOf(root, newPrefix) {
+	begun, _ := idsOf(root, newPrefix)
+	for _, id := range begun {
 		if info, err := os.Lstat(filepath.Join(root, newPrefix+id)); err == nil && time.Since(info.ModTime()) > abandonedAfter {
 			_ = discard(root, newPrefix, id)
 		}
 	}
-	for _, id := range idsOf(root, gonePrefix) {
+	gone, _ := idsOf(root, gonePrefix)
+	for _, id := range gone {
 		_ = discard(root, gonePrefix, id)
 	}
 }

@@ -22,10 +22,7 @@ import (
 type Rules struct {
 	Home  string // the caller's home directory; may be empty
 	State string // Bothy's state directory: never visible inside
-	// Runs are directories of runs that lie elsewhere: who writes to what is around them at
-	// once, and to no copy, must not see them.
-	Runs  []string
-	Force bool // share a home directory or the disk's root all the same
+	Force bool   // share a home directory or the disk's root all the same
 }
 
 // Parse reads one PATH[:ro] argument. The path is made absolute and real: the
@@ -159,12 +156,6 @@ func (r Rules) judge(m spec.Mount) error {
 		return spec.Errorf(spec.ErrDenied, "%s lies in Bothy's own state directory", real).
 			WithHint("choose a directory outside %s", r.State)
 	}
-	for _, d := range r.Runs {
-		if !m.ReadOnly && (Within(d, real) || real == filepath.Dir(d)) {
-			return spec.Errorf(spec.ErrDenied, "%s holds what runs of flows were given and have put out", real).
-				WithHint("share it read-only (%s:ro), or a copy", real)
-		}
-	}
 	for _, t := range kernelTrees {
 		if Within(t, real) && !Within(sharedMemory, real) {
 			return spec.Errorf(spec.ErrDenied, "%s shows the host's devices or processes", real).
@@ -281,17 +272,11 @@ func checkMode(sb *spec.Sandbox) error {
 }
 
 // Hidden lists what must be covered in a mount because it lies below it: the
-// state directory, what the kernel shows of the host, and in what can be written to the
-// directories of runs.
+// state directory, and what the kernel shows of the host.
 func (r Rules) Hidden(m spec.Mount) []string {
 	trees := kernelTrees
 	if r.State != "" {
 		trees = append([]string{realOr(r.State)}, trees...)
-	}
-	for _, d := range r.Runs {
-		if at := filepath.Dir(d); !m.ReadOnly && !slices.Contains(trees, at) {
-			trees = append(slices.Clip(trees), at)
-		}
 	}
 	var hidden []string
 	for _, t := range trees {

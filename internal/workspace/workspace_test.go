@@ -428,25 +428,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// What runs of flows have elsewhere is seen by nobody who writes to what is around it at once, and
-// is shared read-only itself.
-func TestRuns(t *testing.T) {
-	h, r := newHost(t)
-	r.Runs = []string{h.app + "/sub/run-1", h.app + "/sub/run-2", h.base + "/srv/run-3"}
-	must(t, os.MkdirAll(h.app+"/sub/run-1/outputs", 0o755))
-	for arg, denied := range map[string]bool{".": false, "sub": true, "sub:ro": false, "sub/run-1": true, "sub/run-1/outputs": true, "sub/run-1/outputs:ro": false} {
-		if _, err := r.Parse(h.app + "/" + arg); errors.Is(err, spec.ErrDenied) != denied || (err != nil) != denied {
-			t.Errorf("%s: %v", arg, err)
-		}
-	}
-	for _, m := range []spec.Mount{{Source: h.app, Target: "/p"}, {Source: h.app, Target: "/p", ReadOnly: true}} {
-		var want []string
-		if !m.ReadOnly {
-			want = []string{"/p/sub"}
-		}
-		if got := r.Hidden(m); !slices.Equal(got, want) {
-			t.Errorf("hidden in %+v are %q", m, got)
-		}
-	}
-}
