@@ -30,9 +30,9 @@ type streams struct {
 type copying struct {
 	dst, src *os.File
 	input    bool
-	moved    chan struct{} // a sign of life
-	holds    atomic.Bool   // what was read, or is being read, is not passed on yet
-	failed   error         // why output was lost; set before run returns
+	moved    chan struct{}         // a sign of life
+	holds    atomic.Bool           // what was read, or is being read, is not passed on yet
+	failed   atomic.Pointer[error] // why output was lost; set while it is held
 }
 
 func openStreams(a *app, noStdin bool) (*streams, error) {
@@ -114,23 +114,25 @@ func (c *copying) run() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := c.take(buf)
-		if n > 0 {
-			_, werr := c.dst.Write(buf[:n])
-			if werr != nil {
-				c.src.Close() // the program inside gets SIGPIPE
-				c.failed = werr
-				return
-			}
-			select {
-			case c.moved <- struct{}{}:
-			default:
-			}
-			c.holds.Store(false)
-		}
-		if err != nil {
+		if n > 0 && !c.pass(buf[:n]) || err != nil {
 			return
 		}
 	}
+}
+
+// pass passes on what was read, and tells whether more can be.
+func (c *copying) pass(read []byte) bool {
+	defer c.holds.Store(false)
+	if _, err := c.dst.Write(read); err != nil {
+		c.src.Close() // the program inside gets SIGPIPE
+		c.failed.Store(&err)
+		return false
+	}
+	select {
+	case c.moved <- struct{}{}:
+	default:
+	}
+	return true
 }
 
 // take reads what there is. At no moment is it neither in the pipe nor known to be held.
@@ -177,7 +179,7 @@ func (s *streams) drain() error {
 			return &spec.Exited{Code: spec.ExitSignal + int(sig.(unix.Signal))}
 		case <-time.After(quiet):
 			if !s.alive() {
-				return nil
+				return s.lost()
 			}
 		}
 	}
@@ -185,8 +187,8 @@ func (s *streams) drain() error {
 
 func (s *streams) lost() error {
 	for _, c := range s.copies {
-		if c.failed != nil && !errors.Is(c.failed, unix.EPIPE) {
-			return &spec.Error{Op: "pass on what the program prints", Err: c.failed}
+		if err := c.failed.Load(); err != nil && !errors.Is(*err, unix.EPIPE) {
+			return &spec.Error{Op: "pass on what the program prints", Err: *err}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -81,5 +82,35 @@ func TestDrainCanBeLeft(t *testing.T) {
 			return
 		case <-time.After(quiet):
 		}
+	}
+}
+
+// Output that could not be written is said to be lost, and nobody waits for more of it, although
+// a child of the program holds what else there is open.
+func TestDrainAfterFailedWrite(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	must(t, err)
+	defer full.Close()
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	must(t, err)
+	defer stderr.Close()
+	s, err := openStreams(&app{stdin: os.Stdin, stdout: full, stderr: stderr}, true)
+	must(t, err)
+	defer s.close()
+	child, err := unix.Dup(int(s.theirs[2].Fd()))
+	must(t, err)
+	defer unix.Close(child)
+	_, err = s.theirs[1].WriteString("printed")
+	must(t, err)
+	s.start()
+	done := make(chan error, 1)
+	go func() { done <- s.drain() }()
+	select {
+	case err := <-done:
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("it says %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("somebody waits for what is lost")
 	}
 }
