@@ -4,12 +4,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// make makes the regular file, beside its place.
+// make makes the regular file, and then puts it in its place.
 func (o outfile) make(do func(*os.File) error) error {
 	temp := "." + o.name + "." + rand.Text()[:10]
 	f, err := o.nameless()
@@ -47,14 +48,18 @@ func (o outfile) named(temp string) (*os.File, error) {
 	return o.place.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// take puts a file in its place. One without a name has another first: a link replaces
-// nothing.
+// take puts a file in its place. A link replaces nothing: one without a name has another first,
+// if something is there.
 func (o outfile) take(f *os.File, temp string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
 	if st.Nlink == 0 {
+		err := o.link(f, o.name)
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
 		if err := o.link(f, temp); err != nil {
 			return err
 		}

@@ -156,6 +156,33 @@ func TestOutfileHasNoName(t *testing.T) {
 	}
 }
 
+// Where nothing is there, it never has another name, either, by which it could be left behind.
+func TestOutfileHasOneName(t *testing.T) {
+	dir := t.TempDir()
+	o, err := findOutfile(nil, filepath.Join(dir, "file"))
+	must(t, err)
+	defer o.close()
+	for _, tt := range []struct{ temp, want string }{
+		{"there/is/none", "first"},
+		{".other", "second"}, // in the place of the first
+	} {
+		f, err := o.nameless()
+		if err != nil {
+			t.Skipf("no file without a name in %s: %v", dir, err)
+		}
+		_, err = f.WriteString(tt.want)
+		must(t, err)
+		must(t, o.take(f, tt.temp))
+		must(t, f.Close())
+		if got, err := os.ReadFile(o.path()); err != nil || string(got) != tt.want {
+			t.Errorf("it has %q, %v", got, err)
+		}
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+		t.Errorf("afterwards there are %v, %v", all, err)
+	}
+}
+
 // A disk that can do no such thing has it under another name until it is whole.
 func TestOutfileNamed(t *testing.T) {
 	o, err := findOutfile(nil, filepath.Join(t.TempDir(), "file"))
