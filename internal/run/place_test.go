@@ -128,7 +128,8 @@ func TestElsewhereKilled(t *testing.T) {
 			return errors.Join(os.Rename(r.files, hidden(r.files)), os.Rename(r.dir, filepath.Join(root, newPrefix+r.ID)))
 		}, false},
 		"before its files were": {func(r *Run, root string) error {
-			return errors.Join(os.RemoveAll(r.files), os.Rename(r.dir, filepath.Join(root, newPrefix+r.ID)))
+			making := os.WriteFile(filepath.Join(r.dir, makingName), nil, 0o600)
+			return errors.Join(making, os.RemoveAll(r.files), os.Rename(r.dir, filepath.Join(root, newPrefix+r.ID)))
 		}, false},
 		"before its files were removed": {func(r *Run, root string) error { return os.Rename(r.dir, filepath.Join(root, gonePrefix+r.ID)) }, false},
 		"before the link was": {func(r *Run, root string) error {

@@ -50,10 +50,12 @@ const (
 	planName   = "run.json"
 	eventsName = "events.jsonl"
 	lockName   = "lock"
+	makingName = "making.lock"
 	mailName   = "mail"
 )
 
-// newPrefix marks a run that is being made.
+// newPrefix marks a run that is being made. While its makingName is held, however long that
+// takes, it is somebody's.
 const newPrefix = ".new-"
 
 // gonePrefix marks a run that is being deleted.
@@ -156,8 +158,22 @@ func claim(root, id string) error {
 	return nil
 }
 
-// write writes down what is asked of a run, and its files.
-func write(root, into string, p *plan, fill func(dir string) error) (err error) {
+// write writes down what is asked of a run, and its files. Meanwhile it is held, and then its
+// directory is as good as new, for as long as that is called so.
+func write(root, into string, p *plan, fill func(dir string) error) error {
+	held := filepath.Join(root, newPrefix+p.ID, makingName)
+	making, err := store.WaitLock(held) // for those who look whether it is held
+	if err != nil {
+		return err
+	}
+	defer making.Unlock()
+	if err := put(root, into, p, fill); err != nil {
+		return err
+	}
+	return os.Remove(held)
+}
+
+func put(root, into string, p *plan, fill func(dir string) error) (err error) {
 	dir := filepath.Join(root, newPrefix+p.ID)
 	files := dir
 	if into != "" {
@@ -203,14 +219,14 @@ func taken(id string, err error) error {
 	return err
 }
 
-// abandonedAfter is the age from which a run that is being made is nobody's.
+// abandonedAfter is the age from which a run that is being made, and that nobody holds, is nobody's.
 const abandonedAfter = time.Minute
 
 // sweep removes what a crash left.
 func sweep(root string) {
 	begun, _ := idsOf(root, newPrefix)
 	for _, id := range begun {
-		if info, err := os.Lstat(filepath.Join(root, newPrefix+id)); err == nil && time.Since(info.ModTime()) > abandonedAfter {
+		if isAbandoned(filepath.Join(root, newPrefix+id)) {
 			_ = discard(root, newPrefix, id)
 		}
 	}
@@ -218,6 +234,14 @@ func sweep(root string) {
 	for _, id := range gone {
 		_ = discard(root, gonePrefix, id)
 	}
+}
+
+func isAbandoned(dir string) bool {
+	if store.IsLocked(filepath.Join(dir, makingName)) { // before its age: who lets go has made it new
+		return false
+	}
+	info, err := os.Lstat(dir)
+	return err == nil && time.Since(info.ModTime()) > abandonedAfter
 }
 
 // List gives the loops, the newest first.

@@ -140,6 +140,28 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// Who makes a run may take any time over its files, wherever they are: another one that is made
+// meanwhile takes nothing from it.
+func TestMakingTakesTime(t *testing.T) {
+	root, into := filepath.Join(t.TempDir(), "runs"), t.TempDir()
+	for place, want := range map[string][]string{"": {"inputs", "mail", "run.json"}, into: {"mail", "run.json"}} {
+		r, err := CreateFlowIn(root, place, "slow", nil, func(dir string) error {
+			long := time.Now().Add(-2 * abandonedAfter)
+			must(t, os.Chtimes(filepath.Join(root, newPrefix+"slow"), long, long))
+			quick, err := Create(root, "quick", nil)
+			must(t, err)
+			must(t, quick.Remove())
+			return os.Mkdir(filepath.Join(dir, "inputs"), 0o700)
+		})
+		must(t, err)
+		if _, err := os.Lstat(filepath.Join(r.Dir(), "inputs")); err != nil {
+			t.Error(err)
+		}
+		only(t, r.dir, want...)
+		must(t, r.Remove())
+	}
+}
+
 func TestSlug(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "",
