@@ -49,12 +49,11 @@ func (d Sandbox) HasMaker() bool {
 // Awaited tells whether somebody is there who has its [Sandbox.MakerLock], and may start it
 // yet.
 func (d Sandbox) Awaited() bool {
-	lock, err := TryLock(d.MakerLock())
-	if err != nil {
-		return true
+	lock, err := TryLockThere(d.MakerLock())
+	if err == nil {
+		lock.Unlock()
 	}
-	lock.Unlock()
-	return false
+	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
 // MakingLock is there from before a sandbox appears until it has what it is to begin with,

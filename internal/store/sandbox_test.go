@@ -105,6 +105,25 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// Somebody is awaited as long as they hold the lock and it is there, and who asks makes none.
+func TestAwaited(t *testing.T) {
+	d := Sandbox{t.TempDir()}
+	if d.Awaited() || d.HasMaker() {
+		t.Error("nobody has made it, and somebody is awaited, or there is a lock now")
+	}
+	lock, err := TryLock(d.MakerLock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Awaited() {
+		t.Error("somebody makes it, and is not awaited")
+	}
+	lock.Unlock()
+	if d.Awaited() || !d.HasMaker() {
+		t.Error("nobody makes it any more, and somebody is awaited, or the lock is gone")
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	s := open(t)
 	change := func(name string, change func(*spec.Sandbox), want string) {
