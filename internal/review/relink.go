@@ -52,6 +52,7 @@ func (l *links) follow(was, now Mark) {
 	}
 	l.of[now] = l.of[was]
 	l.now[was] = now
+	delete(l.now, now) // it is nothing else yet, also where the clock stood still, or was put back
 }
 
 // note has the record know it, too.

@@ -1,0 +1,36 @@
+package review
+
+import "testing"
+
+// File systems with coarse times give a file the same ones again, and so does a clock that
+// was put back.
+func TestFollowInCircles(t *testing.T) {
+	at := func(changed int64) Mark { return Mark{Inode: 1, Changed: changed} }
+	for _, test := range []struct {
+		name  string
+		marks []int64 // what the file is after another
+		want  int64
+	}{
+		{"on and on", []int64{1, 2, 3}, 3},
+		{"the clock stands still", []int64{1, 1}, 1},
+		{"it stands still later", []int64{1, 2, 2}, 2},
+		{"and back", []int64{1, 2, 1}, 1},
+		{"back to the middle", []int64{1, 2, 3, 2}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := linksOf([]Order{{Change: Change{Path: "b", Old: Entry{Form: File, Mark: at(1)}}}})
+			for i, m := range test.marks[1:] {
+				l.follow(at(test.marks[i]), at(m))
+			}
+			r := &record{index: map[string]int{}}
+			r.set("a", known{Host: at(1)})
+			l.note(r)
+			if k, _ := r.of("a"); k.Host != at(test.want) {
+				t.Errorf("the record knows %v, want %v", k.Host, at(test.want))
+			}
+			if now := l.orders[0].Old.Mark; now != at(test.want) {
+				t.Errorf("the order knows %v, want %v", now, at(test.want))
+			}
+		})
+	}
+}
