@@ -285,8 +285,8 @@ func (l *look) other(at string) string {
 // conflict, and to be looked at again.
 func (l *look) file(p place, name string, c Change) error {
 	c.Kind = kindOf(c.Old, c.New)
-	if k, ok := l.record.of(c.Path); ok && k.Layer == c.New.Mark {
-		return nil // it was applied as it is
+	if k, ok := l.record.of(c.Path); ok && k.isIn(c.New.Mark) {
+		return nil // it was applied as it is, or only copied
 	}
 	if c.New.Form == Special {
 		c.Refused = "it is a device, a socket or a pipe"

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,16 +20,23 @@ import (
 // would put one at the first write. The record says that the host has the same, so that they
 // are no changes, and leave the layer again when it is not mounted.
 
-// What is copied for that at a start.
+// What is copied for that at a start. The kernel makes each copy durable by itself, and the
+// time is a part of what a start may take.
 const (
-	maxCut      = 1 << 16 // files
+	maxCut      = 1 << 14 // files
 	maxCutBytes = 1 << 30
+	maxCutTime  = 30 * time.Second
 )
 
 // CutLinks gives names of the same file of the host's a file each. The layer is mounted over
 // lower, both are seen at merged, and nothing uses it yet. The caller sees to it that nobody
 // applies or discards meanwhile.
 func (w Workspace) CutLinks(lower, merged string) error {
+	end := time.Now().Add(maxCutTime)
+	return w.cutLinks(lower, merged, func() bool { return time.Now().After(end) })
+}
+
+func (w Workspace) cutLinks(lower, merged string, late func() bool) error {
 	w.Source = lower // it may be another directory by now that lies at its path
 	l, err := w.open()
 	if err != nil {
@@ -40,7 +48,7 @@ func (w Workspace) CutLinks(lower, merged string) error {
 		return err
 	}
 	defer top.close()
-	c := &cutting{look: l, merged: top, most: maxCut, mostBytes: maxCutBytes}
+	c := &cutting{look: l, merged: top, most: maxCut, mostBytes: maxCutBytes, late: late}
 	if err := c.all(); err != nil {
 		return fmt.Errorf("give names of the same file a file each: %w", err)
 	}
@@ -53,27 +61,82 @@ type cutting struct {
 	merged    *dir
 	most      int
 	mostBytes int64
+	late      func() bool
 }
 
 func (c *cutting) all() error {
+	changed := c.finishLast()
 	groups, err := c.groups()
-	if err != nil || len(groups) == 0 {
+	if err != nil {
 		return err
 	}
-	if err := c.fit(groups); err != nil {
-		return err
-	}
-	for _, g := range groups {
-		if was, err := markAt(c.host, g.paths[0]); err == nil {
-			c.record.set(g.paths[0], known{Host: was, Cut: true}) // what is done to the others changes it
+	if len(groups) == 0 {
+		if changed {
+			err = c.Layer.write(c.record)
 		}
-		for _, p := range g.paths[1:] {
-			if err := c.cut(p); err != nil {
-				return err
+		return err
+	}
+	files, err := c.fit(groups)
+	if err != nil {
+		return err
+	}
+	if err := c.announce(groups); err != nil {
+		return err
+	}
+	if err := c.copyAll(groups, files); err != nil {
+		return err
+	}
+	return c.Layer.write(c.record)
+}
+
+// finishLast notes of copies that nobody could note any more what they are.
+func (c *cutting) finishLast() (changed bool) {
+	for _, k := range slices.Clone(c.record.Paths) {
+		if !k.Copying {
+			continue
+		}
+		p, err := Unquote(k.Path)
+		if err != nil {
+			continue
+		}
+		changed = true
+		if k.Layer, err = markAt(c.upper, p); err != nil {
+			c.record.drop(p)
+			continue
+		}
+		k.Copying = false
+		c.record.set(p, k)
+	}
+	return changed
+}
+
+// announce has the record know what is going to be copied. Should we be killed, or fail, no
+// such copy is taken for what the inside did.
+func (c *cutting) announce(groups []linked) error {
+	for _, g := range groups {
+		for i, p := range g.paths {
+			if was, err := markAt(c.host, p); err == nil {
+				c.record.set(p, known{Host: was, Cut: true, Copying: i > 0})
 			}
 		}
 	}
 	return c.Layer.write(c.record)
+}
+
+func (c *cutting) copyAll(groups []linked, files int) error {
+	done := 0
+	for _, g := range groups {
+		for _, p := range g.paths[1:] {
+			if c.late() {
+				return tooMany("%d of %d files were copied in %s, and no more time is", groups, done, files, maxCutTime)
+			}
+			if err := c.cut(p); err != nil {
+				return err
+			}
+			done++
+		}
+	}
+	return nil
 }
 
 // linked are names of one file of the host's, at least two.
@@ -82,19 +145,24 @@ type linked struct {
 	bytes int64    // on the disk
 }
 
-// fit wants what is copied to be little enough.
-func (c *cutting) fit(groups []linked) error {
-	files, bytes := 0, int64(0)
+// fit wants what is copied to be little enough, and counts the files.
+func (c *cutting) fit(groups []linked) (files int, err error) {
+	bytes := int64(0)
 	for _, g := range groups {
 		n := len(g.paths) - 1
 		files, bytes = files+n, bytes+int64(n)*g.bytes
 	}
-	if files <= c.most && bytes <= c.mostBytes {
-		return nil
+	if files > c.most || bytes > c.mostBytes {
+		err = tooMany("%d files with %d MiB would be copied, at most %d with %d MiB are", groups, files, bytes>>20, c.most, c.mostBytes>>20)
 	}
+	return files, err
+}
+
+// tooMany says so, and how many that is.
+func tooMany(count string, groups []linked, counted ...any) error {
 	g := slices.MaxFunc(groups, func(a, b linked) int { return int(min(max(a.bytes-b.bytes, -1), 1)) })
-	return spec.Errorf(spec.ErrSandbox, "too many are hard links of each other, such as %s and %s: %d files with %d MiB would be copied, at most %d with %d MiB are",
-		Quote(g.paths[0]), Quote(g.paths[1]), files, bytes>>20, c.most, c.mostBytes>>20).
+	return spec.Errorf(spec.ErrSandbox, "too many are hard links of each other, such as %s and %s: %s",
+		Quote(g.paths[0]), Quote(g.paths[1]), fmt.Sprintf(count, counted...)).
 		WithHint("make copies of them, give the sandbox a directory of its own where they lie (--private DIR), or use --workspace %s or %s", spec.WorkspaceLive, spec.WorkspaceClone)
 }
 
@@ -102,23 +170,37 @@ func (c *cutting) fit(groups []linked) error {
 // not write to either stays.
 func (c *cutting) cut(p string) error {
 	was, err := markAt(c.host, p)
-	if err != nil {
-		return ignoreGone(err)
+	if err == nil {
+		err = c.merged.copyUp(p)
 	}
-	f, err := c.merged.open(p, unix.O_WRONLY|unix.O_NONBLOCK)
-	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOVERFLOW) || errors.Is(err, unix.EROFS) {
+	if stays(err) {
+		c.record.drop(p)
 		return nil
 	}
 	if err != nil {
-		return ignoreGone(err)
+		return err
 	}
-	f.Close()
 	now, err := markAt(c.upper, p)
 	if err != nil {
 		return err
 	}
 	c.record.set(p, known{Host: was, Layer: now, Cut: true})
 	return nil
+}
+
+// copyUp has an overlay copy a file, as it does for somebody who is going to write to it.
+func (d *dir) copyUp(p string) error {
+	f, err := d.open(p, unix.O_WRONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// stays tells an error of copying what nobody can write to, and what the host removed, or
+// made another thing of, just now.
+func stays(err error) bool {
+	return hidden(err) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOVERFLOW) || errors.Is(err, unix.EROFS)
 }
 
 func markAt(d *dir, p string) (Mark, error) {
@@ -132,14 +214,6 @@ func markAt(d *dir, p string) (Mark, error) {
 		err = unix.ENOENT
 	}
 	return markOf(&st), err
-}
-
-// ignoreGone is no error for what the host removed, or made another thing of, just now.
-func ignoreGone(err error) error {
-	if hidden(err) {
-		return nil
-	}
-	return err
 }
 
 // groups finds names of the same file that the layer has not.

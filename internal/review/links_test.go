@@ -69,12 +69,54 @@ func TestTooManyLinks(t *testing.T) {
 		fits      bool
 	}{{3, 4 << 20, true}, {2, 4 << 20, false}, {3, 4<<20 - 1, false}} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
-			err := (&cutting{most: test.most, mostBytes: test.mostBytes}).fit(groups)
+			files, err := (&cutting{most: test.most, mostBytes: test.mostBytes}).fit(groups)
+			if files != 3 {
+				t.Errorf("it counts %d files, want 3", files)
+			}
 			if (err == nil) != test.fits || err != nil && (!errors.Is(err, spec.ErrSandbox) || !strings.Contains(err.Error(), "d and e")) {
 				t.Errorf("fit says %v", err)
 			}
 		})
 	}
+}
+
+// Copies of a start that was ended in the middle are nothing that the inside did.
+func TestCutInterrupted(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "one\n"})
+	p.here("ln a b; ln a c; ln a d; sleep 0.05")
+	p.start()
+	out := p.inside(cutOnly + "2")
+	if want := "such as a and b: 2 of 3 files were copied in"; !strings.Contains(out, want) {
+		t.Errorf("it says %q, want %q", out, want)
+	}
+	if got := p.here("ls ../layer/up"); got != "b\nc\n" {
+		t.Fatalf("in the layer is\n%s", got)
+	}
+	p.here("echo host >> a")
+	p.wants("")
+	if list, err := p.w.Applied(); err != nil || !slices.Equal(list, []string{"b", "c"}) {
+		t.Errorf("a checkpoint leaves out %q, %v", list, err)
+	}
+	p.start()
+	if got := p.here("ls ../layer/up"); got != "" {
+		t.Errorf("after the next start the layer has\n%s", got)
+	}
+	if got := p.inside("cat b; echo x >> b; echo y > d"); got != "one\nhost\n" {
+		t.Errorf("inside it is\n%s", got)
+	}
+	p.wants("modified b\nmodified d\n")
+	p.start()
+	p.wants("modified b\nmodified d\n")
+}
+
+// Also where they are still there.
+func TestCutAfterInterrupted(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "one\n"})
+	p.here("ln a b; ln a c; sleep 0.05")
+	p.start()
+	p.inside(cutOnly + "1")
+	p.inside("echo x >> b; echo y >> c")
+	p.wants("modified b\nmodified c\n")
 }
 
 func TestHostChangesLink(t *testing.T) {

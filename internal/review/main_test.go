@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,7 +55,11 @@ func playInside(args []string) error {
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mount the overlay: %w", err)
 	}
-	if err := (Workspace{Source: source, Layer: layer}).CutLinks(source, at); err != nil {
+	w := Workspace{Source: source, Layer: layer}
+	if n, ok := strings.CutPrefix(script, cutOnly); ok {
+		return playCut(w, at, n)
+	}
+	if err := w.CutLinks(source, at); err != nil {
 		return err
 	}
 	cmd := exec.Command("sh", "-ec", script)
@@ -64,6 +69,19 @@ func playInside(args []string) error {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	os.Stdout.Write(out)
+	return nil
+}
+
+// cutOnly begins a script that says how many links are cut before there is no more time.
+const cutOnly = "#cut "
+
+func playCut(w Workspace, at, n string) error {
+	most, err := strconv.Atoi(n)
+	if err != nil {
+		return err
+	}
+	err = w.cutLinks(w.Source, at, func() bool { most--; return most < 0 })
+	fmt.Println(err)
 	return nil
 }
 

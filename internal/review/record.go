@@ -41,6 +41,9 @@ type known struct {
 	// Cut says that it is one of several names of a file of the host's, and none of what
 	// is known of others; see [Workspace.CutLinks].
 	Cut bool `json:"cut,omitempty"`
+	// Copying says that the layer may have a copy of it that nobody inside has seen: whoever
+	// made copies has not come to the end.
+	Copying bool `json:"copying,omitempty"`
 	// Gone says that the layer's mark of a deletion was applied.
 	Gone bool `json:"gone,omitempty"`
 	// Moved says that the layer's file was the host's at another path, and nothing else
@@ -80,6 +83,9 @@ func (l Layer) write(r *record) error {
 }
 
 func (k known) dropped() bool { return k.Path == "" }
+
+// isIn tells whether a file of the layer is one that the host has, too.
+func (k known) isIn(layer Mark) bool { return k.Copying || k.Layer != Mark{} && k.Layer == layer }
 
 // last is when the host's file was the one that is known, for a person.
 func (k known) last() string {

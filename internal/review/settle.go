@@ -41,7 +41,7 @@ func (w Workspace) Applied() ([]string, error) {
 	}
 	var list []string
 	for _, k := range l.record.Paths {
-		if k.dropped() || !k.Gone && k.Layer == (Mark{}) {
+		if k.dropped() || !k.Gone && !k.Copying && k.Layer == (Mark{}) {
 			continue
 		}
 		p, err := Unquote(k.Path)
@@ -97,7 +97,7 @@ func (l *look) isApplied(p string, k known) bool {
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return true // if nothing is left in it; that is looked at then
 	}
-	return k.Layer != Mark{} && k.Layer == markOf(&st)
+	return k.isIn(markOf(&st))
 }
 
 // hidden tells an error of opening below a file, a link or nothing.
