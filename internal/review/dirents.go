@@ -36,7 +36,7 @@ func (d *dir) eachFile(without []string, visit func(in *dir, at string, e dirent
 			}
 		})
 		in.close()
-		if err != nil {
+		if err != nil && !hidden(err) { // it may have been removed just now
 			return err
 		}
 	}

@@ -3,8 +3,6 @@ package review
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"path"
 	"slices"
 	"time"
 
@@ -139,12 +137,6 @@ func (c *cutting) copyAll(groups []linked, files int) error {
 	return nil
 }
 
-// linked are names of one file of the host's, at least two.
-type linked struct {
-	paths []string // sorted
-	bytes int64    // on the disk
-}
-
 // fit wants what is copied to be little enough, and counts the files.
 func (c *cutting) fit(groups []linked) (files int, err error) {
 	bytes := int64(0)
@@ -214,62 +206,4 @@ func markAt(d *dir, p string) (Mark, error) {
 		err = unix.ENOENT
 	}
 	return markOf(&st), err
-}
-
-// groups finds names of the same file that the layer has not.
-func (c *cutting) groups() ([]linked, error) {
-	twice, known, err := c.numbers()
-	if err != nil || known && len(twice) == 0 {
-		return nil, err
-	}
-	type file struct{ dev, number uint64 }
-	found := map[file]*linked{}
-	err = c.merged.eachFile(c.Over, func(d *dir, at string, e dirent) {
-		if known && !twice[e.number] {
-			return
-		}
-		st, there, err := d.stat(e.name)
-		if err != nil || !there || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink < 2 {
-			return
-		}
-		if p := path.Join(at, e.name); !c.layerHas(p) {
-			f := file{st.Dev, st.Ino}
-			if found[f] == nil {
-				found[f] = &linked{bytes: st.Blocks * 512}
-			}
-			found[f].paths = append(found[f].paths, p)
-		}
-	})
-	var list []linked
-	for g := range maps.Values(found) {
-		if len(g.paths) > 1 {
-			slices.Sort(g.paths)
-			list = append(list, *g)
-		}
-	}
-	return list, err
-}
-
-// numbers are those that more than one name has, as the directories say. It is not known
-// where the host's file system may say something else there than of the file itself.
-func (c *cutting) numbers() (twice map[uint64]bool, known bool, err error) {
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(c.host.fd(), &fs); err != nil {
-		return nil, false, err
-	}
-	switch fs.Type {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC:
-	default:
-		return nil, false, nil
-	}
-	var all []uint64
-	err = c.merged.eachFile(c.Over, func(_ *dir, _ string, e dirent) { all = append(all, e.number) })
-	slices.Sort(all)
-	twice = map[uint64]bool{}
-	for i := 1; i < len(all); i++ {
-		if all[i] == all[i-1] {
-			twice[all[i]] = true
-		}
-	}
-	return twice, true, err
 }

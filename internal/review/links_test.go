@@ -61,6 +61,41 @@ func TestEachFile(t *testing.T) {
 	}
 }
 
+// A directory that is removed meanwhile has nothing more in it.
+func TestEachFileOfRemoved(t *testing.T) {
+	p := newProject(t, map[string]string{"gone/a": "", "stays/b": ""})
+	top, err := openTop(p.w.Source)
+	must(t, err)
+	defer top.close()
+	seen := 0
+	must(t, top.eachFile(nil, func(_ *dir, at string, _ dirent) {
+		if seen++; at == "gone" {
+			p.here("rm -r gone")
+		}
+	}))
+	if seen != 2 {
+		t.Errorf("%d files were found, want 2", seen)
+	}
+}
+
+// Where hard links are is looked for below the layer, and not in what the inside made.
+func TestGroupsOfTheHost(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "one\n", "hidden/x": "x\n", "removed": "r\n", "file/y": "y\n", "over/z": "z\n"})
+	p.here("ln a d; ln a e; ln a f; ln a hidden/a; ln hidden/x hidden/x2; ln removed r2; ln file/y file/y2; ln over/z over/z2")
+	p.start()
+	p.inside("rm -r hidden file; mkdir hidden; echo > file; ln file mine; rm removed d; echo >> f")
+	p.start() // the copies go
+	p.w.Over = []string{"over"}
+	l, err := p.w.open()
+	must(t, err)
+	defer l.close()
+	groups, err := (&cutting{look: l}).groups()
+	must(t, err)
+	if len(groups) != 1 || !slices.Equal(groups[0].paths, []string{"a", "e"}) {
+		t.Errorf("there are %v", groups)
+	}
+}
+
 func TestTooManyLinks(t *testing.T) {
 	groups := []linked{{paths: []string{"a", "b", "c"}, bytes: 1 << 20}, {paths: []string{"d", "e"}, bytes: 2 << 20}}
 	for _, test := range []struct {
