@@ -48,7 +48,7 @@ func (a *applying) hold() {
 	for i, o := range a.orders {
 		switch {
 		case a.outcome[i].Result != "":
-		case o.Not == "" && o.Pick == nil && a.already(o):
+		case o.Not == "" && o.Refused == "" && o.Pick == nil && a.already(o):
 			a.end(i, Applied, "")
 		case a.refused(i):
 		case a.ties.whole[i] == i:

@@ -238,3 +238,26 @@ func TestKilledInDirectory(t *testing.T) {
 		})
 	}
 }
+
+// What cannot be looked into is no less refused because an apply made it.
+func TestRefusedAgain(t *testing.T) {
+	p := fresh(t, nil)
+	p.inside("mkdir d; echo one > d/f")
+	if got := p.apply(p.changes(), false); got["d/f"] != Applied {
+		t.Fatalf("applied: %v", got)
+	}
+	p.inside("echo two >> d/f; chmod 0 d")
+	defer p.here("chmod 700 ../layer/up/d")
+	list := p.changes()
+	if os.Geteuid() == 0 { // who may look into everything
+		list = []Change{{Path: "d", Kind: Modified, Old: list[0].Old, New: list[0].New, Refused: "it cannot be opened"}}
+	}
+	if len(list) != 1 || list[0].Path != "d" || list[0].Refused == "" {
+		t.Fatalf("changes are %+v", list)
+	}
+	for path, r := range p.apply(list, false) {
+		if r != Failed {
+			t.Errorf("%s: %s", path, r)
+		}
+	}
+}
