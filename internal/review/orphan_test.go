@@ -129,3 +129,34 @@ func TestMovedBesideApplied(t *testing.T) {
 	p.put("other", "")
 	p.wants("deleted m3\nadded m4 CONFLICT\n")
 }
+
+// What the host takes away while an apply writes is nothing that the apply did, but what
+// the apply itself takes away again is.
+func TestTakenAwayDuringApply(t *testing.T) {
+	for _, test := range []struct {
+		does, result string
+		b            Result
+	}{
+		{"rm other", "added m4 CONFLICT\n", Applied},
+		{"echo 0 > b", "modified b CONFLICT\nadded m4\n", Conflicts},
+	} {
+		t.Run(test.does, func(t *testing.T) {
+			p := fresh(t, map[string]string{"b": "1\n", "m3": "three\n", "other": ""})
+			p.inside("echo a > a; echo 2 >> b; echo anew > m3; mv m3 m4")
+			list := p.wants("added a\nmodified b\ndeleted m3\nadded m4\n")
+			asked := 0
+			pick := func(int, []string, []string) bool {
+				if asked++; asked == 2 { // a lies beside its place by then
+					pause()
+					p.here(test.does)
+				}
+				return true
+			}
+			got := p.order([]Order{{Change: list[0]}, {Change: list[1], Pick: pick}}, false)
+			if got["a"] != Applied || got["b"] != test.b || asked < 2 {
+				t.Errorf("applied: %v", got)
+			}
+			p.wants(strings.Replace(test.result, "added m4", "deleted m3\nadded m4", 1))
+		})
+	}
+}

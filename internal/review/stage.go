@@ -42,9 +42,9 @@ func (a *applying) fill(s *step) error {
 	o := a.orders[s.order]
 	switch o.New.Form {
 	case Link:
-		return unix.Symlinkat(o.New.Target, s.dir.fd(), s.temp)
+		return a.naming(s, func() error { return unix.Symlinkat(o.New.Target, s.dir.fd(), s.temp) })
 	case Directory:
-		return s.dir.mkdir(s.temp, o.mode())
+		return a.naming(s, func() error { return s.dir.mkdir(s.temp, o.mode()) })
 	}
 	if o.Pick != nil {
 		return a.stageHunks(s)
@@ -58,7 +58,7 @@ func (a *applying) fill(s *step) error {
 		return err
 	}
 	defer from.Close()
-	return s.write(a.few(), o.mode(), func(to *os.File) error {
+	return a.write(s, o.mode(), func(to *os.File) error {
 		var seen *digest
 		if o.Shown != nil {
 			seen = newDigest()
@@ -104,7 +104,7 @@ func (a *applying) stageHunks(s *step) error {
 	if s.partly && o.Old.Form != Nothing {
 		mode = o.Old.Mode
 	}
-	return s.write(a.few(), mode, func(to *os.File) error {
+	return a.write(s, mode, func(to *os.File) error {
 		_, err := io.WriteString(to, merge(t.old, t.now, some))
 		return err
 	})
@@ -131,27 +131,42 @@ func (a *applying) sync() error {
 	return nil
 }
 
+// naming does what adds or removes names beside the place of a step. What is done between
+// two such, which may take long, is not within it: others may do the same meanwhile.
+func (a *applying) naming(s *step, do func() error) error {
+	defer a.touching(path.Dir(a.orders[s.order].Path), s.dir)()
+	return do()
+}
+
 // write makes the new file. It is a fresh one, of the caller's, never set-uid.
-func (s *step) write(durable bool, mode uint32, fill func(*os.File) error) error {
-	fd, err := unix.Openat(s.dir.fd(), s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+func (a *applying) write(s *step, mode uint32, fill func(*os.File) error) error {
+	f, err := a.create(s)
 	if err != nil {
 		return fmt.Errorf("write beside %s: %w", Quote(s.name), err)
 	}
-	f := os.NewFile(uintptr(fd), s.temp)
 	err = fill(f)
 	if err == nil {
-		err = unix.Fchmod(fd, mode&0o777)
+		err = unix.Fchmod(int(f.Fd()), mode&0o777)
 	}
-	if err == nil && durable {
+	if err == nil && a.few() {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		_ = unix.Unlinkat(s.dir.fd(), s.temp, 0)
+		_ = a.naming(s, func() error { return unix.Unlinkat(s.dir.fd(), s.temp, 0) })
 	}
 	return err
+}
+
+func (a *applying) create(s *step) (f *os.File, err error) {
+	err = a.naming(s, func() error {
+		fd, err := unix.Openat(s.dir.fd(), s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		f = os.NewFile(uintptr(fd), s.temp)
+		return err
+	})
+	return f, err
 }
 
 // commit carries a batch out. What will lie about meanwhile is noted before it
@@ -164,7 +179,6 @@ func (a *applying) commit() error {
 		return nil
 	}
 	defer a.drop()
-	defer a.touchingAll()()
 	if err := a.intend(a.batch); err != nil {
 		return err
 	}
@@ -192,7 +206,7 @@ func (a *applying) commit() error {
 			continue
 		}
 		s.old.Mark = a.orders[s.order].Old.Mark // another name of it may have gone since
-		if err := s.place(a.links); err != nil {
+		if err := a.naming(&s, func() error { return s.place(a.links) }); err != nil {
 			if ferr := a.failed(s.order, err); ferr != nil {
 				return ferr
 			}
@@ -212,22 +226,6 @@ func (a *applying) commit() error {
 		a.written = time.Now()
 	}
 	return a.intend(nil)
-}
-
-// touchingAll is touching for all directories of the batch.
-func (a *applying) touchingAll() (done func()) {
-	all := map[string]func(){}
-	for _, s := range a.batch {
-		at := path.Dir(a.orders[s.order].Path)
-		if all[at] == nil {
-			all[at] = a.touching(at, s.dir)
-		}
-	}
-	return func() {
-		for _, done := range all {
-			done()
-		}
-	}
 }
 
 // replaces tells whether a file comes in the place of another.
@@ -280,7 +278,7 @@ func (a *applying) noteGone(i int) {
 func (a *applying) drop() {
 	for _, s := range a.batch {
 		if s.fresh && a.outcome[s.order].Result != Applied && a.outcome[s.order].Result != Partly {
-			s.unstage()
+			_ = a.naming(&s, func() error { s.unstage(); return nil })
 		}
 		s.dir.close()
 	}
