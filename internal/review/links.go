@@ -63,7 +63,7 @@ type cutting struct {
 }
 
 func (c *cutting) all() error {
-	changed := c.finishLast()
+	changed := c.forget()
 	groups, err := c.groups()
 	if err != nil {
 		return err
@@ -87,23 +87,28 @@ func (c *cutting) all() error {
 	return c.Layer.write(c.record)
 }
 
-// finishLast notes of copies that nobody could note any more what they are.
-func (c *cutting) finishLast() (changed bool) {
+// forget drops what is known of names that were cut at earlier starts, where the layer has
+// none of them any more. Of copies that nobody came to note it notes what they are.
+func (c *cutting) forget() (changed bool) {
 	for _, k := range slices.Clone(c.record.Paths) {
-		if !k.Copying {
+		if !k.Cut {
 			continue
 		}
 		p, err := Unquote(k.Path)
 		if err != nil {
 			continue
 		}
-		changed = true
-		if k.Layer, err = markAt(c.upper, p); err != nil {
+		mark, err := markAt(c.upper, p)
+		switch {
+		case hidden(err):
 			c.record.drop(p)
+		case err == nil && k.Copying:
+			k.Layer, k.Copying = mark, false
+			c.record.set(p, k)
+		default:
 			continue
 		}
-		k.Copying = false
-		c.record.set(p, k)
+		changed = true
 	}
 	return changed
 }

@@ -168,6 +168,23 @@ func TestHostChangesLink(t *testing.T) {
 	}
 }
 
+// What was a hard link at an earlier start is known no longer than the layer has it.
+func TestLinkOfEarlierStart(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "one\n"})
+	p.here("ln a b; sleep 0.05")
+	p.start()
+	p.inside("echo > stays")
+	p.here("rm b; echo host >> a")
+	p.start()
+	p.inside("true")
+	p.here("echo host >> a")
+	p.inside("echo inside >> a")
+	list := p.wants("modified a CONFLICT\nadded stays\n")
+	if len(list) == 2 && list[0].Conflict == "changed on the host since the sandbox was started" {
+		t.Errorf("in conflict because it was %q", list[0].Conflict)
+	}
+}
+
 func TestApplyLinks(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n2\n3\n"})
 	p.here("ln a b; ln a c; ln a d; ln a e; sleep 0.05")
