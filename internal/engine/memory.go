@@ -257,10 +257,11 @@ func (e *Engine) forked(sb *spec.Sandbox) error {
 // it would have its files alone.
 func (e *Engine) unforked(sb *spec.Sandbox) error {
 	d := e.Store.Sandbox(sb.ID)
+	awaited := d.Awaited() // before the rest: who lets go has done it
 	if sb.Remove || d.MayHaveStarted() || !d.HasMaker() {
 		return nil
 	}
-	if d.Awaited() {
+	if awaited {
 		return spec.Errorf(spec.ErrConflict, "sandbox %s is being forked: its programs do not go on yet", sb.Name).WithHint("try again in a moment")
 	}
 	return spec.Errorf(spec.ErrConflict, "sandbox %s is half a fork: the command that made it was ended before programs could go on in it", sb.Name).
