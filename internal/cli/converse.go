@@ -49,8 +49,8 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 		return err
 	}
 	defer conn.Close()
+	defer forwardSignals(conn)() // before anything is seen of it that is answered by Ctrl-C
 	st.start()
-	defer forwardSignals(conn)()
 	if ctx.Err() != nil { // a signal that came too early to be passed on
 		return context.Cause(ctx)
 	}
