@@ -58,10 +58,10 @@ func Open(dir string) (*Store, error) {
 // plain refuses names of a state directory that some would not take for what they are:
 // lines of text, and patterns of file names, which gVisor makes of the paths that it is given.
 func plain(dir string) error {
-	if !strings.ContainsAny(dir, "\n[\\") && utf8.ValidString(dir) {
+	if !strings.ContainsAny(dir, "\n[") && utf8.ValidString(dir) {
 		return nil
 	}
-	return spec.Errorf(spec.ErrUsage, `the state directory %q has a line break, a "[" or a "\" in its name, or is no UTF-8`, dir).
+	return spec.Errorf(spec.ErrUsage, `the state directory %q has a line break or a "[" in its name, or is no UTF-8`, dir).
 		WithHint("set BOTHY_HOME to a directory with a plainer name")
 }
 

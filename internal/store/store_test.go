@@ -429,7 +429,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("what it points to was changed to %v", info.Mode())
 		}
 	})
-	for _, name := range []string{"a[b", `a\b`, "a\nb", "a\xffb"} { // gVisor finds nothing in the first two
+	for _, name := range []string{"a[b", "a\nb", "a\xffb"} { // gVisor finds nothing in the first
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			base := t.TempDir()
 			refused(t, filepath.Join(base, name, "state"))
