@@ -314,6 +314,9 @@ func (e *Engine) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatu
 	if err = c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStatus}); err == nil {
 		err = c.Expect(wire.Reply, &st)
 	}
+	if err != nil && ctx.Err() == context.DeadlineExceeded { // the connection was closed for that
+		return wire.KeeperStatus{}, e.unheard(sb, ctx.Err())
+	}
 	if err != nil {
 		return wire.KeeperStatus{}, fmt.Errorf("ask sandbox %s how it stands: %w", sb.Name, err)
 	}
