@@ -5,45 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/smalldisk"
 )
 
-// TestFullDisk runs itself again in namespaces where it may mount a small file
-// system.
 func TestFullDisk(t *testing.T) {
-	if dir := os.Getenv("BOTHY_AUDIT_FULL"); dir != "" {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-			t.Skipf("a small file system cannot be mounted here: %v", err)
-		}
+	smalldisk.Test(t, "64k", func(t *testing.T, dir string) {
 		t.Run("log", func(t *testing.T) { testFullLog(t, dir) })
 		t.Run("retry", func(t *testing.T) { testRetry(t, dir) })
 		t.Run("output", func(t *testing.T) { testFullOutput(t, dir) })
-		return
-	}
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
-	again.Env = append(os.Environ(), "BOTHY_AUDIT_FULL="+t.TempDir())
-	again.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := again.CombinedOutput()
-	switch {
-	case err != nil && !errors.As(err, new(*exec.ExitError)):
-		t.Skipf("no user namespace here: %v", err)
-	case err != nil:
-		t.Errorf("%v\n%s", err, out)
-	case bytes.Contains(out, []byte("--- SKIP")):
-		t.Skipf("%s", out)
-	default:
-		t.Logf("%s", out)
-	}
+	})
 }
 
 // fill leaves no room on the disk; the function it returns makes it again.

@@ -1,19 +1,16 @@
 package keeper
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/smalldisk"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -490,33 +488,10 @@ func TestRecordKind(t *testing.T) {
 	}
 }
 
-// TestFullLog runs itself again in namespaces where it may mount a small file
-// system: while the log cannot be written the network is closed, and then open
-// again, and the log tells what is missing.
+// While the log cannot be written the network is closed, and then open again, and the log
+// tells what is missing.
 func TestFullLog(t *testing.T) {
-	if dir := os.Getenv("BOTHY_KEEPER_FULL"); dir != "" {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-			t.Skipf("a small file system cannot be mounted here: %v", err)
-		}
-		testFullLog(t, dir)
-		return
-	}
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullLog$", "-test.v")
-	again.Env = append(os.Environ(), "BOTHY_KEEPER_FULL="+t.TempDir())
-	again.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := again.CombinedOutput()
-	switch {
-	case err != nil && !errors.As(err, new(*exec.ExitError)):
-		t.Skipf("no user namespace here: %v", err)
-	case err != nil:
-		t.Errorf("%v\n%s", err, out)
-	case bytes.Contains(out, []byte("--- SKIP")):
-		t.Skipf("%s", out)
-	}
+	smalldisk.Test(t, "1m", testFullLog)
 }
 
 func testFullLog(t *testing.T, dir string) {

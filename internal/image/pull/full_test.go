@@ -1,48 +1,20 @@
 package pull
 
 import (
-	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/imagetest"
+	"github.com/bothy-dev/bothy/internal/smalldisk"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestFullDisk runs itself again in namespaces where it may mount a small file system.
 func TestFullDisk(t *testing.T) {
-	if dir := os.Getenv("BOTHY_TEST_IMAGES_FULL"); dir != "" {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
-			t.Skipf("a small file system cannot be mounted here: %v", err)
-		}
-		testFullDisk(t, dir)
-		return
-	}
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
-	again.Env = append(os.Environ(), "BOTHY_TEST_IMAGES_FULL="+t.TempDir())
-	again.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := again.CombinedOutput()
-	switch {
-	case err != nil && !errors.As(err, new(*exec.ExitError)):
-		t.Skipf("no user namespace here: %v", err)
-	case err != nil:
-		t.Errorf("%v\n%s", err, out)
-	case bytes.Contains(out, []byte("--- SKIP")):
-		t.Skipf("%s", out)
-	}
+	smalldisk.Test(t, "4m", testFullDisk)
 }
 
 // On a full disk one is told which it is and where room may be had, wherever the image is
