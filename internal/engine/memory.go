@@ -256,9 +256,12 @@ func (e *Engine) forked(sb *spec.Sandbox) error {
 // unforked refuses a fork in which programs are to go on, and do not yet: started as it is,
 // it would have its files alone.
 func (e *Engine) unforked(sb *spec.Sandbox) error {
+	if sb.Remove { // it has a maker, and is no fork
+		return nil
+	}
 	d := e.Store.Sandbox(sb.ID)
 	awaited := d.Awaited() // before the rest: who lets go has done it
-	if sb.Remove || d.MayHaveStarted() || !d.HasMaker() {
+	if d.MayHaveStarted() || !d.HasMaker() {
 		return nil
 	}
 	if awaited {
