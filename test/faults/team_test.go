@@ -214,7 +214,7 @@ func TestTeamKills(t *testing.T) {
 				hosts++
 			}
 			<-gone
-			ended = ended && cmd.ProcessState.ExitCode() == 0
+			ended = cmd.ProcessState.ExitCode() == 0 // it may have come to its end just before it was to be killed
 			t.Logf("round %d: %s\n%s", round, cmd.ProcessState, said)
 		}
 		for try := 0; !ended; try++ { // what a killed keeper had cut short may be a failure of the loop's
