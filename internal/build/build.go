@@ -135,6 +135,9 @@ const (
 type Step struct {
 	Op    []byte `json:"op,omitempty"`
 	Input int    `json:"input,omitempty"`
+	// Placed are the files of /etc that are Bothy's, by their names in it. An operation does
+	// not read them: they are not the image's.
+	Placed []string `json:"placed,omitempty"`
 	// Name is that of a directory below Stage: what is received becomes, what is stored
 	// is, and what an operation changes instead of the root.
 	Name string `json:"name,omitempty"`

@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -109,7 +110,7 @@ func (b *builder) bring(ctx context.Context, x *box, v build.Vertex, src build.S
 	if err != nil {
 		return at, err
 	}
-	return at, pass(ctx, y, build.Step{Op: v.Op, Input: src.Input}, x, build.Step{Name: name})
+	return at, pass(ctx, y, build.Step{Op: v.Op, Input: src.Input, Placed: template.Placed()}, x, build.Step{Name: name})
 }
 
 // taken is a cache that a step has for itself.

@@ -11,6 +11,16 @@ import (
 // image: they differ from sandbox to sandbox, and such a root is shared.
 var OwnEtc = []string{"hostname", "hosts", "machine-id"}
 
+// Placed are the files of /etc that are Bothy's where the root is that of an image: those
+// that each sandbox has of its own, and those that have programs find what Bothy tells them.
+// They are in no image that is made of a sandbox.
+func Placed() []string {
+	return append([]string{
+		"resolv.conf", "profile.d/bothy.sh", hookDir + "/" + hookName,
+		certsDir + "/bothy.pem", certsDir + "/" + trust.Hash + ".0",
+	}, OwnEtc...)
+}
+
 // TrustHook is the program that distributions run when they have written a bundle
 // of authorities.
 const TrustHook = hook

@@ -22,6 +22,7 @@ type packer struct {
 	tw      *tar.Writer
 	root    string
 	image   bool     // root is that of an image, with what a sandbox has put into it
+	placed  []string // that, in /etc
 	without []string // paths in root that are left out, with all below them
 	written map[string]bool
 	links   map[[2]uint64]string
@@ -67,6 +68,9 @@ func (p *packer) followed(name string) error {
 		}
 		if err != nil {
 			return err
+		}
+		if p.isPlaced(at) {
+			return nil
 		}
 		if err := p.entry(at, info); err != nil {
 			return err
@@ -114,13 +118,19 @@ func (p *packer) tree(at string) error {
 	})
 }
 
+// isPlaced tells whether a file is Bothy's.
+func (p *packer) isPlaced(name string) bool {
+	rel, ok := strings.CutPrefix(name, "/etc/")
+	return ok && slices.Contains(p.placed, rel)
+}
+
 // entry packs one file.
 func (p *packer) entry(name string, info fs.FileInfo) error {
 	if p.written[name] || info.Mode()&fs.ModeSocket != 0 {
 		return nil
 	}
 	p.written[name] = true
-	if name == "/.bothy" {
+	if name == "/.bothy" || p.isPlaced(name) {
 		return nil // what is not the image's has no place in one
 	}
 	if p.isTrust(name) {

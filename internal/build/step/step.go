@@ -129,7 +129,7 @@ func send(w io.Writer, s build.Step) error {
 		return err
 	}
 	p := newPacker(w, "/")
-	p.image = true
+	p.image, p.placed = true, s.Placed
 	p.without = []string{"/proc", "/sys", "/dev", "/.bothy", build.Stage}
 	err := p.read(op, s.Input)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 	"github.com/bothy-dev/bothy/internal/layer/content"
 	"github.com/bothy-dev/bothy/internal/template"
-	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -108,15 +107,7 @@ func (e *exporter) ours(name string, f *content.File) bool {
 		return true
 	}
 	rest, ok := strings.CutPrefix(name, "etc/")
-	return ok && slices.Contains(ownEtc(), rest)
-}
-
-// ownEtc are the files of /etc that a sandbox has of its own, or Bothy has put there.
-func ownEtc() []string {
-	return append([]string{
-		"resolv.conf", "profile.d/bothy.sh", "ca-certificates/update.d/bothy",
-		"ssl/certs/bothy.pem", "ssl/certs/" + trust.Hash + ".0",
-	}, template.OwnEtc...)
+	return ok && slices.Contains(template.Placed(), rest)
 }
 
 // dropPlaces takes out the directories that were made for others to be mounted on. What is
