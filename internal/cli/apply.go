@@ -273,20 +273,20 @@ func (t *settlement) verdict(sb *spec.Sandbox) error {
 			return
 		}
 		if first == nil {
-			first = spec.Errorf(class, "%d changes %s", n, what)
+			first = spec.Errorf(class, "%s %s", counted(n, "change"), what)
 		} else {
-			hint = fmt.Sprintf("%d changes %s: %s", n, what, hint)
+			hint = fmt.Sprintf("%s %s: %s", counted(n, "change"), what, hint)
 		}
 		hints = append(hints, hint)
 	}
-	note(review.Conflicts, spec.ErrConflict, "are in conflict with what you have now, and were left",
+	note(review.Conflicts, spec.ErrConflict, "left: in conflict with what you have now",
 		fmt.Sprintf("look at them: bothy diff %s PATH; take the sandbox's: bothy apply %s --overwrite PATH PATH; keep yours: bothy discard %s PATH", name, name, name))
 	failed, instead := "could not be applied", "what cannot be read, make readable inside: bothy exec %s chmod u+rwX PATH"
 	if t.discards {
 		failed, instead = "could not be discarded", "all of it goes with: bothy discard %s"
 	}
 	note(review.Failed, nil, failed, "why stands beside each; "+fmt.Sprintf(instead, name))
-	note(resultFlagged, spec.ErrDenied, "may make something run on this host later, and were left",
+	note(resultFlagged, spec.ErrDenied, "left: it may make something run on this host later",
 		fmt.Sprintf("look at them: bothy diff %s PATH; then: bothy apply %s --flagged PATH", name, name))
 	if first == nil {
 		return nil

@@ -81,15 +81,15 @@ func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map
 func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 	var left []error
 	if n.conflicts > 0 {
-		left = append(left, spec.Errorf(spec.ErrConflict, "%d changes are in conflict with what you have now, and are not in the patch", n.conflicts).
+		left = append(left, spec.Errorf(spec.ErrConflict, "%s not in the patch: in conflict with what you have now", counted(n.conflicts, "change")).
 			WithHint("look at them: bothy diff %s PATH; take the sandbox's: --overwrite PATH; keep yours: bothy discard %s PATH", sb.Name, sb.Name))
 	}
 	if n.flagged > 0 {
-		left = append(left, spec.Errorf(spec.ErrDenied, "%d changes may make something run on this host later, and are not in the patch", n.flagged).
+		left = append(left, spec.Errorf(spec.ErrDenied, "%s not in the patch: it may make something run on this host later", counted(n.flagged, "change")).
 			WithHint("look at them: bothy diff %s PATH; then add --flagged", sb.Name))
 	}
 	if n.unwritten > 0 {
-		left = append(left, spec.Errorf(nil, "%d changes cannot be written into a patch, such as of more than 32 MiB, or of what git keeps: a comment stands for each", n.unwritten).
+		left = append(left, spec.Errorf(nil, "%s that cannot be written into a patch, such as of more than 32 MiB, or of what git keeps: a comment stands for each", counted(n.unwritten, "change")).
 			WithHint("bothy apply %s brings what can be applied of them", sb.Name))
 	}
 	if len(left) == 0 {

@@ -55,7 +55,7 @@ func (a *app) checkpointCreateCommand() *command.Command {
 				return err
 			}
 			if p.Left > 0 {
-				a.note("%d files could not be read, or are devices, and are not in it; going back leaves them as they are", p.Left)
+				a.note("%s not in it, because unreadable or a device; going back leaves that as it is", counted(p.Left, "file"))
 			}
 			if a.json {
 				return a.printJSON(pointOf(p))

@@ -147,6 +147,9 @@ patch with every byte as it is: bothy apply SANDBOX --patch FILE`,
 			if err != nil {
 				return err
 			}
+			if len(args) == 2 && against == "" && len(without(list, args[1:])) > 0 && spec.CheckName(args[1]) == nil {
+				a.note("no sandbox is called %s either", args[1])
+			}
 			switch {
 			case a.json:
 				return a.diffJSON(list)
@@ -366,7 +369,7 @@ func (a *app) diffStat(list []*reviewed) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%d changes, +%d -%d lines, %d may run something on this host later, %d in conflict\n", count, added, removed, flagged, conflicts)
+	fmt.Fprintf(a.stdout, "%s, +%d -%d lines, %d may run something on this host later, %d in conflict\n", counted(count, "change"), added, removed, flagged, conflicts)
 	a.noteKept(list)
 	return nil
 }
@@ -374,7 +377,7 @@ func (a *app) diffStat(list []*reviewed) error {
 func (a *app) noteKept(list []*reviewed) {
 	for _, r := range list {
 		if r.kept > 0 {
-			a.note("%d changes of what git keeps are left out; name %s to see them", r.kept, r.pathOf(".git"))
+			a.note("%s of what git keeps left out; to see that, name %s", counted(r.kept, "change"), r.pathOf(".git"))
 		}
 	}
 }

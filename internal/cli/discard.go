@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -83,7 +82,7 @@ func manyOf(list []*reviewed) string {
 	if count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d changes", count)
+	return counted(count, "change")
 }
 
 // forgetAll empties layers without changes: what is in them the host has, too, but may

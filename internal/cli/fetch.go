@@ -183,7 +183,7 @@ func (a *app) noteStaying(sb *spec.Sandbox, f fetched) {
 	case f.Uncommitted == nil:
 		a.note("whether everything is committed in the sandbox could not be learned")
 	case *f.Uncommitted > 0:
-		a.note("%d files are not committed in the sandbox, and stay there: bothy exec %s git status", *f.Uncommitted, sb.Name)
+		a.note("%s not committed in the sandbox, and left there: bothy exec %s git status", counted(*f.Uncommitted, "file"), sb.Name)
 	}
 	if len(f.References) > 0 {
 		a.note("what is no branch does not come: %s", few(f.References))

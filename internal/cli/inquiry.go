@@ -115,18 +115,22 @@ const (
 	quit = "q" // nothing more
 )
 
-const answersMean = `y  yes
+// What ? says of the answers, and of those that there are about a hunk besides.
+const (
+	answersMean = `y  yes
 n  no
-a  this hunk and all that follow in this file
-d  no hunk from here on in this file
-q  nothing more
+q  nothing more: what was agreed to is applied
 `
+	hunksMean = `a  this hunk and all that follow in this file
+d  no hunk from here on in this file
+`
+)
 
 // answer asks until it is understood. Whoever hangs up wants nothing more.
 func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) string {
-	choices := "y,n,q,?"
+	choices, mean := "y,n,q,?", answersMean
 	if hunks {
-		choices = "y,n,a,d,q,?"
+		choices, mean = "y,n,a,d,q,?", answersMean+hunksMean
 	}
 	for {
 		for _, why := range reasons(flags) {
@@ -146,6 +150,6 @@ func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) strin
 		case word == yes, word == no, hunks && (word == rest || word == none):
 			return word
 		}
-		fmt.Fprint(q.app.stderr, answersMean)
+		fmt.Fprint(q.app.stderr, mean)
 	}
 }

@@ -122,10 +122,10 @@ func TestVerdict(t *testing.T) {
 		hint     string
 	}{
 		{results: []review.Result{review.Applied, review.Left, resultDeclined}},
-		{results: []review.Result{resultFlagged}, class: spec.ErrDenied, says: "1 changes may make", hint: look},
-		{results: []review.Result{review.Failed, resultFlagged}, says: "1 changes could not be applied", hint: "bothy exec box chmod u+rwX PATH; 1 changes may make something run on this host later, and were left: " + look},
-		{results: []review.Result{resultFlagged, review.Conflicts}, class: spec.ErrConflict, says: "1 changes are in conflict", hint: look},
-		{discards: true, results: []review.Result{review.Failed}, says: "1 changes could not be discarded", hint: "bothy discard box"},
+		{results: []review.Result{resultFlagged}, class: spec.ErrDenied, says: "1 change left: it may make", hint: look},
+		{results: []review.Result{review.Failed, resultFlagged}, says: "1 change could not be applied", hint: "bothy exec box chmod u+rwX PATH; 1 change left: it may make something run on this host later: " + look},
+		{results: []review.Result{resultFlagged, review.Conflicts}, class: spec.ErrConflict, says: "1 change left: in conflict", hint: look},
+		{discards: true, results: []review.Result{review.Failed}, says: "1 change could not be discarded", hint: "bothy discard box"},
 	} {
 		a, _ := captured(t)
 		s := settlement{app: a, discards: tt.discards}

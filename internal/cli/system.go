@@ -173,7 +173,7 @@ func (a *app) pruneCommand() *command.Command {
 func (a *app) pruneFlags(c *command.Command, f *pruneFlags) *command.Command {
 	fl := c.Flags()
 	command.WordsVar(fl, &f.filters, "filter", "KEY=VALUE: remove only what fits; repeatable")
-	fl.BoolVar(&f.dry, "dry-run", false, "only show what would be removed")
+	fl.BoolVarP(&f.dry, "dry-run", "n", false, "only show what would be removed")
 	fl.BoolVarP(&f.force, "force", "f", false, "do not ask")
 	return a.jsonFlag(c)
 }
