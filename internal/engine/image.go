@@ -53,7 +53,11 @@ func (e *Engine) LocalImage(ctx context.Context, r image.Reference, progress fun
 func (e *Engine) localImage(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
 	socket := image.DockerSocket()
 	if socket == "" || r.Digest != "" { // which says what it is, wherever it is from
-		return e.Images().Find(r)
+		img, err := e.Images().Find(r)
+		if err != nil && r.Digest == "" {
+			err = spec.Errorf(spec.ErrNotFound, "%w, and no socket on which Docker could be asked (DOCKER_HOST)", err)
+		}
+		return img, err
 	}
 	result, err := e.addImages(ctx, image.Order{Docker: r.String(), Socket: socket}, progress)
 	if err != nil {
@@ -223,7 +227,7 @@ func (e *Engine) imageUsers() (map[string][]string, error) {
 			return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken, and what it uses is not known", sb.Name).WithHint("remove it: bothy rm %s", sb.Name)
 		}
 		if sb.Image != nil {
-			users[sb.Image.Digest] = append(users[sb.Image.Digest], "sandbox "+sb.Name)
+			users[sb.Image.Digest] = append(users[sb.Image.Digest], holder(sb))
 		}
 	}
 	err = e.eachAway(func(r *record) error {
@@ -246,6 +250,15 @@ func (e *Engine) imageUsers() (map[string][]string, error) {
 	return users, nil
 }
 
+// holder names a sandbox that uses an image. Those of builds nobody finds in a list, and
+// they go by themselves.
+func holder(sb *spec.Sandbox) string {
+	if sb.Build != nil {
+		return "a build that runs (" + sb.Name + ")"
+	}
+	return "sandbox " + sb.Name
+}
+
 // ImageInUse is an error that names who needs an image to keep its last name; nil if
 // nobody does.
 func (e *Engine) ImageInUse(img image.Image) error {
@@ -260,7 +273,7 @@ func (e *Engine) ImageInUse(img image.Image) error {
 	more := slices.ContainsFunc(list, func(i image.Image) bool { return i.Digest == img.Digest && i.Name != img.Name })
 	if by := users[img.Digest]; len(by) > 0 && !more {
 		return spec.Errorf(spec.ErrConflict, "image %s is used by %s", image.Short(cmp.Or(img.Name, img.Digest)), strings.Join(by, ", ")).
-			WithHint("remove that first")
+			WithHint("remove that first, or wait until it ends if it is a build")
 	}
 	return nil
 }

@@ -81,6 +81,19 @@ func TestBrokenTemplateKeepsImages(t *testing.T) {
 	must(t, e.RemoveImage(img))
 }
 
+// Who is told that a build uses an image knows that this ends by itself.
+func TestImageOfBuild(t *testing.T) {
+	e := newEngine(t)
+	img := shelved(t, e, "docker.io/library/tools:v1")
+	sb := wish("/srv/app")
+	sb.Name, sb.Image, sb.Build = "build-1", &spec.Image{Digest: img.Digest}, &spec.Build{}
+	_, err := e.Store.Create(sb)
+	must(t, err)
+	if err := e.ImageInUse(img); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "used by a build that runs (build-1)") {
+		t.Error(err)
+	}
+}
+
 // A name can be taken from an image meanwhile.
 func TestRemoveHeldImage(t *testing.T) {
 	e := newEngine(t)

@@ -127,7 +127,7 @@ func unreachable(registry string, err error) error {
 		return said // by who gives out tokens
 	}
 	return &broken{spec.Errorf(nil, "ask %s: %w", registry, err).
-		WithHint("check the network, and HTTPS_PROXY if there is a proxy; what is there can be used offline: --pull never")}
+		WithHint("check the network, and HTTPS_PROXY if there is a proxy; what was fetched before can be used without: bothy template ls")}
 }
 
 // broken is an error after which it is worth to go on.
