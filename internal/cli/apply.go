@@ -108,6 +108,9 @@ func (a *app) apply(f *applyFlags, ref string, paths []string) error {
 		t.add(r, done)
 		if err != nil {
 			_ = t.print()
+			if n := untouched(done); n > 0 {
+				a.note("%s not looked at any more, waiting as before", counted(n, "change"))
+			}
 			return err
 		}
 	}
@@ -214,6 +217,16 @@ func (t *settlement) add(r *reviewed, done []review.Outcome) {
 			t.put(r, o)
 		}
 	}
+}
+
+// untouched counts what an error, such as of a full disk, kept from being carried out.
+func untouched(done []review.Outcome) (n int) {
+	for _, o := range done {
+		if o.Result == "" && !o.Implied {
+			n++
+		}
+	}
+	return n
 }
 
 func (t *settlement) put(r *reviewed, o review.Outcome) {

@@ -67,7 +67,7 @@ func TestFullDiskBack(t *testing.T) {
 			}
 		}
 		must("create", "--workspace", "review", "--name", "box", "shell", work)
-		must("exec", "box", "sh", "-c", "cd; for i in 1 2 3 4; do head -c 1048576 /dev/urandom > big$i; done; cat big* | cksum > sum; echo one > at; echo one > "+work+"/at")
+		must("exec", "box", "sh", "-c", "cd; for i in 1 2 3 4; do head -c 1048576 /dev/urandom > big$i; done; cat big* | cksum > sum; echo one > at; echo one > "+work+"/at; echo > "+work+"/later")
 		must("exec", "-u", "root", "box", "sh", "-c", "echo one > /opt/at")
 		must("checkpoint", "create", "--full", "box", "one")
 		exported := filepath.Join(c.Base, "exported")
@@ -88,7 +88,9 @@ func TestFullDiskBack(t *testing.T) {
 			if room == 0 {
 				cannot("save", "box", "again")
 				cannot("fork", "--name", "copy", "box")
-				cannot("apply", "box", "at")
+				if r := cannot("apply", "box"); !strings.Contains(r.Stderr, "2 changes not looked at any more") {
+					t.Errorf("it does not tell what was left: %v", r)
+				}
 				if r := cannot("checkpoint", "restore", "-f", "box", "one"); !strings.Contains(r.Stderr, "is lost") {
 					t.Errorf("it is stopped, and does not say that not all was saved: %v", r)
 				}
