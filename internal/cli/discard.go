@@ -1,7 +1,6 @@
 package cli
 
 import (
-
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"

@@ -142,7 +142,7 @@ func (e *Engine) halted(ctx context.Context, sb *spec.Sandbox) (*store.Lock, err
 // work are the directories of a sandbox that hold what it works on, but for those of the
 // host.
 func (e *Engine) work(sb *spec.Sandbox) []checkpoint.Source {
-	return slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool { return isWorkspace(s) || !IsWork(s.Name) })
+	return slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool { return isWorkspace(s) || !isWork(s.Name) })
 }
 
 // instead puts other directories in the place of those of the same names.

@@ -85,16 +85,16 @@ func (e *Engine) fillProof(of, sb *spec.Sandbox, p checkpoint.Point, d store.San
 			return err
 		}
 	}
-	work := slices.DeleteFunc(e.kept(sb, d), func(s checkpoint.Source) bool { return isWorkspace(s) || !IsWork(s.Name) })
+	work := slices.DeleteFunc(e.kept(sb, d), func(s checkpoint.Source) bool { return isWorkspace(s) || !isWork(s.Name) })
 	if err := e.Checkpoints(of).Fill(p, work); err != nil {
 		return err
 	}
 	return e.copyRules(of, d)
 }
 
-// IsWork tells the trees of a checkpoint that hold what a sandbox works on, from its
+// isWork tells the trees of a checkpoint that hold what a sandbox works on, from its
 // home.
-func IsWork(tree string) bool {
+func isWork(tree string) bool {
 	kind, _, _ := strings.Cut(tree, "/")
 	return slices.Contains([]string{"review", "clone", "workspace", "private"}, kind)
 }

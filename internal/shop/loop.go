@@ -128,14 +128,12 @@ func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string, since int
 	if err != nil {
 		return 0, 0, err
 	}
-	list, err := s.engine.CheckpointChanges(s.Sandbox, from, p)
-	n := 0
-	for _, c := range list {
-		if engine.IsWork(c.Tree) && engine.PlaceOf(s.Sandbox, c) != "" {
-			n++
-		}
+	at, err := s.at(seat)
+	if err != nil {
+		return 0, 0, err
 	}
-	return p.Number, n, err
+	list, err := s.engine.WorkChanges(s.Sandbox, at.Sandbox, from, p)
+	return p.Number, len(list), err
 }
 
 // Restore puts the sandbox's files back.
