@@ -60,10 +60,10 @@ func (m *mortal) Work(ctx context.Context, job Job) (Work, error) {
 	return m.fake.Work(ctx, job)
 }
 
-func (m *mortal) Keep(ctx context.Context, seat Seat, cause string, since int64) (int64, int, error) {
+func (m *mortal) Keep(ctx context.Context, seat Seat, cause string) (int64, error) {
 	m.at("checkpoint")
 	defer m.at("checkpoint")
-	return m.fake.Keep(ctx, seat, cause, since)
+	return m.fake.Keep(ctx, seat, cause)
 }
 
 func (m *mortal) Judge(ctx context.Context, n int64, baseline map[string]string) ([]Gate, map[string]string, error) {

@@ -140,6 +140,9 @@ type Keep struct {
 	Iteration  int   `json:"iteration"`
 	Checkpoint int64 `json:"checkpoint"`
 	Changes    int   `json:"changes"` // files that are otherwise than at the one before
+	// Whole are those that are otherwise than before the task, or without tasks before the
+	// first iteration, where who says that it is done has made several.
+	Whole *int `json:"whole,omitempty"`
 	// Again says that somebody goes on, and that it is no iteration's.
 	Again bool `json:"again,omitempty"`
 }

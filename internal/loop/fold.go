@@ -446,6 +446,17 @@ func (s *State) kept(k Keep) {
 	case !k.Again:
 		s.Unchanged++
 	}
+	if k.Whole != nil {
+		s.changed = *k.Whole > 0
+	}
+}
+
+// start is the checkpoint before the task, or without tasks before the first iteration.
+func (s *State) start() int64 {
+	if s.Task != nil || s.Baseline == nil {
+		return s.from
+	}
+	return s.Baseline.Checkpoint
 }
 
 // confirmed says that what was kept, and perhaps judged, is what there is.

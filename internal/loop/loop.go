@@ -24,10 +24,12 @@ type Shop interface {
 	// Ahead may begin with what the next Work of a seat needs, beside what is done meanwhile,
 	// and gives that up when ctx is done. What goes wrong with that goes wrong with Work.
 	Ahead(ctx context.Context, seat Seat)
-	// Keep makes a checkpoint of what a seat has done, and counts the files that are
-	// otherwise than at another; all of them if that is 0. What an agent has done whose
-	// turn it was is in the loop's sandbox then.
-	Keep(ctx context.Context, seat Seat, cause string, since int64) (checkpoint int64, changes int, err error)
+	// Keep makes a checkpoint of what a seat has done. What an agent has done whose turn it
+	// was is in the loop's sandbox then.
+	Keep(ctx context.Context, seat Seat, cause string) (checkpoint int64, err error)
+	// Changes counts the files that are otherwise at the checkpoint that a seat has just made
+	// than at another; all of them if that is 0.
+	Changes(seat Seat, since, at int64) (int, error)
 	// Restore has files be what they were at a checkpoint.
 	Restore(ctx context.Context, checkpoint int64) error
 	// Beneath names files that are in no checkpoint, and were changed since one was made: what
@@ -348,11 +350,29 @@ func tail(text string, most int) string {
 func (l *Loop) checkpoint(ctx context.Context) error {
 	s := l.state
 	seat := Seat{Agent: s.Agent}
-	n, changes, err := l.Shop.Keep(ctx, seat, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration), s.checked)
+	k, err := keepDone(ctx, l.Shop, seat, s, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration))
 	if err != nil {
 		return l.missed(ctx, seat, err)
 	}
-	return l.keep(Kept, Keep{Iteration: s.Iteration, Checkpoint: n, Changes: changes})
+	return l.keep(Kept, k)
+}
+
+// keepDone keeps what was done in an iteration. Who says that it is done is asked what has come of
+// all iterations: what one made and another took away again is no work.
+func keepDone(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (k Keep, err error) {
+	k = Keep{Iteration: s.Iteration}
+	if k.Checkpoint, err = shop.Keep(ctx, seat, cause); err != nil {
+		return k, err
+	}
+	if k.Changes, err = shop.Changes(seat, s.checked, k.Checkpoint); err != nil {
+		return k, err
+	}
+	if from := s.start(); s.claims && (s.changed || k.Changes > 0) && from != s.checked {
+		n, err := shop.Changes(seat, from, k.Checkpoint)
+		k.Whole = &n
+		return k, err
+	}
+	return k, nil
 }
 
 // confirm sees whether the loop's sandbox holds what was kept of the iteration, wherever that
@@ -372,7 +392,10 @@ func confirm(ctx context.Context, shop Shop, seat Seat, s *State, cause string) 
 	k = Keep{Iteration: s.Iteration, Again: true}
 	beneath, err := shop.Beneath(s.checked)
 	if err == nil {
-		k.Checkpoint, k.Changes, err = shop.Keep(ctx, seat, cause, s.checked)
+		k.Checkpoint, err = shop.Keep(ctx, seat, cause)
+	}
+	if err == nil {
+		k.Changes, err = shop.Changes(seat, s.checked, k.Checkpoint)
 	}
 	if k.Changes > 0 || len(beneath) > 0 {
 		return Kept, k, err

@@ -37,6 +37,8 @@ func plan() *Plan {
 type fake struct {
 	work    func(n int) (Work, error)
 	changes func(n int) int
+	whole   func(n int) int // files that are otherwise than in the beginning; nil: some
+	counted int64
 	green   func(n int) bool
 	prompts []string
 	models  []string
@@ -108,18 +110,29 @@ func (f *fake) Begin(_ context.Context, seat Seat) (int64, error) {
 
 func (f *fake) Ahead(ctx context.Context, _ Seat) { f.ahead, f.getting = append(f.ahead, f.n), ctx }
 
-func (f *fake) Keep(_ context.Context, seat Seat, _ string, since int64) (int64, int, error) {
+func (f *fake) Keep(_ context.Context, seat Seat, _ string) (int64, error) {
 	if f.gone[seat] {
-		return 0, 0, errGone
+		return 0, errGone
 	}
 	f.kept = append(f.kept, seat)
-	f.since = append(f.since, since)
+	f.since = append(f.since, 0)
+	return int64(len(f.since)), nil
+}
+
+func (f *fake) Changes(_ Seat, since, at int64) (int, error) {
+	if f.counted == at { // of the whole
+		if f.whole == nil {
+			return 1, nil
+		}
+		return f.whole(f.n), nil
+	}
+	f.counted, f.since[at-1] = at, since
 	changes := f.people
 	if f.n != f.at {
 		changes += f.changes(f.n)
 	}
 	f.at, f.people = f.n, 0
-	return int64(len(f.since)), changes, nil
+	return changes, nil
 }
 
 func (f *fake) Review(_ context.Context, job ReviewJob) (Opinion, error) {

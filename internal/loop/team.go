@@ -385,7 +385,7 @@ func judgeAgain(ctx context.Context, shop Shop, s *State, id string, keep func(k
 
 // baseline is what the gates say of what there is.
 func baseline(ctx context.Context, shop Shop, id string) (v Verdict, err error) {
-	n, _, err := shop.Keep(ctx, Seat{}, "run "+id+" begins", 0)
+	n, err := shop.Keep(ctx, Seat{}, "run "+id+" begins")
 	if err != nil {
 		return v, err
 	}

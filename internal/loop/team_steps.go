@@ -106,8 +106,9 @@ func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map
 	at := fmt.Sprintf("run %s iteration %d, worker %d", t.Run.ID, w.Iteration, h.worker)
 	switch {
 	case step.Keep:
-		n, changes, err := t.Bench.Keep(ctx, Seat{Worker: h.worker, Agent: w.Agent}, at, w.checked)
-		return t.keeping(err, Kept, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: n, Changes: changes})
+		k, err := keepDone(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at)
+		k.By = h.by()
+		return t.keeping(err, Kept, k)
 	case step.Confirm:
 		kind, k, err := confirm(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
 		k.By = h.by()

@@ -141,15 +141,21 @@ func (b *bench) Work(ctx context.Context, job Job) (Work, error) {
 	return b.work(b, job.Seat, taskLine.FindStringSubmatch(job.Prompt)[1], b.places[job.Seat])
 }
 
-func (b *bench) Keep(_ context.Context, seat Seat, _ string, since int64) (int64, int, error) {
+func (b *bench) Keep(_ context.Context, seat Seat, _ string) (int64, error) {
 	defer b.locked()()
 	if b.gone[seat] {
-		return 0, 0, errGone
+		return 0, errGone
 	}
-	f, was := b.main, files{}
+	f := b.main
 	if seat.Worker > 0 {
 		f = b.places[seat]
 	}
+	return b.point(f), nil
+}
+
+func (b *bench) Changes(_ Seat, since, at int64) (int, error) {
+	defer b.locked()()
+	f, was := b.points[at-1], files{}
 	if since > 0 {
 		was = b.points[since-1]
 	}
@@ -159,7 +165,7 @@ func (b *bench) Keep(_ context.Context, seat Seat, _ string, since int64) (int64
 			changes++
 		}
 	}
-	return b.point(f), changes, nil
+	return changes, nil
 }
 
 func (b *bench) Restore(context.Context, int64) error { return errors.New("nobody goes back") }

@@ -52,6 +52,23 @@ func TestUnproven(t *testing.T) {
 	}
 }
 
+// What one iteration makes and another takes away again is nothing to show.
+func TestUnprovenWhole(t *testing.T) {
+	f := &fake{changes: always(1), whole: func(n int) int { return n / 3 }, green: always(true)}
+	f.work = func(n int) (Work, error) {
+		if n == 1 {
+			return says("I have looked around.")
+		}
+		return says(done)
+	}
+	if s, _ := carry(t, plan(), f); s.Status != Completed || s.Iteration != 3 {
+		t.Errorf("it is %s (%s) after %d iterations", s.Status, s.Reason, s.Iteration)
+	}
+	if len(f.prompts) != 3 || !strings.Contains(f.prompts[2], "- that it is done: you have said so, and no file of the project was changed; ") {
+		t.Errorf("it was told %q", f.prompts)
+	}
+}
+
 // So it is with each task: what was done at the one before says nothing of it.
 func TestUnprovenTasks(t *testing.T) {
 	p, r, d := desk(t, "one", "two", "three")

@@ -114,10 +114,16 @@ func (s *Loop) fell(sb *spec.Sandbox, why *inside.CutShort) bool {
 }
 
 // Keep makes a checkpoint.
-func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string, since int64) (int64, int, error) {
+func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string) (int64, error) {
 	p, err := s.point(ctx, seat, cause)
+	return p.Number, err
+}
+
+// Changes counts what a seat has done since.
+func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
+	to, err := s.checkpoint(at)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	from := checkpoint.Point{}
 	if since > 0 {
@@ -126,14 +132,14 @@ func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string, since int
 		}
 	}
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	at, err := s.at(seat)
+	by, err := s.at(seat)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	list, err := s.engine.WorkChanges(s.Sandbox, at.Sandbox, from, p)
-	return p.Number, len(list), err
+	list, err := s.engine.WorkChanges(s.Sandbox, by.Sandbox, from, to)
+	return len(list), err
 }
 
 // Restore puts the sandbox's files back.
