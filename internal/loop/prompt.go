@@ -168,9 +168,21 @@ func redOf(red []Gate, room int) string {
 	return b.String()
 }
 
+// reviewFailed begins why a reviewer has not agreed that failed.
+const reviewFailed = "the reviewer failed"
+
+// toldWhy is why a gate is red, as the agent is told. With what a reviewer fails may be all that
+// it was told itself: many programs print that.
+func (g Gate) toldWhy() string {
+	if g.Review && strings.HasPrefix(g.Why, reviewFailed) {
+		return reviewFailed
+	}
+	return g.Why
+}
+
 // gateOf is what one gate said, the last lines of it.
 func gateOf(g Gate, room int) string {
-	first := beginning(fmt.Sprintf("- %s: %s", plain(g.Name), plain(g.Why)), room-1) + "\n"
+	first := beginning(fmt.Sprintf("- %s: %s", plain(g.Name), plain(g.toldWhy())), room-1) + "\n"
 	room -= len(first)
 	var lines []string
 	for line := range strings.Lines(plain(g.Output)) {

@@ -223,7 +223,7 @@ func verdictOf(r Opinion) Gate {
 	red := func(why string) Gate { return Gate{Why: oneLine(why)} }
 	switch {
 	case r.Verdict != spec.VerdictOK:
-		return red("the reviewer failed: " + r.Error)
+		return red(reviewFailed + ": " + r.Error)
 	case r.Missing != "":
 		return red("the reviewer gave no verdict: " + r.Missing)
 	case len(r.Document) > maxVerdict:

@@ -302,3 +302,18 @@ func TestReviewRewound(t *testing.T) {
 		t.Errorf("%+v, %v", b.Verdict, err)
 	}
 }
+
+// What a reviewer fails with is for people: it may be what the reviewer was told.
+func TestReviewFailedIsTold(t *testing.T) {
+	f := &fake{green: func(int) bool { return true }, work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }}
+	f.opinion = func(n int) (Opinion, error) {
+		if n == 1 {
+			return Opinion{Work: Work{Verdict: spec.VerdictFailed, Error: "I was asked: is it plain?"}}, nil
+		}
+		return opinion(agrees), nil
+	}
+	s, _ := carry(t, reviewed(), f)
+	if s.Status != Completed || len(f.prompts) != 2 || !strings.Contains(f.prompts[1], "- judge: the reviewer failed\n") || strings.Contains(f.prompts[1], "I was asked") {
+		t.Errorf("it is %s, told %q", s.Status, f.prompts)
+	}
+}
