@@ -148,6 +148,14 @@ func (l *flowing) view() flowView {
 	return v
 }
 
+// lacks tells whether somebody has removed a sandbox that the flow would need to go on.
+func (v flowView) lacks(e *engine.Engine) bool {
+	return v.Ready && slices.ContainsFunc(slices.Collect(maps.Values(v.Plan.Sandboxes)), func(id string) bool {
+		_, err := e.Find(id)
+		return errors.Is(err, spec.ErrNotFound) && !e.IsAway(id)
+	})
+}
+
 // standing is how it stands, in two words. Some of its steps may be at work, while others wait
 // for models. If none is, and a person is asked something, that comes first.
 func (l *flowing) standing() (status, reason string) {

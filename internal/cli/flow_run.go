@@ -515,12 +515,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 	if err := clearFlow(ctx, e, c.Plan, s); err != nil { // what the flow came to stays what it is
 		a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 	}
-	if next := (runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason}).next(); next != "" {
-		a.note("to go on: %s", next)
-		if s.Status == flow.Completed {
-			a.note("to leave it at that: bothy flow stop %s", c.Run.ID)
-		}
-	}
+	a.noteNext(e, c, s)
 	if s.Raisable() {
 		a.note("to go on, with more than what is used: %s", raising(c.Run.Kind, c.Run.ID, s.Reason))
 	}
@@ -537,6 +532,22 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 		return cmp.Or(c.Heard(), ended)
 	}
 	return ended
+}
+
+// noteNext says what a person can do about a flow that has ended.
+func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
+	v := runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, gone: flowView{State: s, Plan: c.Plan}.lacks(e)}
+	next := v.next()
+	switch {
+	case next == "":
+	case v.gone && s.Status != flow.Waiting:
+		a.note("a sandbox of it was removed, and there is nothing to go on with: %s", next)
+	default:
+		a.note("to go on: %s", next)
+		if s.Status == flow.Completed {
+			a.note("to leave it at that: bothy flow stop %s", c.Run.ID)
+		}
+	}
 }
 
 // flowStopped tells of a flow that is carried on no more.

@@ -101,7 +101,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		}
 		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
-		v.left, v.gone = len(l.Behind) > 0, r.Gone()
+		v.left, v.gone = len(l.Behind) > 0, r.Gone() || l.lacks(e)
 		v.wait(l.State)
 		if reason, detail := l.Asks(); v.Hosted && reason != "" { // the rest goes on
 			v.asks, v.Detail = reason, detail

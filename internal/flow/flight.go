@@ -160,7 +160,11 @@ func (c *Carrier) land(l landing) error {
 		l.err, l.used = errStale, Short{Tokens: l.done.Tokens, USD: l.done.USD, Seen: l.done.Seen, Said: l.done.Said}
 	}
 	if l.err != nil {
-		if l.unknown != nil { // whoever goes on counts it
+		switch { // whoever goes on counts it
+		case l.unknown == nil:
+		case l.unknown.Error() == l.err.Error(): // such as that the sandbox was removed
+			return l.err
+		default:
 			return errors.Join(l.err, l.unknown)
 		}
 		l.used.Step, l.used.Attempt = l.node.ID, l.attempt
