@@ -101,8 +101,12 @@ func (f *loopFlags) settle(a *app, cmd *command.Command, r *loop.Ralph) {
 		a.note("the loop of %s has no end: this one has %d iterations, see --max-iterations", printable(f.from), p.Limits.MaxIterations)
 	}
 	f.takeTasks = f.takeTasks || r.Tasks
-	if !given("min-iterations") && r.MinIterations > 0 && !f.takeTasks {
+	switch {
+	case given("min-iterations") || r.MinIterations <= 0:
+	case !f.takeTasks:
 		p.Limits.MinIterations = r.MinIterations
+	case r.MinIterations > 1:
+		a.note("%s: not taken over: at least %d iterations, for a task has no least number of them", printable(f.from), r.MinIterations)
 	}
 	if !given("agent", "rotation") {
 		p.Agent = r.Agent

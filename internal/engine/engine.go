@@ -281,7 +281,7 @@ func (e *Engine) free(names []string) error {
 func checkFree(name string, taken map[string]bool) error {
 	if taken[name] {
 		return spec.Errorf(spec.ErrConflict, "a sandbox named %q exists already", name).
-			WithHint("use it with: bothy run --name %s, or remove it: bothy rm %s", name, name)
+			WithHint("choose another --name, use it with: bothy run --name %s, or remove it: bothy rm %s", name, name)
 	}
 	if store.IsID(name) {
 		return spec.Errorf(spec.ErrUsage, "invalid sandbox name %q: it looks like an id", name).WithHint("ids have 12 hex digits: take another name")
