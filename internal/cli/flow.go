@@ -148,9 +148,10 @@ func (l *flowing) view() flowView {
 	return v
 }
 
-// lacks tells whether somebody has removed a sandbox that the flow would need to go on.
+// lacks tells whether somebody has removed a sandbox that the flow would need to go on. What it
+// is only to remove itself it needs not.
 func (v flowView) lacks(e *engine.Engine) bool {
-	return v.Ready && slices.ContainsFunc(slices.Collect(maps.Values(v.Plan.Sandboxes)), func(id string) bool {
+	return v.Ready && len(v.Behind) == 0 && slices.ContainsFunc(slices.Collect(maps.Values(v.Plan.Sandboxes)), func(id string) bool {
 		_, err := e.Find(id)
 		return errors.Is(err, spec.ErrNotFound) && !e.IsAway(id)
 	})
