@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,14 +8,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -150,78 +146,4 @@ func encodeLayers(inputs []policy.Input, err error) (json.RawMessage, error) {
 		return nil, err
 	}
 	return json.Marshal(inputs)
-}
-
-// EditPolicy changes the rules of a sandbox or, without one, the user's, and
-// puts them into force in every running sandbox they hold for. Rules that have
-// ended go on this occasion. Nothing is written if the result is no policy.
-func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error {
-	path := e.Store.Policy()
-	if sb != nil {
-		path = e.Store.Sandbox(sb.ID).Policy()
-	}
-	lock, err := e.Store.PolicyLock()
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	f, err := readPolicy(path)
-	if err != nil {
-		return err
-	}
-	if err := edit(f); err != nil {
-		return err
-	}
-	if _, err := f.Prune(time.Now()); err != nil {
-		return err
-	}
-	if err := store.WriteFile(path, f.Encode()); err != nil {
-		return err
-	}
-	if sb != nil {
-		return e.announce(ctx, sb)
-	}
-	list, err := e.Store.List()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, sb := range list {
-		if sb.Broken == "" {
-			errs = append(errs, e.announce(ctx, sb))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// announce tells a sandbox that runs which rules hold now. One that is removed
-// meanwhile needs none.
-//
-// What the project says lies where somebody inside may write: a file that cannot be read
-// must not keep the user's rules from those who run. They keep what it said before.
-func (e *Engine) announce(ctx context.Context, sb *spec.Sandbox) error {
-	asked := wire.Ask{Op: wire.OpPolicy}
-	var unread, err error
-	if asked.Policy, unread = e.layersFor(sb); unread != nil {
-		asked.Op = wire.OpOwnPolicy
-		if asked.Policy, err = encodeLayers(e.ownLayers(sb)); err != nil {
-			return fmt.Errorf("%s: %w", sb.Name, err)
-		}
-	}
-	err = e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
-		if err := orderKept(ctx, sb, c, asked); err != nil || unread == nil {
-			return err
-		}
-		e.say("the rules hold in sandbox %s, and of its project's those from before: %v; it does not start again until that is mended", sb.Name, unread)
-		return nil
-	}, func() error {
-		if unread != nil {
-			return fmt.Errorf("%s: %w", sb.Name, unread)
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return &spec.Error{Op: "tell sandbox " + sb.Name + " its rules", Err: err}
-	}
-	return nil
 }

@@ -119,7 +119,8 @@ func TestRulesWhileItEnds(t *testing.T) {
 }
 
 // What the project says may have been written inside: if nobody can read it, the user's
-// rules reach who runs nevertheless. Who does not run reads it at its start, and fails.
+// rules reach who runs nevertheless. Who does not run reads it at its start, and fails:
+// that is told, and no error.
 func TestUnreadProjectKeepsNoRules(t *testing.T) {
 	e := newEngine(t)
 	dir := t.TempDir()
@@ -131,9 +132,12 @@ func TestUnreadProjectKeepsNoRules(t *testing.T) {
 		return e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, host)) })
 	}
 	must(t, os.Mkdir(filepath.Join(dir, projectFile), 0o700))
-	if err := deny("idle.example"); err == nil || !strings.Contains(err.Error(), projectFile) {
-		t.Errorf("of a sandbox that does not run: %v", err)
+	must(t, deny("idle.example"))
+	must(t, e.EditPolicy(here, nil, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "all.example")) }))
+	if len(said) != 2 || !strings.Contains(said[0], "does not start") || !strings.Contains(said[1], projectFile) {
+		t.Errorf("of a sandbox that does not run: %q", said)
 	}
+	said = nil
 	k := &fakeKeeper{}
 	k.serve(t, e.Store.Sandbox(sb.ID))
 	must(t, deny("evil.example"))
@@ -148,6 +152,90 @@ func TestUnreadProjectKeepsNoRules(t *testing.T) {
 	if rules := <-k.rules; !strings.Contains(string(rules), "bad.example") || k.own.Load() || len(said) != 1 {
 		t.Errorf("the keeper was told %s, without the project's: %t, and %q said", rules, k.own.Load(), said)
 	}
+}
+
+// Rules of a sandbox that the user's file keeps from being put into force are not written:
+// some day they would count.
+func TestUnfitRulesAreNotWritten(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(t.Context(), sb, Rules(policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
+	k := &fakeKeeper{}
+	k.serve(t, e.Store.Sandbox(sb.ID))
+	before, err := os.ReadFile(e.Store.Sandbox(sb.ID).Policy())
+	must(t, err)
+	must(t, store.WriteFile(e.Store.Policy(), []byte("version: 1\nallow: [bad..example]\n")))
+	err = e.EditPolicy(here, sb, func(f *policy.File) error { return f.SetDefault(policy.Allow) })
+	if !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "nothing is changed") || !strings.Contains(err.Error(), e.Store.Policy()+": line 2") {
+		t.Errorf("the error is %v", err)
+	}
+	if after, err := os.ReadFile(e.Store.Sandbox(sb.ID).Policy()); err != nil || string(after) != string(before) || len(k.rules) != 0 {
+		t.Errorf("the rules are\n%s%v, and the keeper was told %d times", after, err, len(k.rules))
+	}
+}
+
+// The user's rules reach all that can be told. Who runs and cannot is named, and the error is
+// none of usage, for the rule stands; who does not run needs none.
+func TestRulesForAllThatCanBeTold(t *testing.T) {
+	e := newEngine(t)
+	var said []string
+	e.Progress = func(s string) { said = append(said, s) }
+	runs, unread, idle := wish(t.TempDir()), wish(t.TempDir()), wish(t.TempDir())
+	var keepers [2]fakeKeeper
+	for i, sb := range []*spec.Sandbox{unread, runs, idle} {
+		must(t, e.Create(t.Context(), sb))
+		if sb != runs {
+			must(t, store.WriteFile(e.Store.Sandbox(sb.ID).Policy(), []byte("version: 1\nallow: [bad..example]\n")))
+		}
+		if sb != idle {
+			keepers[i].serve(t, e.Store.Sandbox(sb.ID))
+		}
+	}
+	err := e.EditPolicy(here, nil, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
+	if spec.ExitCode(err) != spec.ExitError || !strings.Contains(err.Error(), "are written") || !strings.Contains(err.Error(), "sandbox "+unread.Name) ||
+		strings.Contains(err.Error(), "sandbox "+runs.Name) || strings.Contains(err.Error(), "sandbox "+idle.Name) {
+		t.Errorf("the error is %v", err)
+	}
+	if rules := <-keepers[1].rules; !strings.Contains(string(rules), "evil.example") {
+		t.Errorf("the keeper was told %s", rules)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], idle.Name) {
+		t.Errorf("it is said: %q", said)
+	}
+	if user, err := readPolicy(e.Store.Policy()); err != nil || len(user.Deny) != 1 {
+		t.Errorf("the user's rules are %+v, %v", user, err)
+	}
+}
+
+// A sandbox whose description cannot be read may run: it gets the rules, and keeps its project's.
+func TestRulesForBroken(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(t.Context(), sb))
+	d := e.Store.Sandbox(sb.ID)
+	must(t, os.WriteFile(d.Spec(), []byte("{"), 0o600))
+	deny := func(host string) error {
+		return e.EditPolicy(here, nil, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, host)) })
+	}
+	must(t, deny("idle.example"))
+	k := &fakeKeeper{}
+	k.serve(t, d)
+	must(t, deny("evil.example"))
+	if len(k.rules) != 1 {
+		t.Fatal("the keeper was told nothing")
+	}
+	if rules := <-k.rules; !strings.Contains(string(rules), "evil.example") || !k.own.Load() {
+		t.Errorf("the keeper was told %s, without the project's: %t", rules, k.own.Load())
+	}
+}
+
+// Who is removed meanwhile needs no rules.
+func TestRulesForRemoved(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(t.Context(), sb))
+	must(t, os.RemoveAll(e.Store.Sandbox(sb.ID).Dir))
+	must(t, e.announce(here, []*spec.Sandbox{sb}))
 }
 
 // Whoever changes rules leaves none that have ended.
