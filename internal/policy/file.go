@@ -31,7 +31,7 @@ func DecodeFile(data []byte) (*File, error) {
 		return nil, err
 	}
 	known := append([]string{"version"}, blockKeys...)
-	b, err := n.block("the file", known)
+	b, err := n.block(theFile, known)
 	if err != nil {
 		return nil, err
 	}

@@ -386,6 +386,33 @@ func TestBlockJSON(t *testing.T) {
 	}
 }
 
+// Whoever follows the hint for what is empty gets no more than they had: without a condition
+// a rule is wider, without its list a project narrows nothing.
+func TestHintsForEmpty(t *testing.T) {
+	network := func(text string) error { _, err := DecodeNetwork([]byte(text)); return err }
+	file := func(text string) error { _, err := DecodeFile([]byte("version: 1\n" + text)); return err }
+	for _, tt := range []struct {
+		name string
+		err  error
+		hint string // a part; empty: none
+	}{
+		{"allow", file("allow: []\n"), "nothing is allowed"},
+		{"deny", file("deny: []\n"), ""},
+		{"presets", file("presets: []\n"), ""},
+		{"methods", file("allow: [{host: a.example, methods: []}]\n"), "everything at its host"},
+		{"headers", file("allow: [{host: a.example, headers: {}}]\n"), "everything at its host"},
+		{"rpc", file("allow: [{host: a.example, rpc: []}]\n"), "everything at its host"},
+		{"network", network("network: {}\n"), ""},
+		{"allow of a project", network("network: {allow: []}\n"), ""},
+		{"paths of a project", network("network: {allow: [{host: a.example, paths: []}]}\n"), "everything at its host"},
+	} {
+		hint := spec.Hint(tt.err)
+		if tt.err == nil || !strings.Contains(tt.err.Error(), "is empty") || (hint == "") != (tt.hint == "") || !strings.Contains(hint, tt.hint) {
+			t.Errorf("%s: %v, hint %q", tt.name, tt.err, hint)
+		}
+	}
+}
+
 func TestDecodeNetwork(t *testing.T) {
 	for text, want := range map[string]int{ // how many rules; -1 is an error, -2 no block
 		"network: {allow: [a.example]}\n":                                                  1,

@@ -58,10 +58,19 @@ func (n *node) want(key string, kind nodeKind) error {
 	switch {
 	case n.kind != kind:
 		return n.fail("%s is %s, not %s", key, n.kind, kind)
-	case kind == nodeList && len(n.items) == 0, kind == nodeMap && len(n.keys) == 0:
-		return n.fail("%s is empty", key).WithHint("leave it out; without rules nothing is allowed")
+	case n.empty():
+		e := n.fail("%s is empty", key)
+		if slices.Contains(conditionKeys, key) {
+			return e.WithHint("without %s the rule is about everything at its host: leave it out if that is meant", key)
+		}
+		return e
 	}
 	return nil
+}
+
+// empty tells a list or map without anything in it.
+func (n *node) empty() bool {
+	return n.kind == nodeList && len(n.items) == 0 || n.kind == nodeMap && len(n.keys) == 0
 }
 
 // fields calls read for each key of a map, which must be among those known.

@@ -16,7 +16,11 @@ var (
 		"host", "methods", "paths", "query", "headers", "rpc", "max_body", "websocket", "git", "push", "user",
 		"max_upload", "inspect", "passthrough", "until", "why",
 	}
+	conditionKeys = []string{"methods", "paths", "query", "headers", "rpc", "git"} // those that are lists or maps
 )
+
+// theFile is what a policy.yaml is called in errors.
+const theFile = "the file"
 
 // block reads a block of rules. Among known there may be keys of the document
 // around it, which the caller reads.
@@ -34,6 +38,9 @@ func (n *node) block(what string, known []string) (Block, error) {
 		case "presets":
 			return v.strings(key, &b.Presets)
 		case "allow":
+			if what == theFile && v.empty() { // without its list a project takes nothing away
+				return v.fail("allow is empty").WithHint("leave it out: without rules nothing is allowed")
+			}
 			return v.rules(key, Allow, &b.Allow)
 		case "deny":
 			return v.rules(key, Deny, &b.Deny)
