@@ -202,13 +202,32 @@ func (l *linter) deny(r *Rule) {
 // ungranted finds what a project asks for in vain.
 func (l *linter) ungranted(r *Rule) {
 	for _, o := range l.p.rules {
-		if o.Action == Allow && o.Source.Layer != LayerProject && o.Live(l.now) && o.Target.overlaps(r.Target) {
+		if o.Action == Allow && o.Source.Layer != LayerProject && o.Live(l.now) && o.Target.overlaps(r.Target) && !o.Target.withholds(r.Target) {
 			return
 		}
 	}
-	if !l.p.open {
+	if everything := (Target{kind: all}); !l.p.open || everything.withholds(r.Target) {
 		l.add(KindUngranted, r, "adds nothing: a project only narrows, and no other layer allows it")
 	}
+}
+
+// withholds tells whether a target to allow is too wide for what it has in common with
+// another: special addresses and private names are closed unless a rule names them.
+func (t Target) withholds(u Target) bool {
+	switch u.kind {
+	case net:
+		both := u.prefix
+		if t.kind == net && t.prefix.Bits() > both.Bits() {
+			both = t.prefix
+		}
+		b := special(both.Addr())
+		return b != nil && both.Bits() >= b.prefix.Bits() && !b.opens(t.prefix, both.Addr())
+	case exact:
+		return t.wide() && private(u.name)
+	case one, deep:
+		return t.wide() && private("x."+u.name)
+	}
+	return false
 }
 
 // names looks at what a pattern reaches.

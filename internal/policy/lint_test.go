@@ -48,6 +48,19 @@ func TestLint(t *testing.T) {
 		{"open that does not count", []any{LayerUser, `default: deny`, LayerSandbox, `presets: [open]`, LayerCommand, `default: allow`}, []string{"no-effect"}},
 		{"passthrough that does not count", []any{LayerUser, `{allow: [{host: a.example, passthrough: true}], deny: [{host: a.example, methods: [POST]}]}`}, []string{"passthrough a.example"}},
 		{"a project asks in vain", []any{LayerUser, `allow: ["a.example:443"]`, LayerProject, `{allow: [a.example, b.example]}`}, []string{"ungranted b.example"}},
+		{
+			"a project asks in vain for what is closed unless a rule names it",
+			[]any{
+				LayerUser, `allow: ["**", "10.0.0.0/8:5432", "169.254.0.0/16"]`,
+				LayerProject, `allow: [good.example, db, "*.corp", "10.9.9.9:5432", 10.8.8.8, "10.9.9.9:80", 192.168.0.0/16, 169.254.169.254, 93.184.216.34]`,
+			},
+			[]string{
+				"wide **", "metadata 169.254.0.0/16", "ungranted db", "ungranted *.corp", "ungranted 10.9.9.9:80", "ungranted 192.168.0.0/16",
+				"ungranted 169.254.169.254",
+			},
+		},
+		{"a project asks for everything", []any{LayerUser, `allow: ["**"]`, LayerProject, `allow: ["**", 0.0.0.0/0]`}, []string{"wide **"}},
+		{"a project asks an open default in vain", []any{LayerUser, `default: allow`, LayerProject, `allow: [good.example, db, 10.9.9.9, 93.184.216.34]`}, []string{"open", "ungranted db", "ungranted 10.9.9.9"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
