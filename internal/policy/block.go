@@ -74,68 +74,87 @@ type Input struct {
 }
 
 // Check refuses a block with a wrong rule, a rule twice or an unknown preset.
-func (b *Block) Check() error {
-	for _, l := range []struct {
-		action Action
-		rules  []Rule
-	}{{Allow, b.Allow}, {Deny, b.Deny}} {
-		if err := checkRules(l.action, l.rules); err != nil {
-			return err
-		}
+func (b *Block) Check() error { return b.check(nowhere) }
+
+// entries gives where the i-th thing stands that a block says by a key.
+type entries func(key string, i int) *node
+
+// nowhere are those of a block that was not read.
+func nowhere(string, int) *node { return &node{} }
+
+func (b *Block) check(at entries) error {
+	if err := checkRules(Allow, b.Allow, at); err != nil {
+		return err
+	}
+	if err := checkRules(Deny, b.Deny, at); err != nil {
+		return err
 	}
 	for i, name := range b.Presets {
-		if slices.Contains(b.Presets[:i], name) {
-			return spec.Errorf(spec.ErrUsage, "preset %s stands twice", name)
-		}
-		if err := checkPreset(name); err != nil {
-			return err
-		}
-		if name == presetNone && len(b.Presets) > 1 {
-			return spec.Errorf(spec.ErrUsage, "preset none and other presets exclude each other")
+		if err := b.checkPreset(i, name); err != nil {
+			return at("presets", i).at(err)
 		}
 	}
 	return nil
 }
 
-func checkRules(a Action, rules []Rule) error {
+func (b *Block) checkPreset(i int, name string) error {
+	if slices.Contains(b.Presets[:i], name) {
+		return spec.Errorf(spec.ErrUsage, "preset %s stands twice", name)
+	}
+	if err := checkPreset(name); err != nil {
+		return err
+	}
+	if name == presetNone && len(b.Presets) > 1 {
+		return spec.Errorf(spec.ErrUsage, "preset none and other presets exclude each other")
+	}
+	return nil
+}
+
+func checkRules(a Action, rules []Rule, at entries) error {
 	seen := make(map[string]bool, len(rules))
 	for i := range rules {
-		r := &rules[i]
-		if r.Action != a {
-			return spec.Errorf(spec.ErrUsage, "rule %q stands in the list of rules that %s", r.Target, a)
+		if err := checkRule(a, &rules[i], seen); err != nil {
+			return at(a.String(), i).at(err)
 		}
-		if err := r.Check(); err != nil {
-			return err
-		}
-		key := r.key()
-		if seen[key] {
-			return spec.Errorf(spec.ErrUsage, "rule %q stands twice in the list of rules that %s", r.Target, a)
-		}
-		seen[key] = true
 	}
+	return nil
+}
+
+// checkRule judges a rule in its list, and adds it to those seen.
+func checkRule(a Action, r *Rule, seen map[string]bool) error {
+	if r.Action != a {
+		return spec.Errorf(spec.ErrUsage, "rule %q stands in the list of rules that %s", r.Target, a)
+	}
+	if err := r.Check(); err != nil {
+		return err
+	}
+	key := r.key()
+	if seen[key] {
+		return spec.Errorf(spec.ErrUsage, "rule %q stands twice in the list of rules that %s", r.Target, a)
+	}
+	seen[key] = true
 	return nil
 }
 
 // checkProject refuses what would widen: a repository must never widen its own
 // sandbox, and one that tries is told so instead of being half obeyed.
-func (b *Block) checkProject() error {
-	fail := func(what string) error {
-		return spec.Errorf(spec.ErrUsage, "%s in a project's file: a project can only narrow", what).
-			WithHint("the user's policy.yaml, or a flag, can allow more")
+func (b *Block) checkProject(at entries) error {
+	fail := func(n *node, what, why string) error {
+		return n.fail("%s in a project's file: %s", what, why).WithHint("the user's policy.yaml, or a flag, can have it")
 	}
+	const narrows = "a project can only narrow"
 	if b.Default == Allow {
-		return fail("default: allow")
+		return fail(at("default", 0), "default: allow", narrows)
 	}
-	if slices.Contains(b.Presets, presetOpen) {
-		return fail("preset open")
+	if i := slices.Index(b.Presets, presetOpen); i >= 0 {
+		return fail(at("presets", i), "preset open", narrows)
 	}
 	for i := range b.Allow {
 		if b.Allow[i].Passthrough {
-			return fail("passthrough")
+			return fail(at("allow", i), "passthrough", narrows)
 		}
 		if b.Allow[i].MaxUpload != 0 {
-			return spec.Errorf(spec.ErrUsage, "max_upload in a project's file: what a project lists is allowed by other rules, whose budgets count").
-				WithHint("the user's policy.yaml, or a flag, can have it")
+			return fail(at("allow", i), "max_upload", "what a project lists is allowed by other rules, whose budgets count")
 		}
 	}
 	return nil

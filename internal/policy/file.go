@@ -45,11 +45,11 @@ func DecodeFile(data []byte) (*File, error) {
 	return &File{Block: b, text: slices.Clone(unmarked(data))}, nil
 }
 
-// DecodeNetwork reads the network: block of a document, the user's configuration
-// or a project's bothy.yaml; nil is a document without one. The block has the
-// keys of a policy.yaml but version. It is read from the whole document and not
-// handed over by a decoder of the document, because decoders do not tell a
-// block that says null from none at all. Keys beside it are not looked at.
+// DecodeNetwork reads the network: block of a project's bothy.yaml; nil is a document
+// without one. The block has the keys of a policy.yaml but version, and may only narrow. It
+// is read from the whole document and not handed over by a decoder of the document, because
+// decoders do not tell a block that says null from none at all. Keys beside it are not
+// looked at.
 func DecodeNetwork(document []byte) (*Block, error) {
 	n, err := parseKey(document, "network")
 	if err != nil || n == nil {
@@ -57,6 +57,9 @@ func DecodeNetwork(document []byte) (*Block, error) {
 	}
 	b, err := n.block("network", blockKeys)
 	if err != nil {
+		return nil, err
+	}
+	if err := b.checkProject(n.entry); err != nil {
 		return nil, err
 	}
 	return &b, nil

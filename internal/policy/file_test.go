@@ -92,41 +92,48 @@ func TestDecodeErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"version: 1\nallow:\n  - example.com\n  - '127.1'\n":         `line 4: rule "127.1": host name "127.1" would be read as an address by some resolvers`,
 		"version: 1\nallow:\n  - host: a.example\n    colour: red\n": `line 4: a rule has an unknown key "colour"`,
-		"version: 1\nallow:\n":                                                  "allow is nothing, not a list",
-		"version: 1\nallow: []\n":                                               "line 2: allow is empty",
-		"version: 1\ndeny: [a.example, b.example, a.example]\n":                 `rule "a.example" stands twice in the list of rules that deny`,
-		"version: 1\nallow: [*.example.com]\n":                                  "YAML takes the '*' for its own",
-		"version: 1\nallow: [{host: a.example, methods: [get]}]\n":              `method "get" is not in capitals`,
-		"version: 1\nallow: [{host: a.example, paths: [a]}]\n":                  `path "a" does not begin with '/'`,
-		"version: 1\nallow: [{host: a.example, until: tomorrow}]\n":             "until is not a time",
-		"version: 1\nallow: [{host: a.example, until: 2026-12-31}]\n":           "until is not a time",
-		"version: 1\nallow: [{host: a.example, until: 2026-12-31T18:00:00}]\n":  "until is not a time",
-		"version: 1\nallow: [{host: a.example, max_body: 0}]\n":                 "max_body is out of range",
-		"version: 1\nallow: [{host: a.example, max_upload: 0}]\n":               "max_upload is out of range",
-		"version: 1\nallow: [{host: a.example, max_upload: -1}]\n":              "max_upload is not a size",
-		"version: 1\nallow: [{host: a.example, max_upload: }]\n":                "max_upload is not a size",
-		"version: 1\nallow: [{host: a.example, max_upload: \"\"}]\n":            "max_upload is not a size",
-		"version: 1\nallow: [{host: a.example, max_upload: 8589934592GiB}]\n":   "max_upload is out of range",
-		"version: 1\ndeny: [{host: a.example, max_upload: 5}]\n":                "max_upload belongs to rules that allow",
-		"version: 1\nallow: [a.example, {host: a.example, max_upload: 5}]\n":    "stands twice",
-		"version: 1\nallow: [{host: a.example, max_body: 10MB}]\n":              "max_body is not a size",
-		"version: 1\nallow: [{host: a.example, max_body: 9999999999GiB}]\n":     "max_body is out of range",
-		"version: 1\nallow: [{host: a.example, max_body: -1}]\n":                "max_body is not a size",
-		"version: 1\nallow: [{host: a.example, websocket: yes}]\n":              "websocket is text, not true or false",
-		"version: 1\nallow: [{host: a.example, headers: {Accept: x}}]\n":        `header "Accept" is not a lower-case header name`,
-		"version: 1\nallow: [{host: a.example, headers: {host: x}}]\n":          "header host frames the request",
-		"version: 1\nallow: [{host: a.example, headers: {authorization: x}}]\n": "header authorization holds a secret",
-		"version: 1\nallow: [{host: a.example, methods: [GET, GET]}]\n":         `method "GET" stands twice`,
-		"version: 1\nallow: [{host: a.example, methods: [CONNECT]}]\n":          "CONNECT is never let through",
-		"version: 1\nallow: [{host: a.example, query: ['?a=b']}]\n":             "begins with '?'",
-		"version: 1\ndeny: [{host: a.example, max_body: 5}]\n":                  "belong to rules that allow",
-		"version: 1\na: &x [1]\nallow: *x\n":                                    "this part of YAML is not read here",
-		"version: 1\nallow: !!set {a.example}\n":                                "this part of YAML is not read here",
-		"version: 1\nallow:\n- |\n  a.example\n":                                "this part of YAML is not read here",
-		"version: 1\n? allow\n: [a.example]\n":                                  "a key is not plain text",
-		"version: 1\nallow: [a.example\n":                                       "it is not YAML",
-		"version: 1\nallow: " + strings.Repeat("[", 100):                        "nested too deeply",
-		"version: 1\nallow:\n" + strings.Repeat("- ", 100) + "a\n":              "nested too deeply",
+		"version: 1\nallow:\n":                                                     "line 2: allow has to be a list, and is nothing",
+		"version: 1\nallow: []\n":                                                  "line 2: allow is empty",
+		"version: 1\ndeny: [a.example, b.example, a.example]\n":                    `line 2: rule "a.example" stands twice in the list of rules that deny`,
+		"version: 1\nallow:\n- a.example\n- host: b.example\n- host: A.example.\n": "line 5: rule \"a.example\" stands twice",
+		"version: 1\npresets:\n- npm\n- nope\n":                                    `line 4: no preset "nope"`,
+		"version: 1\npresets: [npm, npm]\n":                                        "line 2: preset npm stands twice",
+		"version: 1\npresets: [npm,\n  none]\n":                                    "line 3: preset none and other presets",
+		"version: 1\ninspect: true\n":                                              "line 2: inspect cannot be true or false",
+		"version: 1\ndefault: [allow]\n":                                           "line 2: default cannot be a list",
+		"version: 1\nallow: [5]\n":                                                 "line 2: a rule has to be text or a map, and is a number",
+		"version: 1\nallow: [*.example.com]\n":                                     "YAML takes the '*' for its own",
+		"version: 1\nallow: [{host: a.example, methods: [get]}]\n":                 `method "get" is not in capitals`,
+		"version: 1\nallow: [{host: a.example, paths: [a]}]\n":                     `path "a" does not begin with '/'`,
+		"version: 1\nallow: [{host: a.example, until: tomorrow}]\n":                "until is not a time",
+		"version: 1\nallow: [{host: a.example, until: 2026-12-31}]\n":              "until is not a time",
+		"version: 1\nallow: [{host: a.example, until: 2026-12-31T18:00:00}]\n":     "until is not a time",
+		"version: 1\nallow: [{host: a.example, max_body: 0}]\n":                    "max_body is out of range",
+		"version: 1\nallow: [{host: a.example, max_upload: 0}]\n":                  "max_upload is out of range",
+		"version: 1\nallow: [{host: a.example, max_upload: -1}]\n":                 "max_upload is not a size",
+		"version: 1\nallow: [{host: a.example, max_upload: }]\n":                   "max_upload is not a size",
+		"version: 1\nallow: [{host: a.example, max_upload: \"\"}]\n":               "max_upload is not a size",
+		"version: 1\nallow: [{host: a.example, max_upload: 8589934592GiB}]\n":      "max_upload is out of range",
+		"version: 1\ndeny: [{host: a.example, max_upload: 5}]\n":                   "max_upload belongs to rules that allow",
+		"version: 1\nallow: [a.example, {host: a.example, max_upload: 5}]\n":       "stands twice",
+		"version: 1\nallow: [{host: a.example, max_body: 10MB}]\n":                 "max_body is not a size",
+		"version: 1\nallow: [{host: a.example, max_body: 9999999999GiB}]\n":        "max_body is out of range",
+		"version: 1\nallow: [{host: a.example, max_body: -1}]\n":                   "max_body is not a size",
+		"version: 1\nallow: [{host: a.example, websocket: yes}]\n":                 "websocket has to be true or false, and is text",
+		"version: 1\nallow: [{host: a.example, headers: {Accept: x}}]\n":           `header "Accept" is not a lower-case header name`,
+		"version: 1\nallow: [{host: a.example, headers: {host: x}}]\n":             "header host frames the request",
+		"version: 1\nallow: [{host: a.example, headers: {authorization: x}}]\n":    "header authorization holds a secret",
+		"version: 1\nallow: [{host: a.example, methods: [GET, GET]}]\n":            `method "GET" stands twice`,
+		"version: 1\nallow: [{host: a.example, methods: [CONNECT]}]\n":             "CONNECT is never let through",
+		"version: 1\nallow: [{host: a.example, query: ['?a=b']}]\n":                "begins with '?'",
+		"version: 1\ndeny: [{host: a.example, max_body: 5}]\n":                     "belong to rules that allow",
+		"version: 1\na: &x [1]\nallow: *x\n":                                       "this part of YAML is not read here",
+		"version: 1\nallow: !!set {a.example}\n":                                   "this part of YAML is not read here",
+		"version: 1\nallow:\n- |\n  a.example\n":                                   "this part of YAML is not read here",
+		"version: 1\n? allow\n: [a.example]\n":                                     "a key is not plain text",
+		"version: 1\nallow: [a.example\n":                                          "it is not YAML",
+		"version: 1\nallow: " + strings.Repeat("[", 100):                           "nested too deeply",
+		"version: 1\nallow:\n" + strings.Repeat("- ", 100) + "a\n":                 "nested too deeply",
 		"version: 2\n":     "version 2 is not known",
 		"deny: [a.test]\n": "version is missing",
 	} {
@@ -413,6 +420,18 @@ func TestHintsForEmpty(t *testing.T) {
 	}
 }
 
+// What cannot be is told with what can.
+func TestHintsForWords(t *testing.T) {
+	for text, hint := range map[string]string{
+		"version: 1\ninspect: true\n":   "write inspect: all",
+		"version: 1\ndefault: closed\n": "write default: allow or deny",
+	} {
+		if _, err := DecodeFile([]byte(text)); spec.Hint(err) != hint {
+			t.Errorf("%q: %v, hint %q, want %q", text, err, spec.Hint(err), hint)
+		}
+	}
+}
+
 func TestDecodeNetwork(t *testing.T) {
 	for text, want := range map[string]int{ // how many rules; -1 is an error, -2 no block
 		"network: {allow: [a.example]}\n":                                                  1,
@@ -455,6 +474,17 @@ func TestDecodeNetwork(t *testing.T) {
 	_, err := DecodeNetwork([]byte("name: x\nnetwork:\n  allow:\n  - 0x7f.1\n"))
 	if err == nil || !strings.HasPrefix(err.Error(), "line 4: ") {
 		t.Errorf("the error is %v", err)
+	}
+	for text, want := range map[string]string{
+		"network:\n  default: allow\n":                                      "line 2: default: allow in a project's file",
+		"network:\n  presets: [npm, open]\n":                                "line 2: preset open in a project's file",
+		"network:\n  allow:\n  - {host: a.example, passthrough: true}\n":    "line 3: passthrough in a project's file",
+		"network:\n  allow:\n  - a.example\n  - {host: b, max_upload: 5}\n": "line 4: max_upload in a project's file",
+		"network:\n  deny: [a.example]\n  presets: [nope]\n":                "line 3: no preset",
+	} {
+		if _, err := DecodeNetwork([]byte(text)); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gives %v, want %q", text, err, want)
+		}
 	}
 	if _, err := DecodeNetwork(make([]byte, 65<<10)); err == nil {
 		t.Error("a document of 65 KiB is read")

@@ -201,8 +201,8 @@ func TestGitStill(t *testing.T) {
 func TestGitRulesThatAreNone(t *testing.T) {
 	for text, want := range map[string]string{
 		`{host: "a.example:22", git: []}`:                          "is empty",
-		`{host: "a.example:22", git: null}`:                        "not a list",
-		`{host: "a.example:22", git: acme/app}`:                    "not a list",
+		`{host: "a.example:22", git: null}`:                        "has to be a list",
+		`{host: "a.example:22", git: acme/app}`:                    "has to be a list",
 		`{host: "a.example:22", git: [""]}`:                        "is none",
 		`{host: "a.example:22", git: [acme/app, acme/app]}`:        "stands twice",
 		`{host: "a.example:22", git: [acme/app.git]}`:              "form names are compared in",
@@ -220,7 +220,7 @@ func TestGitRulesThatAreNone(t *testing.T) {
 		`{host: "a.example:22", git: [acme/app], websocket: true}`: "exclude each other",
 		`{host: "a.example:22", git: [acme/app], inspect: true}`:   "does not go with",
 		`{host: "a.example:22", git: [x], passthrough: true}`:      "passthrough",
-		`{host: "a.example:22", git: [acme/app], push: yes}`:       "not true or false",
+		`{host: "a.example:22", git: [acme/app], push: yes}`:       "has to be true or false",
 		`{host: "a.example:22", user: me}`:                         "user is for a rule with git",
 		`{host: "a.example:22", git: [x], user: ""}`:               "user is empty",
 		`{host: "a.example:22", git: [x], user: null}`:             "user",

@@ -57,7 +57,7 @@ func (n *node) at(err error) error {
 func (n *node) want(key string, kind nodeKind) error {
 	switch {
 	case n.kind != kind:
-		return n.fail("%s is %s, not %s", key, n.kind, kind)
+		return n.fail("%s has to be %s, and is %s", key, kind, n.kind)
 	case n.empty():
 		e := n.fail("%s is empty", key)
 		if slices.Contains(conditionKeys, key) {

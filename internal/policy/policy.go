@@ -57,7 +57,7 @@ func check(in Input) ([]sourced, error) {
 		return nil, err
 	}
 	if in.Layer == LayerProject {
-		if err := in.Block.checkProject(); err != nil {
+		if err := in.Block.checkProject(nowhere); err != nil {
 			return nil, err
 		}
 	}

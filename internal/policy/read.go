@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,20 +52,30 @@ func (n *node) block(what string, known []string) (Block, error) {
 	if err != nil {
 		return Block{}, err
 	}
-	if err := b.Check(); err != nil {
+	if err := b.check(n.entry); err != nil {
 		return Block{}, err
 	}
 	return b, nil
 }
 
+// entry is the i-th of a list in a block that was read, or what is no list itself.
+func (n *node) entry(key string, i int) *node {
+	v := n.items[slices.Index(n.keys, key)]
+	if v.kind == nodeList {
+		return v.items[i]
+	}
+	return v
+}
+
 // choice reads one of a few words.
 func (n *node) choice(key string, words map[string]func()) error {
-	if err := n.want(key, nodeString); err != nil {
-		return err
+	said := quote(n.text)
+	if n.kind != nodeString {
+		said = n.kind.String()
 	}
 	set, ok := words[n.text]
-	if !ok {
-		return n.fail("%s cannot be %s", key, quote(n.text))
+	if !ok || n.kind != nodeString {
+		return n.fail("%s cannot be %s", key, said).WithHint("write %s: %s", key, strings.Join(slices.Sorted(maps.Keys(words)), " or "))
 	}
 	set()
 	return nil
@@ -84,7 +96,7 @@ func (n *node) rule(a Action) (Rule, error) {
 		return r, n.at(err)
 	}
 	if n.kind != nodeMap {
-		return Rule{}, n.fail("a rule is %s, not text or a map", n.kind)
+		return Rule{}, n.fail("a rule has to be text or a map, and is %s", n.kind)
 	}
 	r := Rule{Action: a}
 	if err := n.fields("a rule", ruleKeys, func(key string, v *node) error { return v.ruleField(key, &r) }); err != nil {
