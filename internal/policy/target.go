@@ -86,6 +86,13 @@ func splitTarget(s string) (host string, port uint16, err error) {
 		if !ok || !strings.Contains(inner, ":") {
 			return "", 0, spec.Errorf(spec.ErrUsage, "brackets enclose an IPv6 address or CIDR")
 		}
+		if bits, ok := strings.CutPrefix(rest, "/"); ok {
+			bits, port, colon := strings.Cut(bits, ":")
+			if colon {
+				port = ":" + port
+			}
+			return "", 0, spec.Errorf(spec.ErrUsage, "a CIDR stands in brackets as a whole").WithHint("write [%s/%s]%s", inner, bits, port)
+		}
 		port, err := portOf(rest)
 		return inner, port, err
 	}

@@ -196,6 +196,8 @@ func TestParseTargetHints(t *testing.T) {
 		"a.example,b.example": "one rule",
 		"example.com:0":       "any port",
 		"[::ffff:10.0.0.1]":   "IPv4 address",
+		"[::]/0":              "[::/0]",
+		"[2001:db8::]/32:443": "[2001:db8::/32]:443",
 	} {
 		_, err := ParseTarget(in)
 		if hint := spec.Hint(err); !strings.Contains(hint, want) {
