@@ -23,12 +23,15 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 			return parseSSHQuery(user, host, repository, method, now)
 		}
 		if method != "" {
-			return Query{}, spec.Errorf(spec.ErrUsage, "a method belongs to a URL").WithHint("write https://%s/", s)
+			return Query{}, spec.Errorf(spec.ErrUsage, "a method belongs to a URL").WithHint("write https://HOST/PATH")
 		}
 		return parseHostQuery(s, 443, now)
 	}
 	if scheme == "ssh" || scheme == "git+ssh" {
 		user, host, repository, err := splitSSH(rest)
+		if user == "" && strings.Contains(rest, "@") {
+			return Query{}, hasUser()
+		}
 		if err != nil {
 			return Query{}, err
 		}
@@ -36,7 +39,7 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 	}
 	port := map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443}[scheme]
 	if port == 0 {
-		return Query{}, spec.Errorf(spec.ErrUsage, "URL %s is not of http, https, ws, wss or ssh", quote(s)).WithHint("write HOST:PORT")
+		return Query{}, spec.Errorf(spec.ErrUsage, "a URL of %s is not of http, https, ws, wss or ssh", quote(scheme)).WithHint("write HOST:PORT")
 	}
 	host, path := rest, "/"
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -45,6 +48,9 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 	path, _, _ = strings.Cut(path, "#")
 	path, query, _ := strings.Cut(path, "?")
 	q, err := parseHostQuery(host, port, now)
+	if err != nil && strings.Contains(rest, "@") {
+		return Query{}, hasUser() // in whose password there may be what ends a host
+	}
 	if err != nil {
 		return Query{}, err
 	}
@@ -69,7 +75,16 @@ func parseSSHQuery(user, host, repository, method string, now time.Time) (Query,
 	return parseGitQuery(q, user, repository, method)
 }
 
+// hasUser refuses a user beside the host, with nothing of it: behind it stands a password.
+func hasUser() error {
+	return spec.Errorf(spec.ErrUsage, "the host that is asked about cannot be read with a user before it").
+		WithHint("leave out what stands before the '@': no rule of HTTP is about it; of git write ssh://git@HOST/REPOSITORY")
+}
+
 func parseHostQuery(s string, port uint16, now time.Time) (Query, error) {
+	if strings.Contains(s, "@") {
+		return Query{}, hasUser()
+	}
 	t, err := ParseTarget(s)
 	if err != nil {
 		return Query{}, err

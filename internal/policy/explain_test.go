@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func TestExplain(t *testing.T) {
@@ -66,6 +69,28 @@ func TestParseQuery(t *testing.T) {
 	q, err := ParseQuery("wss://example.com/", "", noon)
 	if err != nil || q.Request.Upgrade != "websocket" {
 		t.Errorf("%+v, %v", q.Request, err)
+	}
+}
+
+// A URL as it is copied may have a password in it, which no error repeats.
+func TestPasswordsAreNotTold(t *testing.T) {
+	const password = "hunter2"
+	for _, in := range []string{
+		"https://me@github.com/acme/app", "http://me:hunter2@x.example/", "https://me:hunter2@x.example:443/a@b", "http://me:hunter2/9@x.example/", "http://me:hunter2?@x.example/",
+		"ssh://git:hunter2@github.com/acme/app", "ssh://git:hunter2/9@github.com/%zz", "me:hunter2@x.example", "me:hunter2@x.example:80", "ftp://me:hunter2@x.example/",
+	} {
+		for _, method := range []string{"", "GET"} {
+			_, err := ParseQuery(in, method, noon)
+			if err == nil || strings.Contains(err.Error()+spec.Hint(err), password) || spec.Hint(err) == "" {
+				t.Errorf("%s: %v, hint %q", in, err, spec.Hint(err))
+			}
+		}
+		if _, err := ParseCall(in, "", []string{"ping"}, noon); err == nil || strings.Contains(err.Error()+spec.Hint(err), password) {
+			t.Errorf("%s: %v, hint %q", in, err, spec.Hint(err))
+		}
+	}
+	if _, err := ParseQuery("https://registry.npmjs.org/@scope/name", "", noon); err != nil {
+		t.Error(err)
 	}
 }
 

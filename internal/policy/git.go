@@ -327,7 +327,7 @@ func splitSSH(rest string) (user, host, repository string, err error) {
 		if c == '%' {
 			v, ok := hexByte(path[i+1:])
 			if !ok {
-				return "", "", "", spec.Errorf(spec.ErrUsage, "%s has a '%%' that escapes nothing", quote(path))
+				return user, "", "", spec.Errorf(spec.ErrUsage, "%s has a '%%' that escapes nothing", quote(path))
 			}
 			c, i = v, i+2
 		}

@@ -76,7 +76,7 @@ func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
 		return ParseQuery(s, method, now)
 	}
 	if !strings.Contains(s, "://") {
-		return Query{}, spec.Errorf(spec.ErrUsage, "a call of JSON-RPC belongs to a URL").WithHint("write https://%s/", s)
+		return Query{}, spec.Errorf(spec.ErrUsage, "a call of JSON-RPC belongs to a URL").WithHint("write https://HOST/PATH")
 	}
 	if method == "" {
 		method = callMethod
