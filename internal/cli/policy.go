@@ -325,6 +325,7 @@ func (a *app) policyLintCommand() *command.Command {
 	var s scope
 	c := &command.Command{
 		Use: "lint", Short: "Look for rules that may not do what they seem to", Args: exactly(0, "no arguments"),
+		Long: "Looks for rules that say less or more than they seem to. Each finding is a line;\nif there are any the exit code is 1.",
 		RunE: func(*command.Command, []string) error {
 			e, sb, err := s.open(a)
 			if err != nil {
