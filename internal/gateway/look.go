@@ -20,8 +20,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// errNoHTTP is for connections on which every request would have to be judged.
-var errNoHTTP = errors.New("its requests have to be judged, and it does not speak HTTP")
+// errNoHello is for what may be the beginning of a ClientHello, and does not go on.
+var errNoHello = fmt.Errorf("%w: no ClientHello of TLS has come whole within %s", inspect.ErrNoHTTP, helloTime)
 
 // firstWord is how long a connection that may speak anything is given to say
 // something. In many protocols the server speaks first.
@@ -59,7 +59,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 		return g.inspect(ctx, inside, said, h, f, r)
 	case must:
 		inside.Reset()
-		return errNoHTTP
+		return inspect.ErrNoHTTP
 	}
 	if err := g.mayBegin(f); err != nil {
 		inside.Reset()
@@ -156,7 +156,7 @@ func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 			return said, isHTTP(line), nil
 		}
 		if len(said) >= maxLine {
-			return nil, false, errNoHTTP
+			return nil, false, inspect.ErrNoHTTP
 		}
 		buf := make([]byte, 2048)
 		n, err := c.Read(buf)
@@ -165,7 +165,7 @@ func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 		case err == io.EOF:
 			return said, isHTTP(line), nil
 		case isTimeout(err):
-			return nil, false, errNoHTTP
+			return nil, false, inspect.ErrNoHTTP
 		case err != nil:
 			return nil, false, err
 		}
@@ -189,7 +189,10 @@ func isHTTP(line []byte) bool {
 // listenTLS reads a ClientHello: whom it asks for, and what it would speak.
 func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, asks func(string) error, must bool) ([]byte, bool, error) {
 	info, said, err := hello.Read(begun, c)
-	if err != nil {
+	switch {
+	case isTimeout(err):
+		return nil, false, errNoHello
+	case err != nil:
 		return said, false, err
 	}
 	h.TLS = true
@@ -200,7 +203,7 @@ func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, asks fu
 		return !slices.Contains(otherProtocols, p)
 	})
 	if !speaks && must {
-		return nil, false, errNoHTTP
+		return nil, false, inspect.OffersOther(info.Protocols)
 	}
 	return said, speaks, nil
 }

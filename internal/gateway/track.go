@@ -61,8 +61,10 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 		}
 	case isDenied:
 		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(g.conf.Sandbox)
-	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, errNoHTTP), isSecret:
+	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
+	case errors.Is(err, inspect.ErrNoHTTP):
+		g.noHTTP(r, err)
 	case errors.Is(err, netstack.ErrCut) && r.Up == 0 && r.Down == 0:
 		// Programs try all addresses of a name at once, and drop those that are not the first
 		// to answer.
@@ -86,6 +88,19 @@ func (g *Gateway) distrusted(r *spec.NetworkRecord, err error) {
 	}
 }
 
+// noHTTP writes into a record that a connection was refused for what it speaks, and how it
+// could pass.
+func (g *Gateway) noHTTP(r *spec.NetworkRecord, err error) {
+	r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
+	s := g.unseen(r)
+	switch r.Suggest = s.Command(g.conf.Sandbox); {
+	case r.Suggest != "":
+		r.Reason += "; a rule with passthrough lets it by unseen, whatever it says"
+	case s.Note != "":
+		r.Reason += "; " + s.Note
+	}
+}
+
 // unseen suggests how nobody looks into connections like one that was.
 func (g *Gateway) unseen(r *spec.NetworkRecord) policy.Suggestion {
 	now := time.Now()
@@ -99,7 +114,11 @@ func (g *Gateway) unseen(r *spec.NetworkRecord) policy.Suggestion {
 	case g.isBounded(r.Name):
 		return policy.Suggestion{Note: "as long as the sandbox has a budget for models, it is looked into, whatever the rules say"}
 	}
-	return g.policy.Load().Unseen(policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: now})
+	q := policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: now}
+	if d := g.policy.Load().Decide(q); d.Git { // unseen there would be whatever SSH can do
+		return policy.Suggestion{Note: "a rule holds what passes there to repositories of git"}
+	}
+	return g.policy.Load().Unseen(q)
 }
 
 // logsInAt tells whether programs inside that log in at a server are kept from what they get.

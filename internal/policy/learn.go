@@ -45,8 +45,12 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	if r.Verdict != spec.VerdictDeny || r.Direction == spec.DirectionIn || r.Secret != "" || r.IsPacket() {
 		return // no rule would let it through, or one must not
 	}
-	d := l.policy.Decide(l.query(r))
+	q := l.query(r)
+	d := l.policy.Decide(q)
 	if d.Allowed() {
+		if d.Inspection == InspectMust || d.Inspection == InspectHTTP {
+			l.seeForeign(r, &q)
+		}
 		return
 	}
 	l.inner = l.inner || d.special == &inner
@@ -58,9 +62,31 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	if d.Cause == CauseSpecial {
 		s.Note = "it is " + d.special.what
 	}
+	l.propose(&rule, &s, r)
+}
+
+// seeForeign proposes to let by unseen what was refused because it does not speak HTTP, if
+// that is what was suggested then: whatever else was refused by rules that allow it now
+// needs nothing.
+func (l *Learner) seeForeign(r *spec.NetworkRecord, q *Query) {
+	if r.Event != spec.NetworkFlow || r.Suggest == "" {
+		return
+	}
+	s := l.policy.Unseen(*q)
+	rule, err := ParseRule(Allow, q.target())
+	if err != nil || s.Command(r.Sandbox) != r.Suggest {
+		return
+	}
+	rule.Passthrough, rule.MaxUpload = true, s.upload
+	s.Note = "it does not speak HTTP, and nobody sees then what is said there, or for whom it is"
+	l.propose(&rule, &s, r)
+}
+
+// propose counts what would have been allowed by a rule.
+func (l *Learner) propose(rule *Rule, s *Suggestion, r *spec.NetworkRecord) {
 	p := l.found[rule.String()]
 	if p == nil {
-		p = &Proposal{Rule: rule, Note: s.Note, suggestion: s}
+		p = &Proposal{Rule: *rule, Note: s.Note, suggestion: *s}
 		l.found[rule.String()] = p
 	}
 	p.Count += max(r.Count, 1)

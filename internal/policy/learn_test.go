@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -69,6 +70,34 @@ deny: [never.example.com]
 	}
 	if list := l.Proposals(); len(list) == 0 || list[0].Rule.String() != "new.example.com:443" {
 		t.Error("the most wanted is not the first")
+	}
+}
+
+// What was refused because it does not speak HTTP is proposed to be let by unseen, if that
+// would do, and with what to weigh.
+func TestLearnForeign(t *testing.T) {
+	l := NewLearner(policyOf(t, LayerUser, `
+allow:
+  - {host: db.example.com, methods: [GET]}
+  - {host: bounded.example.com, methods: [GET], max_upload: 5MiB}
+  - open.example.com
+`), noon)
+	for name, more := range map[string]string{"db.example.com": "", "bounded.example.com": " --max-upload 5MiB", "open.example.com": ""} {
+		r := spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Sandbox: "box", Name: name, Port: 5432}
+		l.See(&r) // for what no rule would change
+		r.Suggest, r.Count = "bothy policy allow "+name+":5432 --passthrough"+more+" --sandbox box", 2
+		l.See(&r)
+	}
+	got := map[string]int64{}
+	for _, p := range l.Proposals() {
+		got[p.Rule.String()] = p.Count
+		if !p.Rule.Passthrough || !strings.Contains(p.Note, "nobody sees") || !strings.Contains(p.Command("box"), " --passthrough") {
+			t.Errorf("%+v", p)
+		}
+	}
+	want := map[string]int64{"db.example.com:5432 passthrough": 2, "bounded.example.com:5432 passthrough upload up to 5MiB in all": 2}
+	if !maps.Equal(got, want) {
+		t.Errorf("proposed are %v", got)
 	}
 }
 

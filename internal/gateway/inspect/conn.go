@@ -23,6 +23,7 @@ type conn struct {
 	counts  *relay.Counts
 	track   *Track
 	strict  *strict     // over HTTP/1
+	offers  []string    // what the client would speak in TLS, if it says that
 	shown   bool        // the client was sent a certificate
 	settled bool        // TLS stands, or never will
 	last    []byte      // of what was read before that

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
@@ -22,10 +23,23 @@ func (i *Inspector) handshake(ctx context.Context, c *conn, s *tls.Conn) error {
 	if _, ours := errors.AsType[*ca.Expired](err); ours {
 		return err
 	}
-	if err != nil {
+	switch {
+	case err != nil && i.speaksNone(c.offers):
+		return OffersOther(c.offers)
+	case err != nil:
 		return failed(err, c)
 	}
 	return c.SetDeadline(time.Time{})
+}
+
+// speaksNone tells whether a client has offered protocols, and HTTP is not among them.
+func (i *Inspector) speaksNone(offers []string) bool {
+	return len(offers) > 0 && !slices.ContainsFunc(offers, func(p string) bool { return slices.Contains(i.tls.NextProtos, p) })
+}
+
+// OffersOther is ErrNoHTTP for a client of TLS that has told which protocols it speaks (ALPN).
+func OffersOther(offers []string) error {
+	return fmt.Errorf("%w: by TLS it offers %q", ErrNoHTTP, clip(strings.Join(offers, ", ")))
 }
 
 // HandshakeError says that the client did not agree to a TLS connection with

@@ -13,6 +13,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -138,6 +139,7 @@ func New(c Config) *Inspector {
 	quick := i.tls.Clone()
 	quick.CurvePreferences = quickCurves
 	i.tls.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		h.Conn.(*conn).offers = h.SupportedProtos
 		if slices.ContainsFunc(h.SupportedCurves, func(c tls.CurveID) bool { return slices.Contains(quickCurves, c) }) {
 			return quick, nil
 		}
@@ -248,13 +250,18 @@ func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h
 		return net.ErrClosed
 	}
 	defer i.leave(one)
-	one.serve(i.handle)
-	return nil
+	return one.serve(i.handle)
 }
 
 // Review ends the connections to servers that may not go on. Those to the inside
 // are the caller's, by their Tracks.
 func (i *Inspector) Review() { i.up.review(i.conf.Still) }
+
+// ErrNoHTTP is for connections on which every request would have to be judged.
+var ErrNoHTTP = errors.New("its requests have to be judged, and it does not speak HTTP")
+
+// errNoHead is for what may be the beginning of a request, and does not go on.
+var errNoHead = fmt.Errorf("%w: no head of a request has come whole within %s", ErrNoHTTP, headTime)
 
 // queue hands connections to the server.
 type queue struct {

@@ -27,9 +27,12 @@ type session struct {
 	r      *bufio.Reader
 	ctx    context.Context // ends with the connection
 	cancel context.CancelCauseFunc
-	clock  alarm // closes the connection if a head does not come
-	watch  alarm // looks whether the client is still there
-	armed  bool  // watch was started for this request
+	clock  alarm       // closes the connection if a head does not come
+	watch  alarm       // looks whether the client is still there
+	armed  bool        // watch was started for this request
+	asked  atomic.Bool // there was a request
+	mute   atomic.Bool // there was none when the time for it was over
+	err    error       // in the place of a request
 	seen   chan struct{}
 	over   chan struct{} // has watch end that waits for a client that has said all
 	last   atomic.Bool   // it has: there is no other request
@@ -50,14 +53,26 @@ func newSession(ctx context.Context, c *conn, served net.Conn) *session {
 	c.strict = newStrict(served, c)
 	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), over: make(chan struct{}, 1), header: http.Header{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.clock.f = func() { _ = served.Close() }
+	s.clock.f = s.late
 	s.clock.set(headTime)
 	s.watch.f = s.look
 	return s
 }
 
-// serve answers requests until the connection ends.
-func (s *session) serve(handle handler) {
+// late ends a connection on which no head comes. If there never was one, that is no end
+// to be taken for an answer.
+func (s *session) late() {
+	if s.asked.Load() {
+		_ = s.served.Close()
+		return
+	}
+	s.mute.Store(true)
+	s.conn.Reset()
+}
+
+// serve answers requests until the connection ends. The error is for one on which there
+// are none, because it does not speak HTTP.
+func (s *session) serve(handle handler) (err error) {
 	defer func() {
 		if p := recover(); p != nil && !aborts(p) { // as net/http does: it is the end of one connection
 			s.log.Printf("http: panic serving %s: %v\n%s", s.conn.host, p, debug.Stack())
@@ -71,6 +86,19 @@ func (s *session) serve(handle handler) {
 	for s.next(handle) {
 		s.clock.set(idleTime)
 	}
+	return s.unheard()
+}
+
+// unheard is why a connection was cut off on which no request came.
+func (s *session) unheard() error {
+	switch {
+	case s.mute.Load():
+		return errNoHead
+	case errors.Is(s.err, ErrNoHTTP):
+		s.conn.Reset()
+		return ErrNoHTTP
+	}
+	return nil
 }
 
 // aborts tells whether what a handler panicked with means that it has no more to
@@ -93,13 +121,14 @@ func (s *session) next(handle handler) bool {
 		return false
 	}
 	s.clock.set(headTime)
-	if _, err := s.r.Peek(1); err != nil {
+	if _, s.err = s.r.Peek(1); s.err != nil {
 		return false
 	}
 	r := s.request()
 	if !s.clock.stop() {
 		return false
 	}
+	s.asked.Store(true)
 	body := &clientBody{ReadCloser: r.Body, s: s}
 	if r.Body == http.NoBody {
 		body.ended.Store(true)

@@ -31,6 +31,7 @@ type strict struct {
 	out   []byte // checked, not yet given out
 	room  []byte // for out
 	state state
+	word  bool  // what the connection begins with may be a method
 	left  int64 // of the body or chunk
 	head  head
 
@@ -111,6 +112,9 @@ func (s *strict) Read(b []byte) (int, error) {
 		case s.state == inBody || s.state == inChunk:
 			return s.body(b)
 		}
+		if err := s.speaks(); err != nil {
+			return 0, err
+		}
 		line, err := s.readLine()
 		if err != nil {
 			return 0, err
@@ -133,6 +137,28 @@ func (s *strict) begun() error {
 	_, err := s.in.Peek(1)
 	return err
 }
+
+// speaks reads the first word of a connection, and fails as soon as that can be no method:
+// clients of most other protocols say no line that could be answered, and wait. An empty
+// line is told apart when it is judged.
+func (s *strict) speaks() error {
+	for n := 1; !s.word; n++ {
+		said, err := s.in.Peek(n)
+		if len(said) < n {
+			return err
+		}
+		switch c := said[n-1]; {
+		case c == ' ' && n > 1, n == 1 && (c == '\r' || c == '\n'):
+			s.word = true
+		case n > maxMethod, !policy.IsToken(string(rune(c))):
+			return ErrNoHTTP
+		}
+	}
+	return nil
+}
+
+// maxMethod is longer than any method there is.
+const maxMethod = 64
 
 // body passes bytes on whose number is known.
 func (s *strict) body(b []byte) (int, error) {
