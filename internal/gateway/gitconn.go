@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ func beginsSSH(c relay.Conn) (relay.Conn, bool, error) {
 		switch {
 		case isTimeout(err):
 			return &begun{c, buf[:n]}, true, nil
+		case err == io.EOF:
+			return &begun{c, buf[:n]}, false, nil
 		case err != nil && m == 0:
 			return nil, false, err
 		}

@@ -20,6 +20,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// errDropped is for a connection that has ended before anything was said on it.
+var errDropped = errors.New("it has ended before anything was said")
+
 // errNoHello is for what may be the beginning of a ClientHello, and does not go on.
 var errNoHello = fmt.Errorf("%w: no ClientHello of TLS has come whole within %s", inspect.ErrNoHTTP, helloTime)
 
@@ -124,6 +127,8 @@ func (g *Gateway) listen(c relay.Conn, h *inspect.Host, asks func(string) error,
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) || isTimeout(err), n == 0 && err == io.EOF && !must:
 		return nil, false, nil // it may only want to listen
+	case n == 0 && err == io.EOF:
+		return nil, false, errDropped
 	case n == 0:
 		return nil, false, err
 	}

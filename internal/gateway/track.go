@@ -65,9 +65,9 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case errors.Is(err, inspect.ErrNoHTTP):
 		g.noHTTP(r, err)
-	case errors.Is(err, netstack.ErrCut) && r.Up == 0 && r.Down == 0:
+	case errors.Is(err, errDropped), errors.Is(err, netstack.ErrCut) && r.Up == 0 && r.Down == 0:
 		// Programs try all addresses of a name at once, and drop those that are not the first
-		// to answer.
+		// to answer. Others only see whether somebody listens.
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, brokenOff(err, r.Direction)
 		g.distrusted(r, err)

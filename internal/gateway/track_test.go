@@ -105,6 +105,22 @@ func TestFlowIsDropped(t *testing.T) {
 	}
 }
 
+// Nor has anything failed if it ends without a word, as it does for who only sees whether
+// somebody listens, wherever that would have been looked into.
+func TestFlowIsProbed(t *testing.T) {
+	w := start(t, document(t, 1, "allow: [{host: http.example.com, methods: [GET]}, {host: git.example.com:22, git: [acme/app]}]\n"),
+		map[string][]string{"http.example.com": here, "git.example.com": here})
+	for name, port := range map[string]uint16{"http.example.com": 80, "git.example.com": 22} {
+		c, err := w.in.DialName(t.Context(), name, port)
+		must(t, err)
+		must(t, c.Close())
+		r := w.record(t, "the end of "+name, func(r spec.NetworkRecord) bool { return isFlow(r) && r.Name == name })
+		if r.Verdict != spec.VerdictAllow || r.State != "" || strings.Contains(r.Reason, "EOF") {
+			t.Errorf("%s: it says %+v", name, r)
+		}
+	}
+}
+
 // A server that cuts a connection is said to have, in words for people.
 func TestServerCuts(t *testing.T) {
 	l := listen(t)
