@@ -94,9 +94,10 @@ func TestSecretIsLent(t *testing.T) {
 	if _, err := w.in.DialName(t.Context(), strings.ToLower(placeholder)+".example.com", 443); err == nil {
 		t.Error("a placeholder was looked up")
 	}
-	for event, name := range map[string]string{spec.NetworkRequest: "other.example.com", spec.NetworkLookup: ""} {
+	for event, place := range map[string][2]string{spec.NetworkRequest: {"other.example.com", "body"}, spec.NetworkLookup: {"", "name that is looked up"}} {
+		name, where := place[0], place[1]
 		r := w.record(t, "the refusal of a "+event, func(r spec.NetworkRecord) bool { return r.Event == event && r.Verdict == spec.VerdictDeny })
-		if r.Secret != "api" || r.Lease != "lease1" || r.Name != name || !strings.Contains(r.Reason, "placeholder of secret api") {
+		if r.Secret != "api" || r.Lease != "lease1" || r.Name != name || !strings.HasPrefix(r.Reason, "the placeholder of secret api in the "+where+" is refused") {
 			t.Errorf("%+v", r)
 		}
 	}

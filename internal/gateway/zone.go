@@ -24,7 +24,7 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	if clean == adviceName || clean == wire.TasksHost && z.g.conf.Tasks != nil {
 		return names.Gateway4, names.Gateway6, nil
 	}
-	if err := z.g.secrets.Load().Find("the name that is looked up", clean); err != nil {
+	if err := z.g.secrets.Load().Find("name that is looked up", clean); err != nil {
 		r := spec.NetworkRecord{Event: spec.NetworkLookup, Verdict: spec.VerdictDeny, Reason: err.Error()}
 		noteSecret(&r, err)
 		z.g.log(r)
