@@ -76,8 +76,9 @@ type NetworkRecord struct {
 	Rule       string     `json:"rule,omitempty"`
 	Source     string     `json:"source,omitempty"` // of the rule
 	Reason     string     `json:"reason,omitempty"`
-	Suggest    string     `json:"suggest,omitempty"`  // the command that would allow it
-	Up         int64      `json:"up_bytes,omitempty"` // out of the sandbox
+	Suggest    string     `json:"suggest,omitempty"`    // the command that would allow it
+	Body       int64      `json:"body_bytes,omitempty"` // of a request that was refused: how long its body is, or was when it had become too long
+	Up         int64      `json:"up_bytes,omitempty"`   // out of the sandbox
 	Down       int64      `json:"down_bytes,omitempty"`
 	Duration   int64      `json:"duration_ms,omitempty"`
 	// Mocked says that the sandbox's mock has answered in the place of the server.

@@ -235,8 +235,8 @@ func TestRequestsAreJudged(t *testing.T) {
 				if status, text, _ = fetch(t, c, "POST", url+"/upload", strings.NewReader("hello")); status != 200 || !strings.HasSuffix(text, " 5") {
 					t.Errorf("%d %s", status, text)
 				}
-				if status, _, _ = fetch(t, c, "POST", url+"/upload", strings.NewReader(strings.Repeat("x", 1025))); status != 403 {
-					t.Errorf("too long, and it says so: %d", status)
+				if status, text, _ = fetch(t, c, "POST", url+"/upload", strings.NewReader(strings.Repeat("x", 1025))); status != 403 || !strings.Contains(text, tooMuch) {
+					t.Errorf("too long, and it says so: %d %s", status, text)
 				}
 				for _, got := range o.requests() {
 					if !strings.Contains(got, "/public/a%20b") && got != "POST /upload" {
@@ -260,7 +260,11 @@ func TestRequestsAreJudged(t *testing.T) {
 	}
 }
 
-// A body that does not say how long it is is held to the limit while it streams.
+// tooMuch is why a body is refused.
+const tooMuch = `/upload holds more than rule "api.example.com POST /upload body up to 1024 bytes" (user) allows`
+
+// A body that does not say how long it is is held to the limit while it streams. Whoever
+// sent more is told by which rule, and so is the log.
 func TestA18BodyLimit(t *testing.T) {
 	got := make(chan int, 10)
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -276,10 +280,17 @@ func TestA18BodyLimit(t *testing.T) {
 		must(t, err)
 		resp, err := w.client(t, h2).Do(r)
 		if err == nil {
+			text, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if resp.StatusCode != http.StatusRequestEntityTooLarge {
-				t.Errorf("h2 %t: %d", h2, resp.StatusCode)
+			if resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), tooMuch) || !strings.Contains(string(text), "bothy policy allow ") {
+				t.Errorf("h2 %t: %d %s", h2, resp.StatusCode, text)
 			}
+		}
+		proto := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[h2]
+		told := w.record(t, "the refusal over "+proto, func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest && r.Protocol == proto })
+		command := fmt.Sprintf("bothy policy allow api.example.com:%d --method POST --path /upload --sandbox box", o.port)
+		if told.Verdict != spec.VerdictDeny || told.Suggest != command || !strings.HasSuffix(told.Reason, tooMuch) || told.Body <= 1024 {
+			t.Errorf("h2 %t: it says %+v", h2, told)
 		}
 	}
 	select {

@@ -181,7 +181,7 @@ func shorten(r *spec.NetworkRecord) {
 
 // kind is what a record has in common with its repetitions.
 func kind(r spec.NetworkRecord) spec.NetworkRecord {
-	r.Time, r.Generation, r.Up, r.Down, r.Duration, r.Count = time.Time{}, 0, 0, 0, 0, 0
+	r.Time, r.Generation, r.Body, r.Up, r.Down, r.Duration, r.Count = time.Time{}, 0, 0, 0, 0, 0, 0
 	return r
 }
 

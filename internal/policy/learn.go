@@ -105,7 +105,7 @@ func (l *Learner) query(r *spec.NetworkRecord) Query {
 			q.Addr = netip.Addr{}
 		}
 	case r.Event == spec.NetworkRequest:
-		q.Stage, q.Request = StageRequest, &Request{Method: r.Method, Host: authority(r), Path: r.Path}
+		q.Stage, q.Request = StageRequest, &Request{Method: r.Method, Host: authority(r), Path: r.Path, Body: r.Body}
 		if r.RPC != "" {
 			q.Request.RPC, _ = callsOf(r.RPC) // what is not known whole cannot be understood
 		}

@@ -73,6 +73,17 @@ deny: [never.example.com]
 	}
 }
 
+// A body that was too long is what was wanted, whether it said so or not.
+func TestLearnLongBody(t *testing.T) {
+	l := NewLearner(policyOf(t, LayerUser, `{allow: [{host: api.example.com, methods: [POST], paths: [/in], max_body: 10}]}`), noon)
+	for _, n := range []int64{0, 10, 11, 12} {
+		l.See(&spec.NetworkRecord{Event: spec.NetworkRequest, Verdict: spec.VerdictDeny, Name: "api.example.com", Port: 443, Method: "POST", Path: "/in", Body: n})
+	}
+	if got := l.Proposals(); len(got) != 1 || got[0].Count != 2 || got[0].Rule.String() != "api.example.com:443 POST /in" {
+		t.Errorf("proposed are %+v", got)
+	}
+}
+
 // What was refused because it does not speak HTTP is proposed to be let by unseen, if that
 // would do, and with what to weigh.
 func TestLearnForeign(t *testing.T) {

@@ -68,10 +68,26 @@ func (d *Decision) missReason(what string) string {
 	if d.query.Request == nil {
 		return s
 	}
+	if by, over := d.oversize(); over {
+		return fmt.Sprintf("the body of %s holds more than rule %q (%s) allows", what, by, by.Source)
+	}
 	if why := d.query.Request.otherwise(d.missed); why != "" {
 		s = why + "; " + s
 	}
 	return s
+}
+
+// oversize tells whether a request was denied for the size of its body alone, and gives the
+// rule that allows the most.
+func (d *Decision) oversize() (*Rule, bool) {
+	q := d.query
+	if d.Cause != CauseRequest || d.policy == nil || q.Request == nil || q.Request.Body <= 0 {
+		return nil, false
+	}
+	empty := *q.Request
+	empty.Body, q.Request = 0, &empty
+	small := d.policy.Decide(q)
+	return small.Rule, small.Allowed() && small.Rule != nil && small.Rule.HTTP.MaxBody > 0
 }
 
 // otherwise tells why a request may be another one to its server than its first line says,

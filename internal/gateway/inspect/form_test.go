@@ -177,9 +177,9 @@ func TestBoundsOfMethodInForm(t *testing.T) {
 	}{
 		"within the limit":      {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "_method=PUT&a=b", status: 200},
 		"no field":              {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "a=" + long, status: 200},
-		"beyond the limit":      {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "_method=PUT&a=" + long, status: 413, says: "more than its rule allows: 1024 bytes"},
-		"a field beyond it":     {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "a=" + long + "&_method=PUT", status: 413, says: ": 1024 bytes"},
-		"the first limit":       {post: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, any: policy.Rule{HTTP: policy.Conditions{MaxBody: 100}}, body: "_method=PUT&a=" + long, status: 413, says: ": 100 bytes"},
+		"beyond the limit":      {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "_method=PUT&a=" + long, status: 413, says: "body up to 1024 bytes"},
+		"a field beyond it":     {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "a=" + long + "&_method=PUT", status: 413, says: "body up to 1024 bytes"},
+		"the first limit":       {post: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, any: policy.Rule{HTTP: policy.Conditions{MaxBody: 100}}, body: "_method=PUT&a=" + long, status: 413, says: "body up to 100 bytes"},
 		"counts for another":    {post: policy.Rule{MaxUpload: 9 * kib}, any: policy.Rule{MaxUpload: kib}, body: "_method=PUT&a=" + long, status: 403, says: "max_upload are used up"},
 		"counts, and is enough": {post: policy.Rule{MaxUpload: 9 * kib}, any: policy.Rule{MaxUpload: 8 * kib}, body: "_method=PUT&a=" + long, status: 200},
 		"was not counted":       {any: policy.Rule{MaxUpload: 9 * kib}, body: "_method=PUT&a=b", status: 403, says: "nobody counts"},

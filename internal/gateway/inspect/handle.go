@@ -29,7 +29,7 @@ type exchange struct {
 	secrets  *inject.Set // lent when the request was sent
 	uses     inject.Uses // of them
 	up, down atomic.Int64
-	tooLong  atomic.Int64   // the limit that the request's body has more than; 0: none
+	tooLong  atomic.Int64   // how much there was of the request's body when it had more than may be; 0: it has not
 	pending  bool           // it is being judged, or its body read for that; of the track's lock
 	stale    bool           // the rules changed meanwhile; likewise
 	over     error          // why other rules or leases ended it; likewise
@@ -237,6 +237,9 @@ func (x *exchange) refusedFor(err error) {
 
 func (i *Inspector) log(x *exchange) {
 	x.record.Up, x.record.Down = x.up.Load(), x.down.Load()
+	if x.record.Verdict == spec.VerdictDeny {
+		x.record.Body = max(x.request.Body, x.tooLong.Load())
+	}
 	x.bill.end(x.record)
 	i.noteSpent(x)
 	x.noteOver()
@@ -351,7 +354,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.all()
 	}
 	if b.got += int64(n); b.limit != policy.NoLimit && b.got > b.limit {
-		b.x.tooLong.Store(b.limit)
+		b.x.tooLong.Store(b.got)
 		return 0, errHeld
 	}
 	return n, err

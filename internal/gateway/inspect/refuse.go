@@ -27,16 +27,38 @@ type refusal struct {
 
 // deny answers what the policy does not allow.
 func (i *Inspector) deny(w http.ResponseWriter, r *http.Request, d *policy.Decision) {
+	status := http.StatusForbidden
+	if d.Cause == policy.CauseAuthority {
+		status = http.StatusMisdirectedRequest
+	}
+	i.say(w, r, status, i.denial(d))
+}
+
+// denial is what is told of a decision.
+func (i *Inspector) denial(d *policy.Decision) refusal {
 	s := d.Suggest()
 	told := refusal{Reason: d.Reason(), Command: s.Command(i.conf.Sandbox), Note: s.Note}
 	if d.Rule != nil {
 		told.Rule = d.Rule.String()
 	}
-	status := http.StatusForbidden
-	if d.Cause == policy.CauseAuthority {
-		status = http.StatusMisdirectedRequest
+	return told
+}
+
+// stopLong answers a request whose body had more, when it came, than may be: as if it had
+// said so before.
+func (i *Inspector) stopLong(w http.ResponseWriter, r *http.Request, x *exchange) {
+	x.w.unread()
+	q := x.request
+	q.Body = x.tooLong.Load()
+	d := i.conf.Judge(x.conn.host, &q)
+	if d.Allowed() { // there may be more just now
+		x.refuse(errHeld.Error())
+		i.say(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: errHeld.Error()})
+		return
 	}
-	i.say(w, r, status, told)
+	x.decision = d
+	x.refuse(d.Reason())
+	i.say(w, r, http.StatusRequestEntityTooLarge, i.denial(&x.decision))
 }
 
 // ownTime is how long a client may take to read an answer of the gateway's own.
@@ -126,8 +148,7 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 	case x.bill.refused() != nil:
 		i.turnAway(w, r, x, http.StatusForbidden, x.bill.refused())
 	case x.tooLong.Load() != 0:
-		x.refuse(errHeld.Error())
-		i.say(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: fmt.Sprintf("%s: %d bytes", errHeld, x.tooLong.Load())})
+		i.stopLong(w, r, x)
 	case isSecret:
 		i.turnAway(w, r, x, http.StatusForbidden, kind)
 	case asksOther:
