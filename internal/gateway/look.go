@@ -23,8 +23,10 @@ import (
 // errDropped is for a connection that has ended before anything was said on it.
 var errDropped = errors.New("it has ended before anything was said")
 
-// errNoHello is for what may be the beginning of a ClientHello, and does not go on.
-var errNoHello = fmt.Errorf("%w: no ClientHello of TLS has come whole within %s", inspect.ErrNoHTTP, helloTime)
+// noHello is for what may be the beginning of a ClientHello, and does not go on.
+func noHello() error {
+	return fmt.Errorf("%w: no ClientHello of TLS has come whole within %s", inspect.ErrNoHTTP, helloTime)
+}
 
 // firstWord is how long a connection that may speak anything is given to say
 // something. In many protocols the server speaks first.
@@ -196,7 +198,7 @@ func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, asks fu
 	info, said, err := hello.Read(begun, c)
 	switch {
 	case isTimeout(err):
-		return nil, false, errNoHello
+		return nil, false, noHello()
 	case err != nil:
 		return said, false, err
 	}

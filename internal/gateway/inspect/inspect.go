@@ -260,8 +260,10 @@ func (i *Inspector) Review() { i.up.review(i.conf.Still) }
 // ErrNoHTTP is for connections on which every request would have to be judged.
 var ErrNoHTTP = errors.New("its requests have to be judged, and it does not speak HTTP")
 
-// errNoHead is for what may be the beginning of a request, and does not go on.
-var errNoHead = fmt.Errorf("%w: no head of a request has come whole within %s", ErrNoHTTP, headTime)
+// noHead is for what may be the beginning of a request, and does not go on.
+func noHead() error {
+	return fmt.Errorf("%w: no head of a request has come whole within %s", ErrNoHTTP, headTime)
+}
 
 // queue hands connections to the server.
 type queue struct {

@@ -93,7 +93,7 @@ func (s *session) serve(handle handler) (err error) {
 func (s *session) unheard() error {
 	switch {
 	case s.mute.Load():
-		return errNoHead
+		return noHead()
 	case errors.Is(s.err, ErrNoHTTP):
 		s.conn.Reset()
 		return ErrNoHTTP
