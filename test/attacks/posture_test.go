@@ -226,7 +226,7 @@ func unexpected(c *harness.Caller, who string, pid int, fd, target string, point
 	case unix.S_IFBLK:
 		return "a block device"
 	case unix.S_IFSOCK:
-		return namedSocket(pid, st.Ino, who == "keeper")
+		return strangeSocket(pid, fd, st.Ino, who == "keeper")
 	case unix.S_IFREG, unix.S_IFDIR:
 		if who == "keeper" || strings.HasPrefix(target, "/memfd:") || strings.HasPrefix(target, "anon_inode:") {
 			return ""
@@ -249,9 +249,25 @@ func unexpected(c *harness.Caller, who string, pid int, fd, target string, point
 	return ""
 }
 
-// namedSocket says what is wrong with a socket: it must be one of a pair.
-func namedSocket(pid int, ino uint64, listens bool) string {
-	found := false
+// strangeSocket says what is wrong with a socket. One may be closed before the kernel's table is
+// read, such as the one over which the keeper has just been asked something, and the table may
+// lack one while others come and go.
+func strangeSocket(pid int, fd string, ino uint64, listens bool) (why string) {
+	for range 10 {
+		found := false
+		if found, why = namedSocket(pid, ino, listens); found {
+			return why
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(fmt.Sprintf("/proc/%d/fd/%s", pid, fd), &st); err != nil || st.Ino != ino {
+			return ""
+		}
+	}
+	return "a socket that is no unix socket"
+}
+
+// namedSocket looks for a unix socket, and says what is wrong with it: it must be one of a pair.
+func namedSocket(pid int, ino uint64, listens bool) (found bool, why string) {
 	for _, table := range []string{"/proc/net/unix", fmt.Sprintf("/proc/%d/net/unix", pid)} {
 		b, _ := os.ReadFile(table)
 		for line := range strings.Lines(string(b)) {
@@ -263,14 +279,11 @@ func namedSocket(pid int, ino uint64, listens bool) string {
 			// The sentry's control socket, which the keeper made for it, has a
 			// name that only the keeper's mount namespace knows.
 			if len(f) > 7 && !(listens && strings.HasSuffix(f[7], ".control.sock")) && !strings.Contains(f[7], "/scratch/wall/state/runsc-") {
-				return "a unix socket with the address " + f[7]
+				return true, "a unix socket with the address " + f[7]
 			}
 		}
 	}
-	if !found {
-		return "a socket that is no unix socket"
-	}
-	return ""
+	return found, ""
 }
 
 func field(file, name string) string {
