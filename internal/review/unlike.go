@@ -94,5 +94,8 @@ func hidesNothing(p place, name string) bool {
 		return false
 	}
 	below, err := host.names()
-	return err == nil && !slices.ContainsFunc(below, func(n string) bool { return !slices.Contains(has, n) })
+	return err == nil && !slices.ContainsFunc(below, func(n string) bool {
+		_, found := slices.BinarySearch(has, n)
+		return !found
+	})
 }
