@@ -266,10 +266,14 @@ func rules(e *engine.Engine, force bool) workspace.Rules {
 	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force}
 }
 
+// canAsk tells whether somebody is there to be asked.
+func (a *app) canAsk() bool { return term.IsTerminal(a.stdin) && term.IsTerminal(a.stderr) }
+
 // ask puts a yes-or-no question, on a terminal only; elsewhere the answer is
-// yes, for nobody is there to be asked.
+// yes, for nobody is there to be asked. What cannot be had back is not done then
+// without a flag: ask whether canAsk first.
 func (a *app) ask(format string, args ...any) bool {
-	if !term.IsTerminal(a.stdin) || !term.IsTerminal(a.stderr) {
+	if !a.canAsk() {
 		return true
 	}
 	fmt.Fprintf(a.stderr, format+" [y/N] ", args...)

@@ -9,7 +9,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -42,7 +41,7 @@ func (a *app) policyLearnCommand() *command.Command {
 			if len(list) == 0 && !a.json {
 				a.note("%s", nothingToLearn(l))
 			}
-			if a.json || !term.IsTerminal(a.stdin) || !term.IsTerminal(a.stderr) {
+			if a.json || !a.canAsk() {
 				return a.printProposals(sb, list)
 			}
 			rules := a.accepted(list)

@@ -45,9 +45,6 @@ func (a *app) passphrase(fresh bool) ([]byte, error) {
 	return text, err
 }
 
-// canAsk tells whether somebody is there to be asked.
-func (a *app) canAsk() bool { return term.IsTerminal(a.stdin) && term.IsTerminal(a.stderr) }
-
 // askSecret asks for a line that is not shown.
 func (a *app) askSecret(what string) ([]byte, error) {
 	line, err := term.ReadSecret(a.stdin, func() { fmt.Fprintf(a.stderr, "bothy: %s: ", what) })

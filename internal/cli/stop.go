@@ -7,7 +7,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/task/book"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -142,7 +141,7 @@ func (a *app) resetCommand() *command.Command {
 					return err
 				}
 			}
-			if !force && !term.IsTerminal(a.stdin) {
+			if !force && !a.canAsk() {
 				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them, the tasks of %d projects, and everything in %s", len(list), projects, e.Store.Path()).
 					WithHint("add --force, or run it in a terminal, where it asks")
 			}
