@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -140,6 +141,10 @@ const maxInput = 64 << 10
 func (a *app) readValue(name string) ([]byte, error) {
 	if a.canAsk() {
 		return a.askSecret("value of " + name)
+	}
+	if term.IsTerminal(a.stdin) {
+		return nil, spec.Errorf(spec.ErrUsage, "the value cannot be asked for, for standard error is no terminal, and standard input is one, which would show the value").
+			WithHint("pipe it in: bothy secret set %s < FILE", name)
 	}
 	value, err := io.ReadAll(io.LimitReader(a.stdin, maxInput+1))
 	switch {
