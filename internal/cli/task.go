@@ -24,7 +24,7 @@ import (
 func (a *app) taskCommand() *command.Command {
 	c := &command.Command{
 		Use: "task", Aliases: []string{"tasks"}, Short: "What there is to do in a project, and who does it",
-		Long: "Tasks of a project: what there is to do, what waits for what, who has taken what and\nuntil when. They are kept on this machine, where no sandbox can change them. Fields and\nrules are those of Beads, whose issues.jsonl can be imported and exported.",
+		Long: "Tasks of a project: what there is to do, what waits for what, who has taken what and\nuntil when. They are kept on this machine, where no sandbox can change them, unless it is\nmade with --share-tasks. Fields and rules are those of Beads, whose issues.jsonl can be\nimported and exported.",
 		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, build := range []func(*taskCall) *command.Command{
