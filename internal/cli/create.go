@@ -44,6 +44,7 @@ func (a *app) createCommand() *command.Command {
 		},
 	}
 	f.add(a, c)
+	c.Flags().Lookup("quiet").Usage = "print the name only"
 	f.budget.add(c)
 	c.CompleteFlag("secret", a.secretNames)
 	return a.jsonFlag(c)

@@ -79,7 +79,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.StringVar(&f.when, "checkpoint", "", "have checkpoints made by themselves: "+spec.EachTurn+", "+spec.EachCommit+" or a time such as 10m, or several with commas")
 	fs.StringVar(&f.tasks, "share-tasks", "", "what programs inside may do with the tasks of the project (bothy task), by the command bd and by MCP: read, add or write")
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "accepted as of create; does nothing here")
 	f.network.add(c)
 	for _, path := range []string{"env-file", "volume", "workdir", "mock"} {
 		c.CompleteFlag(path, command.FileNames)

@@ -29,8 +29,7 @@ sandbox goes when there is a flow; if there is none yet, when you stop or remove
 		Args:    between(1, 2, "a description, and a file if it shall not be flow.yaml"),
 		RunE:    func(cmd *command.Command, args []string) error { return a.flowBuild(cmd, f, args) },
 	}
-	f.createFlags.add(a, c)
-	f.addInto(c)
+	f.addRooms(a, c)
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "who drafts it")
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 1h (default: any)")

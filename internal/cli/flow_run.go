@@ -47,7 +47,7 @@ waits for you, 4 if a limit was reached.`,
 		Args: between(1, 2, "a file, and a path if it works on one"),
 		RunE: func(cmd *command.Command, args []string) error { return a.flowRun(cmd, f, args) },
 	}
-	f.createFlags.add(a, c)
+	f.addRooms(a, c)
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "who does the steps that name no agent")
 	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept (default: what the flow says, else false)")
@@ -55,7 +55,6 @@ waits for you, 4 if a limit was reached.`,
 	c.CompleteFlag("fork", func(cmd *command.Command, _ []string, word string) ([]string, command.Directive) {
 		return a.oneSandbox(cmd, nil, word)
 	})
-	f.addInto(c)
 	command.WordsVar(fs, &f.inputs, "input", "an input that is a text: NAME=VALUE; repeatable")
 	command.WordsVarP(fs, &f.files, "file", "f", "an input that is a file: [NAME=]PATH; repeatable")
 	fs.IntVar(&f.plan.Parallel, "parallel", 0, "so many steps may be done side by side, each in a place of its own (default: what the flow says, else 1)")
@@ -66,6 +65,13 @@ waits for you, 4 if a limit was reached.`,
 	c.CompleteFlag("agent", a.knownAgents)
 	c.CompleteFlag("secret", a.secretNames)
 	return a.jsonFlag(c)
+}
+
+// addRooms adds the flags of create, as they are of several sandboxes, and where what the run keeps lies.
+func (f *flowFlags) addRooms(a *app, c *command.Command) {
+	f.createFlags.add(a, c)
+	c.Flags().Lookup("name").Usage = "the sandboxes are called NAME-AGENT (default: as the run)"
+	f.addInto(c)
 }
 
 // flowRun begins a flow.

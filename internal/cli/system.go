@@ -162,7 +162,10 @@ func (a *app) pruneCommand() *command.Command {
 	f := pruneFlags{kinds: []string{engine.DiskSandbox}}
 	c := &command.Command{
 		Use: "prune", Short: "Remove stopped sandboxes",
-		Long:    "Removes all sandboxes that are stopped, with their homes. Your own directories stay.\n" + filterHelp,
+		Long: `Removes sandboxes that are stopped and were not used for two minutes, with their homes. Your
+own directories stay, and so do sandboxes with work that is neither applied nor fetched, broken
+ones, and those of loops and flows that can be gone on with.
+` + filterHelp,
 		Example: "  bothy prune --dry-run\n  bothy prune --filter until=720h",
 		Args:    exactly(0, "no arguments"),
 		RunE:    func(cmd *command.Command, _ []string) error { return a.prune(cmd, &f) },
