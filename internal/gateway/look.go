@@ -160,7 +160,7 @@ func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 		text := bytes.TrimLeft(said, "\r\n")
 		line, _, whole := bytes.Cut(text, []byte("\n"))
 		if whole || bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\r' && r != '\t' }) {
-			return said, isHTTP(line), nil
+			return said, inspect.MayBeRequest(line), nil
 		}
 		if len(said) >= maxLine {
 			return nil, false, inspect.ErrNoHTTP
@@ -170,27 +170,13 @@ func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 		said = append(said, buf[:n]...)
 		switch {
 		case err == io.EOF:
-			return said, isHTTP(line), nil
+			return said, inspect.MayBeRequest(line), nil
 		case isTimeout(err):
 			return nil, false, inspect.ErrNoHTTP
 		case err != nil:
 			return nil, false, err
 		}
 	}
-}
-
-// isHTTP tells whether a line is one that a server might take for a request's,
-// also for one of HTTP/0.9 or of a version there is none of.
-func isHTTP(line []byte) bool {
-	words := strings.Fields(strings.ToUpper(string(line)))
-	switch {
-	case len(words) < 2:
-		return false
-	case strings.HasPrefix(words[len(words)-1], "HTTP/") || len(words) > 2 && strings.HasPrefix(words[2], "HTTP/"):
-		return true
-	}
-	return slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"}, words[0]) &&
-		(words[1][0] == '/' || words[1] == "*" || strings.Contains(words[1], "://"))
 }
 
 // listenTLS reads a ClientHello: whom it asks for, and what it would speak.

@@ -16,6 +16,7 @@ import (
 var foreign = map[string]string{
 	"PostgreSQL": "\x00\x00\x00\x08\x04\xd2\x16\x2f", "SOCKS": "\x05\x02\x00\x02", "Redis": "*1\r\n$4\r\nPING\r\n", "SSH": "SSH-2.0-x\r\n",
 	"AMQP": "AMQP\x00\x00\x09\x01", "MQTT": "\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00", "LDAP": "0\x0c\x02\x01\x01", "JSON": `{"id":1}`,
+	"SMTP": "EHLO there\r\n", "FTP": "USER anonymous\r\n", "memcached": "get key\r\n",
 }
 
 // Where every request has to be judged, what does not speak HTTP is cut off as soon as that

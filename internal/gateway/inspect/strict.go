@@ -32,6 +32,7 @@ type strict struct {
 	room  []byte // for out
 	state state
 	word  bool  // what the connection begins with may be a method
+	asked bool  // its first line may be a request's
 	left  int64 // of the body or chunk
 	head  head
 
@@ -116,6 +117,9 @@ func (s *strict) Read(b []byte) (int, error) {
 			return 0, err
 		}
 		line, err := s.readLine()
+		if err == nil {
+			err = s.asks(line)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -155,6 +159,29 @@ func (s *strict) speaks() error {
 		}
 	}
 	return nil
+}
+
+// asks fails if the first line of a connection is of another protocol. An empty one is judged.
+func (s *strict) asks(line []byte) error {
+	if !s.asked && len(bytes.TrimRight(line, "\r\n")) > 0 && !MayBeRequest(line) {
+		return ErrNoHTTP
+	}
+	s.asked = true
+	return nil
+}
+
+// MayBeRequest tells whether a line is one that a server might take for a request's, as the
+// most generous would read it: also for one of HTTP/0.9 or of a version there is none of.
+func MayBeRequest(line []byte) bool {
+	words := strings.Fields(strings.ToUpper(string(line)))
+	switch {
+	case len(words) < 2:
+		return false
+	case strings.HasPrefix(words[len(words)-1], "HTTP/") || len(words) > 2 && strings.HasPrefix(words[2], "HTTP/"):
+		return true
+	}
+	return slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"}, words[0]) &&
+		(words[1][0] == '/' || words[1] == "*" || strings.Contains(words[1], "://"))
 }
 
 // maxMethod is longer than any method there is.
