@@ -28,7 +28,9 @@ func RunChild(args []string) {
 	}
 	quiet()
 	if args[0] == role.Sentry {
-		_ = leaveCPUID() // only speed is lost without it
+		if err := keepHostRules(); err != nil {
+			util.Fatalf("keep the rules for calls to the host: %v", err)
+		}
 		readCPUID()
 		noTracePoints()
 		clockEarly()

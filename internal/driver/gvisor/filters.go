@@ -30,7 +30,7 @@ func installFilters() {
 	sentryfilter.ListPrecompiled()
 	goferfilter.ListPrecompiled()
 	for _, p := range sentryFilters {
-		sentryPrograms[p.Name] = withHostRules(p)
+		sentryPrograms[p.Name] = p
 	}
 	for _, p := range goferFilters {
 		goferPrograms[p.Name] = p

@@ -1,12 +1,12 @@
 package gvisor
 
 import (
-	"encoding/binary"
+	"slices"
 
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/abi/linux"
 	"gvisor.dev/gvisor/pkg/bpf"
-	"gvisor.dev/gvisor/pkg/seccomp/precompiledseccomp"
+	"gvisor.dev/gvisor/pkg/seccomp"
 )
 
 // hostRule changes what one system call of the sentry does to the host.
@@ -14,10 +14,12 @@ type hostRule struct {
 	nr    uint32
 	arg   int    // the argument that is looked at
 	mask  uint32 // the rule holds if one of these bits is set; 0: always
+	is    uint32 // the rule holds if the argument is this; 0: whatever it is
 	errno uint32 // what the call returns instead of being made; 0: success
 }
 
-// hostRules stand before gVisor's own filter of the sentry.
+// hostRules hold in the sentry and all its children, with processorRules in a filter of their
+// own, beside gVisor's.
 //
 // Only one uid exists in a sentry's user namespace: the caller's. Files made in
 // a workspace belong to it whatever the inside does; but gVisor also asks the
@@ -46,52 +48,40 @@ const (
 	dataArgs = 16
 )
 
-// withHostRules gives a compiled filter that decides by our rules first.
-func withHostRules(p precompiledseccomp.Program) precompiledseccomp.Program {
-	prefix := words(hostRulesCode())
-	q := precompiledseccomp.Program{
-		Name:       p.Name,
-		Bytecode32: append(prefix, p.Bytecode32...), // jumps are relative
-		VarOffsets: map[string][]int{},
-	}
-	for name, offsets := range p.VarOffsets {
-		q.VarOffsets[name] = nil
-		for _, o := range offsets {
-			q.VarOffsets[name] = append(q.VarOffsets[name], o+len(prefix))
-		}
-	}
-	return q
-}
+// keepHostRules puts all threads of this process, and what descends from it, under the rules,
+// for good.
+func keepHostRules() error { return seccomp.SetFilter(hostRulesCode()) }
 
-// hostRulesCode ends by running on into whatever comes behind it.
 func hostRulesCode() []bpf.Instruction {
-	var rules []bpf.Instruction
-	for _, r := range hostRules {
-		body := []bpf.Instruction{bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ERRNO)|r.errno)}
-		if r.mask != 0 {
-			body = append([]bpf.Instruction{
-				bpf.Stmt(bpf.Ld|bpf.Abs|bpf.W, uint32(dataArgs+8*r.arg)), // the lower half, on little endian
-				bpf.Jump(bpf.Jmp|bpf.Jset|bpf.K, r.mask, 0, 1),
-			}, body...)
-		}
-		rules = append(rules,
-			bpf.Stmt(bpf.Ld|bpf.Abs|bpf.W, dataNr),
-			bpf.Jump(bpf.Jmp|bpf.Jeq|bpf.K, r.nr, 0, uint8(len(body))))
-		rules = append(rules, body...)
-	}
-	arch := []bpf.Instruction{
+	code := []bpf.Instruction{
 		bpf.Stmt(bpf.Ld|bpf.Abs|bpf.W, dataArch),
-		bpf.Jump(bpf.Jmp|bpf.Jeq|bpf.K, linux.AUDIT_ARCH_X86_64, 0, uint8(len(rules))),
+		bpf.Jump(bpf.Jmp|bpf.Jeq|bpf.K, auditArch, 1, 0),
+		bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ALLOW)), // gVisor's own filter does not
+		bpf.Stmt(bpf.Ld|bpf.Abs|bpf.W, dataNr),
 	}
-	return append(arch, rules...)
+	for _, r := range slices.Concat(hostRules, processorRules) {
+		body := r.code()
+		code = append(code, bpf.Jump(bpf.Jmp|bpf.Jeq|bpf.K, r.nr, 0, uint8(len(body))))
+		code = append(code, body...)
+	}
+	return append(code, bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ALLOW)))
 }
 
-// words is the form in which compiled filters are kept.
-func words(code []bpf.Instruction) []uint32 {
-	b := bpf.ToBytecode(code)
-	out := make([]uint32, 0, len(b)/4)
-	for ; len(b) >= 4; b = b[4:] {
-		out = append(out, binary.NativeEndian.Uint32(b))
+// code decides about a call of the rule's number, which no other rule has.
+func (r hostRule) code() []bpf.Instruction {
+	changed := bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ERRNO)|r.errno)
+	var holds bpf.Instruction
+	switch {
+	case r.mask != 0:
+		holds = bpf.Jump(bpf.Jmp|bpf.Jset|bpf.K, r.mask, 0, 1)
+	case r.is != 0:
+		holds = bpf.Jump(bpf.Jmp|bpf.Jeq|bpf.K, r.is, 0, 1)
+	default:
+		return []bpf.Instruction{changed}
 	}
-	return out
+	return []bpf.Instruction{
+		bpf.Stmt(bpf.Ld|bpf.Abs|bpf.W, uint32(dataArgs+8*r.arg)), // the lower half, on little endian
+		holds, changed,
+		bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ALLOW)),
+	}
 }
