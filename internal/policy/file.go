@@ -169,7 +169,7 @@ func (f *File) Remove(idOrTarget string) ([]Rule, error) {
 			return removed, err
 		}
 	}
-	return nil, spec.Errorf(spec.ErrNotFound, "no rule %s", quote(idOrTarget)).
+	return nil, spec.Errorf(spec.ErrNotFound, "no rule %s", quote(withoutUser(idOrTarget))).
 		WithHint("bothy policy ls shows the rules and their IDs")
 }
 

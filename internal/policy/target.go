@@ -39,7 +39,7 @@ const (
 func ParseTarget(s string) (Target, error) {
 	t, err := parseTarget(s)
 	if err != nil {
-		return Target{}, &spec.Error{Class: spec.ErrUsage, Op: "rule " + strconv.QuoteToASCII(s), Err: err}
+		return Target{}, &spec.Error{Class: spec.ErrUsage, Op: "rule " + strconv.QuoteToASCII(withoutUser(s)), Err: err}
 	}
 	return t, nil
 }
@@ -72,10 +72,20 @@ func checkText(s string) error {
 		return spec.Errorf(spec.ErrUsage, "it has a space or control character")
 	case strings.Contains(s, "://"):
 		return spec.Errorf(spec.ErrUsage, "it is a URL").WithHint("write HOST:PORT; a path is a condition of its own")
+	case strings.Contains(s, "@"):
+		return spec.Errorf(spec.ErrUsage, "it has a user").WithHint("leave out what stands before the '@': a rule is about a host; a login is lent: bothy secret lease")
 	case strings.Contains(s, ","):
 		return spec.Errorf(spec.ErrUsage, "it has a comma").WithHint("give one rule at a time")
 	}
 	return nil
+}
+
+// withoutUser is text for an error: what stands before an '@' may be a password.
+func withoutUser(s string) string {
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		return "..." + s[i:]
+	}
+	return s
 }
 
 // splitTarget takes the port off. IPv6 needs brackets, because else nobody can
