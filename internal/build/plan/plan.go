@@ -229,7 +229,23 @@ func (t *translator) name(of string) string {
 	if m == nil {
 		return ""
 	}
-	return m.Description["llb.customname"]
+	return uncounted(m.Description["llb.customname"])
+}
+
+// uncounted is a name without the count that the frontend puts before it, of a stage by itself:
+// "[base 2/3] RUN x" becomes "[base] RUN x". Who builds counts the steps of all stages.
+func uncounted(name string) string {
+	const digits = "0123456789"
+	head, rest, ok := strings.Cut(name, "] ")
+	head, steps, slash := strings.Cut(head, "/")
+	stage := strings.TrimRight(head, digits)
+	if !ok || !slash || name[0] != '[' || stage == head || strings.Trim(steps, digits) != "" {
+		return name
+	}
+	if stage = strings.TrimRight(stage, " "); stage == "[" {
+		return rest
+	}
+	return stage + "] " + rest
 }
 
 // line is where it stands, 0 if nobody knows.

@@ -74,6 +74,29 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
+// A step is called what it does, and by its stage: the steps of all stages are counted by who
+// carries them out.
+func TestName(t *testing.T) {
+	text := "FROM base AS first\nRUN [\"a/b\"] x\nFROM base\nCOPY --from=first /x /\n" + strings.Repeat("RUN true\n", 9)
+	p, err := Make(t.Context(), order(t, t.TempDir(), text))
+	must(t, err)
+	var names []string
+	for _, v := range p.Vertices {
+		if v.Kind != build.FromImage {
+			names = append(names, v.Name)
+		}
+	}
+	want := []string{"[first] RUN [\"a/b\"] x", "[stage-1] COPY --from=first /x /"}
+	if got := names[:min(2, len(names))]; !slices.Equal(got, want) || names[len(names)-1] != "[stage-1] RUN true" {
+		t.Errorf("%q, not %q", names, want)
+	}
+	for _, name := range []string{"", "RUN x", "[internal] x", "[a/b] x", "[1/2]x"} {
+		if got := uncounted(name); got != name {
+			t.Errorf("%q becomes %q", name, got)
+		}
+	}
+}
+
 func TestConfig(t *testing.T) {
 	p, err := Make(t.Context(), order(t, t.TempDir(), "FROM base\nENV C=d\nUSER root\nCMD [\"x\"]\nLABEL k=v\n"))
 	must(t, err)
