@@ -47,6 +47,7 @@ type Plan struct {
 	Result   int      `json:"result"` // the vertex whose root is the image; [None] for an empty one
 	Config   []byte   `json:"config,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	Unused   []string `json:"unused,omitempty"` // arguments that no ARG takes
 	// Context says that the snapshot was made.
 	Context bool `json:"context,omitempty"`
 }

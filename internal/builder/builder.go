@@ -180,10 +180,22 @@ func (b *builder) prepare(ctx context.Context) error {
 			b.plan.Vertices[i].Name = b.Title(v.Name)
 		}
 	}
+	b.warn()
+	return nil
+}
+
+// warn tells what may not be meant so. Of a Dockerfile that no person wrote nobody expects that it
+// takes what a person gives: that is for the one it is built on.
+func (b *builder) warn() {
 	for _, w := range b.plan.Warnings {
 		b.tell(Event{State: Warning, Text: w})
 	}
-	return nil
+	if b.Title != nil {
+		return
+	}
+	for _, name := range b.plan.Unused {
+		b.tell(Event{State: Warning, Text: "no ARG takes the build argument " + name})
+	}
 }
 
 // maxDockerfile bounds a Dockerfile and a .dockerignore, in bytes.

@@ -50,7 +50,7 @@ func Make(ctx context.Context, o build.Order) (build.Plan, error) {
 		return build.Plan{}, err
 	}
 	p.Config, err = json.Marshal(config)
-	p.Warnings = warnings
+	p.Warnings, p.Unused = warnings, unused(o)
 	return p, err
 }
 

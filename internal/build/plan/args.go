@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+
+	"github.com/bothy-dev/bothy/internal/build"
+)
+
+// unused are the build arguments of which no ARG knows, not even one of a stage that is not
+// built: a mistyped one, as a rule. What is an argument without ARG is not among them.
+func unused(o build.Order) []string {
+	taken := map[string]bool{}
+	note(taken, o.Text)
+	for _, img := range o.Images {
+		for _, line := range onBuild(img) {
+			note(taken, []byte(line))
+		}
+	}
+	names := slices.Sorted(maps.Keys(o.Args))
+	return slices.DeleteFunc(names, func(name string) bool { return taken[name] || isPredefined(name) })
+}
+
+// note notes what the ARGs of a Dockerfile take. The frontend has read it, or will, and says what
+// is wrong with it.
+func note(taken map[string]bool, text []byte) {
+	file, err := parser.Parse(bytes.NewReader(text))
+	if err != nil {
+		return
+	}
+	for _, n := range file.AST.Children {
+		if !strings.EqualFold(n.Value, "ARG") {
+			continue
+		}
+		for word := n.Next; word != nil; word = word.Next {
+			name, _, _ := strings.Cut(word.Value, "=")
+			taken[name] = true
+		}
+	}
+}
+
+// onBuild are the lines that an image has for whoever builds on it.
+func onBuild(img build.Image) []string {
+	var c struct {
+		Config struct{ OnBuild []string } `json:"config"`
+	}
+	_ = json.Unmarshal(img.Config, &c)
+	return c.Config.OnBuild
+}
+
+// predefined are arguments that mean something without an ARG, as those for a proxy do: to the
+// frontend, or in a FROM.
+var predefined = []string{
+	"SOURCE_DATE_EPOCH",
+	"BUILDPLATFORM", "BUILDOS", "BUILDOSVERSION", "BUILDARCH", "BUILDVARIANT",
+	"TARGETPLATFORM", "TARGETOS", "TARGETOSVERSION", "TARGETARCH", "TARGETVARIANT", "TARGETSTAGE",
+}
+
+func isPredefined(name string) bool {
+	switch strings.ToLower(name) {
+	case "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy":
+		return true
+	}
+	return slices.Contains(predefined, name) || strings.HasPrefix(name, "BUILDKIT_")
+}
