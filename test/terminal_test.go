@@ -868,6 +868,15 @@ func TestTerminalApply(t *testing.T) {
 			tm.expect("declined text")
 			tm.code()
 		}
+		tm = l.terminal("apply", "-i", "box", "text", "stays")
+		tm.expect(`apply stays`)
+		tm.press("y\r")
+		tm.expect(`1 of 2`)
+		tm.press(ctrlC)
+		tm.expect("nothing was applied; waiting as before: 2 changes")
+		if code := tm.code(); code != 130 {
+			t.Errorf("exit code %d", code)
+		}
 		tm = l.terminal("apply", "-i", "box", "text")
 		tm.expect(`1 of 2`)
 		tm.press("a\r")

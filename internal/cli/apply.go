@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
   bothy apply shell-app --patch -            nothing; a patch to standard output
   bothy apply shell-app a.go --match TODO    the hunks with that in them`,
 		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(cmd *command.Command, args []string) error {
 			if f.match != "" {
 				re, err := review.Compile(f.match)
 				if err != nil {
@@ -56,7 +57,7 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 			if f.patch != "" && (f.dryRun || a.json) {
 				return spec.Errorf(spec.ErrUsage, "--patch applies nothing: --dry-run and --json do not go with it")
 			}
-			return a.apply(f, args[0], args[1:])
+			return a.apply(cmd.Context(), f, args[0], args[1:])
 		},
 	}
 	fs := c.Flags()
@@ -77,7 +78,7 @@ const (
 	resultDeclined review.Result = "declined"
 )
 
-func (a *app) apply(f *applyFlags, ref string, paths []string) error {
+func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []string) error {
 	e, sb, list, err := a.review(ref, append(slices.Clone(paths), f.overwriteAlone(paths)...))
 	if err != nil {
 		return err
@@ -91,12 +92,11 @@ func (a *app) apply(f *applyFlags, ref string, paths []string) error {
 	}
 	t := settlement{app: a}
 	q := &inquiry{app: a, from: bufio.NewReader(a.stdin)}
-	for _, r := range list {
-		orders := a.orders(f, r, over[r])
-		if f.interactive {
-			if err := q.about(r, orders); err != nil {
-				return err
-			}
+	for i, r := range list {
+		orders, err := q.settle(ctx, f, r, over[r])
+		if err != nil {
+			t.breakOff(list[i:])
+			return err
 		}
 		if f.dryRun {
 			if err := t.wouldBe(r, orders); err != nil {
@@ -227,6 +227,24 @@ func untouched(done []review.Outcome) (n int) {
 		}
 	}
 	return n
+}
+
+// breakOff tells what was done before it was broken off at a question, and what was not.
+func (t *settlement) breakOff(left []*reviewed) {
+	n := 0
+	for _, r := range left {
+		for _, c := range r.changes {
+			if !c.Implied {
+				n++
+			}
+		}
+	}
+	what := "nothing was applied"
+	if len(t.lines) > 0 {
+		what = "nothing more was applied"
+		_ = t.print()
+	}
+	t.app.note("%s; waiting as before: %s", what, counted(n, "change"))
 }
 
 func (t *settlement) put(r *reviewed, o review.Outcome) {

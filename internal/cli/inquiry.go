@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,32 @@ type inquiry struct {
 	app  *app
 	from *bufio.Reader
 	over bool // nothing more is wanted
+}
+
+// settle decides about every change in a workspace, with the person if that is wanted. When a signal
+// tells us to go, whoever waits for an answer is left behind, to end with the process.
+func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over map[string]bool) ([]review.Order, error) {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	type settled struct {
+		orders []review.Order
+		err    error
+	}
+	answered := make(chan settled, 1)
+	go func() {
+		s := settled{orders: q.app.orders(f, r, over)}
+		if f.interactive {
+			s.err = q.about(r, s.orders)
+		}
+		answered <- s
+	}()
+	select {
+	case s := <-answered:
+		return s.orders, s.err
+	case <-ctx.Done():
+		fmt.Fprintln(q.app.stderr) // behind the question
+		return nil, context.Cause(ctx)
+	}
 }
 
 // about asks about the orders for a workspace, and notes in them what is not meant.
@@ -142,6 +169,7 @@ func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) strin
 		switch {
 		case err != nil && (!errors.Is(err, io.EOF) || word == ""):
 			fmt.Fprintln(q.app.stderr)
+			q.app.note("end of input: nothing more is asked, and what was agreed to is applied")
 			q.over = true
 			return no
 		case word == quit:

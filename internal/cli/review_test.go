@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -139,6 +141,53 @@ func TestVerdict(t *testing.T) {
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), tt.says) || !strings.HasSuffix(spec.Hint(err), tt.hint) || tt.class != nil && !errors.Is(err, tt.class) {
 			t.Errorf("%v: %v; hint: %s", tt.results, err, spec.Hint(err))
+		}
+	}
+}
+
+// said is what was printed by now.
+func said(a *app) string {
+	b, _ := os.ReadFile(a.stdout.Name())
+	return string(b)
+}
+
+// A signal at a question ends it all, and what was and was not applied is said.
+func TestInterruptedAtQuestion(t *testing.T) {
+	list := layered(t, "a.txt", "b.txt")
+	a, _ := captured(t)
+	in, typed, err := os.Pipe()
+	must(t, err)
+	defer in.Close()
+	defer typed.Close()
+	a.stdin = in
+	q := &inquiry{app: a, from: bufio.NewReader(in)}
+	go func() {
+		for !strings.Contains(said(a), "apply b.txt, added? [y,n,q,?] ") {
+			time.Sleep(time.Millisecond)
+		}
+		_ = unix.Kill(os.Getpid(), unix.SIGTERM)
+	}()
+	_, err = typed.WriteString("y\n")
+	must(t, err)
+	_, err = q.settle(t.Context(), &applyFlags{interactive: true}, list[0], nil)
+	if code := spec.ExitCode(err); code != 143 {
+		t.Errorf("it ends with %d: %v", code, err)
+	}
+	for _, tt := range []struct {
+		results []review.Result
+		want    string
+	}{
+		{nil, "bothy: nothing was applied; waiting as before: 2 changes\n"},
+		{[]review.Result{review.Applied}, "applied earlier\nbothy: nothing more was applied; waiting as before: 2 changes\n"},
+	} {
+		a, printed := captured(t)
+		s := settlement{app: a}
+		for _, result := range tt.results {
+			s.put(list[0], review.Outcome{Change: review.Change{Path: "earlier"}, Result: result})
+		}
+		s.breakOff(list)
+		if got := printed(); got != tt.want {
+			t.Errorf("it says %q, not %q", got, tt.want)
 		}
 	}
 }
