@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ type Shop interface {
 	// was is in the loop's sandbox then.
 	Keep(ctx context.Context, seat Seat, cause string) (checkpoint int64, err error)
 	// Changes counts the files that are otherwise at the checkpoint that a seat has just made
-	// than at another; all of them if that is 0.
+	// than at another; all of them if that is 0. That there is no such one any more is ErrForgotten.
 	Changes(seat Seat, since, at int64) (int, error)
 	// Restore has files be what they were at a checkpoint.
 	Restore(ctx context.Context, checkpoint int64) error
@@ -357,18 +358,37 @@ func (l *Loop) checkpoint(ctx context.Context) error {
 	return l.keep(Kept, k)
 }
 
+// ErrForgotten says that a checkpoint is not there any more: a person removed it.
+var ErrForgotten = errors.New("the checkpoint was removed")
+
+// changesSince counts what is otherwise than at the checkpoint that was kept last. If a person has
+// removed that, it is not exact: then it is what was changed since the start, or all there is.
+func changesSince(shop Shop, seat Seat, s *State, at int64) (n int, exact bool, err error) {
+	for _, from := range slices.Compact([]int64{s.checked, s.start()}) {
+		if n, err = shop.Changes(seat, from, at); !errors.Is(err, ErrForgotten) {
+			return n, from == s.checked, err
+		}
+	}
+	n, err = shop.Changes(seat, 0, at)
+	return n, false, err
+}
+
 // keepDone keeps what was done in an iteration. Who says that it is done is asked what has come of
-// all iterations: what one made and another took away again is no work.
+// all iterations: what one made and another took away again is no work. Where nobody knows any more
+// what there was before them, each that has changed something counts.
 func keepDone(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (k Keep, err error) {
 	k = Keep{Iteration: s.Iteration}
 	if k.Checkpoint, err = shop.Keep(ctx, seat, cause); err != nil {
 		return k, err
 	}
-	if k.Changes, err = shop.Changes(seat, s.checked, k.Checkpoint); err != nil {
+	if k.Changes, _, err = changesSince(shop, seat, s, k.Checkpoint); err != nil {
 		return k, err
 	}
 	if from := s.start(); s.claims && (s.changed || k.Changes > 0) && from != s.checked {
 		n, err := shop.Changes(seat, from, k.Checkpoint)
+		if errors.Is(err, ErrForgotten) {
+			return k, nil
+		}
 		k.Whole = &n
 		return k, err
 	}
@@ -387,17 +407,18 @@ func (l *Loop) confirm(ctx context.Context) error {
 }
 
 // confirm compares what a place holds with what was kept of it, and gives the event that came
-// of it.
+// of it. If nobody can tell any more, it is to be judged.
 func confirm(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
 	k = Keep{Iteration: s.Iteration, Again: true}
+	exact := false
 	beneath, err := shop.Beneath(s.checked)
 	if err == nil {
 		k.Checkpoint, err = shop.Keep(ctx, seat, cause)
 	}
 	if err == nil {
-		k.Changes, err = shop.Changes(seat, s.checked, k.Checkpoint)
+		k.Changes, exact, err = changesSince(shop, seat, s, k.Checkpoint)
 	}
-	if k.Changes > 0 || len(beneath) > 0 {
+	if !exact || k.Changes > 0 || len(beneath) > 0 {
 		return Kept, k, err
 	}
 	return Confirmed, k, err

@@ -63,6 +63,8 @@ type fake struct {
 	refuses  error
 	beneath  []string
 
+	forgotten map[int64]bool // checkpoints that somebody has removed
+
 	gone   map[Seat]bool // whose place somebody has removed
 	remade []Seat
 }
@@ -120,6 +122,12 @@ func (f *fake) Keep(_ context.Context, seat Seat, _ string) (int64, error) {
 }
 
 func (f *fake) Changes(_ Seat, since, at int64) (int, error) {
+	if f.forgotten[since] {
+		return 0, ErrForgotten
+	}
+	if f.forgotten != nil && since == 0 {
+		return 99, nil
+	}
 	if f.counted == at { // of the whole
 		if f.whole == nil {
 			return 1, nil

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,49 @@ func TestUnprovenWhole(t *testing.T) {
 	}
 	if len(f.prompts) != 3 || !strings.Contains(f.prompts[2], "- that it is done: you have said so, and no file of the project was changed; ") {
 		t.Errorf("it was told %q", f.prompts)
+	}
+}
+
+// Who removes the checkpoint before an iteration has it be compared with the start; the files that
+// there were before are nothing to show.
+func TestUnprovenForgotten(t *testing.T) {
+	for _, tt := range []struct {
+		forgotten []int64
+		reason    string
+		since     []int64
+	}{
+		{nil, "unchanged", []int64{0, 1, 2, 3}},
+		{[]int64{2, 3}, "unchanged", []int64{0, 1, 1, 1}},
+		{[]int64{1, 2}, "done", []int64{0, 0}}, // nobody can tell what there was before
+	} {
+		f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(0), green: always(true), forgotten: map[int64]bool{}}
+		for _, n := range tt.forgotten {
+			f.forgotten[n] = true
+		}
+		if s, _ := carry(t, plan(), f); s.Reason != tt.reason || !slices.Equal(f.since, tt.since) {
+			t.Errorf("without %v it is %s (%s), compared with %v", tt.forgotten, s.Status, s.Reason, f.since)
+		}
+	}
+}
+
+// Who goes on when the last checkpoint is gone has what there is judged anew: nobody can tell
+// whether it is what was judged.
+func TestConfirmForgotten(t *testing.T) {
+	f := &fake{changes: always(0), forgotten: map[int64]bool{}}
+	s := &State{Baseline: &Verdict{Checkpoint: 1}, checked: 2}
+	for _, tt := range []struct {
+		forgotten []int64
+		kind      string
+		changes   int
+	}{{nil, Confirmed, 0}, {[]int64{2}, Kept, 0}, {[]int64{1, 2}, Kept, 99}} {
+		for _, n := range tt.forgotten {
+			f.forgotten[n] = true
+		}
+		kind, k, err := confirm(t.Context(), f, Seat{}, s, "goes on")
+		must(t, err)
+		if kind != tt.kind || k.Changes != tt.changes {
+			t.Errorf("without %v: %s, %d changes", tt.forgotten, kind, k.Changes)
+		}
 	}
 }
 

@@ -128,7 +128,8 @@ func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
 	from := checkpoint.Point{}
 	if since > 0 {
 		if from, err = s.checkpoint(since); errors.Is(err, spec.ErrNotFound) {
-			from, err = checkpoint.Point{}, nil // a person removed it
+			s.host.Note("checkpoint %d of %s was removed: what was changed since cannot be told", since, s.Sandbox.Name)
+			return 0, loop.ErrForgotten
 		}
 	}
 	if err != nil {
