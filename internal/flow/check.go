@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/plainyaml"
@@ -163,7 +164,7 @@ func (l *lint) kind(s *Step) error {
 		return errors.New("question: the output is missing, a file for what is answered")
 	case s.Question != nil && s.Back != nil:
 		return errors.New("question: it does not fail, so that nothing goes back")
-	case s.forPerson() && (s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != 0 || s.Matrix != nil):
+	case s.forPerson() && (s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != nil || s.Matrix != nil):
 		return errors.New("what a person is asked has needs, if and a message, a question an output too, and nothing else")
 	case s.forPerson() && strings.TrimSpace(s.asks()) == "":
 		return errors.New("the message is missing")
@@ -175,8 +176,8 @@ func (l *lint) kind(s *Step) error {
 		return errors.New("command: ${{ }} is not put into the text of a command: name it in env, and write \"$NAME\"")
 	case s.Retry != nil && (*s.Retry < 0 || *s.Retry > maxRetry):
 		return fmt.Errorf("retry: %d is not from 0 to %d", *s.Retry, maxRetry)
-	case s.Timeout < 0:
-		return errors.New("timeout: it is negative")
+	case s.Timeout != nil && *s.Timeout <= 0:
+		return fmt.Errorf("timeout: %s is no time: leave it out for the usual one", time.Duration(*s.Timeout))
 	case s.Validate != nil && s.Output == "":
 		return errors.New("validate: there is no output to validate")
 	case s.Final && s.Output == "":

@@ -62,9 +62,9 @@ type Step struct {
 	Validate *gate.Checks `json:"validate,omitempty"` // of Output
 	// Retry is how often it is tried again, with what was missing; by default 2 of a
 	// prompt, and 0 of a command.
-	Retry   *int          `json:"retry,omitempty"`
-	Timeout spec.Duration `json:"timeout,omitempty"` // for each try
-	Final   bool          `json:"final,omitempty"`   // its output is that of the flow
+	Retry   *int           `json:"retry,omitempty"`
+	Timeout *spec.Duration `json:"timeout,omitempty"` // for each try; by default an hour of a prompt, and 10 minutes of a command
+	Final   bool           `json:"final,omitempty"`   // its output is that of the flow
 	// Back is where it goes on if the step has failed.
 	Back *Back `json:"back,omitempty"`
 

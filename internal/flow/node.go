@@ -191,8 +191,8 @@ const (
 
 func (s *Step) timeout() time.Duration {
 	switch {
-	case s.Timeout > 0:
-		return time.Duration(s.Timeout)
+	case s.Timeout != nil:
+		return time.Duration(*s.Timeout)
 	case s.Prompt != "":
 		return usualPrompt
 	}

@@ -30,9 +30,9 @@ type Criterion struct {
 	File     string       `json:"file,omitempty"`
 	Validate *gate.Checks `json:"validate,omitempty"`
 	Reviewer *Reviewer    `json:"reviewer,omitempty"`
-	// Timeout is for how long it may be judged; zero is Limits.Gate, and of a reviewer
+	// Timeout is for how long it may be judged; nil is Limits.Gate, and of a reviewer
 	// usualReview.
-	Timeout spec.Duration `json:"timeout,omitempty"`
+	Timeout *spec.Duration `json:"timeout,omitempty"`
 }
 
 // Reviewer is an agent that judges. It is asked when all else is green.
@@ -100,8 +100,8 @@ func (c *Criterion) check() error {
 		return errors.New("one of command, file and reviewer is wanted")
 	case c.Validate != nil && c.File == "":
 		return errors.New("validate is for a file")
-	case c.Timeout < 0:
-		return errors.New("timeout: it is negative")
+	case c.Timeout != nil && *c.Timeout <= 0:
+		return fmt.Errorf("timeout: %s is no time: leave it out for the usual one", time.Duration(*c.Timeout))
 	case c.File != "":
 		return c.checkFile()
 	case c.Reviewer != nil:
@@ -166,8 +166,8 @@ func (c *Criterion) describe() string {
 // timeout is for how long a gate may be judged.
 func (p *Plan) timeout(c *Criterion) time.Duration {
 	switch {
-	case c.Timeout > 0:
-		return time.Duration(c.Timeout)
+	case c.Timeout != nil:
+		return time.Duration(*c.Timeout)
 	case c.Reviewer != nil:
 		return usualReview
 	}
@@ -179,7 +179,8 @@ func (p *Plan) timeout(c *Criterion) time.Duration {
 func (p *Plan) Criteria() (list []Criterion) {
 	for _, c := range p.Gates {
 		if c.Reviewer == nil {
-			c.Timeout = spec.Duration(p.timeout(&c))
+			limit := spec.Duration(p.timeout(&c))
+			c.Timeout = &limit
 			list = append(list, c)
 		}
 	}

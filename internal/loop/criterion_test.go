@@ -33,7 +33,7 @@ func TestReadGates(t *testing.T) {
 	p.Until, p.Gates, p.Protect = nil, g.Gates, g.Protect
 	must(t, p.Check())
 	cheap := p.Criteria()
-	if len(cheap) != 3 || cheap[0].Timeout != spec.Duration(5*time.Minute) || cheap[1].File != "out/report.json" || cheap[1].Timeout != p.Limits.Gate {
+	if len(cheap) != 3 || *cheap[0].Timeout != spec.Duration(5*time.Minute) || cheap[1].File != "out/report.json" || *cheap[1].Timeout != p.Limits.Gate {
 		t.Errorf("it has %+v", cheap)
 	}
 	if list := p.Reviewers(); len(list) != 1 || p.timeout(&list[0]) != usualReview || p.Reviewer("judge") != "codex (m)" {
@@ -68,7 +68,8 @@ func TestBadGates(t *testing.T) {
 		one("{id: \"a b\", command: x}"):          "id:",
 		one("{id: a, command: \" \"}"):            "command: it is empty",
 		one("{id: a, command: \"a\\0\"}"):         "zero byte",
-		one("{id: a, command: x, timeout: -1s}"):  "negative",
+		one("{id: a, command: x, timeout: -1s}"):  "timeout: -1s is no time",
+		one("{id: a, command: x, timeout: 0s}"):   "timeout: 0s is no time: leave it out",
 		one("{id: a, command: x, timeout: soon}"): "soon",
 		one("{id: a, command: x, validate: {}}"):  "validate is for a file",
 		one("{id: a, file: ../x}"):                "no path in the directory",

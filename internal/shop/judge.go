@@ -42,7 +42,7 @@ func (s *Loop) Judge(ctx context.Context, number int64, baseline map[string]stri
 	}
 	for _, c := range s.plan.Criteria() {
 		if c.File == "" {
-			gates = append(gates, s.try(ctx, in, c.ID, c.Command, c.Timeout))
+			gates = append(gates, s.try(ctx, in, c.ID, c.Command, *c.Timeout))
 			continue
 		}
 		gates = append(gates, judged(c.ID, func() (string, string, error) { return s.judgeFile(ctx, in, &c) }))
@@ -120,7 +120,7 @@ func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why
 // here.
 func (s *Loop) judgeFile(ctx context.Context, in *copies, c *loop.Criterion) (why, output string, err error) {
 	r := gate.Result{}
-	err = in.reading(ctx, c.Timeout, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
+	err = in.reading(ctx, *c.Timeout, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
 		document, missing, err := s.preparing(sb).Take(ctx, path.Join(sb.Workspaces[0].Target, filepath.ToSlash(c.File)))
 		if r = gate.Missing(missing); err == nil && missing == "" {
 			r = c.Checks().Judge(document)
