@@ -72,6 +72,9 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 		l.state.Status, l.state.Reason, l.state.Detail = end.Status, end.Reason, end.Detail
 		return l, nil
 	}
+	if err := r.Away(); err != nil {
+		l.state.Detail = err.Error()
+	}
 	l.record()
 	l.state.Said(said, len(l.events))
 	if s := l.state; !l.hosted && (s.Status == flow.Running || s.Status == flow.Queued) {
@@ -173,6 +176,9 @@ func (l *flowing) standing() (status, reason string) {
 
 // open refuses to talk to a flow that has ended for good.
 func (l *flowing) open() error {
+	if err := l.run.Away(); err != nil && !l.hosted {
+		return err
+	}
 	if !l.state.Status.Final() {
 		return nil
 	}

@@ -89,7 +89,13 @@ func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error
 		return err
 	}
 	for _, r := range list {
-		if !r.Gone() || filepath.Dir(r.Dir()) != dir {
+		if filepath.Dir(r.Dir()) != dir {
+			continue
+		}
+		if err := r.Away(); err != nil {
+			a.note("%v: %s", err, spec.Hint(err))
+		}
+		if !r.Gone() {
 			continue
 		}
 		l, err := readFlow(e, r)

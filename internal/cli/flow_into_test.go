@@ -72,6 +72,44 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// A flow whose directory is on a disk that is not mounted is kept, with its sandbox, and who begins
+// another one there is told.
+func TestAway(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+	must(t, err)
+	e := &engine.Engine{Store: st}
+	a, printed := captured(t)
+	flags := &flowFlags{into: filepath.Join(t.TempDir(), "place")}
+	must(t, a.settleInto(t.Context(), e, flags))
+	plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": house(t, st, "r-shell")}}
+	r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	must(t, err)
+	past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: flow.Failed, Reason: "step"})).Close()
+	about, written := filepath.Join(st.Runs(), r.ID, "run.json"), map[string]any{}
+	must(t, store.ReadJSON(about, &written))
+	written["place"] = map[string]any{"device": 0, "inode": 0}
+	must(t, store.WriteJSON(about, written))
+	must(t, os.RemoveAll(r.Dir()))
+
+	must(t, a.settleInto(t.Context(), e, &flowFlags{into: flags.into}))
+	if got := names(t, st); !slices.Equal(got, []string{"r-shell"}) {
+		t.Errorf("there are the sandboxes %q", got)
+	}
+	if got := printed(); !strings.Contains(got, flags.into+" is on another file system") || !strings.Contains(got, "mount the disk") {
+		t.Errorf("it says %q", got)
+	}
+	l, err := readFlow(e, r)
+	must(t, err)
+	if err := l.open(); !errors.Is(err, spec.ErrNotFound) || l.state.Status != flow.Failed || l.state.Detail != err.Error() {
+		t.Errorf("it stands as %+v; who goes on is told %v", l.state, err)
+	}
+	if v, err := runViewOf(e, r); err != nil || v.Next != "bothy flow resume "+r.ID {
+		t.Errorf("it is %+v, %v", v, err)
+	}
+}
+
 // What a flow writes to is neither where its files are nor around it.
 func TestWritesInto(t *testing.T) {
 	for _, c := range []struct {

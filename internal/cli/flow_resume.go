@@ -36,6 +36,9 @@ func (a *app) flowResumeCommand() *command.Command {
 			if l.run.Gone() {
 				return l.removed()
 			}
+			if err := l.run.Away(); err != nil {
+				return err
+			}
 			if err = l.fold(events); err != nil {
 				return err
 			}

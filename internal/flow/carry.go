@@ -129,6 +129,9 @@ func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error)
 			if c.Run.Gone() {
 				return run.Unkept(c.end(run.ActorHost, Removed(c.Run)))
 			}
+			if err := c.Run.Away(); err != nil {
+				return err
+			}
 			d := Next(c.state, time.Now())
 			if d.goesOn() {
 				c.call(signalled)
@@ -185,7 +188,7 @@ func (c *Carrier) append(kind, actor string, data any) error {
 	}
 	if err == nil && kind != Began && kind != Started { // what is not settled yet is no record
 		err = writeRecord(c.Run.Dir(), c.Run.ID, c.state)
-		if c.Run.Gone() { // the next step is to end it
+		if c.Run.Gone() || c.Run.Away() != nil { // the next step is to end it
 			err = nil
 		}
 	}

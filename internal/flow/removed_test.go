@@ -8,7 +8,30 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
 )
+
+// A flow whose disk goes has failed, and can be gone on with when that is there again.
+func TestDiskGone(t *testing.T) {
+	b := begin(t, three, nil)
+	runs, into, away := filepath.Join(t.TempDir(), "runs"), t.TempDir(), t.TempDir()
+	inputs := map[string][]byte{"content.md": []byte("what article says")}
+	var err error
+	b.run, err = run.CreateFlowIn(runs, into, b.run.ID, b.plan, func(dir string) error { return Fill(dir, inputs) })
+	must(t, err)
+	about, written := filepath.Join(runs, b.run.ID, "run.json"), map[string]any{}
+	must(t, store.ReadJSON(about, &written))
+	written["place"] = map[string]any{"device": 0, "inode": 0}
+	must(t, store.WriteJSON(about, written))
+	b.do = func(job Job) Done {
+		must(t, os.Rename(b.run.Dir(), filepath.Join(away, b.run.ID)))
+		return fine(job)
+	}
+	b.want(b.carry(), Failed, "error", "one.1")
+	must(t, os.Rename(filepath.Join(away, b.run.ID), b.run.Dir()))
+	b.do = fine
+	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
+}
 
 // A flow whose files somebody removes ends, at work or not, and makes none of them anew.
 func TestRemoved(t *testing.T) {

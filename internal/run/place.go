@@ -35,12 +35,57 @@ func CreateFlowIn(root, into, id string, what any, fill func(dir string) error) 
 }
 
 // Gone tells whether somebody has removed the files of a run that are not in the state directory.
-func (r *Run) Gone() bool {
+// Files that are [Run.Away] nobody has removed.
+func (r *Run) Gone() bool { return r.lacksFiles() && r.Away() == nil }
+
+func (r *Run) lacksFiles() bool {
 	if r.files == r.dir {
 		return false
 	}
 	_, err := os.Lstat(r.files)
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// Away says that files are not there because their disk is not, as far as anybody can tell: where
+// they were made is another file system by now.
+func (r *Run) Away() error {
+	if !r.lacksFiles() {
+		return nil
+	}
+	p, err := r.plan(nil)
+	if err != nil || p.Place == nil || p.Place.is(filepath.Dir(r.files)) {
+		return nil
+	}
+	return spec.Errorf(spec.ErrNotFound, "the files of run %s are not there, and %s is on another file system than when it was begun", r.ID, filepath.Dir(r.files)).
+		WithHint("mount the disk that they are on; if they are lost, bothy %s rm %s removes what is left", Flows, r.ID)
+}
+
+// place tells a directory from another one of its name.
+type place struct {
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+}
+
+// is tells whether it is where a directory is, or was before somebody removed it. Devices may have
+// other numbers after each start of the machine: then it is the directory itself that counts.
+func (p *place) is(dir string) bool {
+	for at := dir; ; at = filepath.Dir(at) {
+		now, err := placeOf(at)
+		if err == nil {
+			return now.Device == p.Device || at == dir && now.Inode == p.Inode
+		}
+		if at == "/" {
+			return true
+		}
+	}
+}
+
+func placeOf(dir string) (*place, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return nil, err
+	}
+	return &place{Device: st.Dev, Inode: st.Ino}, nil
 }
 
 // Elsewhere are the directories with the files of runs that are not in the state directory.

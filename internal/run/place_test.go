@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -64,6 +65,49 @@ func TestElsewhere(t *testing.T) {
 	}
 	must(t, r.Remove())
 	only(t, root)
+}
+
+// moved has a run be one whose files were made on another disk than the one that is there now.
+func moved(t *testing.T, r *Run, inode func(uint64) uint64) {
+	t.Helper()
+	plan := plan{}
+	path := filepath.Join(r.dir, planName)
+	must(t, store.ReadJSON(path, &plan))
+	plan.Place.Device++
+	plan.Place.Inode = inode(plan.Place.Inode)
+	must(t, store.WriteJSON(path, plan))
+}
+
+// Files that are not there because their disk is not, nobody has removed.
+func TestAway(t *testing.T) {
+	same, other := func(n uint64) uint64 { return n }, func(n uint64) uint64 { return n + 1 }
+	for name, c := range map[string]struct {
+		inode  func(uint64) uint64
+		remove func(r *Run, into string) string
+		away   bool
+	}{
+		"not mounted":           {other, func(r *Run, _ string) string { return r.Dir() }, true},
+		"nor the way there":     {same, func(_ *Run, into string) string { return into }, true},
+		"after a start":         {same, func(r *Run, _ string) string { return r.Dir() }, false},
+		"of one that is there":  {other, func(*Run, string) string { return "" }, false},
+		"on the disk, or above": {nil, func(_ *Run, into string) string { return into }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, into := filepath.Join(t.TempDir(), "runs"), filepath.Join(t.TempDir(), "disk", "place")
+			must(t, os.MkdirAll(into, 0o700))
+			r, err := elsewhere(t, root, into, "one")
+			must(t, err)
+			if c.inode != nil {
+				moved(t, r, c.inode)
+			}
+			gone := c.remove(r, into)
+			must(t, os.RemoveAll(gone))
+			err = r.Away()
+			if errors.Is(err, spec.ErrNotFound) != c.away || r.Gone() != (gone != "" && !c.away) {
+				t.Errorf("gone: %t; away: %v", r.Gone(), err)
+			}
+		})
+	}
 }
 
 // A name that is taken there, by whatever, is that of no run, and stays what it is.

@@ -67,6 +67,7 @@ type plan struct {
 	ID        string    `json:"id"`
 	Kind      string    `json:"kind,omitempty"` // empty is a loop
 	CreatedAt time.Time `json:"created_at"`
+	Place     *place    `json:"place,omitempty"` // in which its files were made, if that is not the state directory
 	Plan      any       `json:"plan"`
 }
 
@@ -177,6 +178,9 @@ func put(root, into string, p *plan, fill func(dir string) error) (err error) {
 	dir := filepath.Join(root, newPrefix+p.ID)
 	files := dir
 	if into != "" {
+		if p.Place, err = placeOf(into); err != nil {
+			return err
+		}
 		if files, err = reserve(root, into, p.ID); err != nil {
 			return err
 		}
