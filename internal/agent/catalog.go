@@ -270,7 +270,9 @@ func (c Catalog) decode(d document) (*spec.Agent, error) {
 		err = spec.Errorf(spec.ErrUsage, "it describes %q: name the file %s%s", a.Name, a.Name, ext)
 	}
 	if err != nil {
-		return nil, &spec.Error{Class: spec.ErrUsage, Op: d.from, Err: err}
+		// What is wrong in it may be a name of something that is not found, as a preset. The
+		// agent is: whoever asks for the class of the error is to hear of the description.
+		return nil, &spec.Error{Class: spec.ErrUsage, Op: d.from, Err: errors.New(err.Error()), Hint: spec.Hint(err)}
 	}
 	c.read.keep(d, a)
 	return a, nil

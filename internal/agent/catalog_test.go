@@ -504,3 +504,22 @@ func TestLinger(t *testing.T) {
 		}
 	}
 }
+
+// An agent with a mistake in its description is there: what the mistake is about may be
+// what is not found.
+func TestMistakeIsNotMissing(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"presets: [nosuch]\n": `mine.yaml: presets: no preset "nosuch"`,
+		"credentials: [anthropic]\nreach: {anthropic: [nosuch]}\n": `mine.yaml: reach: anthropic: no preset "nosuch"`,
+	} {
+		text = strings.Replace(own, "presets: [npm]\n", text, 1)
+		if err := os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := NewCatalog(dir).Find("mine")
+		if !errors.Is(err, spec.ErrUsage) || errors.Is(err, spec.ErrNotFound) || !strings.HasSuffix(err.Error(), want) || !strings.HasPrefix(spec.Hint(err), "there are ") {
+			t.Errorf("%s: %v; hint: %s", text, err, spec.Hint(err))
+		}
+	}
+}

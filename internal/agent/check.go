@@ -31,10 +31,8 @@ func check(a *spec.Agent) error {
 	if a.Program == "" || strings.Contains(a.Program, "/") && !path.IsAbs(a.Program) {
 		return fail("program must be a name, or an absolute path inside")
 	}
-	for _, name := range a.Presets {
-		if _, err := policy.FindPreset(name); err != nil {
-			return err
-		}
+	if err := checkPresets("presets", a.Presets); err != nil {
+		return err
 	}
 	if err := checkReach(a); err != nil {
 		return err
@@ -119,10 +117,17 @@ func checkReach(a *spec.Agent) error {
 		if !slices.Contains(a.Credentials, service) {
 			return spec.Errorf(spec.ErrUsage, "reach: %q is none of the credentials", service)
 		}
-		for _, name := range a.Reach[service] {
-			if _, err := policy.FindPreset(name); err != nil {
-				return err
-			}
+		if err := checkPresets("reach: "+service, a.Reach[service]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPresets(where string, names []string) error {
+	for _, name := range names {
+		if _, err := policy.FindPreset(name); err != nil {
+			return spec.Errorf(spec.ErrUsage, "%s: %v", where, err).WithHint("%s", spec.Hint(err))
 		}
 	}
 	return nil

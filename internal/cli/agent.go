@@ -210,17 +210,11 @@ func (l *lodger) argvOf(args []string) []string {
 
 // lodgerIn is who lives in a sandbox that exists.
 func lodgerIn(e *engine.Engine, sb *spec.Sandbox) (*lodger, error) {
-	if sb.Agent == agent.Shell {
-		return &lodger{name: agent.Shell}, nil
+	a, err := e.AgentIn(sb)
+	if err != nil {
+		return nil, err
 	}
-	a, err := e.Agents.Find(sb.Agent)
-	switch {
-	case err == nil:
-		return &lodger{name: a.Name, spec: a}, nil
-	case errors.Is(err, spec.ErrNotFound):
-		return &lodger{name: sb.Agent, argv: slices.Clone(sb.Command)}, nil // a program by its path
-	}
-	return nil, err
+	return &lodger{name: sb.Agent, spec: a, argv: slices.Clone(sb.Command)}, nil
 }
 
 // lacking adds to the error for a program that is not there how to come by it.

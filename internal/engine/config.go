@@ -44,10 +44,7 @@ func (e *Engine) configured(sb *spec.Sandbox) *spec.Agent {
 	if !sb.Config {
 		return nil
 	}
-	a, err := e.Agents.Find(sb.Agent)
-	if err != nil {
-		return nil // a start that needs the description says so
-	}
+	a, _ := e.AgentIn(sb) // a start without it says so
 	return a
 }
 

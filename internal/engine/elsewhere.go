@@ -112,17 +112,32 @@ func (e *Engine) forOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) er
 	if err != nil {
 		return nil // which is said by who reads it
 	}
-	a, err := e.Agents.Find(cmp.Or(s.Source.Agent, sb.Agent))
-	if err != nil || !isOfOccasion(a, s) {
+	if of := vault.FindService(s.Service); of == nil || !slices.Equal(l.Hosts, of.Hosts) {
 		return nil
 	}
-	if of := vault.FindService(s.Service); of == nil || !slices.Equal(l.Hosts, of.Hosts) {
+	a, err := e.finder(sb, s)
+	if err != nil {
+		return spec.Errorf(spec.ErrDenied, "secret %s: nobody can say for which server it is: %v", l.Secret, err).WithHint("%s", spec.Hint(err))
+	}
+	if a == nil || !isOfOccasion(a, s) {
 		return nil
 	}
 	if other := elsewhere(a, cmp.Or(s.Service, s.Name)); other != "" {
 		return spec.Errorf(spec.ErrDenied, "secret %s: %s", l.Secret, other).WithHint("docs/agents.md tells how to lend it for that (another server)")
 	}
 	return nil
+}
+
+// finder is the agent that finds a secret on the host whenever a sandbox starts; nil for one
+// that is kept, or read in a way that its user chose, and where nobody looks.
+func (e *Engine) finder(sb *spec.Sandbox, s *vault.Secret) (*spec.Agent, error) {
+	switch {
+	case s.Source.Kind == vault.SourceEnvironment:
+		return e.AgentIn(sb)
+	case s.Source.Agent != "" && (s.Source.Kind == vault.SourceKey || s.Source.Kind == vault.SourceTool):
+		return e.Agents.Find(s.Source.Agent)
+	}
+	return nil, nil
 }
 
 // isOfOccasion tells whether a secret is what an agent finds on the host whenever it looks,

@@ -20,14 +20,8 @@ import (
 // done before the sandbox starts for the first time: nobody inside has been
 // there. What is there already stays.
 func (e *Engine) furnish(sb *spec.Sandbox) error {
-	if sb.Agent == agent.Shell {
-		return nil
-	}
-	a, err := e.Agents.Find(sb.Agent)
-	if errors.Is(err, spec.ErrNotFound) {
-		return nil // a program of the user's own
-	}
-	if err != nil {
+	a, err := e.AgentIn(sb)
+	if a == nil {
 		return err
 	}
 	servers := e.servers(sb)
@@ -54,12 +48,12 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 // refurnish gives files that began when nothing had been lent yet what they begin with
 // when something is. One that was changed since is somebody's own.
 func (e *Engine) refurnish(sb *spec.Sandbox) error {
-	if sb.Agent == agent.Shell {
-		return nil
+	a, err := e.AgentIn(sb)
+	if err != nil { // who looks after the work in it can do without the agent
+		e.say("the home of sandbox %s stays as it is: %v", sb.Name, err)
 	}
-	a, err := e.Agents.Find(sb.Agent)
-	if err != nil {
-		return nil // there is none, or its description has gone
+	if a == nil {
+		return nil
 	}
 	depends := func(f spec.AgentFile) bool { return lends(f) || len(f.Lent) > 0 }
 	if !slices.ContainsFunc(a.Home, depends) {

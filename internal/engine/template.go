@@ -106,7 +106,10 @@ func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
 	if err != nil {
 		return err
 	}
-	own := e.lendable(sb)
+	own, err := e.lendable(sb)
+	if err != nil {
+		return &spec.Error{Op: "look where its agent keeps what it logs in with", Err: err, Hint: spec.Hint(err)}
+	}
 	for _, pattern := range slices.Concat(own, anybodys) {
 		err := eachLogin(home, ".", strings.Split(pattern, "/"), func(name string) error {
 			if !slices.Contains(own, pattern) && !within(home, name) {
@@ -174,10 +177,10 @@ func within(home *os.Root, name string) bool {
 
 // lendable are the files of a home that have placeholders in them, or what the agent of the
 // sandbox logged in with itself.
-func (e *Engine) lendable(sb *spec.Sandbox) []string {
-	a, err := e.Agents.Find(sb.Agent)
-	if err != nil {
-		return nil // a program of the user's own
+func (e *Engine) lendable(sb *spec.Sandbox) ([]string, error) {
+	a, err := e.AgentIn(sb)
+	if a == nil {
+		return nil, err
 	}
 	files := slices.Clone(a.Logins)
 	for _, f := range a.Home {
@@ -188,7 +191,7 @@ func (e *Engine) lendable(sb *spec.Sandbox) []string {
 	if a.Login != nil {
 		files = append(files, a.Login.File, a.Login.File+freshLogin)
 	}
-	return files
+	return files, nil
 }
 
 // saveTries is how often a layer may be replaced while it is read.

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+const lodgersOwn = "version: 1\nname: mine\ntitle: Mine\nprogram: mine\ncredentials: [openai]\nlogins: [.mine]\nhome: [{path: .mine.json, text: '{}'}]\n"
+
+// Without its description nothing takes an agent for a program of the user's own: its home
+// is not begun without its files, no copy gets what it logged in with, and what it found in
+// the environment goes to nobody.
+func TestDescriptionGone(t *testing.T) {
+	for name, spoil := range map[string]func(file string) error{
+		"gone":   os.Remove,
+		"broken": func(file string) error { return os.WriteFile(file, []byte(lodgersOwn+"presets: [nosuch]\n"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, _, said := signedIn(t)
+			dir := t.TempDir()
+			file := filepath.Join(dir, "mine.yaml")
+			must(t, os.WriteFile(file, []byte(lodgersOwn), 0o600))
+			e.Agents = agent.NewCatalog(dir)
+			sb := wish(t.TempDir())
+			sb.Name, sb.Agent = "box", "mine"
+			must(t, e.Create(t.Context(), sb))
+			t.Setenv("OPENAI_API_KEY", bearer)
+			a, err := e.AgentIn(sb)
+			must(t, err)
+			secret, err := e.Credential(here, a)
+			must(t, err)
+			_, err = e.LendCredential(here, sb, a, secret, vault.Terms{})
+			must(t, err)
+			must(t, spoil(file))
+
+			home, err := os.OpenRoot(e.Store.Sandbox(sb.ID).Home())
+			must(t, err)
+			defer home.Close()
+			must(t, home.WriteFile(".mine", []byte("their own"), 0o600))
+			for what, err := range map[string]error{"furnish": e.furnish(sb), "strip": e.strip(sb, home)} {
+				if err == nil || errors.Is(err, spec.ErrNotFound) || !strings.Contains(err.Error(), "mine") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if n := e.lending(here, sb); len(n.unlent) != 1 || n.unlent[0].Secret != secret {
+				t.Errorf("lent: %+v", n)
+			}
+			*said = nil
+			must(t, e.refurnish(sb)) // work in it can be looked after
+			if len(*said) != 1 || !strings.Contains((*said)[0], "mine") {
+				t.Errorf("said %q", *said)
+			}
+		})
+	}
+}
+
+// A program of the user's own needs no description, and is not the agent that was called
+// like it later.
+func TestProgramIsNoAgent(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	sb.Agent, sb.Command = "claude", []string{"/usr/bin/claude"}
+	if a, err := e.AgentIn(sb); a != nil || err != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
