@@ -134,6 +134,11 @@ func install(t *testing.T, st *store.Store, name, release, platform string) Inst
 	dir, root, err := h.New()
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(root, "x"), []byte(release), 0o500))
+	for path, want := range map[string]os.FileMode{dir: 0o700, root: 0o755} { // any user inside sees the latter
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
 	i, err := h.Put(dir, Installation{Package: "p", Release: release, Platform: platform, Binary: "x"})
 	must(t, err)
 	return i

@@ -85,11 +85,15 @@ func (h Home) Part(digest []byte) string {
 	return filepath.Join(h.dir, partPrefix+hex.EncodeToString(digest[:min(len(digest), 16)]))
 }
 
-// New is a directory to unpack into. The caller holds the lock.
+// New is a directory to unpack into. The caller holds the lock. What is unpacked is for
+// every user inside, who sees nothing of what it lies in; that keeps others of the host out.
 func (h Home) New() (dir, root string, err error) {
 	dir = filepath.Join(h.dir, newPrefix+unique())
 	root = filepath.Join(dir, packageName)
-	return dir, root, os.MkdirAll(root, 0o700)
+	if err = os.MkdirAll(root, 0o700); err == nil {
+		err = os.Chmod(root, 0o755)
+	}
+	return dir, root, err
 }
 
 func unique() string {

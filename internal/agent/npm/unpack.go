@@ -147,7 +147,10 @@ func (u *unpacker) dirs(name string) error {
 	if known || err != nil {
 		return err
 	}
-	return u.root.Mkdir(name, 0o755)
+	if err := u.root.Mkdir(name, 0o755); err != nil {
+		return err
+	}
+	return u.root.Chmod(name, 0o755) // whatever the umask is
 }
 
 // add notes a name. It reports whether it was there, in the same spelling.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/agent/registrytest"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -41,6 +43,7 @@ func unpacked(t *testing.T, b bounds, r io.Reader) (dir string, err error) {
 }
 
 func TestUnpack(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077)) // somebody's who hides what is theirs
 	setuid := registrytest.Program("package/bin/setuid", "s")
 	setuid.Mode = 0o6777
 	dir, err := unpacked(t, usual, bytes.NewReader(registrytest.Tarball(t,
@@ -59,7 +62,7 @@ func TestUnpack(t *testing.T) {
 		return nil
 	}))
 	want := []string{
-		". drwxr-xr-x", "a drwxr-xr-x", "a/b drwxr-xr-x", "a/b/c drwxr-xr-x", "a/b/c/d.js -r--r--r--", "bin drwxr-xr-x", "bin/setuid -r-xr-xr-x",
+		". drwx------", "a drwxr-xr-x", "a/b drwxr-xr-x", "a/b/c drwxr-xr-x", "a/b/c/d.js -r--r--r--", "bin drwxr-xr-x", "bin/setuid -r-xr-xr-x",
 		"bin/x -r-xr-xr-x", "e -r--r--r--", "empty drwxr-xr-x", "package.json -r--r--r--", "ü..x -r--r--r--",
 	}
 	if !slices.Equal(got, want) {
