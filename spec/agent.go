@@ -30,6 +30,8 @@ type Agent struct {
 	// Args come behind it and give the agent all permissions: the sandbox is
 	// the wall, not the agent's questions.
 	Args []string `json:"args,omitempty"`
+	// Subcommands are those of the program that take Args, behind them.
+	Subcommands []string `json:"subcommands,omitempty"`
 	// Headless is how it works without a terminal; nil if it cannot, or nobody
 	// described it.
 	Headless *AgentHeadless `json:"headless,omitempty"`

@@ -45,6 +45,9 @@ func TestBuiltin(t *testing.T) {
 		if h := a.Headless; !a.Runtime && (h == nil || h.Session == nil || h.MCP == nil || len(h.Model) == 0) {
 			t.Errorf("how %s is driven is not described", name)
 		}
+		if h := a.Headless; h != nil && !Takes(a, h.Args) {
+			t.Errorf("%s: bothy run %s . -- %s does not reach it", name, name, h.Args[0])
+		}
 		for _, f := range a.Home {
 			text, err := Expand(f.Text, func(word string) (string, bool) { return `/a "b"\` + word, true })
 			if err != nil {

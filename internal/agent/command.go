@@ -1,10 +1,37 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
 )
+
+// Takes tells whether what a person wrote is for an agent, by its first word: others are a
+// command of their own.
+func Takes(a *spec.Agent, args []string) bool {
+	return len(args) == 0 || strings.HasPrefix(args[0], "-") || slices.Contains(a.Subcommands, args[0])
+}
+
+// Command is the command of an agent with all permissions, and with what a person wrote
+// for it.
+func Command(a *spec.Agent, args []string) []string {
+	argv := []string{a.Program}
+	if len(args) > 0 && slices.Contains(a.Subcommands, args[0]) {
+		argv, args = append(argv, args[0]), args[1:]
+	}
+	return slices.Concat(argv, a.Args, args)
+}
+
+// checkSubcommands wants words that could be nothing else.
+func checkSubcommands(a *spec.Agent) error {
+	for _, word := range a.Subcommands {
+		if CheckName(word) != nil {
+			return spec.Errorf(spec.ErrUsage, "subcommands: %q is none: write a word of lower-case letters, digits and '-'", word)
+		}
+	}
+	return nil
+}
 
 // Headless is the command of an agent that does one job with nobody at a
 // terminal, and what goes to its standard input. If no model is named it is the

@@ -7,6 +7,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+func TestSubcommands(t *testing.T) {
+	for text, ok := range map[string]bool{"[exec, e]": true, "[]": true, "[--exec]": false, "[./exec]": false, "['']": false} {
+		if _, err := Decode([]byte("version: 1\nname: a\ntitle: A\nprogram: a\nsubcommands: " + text + "\n")); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestHeadless(t *testing.T) {
 	a := &spec.Agent{Program: "mine", Headless: &spec.AgentHeadless{Args: []string{"run", "--json"}}}
 	for _, c := range []struct {

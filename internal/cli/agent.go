@@ -195,17 +195,16 @@ func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block, config bool) {
 	}
 }
 
-// argvOf is what runs: the agent in its full-permission mode. Arguments that
-// begin with a flag are added; others are a command of their own.
+// argvOf is what runs: the agent in its full-permission mode, or the program, with what is
+// for it; else a command of its own.
 func (l *lodger) argvOf(args []string) []string {
-	own := l.argv
-	if l.spec != nil {
-		own = append([]string{l.spec.Program}, l.spec.Args...)
+	switch {
+	case len(l.argv) > 0:
+		return slices.Concat(l.argv, args)
+	case l.spec != nil && agent.Takes(l.spec, args):
+		return agent.Command(l.spec, args)
 	}
-	if len(args) > 0 && (len(own) == 0 || !strings.HasPrefix(args[0], "-")) && len(l.argv) == 0 {
-		return shellCommand(args)
-	}
-	return append(slices.Clone(own), args...)
+	return shellCommand(args)
 }
 
 // lodgerIn is who lives in a sandbox that exists.
@@ -219,20 +218,33 @@ func lodgerIn(e *engine.Engine, sb *spec.Sandbox) (*lodger, error) {
 
 // lacking adds to the error for a program that is not there how to come by it.
 func (l *lodger) lacking(err error, argv []string, sb *spec.Sandbox) error {
-	if l.spec == nil || !errors.Is(err, spec.ErrNoSuchBinary) || len(argv) == 0 || argv[0] != l.spec.Program {
+	if l.spec == nil || !errors.Is(err, spec.ErrNoSuchBinary) || len(argv) == 0 {
 		return err
 	}
-	hint := agent.HowToGet(l.spec, sb.Name)
-	if hint == "" && l.spec.Install != nil {
-		hint = fmt.Sprintf("to have Bothy's own: bothy stop %s; bothy run --agent-version %s %s", sb.Name, agent.Latest, sb.Name)
+	hint := ""
+	switch {
+	case argv[0] == l.spec.Program:
+		hint = l.howToGet(sb)
+	case !strings.Contains(argv[0], "/"):
+		hint = fmt.Sprintf("what begins with no flag is run instead of %s; for that, write its whole command: -- %s ...",
+			l.spec.Title, strings.Join(agent.Command(l.spec, nil), " "))
 	}
 	if hint == "" {
 		return err
 	}
-	if own := engine.OutOfSight(l.spec.Program); own != "" && sb.Image == nil {
+	return (&spec.Error{Class: spec.ErrNoSuchBinary, Err: err}).WithHint("%s", hint)
+}
+
+// howToGet tells how a sandbox comes by its agent's program.
+func (l *lodger) howToGet(sb *spec.Sandbox) string {
+	hint := agent.HowToGet(l.spec, sb.Name)
+	if hint == "" && l.spec.Install != nil {
+		hint = fmt.Sprintf("to have Bothy's own: bothy stop %s; bothy run --agent-version %s %s", sb.Name, agent.Latest, sb.Name)
+	}
+	if own := engine.OutOfSight(l.spec.Program); hint != "" && own != "" && sb.Image == nil {
 		hint = own + " lies outside of what sandboxes see; " + hint
 	}
-	return (&spec.Error{Class: spec.ErrNoSuchBinary, Err: err}).WithHint("%s", hint)
+	return hint
 }
 
 // visible refuses a program that the sandbox will not see, and notes where it is

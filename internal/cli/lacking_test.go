@@ -15,8 +15,12 @@ func TestLacking(t *testing.T) {
 	if hint := spec.Hint(l.lacking(gone, []string{"mine"}, sb)); !strings.Contains(hint, "bothy run --agent-version latest box") {
 		t.Errorf("hint %q", hint)
 	}
-	if hint := spec.Hint(l.lacking(gone, []string{"other"}, sb)); hint != "" {
+	if hint := spec.Hint(l.lacking(gone, []string{"/opt/other"}, sb)); hint != "" {
 		t.Errorf("hint %q for another program", hint)
+	}
+	l.spec.Args = []string{"--all"}
+	if hint := spec.Hint(l.lacking(gone, []string{"login"}, sb)); !strings.HasSuffix(hint, "write its whole command: -- mine --all ...") {
+		t.Errorf("hint %q for what may have been meant for the agent", hint)
 	}
 	l.spec.Get = "ask {sandbox}"
 	if hint := spec.Hint(l.lacking(gone, []string{"mine"}, sb)); hint != "ask box" {

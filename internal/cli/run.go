@@ -47,8 +47,8 @@ agent in the same directory is the same sandbox: what was installed in it is
 still there. Without PATH the current directory is shared.
 
 AGENT is a coding agent such as claude, "shell" for your own shell, or a program
-by its path. ARGS that begin with a flag are added to the agent's command, others
-are run instead of it.`,
+by its path. ARGS that begin with a flag, or with a subcommand that the agent's
+description names, are added to the agent's command, others are run instead of it.`,
 		Example: `  bothy run claude .                     Claude Code in a sandbox, in this project
   bothy run claude . -- -p "fix it"      the same without a terminal of its own
   bothy run --mock script.yaml claude .  the same, with a script in the place of its model
