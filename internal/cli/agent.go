@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,29 +41,49 @@ func lodgerOf(e *engine.Engine, word string) (*lodger, error) {
 		return &lodger{name: agent.Shell}, nil
 	}
 	if strings.Contains(word, "/") {
-		info, err := os.Stat(word)
-		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-			return nil, spec.Errorf(spec.ErrNotFound, "%s is no program", word).WithHint("it must be a file that may be executed")
-		}
-		path, err := filepath.Abs(word)
-		if err == nil {
-			path, err = filepath.EvalSymlinks(path)
-		}
-		if err != nil {
-			return nil, err
-		}
-		l := &lodger{name: programName(path), argv: []string{path}}
-		if _, err := e.Agents.Find(l.name); err == nil || l.name == agent.Shell {
-			return nil, spec.Errorf(spec.ErrConflict, "%s is called as the agent %s is, whose sandboxes its would be", word, l.name).
-				WithHint("call it otherwise, or run it in a shell's sandbox: bothy run shell . -- %s", word)
-		}
-		return l, nil
+		return programAt(e, word)
 	}
 	a, err := e.Agents.Called(word)
 	if err != nil {
 		return nil, err
 	}
 	return &lodger{name: a.Name, spec: a}, nil
+}
+
+// programAt is a program of the user's own. A file that is none can be nothing else that is
+// named first, and is an error of class [spec.ErrUsage].
+func programAt(e *engine.Engine, word string) (*lodger, error) {
+	switch info, err := os.Stat(word); {
+	case err != nil || !info.Mode().IsRegular():
+		return nil, spec.Errorf(spec.ErrNotFound, "%s is no program", word).WithHint("it must be a file that may be executed")
+	case info.Mode()&0o111 == 0:
+		return nil, spec.Errorf(spec.ErrUsage, "%s is no program: nobody may execute it", word).
+			WithHint("if it is to be one, chmod +x it; a directory that is shared comes before single files")
+	}
+	path, err := filepath.Abs(word)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &lodger{name: programName(path), argv: []string{path}}
+	if _, err := e.Agents.Find(l.name); err == nil || l.name == agent.Shell {
+		return nil, spec.Errorf(spec.ErrConflict, "%s is called as the agent %s is, whose sandboxes its would be", word, l.name).
+			WithHint("call it otherwise, or run it in a shell's sandbox: bothy run shell . -- %s", word)
+	}
+	return l, nil
+}
+
+// absent tells of the first of several paths that it is nothing at all. Alone it is a
+// directory that is to be shared.
+func absent(word string) error {
+	_, err := os.Stat(strings.TrimSuffix(word, ":ro"))
+	if !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(word, "~") {
+		return nil // the shell did not expand it
+	}
+	return spec.Errorf(spec.ErrNotFound, "%s is not there", word).
+		WithHint("a directory that is to be shared is created first, with mkdir -p; a program is a file that may be executed")
 }
 
 // programName makes a part of a sandbox's name of a program's path.

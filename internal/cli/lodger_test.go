@@ -66,3 +66,27 @@ func TestArgvOf(t *testing.T) {
 		}
 	}
 }
+
+// What is no directory, and no program either, is said to be that.
+func TestNeitherProgramNorDirectory(t *testing.T) {
+	aside(t)
+	must(t, os.WriteFile("my-agent", []byte("#!/bin/sh\n"), 0o600))
+	for _, tt := range []struct {
+		words []string
+		class error
+		says  string
+		hint  string
+	}{
+		{[]string{"run", "./my-agent", "."}, spec.ErrUsage, "./my-agent is no program: nobody may execute it", "chmod +x"},
+		{[]string{"run", "./my-agent"}, spec.ErrUsage, "./my-agent is no program: nobody may execute it", "chmod +x"},
+		{[]string{"create", "./my-agent", "."}, spec.ErrUsage, "./my-agent is no program: nobody may execute it", "chmod +x"},
+		{[]string{"run", "./nope", "."}, spec.ErrNotFound, "./nope is not there", "a program is a file that may be executed"},
+		{[]string{"run", "./nope"}, spec.ErrNotFound, "does not exist", "mkdir -p /"},
+		{[]string{"run", "./nope:ro", "."}, spec.ErrNotFound, "./nope:ro is not there", "mkdir -p"},
+	} {
+		_, err := called(t, tt.words...)
+		if !errors.Is(err, tt.class) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(spec.Hint(err), tt.hint) {
+			t.Errorf("%q: %v; hint: %s", tt.words, err, spec.Hint(err))
+		}
+	}
+}

@@ -99,10 +99,13 @@ func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) 
 		switch {
 		case err == nil:
 			f.lodger, before = g, before[1:]
-		case errors.Is(err, spec.ErrConflict):
+		case errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrUsage):
 			return err
 		case strings.ContainsAny(first[:min(1, len(first))], "./~"):
 			// A path, and no agent named: the shell.
+			if err := absent(first); err != nil && len(before) > 1 {
+				return err
+			}
 		case !errors.Is(err, spec.ErrNotFound):
 			return err
 		default:
