@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -20,8 +21,9 @@ type tokenChoice struct {
 
 // tokenChoice reads --lend.
 func (a *app) tokenChoice(words []string) (c tokenChoice, err error) {
-	if slices.Contains(words, lendNothing) {
-		if len(words) > 1 {
+	each := strings.Split(strings.Join(words, ","), ",")
+	if slices.ContainsFunc(each, func(w string) bool { return strings.TrimSpace(w) == lendNothing }) {
+		if len(each) > 1 {
 			return c, spec.Errorf(spec.ErrUsage, "--lend %s goes with no other", lendNothing)
 		}
 		return c, nil

@@ -95,6 +95,10 @@ func noToken(c token.Choice, bad []token.Token) error {
 	if len(bad) > 0 {
 		return unlendable(&bad[0])
 	}
+	i := slices.IndexFunc(token.Tools, func(t token.Tool) bool { return t.Name == c.Tool })
+	if i >= 0 && token.Tools[i].None != "" && c.Host == "" {
+		return spec.Errorf(spec.ErrNotFound, "%s", token.Tools[i].None).WithHint("%s", token.Tools[i].Get)
+	}
 	return spec.Errorf(spec.ErrNotFound, "this host has no token for %s", c).
 		WithHint("log in with that tool on the host; bothy secret sources shows what there is")
 }

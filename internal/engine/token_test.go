@@ -109,6 +109,7 @@ func TestChooseTokens(t *testing.T) {
 		"npm":                   "its mode is 0662",
 		"git:plain.example.com": "not used over TLS",
 		"pip":                   "no token for pip",
+		"ssh":                   "SSH_AUTH_SOCK is not set",
 		"git:elsewhere.example": "no token for git:elsewhere.example",
 	} {
 		if list, err := e.ChooseTokens(choices(t, words)); err == nil || !strings.Contains(err.Error(), want) || spec.Hint(err) == "" && words != "git:plain.example.com" {

@@ -24,6 +24,9 @@ type Tool struct {
 	// whose variable is set; ~ is the home directory.
 	Variables []string
 	Files     [][]string
+	// None is what a person is told where there is nothing, and Get how to come by it; empty:
+	// a login with the tool brings a token.
+	None, Get string
 
 	find func(*search)
 }
@@ -57,6 +60,8 @@ var Tools = []Tool{
 	{
 		Name: "ssh", Title: "your SSH agent, for logins at servers that may be reached",
 		Variables: []string{"SSH_AUTH_SOCK"},
+		None:      "no SSH agent is known here: SSH_AUTH_SOCK is not set",
+		Get:       `start one, and give it a key: eval "$(ssh-agent)"; ssh-add`,
 		find:      findAgent,
 	},
 }
