@@ -132,9 +132,19 @@ func (a *app) agentTable(list []listedAgent) error {
 	return w.Flush()
 }
 
-// knownAgents completes the names of agents that have a description.
-func (a *app) knownAgents(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+// described completes the names of agents, and of what they run on.
+func (a *app) described(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
 	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil })
+}
+
+// knownAgents completes the names of agents that could work.
+func (a *app) knownAgents(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil && !i.Spec.Runtime })
+}
+
+// agentsWithLogin completes the names of those of whose logins on the host something is known.
+func (a *app) agentsWithLogin(*command.Command, []string, string) ([]string, command.Directive) {
+	return a.completeAgents(nil, func(i engine.AgentInfo) bool { return i.Spec != nil && i.Spec.Login != nil })
 }
 
 // completeAgents completes names that are not among the arguments yet.

@@ -17,7 +17,7 @@ directory of your own agents, and changed there, it is used instead of ours.`,
 			if len(args) > 0 {
 				return nil, command.NoFiles
 			}
-			return a.knownAgents(cmd, args, word)
+			return a.described(cmd, args, word)
 		},
 		RunE: func(_ *command.Command, args []string) error { return a.showAgent(args[0]) },
 	})

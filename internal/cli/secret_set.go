@@ -79,10 +79,7 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 	}
 	c.CompleteFlag("service", command.Words(vaultServices()...))
 	c.CompleteFlag("file", command.FileNames)
-	c.CompleteFlag("login", func(*command.Command, []string, string) ([]string, command.Directive) {
-		names, _ := agents().Names()
-		return names, command.NoFiles
-	})
+	c.CompleteFlag("login", a.agentsWithLogin)
 	return c
 }
 
