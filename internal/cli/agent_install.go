@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -27,26 +28,56 @@ on, if no newer one is installed. A version that is installed is not asked for.`
 			}
 			ctx, release := interruptible(cmd.Context())
 			defer release()
-			for _, word := range args { // nothing is downloaded for a line with a mistake in it
-				name, _, _ := strings.Cut(word, "@")
-				if _, err := e.Agents.Find(name); err != nil {
-					return err
-				}
+			list, err := wishedAgents(e, args)
+			if err != nil {
+				return err
 			}
-			done := []installedAgent{}
-			for _, word := range args {
-				one, err := a.installAgent(ctx, e, word)
-				if err != nil {
-					return err
-				}
-				done = append(done, one)
-			}
-			if a.json {
-				return a.printJSON(map[string]any{"installed": done})
-			}
-			return nil
+			return a.installAgents(ctx, e, list)
 		},
 	})
+}
+
+// wishedAgent is one that is to be installed; without a version it is the latest.
+type wishedAgent struct {
+	*spec.Agent
+	version string
+}
+
+// wishedAgents reads NAME[@VERSION]: nothing is downloaded for a line with a mistake in it.
+func wishedAgents(e *engine.Engine, words []string) (list []wishedAgent, err error) {
+	for _, word := range words {
+		name, version, at := strings.Cut(word, "@")
+		if at && version == "" {
+			return nil, spec.Errorf(spec.ErrUsage, "%s names no version", word).WithHint("bothy agent install %s installs the latest", name)
+		}
+		w := wishedAgent{version: version}
+		if w.Agent, err = e.Agents.Find(name); err == nil {
+			err = engine.CheckVersion(w.Agent, engine.HostGround(), version)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, w)
+	}
+	return list, nil
+}
+
+// installAgents installs one after the other, and tells which are there although another
+// could not be had.
+func (a *app) installAgents(ctx context.Context, e *engine.Engine, list []wishedAgent) error {
+	done := []installedAgent{}
+	var err error
+	for _, w := range list {
+		var one installedAgent
+		if one, err = a.installAgent(ctx, e, w); err != nil {
+			break
+		}
+		done = append(done, one)
+	}
+	if a.json && (err == nil || len(done) > 0) {
+		err = cmp.Or(err, a.printJSON(map[string]any{"installed": done}))
+	}
+	return err
 }
 
 // installedAgent is what install --json tells of one.
@@ -59,21 +90,13 @@ type installedAgent struct {
 	Directory string `json:"directory"`
 }
 
-func (a *app) installAgent(ctx context.Context, e *engine.Engine, word string) (installedAgent, error) {
-	name, version, at := strings.Cut(word, "@")
-	if at && version == "" {
-		return installedAgent{}, spec.Errorf(spec.ErrUsage, "%s names no version", word).WithHint("bothy agent install %s installs the latest", name)
-	}
-	d, err := e.Agents.Find(name)
-	if err != nil {
-		return installedAgent{}, err
-	}
+func (a *app) installAgent(ctx context.Context, e *engine.Engine, d wishedAgent) (installedAgent, error) {
 	progress, end := a.progress()
-	r, err := e.InstallVersion(ctx, d, engine.HostGround(), version, progress)
+	r, err := e.InstallVersion(ctx, d.Agent, engine.HostGround(), d.version, progress)
 	var runtime *spec.Program
 	var notices []string
 	if err == nil {
-		runtime, notices, err = e.AgentRuntime(ctx, d, engine.HostGround(), progress)
+		runtime, notices, err = e.AgentRuntime(ctx, d.Agent, engine.HostGround(), progress)
 	}
 	end()
 	if ctx.Err() != nil {

@@ -137,14 +137,29 @@ func versionOf(p *spec.Program) string {
 // InstallVersion makes sure that a version of an agent is there, or the one a
 // tag means, for what the host runs. Empty is the latest.
 func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, g Ground, version string, progress Progress) (agent.Result, error) {
+	r, err := requestFor(a, g, version)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	return e.InstallAgent(ctx, r, func(ev agent.Event) { progress(a.Title, ev) })
+}
+
+// CheckVersion refuses what InstallVersion would without asking anybody.
+func CheckVersion(a *spec.Agent, g Ground, version string) error {
+	_, err := requestFor(a, g, version)
+	return err
+}
+
+func requestFor(a *spec.Agent, g Ground, version string) (agent.Request, error) {
 	if a.Install == nil {
 		err := spec.Errorf(spec.ErrUsage, "%s is not installed by Bothy: its description names no package", a.Title)
 		if a.Get != "" {
 			err = err.WithHint("%s", agent.HowToGet(a, "SANDBOX"))
 		}
-		return agent.Result{}, err
+		return agent.Request{}, err
 	}
-	return e.InstallAgent(ctx, agent.Request{Name: a.Name, Source: *a.Install, Version: version, Target: g.Target}, func(ev agent.Event) { progress(a.Title, ev) })
+	r := agent.Request{Name: a.Name, Source: *a.Install, Version: version, Target: g.Target}
+	return r, r.Check()
 }
 
 // newest gives the newest version of an agent that is installed, if any is.
