@@ -149,7 +149,24 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 	}
 	names = slices.DeleteFunc(names, c.isRuntime)
 	return nil, spec.Errorf(spec.ErrNotFound, "no agent named %q", name).
-		WithHint("there are: %s, %s", strings.Join(names, ", "), Shell)
+		WithHint("%sthere are: %s, %s", c.misnamed(name), strings.Join(names, ", "), Shell)
+}
+
+// misnamed says of a file that seems to be meant by a name why it is not; empty if there is
+// none.
+func (c Catalog) misnamed(name string) string {
+	files, _ := c.Ignored()
+	for _, f := range files {
+		if base := filepath.Base(f); strings.EqualFold(strings.TrimSuffix(base, filepath.Ext(base)), name) {
+			return WhyIgnored(f) + "; "
+		}
+	}
+	return ""
+}
+
+// WhyIgnored says what one of [Catalog.Ignored] should be called.
+func WhyIgnored(file string) string {
+	return file + " is not read: a description is called NAME" + ext + ", and NAME has lower-case letters, digits and '-', and is not " + Shell
 }
 
 // Default gives the agent that a command means where none is named. One of the user's
@@ -311,7 +328,10 @@ func Decode(data []byte) (*spec.Agent, error) {
 func parse(data []byte) (*spec.Agent, error) {
 	var v any
 	docs := yaml.NewDecoder(bytes.NewReader(data))
-	if err := docs.Decode(&v); err != nil {
+	switch err := docs.Decode(&v); {
+	case errors.Is(err, io.EOF):
+		return nil, spec.Errorf(spec.ErrUsage, "it is empty")
+	case err != nil:
 		return nil, fmt.Errorf("it is not YAML: %w", err)
 	}
 	if err := docs.Decode(new(any)); !errors.Is(err, io.EOF) {

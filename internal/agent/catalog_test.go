@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -504,6 +505,40 @@ func TestLinger(t *testing.T) {
 	for _, bad := range []string{"-1s", "soon"} {
 		if a, err := Decode([]byte(driven("headless:\n", "headless:\n  linger: "+bad+"\n"))); err == nil {
 			t.Errorf("%s was taken: %+v", bad, a.Headless)
+		}
+	}
+}
+
+// A file that is called as no description is seems to be one to whoever made it: it is told.
+func TestIgnored(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"foo.yml", "Mine2.yaml", "shell.yaml", "mine.yaml", "mine.yaml~", ".mine.yaml", "README.md"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(own), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := NewCatalog(dir)
+	want := []string{filepath.Join(dir, "Mine2.yaml"), filepath.Join(dir, "foo.yml"), filepath.Join(dir, "shell.yaml")}
+	if got, err := c.Ignored(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for name, file := range map[string]string{"foo": "foo.yml", "Mine2": "Mine2.yaml", "mine2": "Mine2.yaml"} {
+		if _, err := c.Find(name); !errors.Is(err, spec.ErrNotFound) || !strings.HasPrefix(spec.Hint(err), filepath.Join(dir, file)+" is not read: ") {
+			t.Errorf("%s: %v; hint: %s", name, err, spec.Hint(err))
+		}
+	}
+	for _, c := range []Catalog{NewCatalog(""), NewCatalog(filepath.Join(dir, "none"))} {
+		if got, err := c.Ignored(); err != nil || len(got) > 0 {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
+
+// What is empty is no YAML of another kind.
+func TestEmptyDescription(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing yet\n"} {
+		if _, err := Decode([]byte(text)); err == nil || err.Error() != "it is empty" {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,6 +49,24 @@ func (c Catalog) own() (names []string, err error) {
 		return nil, nil
 	}
 	return described(entries), err
+}
+
+// Ignored are the user's files that look like descriptions, and are called as none is.
+func (c Catalog) Ignored() (files []string, err error) {
+	if c.dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(c.dir)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		kind := strings.ToLower(path.Ext(e.Name()))
+		if (kind == ext || kind == ".yml") && !strings.HasPrefix(e.Name(), ".") && len(described([]fs.DirEntry{e})) == 0 {
+			files = append(files, filepath.Join(c.dir, e.Name()))
+		}
+	}
+	return files, err
 }
 
 // described are the names of the agents that files of a directory describe.

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
@@ -69,6 +70,13 @@ func (a *app) listAgents() error {
 			return err
 		}
 		list = append(list, row)
+	}
+	ignored, err := e.Agents.Ignored()
+	if err != nil {
+		return err
+	}
+	for _, file := range ignored {
+		a.note("%s", printable(agent.WhyIgnored(file)))
 	}
 	if a.json {
 		return a.printJSON(map[string]any{"agents": list})
