@@ -164,6 +164,10 @@ type AgentServers struct {
 	// Directory is as that of a login, on the host.
 	Directory string `json:"directory,omitempty"`
 	Key       string `json:"key"` // under which servers stand by their names
+	// Projects is the member under which those of single projects stand: by the project's
+	// directory on the host, which is its repository's if it lies in one, and then by Key.
+	// Empty: there are none.
+	Projects string `json:"projects,omitempty"`
 }
 
 // AgentLogin describes the file, in JSON, in which an agent keeps the tokens of

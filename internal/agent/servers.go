@@ -8,26 +8,37 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Servers are MCP servers by their names, each as an agent's configuration has
 // it.
 type Servers map[string]json.RawMessage
 
-// ReadServers gives the MCP servers that stand in a file of this name under a key, in
-// JSON or TOML, and the names of those that are withheld: what is brought into a sandbox
-// may hold no secret, and these may.
-func ReadServers(file string, data []byte, key string) (servers Servers, withheld []string, err error) {
+// ReadServers gives the MCP servers that stand in a file of configuration, in JSON or TOML,
+// for everything and for a project, of which those are meant where names are the same, and
+// the names of those that are withheld: what is brought into a sandbox may hold no secret,
+// and these may.
+func ReadServers(at *spec.AgentServers, data []byte, project string) (servers Servers, withheld []string, err error) {
+	paths := [][]string{{at.Key}}
+	if at.Projects != "" && project != "" {
+		paths = append(paths, []string{at.Projects, project, at.Key})
+	}
 	entries := jsonServers
-	if isTOML(file) {
+	if isTOML(at.File) {
 		entries = tomlServers
 	}
-	list, err := entries(data, key)
-	if list == nil || err != nil {
-		return nil, nil, err
-	}
-	if err := json.Unmarshal(list, &servers); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", key, err)
+	for _, path := range paths {
+		list, err := entries(data, path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if list == nil {
+			continue
+		}
+		if err := json.Unmarshal(list, &servers); err != nil { // beside those before
+			return nil, nil, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
+		}
 	}
 	for name, entry := range servers {
 		if !harmless(entry) {
@@ -39,12 +50,20 @@ func ReadServers(file string, data []byte, key string) (servers Servers, withhel
 	return servers, withheld, nil
 }
 
-// jsonServers gives what stands under a key of a configuration in JSON; nil if nothing
-// does.
-func jsonServers(data []byte, key string) (json.RawMessage, error) {
-	var doc map[string]json.RawMessage
-	err := json.Unmarshal(data, &doc)
-	return doc[key], err
+// jsonServers gives what a path of members leads to in a configuration in JSON; nil if it
+// leads to nothing.
+func jsonServers(data []byte, path []string) (json.RawMessage, error) {
+	for _, name := range path {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(data, &members); err != nil {
+			return nil, err
+		}
+		if members[name] == nil {
+			return nil, nil
+		}
+		data = members[name]
+	}
+	return data, nil
 }
 
 // server is what of an entry holds no secret by its meaning.

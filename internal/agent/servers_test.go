@@ -2,10 +2,13 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Servers come without secrets, or not at all.
@@ -27,7 +30,7 @@ func TestReadServers(t *testing.T) {
 		"number":   {"command":7},
 		"word":     "CANARY"
 	}}`
-	servers, withheld, err := ReadServers("x.json", []byte(config), "mcpServers")
+	servers, withheld, err := ReadServers(&spec.AgentServers{File: "x.json", Key: "mcpServers"}, []byte(config), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,15 +122,48 @@ func TestWordsOfServers(t *testing.T) {
 	}
 }
 
+// Those of a project come with the others, and are meant where one of those has their name:
+// one that stays outside does not give way to it.
+func TestServersOfProject(t *testing.T) {
+	const text = `{"mcpServers":{"all":{"command":"a"},"both":{"command":"a"},"closed":{"command":"a"}},"projects":{
+		"/p":{"other":1,"mcpServers":{"own":{"command":"p"},"both":{"command":"p"},"closed":{"command":"p","env":{"K":"CANARY"}}}},
+		"/q":{"mcpServers":{"never":{"command":"q"}}},"/bare":{}}}`
+	at := &spec.AgentServers{File: "x.json", Key: "mcpServers", Projects: "projects"}
+	for project, want := range map[string]string{
+		"/p":    `{"all":{"command":"a"},"both":{"command":"p"},"own":{"command":"p"}} [closed]`,
+		"/bare": `{"all":{"command":"a"},"both":{"command":"a"},"closed":{"command":"a"}} []`,
+		"/none": `{"all":{"command":"a"},"both":{"command":"a"},"closed":{"command":"a"}} []`,
+		"":      `{"all":{"command":"a"},"both":{"command":"a"},"closed":{"command":"a"}} []`,
+	} {
+		servers, withheld, err := ReadServers(at, []byte(text), project)
+		b, _ := json.Marshal(servers)
+		if got := fmt.Sprint(string(b), " ", withheld); err != nil || got != want {
+			t.Errorf("%s: %s %v, want %s", project, got, err, want)
+		}
+	}
+	servers, _, err := ReadServers(at, []byte(`{"projects":{"/p":{"mcpServers":{"own":{"command":"p"}}}}}`), "/p")
+	if err != nil || len(servers) != 1 {
+		t.Errorf("without others: %v %v", servers, err)
+	}
+	if _, _, err := ReadServers(at, []byte(`{"projects":{"/p":3}}`), "/p"); err == nil {
+		t.Error("a project that is a number is read")
+	}
+	at.File = "x.toml"
+	servers, _, err = ReadServers(at, []byte("[projects.\"/p\".mcpServers.own]\ncommand = \"p\"\n"), "/p")
+	if err != nil || len(servers) != 1 {
+		t.Errorf("in TOML: %v %v", servers, err)
+	}
+}
+
 func TestReadServersOfNothing(t *testing.T) {
 	for _, none := range []string{`{}`, `{"other":{}}`, `{"mcpServers":null}`, `{"mcpServers":{}}`} {
-		servers, withheld, err := ReadServers("x.json", []byte(none), "mcpServers")
+		servers, withheld, err := ReadServers(&spec.AgentServers{File: "x.json", Key: "mcpServers"}, []byte(none), "")
 		if err != nil || len(servers)+len(withheld) > 0 {
 			t.Errorf("%s: %v %v %v", none, servers, withheld, err)
 		}
 	}
 	for _, bad := range []string{``, `[]`, `{"mcpServers":[]}`, `{"mcpServers":`} {
-		if _, _, err := ReadServers("x.json", []byte(bad), "mcpServers"); err == nil {
+		if _, _, err := ReadServers(&spec.AgentServers{File: "x.json", Key: "mcpServers"}, []byte(bad), ""); err == nil {
 			t.Errorf("%q is read", bad)
 		}
 	}
@@ -161,7 +197,7 @@ bearer_token_env_var = "TOKEN"
 command = "x"
 args = ["--token", "CANARY"]
 `
-	servers, withheld, err := ReadServers("config.toml", []byte(config), "mcp_servers")
+	servers, withheld, err := ReadServers(&spec.AgentServers{File: "config.toml", Key: "mcp_servers"}, []byte(config), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +208,7 @@ args = ["--token", "CANARY"]
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := ReadServers("config.toml", []byte(text), "mcp_servers")
+	again, _, err := ReadServers(&spec.AgentServers{File: "config.toml", Key: "mcp_servers"}, []byte(text), "")
 	if err != nil || string(again["plain"]) != `{"args":["-y","@acme/tasks"],"command":"npx","startup_timeout_sec":20,"tool_timeout_sec":1.5}` ||
 		string(again["http"]) != `{"url":"https://own.example.com"}` || !strings.HasPrefix(text, "check = false\n") || strings.Contains(text, "CANARY") {
 		t.Errorf("%v\n%s", err, text)
@@ -181,7 +217,7 @@ args = ["--token", "CANARY"]
 		t.Errorf("%v\n%s", err, same)
 	}
 	for _, bad := range []string{"a = ", "mcp_servers = 3"} {
-		if _, _, err := ReadServers("config.toml", []byte(bad), "mcp_servers"); err == nil {
+		if _, _, err := ReadServers(&spec.AgentServers{File: "config.toml", Key: "mcp_servers"}, []byte(bad), ""); err == nil {
 			t.Errorf("%q is read", bad)
 		}
 		if _, err := AddServers("config.toml", bad, "mcp_servers", servers); err == nil {
@@ -192,7 +228,7 @@ args = ["--token", "CANARY"]
 		t.Error("an inline table is added to")
 	}
 	for _, none := range []string{"", "a = 1", "[mcp_servers]"} {
-		if servers, withheld, err := ReadServers("config.toml", []byte(none), "mcp_servers"); err != nil || len(servers)+len(withheld) > 0 {
+		if servers, withheld, err := ReadServers(&spec.AgentServers{File: "config.toml", Key: "mcp_servers"}, []byte(none), ""); err != nil || len(servers)+len(withheld) > 0 {
 			t.Errorf("%q: %v %v %v", none, servers, withheld, err)
 		}
 	}

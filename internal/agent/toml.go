@@ -11,17 +11,21 @@ import (
 // isTOML tells configurations in TOML from those in JSON.
 func isTOML(file string) bool { return strings.HasSuffix(file, ".toml") }
 
-// tomlServers gives what stands under a key of a configuration in TOML, as it would be
-// in JSON; nil if nothing does.
-func tomlServers(data []byte, key string) (json.RawMessage, error) {
-	var doc map[string]any
-	if err := toml.Unmarshal(data, &doc); err != nil {
+// tomlServers gives what a path of tables leads to in a configuration in TOML, as it would
+// be in JSON; nil if it leads to nothing.
+func tomlServers(data []byte, path []string) (json.RawMessage, error) {
+	var at any
+	if err := toml.Unmarshal(data, &at); err != nil {
 		return nil, err
 	}
-	if doc[key] == nil {
-		return nil, nil
+	for _, name := range path {
+		table, ok := at.(map[string]any)
+		if !ok || table[name] == nil {
+			return nil, nil
+		}
+		at = table[name]
 	}
-	return json.Marshal(doc[key])
+	return json.Marshal(at)
 }
 
 // addTOML gives a configuration in TOML with servers behind what it has. Those of a name

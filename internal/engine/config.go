@@ -75,7 +75,7 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	var list agent.Servers
 	var withheld []string
 	if err == nil {
-		list, withheld, err = agent.ReadServers(a.Servers.File, data, a.Servers.Key)
+		list, withheld, err = agent.ReadServers(a.Servers, data, project(sb))
 	}
 	if err != nil {
 		if below, ok := strings.CutPrefix(path, home+"/"); ok {
@@ -88,6 +88,26 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 		e.say("MCP servers that may hold secrets stay outside: %s", strings.Join(withheld, ", "))
 	}
 	return list
+}
+
+// project is the directory of the host by which agents know what a sandbox begins to work
+// on: the repository's that it lies in, or its own; empty, if it is none of the host's.
+func project(sb *spec.Sandbox) string {
+	at := sb.Primary()
+	i := slices.IndexFunc(sb.Workspaces, func(m spec.Mount) bool { return under(at, m.Target) })
+	if i < 0 {
+		return ""
+	}
+	m := sb.Workspaces[i]
+	own := filepath.Join(m.Source, strings.TrimPrefix(at, m.Target))
+	for dir := own; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		if dir == "/" {
+			return own
+		}
+	}
 }
 
 // withServers adds the file that an agent's MCP servers go into to those a home begins

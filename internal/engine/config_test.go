@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,39 @@ func TestServersElsewhere(t *testing.T) {
 			}
 			putHome(t, "elsewhere/"+c.file, "[", 0o600)
 			if got := e.servers(sb); len(got) != 0 || !slices.ContainsFunc(*said, func(s string) bool { return strings.Contains(s, "~/elsewhere/"+c.file+" are not brought in") }) {
+				t.Errorf("%v, said %q", got, *said)
+			}
+		})
+	}
+}
+
+// Those that an agent has for a project are found by the directory of the host in which that
+// lies, whatever its place inside, or by its repository's.
+func TestServersOfProject(t *testing.T) {
+	e, _, said := signedIn(t)
+	work := t.TempDir()
+	repository := filepath.Join(work, "repository")
+	for _, dir := range []string{"plain/below", "repository/.git", "repository/below"} {
+		if err := os.MkdirAll(filepath.Join(work, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	putHome(t, ".claude.json", `{"projects":{
+		"`+work+`/plain":{"mcpServers":{"plain":{"command":"x"}}},
+		"`+repository+`":{"mcpServers":{"repository":{"command":"x"}}}}}`, 0o600)
+	for name, c := range map[string]struct{ source, workdir, want string }{
+		"its own":                {"plain", "", "plain"},
+		"one below":              {"plain/below", "", ""},
+		"a repository":           {"repository", "", "repository"},
+		"a part of one":          {"repository/below", "", "repository"},
+		"one that it begins in":  {"repository", "/work/below", "repository"},
+		"one that it begins at":  {"", "/work/plain", "plain"},
+		"nothing of the host's":  {"plain", "/elsewhere", ""},
+		"another with its begin": {"plain", "/workplain", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sb := &spec.Sandbox{Agent: "claude", Config: true, Workdir: c.workdir, Workspaces: []spec.Mount{{Source: filepath.Join(work, c.source), Target: "/work"}}}
+			if got := slices.Sorted(maps.Keys(e.servers(sb))); strings.Join(got, " ") != c.want || len(*said) != 0 {
 				t.Errorf("%v, said %q", got, *said)
 			}
 		})
