@@ -74,6 +74,9 @@ type Agent struct {
 	Login *AgentLogin `json:"login,omitempty"`
 	// Keys are where it keeps API keys that its user gave it on the host, the best first.
 	Keys []AgentKey `json:"keys,omitempty"`
+	// Refused is where it keeps which keys its user told it not to use: they are not lent
+	// by themselves.
+	Refused []AgentRefused `json:"refused,omitempty"`
 	// Tokens are those of other programs of the host that it takes as well, the best first.
 	Tokens []AgentToken `json:"tokens,omitempty"`
 	// Elsewhere is how it is told on the host to ask another server than its services'; the
@@ -229,6 +232,18 @@ type AgentKey struct {
 	Command bool `json:"command,omitempty"`
 	// Paths of the service's hosts are all that it is lent for; none: it is for nothing else anyway.
 	Paths []string `json:"paths,omitempty"`
+}
+
+// AgentRefused is a list of keys in a file of the host, or of what they end with.
+type AgentRefused struct {
+	// File, in JSON, Directory and Service are as those of an AgentKey; Key is a JSON
+	// pointer to the list.
+	File      string `json:"file"`
+	Directory string `json:"directory,omitempty"`
+	Service   string `json:"service"`
+	Key       string `json:"key"`
+	// Last is how many characters of a key stand there, its last; none: all of it.
+	Last int `json:"last,omitempty"`
 }
 
 // AgentToken is a token of another program of the host, which may do more than the agent

@@ -443,6 +443,22 @@ func TestServersRefused(t *testing.T) {
 	}
 }
 
+func TestRefusedRefused(t *testing.T) {
+	const head = own + "credentials: [anthropic]\nrefused: "
+	for text, ok := range map[string]bool{
+		"[{file: .mine.json, directory: MINE, service: anthropic, key: /no, last: 20}]": true,
+		"[{file: .mine.json, service: openai, key: /no}]":                               false,
+		"[{file: .mine.json, service: anthropic, key: no}]":                             false,
+		"[{file: .mine.json, service: anthropic, key: /no, last: -1}]":                  false,
+		"[{file: ../mine.json, service: anthropic, key: /no}]":                          false,
+		"[{file: .env, service: anthropic, key: NO}]":                                   false,
+	} {
+		if a, err := Decode([]byte(head + text + "\n")); (err == nil) != ok {
+			t.Errorf("%s: %v, %v", text, a, err)
+		}
+	}
+}
+
 func TestElsewhereRefused(t *testing.T) {
 	const text = own + "elsewhere: [{variable: MINE_URL, own: [api.example.com], file: .mine/s.json, directory: MINE/x, key: /url}]\n"
 	if a, err := Decode([]byte(text)); err != nil || a.Elsewhere[0].Own[0] != "api.example.com" {

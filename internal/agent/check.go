@@ -73,6 +73,9 @@ func check(a *spec.Agent) error {
 	if err := checkKeys(a); err != nil {
 		return err
 	}
+	if err := checkRefused(a); err != nil {
+		return err
+	}
 	if err := checkTokens(a); err != nil {
 		return err
 	}
@@ -104,8 +107,8 @@ func check(a *spec.Agent) error {
 	if err := checkTranscript(a.Transcript); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Subcommands) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Allow) + len(a.Credentials) + len(a.Services) + len(a.Reach) + len(a.Config) + len(a.Logins) + len(a.Keys) + len(a.Tokens) + len(a.Elsewhere) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
-		return fail("runtime: what agents run on has no default, args, subcommands, headless, transcript, env, home, config, servers, presets, allow, credentials, services, reach, login, keys, tokens, elsewhere or mock")
+	if more := len(a.Args) + len(a.Subcommands) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Allow) + len(a.Credentials) + len(a.Services) + len(a.Reach) + len(a.Config) + len(a.Logins) + len(a.Keys) + len(a.Refused) + len(a.Tokens) + len(a.Elsewhere) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
+		return fail("runtime: what agents run on has no default, args, subcommands, headless, transcript, env, home, config, servers, presets, allow, credentials, services, reach, login, keys, refused, tokens, elsewhere or mock")
 	}
 	return checkInstall(a)
 }

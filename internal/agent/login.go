@@ -74,6 +74,28 @@ func checkKeys(a *spec.Agent) error {
 	return nil
 }
 
+// checkRefused judges where an agent keeps which keys its user refused.
+func checkRefused(a *spec.Agent) error {
+	for _, r := range a.Refused {
+		fail := func(format string, args ...any) error {
+			return spec.Errorf(spec.ErrUsage, "refused: "+format, args...)
+		}
+		if err := checkStands(r.File, r.Directory, r.Key); err != nil {
+			return fail("%w", err)
+		}
+		if login.IsVariables(r.File) {
+			return fail("%q has no lists in it", r.File)
+		}
+		if !slices.Contains(a.Credentials, r.Service) {
+			return fail("%q is none of the credentials", r.Service)
+		}
+		if r.Last < 0 {
+			return fail("last: %d is no number of characters", r.Last)
+		}
+	}
+	return nil
+}
+
 // checkPaths judges paths of a service's hosts.
 func checkPaths(s *vault.Service, paths []string) error {
 	if s == nil || len(paths) == 0 {

@@ -88,7 +88,11 @@ func (a *app) credited(cmd *command.Command, e *engine.Engine, f *createFlags, o
 	}
 	c, err := e.FindCredential(of)
 	if err == nil && c.Secret == "" {
-		err = spec.Errorf(spec.ErrNotFound, "%s has no credential, and nobody is there to log it in", of.Title).
+		unfit := ""
+		if c.Unfit != "" {
+			unfit = fmt.Sprintf(" (%s is not lent: %s)", c.Where, c.Unfit)
+		}
+		err = spec.Errorf(spec.ErrNotFound, "%s has no credential%s, and nobody is there to log it in", of.Title, unfit).
 			WithHint("give it one: %s", strings.Join(waysToLogIn(of), ", or "))
 	}
 	return err

@@ -56,11 +56,11 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 			return Credential{Secret: s.Name, Where: "the secret " + s.Name}, nil
 		}
 	}
-	set := inEnvironment(a, have)
+	c := e.loggedIn(a, have)
+	set := inEnvironment(a, have, c)
 	if set.Secret != "" {
 		return set, nil
 	}
-	c := e.loggedIn(a, have)
 	if c.Secret == "" && c.Unfit == "" {
 		c, err = e.given(a, have)
 	}
@@ -203,21 +203,21 @@ func (e *Engine) reach(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, sec
 	})
 }
 
-// inEnvironment is FindCredential for variables. One that is for another server is told
-// if there is no other.
-func inEnvironment(a *spec.Agent, have []vault.Secret) (unfit Credential) {
+// inEnvironment is FindCredential for variables, of somebody who may have logged in. One that
+// is for another server, or that the agent is not to use, is told if there is no other.
+func inEnvironment(a *spec.Agent, have []vault.Secret, logged Credential) (unfit Credential) {
 	for _, service := range a.Credentials {
 		for _, variable := range agent.Variables(a, service) {
 			value := os.Getenv(variable)
 			if value == "" {
 				continue
 			}
-			besides := besides(a, value)
+			besides := besides(a, value, logged)
 			c := Credential{
 				Secret: service, Where: "$" + variable + " of your environment", Besides: besides,
 				add: &NewSecret{Name: service, Service: serviceOf(a, service, value), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}},
 				say: fmt.Sprintf("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder%s", variable, service, besides),
-			}.meant(a, service)
+			}.meant(a, service).wanted(a, service, value)
 			i := slices.IndexFunc(have, func(h vault.Secret) bool { return h.Name == service })
 			switch {
 			case c.Secret == "" && unfit.Where == "":
@@ -248,9 +248,9 @@ func (c Credential) known() Credential {
 	return c
 }
 
-// besides tells of the variables that count less than the one with a value, and say something
-// else.
-func besides(a *spec.Agent, value string) string {
+// besides tells of what counts less than the variable with a value, and is something else:
+// other variables, and the login, with which another may pay.
+func besides(a *spec.Agent, value string, logged Credential) (said string) {
 	var more []string
 	for _, service := range a.Credentials {
 		for _, variable := range agent.Variables(a, service) {
@@ -259,10 +259,37 @@ func besides(a *spec.Agent, value string) string {
 			}
 		}
 	}
-	if len(more) == 0 {
-		return ""
+	if len(more) > 0 {
+		said = "; not that of " + strings.Join(more, ", ")
 	}
-	return "; not that of " + strings.Join(more, ", ")
+	switch {
+	case logged.Secret == "":
+		return said
+	case said == "":
+		return "; not " + logged.Where
+	}
+	return said + ", nor " + logged.Where
+}
+
+// wanted is a credential whose value is not among those that its user told the agent on this
+// host not to use: it would not use it there, and one who pays otherwise meant that.
+func (c Credential) wanted(a *spec.Agent, service, value string) Credential {
+	home, err := store.Home()
+	if c.Secret == "" || err != nil {
+		return c
+	}
+	for _, r := range a.Refused {
+		at := login.FindKey(spec.AgentKey{File: r.File, Directory: r.Directory, Key: r.Key}, home, os.Getenv)
+		end := value
+		if r.Last > 0 {
+			end = value[max(0, len(value)-r.Last):]
+		}
+		if r.Service == service && at.Lists(end) {
+			return Credential{Where: c.Where, Unfit: fmt.Sprintf("you told %s on this host not to use it, says %s; to lend it all the same: bothy secret set %s --env %s, and --secret %s when the sandbox is created",
+				a.Title, at.Path, service, c.add.Source.Variable, service)}
+		}
+	}
+	return c
 }
 
 // serviceOf gives the service of the vault that a value is of: none if only the agent's

@@ -68,7 +68,8 @@ func TestBearerOfSettings(t *testing.T) {
 
 // Of several that are set it is said which is lent, and which is not.
 func TestSeveralVariables(t *testing.T) {
-	e, _, said := signedIn(t)
+	e, path, said := signedIn(t)
+	must(t, os.Remove(path))
 	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", bearer)
 	c, err := e.FindCredential(claude(t, e))
@@ -80,9 +81,60 @@ func TestSeveralVariables(t *testing.T) {
 	}
 }
 
+// A variable counts before the login, with which another may pay: that is said whenever it is.
+func TestVariableBeforeLogin(t *testing.T) {
+	e, path, said := signedIn(t)
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
+	for range 2 {
+		*said = nil
+		want := "; not your login " + path
+		if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "anthropic" || c.Besides != want {
+			t.Errorf("%+v, %v", c, err)
+		}
+		if _, err := e.Credential(here, claude(t, e)); err != nil || len(*said) != 1 || !strings.HasSuffix((*said)[0], want) {
+			t.Errorf("%v, said %q", err, *said)
+		}
+	}
+	t.Setenv("ANTHROPIC_AUTH_TOKEN", bearer)
+	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Besides != "; not that of $ANTHROPIC_AUTH_TOKEN, nor your login "+path {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A key that the agent was told on the host not to use is not lent by itself, whether or not it
+// is a secret by now; by its name it is.
+func TestRefusedKey(t *testing.T) {
+	e, path, said := signedIn(t)
+	const key = "sk-ant-api03-CANARYCANARY0123456789"
+	t.Setenv("ANTHROPIC_API_KEY", key)
+	if secret, err := e.Credential(here, claude(t, e)); err != nil || secret != "anthropic" {
+		t.Fatalf("%q, %v", secret, err)
+	}
+	putHome(t, ".claude.json", `{"customApiKeyResponses":{"approved":["other"],"rejected":["other","`+key[len(key)-20:]+`"]}}`, 0o600)
+	for _, known := range []bool{true, false} {
+		if secret, err := e.Credential(here, claude(t, e)); err != nil || secret != "claude-login" {
+			t.Errorf("known %v: %q, %v", known, secret, err)
+		}
+		if known {
+			must(t, e.RemoveSecret(here, "anthropic"))
+		}
+	}
+	must(t, os.Remove(path))
+	*said = nil
+	secret, err := e.Credential(here, claude(t, e))
+	if err != nil || secret != "" || len(*said) != 1 || !strings.HasPrefix((*said)[0], "$ANTHROPIC_API_KEY of your environment is not lent: you told Claude Code on this host not to use it") {
+		t.Errorf("%q, %v, said %q", secret, err, *said)
+	}
+	t.Setenv("ANTHROPIC_API_KEY", key+"x")
+	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "anthropic" {
+		t.Errorf("another key: %+v, %v", c, err)
+	}
+}
+
 // Which counts does not hang on which was there first, and what is passed over is said.
 func TestVariableThatBecameSecret(t *testing.T) {
-	e, _, said := signedIn(t)
+	e, path, said := signedIn(t)
+	must(t, os.Remove(path))
 	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
 	if secret, err := e.Credential(here, claude(t, e)); err != nil || secret != "anthropic" {
 		t.Fatalf("%q, %v", secret, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -58,6 +59,13 @@ func (k Key) Read() (string, error) {
 		return "", fmt.Errorf("what it has at %s is no key", k.Pointer)
 	}
 	return s, open
+}
+
+// Lists tells whether a list stands there with a text in it.
+func (k Key) Lists(text string) bool {
+	v, _, err := k.look()
+	list, _ := v.([]any)
+	return err == nil && slices.Contains(list, any(text))
 }
 
 // Plain gives what stands there if it is no secret, such as a URL; nothing, if nothing does. A
