@@ -299,12 +299,17 @@ func (a *app) printTraffic(rows []*traffic, quiet bool) error {
 		fmt.Fprintln(w, "SANDBOX\tHOST\tVERDICT\tCOUNT\tREQUESTS\tUP\tDOWN\tLAST SEEN\tWHY")
 	}
 	var commands []string
+	guessed := false
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", term.Sanitize(r.Sandbox), term.Sanitize(r.Host), term.Sanitize(r.Verdict),
 			r.Count, r.Requests, formatSize(r.Up), formatSize(r.Down), r.Last.Local().Format(time.RFC3339), term.Sanitize(r.Reason))
 		if c := term.Sanitize(r.Suggest); c != "" && !slices.Contains(commands, c) {
 			commands = append(commands, c)
 		}
+		guessed = guessed || strings.HasPrefix(r.Suggest, "bothy policy allow "+r.Host+":443 ")
+	}
+	if guessed {
+		commands = append(commands, "# of names without a port "+policy.OnlyLookedUp)
 	}
 	if err := w.Flush(); err != nil || quiet || len(commands) == 0 {
 		return err

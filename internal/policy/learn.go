@@ -89,6 +89,9 @@ func (l *Learner) propose(rule *Rule, s *Suggestion, r *spec.NetworkRecord) {
 		p = &Proposal{Rule: *rule, Note: s.Note, suggestion: *s}
 		l.found[rule.String()] = p
 	}
+	if s.Note == "" {
+		p.Note = "" // what was looked up at first was connected to since
+	}
 	p.Count += max(r.Count, 1)
 	if r.Time.After(p.Last) {
 		p.Last = r.Time

@@ -84,6 +84,29 @@ func TestLearnLongBody(t *testing.T) {
 	}
 }
 
+// Which port was meant by who looked a name up shows when a connection is refused; until then
+// it is said that nobody knows.
+func TestLearnLookup(t *testing.T) {
+	l := NewLearner(policyOf(t, LayerUser, "deny: [never.example.com]"), noon)
+	see := func(event, name string, port uint16) {
+		l.See(&spec.NetworkRecord{Event: event, Verdict: spec.VerdictDeny, Time: noon, Name: name, Port: port})
+	}
+	see(spec.NetworkLookup, "db.example.com", 0)
+	see(spec.NetworkFlow, "other.example.com", 5432)
+	see(spec.NetworkLookup, "web.example.com", 0)
+	see(spec.NetworkFlow, "web.example.com", 443)
+	see(spec.NetworkFlow, "late.example.com", 443)
+	see(spec.NetworkLookup, "late.example.com", 0)
+	got := map[string]string{}
+	for _, p := range l.Proposals() {
+		got[p.Rule.String()] = p.Note
+	}
+	want := map[string]string{"db.example.com:443": OnlyLookedUp, "other.example.com:5432": "", "web.example.com:443": "", "late.example.com:443": ""}
+	if !maps.Equal(got, want) {
+		t.Errorf("proposed are %q", got)
+	}
+}
+
 // What was refused because it does not speak HTTP is proposed to be let by unseen, if that
 // would do, and with what to weigh.
 func TestLearnForeign(t *testing.T) {

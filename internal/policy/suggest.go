@@ -148,7 +148,11 @@ func (d *Decision) suggest() Suggestion {
 	case CauseRule:
 		return d.suggestRemoval()
 	case CauseNoRule:
-		return allowing(d.query.target(), Conditions{}).bounded(d.ended)
+		s := allowing(d.query.target(), Conditions{}).bounded(d.ended)
+		if d.query.Stage == StageLookup {
+			s.Note = OnlyLookedUp
+		}
+		return s
 	case CauseRequest, CauseWebSocket:
 		return d.suggestRequest()
 	case CauseProject:
@@ -164,6 +168,10 @@ func (d *Decision) suggest() Suggestion {
 	}
 	return Suggestion{}
 }
+
+// OnlyLookedUp is what to weigh before a name is allowed with the usual port, since nobody
+// knows which was meant.
+const OnlyLookedUp = "no more than the name was looked up, so that nobody knows the port: 443 is the usual one"
 
 // isService tells names like _http._tcp.deb.debian.org, under which it is asked on which hosts a
 // service is.
