@@ -82,8 +82,7 @@ type Agent struct {
 	// Elsewhere is how it is told on the host to ask another server than its services'; the
 	// first that is set counts. What it has for that server is lent to nobody.
 	Elsewhere []AgentElsewhere `json:"elsewhere,omitempty"`
-	// Mock is how it asks a model that a script plays; nil if as it asks that of
-	// the first of its credentials which is for models.
+	// Mock is what it is told when a script plays the model; nil: nothing.
 	Mock *AgentMock `json:"mock,omitempty"`
 }
 
@@ -95,11 +94,12 @@ type AgentService struct {
 	Env   []string `json:"env"`
 }
 
-// AgentMock is for an agent that does not ask providers of models itself, but can be
-// told to.
+// AgentMock tells an agent that a script plays the model.
 type AgentMock struct {
-	// Service is that of the vault whose provider is to be played.
-	Service string `json:"service"`
+	// Service is that of the vault whose provider is to be played, for an agent that asks
+	// no provider of models itself, but can be told to. Default: the first of its
+	// credentials which is for models.
+	Service string `json:"service,omitempty"`
 	// Env tells the agent; {key} in it stands for the made-up key.
 	Env map[string]string `json:"env"`
 }

@@ -158,7 +158,7 @@ func checkMock(m *spec.AgentMock) error {
 	if m == nil {
 		return nil
 	}
-	if s := vault.FindService(m.Service); s == nil || s.Name != m.Service || !s.Model {
+	if s := vault.FindService(m.Service); m.Service != "" && (s == nil || s.Name != m.Service || !s.Model) {
 		return spec.Errorf(spec.ErrUsage, "mock: no service of models named %q", m.Service)
 	}
 	return checkEnv("mock", m.Env)

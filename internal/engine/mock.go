@@ -56,11 +56,20 @@ func newMock(path string, a *spec.Agent) (*Mock, error) {
 	for _, s := range services {
 		m.Keys[s.Name] = vault.Placeholder(s, nil)
 	}
-	if a != nil && a.Mock != nil {
-		m.env = agent.MockEnv(a.Mock, m.Keys[a.Mock.Service])
+	if a != nil {
+		m.env = mockEnv(a, m.Keys)
 	}
 	m.Hosts = modelHosts()
 	return m, nil
+}
+
+// mockEnv is what an agent is told of a model that is played.
+func mockEnv(a *spec.Agent, keys map[string]string) []string {
+	services, err := playedFor(a)
+	if a.Mock == nil || err != nil {
+		return nil
+	}
+	return agent.MockEnv(a.Mock, keys[services[0].Name])
 }
 
 // Metered tells whether a gateway sees what an agent asks models, as far as its description
@@ -142,7 +151,7 @@ func playedFor(a *spec.Agent) ([]*vault.Service, error) {
 	if a == nil {
 		return onePerHost(), nil
 	}
-	if a.Mock != nil {
+	if a.Mock != nil && a.Mock.Service != "" {
 		return []*vault.Service{vault.FindService(a.Mock.Service)}, nil
 	}
 	for _, name := range a.Credentials {

@@ -96,6 +96,27 @@ func TestMockKeys(t *testing.T) {
 	}
 }
 
+// An agent that asks a provider by itself may have to be told something when a script plays
+// it, as Claude Code has: who holds its tools back until they are searched for is asked for
+// none of them by name.
+func TestMockTells(t *testing.T) {
+	e, _, _ := signedIn(t)
+	own := &spec.Agent{Name: "tool", Title: "Tool", Credentials: []string{"openai"}, Mock: &spec.AgentMock{Env: map[string]string{"KEY": "{key}"}}}
+	for want, a := range map[string]*spec.Agent{"ENABLE_TOOL_SEARCH=false": claude(t, e), "KEY=sk-": own} {
+		sb := mocked(t, e, a, hello)
+		has := func(env []string) bool {
+			return slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, want) })
+		}
+		if !has(sb.Env) || !has(ofAgent(sb, a)) {
+			t.Errorf("%s is not among %q, %q", want, sb.Env, ofAgent(sb, a))
+		}
+		sb.Mock = nil
+		if has(ofAgent(sb, a)) {
+			t.Errorf("%s is set without a mock", want)
+		}
+	}
+}
+
 // What stands for a credential in the files of an agent's home is the made-up key.
 func TestMockInHome(t *testing.T) {
 	e := newEngine(t)

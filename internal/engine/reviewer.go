@@ -110,11 +110,7 @@ func ofAgent(sb *spec.Sandbox, a *spec.Agent) []string {
 	if sb.Mock == nil {
 		return env
 	}
-	env = append(env, keysOf(sb.Mock)...)
-	if a.Mock != nil {
-		env = append(env, agent.MockEnv(a.Mock, sb.Mock.Keys[a.Mock.Service])...)
-	}
-	return env
+	return slices.Concat(env, keysOf(sb.Mock), mockEnv(a, sb.Mock.Keys))
 }
 
 // without gives those of a list that are not in another.
