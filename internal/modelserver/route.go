@@ -45,6 +45,8 @@ func route(r *http.Request) (api, action) {
 		return anthropic{}, probe
 	case "GET /v1beta/models":
 		return like(r), list
+	case "GET /backend-api/codex/models":
+		return responses{}, list
 	}
 	return like(r), unknown
 }
@@ -82,6 +84,8 @@ func models(p api) obj {
 	case gemini:
 		m := obj{"name": "models/" + modelName, "displayName": modelName, "supportedGenerationMethods": []string{"generateContent", "countTokens"}}
 		return obj{"models": []obj{m}}
+	case responses: // Codex's, with its instructions: those that it has of its own will do
+		return obj{"models": []obj{}}
 	}
 	return obj{"object": "list", "data": []obj{{"id": modelName, "object": "model", "created": 0, "owned_by": "script"}}}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -254,5 +255,21 @@ func TestModels(t *testing.T) {
 		if err != nil || at(v, c.key, 0) == nil {
 			t.Errorf("%v: %v %v", c, v, err)
 		}
+	}
+}
+
+// Codex wants all that there is to know of a model with its name. With none in the list it
+// goes by what it knows itself.
+func TestModelsOfCodex(t *testing.T) {
+	_, url := serve(t, "turns: [{text: hi}]")
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/backend-api/codex/models?client_version=1.2.3", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || strings.TrimSpace(string(text)) != `{"models":[]}` {
+		t.Errorf("%d: %s, %v", resp.StatusCode, text, err)
 	}
 }

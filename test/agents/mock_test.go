@@ -109,5 +109,5 @@ func (w *world) playedAlone(t *testing.T) {
 // asides are what agents ask that no script answers, and can do without.
 var asides = []string{
 	"/api/claude_code/settings", "/api/claude_code/policy_limits", // Claude Code
-	"/backend-api/codex/models", "/backend-api/plugins/export/curated", "/v1/responses", // Codex, the last for a WebSocket
+	"/backend-api/plugins/export/curated", "/v1/responses", // Codex, the last for a WebSocket
 }
