@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,18 +41,21 @@ func Install(ctx context.Context, st *store.Store, environ []string, r agent.Req
 	defer in.client.Close()
 	result, err := in.run(ctx)
 	if err != nil {
-		return agent.Result{}, failed(st, r, err)
+		return agent.Result{}, failed(st, r, err, in.config.Notices...)
 	}
 	result.Notices = append(result.Notices, in.config.Notices...)
 	return result, nil
 }
 
-func failed(st *store.Store, r agent.Request, err error) error {
-	e := &spec.Error{Op: strings.TrimSpace("install " + r.Name + " " + r.Version), Err: err}
+// failed says what could not be done, and with it what of npm's settings was not honoured: that
+// may be why.
+func failed(st *store.Store, r agent.Request, err error, notices ...string) error {
+	hint := spec.Hint(err)
 	if store.IsFull(err) {
-		e.Hint = st.FullHint()
+		hint = st.FullHint()
 	}
-	return e
+	hints := slices.DeleteFunc(append([]string{hint}, notices...), func(s string) bool { return s == "" })
+	return &spec.Error{Op: strings.TrimSpace("install " + r.Name + " " + r.Version), Err: err, Hint: strings.Join(hints, "; ")}
 }
 
 // installer is one installation.
