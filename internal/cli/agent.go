@@ -159,6 +159,9 @@ func (a *app) rehouse(ctx context.Context, e *engine.Engine, l *lodger, sb *spec
 	if version == "" {
 		return nil
 	}
+	if err := e.MayRun(sb, version); err != nil {
+		return err
+	}
 	p, err := a.house(ctx, e, l, sb, version)
 	if err != nil {
 		return err

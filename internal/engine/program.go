@@ -113,6 +113,32 @@ func (e *Engine) writeProgram(sb *spec.Sandbox, p *spec.Program) error {
 	return nil
 }
 
+// MayRun refuses another version of its agent for a sandbox that runs, as ChangeProgram
+// does, before that is installed. Which one a tag means nobody knows before.
+func (e *Engine) MayRun(sb *spec.Sandbox, version string) error {
+	if !agent.Exact(version) || e.Status(sb).State != spec.Running {
+		return nil
+	}
+	now, err := e.Store.Load(sb.ID)
+	if err != nil || e.isVersion(now, version) {
+		return err
+	}
+	return staysWith(now, version)
+}
+
+// isVersion tells whether a sandbox uses an installation of a version.
+func (e *Engine) isVersion(sb *spec.Sandbox, version string) bool {
+	if sb.Program == nil {
+		return false
+	}
+	home, err := agent.HomeOf(e.Store, cmp.Or(sb.Program.From, sb.Agent))
+	if err != nil {
+		return false
+	}
+	there, err := home.Get(sb.Program.Installation)
+	return err == nil && there.Release == version
+}
+
 // runsWith accepts that a running sandbox has the program that is wished for.
 func (e *Engine) runsWith(sb *spec.Sandbox, p *spec.Program) error {
 	now, err := e.Store.Load(sb.ID)
@@ -122,8 +148,12 @@ func (e *Engine) runsWith(sb *spec.Sandbox, p *spec.Program) error {
 	if reflect.DeepEqual(now.Program, p) {
 		return nil
 	}
-	has, wish := versionOf(now.Program), versionOf(p)
-	return spec.Errorf(spec.ErrConflict, "sandbox %s runs with version %s of %s, and would have to start again with %s", sb.Name, has, sb.Agent, wish).
+	return staysWith(now, versionOf(p))
+}
+
+// staysWith is the error that a sandbox which runs cannot have another version.
+func staysWith(sb *spec.Sandbox, wish string) error {
+	return spec.Errorf(spec.ErrConflict, "sandbox %s runs with version %s of %s, and would have to start again with %s", sb.Name, versionOf(sb.Program), sb.Agent, wish).
 		WithHint("when nothing in it is at work: bothy stop %s, then run this again", sb.Name)
 }
 
