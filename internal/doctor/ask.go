@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -46,7 +48,8 @@ func Ask(ctx context.Context, j Job) Check {
 	if done {
 		return c
 	}
-	c.Result, c.Fix = Warn, "run the agent at a terminal, and see what it says there"
+	told, hint := advice(stderr.String(), filepath.Base(j.Dir))
+	c.Result, c.Fix = Warn, cmp.Or(hint, "run the agent at a terminal, and see what it says there")
 	if ctx.Err() != nil {
 		err = errors.New("it took longer than " + askTime.String())
 	}
@@ -55,16 +58,42 @@ func Ask(ctx context.Context, j Job) Check {
 		c.Detail += ": " + err.Error()
 	}
 	if said == "" {
-		said = lastLine(stderr.String(), stdout.String())
+		said = lastLine(told, stdout.String())
 	}
 	if said != "" {
-		c.Detail += ": " + said[:min(len(said), mostSaid)]
+		c.Detail += ": " + shortened(said)
 	}
 	return c
 }
 
+// advice takes out of what a command of ours said what it advised. What that is about its
+// sandbox, by the name of its directory, is good for nothing: it is gone.
+func advice(said, sandbox string) (rest, hint string) {
+	for line := range strings.Lines(said) {
+		h, ok := strings.CutPrefix(line, "bothy: hint: ")
+		if !ok {
+			rest += line
+		} else if !strings.Contains(h, sandbox) {
+			hint = strings.TrimSpace(h)
+		}
+	}
+	return rest, hint
+}
+
 // mostSaid is how much of a line is shown, in bytes.
 const mostSaid = 300
+
+// shortened ends a line that is too long behind one of its words.
+func shortened(said string) string {
+	if len(said) <= mostSaid {
+		return said
+	}
+	said = strings.ToValidUTF8(said[:mostSaid], "")
+	if i := strings.LastIndexByte(said, ' '); i > 0 {
+		said = said[:i]
+	}
+	return said + " …"
+}
 
 // lastLine is that of the first text that says anything.
 func lastLine(texts ...string) string {
