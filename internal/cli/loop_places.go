@@ -88,12 +88,11 @@ func (a *app) credited(cmd *command.Command, e *engine.Engine, f *createFlags, o
 	}
 	c, err := e.FindCredential(of)
 	if err == nil && c.Secret == "" {
-		unfit := ""
+		hint := "give it one: " + strings.Join(waysToLogIn(of), ", or ")
 		if c.Unfit != "" {
-			unfit = fmt.Sprintf(" (%s is not lent: %s)", c.Where, c.Unfit)
+			hint = c.Where + " is not lent: " + c.Unfit + "; or " + hint
 		}
-		err = spec.Errorf(spec.ErrNotFound, "%s has no credential%s, and nobody is there to log it in", of.Title, unfit).
-			WithHint("give it one: %s", strings.Join(waysToLogIn(of), ", or "))
+		err = spec.Errorf(spec.ErrNotFound, "%s has no credential, and nobody is there to log it in", of.Title).WithHint("%s", hint)
 	}
 	return err
 }
