@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -107,10 +108,22 @@ func check(a *spec.Agent) error {
 	if err := checkTranscript(a.Transcript); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Subcommands) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Allow) + len(a.Credentials) + len(a.Services) + len(a.Reach) + len(a.Config) + len(a.Logins) + len(a.Keys) + len(a.Refused) + len(a.Tokens) + len(a.Elsewhere) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
-		return fail("runtime: what agents run on has no default, args, subcommands, headless, transcript, env, home, config, servers, presets, allow, credentials, services, reach, login, keys, refused, tokens, elsewhere or mock")
+	if err := checkRuntime(a); err != nil {
+		return err
 	}
 	return checkInstall(a)
+}
+
+// checkRuntime refuses what only an agent has of what agents run on.
+func checkRuntime(a *spec.Agent) error {
+	bare := spec.Agent{
+		Version: a.Version, Name: a.Name, Aliases: a.Aliases, Title: a.Title, Runtime: a.Runtime,
+		Told: a.Told, Install: a.Install, Get: a.Get, Program: a.Program,
+	}
+	if a.Runtime && !reflect.DeepEqual(*a, bare) {
+		return spec.Errorf(spec.ErrUsage, "runtime: what agents run on has a program and an installation, and nothing else of agents")
+	}
+	return nil
 }
 
 // mayBeLent tells whether something of a service can be lent to an agent by itself.
