@@ -42,47 +42,39 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// PrepareMemory makes the files, and room for the pages. They may turn out to be more, or
-// fewer.
+// PrepareMemory makes the files, and has the file system find room for the pages, which
+// is a third of what writing them takes. They may turn out to be more, or fewer.
 func (w *wall) PrepareMemory(ctx context.Context, dir string) error {
 	size, err := w.Memory(ctx)
 	if err != nil {
 		return err
 	}
 	files, err := openFiles(dir)
-	if err == nil {
-		defer closeFiles(files)
-		err = makeRoom(ctx, files[2], size)
-	}
 	if err != nil {
 		return fmt.Errorf("prepare to save the memory: %w", err)
 	}
+	defer closeFiles(files)
+	// Not every file system can do it, and what there is no room for is noticed when it
+	// is written.
+	_ = unix.Fallocate(int(files[2].Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
 	return nil
 }
 
 // SaveMemory has the sentry write its whole state, which nobody but itself can read
 // again.
 func (w *wall) SaveMemory(ctx context.Context, dir string) error {
-	if err := w.saveMemory(ctx, dir); err != nil {
+	files, err := openFiles(dir)
+	if err == nil {
+		defer closeFiles(files)
+		err = w.save(ctx, func() error { return w.callSave(files) })
+	}
+	if err == nil { // what there was room for and was not needed
+		err = trim(files[2])
+	}
+	if err != nil {
 		return fmt.Errorf("save the memory: %w", err)
 	}
 	return nil
-}
-
-func (w *wall) saveMemory(ctx context.Context, dir string) error {
-	files, err := openFiles(dir)
-	if err != nil {
-		return err
-	}
-	defer closeFiles(files)
-	filler, err := fillerOf(files[2])
-	if err == nil {
-		err = w.save(ctx, func() error { return w.callSave(files) })
-	}
-	if err == nil {
-		err = cutRoom(files[2], filler)
-	}
-	return err
 }
 
 // callSave tells the sentry to write into files, and to go on as if nothing had been,
@@ -97,6 +89,15 @@ func (w *wall) callSave(files []*os.File) error {
 		Metadata: statefile.CompressionLevelNone.ToMetadata(), HavePagesFile: true, Resume: true,
 		FilePayload: urpc.FilePayload{Files: files},
 	}, nil)
+}
+
+// trim gives back what a file has beyond its end.
+func trim(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return f.Truncate(info.Size())
 }
 
 // goOn has programs go on from a memory image, in a sandbox that is created. It returns
