@@ -72,6 +72,10 @@ func TestWordsOfServers(t *testing.T) {
 		`["deno","run","-A","jsr:@acme/tasks@1"]`:                                                  true,
 		`["node","C:\\mcp\\server.js","--port=3000"]`:                                              true,
 		`["tasks","--user","me"]`:                                                                  true,
+		`["bash","/opt/tasks/start.sh","--port=1"]`:                                                true,
+		`["cmd","/c","npx","-y","@acme/tasks"]`:                                                    true,
+		`["node","--enable-source-maps","/opt/Some Tasks/server.js","--root=${HOME}/x"]`:           true,
+		`["tasks","--mode=FAST","--set","a=b"]`:                                                    true,
 		`["dotnet","run","--project","/src/MyCompanyInternalModelServer"]`:                         true,
 
 		`["x","--dsn","root:hunter2@tcp(db:3306)/x"]`:                                  false,
@@ -94,6 +98,11 @@ func TestWordsOfServers(t *testing.T) {
 		`["env","ACME=hunter2","x"]`:                                                   false,
 		`["x","postgres://me:hun/ter2@db/x"]`:                                          false,
 		`["x","redis://hunter2@db/0"]`:                                                 false,
+		`["curl","-sSu","me:hunter2"]`:                                                 false,
+		`["curl","--proxy-user","me:hunter2"]`:                                         false,
+		`["java","-DDB=hunter2","-jar","x.jar"]`:                                       false,
+		`["env","db=hunter2","x"]`:                                                     false,
+		`["docker","run","-e","db=hunter2","mcp/fs"]`:                                  false,
 		`["git","clone","https://hunter2@git.acme.example/x"]`:                         false,
 	} {
 		if got := harmless(json.RawMessage(`{"command":` + text + `}`)); got != want {
@@ -152,6 +161,37 @@ func TestServersOfProject(t *testing.T) {
 	servers, _, err = ReadServers(at, []byte("[projects.\"/p\".mcpServers.own]\ncommand = \"p\"\n"), "/p")
 	if err != nil || len(servers) != 1 {
 		t.Errorf("in TOML: %v %v", servers, err)
+	}
+}
+
+// An argument may be a line with words of its own; what a shell makes of one is not guessed.
+func TestLinesOfServers(t *testing.T) {
+	for text, want := range map[string]bool{
+		`["tasks","--title","What is to be done"]`: true,
+		`["tasks --root /home/me/work"]`:           true,
+		`["npx","-y","@acme/tasks","-c","x.json"]`: true,
+
+		`["bash","-c","export LC_ALL=C; export NOTION=ntn_4983rhfwe98fh3; exec npx x"]`: false,
+		`["sh","-c","cd /x && DB=hunter2 exec npx x"]`:                                  false,
+		`["sh","-c","cd /x&&DB='hunter2' npx x"]`:                                       false,
+		`["sh","-c","curl -u me:hunter2 https://x | x"]`:                                false,
+		`["sh","-c","exec x --user me:hunter2"]`:                                        false,
+		`["/bin/bash","-lc","exec x"]`:                                                  false,
+		`["bash","-o","pipefail","-c","exec x"]`:                                        false,
+		`["fish","-c","set -x db hunter2; x"]`:                                          false,
+		`["env","-i","zsh","-c","x"]`:                                                   false,
+		`["python3.12","-c","import os; os.environ['db'] = 'hunter2'"]`:                 false,
+		`["node","--eval","process.env.db = 'hunter2'"]`:                                false,
+		`["sh -c 'db hunter2 exec npx x'"]`:                                             false,
+		`["ssh","host","db=hunter2 x"]`:                                                 false,
+		`["ssh","host","cd /x;DB=hunter2 x"]`:                                           false,
+		`["env","-S","db=hunter2 x"]`:                                                   false,
+		`["x","--start","curl -u me:hunter2 https://x"]`:                                false,
+		`["cmd","/c","set","db=hunter2&&","x"]`:                                         false,
+	} {
+		if got := harmless(json.RawMessage(`{"command":` + text + `}`)); got != want {
+			t.Errorf("%s: not %v", text, want)
+		}
 	}
 }
 

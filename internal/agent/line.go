@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Of the arguments of a command some are lines themselves, with words that a shell takes
+// apart: what is in those is as confidential as if it stood alone.
+
+const (
+	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+	digits = "0123456789"
+)
+
+// harmlessCommand tells whether nothing in a command looks like a secret, as far as it can
+// be told: a program that stands in an argument, as a shell's does, is not understood.
+func harmlessCommand(args []string) bool {
+	words := wordsOf(args)
+	return !givesProgram(words) && !namesUser(words) && !setsVariable(args, words) && !slices.ContainsFunc(words, confidential)
+}
+
+// wordsOf gives the arguments and, behind each that is a line, its words.
+func wordsOf(args []string) (words []string) {
+	for _, arg := range args {
+		words = append(words, arg)
+		if isLine(arg) {
+			words = append(words, split(arg)...)
+		}
+	}
+	return words
+}
+
+// isLine tells an argument in which there may be more than a word.
+func isLine(arg string) bool { return strings.ContainsFunc(arg, separates) }
+
+func separates(r rune) bool { return strings.ContainsRune(" \t\r\n;&|()<>{}$`", r) }
+
+// split gives the words of a line, without their quotes.
+func split(line string) []string {
+	return strings.FieldsFunc(strings.NewReplacer("'", "", `"`, "").Replace(line), separates)
+}
+
+// givesProgram tells a shell, or another interpreter, with an option that takes what is to
+// be run. Options behind a script's name are the script's, but which word that is, only the
+// interpreter knows.
+func givesProgram(words []string) bool {
+	for i, word := range words {
+		letter := programOption(word)
+		if letter != "" && slices.ContainsFunc(words[i+1:], func(option string) bool { return takesProgram(option, letter) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// programOption is the letter of the option by which an interpreter of this name is given a
+// program; empty if it is none.
+func programOption(word string) string {
+	name := strings.ToLower(path.Base(strings.ReplaceAll(word, `\`, "/")))
+	switch strings.TrimRight(strings.TrimSuffix(name, ".exe"), digits+".-") {
+	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "csh", "tcsh", "fish", "nu", "xonsh", "pwsh", "powershell",
+		"su", "nix-shell", "python", "pypy":
+		return "c"
+	case "node", "bun", "deno", "perl", "ruby", "lua":
+		return "e"
+	case "php":
+		return "r"
+	}
+	return ""
+}
+
+// takesProgram tells the option itself, which may stand among others: bash -lc.
+func takesProgram(option, letter string) bool {
+	switch name, _, _ := strings.Cut(option, "="); name {
+	case "eval", "--eval", "--command", "--call", "--run":
+		return true
+	}
+	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(strings.ToLower(option), letter)
+}
+
+// assigns tells a word with NAME=VALUE anywhere in it: what is in a command's environment is
+// as confidential as if it stood under env.
+func assigns(word string) bool {
+	word = strings.TrimPrefix(word, "-e") // docker's
+	for i := range len(word) - 1 {
+		if word[i] != '=' {
+			continue
+		}
+		before := strings.TrimSuffix(word[:i], "+")
+		rest := strings.TrimRight(before, upper+digits)
+		name := strings.TrimLeft(before[len(rest):], digits)
+		if name != "" && strings.TrimRight(rest, lower) == rest {
+			return true
+		}
+	}
+	return false
+}
+
+// setsVariable tells an assignment to a variable of any name, where it can be nothing else:
+// in a line, and where env or an option for it stands before it.
+func setsVariable(args, words []string) bool {
+	variables := false
+	for _, word := range words {
+		if value, ok := strings.CutPrefix(word, "--env="); ok && assignsAny(value) || variables && assignsAny(word) {
+			return true
+		}
+		variables = variables || word == "-e" || word == "--env" || path.Base(word) == "env"
+	}
+	return slices.ContainsFunc(args, func(arg string) bool {
+		return isLine(arg) && slices.ContainsFunc(split(arg), assignsAny)
+	})
+}
+
+// assignsAny tells name=value.
+func assignsAny(word string) bool {
+	name, value, ok := strings.Cut(word, "=")
+	return ok && name != "" && value != "" && strings.Trim(name, upper+lower+digits+"+") == ""
+}
