@@ -2,10 +2,24 @@ package inject
 
 import (
 	"slices"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
+
+// over says why a lease gives nothing, and what helps.
+func (l *loan) over(now time.Time) string {
+	switch {
+	case l.taken:
+		return "its lease was taken back: " + l.again()
+	case !l.Live(now):
+		return "its lease has ended"
+	}
+	inspect, stop := policy.Suggestion{Args: []string{"inspect", l.box}}, policy.Suggestion{Args: []string{"stop", l.box}}
+	return "the sandbox started without it: " + inspect.Command(l.box) + ", on the host, says why; when that is mended, " +
+		stop.Command(l.box) + ": the next start lends it"
+}
 
 // again says how to have a lease that was taken back once more.
 func (l *loan) again() string {

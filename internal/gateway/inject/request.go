@@ -104,15 +104,13 @@ func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
 func (l *loan) elsewhere(to Target, now time.Time) string {
 	switch {
 	case l.taken && l.login.Is(to):
-		return "its lease was taken back: " + l.again()
+		return l.over(now)
 	case !l.bound(to, now):
 		return "its lease is only for " + l.hosts
 	case !to.Secure:
 		return "it is exchanged over TLS only"
-	case l.taken || l.value == "":
-		return "its lease was taken back: " + l.again()
-	case !l.Live(now):
-		return "its lease has ended"
+	case !l.lent(now):
+		return l.over(now)
 	}
 	return "it belongs, once, into " + l.placeName()
 }

@@ -35,6 +35,12 @@ func lend(change func(*wire.Loan)) wire.Loan {
 	return l
 }
 
+// valueless is a loan that there is no value for.
+func valueless(l wire.Loan) wire.Loan {
+	l.Value = nil
+	return l
+}
+
 // github is another secret, lent for another host.
 func github() wire.Loan {
 	return wire.Loan{Lease: spec.Lease{
@@ -345,13 +351,14 @@ func TestC8BoundToTheConnection(t *testing.T) {
 // placeholder stays recognised.
 func TestC12Ended(t *testing.T) {
 	until := lend(func(l *wire.Loan) { l.Until = noon.Add(time.Hour) })
-	back := lend(func(l *wire.Loan) { l.Value = nil })
+	back := lend(func(l *wire.Loan) { l.Value, l.Taken = nil, true })
 	for name, tt := range map[string]struct {
 		loan wire.Loan
 		now  time.Time
 		why  string
 	}{
 		"ended": {until, noon.Add(time.Hour), "ended"}, "taken back": {back, noon, "taken back"},
+		"over at the start": {valueless(until), noon.Add(time.Hour), "ended"},
 	} {
 		s := compile(t, tt.loan)
 		if s.Bound("api.example.com", netip.Addr{}, 443, tt.now) {
@@ -393,13 +400,27 @@ func TestLendAgain(t *testing.T) {
 		"log in again":                 func(l *wire.Loan) { l.Captured = "claude" },
 	} {
 		s := compile(t, lend(func(l *wire.Loan) {
-			l.Sandbox, l.Value = "188203b6bc14", nil
+			l.Sandbox, l.Value, l.Taken = "188203b6bc14", nil, true
 			change(l)
 		}))
 		r := request(t, "GET", "https://api.example.com/", nil, "Authorization", "Bearer "+placeholder)
 		if _, err := s.Request(r, api, noon); refused(err) == nil || !strings.Contains(err.Error(), "taken back: "+want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// What could not be had when the sandbox started was not taken back: lending it again is refused,
+// for the lease is there.
+func TestStartedWithout(t *testing.T) {
+	s := compile(t, valueless(lend(nil)))
+	r := request(t, "GET", "https://api.example.com/", nil, "Authorization", "Bearer "+placeholder)
+	want := "the sandbox started without it: bothy inspect box, on the host, says why; when that is mended, bothy stop box: the next start lends it"
+	if _, err := s.Request(r, api, noon); refused(err) == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+	if s.Bound("api.example.com", netip.Addr{}, 443, noon) {
+		t.Error("it is bound")
 	}
 }
 
