@@ -100,6 +100,9 @@ func (w *world) playedAlone(t *testing.T) {
 		if q.Outcome == string(modelserver.Refused) && !slices.Contains(asides, q.Path) {
 			t.Errorf("the mock refused %s %s: %s", q.Method, q.Path, q.Error)
 		}
+		if strings.HasPrefix(q.Path, "/backend-api/codex/") { // with a key, which is for another host
+			t.Errorf("who is for logins was asked %s %s", q.Method, q.Path)
+		}
 	}
 	if !turns[0] || !turns[1] || !turns[2] {
 		t.Errorf("not every turn was asked for: %v", turns)
