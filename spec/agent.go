@@ -51,7 +51,8 @@ type Agent struct {
 
 	// Config are files and directories of the host's home that a person may bring
 	// in, read-only and at the same place: instructions, skills, commands. None
-	// holds a secret.
+	// holds a secret. Where Servers has a directory, they lie in that on the host, each by
+	// the last part of its name.
 	Config []string `json:"config,omitempty"`
 	// Servers is where the user's MCP servers stand, which may be brought in too:
 	// those that hold no secret. Nil: they are not.

@@ -26,16 +26,28 @@ func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 	var list []spec.Mount
 	rules := workspace.Rules{Home: home, State: e.Store.Path()}
 	for _, p := range a.Config {
-		m, err := rules.Show(p, filepath.Join(homeInside, p))
+		path := filepath.Join(home, p)
+		if a.Servers != nil { // what has these lie elsewhere, has all that the agent reads
+			path = login.Lies(p, a.Servers.Directory, home, os.Getenv)
+		}
+		m, err := rules.Show(path, filepath.Join(homeInside, p))
 		switch {
 		case errors.Is(err, spec.ErrNotFound) || shown(sb, m.Target):
 		case err != nil:
-			e.say("~/%s is not brought into sandbox %s: %v", p, sb.Name, err)
+			e.say("%s is not brought into sandbox %s: %v", tilde(path, home), sb.Name, err)
 		default:
 			list = append(list, m)
 		}
 	}
 	return list
+}
+
+// tilde writes a path for people.
+func tilde(path, home string) string {
+	if below, ok := strings.CutPrefix(path, home+"/"); ok {
+		return "~/" + below
+	}
+	return path
 }
 
 // configured is the agent of a sandbox that its configuration is brought in for;
@@ -78,10 +90,7 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 		list, withheld, err = agent.ReadServers(a.Servers, data, project(sb))
 	}
 	if err != nil {
-		if below, ok := strings.CutPrefix(path, home+"/"); ok {
-			path = "~/" + below
-		}
-		e.say("the MCP servers in %s are not brought in: %v", path, err)
+		e.say("the MCP servers in %s are not brought in: %v", tilde(path, home), err)
 		return nil
 	}
 	if len(withheld) > 0 {

@@ -72,3 +72,38 @@ func TestServersOfProject(t *testing.T) {
 		})
 	}
 }
+
+// What an agent is told is read there, too, and not where another would read it: but nothing
+// behind a link.
+func TestConfigElsewhere(t *testing.T) {
+	for name, c := range map[string]struct{ variable, file, inside string }{
+		"claude":   {"CLAUDE_CONFIG_DIR", "CLAUDE.md", ".claude/CLAUDE.md"},
+		"codex":    {"CODEX_HOME", "AGENTS.md", ".codex/AGENTS.md"},
+		"gemini":   {"GEMINI_CLI_HOME", ".gemini/GEMINI.md", ".gemini/GEMINI.md"},
+		"copilot":  {"COPILOT_HOME", "copilot-instructions.md", ".copilot/copilot-instructions.md"},
+		"opencode": {"XDG_CONFIG_HOME", "opencode/AGENTS.md", ".config/opencode/AGENTS.md"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, _, said := signedIn(t)
+			home := os.Getenv("HOME")
+			sb := &spec.Sandbox{Agent: name, Config: true}
+			putHome(t, c.inside, "as usual", 0o600)
+			for dir, source := range map[string]string{
+				"":                               filepath.Join(home, c.inside),
+				filepath.Join(home, "elsewhere"): filepath.Join(home, "elsewhere", c.file),
+			} {
+				t.Setenv(c.variable, dir)
+				putHome(t, "elsewhere/"+c.file, "otherwise", 0o600)
+				got := e.config(sb, "/home/agent")
+				if len(got) != 1 || got[0].Source != source || got[0].Target != "/home/agent/"+c.inside || !got[0].ReadOnly || len(*said) != 0 {
+					t.Errorf("with %q: %+v, said %q", dir, got, *said)
+				}
+			}
+			must(t, os.Symlink("elsewhere", filepath.Join(home, "link")))
+			t.Setenv(c.variable, filepath.Join(home, "link"))
+			if got := e.config(sb, "/home/agent"); len(got) != 0 || len(*said) != 1 || !strings.Contains((*said)[0], "~/link/"+c.file+" is not brought into") {
+				t.Errorf("behind a link: %+v, said %q", got, *said)
+			}
+		})
+	}
+}

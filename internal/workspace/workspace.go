@@ -80,12 +80,16 @@ func (r Rules) Again(m spec.Mount) error {
 	return r.judge(m)
 }
 
-// Show is a mount of a path below the home at another inside, read-only. No link may
-// stand in it: who can write to where a link leads, such as another sandbox, would
+// Show is a mount of a path at another inside, read-only. No link may stand in it, but in
+// that of the home: who can write to where a link leads, such as another sandbox, would
 // choose what is shown.
 func (r Rules) Show(path, target string) (spec.Mount, error) {
-	real, err := r.resolve(filepath.Join(r.Home, path))
-	if err == nil && real != filepath.Join(realOr(r.Home), path) {
+	plain := filepath.Clean(path)
+	if below, ok := strings.CutPrefix(plain, filepath.Clean(r.Home)+"/"); ok && r.Home != "" {
+		plain = filepath.Join(realOr(r.Home), below)
+	}
+	real, err := r.resolve(path)
+	if err == nil && real != plain {
 		err = spec.Errorf(spec.ErrDenied, "there is a symbolic link in it").
 			WithHint("share what it leads to: -v SRC:DST:ro")
 	}
