@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -91,7 +92,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []stri
 		return a.writePatchTo(f, sb, list, over)
 	}
 	t := settlement{app: a}
-	q := &inquiry{app: a, from: bufio.NewReader(a.stdin)}
+	q := &inquiry{app: a, from: bufio.NewReader(a.stdin), terminal: term.IsTerminal(a.stdin)}
 	for i, r := range list {
 		orders, err := q.settle(ctx, f, r, over[r])
 		if err != nil {

@@ -9,7 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -19,6 +22,9 @@ type inquiry struct {
 	app  *app
 	from *bufio.Reader
 	over bool // nothing more is wanted
+
+	terminal bool // there is one to read from
+	lost     bool // it is gone
 }
 
 // settle decides about every change in a workspace, with the person if that is wanted. When a signal
@@ -40,11 +46,16 @@ func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over m
 	}()
 	select {
 	case s := <-answered:
-		return s.orders, s.err
+		switch {
+		case q.lost: // SIGHUP may come later, and to others alone
+			return nil, &spec.Exited{Code: spec.ExitSignal + int(unix.SIGHUP)}
+		case ctx.Err() == nil:
+			return s.orders, s.err
+		}
 	case <-ctx.Done():
-		fmt.Fprintln(q.app.stderr) // behind the question
-		return nil, context.Cause(ctx)
 	}
+	fmt.Fprintln(q.app.stderr) // behind the question
+	return nil, context.Cause(ctx)
 }
 
 // about asks about the orders for a workspace, and notes in them what is not meant.
@@ -153,7 +164,8 @@ d  no hunk from here on in this file
 `
 )
 
-// answer asks until it is understood. Whoever hangs up wants nothing more.
+// answer asks until it is understood. Whoever ends the input wants nothing more; whose terminal
+// is gone has not said what he wants.
 func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) string {
 	choices, mean := "y,n,q,?", answersMean
 	if hunks {
@@ -168,9 +180,12 @@ func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) strin
 		word := strings.ToLower(strings.TrimSpace(line))
 		switch {
 		case err != nil && (!errors.Is(err, io.EOF) || word == ""):
+			q.over = true
+			if q.lost = q.terminal && !term.IsTerminal(q.app.stdin); q.lost {
+				return no
+			}
 			fmt.Fprintln(q.app.stderr)
 			q.app.note("end of input: nothing more is asked, and what was agreed to is applied")
-			q.over = true
 			return no
 		case word == quit:
 			q.over = true

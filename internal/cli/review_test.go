@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -189,6 +190,34 @@ func TestInterruptedAtQuestion(t *testing.T) {
 		if got := printed(); got != tt.want {
 			t.Errorf("it says %q, not %q", got, tt.want)
 		}
+	}
+}
+
+// Whose terminal goes away at a question has nothing applied, also if no signal comes.
+func TestTerminalGoneAtQuestion(t *testing.T) {
+	list := layered(t, "a.txt", "b.txt")
+	a, _ := captured(t)
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	must(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	must(t, err)
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(t, err)
+	defer tty.Close()
+	a.stdin = tty
+	q := &inquiry{app: a, from: bufio.NewReader(tty), terminal: true}
+	_, err = unix.Write(fd, []byte("y\n"))
+	must(t, err)
+	go func() {
+		for !strings.Contains(said(a), "apply b.txt, added? [y,n,q,?] ") {
+			time.Sleep(time.Millisecond)
+		}
+		_ = unix.Close(fd)
+	}()
+	orders, err := q.settle(t.Context(), &applyFlags{interactive: true}, list[0], nil)
+	if code := spec.ExitCode(err); code != 129 || orders != nil {
+		t.Errorf("it ends with %d: %v; %d orders", code, err, len(orders))
 	}
 }
 
