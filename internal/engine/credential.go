@@ -279,14 +279,22 @@ func (c Credential) wanted(a *spec.Agent, service, value string) Credential {
 		return c
 	}
 	for _, r := range a.Refused {
+		if r.Service != service {
+			continue
+		}
 		at := login.FindKey(spec.AgentKey{File: r.File, Directory: r.Directory, Key: r.Key}, home, os.Getenv)
 		end := value
 		if r.Last > 0 {
 			end = value[max(0, len(value)-r.Last):]
 		}
-		if r.Service == service && at.Lists(end) {
-			return Credential{Where: c.Where, Unfit: fmt.Sprintf("you told %s on this host not to use it, says %s; to lend it all the same: bothy secret set %s --env %s, and --secret %s when the sandbox is created",
-				a.Title, at.Path, service, c.add.Source.Variable, service)}
+		refused, err := at.Lists(end)
+		why := fmt.Sprintf("you told %s on this host not to use it, says %s", a.Title, at.Path)
+		if err != nil {
+			why = fmt.Sprintf("nobody can tell whether you told %s on this host not to use it: %v", a.Title, err)
+		}
+		if refused || err != nil {
+			return Credential{Where: c.Where, Unfit: fmt.Sprintf("%s; to lend it all the same: bothy secret set %s --env %s, and --secret %s when the sandbox is created",
+				why, service, c.add.Source.Variable, service)}
 		}
 	}
 	return c

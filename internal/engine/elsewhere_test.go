@@ -119,6 +119,12 @@ func TestRefusedKey(t *testing.T) {
 			must(t, e.RemoveSecret(here, "anthropic"))
 		}
 	}
+	home := os.Getenv("HOME") // as of who keeps such files elsewhere
+	must(t, os.Rename(filepath.Join(home, ".claude.json"), filepath.Join(home, "claude.json")))
+	must(t, os.Symlink("claude.json", filepath.Join(home, ".claude.json")))
+	if secret, err := e.Credential(here, claude(t, e)); err != nil || secret != "claude-login" {
+		t.Errorf("by a link: %q, %v", secret, err)
+	}
 	must(t, os.Remove(path))
 	*said = nil
 	secret, err := e.Credential(here, claude(t, e))

@@ -61,11 +61,19 @@ func (k Key) Read() (string, error) {
 	return s, open
 }
 
-// Lists tells whether a list stands there with a text in it.
-func (k Key) Lists(text string) bool {
-	v, _, err := k.look()
+// Lists tells whether a list stands there with a text in it. A symbolic link is followed, as the
+// agent follows it.
+func (k Key) Lists(text string) (bool, error) {
+	data, err := store.ReadFile(k.Path, 0, maxKeyFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	v, err := k.plain(data)
 	list, _ := v.([]any)
-	return err == nil && slices.Contains(list, any(text))
+	return slices.Contains(list, any(text)), err
 }
 
 // Plain gives what stands there if it is no secret, such as a URL; nothing, if nothing does. A
