@@ -49,7 +49,13 @@ func confidential(word string) bool {
 	case strings.HasPrefix(word, "-") && has("dsn", "conn", "header", "cookie"):
 		return true
 	}
-	return assigns(word) || hasUser(word) || vault.SecretIn(word)
+	return assigns(word) || hasUser(word) || hasQuery(word) || vault.SecretIn(word)
+}
+
+// hasQuery tells a URL with more than a path, which is where keys are put.
+func hasQuery(word string) bool {
+	_, rest, ok := strings.Cut(word, "://")
+	return ok && strings.ContainsAny(rest, "?#")
 }
 
 // hasUser tells a word with USER:PASSWORD@SERVER in it, or a URL with a user. A package

@@ -19,7 +19,7 @@ const (
 // be told: a program that stands in an argument, as a shell's does, is not understood.
 func harmlessCommand(args []string) bool {
 	words := wordsOf(args)
-	return !givesProgram(words) && !namesUser(words) && !setsVariable(args, words) && !slices.ContainsFunc(words, confidential)
+	return !givesProgram(words) && !givesLine(args) && !namesUser(words) && !setsVariable(args, words) && !slices.ContainsFunc(words, confidential)
 }
 
 // wordsOf gives the arguments and, behind each that is a line, its words.
@@ -56,15 +56,25 @@ func givesProgram(words []string) bool {
 	return false
 }
 
+// givesLine tells such an option with a line behind it, whoever takes it: npx -c, say.
+func givesLine(args []string) bool {
+	for i := range len(args) - 1 {
+		if (takesProgram(args[i], "c") || takesProgram(args[i], "e")) && len(args[i]) < 3 && isLine(args[i+1]) {
+			return true
+		}
+	}
+	return false
+}
+
 // programOption is the letter of the option by which an interpreter of this name is given a
 // program; empty if it is none.
 func programOption(word string) string {
 	name := strings.ToLower(path.Base(strings.ReplaceAll(word, `\`, "/")))
 	switch strings.TrimRight(strings.TrimSuffix(name, ".exe"), digits+".-") {
-	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "csh", "tcsh", "fish", "nu", "xonsh", "pwsh", "powershell",
-		"su", "nix-shell", "python", "pypy":
+	case "sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "csh", "tcsh", "fish", "nu", "xonsh", "pwsh", "powershell",
+		"su", "nix-shell", "script", "python", "pythonw", "ipython", "pypy":
 		return "c"
-	case "node", "bun", "deno", "perl", "ruby", "lua":
+	case "node", "nodejs", "bun", "deno", "tsx", "ts-node", "perl", "ruby", "lua", "luajit", "julia", "rscript", "osascript":
 		return "e"
 	case "php":
 		return "r"
@@ -76,6 +86,9 @@ func programOption(word string) string {
 func takesProgram(option, letter string) bool {
 	switch name, _, _ := strings.Cut(option, "="); name {
 	case "eval", "--eval", "--command", "--call", "--run":
+		return true
+	}
+	if option == "/"+letter {
 		return true
 	}
 	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(strings.ToLower(option), letter)

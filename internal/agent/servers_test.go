@@ -188,6 +188,15 @@ func TestLinesOfServers(t *testing.T) {
 		`["env","-S","db=hunter2 x"]`:                                                   false,
 		`["x","--start","curl -u me:hunter2 https://x"]`:                                false,
 		`["cmd","/c","set","db=hunter2&&","x"]`:                                         false,
+		`["cmd","/c","login hunter2"]`:                                                  false,
+		`["npx","-c","login hunter2"]`:                                                  false,
+		`["nodejs","-e","login('hunter2')"]`:                                            false,
+		`["luajit","-e","x"]`:                                                           false,
+		`["rbash","-c","x"]`:                                                            false,
+		`["ipython3","-c","x"]`:                                                         false,
+		`["npx","mcp-remote","https://x.example/sse?k=hunter2"]`:                        false,
+		`["npx","mcp-remote","https://x.example/sse#hunter2"]`:                          false,
+		`["npx","mcp-remote","https://x.example/sse"]`:                                  true,
 	} {
 		if got := harmless(json.RawMessage(`{"command":` + text + `}`)); got != want {
 			t.Errorf("%s: not %v", text, want)
