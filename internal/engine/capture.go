@@ -43,6 +43,10 @@ func isCaptured(l spec.Lease) bool { return l.Captured != "" }
 
 // readyForLogin sees to it that a login that is made inside can be sealed.
 func (e *Engine) readyForLogin(ctx context.Context, sb *spec.Sandbox, live []spec.Lease) {
+	if _, err := e.AgentIn(sb); err != nil && sb.Mock == nil {
+		e.say("a login that is made in sandbox %s is not kept on the host, but in its home: %v", sb.Name, err)
+		return
+	}
 	if e.loginInside(sb) == nil || slices.ContainsFunc(live, func(l spec.Lease) bool { return l.Renewal != "" && !isCaptured(l) }) {
 		return // nobody need log in
 	}

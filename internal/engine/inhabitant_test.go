@@ -53,6 +53,11 @@ func TestDescriptionGone(t *testing.T) {
 				t.Errorf("lent: %+v", n)
 			}
 			*said = nil
+			e.readyForLogin(here, sb, nil)
+			if len(*said) != 1 || !strings.Contains((*said)[0], "is not kept on the host") {
+				t.Errorf("of a login inside it says %q", *said)
+			}
+			*said = nil
 			must(t, e.refurnish(sb)) // work in it can be looked after
 			if len(*said) != 1 || !strings.Contains((*said)[0], "mine") {
 				t.Errorf("said %q", *said)
