@@ -59,13 +59,13 @@ func TestServersOfProject(t *testing.T) {
 		"one below":              {"plain/below", "", ""},
 		"a repository":           {"repository", "", "repository"},
 		"a part of one":          {"repository/below", "", "repository"},
-		"one that it begins in":  {"repository", "/work/below", "repository"},
-		"one that it begins at":  {"", "/work/plain", "plain"},
+		"one that it begins in":  {"repository", "/inside/below", "repository"},
+		"one that it begins at":  {"", "/inside/plain", "plain"},
 		"nothing of the host's":  {"plain", "/elsewhere", ""},
-		"another with its begin": {"plain", "/workplain", ""},
+		"another with its begin": {"plain", "/insideplain", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sb := &spec.Sandbox{Agent: "claude", Config: true, Workdir: c.workdir, Workspaces: []spec.Mount{{Source: filepath.Join(work, c.source), Target: "/work"}}}
+			sb := &spec.Sandbox{Agent: "claude", Config: true, Workdir: c.workdir, Workspaces: []spec.Mount{{Source: filepath.Join(work, c.source), Target: "/inside"}}}
 			if got := slices.Sorted(maps.Keys(e.servers(sb))); strings.Join(got, " ") != c.want || len(*said) != 0 {
 				t.Errorf("%v, said %q", got, *said)
 			}
