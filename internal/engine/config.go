@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -34,20 +35,12 @@ func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 		switch {
 		case errors.Is(err, spec.ErrNotFound) || shown(sb, m.Target):
 		case err != nil:
-			e.say("%s is not brought into sandbox %s: %v", tilde(path, home), sb.Name, err)
+			e.say("%s is not brought into sandbox %s: %v", token.Host{Home: home}.Short(path), sb.Name, err)
 		default:
 			list = append(list, m)
 		}
 	}
 	return list
-}
-
-// tilde writes a path for people.
-func tilde(path, home string) string {
-	if below, ok := strings.CutPrefix(path, home+"/"); ok {
-		return "~/" + below
-	}
-	return path
 }
 
 // configured is the agent of a sandbox that its configuration is brought in for;
@@ -90,7 +83,7 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 		list, withheld, err = agent.ReadServers(a.Servers, data, project(sb))
 	}
 	if err != nil {
-		e.say("the MCP servers in %s are not brought in: %v", tilde(path, home), err)
+		e.say("the MCP servers in %s are not brought in: %v", token.Host{Home: home}.Short(path), err)
 		return nil
 	}
 	if len(withheld) > 0 {

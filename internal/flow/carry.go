@@ -188,7 +188,7 @@ func (c *Carrier) append(kind, actor string, data any) error {
 	}
 	if err == nil && kind != Began && kind != Started { // what is not settled yet is no record
 		err = writeRecord(c.Run.Dir(), c.Run.ID, c.state)
-		if c.Run.Gone() || c.Run.Away() != nil { // the next step is to end it
+		if c.Run.Lacks() { // the next step is to end it
 			err = nil
 		}
 	}

@@ -61,37 +61,34 @@ func (k Key) Read() (string, error) {
 	return s, open
 }
 
-// Lists tells whether a list stands there with a text in it. A symbolic link is followed, as the
-// agent follows it.
+// Lists tells whether a list stands there with a text in it.
 func (k Key) Lists(text string) (bool, error) {
-	data, err := store.ReadFile(k.Path, 0, maxKeyFile)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	v, err := k.plain(data)
+	v, err := k.written()
 	list, _ := v.([]any)
 	return slices.Contains(list, any(text)), err
 }
 
-// Plain gives what stands there if it is no secret, such as a URL; nothing, if nothing does. A
-// symbolic link is followed, as the agent follows it.
+// Plain gives what stands there if it is no secret, such as a URL; nothing, if nothing does.
 func (k Key) Plain() (string, error) {
-	data, err := store.ReadFile(k.Path, 0, maxKeyFile)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	v, err := k.plain(data)
+	v, err := k.written()
 	s, ok := v.(string)
 	if err == nil && v != nil && !ok {
 		err = fmt.Errorf("what it has at %s is no text", k.Pointer)
 	}
 	return s, err
+}
+
+// written is what stands there and is no secret; nil if nothing does. A symbolic link is followed,
+// as the agent follows it.
+func (k Key) written() (any, error) {
+	data, err := store.ReadFile(k.Path, 0, maxKeyFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k.plain(data)
 }
 
 // plain is in for what people write.

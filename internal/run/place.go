@@ -36,9 +36,10 @@ func CreateFlowIn(root, into, id string, what any, fill func(dir string) error) 
 
 // Gone tells whether somebody has removed the files of a run that are not in the state directory.
 // Files that are [Run.Away] nobody has removed.
-func (r *Run) Gone() bool { return r.lacksFiles() && r.Away() == nil }
+func (r *Run) Gone() bool { return r.Lacks() && r.Away() == nil }
 
-func (r *Run) lacksFiles() bool {
+// Lacks tells whether the files of a run are not where they were made, for either reason.
+func (r *Run) Lacks() bool {
 	if r.files == r.dir {
 		return false
 	}
@@ -49,7 +50,7 @@ func (r *Run) lacksFiles() bool {
 // Away says that files are not there because their disk is not, as far as anybody can tell: where
 // they were made is another file system by now.
 func (r *Run) Away() error {
-	if !r.lacksFiles() {
+	if !r.Lacks() {
 		return nil
 	}
 	p, err := r.plan(nil)

@@ -48,8 +48,8 @@ func (h Host) path(places []string) string {
 	return ""
 }
 
-// short writes a path for people.
-func (h Host) short(path string) string {
+// Short writes a path for people.
+func (h Host) Short(path string) string {
 	if rest, ok := strings.CutPrefix(path, h.Home+"/"); ok && h.Home != "" {
 		return "~/" + rest
 	}

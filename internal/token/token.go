@@ -192,7 +192,7 @@ func (s *search) read(n int) text {
 	if path == "" {
 		return text{}
 	}
-	t := text{from: s.host.short(path)}
+	t := text{from: s.host.Short(path)}
 	var err error
 	if t.content, err = readFile(path); err != nil {
 		s.refuse("", t.from, err)
