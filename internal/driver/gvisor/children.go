@@ -35,6 +35,9 @@ func RunChild(args []string) {
 		noTracePoints()
 		clockEarly()
 		seekTerminalsAsLinux()
+		if err := runProgramsOurWay(); err != nil {
+			util.Fatalf("set up how programs run: %v", err)
+		}
 	}
 	installFilters()
 	collectLater()
