@@ -13,7 +13,7 @@ const platformName = "systrap"
 // a coding agent's start that was a quarter.
 const mapUnit = 2 << 20
 
-// runProgramsOurWay has the sentry map by units.
+// runProgramsOurWay has the sentry map by units, and keep what programs have in large pages.
 func runProgramsOurWay() error {
 	systrap, err := platform.Lookup(platformName)
 	if err != nil {
@@ -25,12 +25,14 @@ func runProgramsOurWay() error {
 
 type constructor struct{ platform.Constructor }
 
-// New implements platform.Constructor.
+// New is called when the sentry boots, before it makes a file for memory, and once more
+// when it goes on from an image.
 func (c constructor) New(opts platform.Options) (platform.Platform, error) {
 	p, err := c.Constructor.New(opts)
 	if err != nil {
 		return nil, err
 	}
+	giveLargePages()
 	return inUnits{p}, nil
 }
 
