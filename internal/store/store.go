@@ -160,7 +160,8 @@ func ReadFile(path string, flags int, most int64) ([]byte, error) {
 
 // Same tells whether two readers give the same bytes, to their ends.
 func Same(a, b io.Reader) (bool, error) {
-	x, y := make([]byte, 128<<10), make([]byte, 128<<10)
+	const first, rest = 4 << 10, 128 << 10 // most are small, and differ soon if they do
+	x, y := make([]byte, first), make([]byte, first)
 	for {
 		n, err := io.ReadFull(a, x)
 		m, err2 := io.ReadFull(b, y)
@@ -175,6 +176,9 @@ func Same(a, b io.Reader) (bool, error) {
 		}
 		if err2 != nil {
 			return false, err2
+		}
+		if len(x) < rest {
+			x, y = make([]byte, rest), make([]byte, rest)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -262,6 +263,29 @@ func TestSweepTemp(t *testing.T) {
 	SweepTemp(dir, tempAge)
 	if got := list(t, dir); len(got) != 2 || got[0] != tempPrefix+"new" {
 		t.Errorf("there are %q", got)
+	}
+}
+
+// Same looks at all there is, and at nothing that is not.
+func TestSame(t *testing.T) {
+	long := strings.Repeat("x", 300<<10)
+	for _, x := range []struct {
+		a, b string
+		want bool
+	}{
+		{"", "", true},
+		{"a", "a", true},
+		{"a", "b", false},
+		{"a", "", false},
+		{long, long, true},
+		{long, long[1:], false},
+		{long, long + "x", false},
+		{long, long[:5<<10] + "y" + long[5<<10+1:], false},
+		{long, long[:len(long)-1] + "y", false},
+	} {
+		if same, err := Same(strings.NewReader(x.a), iotest.HalfReader(strings.NewReader(x.b))); same != x.want || err != nil {
+			t.Errorf("%d and %d bytes: %v, %v", len(x.a), len(x.b), same, err)
+		}
 	}
 }
 
