@@ -48,11 +48,12 @@ func (s Shelf) BeginBefore(p Point) (*Making, error) {
 }
 
 func (s Shelf) begin(name, cause string) (*Making, error) {
-	if err := s.Sweep(); err != nil {
+	there, err := s.sweep()
+	if err != nil {
 		return nil, err
 	}
 	m := &Making{shelf: s}
-	number, err := s.next(name)
+	number, err := s.next(name, there)
 	if err != nil {
 		return nil, err
 	}
@@ -78,28 +79,20 @@ func errInterrupted() error {
 }
 
 // next is the number of a new checkpoint, greater than any there was.
-func (s Shelf) next(name string) (int64, error) {
-	list, damaged, err := s.All()
-	if err != nil {
-		return 0, err
-	}
+func (s Shelf) next(name string, there stock) (int64, error) {
 	h := s.head()
 	number := max(h.Number, h.Last)
-	for _, d := range damaged {
+	for _, d := range there.damaged {
 		number = max(number, d.Number)
 	}
-	for _, p := range list {
+	for _, p := range there.list {
 		number = max(number, p.Number)
 		if name != "" && p.Name == name {
 			return 0, spec.Errorf(spec.ErrConflict, "there is a checkpoint %q already", name).WithHint("choose another name, or remove that one first")
 		}
 	}
-	packs, err := os.ReadDir(filepath.Join(s.Dir, packsName))
-	if err != nil {
-		return 0, err
-	}
-	for _, e := range packs {
-		if n, err := strconv.ParseInt(e.Name(), 10, 64); err == nil {
+	for _, pack := range there.packs {
+		if n, err := strconv.ParseInt(pack, 10, 64); err == nil {
 			number = max(number, n)
 		}
 	}

@@ -342,9 +342,22 @@ func (s Shelf) Tidy() error {
 // Sweep removes what crashed commands left, and contents that nobody needs. The
 // caller holds the lock.
 func (s Shelf) Sweep() error {
+	_, err := s.sweep()
+	return err
+}
+
+// stock is what lies on a shelf.
+type stock struct {
+	list    []Point
+	damaged []Damaged
+	packs   []string // by their names
+}
+
+// sweep is Sweep that tells what is there then.
+func (s Shelf) sweep() (there stock, err error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
-		return err
+		return there, err
 	}
 	var errs []error
 	for _, e := range entries {
@@ -353,24 +366,31 @@ func (s Shelf) Sweep() error {
 		}
 	}
 	store.SweepTemp(s.Dir, 0)
-	list, damaged, err := s.All()
-	if err != nil || len(damaged) > 0 {
-		return errors.Join(append(errs, err)...) // whose contents are whose is not known
+	if there.list, there.damaged, err = s.All(); err != nil {
+		return there, errors.Join(append(errs, err)...)
 	}
+	packs, err := os.ReadDir(filepath.Join(s.Dir, packsName))
+	if err != nil {
+		return there, err
+	}
+	needed := neededBy(there.list)
+	for _, e := range packs {
+		if needed[e.Name()] || len(there.damaged) > 0 { // whose contents are whose is not known then
+			there.packs = append(there.packs, e.Name())
+			continue
+		}
+		errs = append(errs, os.Remove(filepath.Join(s.Dir, packsName, e.Name())))
+	}
+	return there, errors.Join(errs...)
+}
+
+// neededBy are the names of the packs in which the contents of checkpoints lie.
+func neededBy(list []Point) map[string]bool {
 	needed := map[string]bool{}
 	for _, p := range list {
 		for _, n := range p.Packs {
 			needed[strconv.FormatInt(n, 10)] = true
 		}
 	}
-	packs, err := os.ReadDir(filepath.Join(s.Dir, packsName))
-	if err != nil {
-		return err
-	}
-	for _, e := range packs {
-		if !needed[e.Name()] {
-			errs = append(errs, os.Remove(filepath.Join(s.Dir, packsName, e.Name())))
-		}
-	}
-	return errors.Join(errs...)
+	return needed
 }
