@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
@@ -151,6 +153,41 @@ func worker(t *testing.T) (pid int, work func()) {
 		must(t, err)
 		_, err = out.Read(make([]byte, 1))
 		must(t, err)
+	}
+}
+
+// The time of all threads of all processes counts, also of threads that are no more; of a
+// process that is no more, none.
+func TestCPUTime(t *testing.T) {
+	const spent = 20 * time.Millisecond
+	before := cpuTime([]int{os.Getpid()})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // the thread ends with us
+		var from, now unix.Timespec
+		_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &from)
+		for now.Nano()-from.Nano() < int64(spent) {
+			_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+		}
+	}()
+	<-done
+	if got := cpuTime([]int{os.Getpid()}) - before; got < spent {
+		t.Errorf("%v, one thread alone used %v", got, spent)
+	}
+	pid, work := worker(t)
+	alone := cpuTime([]int{pid})
+	work()
+	if after := cpuTime([]int{pid}); after <= alone || alone <= 0 {
+		t.Errorf("%v before the work, %v after", alone, after)
+	}
+	if both := cpuTime([]int{pid, os.Getpid()}); both <= cpuTime([]int{pid}) {
+		t.Errorf("both together used %v", both)
+	}
+	gone := exec.CommandContext(t.Context(), "/bin/true")
+	must(t, gone.Run())
+	if got := cpuTime([]int{gone.Process.Pid}); got != 0 {
+		t.Errorf("a process that has ended used %v", got)
 	}
 }
 
