@@ -233,8 +233,7 @@ func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Makin
 	err = e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) (err error) {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		at.authority, err = keepStill(d, sources, m, c, memory)
-		at.saved = d.ReadStatus().Root.SavedAt // nothing is saved as long as we talk
+		at, err = keepStill(d, sources, m, c, memory)
 		return err
 	}, func() error {
 		if memory != "" {
@@ -248,34 +247,34 @@ func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Makin
 }
 
 // keepStill keeps what there is while the sandbox stands still.
-func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Making, c *unixconn.Conn, memory string) (*wire.Authority, error) {
+func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Making, c *unixconn.Conn, memory string) (at moment, err error) {
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
-		return nil, err
+		return at, err
 	}
 	defer review.Unlock()
 	if memory != "" { // it may be there of a keeper that just ended
 		if err := errors.Join(store.RemoveTree(memory), os.Mkdir(memory, 0o700)); err != nil {
-			return nil, err
+			return at, err
 		}
 	}
 	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStill, Unasked: m.Point().Unasked, Memory: memory}); err != nil {
-		return nil, spec.ErrStopping
+		return at, spec.ErrStopping
 	}
 	if err := c.Expect(wire.Reply, &struct{}{}); err != nil {
-		return nil, err
+		return at, err
 	}
 	if err := m.Take(sources); err != nil {
-		return nil, err
+		return at, err
 	}
 	unheard := c.SendJSON(wire.Request, struct{}{}) // it may have said why before it went
 	var stood wire.Stood
 	if err := c.Expect(wire.Reply, &stood); err != nil {
-		return nil, brokenOff(d, errors.Join(unheard, err))
+		return at, brokenOff(d, errors.Join(unheard, err))
 	}
 	p := m.Point()
 	p.Running, p.Pause = true, stood.Pause
-	return stood.Authority, keepLayer(m, d)
+	return moment{saved: stood.SavedAt, authority: stood.Authority}, keepLayer(m, d) // it stays the newest as long as we talk
 }
 
 // brokenOff explains why a keeper has broken a conversation off.

@@ -436,7 +436,7 @@ func TestServeRefusesOthers(t *testing.T) {
 func TestCountsAtOnce(t *testing.T) {
 	s := &saver{wall: &wall{}, store: layer.Store{Dir: t.TempDir()}, note: func(spec.RootLayer) {}}
 	thread := 0
-	must(t, s.write(func() func() time.Duration {
+	rest, err := s.write(func() func() time.Duration {
 		if syscall.Gettid() != thread { // which nobody else has meanwhile
 			t.Error("it is counted in another goroutine")
 		}
@@ -445,8 +445,10 @@ func TestCountsAtOnce(t *testing.T) {
 		runtime.LockOSThread()
 		thread = syscall.Gettid()
 		return 0, nil
-	}))
+	})
+	must(t, err)
 	runtime.UnlockOSThread()
+	rest()
 	if s.worked != time.Hour {
 		t.Errorf("it worked for %v", s.worked)
 	}

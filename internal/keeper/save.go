@@ -73,7 +73,11 @@ func (s *saver) saveLast(ctx context.Context) error {
 func (s *saver) saveThen(ctx context.Context, settled func() func() time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.write(settled, func(dir string) (time.Duration, error) { return s.root(ctx, dir) })
+	rest, err := s.write(settled, func(dir string) (time.Duration, error) { return s.root(ctx, dir) })
+	if err == nil {
+		rest()
+	}
+	return err
 }
 
 // root has the layer written, and tells how long that took. What memory takes to come in
@@ -109,7 +113,7 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 		now := cpuTime(s.wall.Pids())
 		return func() time.Duration { return now }
 	}
-	err := s.write(now, func(dir string) (time.Duration, error) {
+	rest, err := s.write(now, func(dir string) (time.Duration, error) {
 		resume, err := pause(ctx)
 		if err != nil {
 			return 0, otherError{err}
@@ -124,18 +128,22 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 	if err != nil {
 		return err
 	}
+	var beside sync.WaitGroup
+	beside.Go(rest)
+	defer beside.Wait()
 	return afterwards()
 }
 
 // write has a save written and makes it the newest. Fill tells how long it took to
 // write the layer; bringing it to the disk is counted, too. Settled is called when it is
 // written, and what that gives while the disk works: the CPU time from which the next work
-// is counted. The caller holds the lock.
-func (s *saver) write(settled func() func() time.Duration, fill func(dir string) (time.Duration, error)) error {
+// is counted. The rest is left to the caller, who holds the lock until it is done: whoever
+// waits for the save need not wait for that.
+func (s *saver) write(settled func() func() time.Duration, fill func(dir string) (time.Duration, error)) (rest func(), err error) {
 	var worked, cost time.Duration
 	var filled time.Time
 	var counted sync.WaitGroup
-	bytes, err := s.store.Save(func(dir string) (err error) {
+	bytes, tidy, err := s.store.Add(func(dir string) (err error) {
 		cost, err = fill(dir)
 		filled = time.Now()
 		later := settled() // before the inside does much
@@ -147,7 +155,7 @@ func (s *saver) write(settled func() func() time.Duration, fill func(dir string)
 	}
 	counted.Wait()
 	if _, other := errors.AsType[otherError](err); other || errors.Is(err, errLeft) {
-		return err // nothing is wrong with the layer
+		return nil, err // nothing is wrong with the layer
 	}
 	s.smu.Lock()
 	s.lastCost = cost
@@ -161,11 +169,11 @@ func (s *saver) write(settled func() func() time.Duration, fill func(dir string)
 	}
 	state := s.state
 	s.smu.Unlock()
-	s.note(state)
 	if err != nil {
-		return fmt.Errorf("save the root layer: %w", err)
+		s.note(state)
+		return nil, fmt.Errorf("save the root layer: %w", err)
 	}
-	return nil
+	return func() { s.note(state); tidy() }, nil
 }
 
 // bound is the longest a change waits while the sandbox works.

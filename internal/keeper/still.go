@@ -80,6 +80,7 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 			authority := k.gateway.Identity().Authority
 			stood.Authority = &authority
 		}
+		stood.SavedAt = k.saver.layer().SavedAt
 		if err := c.SendJSON(wire.Reply, stood); err == nil {
 			_ = k.hear(c) // until it goes
 		}

@@ -68,6 +68,28 @@ func TestStandsStill(t *testing.T) {
 	must(t, <-done)
 }
 
+// Whoever had a sandbox stand still hears that its layer is on the disk before that is
+// written into the status; and when it was saved.
+func TestStoodBeforeStatus(t *testing.T) {
+	k, _ := stander(t)
+	told := make(chan struct{})
+	k.saver.note = func(spec.RootLayer) { <-told }
+	ours, theirs := conns(t)
+	done := make(chan error, 1)
+	go func() { done <- k.stand(t.Context(), ours, "") }()
+	must(t, theirs.Expect(wire.Reply, &struct{}{}))
+	must(t, theirs.SendJSON(wire.Request, struct{}{}))
+	within(t, "the answer", func() {
+		defer close(told)
+		var stood wire.Stood
+		if err := theirs.Expect(wire.Reply, &stood); err != nil || stood.SavedAt == nil || !stood.SavedAt.Equal(*k.saver.layer().SavedAt) {
+			t.Errorf("%+v, %v", stood, err)
+		}
+	})
+	_ = theirs.Close()
+	must(t, <-done)
+}
+
 // What is wrong with standing still is not wrong with the layer.
 func TestLayerAlone(t *testing.T) {
 	k, w := stander(t)

@@ -43,18 +43,28 @@ func (s Store) First() string { return s.path(savePrefix, 1) }
 // Save lets write fill an empty directory and makes it the newest save. It
 // returns the bytes it takes on disk.
 func (s Store) Save(write func(dir string) error) (int64, error) {
+	size, tidy, err := s.Add(write)
+	if err == nil {
+		tidy()
+	}
+	return size, err
+}
+
+// Add is Save that leaves it to the caller when the save before is removed, for which
+// nobody need wait.
+func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err error) {
 	n, err := s.newest()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	work := s.path(workPrefix, n+1)
 	if err := os.RemoveAll(work); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if err := os.Mkdir(work, 0o700); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	size, err := s.fill(work, write)
+	size, err = s.fill(work, write)
 	if err == nil {
 		err = os.Rename(work, s.path(savePrefix, n+1))
 	}
@@ -63,12 +73,13 @@ func (s Store) Save(write func(dir string) error) (int64, error) {
 	}
 	if err != nil {
 		os.RemoveAll(work)
-		return 0, err
+		return 0, nil, err
 	}
-	if n > 0 {
-		_ = os.RemoveAll(s.path(savePrefix, n)) // tried again by Sweep
-	}
-	return size, nil
+	return size, func() {
+		if n > 0 {
+			_ = os.RemoveAll(s.path(savePrefix, n)) // tried again by Sweep
+		}
+	}, nil
 }
 
 // Adopt makes a save that lies somewhere else the newest one; "" is none at all: the

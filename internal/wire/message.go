@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"net/netip"
+	"time"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -89,7 +90,8 @@ type Happened struct {
 
 // Stood answers OpStill in the end.
 type Stood struct {
-	Pause spec.Duration `json:"pause"` // how long it stood still
+	Pause   spec.Duration `json:"pause"`              // how long it stood still
+	SavedAt *time.Time    `json:"saved_at,omitempty"` // when its layer was saved; the status may say so later
 	// Authority is whom programs inside trust, if their memory was written. Its key
 	// lies in memory only, and in no image.
 	Authority *Authority `json:"authority,omitempty"`
