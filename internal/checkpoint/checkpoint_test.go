@@ -315,6 +315,41 @@ func TestWrittenAtTheSameTime(t *testing.T) {
 	}
 }
 
+// Few files that were put back are not waited for, and seen as what may change unnoticed;
+// for many, or large ones, the clock is waited for.
+func TestPass(t *testing.T) {
+	var clock unix.Timespec
+	must(t, unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &clock))
+	never := clock.Nano() + int64(time.Hour)
+	for _, x := range []struct {
+		name       string
+		files      int
+		size       int64
+		last       int64
+		fresh, few bool
+	}{
+		{"long ago", 1, 1, clock.Nano() - 1, false, true},
+		{"few", fewFiles, fewBytes / fewFiles, never, true, true},
+		{"many", fewFiles + 1, 0, clock.Nano(), false, false},
+		{"large", 1, fewBytes + 1, clock.Nano(), false, false},
+		{"many, by another clock", fewFiles + 1, 0, never, true, false},
+	} {
+		now := placed{last: x.last}
+		for range x.files {
+			now.files = append(now.files, &Entry{Size: x.size})
+		}
+		if now.few() != x.few {
+			t.Errorf("%s: few: %v", x.name, now.few())
+		}
+		must(t, now.pass())
+		for _, e := range now.files {
+			if e.seen.fresh != x.fresh {
+				t.Fatalf("%s: fresh: %v", x.name, e.seen.fresh)
+			}
+		}
+	}
+}
+
 // What is kept while the sandbox goes on is kept once more if it changes.
 func TestWarm(t *testing.T) {
 	b := newBox(t)

@@ -379,7 +379,7 @@ func (t *taker) date(e *Entry, found seen) (err error) {
 	}
 	fresh := e.seen.Changed > t.now-int64(age)
 	if fresh && !coarse && e.Size >= settleFrom && e.seen != found {
-		passed, err := passes(e.seen.Changed)
+		passed, err := passes(e.seen.Changed, clockTime)
 		if err != nil {
 			return err
 		}
