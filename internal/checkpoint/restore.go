@@ -34,13 +34,18 @@ func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped
 	if skipped, err = now.fill(trees, sources, packs); err != nil {
 		return skipped, err
 	}
-	if err := store.AtOnce(between, func() error { return syncAll(sources) }); err != nil {
+	var at arrival
+	defer at.drop()
+	err = store.AtOnce(between, func() error { return syncAll(sources) }, func() (err error) {
+		if err = now.pass(); err == nil {
+			at, err = s.arriving(p.Number, trees)
+		}
+		return err
+	})
+	if err != nil {
 		return skipped, err
 	}
-	if err := now.pass(); err != nil { // which it mostly has, while the disk worked
-		return skipped, err
-	}
-	return skipped, s.settle(p.Number, trees)
+	return skipped, s.settle(at)
 }
 
 // depart writes down that directories are about to be half of what they are to be.
@@ -171,28 +176,37 @@ func (s *Source) sync(done map[uint64]bool) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// settle writes down where the sandbox is, and that it is on no way any more. Directories
+// arrival is what says where the sandbox is, and as what its files are seen, and is not in
+// its place yet.
+type arrival struct{ head, known *store.Draft }
+
+// arriving writes that, and brings it to the disk. Whoever gets it drops it.
+func (s Shelf) arriving(number int64, trees []Tree) (at arrival, err error) {
+	if at.known, err = store.NewDraft(filepath.Join(s.Dir, knownName), encode(trees)); err != nil {
+		return at, err
+	}
+	if at.head, err = s.draftHead(number); err != nil {
+		return at, err
+	}
+	return at, store.AtOnce(at.known.Sync, at.head.Sync)
+}
+
+func (at *arrival) drop() {
+	for _, d := range []*store.Draft{at.head, at.known} {
+		if d != nil {
+			d.Drop()
+		}
+	}
+}
+
+// settle says where the sandbox is, and that it is on no way any more. Directories
 // keep the order of what is done in them; where one does not, a sandbox that is on no way
 // may come from what it was before in name alone.
-func (s Shelf) settle(number int64, trees []Tree) error {
-	known, err := store.NewDraft(filepath.Join(s.Dir, knownName), encode(trees))
-	if err != nil {
+func (s Shelf) settle(at arrival) error {
+	if err := s.arrive(at.head, at.known); err != nil {
 		return err
 	}
-	defer known.Drop()
-	head, err := s.draftHead(number)
-	if err != nil {
-		return err
-	}
-	defer head.Drop()
-	err = store.AtOnce(known.Sync, head.Sync)
-	if err == nil {
-		err = s.arrive(head, known)
-	}
-	if err == nil {
-		err = s.back()
-	}
-	return err
+	return s.back()
 }
 
 // back notes that nothing is half of anything any more.
