@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -17,10 +18,12 @@ const version = "SSH-2.0-Bothy"
 const skew = 24 * time.Hour
 
 // Key is what a sandbox knows its servers of SSH by: an authority, and the one key that
-// it vouches for under all their names. Neither is ever inside.
+// it vouches for under all their names. Neither is ever inside. Most sandboxes never speak
+// SSH, and every start waits for this: the one key is made when it is first needed.
 type Key struct {
-	authority, host ssh.Signer
-	now             func() time.Time
+	authority ssh.Signer
+	host      func() (ssh.Signer, error)
+	now       func() time.Time
 }
 
 // NewKey makes the authority of a secret of 32 bytes: the same of the same.
@@ -32,12 +35,15 @@ func NewKey(secret []byte, now func() time.Time) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
+	return &Key{authority, sync.OnceValues(newHost), now}, nil
+}
+
+func newHost() (ssh.Signer, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	host, err := ssh.NewSignerFromKey(private)
-	return &Key{authority, host, now}, err
+	return ssh.NewSignerFromKey(private)
 }
 
 // KnownHosts is the line by which ssh inside trusts the authority. It is not about plain
@@ -50,20 +56,24 @@ func (k *Key) KnownHosts() []byte {
 // config is that of a server by this name. The plain key is for clients that know of no
 // certificates, and have to be told not to mind.
 func (k *Key) config(name string) (*ssh.ServerConfig, error) {
+	host, err := k.host()
+	if err != nil {
+		return nil, err
+	}
 	now := k.now()
 	cert := &ssh.Certificate{
-		Key: k.host.PublicKey(), CertType: ssh.HostCert, KeyId: "bothy", ValidPrincipals: []string{name},
+		Key: host.PublicKey(), CertType: ssh.HostCert, KeyId: "bothy", ValidPrincipals: []string{name},
 		ValidAfter: uint64(now.Add(-skew).Unix()), ValidBefore: uint64(now.Add(skew).Unix()),
 	}
 	if err := cert.SignCert(rand.Reader, k.authority); err != nil {
 		return nil, err
 	}
-	vouched, err := ssh.NewCertSigner(cert, k.host)
+	vouched, err := ssh.NewCertSigner(cert, host)
 	if err != nil {
 		return nil, err
 	}
 	conf := &ssh.ServerConfig{NoClientAuth: true, ServerVersion: version}
 	conf.AddHostKey(vouched)
-	conf.AddHostKey(k.host)
+	conf.AddHostKey(host)
 	return conf, nil
 }
