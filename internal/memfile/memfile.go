@@ -19,24 +19,22 @@ import (
 // name is what such a file was called for a moment.
 const name = "bothy-memory"
 
-// Open opens an empty file with large pages under each of the numbers, which must be free;
-// programs that are executed have it, too. It needs CAP_SYS_ADMIN in the user namespace
-// that the mounts belong to, and Linux 5.2.
-func Open(numbers ...int) error {
+// Open opens an empty file with large pages under a number, which must be free; programs
+// that are executed have it, too. It needs CAP_SYS_ADMIN in the user namespace that the
+// mounts belong to, and Linux 5.2.
+func Open(number int) error {
 	dir, err := largePages()
 	if err != nil {
 		return fmt.Errorf("make a file system with large pages: %w", err)
 	}
 	defer unix.Close(dir)
-	for _, number := range numbers {
-		if err := open(dir, number); err != nil {
-			return fmt.Errorf("open a file with large pages: %w", err)
-		}
+	if err := open(dir, number); err != nil {
+		return fmt.Errorf("open a file with large pages: %w", err)
 	}
 	return nil
 }
 
-// largePages makes a file system in memory that is mounted nowhere: it goes with its last
+// largePages makes a file system in memory that is mounted nowhere: it goes with its
 // file. It may take what memory there is, as a memfd may.
 func largePages() (dir int, err error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)

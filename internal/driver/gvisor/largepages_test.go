@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/memfile"
 )
 
-// inLargePages starts machines, and wants what their programs have in the files made for
-// it: also in a machine that goes on from an image.
+// inLargePages starts machines, and wants what their programs have in the file made for
+// it, but for those that go on from an image.
 type inLargePages struct{ gvisor.Driver }
 
 func (d inLargePages) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) {
@@ -23,7 +23,7 @@ func (d inLargePages) Start(ctx context.Context, m driver.Machine) (driver.Wall,
 	err := memfile.Open(free)
 	_ = unix.Close(free)
 	w, startErr := d.Driver.Start(ctx, m)
-	if startErr != nil || err != nil { // such a host has none
+	if startErr != nil || err != nil || m.Memory != "" { // such a host has none, or such a machine
 		return w, startErr
 	}
 	if err := memoryMapped(); err != nil {
@@ -57,7 +57,7 @@ func descendants(pid int) []int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, list := range lists {
 		text, _ := os.ReadFile(list)
-		for _, field := range strings.FieldsSeq(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			var child int
 			if _, err := fmt.Sscan(field, &child); err == nil {
 				pids = append(append(pids, child), descendants(child)...)

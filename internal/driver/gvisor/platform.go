@@ -25,8 +25,7 @@ func runProgramsOurWay() error {
 
 type constructor struct{ platform.Constructor }
 
-// New is called when the sentry boots, before it makes a file for memory, and once more
-// when it goes on from an image.
+// New is called when the sentry boots, before it makes a file for memory.
 func (c constructor) New(opts platform.Options) (platform.Platform, error) {
 	p, err := c.Constructor.New(opts)
 	if err != nil {
