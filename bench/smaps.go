@@ -8,21 +8,21 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/memfile"
+	"golang.org/x/sys/unix"
 )
 
 // usage is the memory of some processes, in KiB.
 type usage struct {
-	private int64                // pages nobody else maps, but for those of shared files
-	pss     int64                // everything mapped, shared pages in part
-	memfd   map[memfile.ID]int64 // shared files, in bytes: each counts once, mapped or not
+	private int64            // pages nobody else maps, but for those of shared files
+	pss     int64            // everything mapped, shared pages in part
+	memfd   map[uint64]int64 // shared files by inode: each counts once, mapped or not
 }
 
 // total is what would come free if the processes went.
 func (u usage) total() int64 {
 	total := u.private
-	for _, size := range u.memfd {
-		total += size >> 10
+	for _, kib := range u.memfd {
+		total += kib
 	}
 	return total
 }
@@ -30,9 +30,9 @@ func (u usage) total() int64 {
 // measure adds a process.
 func (u *usage) measure(pid int) error {
 	if u.memfd == nil {
-		u.memfd = map[memfile.ID]int64{}
+		u.memfd = map[uint64]int64{}
 	}
-	maps.Copy(u.memfd, memfile.Of(pid))
+	maps.Copy(u.memfd, memfds(pid))
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
 	if err != nil {
 		return err
@@ -43,15 +43,14 @@ func (u *usage) measure(pid int) error {
 	return nil
 }
 
-// parseSmaps sums up the mappings of a process. The private pages of a file in
-// memory are left out: the file is counted as a whole.
+// parseSmaps sums up the mappings of a process. The private pages of a memfd
+// are left out: the file is counted as a whole.
 func parseSmaps(text string) (private, pss int64) {
 	shared := false
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
-		if strings.ContainsAny(key, " -") { // the head of a mapping: 7f00-7f01 rw-s … /memfd:name (deleted)
-			_, path, _ := strings.Cut(line, "/")
-			shared = memfile.Is("/" + strings.TrimSpace(path))
+		if strings.ContainsAny(key, " -") { // the head of a mapping: 7f00-7f01 rw-s … /memfd:name
+			shared = strings.Contains(line, "/memfd:")
 			continue
 		}
 		f := strings.Fields(value)
@@ -69,6 +68,23 @@ func parseSmaps(text string) (private, pss int64) {
 		}
 	}
 	return private, pss
+}
+
+// memfds are the memory files a process has open, and the KiB they take.
+func memfds(pid int) map[uint64]int64 {
+	sizes := map[uint64]int64{}
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(target, "/memfd:") {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(link, &st) == nil {
+			sizes[st.Ino] = st.Blocks / 2
+		}
+	}
+	return sizes
 }
 
 // processes lists a process and all below it.

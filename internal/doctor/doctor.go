@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
-	"github.com/bothy-dev/bothy/internal/memfile"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/trust"
@@ -45,8 +44,7 @@ type Check struct {
 
 // Run makes all checks. state is the state directory.
 func Run(ctx context.Context, state string) []Check {
-	checks := []Check{build(nsproc.Static), kernel()}
-	checks = append(checks, namespaces(ctx)...)
+	checks := []Check{build(nsproc.Static), kernel(), namespaces(ctx)}
 	checks = append(checks, limits()...)
 	return append(checks, stateDir(state), space(state), authorities(""), inotify())
 }
@@ -102,18 +100,11 @@ func Probe() int {
 		fmt.Fprintf(os.Stderr, "make a second user namespace within the first: %v %s\n", err, bytes.TrimSpace(out))
 		return 1
 	}
-	if err := memfile.Open(freeFD); err != nil {
-		fmt.Println(err)
-	}
 	return 0
 }
 
-// freeFD is no descriptor of a process that has just begun.
-const freeFD = 99
-
-// namespaces tries what every start of a sandbox needs, and then what makes programs
-// faster in it.
-func namespaces(ctx context.Context) []Check {
+// namespaces tries what every start of a sandbox needs.
+func namespaces(ctx context.Context) Check {
 	c := Check{Name: "namespaces", Result: OK, Detail: "user, mount and pid namespaces can be made, and mounts in them"}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -123,7 +114,7 @@ func namespaces(ctx context.Context) []Check {
 	cmd.SysProcAttr = nsproc.Attributes()
 	out, err := cmd.CombinedOutput()
 	if err == nil {
-		return []Check{c, largePages(strings.TrimSpace(string(out)))}
+		return c
 	}
 	c.Result = Fail
 	c.Detail = strings.TrimSpace(string(out))
@@ -131,16 +122,6 @@ func namespaces(ctx context.Context) []Check {
 		c.Detail = err.Error()
 	}
 	c.Fix = namespaceFix()
-	return []Check{c}
-}
-
-// largePages tells how programs get memory, by what kept the probe from having large pages.
-func largePages(refused string) Check {
-	c := Check{Name: "large pages", Result: OK, Detail: "programs get memory by 2 MiB"}
-	if refused != "" {
-		c.Result, c.Detail = Warn, "programs get memory by 4 KiB, which takes them longer: "+refused
-		c.Fix = "a kernel of 5.2 or later with transparent huge pages has them"
-	}
 	return c
 }
 

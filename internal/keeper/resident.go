@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/memfile"
+	"golang.org/x/sys/unix"
 )
 
 // resident is the memory that processes take: what they have mapped, of which shared
@@ -15,10 +16,10 @@ import (
 // touched it since.
 func resident(pids []int) int64 {
 	var total int64
-	files := map[memfile.ID]int64{}
+	files := map[uint64]int64{}
 	for _, pid := range pids {
 		total += mapped(pid)
-		maps.Copy(files, memfile.Of(pid))
+		maps.Copy(files, memoryFiles(pid))
 	}
 	for _, size := range files {
 		total += size
@@ -43,4 +44,22 @@ func mapped(pid int) int64 {
 		}
 	}
 	return all - shared
+}
+
+// memoryFiles are the files in memory that a process has open, by their number, and
+// what they take.
+func memoryFiles(pid int) map[uint64]int64 {
+	sizes := map[uint64]int64{}
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(target, "/memfd:") {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(link, &st) == nil {
+			sizes[st.Ino] = st.Blocks * 512
+		}
+	}
+	return sizes
 }

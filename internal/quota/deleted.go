@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bothy-dev/bothy/internal/memfile"
 )
 
 // fdBatch is how many descriptors of a process are looked at at a time.
@@ -61,7 +59,7 @@ func (w *walk) deleted(fd, own string) {
 		return
 	}
 	name, err := os.Readlink(fd)
-	if err != nil || memfile.Is(name) || strings.HasPrefix(name, own+"/") {
+	if err != nil || strings.HasPrefix(name, "/memfd:") || strings.HasPrefix(name, own+"/") {
 		return
 	}
 	w.meter.files++

@@ -69,9 +69,6 @@ func settle(program string, args []string, keep uint64) int {
 		}
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, syncFlag) })
 	}
-	if keep == sentryCaps {
-		args = withMemory(args)
-	}
 	if err := giveUpAllBut(keep); err != nil {
 		return fail("give up capabilities", err)
 	}

@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 		return
 	}
 	drivertest.Run(t, drivertest.Subject{
-		Driver: inLargePages{}, Machine: machine, Process: process, CaseDir: caseDir,
+		Driver: gvisor.Driver{}, Machine: machine, Process: process, CaseDir: caseDir,
 		Owners: true, Isolated: true, Network: true, Memory: true,
 	})
 }

@@ -13,7 +13,7 @@ const platformName = "systrap"
 // a coding agent's start that was a quarter.
 const mapUnit = 2 << 20
 
-// runProgramsOurWay has the sentry map by units, and keep what programs have in large pages.
+// runProgramsOurWay has the sentry map by units.
 func runProgramsOurWay() error {
 	systrap, err := platform.Lookup(platformName)
 	if err != nil {
@@ -25,13 +25,12 @@ func runProgramsOurWay() error {
 
 type constructor struct{ platform.Constructor }
 
-// New is called when the sentry boots, before it makes a file for memory.
+// New implements platform.Constructor.
 func (c constructor) New(opts platform.Options) (platform.Platform, error) {
 	p, err := c.Constructor.New(opts)
 	if err != nil {
 		return nil, err
 	}
-	giveLargePages()
 	return inUnits{p}, nil
 }
 
