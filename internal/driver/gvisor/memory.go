@@ -1,14 +1,10 @@
 package gvisor
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"sort"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -60,71 +56,20 @@ func (w *wall) PrepareMemory(ctx context.Context, dir string) error {
 	defer closeFiles(files)
 	// Not every file system can do it, and what there is no room for is noticed when it
 	// is written.
-	pages := files[2]
-	if unix.Fallocate(int(pages.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size) == nil {
-		_ = writeAhead(ctx, pages, ahead(size))
-	}
+	_ = unix.Fallocate(int(files[2].Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
 	return nil
-}
-
-// How much of the pages' file is written before the sandbox stands still, to be written over
-// then: the host's memory for it is there, and what the file system notes of each part.
-const (
-	aheadFrom = 128 << 20 // with less the sandbox waits for the rest of its state, not for pages
-	aheadMost = 1 << 30   // more would be on its way to the disk already, for nothing
-)
-
-// ahead is how much that is of a memory of some size.
-func ahead(size int64) int64 {
-	if size < aheadFrom {
-		return 0
-	}
-	return min(size, aheadMost)
-}
-
-// writeAhead writes so many whole pages, as long as somebody waits for it. All are the same,
-// and like none that a program has: what is not written over can be told from the rest.
-func writeAhead(ctx context.Context, f *os.File, size int64) error {
-	filler := make([]byte, driver.Page)
-	if _, err := rand.Read(filler); err != nil {
-		return err
-	}
-	many := slices.Repeat(filler, 256)
-	for at := int64(0); at < size && ctx.Err() == nil; {
-		n, err := f.WriteAt(many[:min((size-at)/driver.Page*driver.Page, int64(len(many)))], at)
-		if err != nil || n == 0 {
-			return err
-		}
-		at += int64(n)
-	}
-	return nil
-}
-
-// filler is the page that a file was filled with ahead; nil if it was not.
-func filler(f *os.File) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil || info.Size() < driver.Page {
-		return nil, err
-	}
-	page := make([]byte, driver.Page)
-	_, err = f.ReadAt(page, info.Size()/driver.Page*driver.Page-driver.Page)
-	return page, err
 }
 
 // SaveMemory has the sentry write its whole state, which nobody but itself can read
 // again.
 func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	files, err := openFiles(dir)
-	var filled []byte
 	if err == nil {
 		defer closeFiles(files)
-		filled, err = filler(files[2])
-	}
-	if err == nil {
 		err = w.save(ctx, func() error { return w.callSave(files) })
 	}
-	if err == nil {
-		err = trim(files[2], filled)
+	if err == nil { // what there was room for and was not needed
+		err = trim(files[2])
 	}
 	if err != nil {
 		return fmt.Errorf("save the memory: %w", err)
@@ -146,28 +91,13 @@ func (w *wall) callSave(files []*os.File) error {
 	}, nil)
 }
 
-// trim gives back what a file has beyond its end, and what it was filled with ahead and was
-// not written over: all from some page on, and none before.
-func trim(f *os.File, filled []byte) error {
+// trim gives back what a file has beyond its end.
+func trim(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	end := info.Size()
-	if filled != nil {
-		page := make([]byte, driver.Page)
-		n := sort.Search(int(end/driver.Page), func(i int) bool {
-			if _, rerr := f.ReadAt(page, int64(i)*driver.Page); rerr != nil {
-				err = rerr
-			}
-			return bytes.Equal(page, filled)
-		})
-		end = int64(n) * driver.Page
-	}
-	if err != nil {
-		return err
-	}
-	return f.Truncate(end)
+	return f.Truncate(info.Size())
 }
 
 // goOn has programs go on from a memory image, in a sandbox that is created. It returns
