@@ -395,6 +395,31 @@ func TestTakeAgain(t *testing.T) {
 	}
 }
 
+// A keeper may still be writing memory for a command that was killed: that is nobody else's.
+func TestMemoryOfTheKilled(t *testing.T) {
+	b := newBox(t)
+	killed, err := b.Begin("", "test")
+	must(t, err)
+	passing, err := b.Passing()
+	must(t, err)
+	next, err := b.Begin("", "test") // sweeps
+	must(t, err)
+	again, err := b.Passing()
+	must(t, err)
+	if next.MemoryPlace() == killed.MemoryPlace() || again == passing {
+		t.Errorf("another's place is taken again: %s, %s", next.MemoryPlace(), again)
+	}
+	for _, dir := range []string{killed.dir, passing} {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", dir, err)
+		}
+	}
+	_, err = next.End(errors.New("given up"))
+	if err == nil {
+		t.Error("no error")
+	}
+}
+
 // Contents stay as long as a checkpoint has them, and no longer.
 func TestRemove(t *testing.T) {
 	b := newBox(t)

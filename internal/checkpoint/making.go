@@ -62,8 +62,7 @@ func (s Shelf) begin(name, cause string) (*Making, error) {
 		m.point.Name = strconv.FormatInt(number, 10)
 	}
 	m.known = s.known()
-	m.dir = filepath.Join(s.Dir, newPrefix+strconv.FormatInt(number, 10))
-	if err := os.Mkdir(m.dir, 0o700); err != nil {
+	if m.dir, err = s.newDir(strconv.FormatInt(number, 10)); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(s.packPath(number), os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)

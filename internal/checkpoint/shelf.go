@@ -268,12 +268,12 @@ func (s Shelf) Memory(p Point) string {
 // Passing gives an empty directory for an image of the memory that nobody needs for
 // long. The caller holds the lock, and removes it; if he cannot, whoever has the lock
 // next does.
-func (s Shelf) Passing() (string, error) {
-	dir := filepath.Join(s.Dir, newPrefix+memoryName)
-	if err := store.RemoveTree(dir); err != nil {
-		return "", err
-	}
-	return dir, os.Mkdir(dir, 0o700)
+func (s Shelf) Passing() (string, error) { return s.newDir(memoryName) }
+
+// newDir makes a directory for what is on its way, by a name that no other had: a keeper
+// may still be writing for a command that is gone.
+func (s Shelf) newDir(name string) (string, error) {
+	return os.MkdirTemp(s.Dir, newPrefix+name+"-*")
 }
 
 // headAt is the head once the sandbox is at a checkpoint.

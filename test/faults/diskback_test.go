@@ -102,7 +102,7 @@ func TestFullDiskBack(t *testing.T) {
 			if out := must("template", "ls"); strings.Contains(out, "again") {
 				t.Errorf("half a template: %s", out)
 			}
-			for _, pattern := range []string{"work/.*", "work/at", "work/image.tar", "state/sandboxes/*/checkpoints/.new-memory", "state/images/roots/.new-*"} {
+			for _, pattern := range []string{"work/.*", "work/at", "work/image.tar", "state/sandboxes/*/checkpoints/.new-memory-*", "state/images/roots/.new-*"} {
 				if left, _ := filepath.Glob(filepath.Join(disk, pattern)); len(left) > 0 {
 					t.Errorf("with room for %d bytes left behind: %q", room, left)
 				}

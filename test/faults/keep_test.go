@@ -22,7 +22,7 @@ type keeping struct {
 var keepings = []keeping{
 	{args: []string{"checkpoint", "create", "box"}, at: "sandboxes/*/checkpoints/.new-*", victims: []string{theCommand, theKeeper}, box: "two"},
 	{args: []string{"checkpoint", "create", "--full", "box"}, at: "sandboxes/*/checkpoints/.new-*/memory/pages.img", victims: []string{theCommand, theKeeper}, box: "two"},
-	{args: []string{"fork", "--name", "copy", "box"}, at: "sandboxes/*/checkpoints/.new-memory/pages.img", victims: []string{theCommand, theKeeper}, box: "two", copy: "two"},
+	{args: []string{"fork", "--name", "copy", "box"}, at: "sandboxes/*/checkpoints/.new-memory-*/pages.img", victims: []string{theCommand, theKeeper}, box: "two", copy: "two"},
 	{args: []string{"fork", "--files", "--checkpoint", "one", "--name", "copy", "box"}, at: "sandboxes/.new-*/home", victims: []string{theCommand}, box: "two", copy: "one"},
 	{args: []string{"save", "box", "made"}, at: "templates/.new-*", victims: []string{theCommand}, box: "two"},
 	{args: []string{"checkpoint", "export", "-o", "FILE", "box", "one"}, at: "../exported*", victims: []string{theCommand}, box: "two"},
