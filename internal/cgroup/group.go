@@ -32,8 +32,9 @@ func (g *Group) Add(pid int) error {
 }
 
 // Memory reports, in bytes, what the group's processes take and may take.
-// Pages of files that the kernel can drop at once (inactive page cache) are
-// not counted, since they never bring the group into distress. A limit of zero
+// Pages of files that lie on a disk are not counted, since they never bring the group
+// into distress: the kernel drops them, those that somebody writes once they are written.
+// While they are they count as active. A limit of zero
 // means that there is none, or that the host does not count memory.
 func (g *Group) Memory() (current, limit int64, err error) {
 	dir, m := g.memory()
@@ -69,17 +70,24 @@ func (g *Group) Taken(enough int64) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
 	}
-	return max(current-stat[m.droppable], 0), nil
+	for _, name := range m.droppable {
+		current -= stat[name]
+	}
+	return max(current, 0), nil
 }
 
-// memoryNames are what a kind of cgroups calls what it counts of memory.
-type memoryNames struct{ usage, bound, droppable string }
+// memoryNames are what a kind of cgroups calls what it counts of memory. Shared memory is
+// none of what is droppable: it has no file to go to.
+type memoryNames struct {
+	usage, bound string
+	droppable    [2]string
+}
 
 // memory finds where memory is counted; the directory is "" if it is not.
 func (g *Group) memory() (dir string, m memoryNames) {
 	for _, m := range []memoryNames{
-		{"memory.current", "memory.max", "inactive_file"},
-		{"memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file"},
+		{"memory.current", "memory.max", [2]string{"inactive_file", "active_file"}},
+		{"memory.usage_in_bytes", "memory.limit_in_bytes", [2]string{"total_inactive_file", "total_active_file"}},
 	} {
 		if dir := g.with(m.usage); dir != "" {
 			return dir, m

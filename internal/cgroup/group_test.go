@@ -38,11 +38,11 @@ func TestReadings(t *testing.T) {
 		files   map[string]string
 	}{
 		{"v1", v1Root, map[string]string{
-			"memory.usage_in_bytes": "1000\n", "memory.stat": "inactive_file 7\ntotal_inactive_file 400\n",
+			"memory.usage_in_bytes": "1000\n", "memory.stat": "inactive_file 7\ntotal_inactive_file 300\nactive_file 7\ntotal_active_file 100\n",
 			"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "pids.events": "max 5\n",
 		}},
 		{"v2", v2Plain, map[string]string{
-			"memory.current": "1000\n", "memory.stat": "anon 600\ninactive_file 400\n",
+			"memory.current": "1000\n", "memory.stat": "anon 600\ninactive_file 300\nactive_file 100\n",
 			"memory.events": "low 0\nhigh 0\nmax 9\noom 4\noom_kill 3\n", "pids.events": "max 5\n",
 		}},
 	}
