@@ -383,8 +383,7 @@ func TestTerminalKeys(t *testing.T) {
 
 		// Job control.
 		tm.works("sleep 1001", "")
-		tm.press(ctrlZ)
-		tm.expect(`Stopped +.*sleep 1001`)
+		tm.again(ctrlZ, `Stopped +.*sleep 1001`)
 		if got := tm.ask("jobs"); !strings.Contains(got, "Stopped") {
 			t.Errorf("jobs says %q", got)
 		}
