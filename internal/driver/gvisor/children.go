@@ -35,8 +35,8 @@ func RunChild(args []string) {
 		noTracePoints()
 		clockEarly()
 		seekTerminalsAsLinux()
-		if err := runProgramsOurWay(); err != nil {
-			util.Fatalf("set up how programs run: %v", err)
+		if err := mapInUnits(); err != nil {
+			util.Fatalf("map memory by units: %v", err)
 		}
 	}
 	installFilters()

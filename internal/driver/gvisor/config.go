@@ -39,7 +39,7 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 	config.RegisterFlags(fs)
 	err := fs.Parse([]string{
 		"--root=" + filepath.Join(m.Scratch, "state"),
-		"--platform=systrap",
+		"--platform=" + platformName,
 		"--network=" + network,
 		"--directfs=true",
 		"--overlay2=" + overlay,

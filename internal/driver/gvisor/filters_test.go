@@ -84,7 +84,7 @@ func TestFilters(t *testing.T) {
 		t.Skip("no filters are carried for this processor")
 	}
 	t.Run("sentry", func(t *testing.T) {
-		constructor, err := platform.Lookup("systrap")
+		constructor, err := platform.Lookup(platformName)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ const platformName = "systrap"
 // a coding agent's start that was a quarter.
 const mapUnit = 2 << 20
 
-// runProgramsOurWay has the sentry map by units.
-func runProgramsOurWay() error {
+// mapInUnits has the sentry map by units.
+func mapInUnits() error {
 	systrap, err := platform.Lookup(platformName)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ type allAtOnce struct{ platform.Platform }
 
 func (allAtOnce) MapUnit() uint64 { return 0 } // all that lies together
 
-func TestProgramsOurWay(t *testing.T) {
+func TestMapsInUnits(t *testing.T) {
 	real, err := platform.Lookup(platformName)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestProgramsOurWay(t *testing.T) {
 	broken := errors.New("broken")
 	for _, failure := range []error{nil, broken} {
 		platform.Register(platformName, plain{err: failure})
-		if err := runProgramsOurWay(); err != nil {
+		if err := mapInUnits(); err != nil {
 			t.Fatal(err)
 		}
 		ours, err := platform.Lookup(platformName)
