@@ -32,10 +32,10 @@ func (g *Group) Add(pid int) error {
 }
 
 // Memory reports, in bytes, what the group's processes take and may take.
-// Pages of files that lie on a disk are not counted, since they never bring the group
-// into distress: the kernel drops them, those that somebody writes once they are written.
-// While they are they count as active. A limit of zero
-// means that there is none, or that the host does not count memory.
+// Pages of files that lie on a disk are not counted, since they never bring the
+// group into distress: the kernel drops them at once, or when they are written
+// out, until when it counts them as active. A limit of zero means that there is
+// none, or that the host does not count memory.
 func (g *Group) Memory() (current, limit int64, err error) {
 	dir, m := g.memory()
 	if dir == "" {
