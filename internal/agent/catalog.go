@@ -3,9 +3,7 @@ package agent
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -14,9 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/goccy/go-yaml"
-
-	"github.com/bothy-dev/bothy/internal/plainyaml"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -28,11 +23,17 @@ const Shell = "shell"
 // say.
 const Ralph = "ralph"
 
-//go:embed agents/*.yaml
+// Ours are written in YAML, and read as the JSON that it says: to read YAML takes
+// milliseconds, and every run reads one. A test compares the two, and with -update writes
+// the JSON.
+//
+//go:generate go test -run ^TestBuiltinJSON$ -update
+//go:embed agents/*.yaml agents/*.json
 var builtin embed.FS
 
 const (
 	ext     = ".yaml"
+	extJSON = ".json"
 	maxSize = 256 << 10
 )
 
@@ -125,7 +126,7 @@ func (c Catalog) Called(name string) (*spec.Agent, error) {
 // Find gives the description of an agent, by its name or an alias. The error
 // for a name that is none is of class [spec.ErrNotFound].
 func (c Catalog) Find(name string) (*spec.Agent, error) {
-	if name == Shell { // asked for at every start and fork: what follows takes tens of milliseconds
+	if name == Shell { // asked for at every start and fork: what follows reads all descriptions
 		return nil, spec.Errorf(spec.ErrNotFound, "no agent named %q", name).WithHint("it is your own shell, and has no description")
 	}
 	if CheckName(name) == nil {
@@ -278,7 +279,7 @@ func (c Catalog) decode(d document) (*spec.Agent, error) {
 	if a := c.read.find(d); a != nil {
 		return a, nil
 	}
-	a, err := parse(d.data)
+	a, err := d.parse()
 	if err == nil && !d.ours {
 		c.inherit(a)
 		err = check(a)
@@ -301,54 +302,7 @@ func (c Catalog) inherit(a *spec.Agent) {
 	if a.Default != nil || CheckName(a.Name) != nil {
 		return
 	}
-	data, err := builtin.ReadFile(path.Join("agents", a.Name+ext))
-	if err != nil {
-		return // we have none of that name
-	}
-	if ours, err := parse(data); err == nil && !a.Runtime {
+	if ours, err := parseOurs(a.Name); err == nil && !a.Runtime { // else we have none of that name
 		a.Default = ours.Default
 	}
-}
-
-// obsolete are keys of a description that mean nothing any more. Users have them, for we
-// wrote them.
-type obsolete struct {
-	Prompt json.RawMessage `json:"prompt"`
-}
-
-// Decode reads a description, and judges it. Unknown keys are errors.
-func Decode(data []byte) (*spec.Agent, error) {
-	a, err := parse(data)
-	if err != nil {
-		return nil, err
-	}
-	return a, check(a)
-}
-
-func parse(data []byte) (*spec.Agent, error) {
-	var v any
-	docs := yaml.NewDecoder(bytes.NewReader(data))
-	switch err := docs.Decode(&v); {
-	case errors.Is(err, io.EOF):
-		return nil, spec.Errorf(spec.ErrUsage, "it is empty")
-	case err != nil:
-		return nil, fmt.Errorf("it is not YAML: %w", err)
-	}
-	if err := docs.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, spec.Errorf(spec.ErrUsage, "there is more than one document")
-	}
-	doc, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	strict := json.NewDecoder(bytes.NewReader(doc))
-	strict.DisallowUnknownFields()
-	var a struct {
-		spec.Agent
-		obsolete
-	}
-	if err := strict.Decode(&a); err != nil {
-		return nil, plainyaml.Locate(data, &a, err)
-	}
-	return &a.Agent, nil
 }

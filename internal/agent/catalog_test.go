@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,41 @@ import (
 
 	"github.com/bothy-dev/bothy/spec"
 )
+
+// The JSON of what comes with Bothy is what the YAML says, and there is none beside it.
+func TestBuiltinJSON(t *testing.T) {
+	sources, err := builtin.ReadDir("agents")
+	must(t, err)
+	var want []string
+	for _, name := range described(sources) {
+		text, err := builtin.ReadFile("agents/" + name + ext)
+		must(t, err)
+		doc, err := toJSON(text)
+		must(t, err)
+		file := "agents/" + name + extJSON
+		want = append(want, name+ext, name+extJSON)
+		if *update {
+			must(t, os.WriteFile(file, append(doc, '\n'), 0o644))
+			continue
+		}
+		got, _ := builtin.ReadFile(file)
+		if string(got) != string(doc)+"\n" {
+			t.Errorf("%s is not what the YAML beside it says: run go generate ./internal/agent", file)
+		}
+		a, err := parseOurs(name)
+		whole, werr := parse(text)
+		if err != nil || werr != nil || !reflect.DeepEqual(a, whole) {
+			t.Errorf("%s is read otherwise than the YAML beside it: %v, %v", file, err, werr)
+		}
+	}
+	files, err := os.ReadDir("agents")
+	must(t, err)
+	for _, f := range files {
+		if !slices.Contains(want, f.Name()) {
+			t.Errorf("agents/%s describes no agent", f.Name())
+		}
+	}
+}
 
 // What comes with Bothy can be read, and its files are what they seem to be.
 func TestBuiltin(t *testing.T) {

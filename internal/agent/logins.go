@@ -20,8 +20,8 @@ func (c Catalog) LoginFiles() ([]string, error) {
 		return nil, err
 	}
 	var files []string
-	for _, e := range entries {
-		data, err := builtin.ReadFile(path.Join("agents", e.Name()))
+	for _, name := range described(entries) {
+		data, err := builtin.ReadFile(path.Join("agents", name+ext))
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func loginsOf(a *spec.Agent) []string {
 }
 
 // plainLogins is loginsOf for one of ours. They write it plainly: to decode them all takes
-// tens of milliseconds, and a fork has no time for that.
+// milliseconds, and a fork has no time for that.
 func plainLogins(text string) (files []string) {
 	section := ""
 	for line := range strings.Lines(text) {
