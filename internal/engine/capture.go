@@ -15,27 +15,24 @@ import (
 )
 
 // loginInside says how a login that is made inside is kept on the host; nil if its agent
-// does not say where tokens come from.
-func (e *Engine) loginInside(sb *spec.Sandbox) *keeper.LoginInside {
+// does not say where tokens come from, or there is none.
+func (e *Engine) loginInside(sb *spec.Sandbox) (*keeper.LoginInside, error) {
 	if sb.Mock != nil {
-		return nil
+		return nil, nil
 	}
-	how, err := e.howInside(sb.Agent)
-	if err != nil || how.Capture == nil {
-		return nil
+	a, err := e.AgentIn(sb)
+	if err != nil || a == nil || a.Login == nil || a.Login.Capture == nil {
+		return nil, err
 	}
-	return &keeper.LoginInside{Agent: sb.Agent, How: how, Vault: e.vault().Dir}
+	return &keeper.LoginInside{Agent: sb.Agent, How: unlocked(a.Login), Vault: e.vault().Dir}, nil
 }
 
-// howInside is how an agent keeps its login, for one that was made inside.
-func (e *Engine) howInside(agent string) (spec.AgentLogin, error) {
-	how, err := e.loginOf(agent)
-	if err != nil {
-		return spec.AgentLogin{}, err
-	}
+// unlocked is how an agent keeps its login, for one that was made inside: its file is nobody
+// else's.
+func unlocked(how *spec.AgentLogin) spec.AgentLogin {
 	mine := *how
-	mine.Lock = false // its file is nobody else's
-	return mine, nil
+	mine.Lock = false
+	return mine
 }
 
 // isCaptured tells the lease of a login that was made inside.
@@ -43,11 +40,12 @@ func isCaptured(l spec.Lease) bool { return l.Captured != "" }
 
 // readyForLogin sees to it that a login that is made inside can be sealed.
 func (e *Engine) readyForLogin(ctx context.Context, sb *spec.Sandbox, live []spec.Lease) {
-	if _, err := e.AgentIn(sb); err != nil && sb.Mock == nil {
+	kept, err := e.loginInside(sb)
+	if err != nil {
 		e.say("a login that is made in sandbox %s is not kept on the host, but in its home: %v", sb.Name, err)
 		return
 	}
-	if e.loginInside(sb) == nil || slices.ContainsFunc(live, func(l spec.Lease) bool { return l.Renewal != "" && !isCaptured(l) }) {
+	if kept == nil || slices.ContainsFunc(live, func(l spec.Lease) bool { return l.Renewal != "" && !isCaptured(l) }) {
 		return // nobody need log in
 	}
 	if err := e.firstKey(ctx); err != nil {
@@ -57,8 +55,12 @@ func (e *Engine) readyForLogin(ctx context.Context, sb *spec.Sandbox, live []spe
 
 // capturedAt is where a login that was made inside lies.
 func (e *Engine) capturedAt(sb *spec.Sandbox, l *spec.Lease) (login.File, error) {
-	how, err := e.howInside(l.Captured)
-	return login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), How: how, Inside: true, Secret: l.Secret}, err
+	f := login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), Inside: true, Secret: l.Secret}
+	how, err := e.loginOf(l.Captured)
+	if err == nil {
+		f.How = unlocked(how)
+	}
+	return f, err
 }
 
 // loginKeys are the keys of logins that were made inside, to be opened, by the names of

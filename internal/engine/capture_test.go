@@ -22,7 +22,7 @@ func TestCaptured(t *testing.T) {
 	sb := wish(t.TempDir())
 	sb.Agent = "claude"
 	must(t, e.Create(here, sb))
-	if how := e.loginInside(sb); how == nil || how.Agent != "claude" || how.How.Lock || how.How.Capture == nil {
+	if how, err := e.loginInside(sb); err != nil || how == nil || how.Agent != "claude" || how.How.Lock || how.How.Capture == nil {
 		t.Fatalf("%+v", how)
 	}
 	l, err := vault.NewLease(&vault.Secret{Name: "claude-login@box", Service: "claude"}, sb.ID, vault.Terms{Env: []string{}}, []byte(oauthAccess), time.Now())
@@ -81,7 +81,7 @@ func TestCaptured(t *testing.T) {
 	tokenless(t, dir)
 	// A login of the host is none of it.
 	sb.Mock = &spec.Mock{}
-	if e.loginInside(sb) != nil {
+	if how, err := e.loginInside(sb); err != nil || how != nil {
 		t.Error("a model that is played has logins")
 	}
 }

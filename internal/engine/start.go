@@ -259,7 +259,8 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 			l.Roots[name] = v
 		}
 	}
-	l.KnownHosts, l.Login = knownHosts(), e.loginInside(sb)
+	l.KnownHosts = knownHosts()
+	l.Login, _ = e.loginInside(sb) // readyForLogin tells why there is none
 	var err error
 	if l.Program, l.Runtime, err = e.programDirs(sb); err != nil {
 		return l, err
