@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -21,7 +23,7 @@ func findAgent(s *search) {
 		return
 	}
 	t := Token{
-		For: "ssh-agent", From: "$" + name, Value: wire.Value(path), Err: judgeSocket(path),
+		For: "ssh-agent", From: "$" + name, Value: wire.Value(path), Err: s.unusable(judgeSocket(path)),
 		Terms: vault.Terms{
 			Place: &spec.Place{Kind: spec.PlaceAgent},
 			Settings: []spec.Setting{
@@ -37,7 +39,15 @@ func findAgent(s *search) {
 	s.add(t)
 }
 
-// judgeSocket refuses what somebody else may listen at.
+// unusable tells of an agent that cannot be asked how to come by one.
+func (s *search) unusable(err error) error {
+	if err != nil {
+		err = &spec.Error{Err: err, Hint: s.tool.Get}
+	}
+	return err
+}
+
+// judgeSocket refuses what somebody else may listen at, and where nobody listens.
 func judgeSocket(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -50,5 +60,23 @@ func judgeSocket(path string) error {
 	case !ok || int(st.Uid) != os.Geteuid():
 		return errors.New("it belongs to another user")
 	}
-	return nil
+	return knock(path)
+}
+
+// knock says whether somebody listens at a socket: that of an agent that was killed is there
+// still. It waits for nobody, and asks nothing.
+func knock(path string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return errors.New("no agent listens there any more")
+	case errors.Is(err, unix.EAGAIN): // others knock, too
+		return nil
+	}
+	return err
 }

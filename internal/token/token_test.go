@@ -299,17 +299,28 @@ func TestParseChoices(t *testing.T) {
 	}
 }
 
-// The agent's socket is lent if it is one.
+// The agent's socket is lent if it is one, and somebody listens there.
 func TestFindAgent(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "agent")
+	path, dead := filepath.Join(dir, "agent"), filepath.Join(dir, "dead")
 	must(t, os.WriteFile(path, nil, 0o600))
+	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead})
+	must(t, err)
+	killed.SetUnlinkOnClose(false)
+	must(t, killed.Close())
 	for _, c := range [][2]string{
 		{path, "ssh ssh-agent from $SSH_AUTH_SOCK: NOT it is no socket\n"},
 		{dir + "/none", "ssh ssh-agent from $SSH_AUTH_SOCK: NOT stat " + dir + "/none: no such file or directory\n"},
+		{dead, "ssh ssh-agent from $SSH_AUTH_SOCK: NOT no agent listens there any more\n"},
 	} {
-		if got := said(Find(Host{Environ: []string{"SSH_AUTH_SOCK=" + c[0]}}, "ssh")); got != c[1] {
+		found := Find(Host{Environ: []string{"SSH_AUTH_SOCK=" + c[0]}}, "ssh")
+		if got := said(found); got != c[1] {
 			t.Errorf("%s: %s", c[0], got)
+		}
+		for _, x := range found {
+			if !strings.Contains(spec.Hint(x.Err), "ssh-add") {
+				t.Errorf("%s: what to do is not said: %q", c[0], spec.Hint(x.Err))
+			}
 		}
 	}
 	must(t, os.Remove(path))
