@@ -77,6 +77,7 @@ type NetworkRecord struct {
 	Source     string     `json:"source,omitempty"` // of the rule
 	Reason     string     `json:"reason,omitempty"`
 	Suggest    string     `json:"suggest,omitempty"`    // the command that would allow it
+	Guessed    bool       `json:"guessed,omitempty"`    // a port in it is the usual one, since only a name was looked up
 	Body       int64      `json:"body_bytes,omitempty"` // of a request that was refused: how long its body is, or was when it had become too long
 	Up         int64      `json:"up_bytes,omitempty"`   // out of the sandbox
 	Down       int64      `json:"down_bytes,omitempty"`

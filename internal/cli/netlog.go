@@ -150,6 +150,7 @@ type traffic struct {
 	Up       int64     `json:"up_bytes"`
 	Down     int64     `json:"down_bytes"`
 	Suggest  string    `json:"suggest,omitempty"`
+	Guessed  bool      `json:"guessed,omitempty"`
 }
 
 // tally sums records up.
@@ -210,7 +211,8 @@ func (row *traffic) note(r *spec.NetworkRecord) {
 	if r.Time.Before(row.Last) {
 		return
 	}
-	row.Protocol, row.Rule, row.Reason, row.Suggest, row.Last = r.Protocol, r.Rule, r.Reason, r.Suggest, r.Time
+	row.Protocol, row.Rule, row.Reason, row.Last = r.Protocol, r.Rule, r.Reason, r.Time
+	row.Suggest, row.Guessed = r.Suggest, r.Guessed
 }
 
 // recordHost is whom a record is about, as a rule would name it.
@@ -306,7 +308,7 @@ func (a *app) printTraffic(rows []*traffic, quiet bool) error {
 		if c := term.Sanitize(r.Suggest); c != "" && !slices.Contains(commands, c) {
 			commands = append(commands, c)
 		}
-		guessed = guessed || strings.HasPrefix(r.Suggest, "bothy policy allow "+r.Host+":443 ")
+		guessed = guessed || r.Guessed
 	}
 	if guessed {
 		commands = append(commands, "# of names without a port "+policy.OnlyLookedUp)

@@ -22,7 +22,13 @@ func (g *Gateway) decided(r spec.NetworkRecord, d *policy.Decision) spec.Network
 		r.Rule, r.Source = d.Rule.String(), d.Rule.Source.String()
 	}
 	if !d.Allowed() {
-		r.Verdict, r.Suggest = spec.VerdictDeny, d.Suggest().Command(g.conf.Sandbox)
+		r.Verdict = spec.VerdictDeny
+		g.advise(&r, d.Suggest())
 	}
 	return r
+}
+
+// advise writes into a record what would allow what it is of.
+func (g *Gateway) advise(r *spec.NetworkRecord, s policy.Suggestion) {
+	r.Suggest, r.Guessed = s.Command(g.conf.Sandbox), s.Guessed()
 }

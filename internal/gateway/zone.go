@@ -48,7 +48,8 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	}
 	if err := z.ration(clean, &d); err != nil {
 		r := z.g.decided(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean}, &d)
-		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, err.Error(), d.Spelled().Command(z.g.conf.Sandbox)
+		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
+		z.g.advise(&r, d.Spelled())
 		z.g.log(r)
 		return v4, v6, err
 	}

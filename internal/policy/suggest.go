@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Suggestion is what would change a denial.
 type Suggestion struct {
@@ -20,6 +23,12 @@ type Suggestion struct {
 	upload int64
 
 	removes *Rule // that Args take out
+	guessed bool  // the port
+}
+
+// Guessed tells whether a port in the commands is the usual one, since nobody named any.
+func (s *Suggestion) Guessed() bool {
+	return s.guessed || slices.ContainsFunc(s.Then, func(next Suggestion) bool { return next.guessed })
 }
 
 // only is the suggestion as a rule, if one rule is all that it suggests.
@@ -150,7 +159,7 @@ func (d *Decision) suggest() Suggestion {
 	case CauseNoRule:
 		s := allowing(d.query.target(), Conditions{}).bounded(d.ended)
 		if d.query.Stage == StageLookup {
-			s.Note = OnlyLookedUp
+			s.Note, s.guessed = OnlyLookedUp, true
 		}
 		return s
 	case CauseRequest, CauseWebSocket:
@@ -221,7 +230,9 @@ func (d *Decision) Spelled() Suggestion {
 		}
 		q.Port = r.Target.port
 	}
-	return allowing(q.target(), Conditions{})
+	s := allowing(q.target(), Conditions{})
+	s.guessed = q.Port == 0
+	return s
 }
 
 // Unseen suggests, for a connection that is looked into and whose client does not bear that, a

@@ -162,3 +162,23 @@ func TestSuggestionsOfOddRequests(t *testing.T) {
 		}
 	}
 }
+
+// Of a name that was looked up nobody knows the port, unless a rule names it.
+func TestSuggestionsThatGuess(t *testing.T) {
+	p := policyOf(t, LayerSandbox, `{allow: ["*.wide.example", "*.db.example:5432"], deny: [never.example]}`)
+	for q, want := range map[string]bool{
+		"lookup a.example": true, "connect a.example:443": false, "connect a.example:5432": false,
+		"lookup never.example": true, // rm, and then allow
+	} {
+		d := p.Decide(ask(t, q))
+		if s := d.Suggest(); s.Guessed() != want || len(s.Args) == 0 {
+			t.Errorf("%s: %q: %t", q, s.Command(""), s.Guessed())
+		}
+	}
+	for q, want := range map[string]bool{"lookup a.wide.example": true, "lookup a.db.example": false} {
+		d := p.Decide(ask(t, q))
+		if s := d.Spelled(); s.Guessed() != want || len(s.Args) == 0 {
+			t.Errorf("%s: %q: %t", q, s.Command(""), s.Guessed())
+		}
+	}
+}
