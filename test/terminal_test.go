@@ -381,7 +381,8 @@ func TestTerminalKeys(t *testing.T) {
 		tm.expect("caught-4")
 		tm.expect("code-7")
 
-		// Job control.
+		// Job control. The kernel inside forgets a Ctrl-Z that comes while sleep is being
+		// executed, after what works waits for (docs/architecture.md).
 		tm.works("sleep 1001", "")
 		tm.again(ctrlZ, `Stopped +.*sleep 1001`)
 		if got := tm.ask("jobs"); !strings.Contains(got, "Stopped") {
