@@ -172,7 +172,7 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders [
 		if len(c.Flags) > 0 && !f.flagged && !f.interactive && !stays && !c.Implied {
 			o.Why = strings.Join(reasons(c.Flags), "; ")
 			switch {
-			case !a.canAsk() || f.dryRun:
+			case !a.canAsk() || f.dryRun || f.patch != "":
 				o.Not = resultFlagged
 			case c.Kept():
 				o.Not = kept()

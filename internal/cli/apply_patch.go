@@ -22,7 +22,12 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 		return spec.Errorf(spec.ErrUsage, "a patch with every byte as it is, is nothing for a terminal").
 			WithHint("redirect standard output, name a file, or look at it with: bothy diff")
 	}
-	var left unpatched
+	left := unpatched{tied: map[*reviewed]map[string]bool{}}
+	for _, r := range list {
+		if left.tied[r], err = a.tied(f, r, over[r]); err != nil {
+			return err
+		}
+	}
 	err = to.write(func(out io.Writer) error {
 		w := bufio.NewWriter(out)
 		if err := left.write(w, f, list, over); err != nil {
@@ -37,8 +42,24 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 	return left.verdict(a, sb)
 }
 
+// tied are the changes that an apply would leave because they must not go without another
+// one that it leaves: what was moved goes nowhere before it has come where it is now.
+func (a *app) tied(f *applyFlags, r *reviewed, over map[string]bool) (map[string]bool, error) {
+	outcomes, err := r.Foresee(a.orders(f, r, over))
+	tied := map[string]bool{}
+	for _, o := range outcomes {
+		if o.Result == review.Left {
+			tied[o.Path] = true
+		}
+	}
+	return tied, err
+}
+
 // unpatched counts changes that are meant and not in a patch.
-type unpatched struct{ conflicts, flagged, unwritten int }
+type unpatched struct {
+	conflicts, flagged, unwritten, left int
+	tied                                map[*reviewed]map[string]bool
+}
 
 func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map[*reviewed]map[string]bool) error {
 	p := &review.Patch{W: w}
@@ -58,6 +79,9 @@ func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map
 			return nil
 		case c.Refused == "" && len(c.Flags) > 0 && !f.flagged:
 			n.flagged++
+			return nil
+		case n.tied[r][c.Path]:
+			n.left++
 			return nil
 		case c.InGit():
 			t.Left = "git takes no patch of what it keeps"
@@ -91,6 +115,10 @@ func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 	if n.unwritten > 0 {
 		left = append(left, spec.Errorf(nil, "%s that cannot be written into a patch, such as of more than 32 MiB, or of what git keeps: a comment stands for each", counted(n.unwritten, "change")).
 			WithHint("bothy apply %s brings what can be applied of them", sb.Name))
+	}
+	if n.left > 0 {
+		left = append(left, spec.Errorf(spec.ErrConflict, "%s not in the patch: each goes with one that is not, as what was moved with what it is now", counted(n.left, "change")).
+			WithHint("bothy apply %s --dry-run tells which", sb.Name))
 	}
 	if len(left) == 0 {
 		return nil
