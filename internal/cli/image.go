@@ -459,18 +459,19 @@ func sourceAt(input string) (source, error) {
 	return source{path: path}, nil
 }
 
-// holdsImage tells an archive of an image from one of bothy save, by its first
-// name; a compressed one is never of ours.
+// holdsImage tells what may be an archive of an image from a template, sealed or not: who
+// writes images begins them with whatever file. A compressed one is never of ours.
 func holdsImage(r *bufio.Reader) bool {
-	const name = 100 // bytes of it in a tar header
-	head, _ := r.Peek(name)
+	const name, magic, end = 100, 257, 262 // in a tar header, where its first name ends and its kind stands
+	head, _ := r.Peek(end)
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return true
 	}
-	first, _, _ := bytes.Cut(head, []byte{0})
-	top, _, _ := strings.Cut(strings.TrimPrefix(string(first), "./"), "/")
-	return slices.Contains([]string{"blobs", "oci-layout", "index.json", "manifest.json", "repositories"}, top) ||
-		len(top) >= 64 && strings.Trim(top[:64], "0123456789abcdef") == ""
+	if len(head) < end || string(head[magic:]) != "ustar" {
+		return false
+	}
+	first, _, _ := bytes.Cut(head[:name], []byte{0})
+	return !saved.Begins(string(first))
 }
 
 // imageName is an image's name as people write it.

@@ -65,6 +65,9 @@ const (
 	heldName  = ".held"
 )
 
+// Begins tells whether the archive of a template could have this name first.
+func Begins(name string) bool { return name == aboutName }
+
 // Name checks a name and completes it: without a tag ":latest" is meant.
 func Name(name string) (string, error) {
 	if i := strings.LastIndexByte(name, ':'); i <= strings.LastIndexByte(name, '/') {
