@@ -54,9 +54,7 @@ func (e *Engine) ListAgents() ([]AgentInfo, error) {
 	for _, name := range names {
 		info := AgentInfo{Name: name}
 		info.Spec, info.Broken = e.Agents.Find(name)
-		if _, file, err := e.Agents.Text(name); err == nil {
-			info.File = file
-		}
+		_, info.File, _ = e.Agents.Text(name) // why it cannot be read, Find says
 		for _, i := range installed {
 			if i.Name != name {
 				continue
