@@ -17,6 +17,7 @@ type file struct {
 
 type inner struct {
 	Time *spec.Duration `json:"time"`
+	List []string       `json:"list"`
 }
 
 func TestDecode(t *testing.T) {
@@ -41,6 +42,7 @@ func TestDecode(t *testing.T) {
 		"in:\n- {time: 1s}\n- {time: soon}\n":    "line 3: time: invalid duration",
 		"in:\n- {time: 1s}\n- time: 5\n":         "line 3: text is wanted, not number",
 		"by: {a: {time: 1s}, b: {tim: 1s}}\n":    `line 1: unknown field "tim"`,
+		"by:\n  a: {list: [b, c.example:443]}\n": `line 2: text is wanted, not object; if it is one, write it in quotes: "c.example:443"`,
 		"[]\n":                                   "line 1: keys with values is wanted",
 		strings.Repeat("[", maxBrackets+1):       "too many brackets",
 		strings.Repeat("- ", maxIndent) + "a\n":  "nested too deeply",

@@ -55,11 +55,32 @@ func where(file *ast.File, into reflect.Type, err error) error {
 			}
 		}
 		if inner.node == nil {
-			return fmt.Errorf("line %d: %w", at.node.GetToken().Position.Line, plainly(err))
+			return fmt.Errorf("line %d: %w%s", at.node.GetToken().Position.Line, plainly(err), glued(at.node))
 		}
 		at = inner
 	}
 	return plainly(err)
+}
+
+// glued is what to do about a text with a colon in it, such as a host and its port: within
+// brackets in braces the parser takes it for a key and its value. Who means those leaves a
+// space.
+func glued(n ast.Node) string {
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 1 {
+		n = m.Values[0]
+	}
+	pair, ok := n.(*ast.MappingValueNode)
+	if !ok {
+		return ""
+	}
+	if _, ok := pair.Value.(ast.ScalarNode); !ok {
+		return ""
+	}
+	key, value := pair.Key.GetToken(), pair.Value.GetToken()
+	if value.Position.Offset != key.Position.Offset+len(key.Value)+len(":") {
+		return ""
+	}
+	return fmt.Sprintf("; if it is one, write it in quotes: %q", key.Value+":"+value.Value)
 }
 
 // Locate says where in a document the mistake is for which it could not be read into
