@@ -236,7 +236,7 @@ func (l *look) directory(p place, name string, c Change) error {
 		if l.isOther(p.host, name, c) {
 			next.foreign = l.other(c.Path)
 		}
-		if inside, host := l.chmods(c.Path, c.Old, c.New); inside && !next.opaque {
+		if inside, host := l.chmods(p.host, name, c); inside && !next.opaque {
 			c.Kind, c.Conflict = Mode, next.foreign
 			if host && c.Conflict == "" {
 				c.Conflict = "its mode was changed on the host since " + l.record.since()
@@ -324,6 +324,9 @@ func (l *look) file(p place, name string, c Change) error {
 		head.old = p.host.beganAs(name, c.Old)
 	}
 	c.Conflict = l.conflict(p, name, c)
+	if same && c.Conflict != "" && l.brought(p.host, name, c) {
+		return nil
+	}
 	return l.add(c, head)
 }
 

@@ -4,7 +4,8 @@ package review
 // the mode of all directories in which anything was changed, most of which the inside never
 // set: that is not to take back what the host set since. Where it is not known which mode was
 // the same, the inside has set it, and, if it changed at all, the host too.
-func (l *look) chmods(path string, was, now Entry) (inside, host bool) {
+func (l *look) chmods(parent *dir, name string, c Change) (inside, host bool) {
+	path, was, now := c.Path, c.Old, c.New
 	if was.Mode == now.Mode {
 		return false, false
 	}
@@ -22,5 +23,16 @@ func (l *look) chmods(path string, was, now Entry) (inside, host bool) {
 		meanwhile := was.Mark.Changed >= l.record.Since && was.Mark.Changed != was.Mark.Modified
 		return now.Mode != before.mode, was.Mode != before.mode || meanwhile
 	}
-	return true, was.Mark.Changed >= l.record.Since
+	return !l.brought(parent, name, c), was.Mark.Changed >= l.record.Since
+}
+
+// brought tells whether the host has, since the inside began, something new with the mode
+// that an apply gives it: one that was killed before it had written that down, or somebody
+// who did the same.
+func (l *look) brought(parent *dir, name string, c Change) bool {
+	mode := Change{New: c.New}.mode()
+	if c.New.Form == Directory {
+		mode |= 0o700
+	}
+	return c.Old.Mode == mode && l.isNew(parent, name)
 }

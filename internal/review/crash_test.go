@@ -116,6 +116,33 @@ func TestDirectoryOfKilledApply(t *testing.T) {
 	p.wants("\nadded file/a\nadded made/a\nmodified mode/a\n")
 }
 
+// Nor is a mode that a killed apply has narrowed, of a file or a directory, one that the
+// host has set.
+func TestModeOfKilledApply(t *testing.T) {
+	p := fresh(t, map[string]string{"file": "1\n"})
+	p.inside("umask 0; mkdir made; echo 2 > made/a; echo 2 > new; rm file; echo 2 > file")
+	l, err := p.w.open()
+	must(t, err)
+	defer l.close()
+	var orders []Order
+	for _, c := range p.changes() {
+		orders = append(orders, Order{Change: c})
+	}
+	a := l.begin(orders)
+	a.written = time.Now().Add(time.Hour) // never
+	must(t, a.all())
+	if l.host.bornAt("new") == 0 {
+		t.Skip("this file system does not tell when a file was made")
+	}
+	p.wants("\n")
+
+	// What has come since it has another content, or another mode, is the host's.
+	must(t, os.Chmod(p.path("new"), 0o600))
+	must(t, os.WriteFile(p.path("file"), []byte("3\n"), 0o644))
+	must(t, os.Chmod(p.path("made"), 0o750))
+	p.wants("\nmodified file CONFLICT\nmode made CONFLICT\nmode new CONFLICT\n")
+}
+
 // What a killed apply has beside the host's files is none of them, and goes with the
 // next one.
 func TestTempOfKilledApply(t *testing.T) {

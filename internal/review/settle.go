@@ -215,7 +215,7 @@ func (l *look) hollowAt(in *dir, name, p string, now Entry) error {
 	if err != nil {
 		return err
 	}
-	if inside, _ := l.chmods(p, was, now); was.Form != Directory || inside {
+	if inside, _ := l.chmods(there, base, Change{Path: p, Old: was, New: now}); was.Form != Directory || inside {
 		return unix.ENOTEMPTY
 	}
 	d, err := in.sub(name)
