@@ -61,7 +61,8 @@ type Machine struct {
 	// on the host.
 	UID, GID int
 	// Init is the program that becomes process 1, with its arguments. It finds
-	// its end of the control socket as file descriptor InitFD.
+	// its end of the control socket as file descriptor InitFD. It does not mind SIGXFSZ,
+	// which a save that is broken off may send it.
 	Init []string
 	Env  []string
 	// Files bounds open files per process inside.
@@ -167,7 +168,8 @@ type Wall interface {
 	// and Machine.Memory. The sandbox
 	// stands still (Pause), and is not changed by it. In what goes on from there,
 	// processes started by Exec are ended, and connections over the network card
-	// broken off.
+	// broken off. When ctx ends it is broken off soon, and has ended when SaveMemory
+	// returns: what is in dir then is no image.
 	SaveMemory(ctx context.Context, dir string) error
 	// Settle waits until programs have all of the memory that they go on from: those of
 	// a wall with Machine.Memory may go on while most of it is still being read. What

@@ -163,7 +163,7 @@ func (k *Keeper) shutDown() {
 	select {
 	case <-k.wall.Done():
 	default:
-		k.saver.wait() // an image of the memory that is being written: nobody is answered until it is
+		k.saver.wait() // an image of the memory that is being broken off: nobody is answered until it is
 		err := k.endPrograms()
 		if err == nil && verdict != nil { // a save takes its time, and nothing more is to be written
 			k.halt(context.Background())

@@ -42,24 +42,28 @@ func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	return k.unlessFallen(failed)
 }
 
-// stand does that. If memory names a directory, an image of the memory goes there.
+// stand does that. If memory names a directory, an image of the memory goes there; it is
+// broken off when nobody waits for it any more, or the sandbox shall end.
 func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) error {
-	if err := k.wall.Settle(ctx); err != nil { // not while it stands still
-		return err
+	who := attend(c)
+	there, leave := who.there(ctx)
+	defer leave()
+	if err := k.wall.Settle(there); err != nil { // not while it stands still
+		return leftOr(there, err)
 	}
 	var stood wire.Stood
 	var kept *Memory
 	pause := k.wall.Pause
 	if memory != "" {
-		if err := k.wall.PrepareMemory(ctx, memory); err != nil {
-			return err
+		if err := k.wall.PrepareMemory(there, memory); err != nil {
+			return leftOr(there, err)
 		}
-		// The sentry does not stop writing because nobody waits: who ends it would then
-		// find it busy, and lose what was not saved.
+		// The sentry does not stop writing a layer because nobody waits: who ends it would
+		// then find it busy, and lose what was not saved.
 		ctx = context.WithoutCancel(ctx)
-		pause = func(ctx context.Context) (resume func(), err error) {
-			resume, kept, err = k.freeze(ctx, memory)
-			return resume, err
+		pause = func(context.Context) (resume func(), err error) {
+			resume, kept, err = k.freeze(there, memory)
+			return resume, leftOr(there, err)
 		}
 	}
 	timed := func(ctx context.Context) (func(), error) {
@@ -71,7 +75,7 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 		if err := c.SendJSON(wire.Reply, struct{}{}); err != nil {
 			return errLeft
 		}
-		return k.hear(c)
+		return k.hear(who)
 	}, func() error {
 		if kept != nil {
 			if err := errors.Join(driver.SumMemory(memory), kept.write(memory)); err != nil {
@@ -82,10 +86,18 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 		}
 		stood.SavedAt = k.saver.layer().SavedAt
 		if err := c.SendJSON(wire.Reply, stood); err == nil {
-			_ = k.hear(c) // until it goes
+			_ = k.hear(who) // until it goes
 		}
 		return nil
 	})
+}
+
+// leftOr is errLeft for what failed because whoever had the sandbox stand still has gone.
+func leftOr(there context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(there), errLeft) {
+		return errLeft
+	}
+	return err
 }
 
 // freeze has the sandbox stand still in a state that another can go on from: nothing
@@ -109,23 +121,4 @@ func (k *Keeper) freeze(ctx context.Context, dir string) (resume func(), kept *M
 		return nil, nil, err
 	}
 	return func() { move(); talk() }, k.remember(), nil
-}
-
-// hear waits for a word: for some time, and not if the sandbox shall end.
-func (k *Keeper) hear(c *unixconn.Conn) error {
-	defer time.AfterFunc(stillTime, func() { c.Close() }).Stop()
-	heard := make(chan struct{})
-	defer close(heard)
-	go func() {
-		select {
-		case <-k.asked:
-			_ = c.SendError(k.tooLate())
-			c.Close()
-		case <-heard:
-		}
-	}()
-	if err := c.Expect(wire.Request, &struct{}{}); err != nil {
-		return errLeft
-	}
-	return nil
 }

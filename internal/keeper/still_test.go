@@ -68,6 +68,61 @@ func TestStandsStill(t *testing.T) {
 	must(t, <-done)
 }
 
+// remembering is a wall that saves memory until it is told to break that off.
+type remembering struct {
+	*wall
+	saves chan struct{}
+}
+
+func (remembering) PrepareMemory(context.Context, string) error { return nil }
+
+func (w remembering) SaveMemory(ctx context.Context, _ string) error {
+	close(w.saves)
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// An image of the memory is broken off when nobody waits for it any more, and when the
+// sandbox shall end; it goes on then, and nothing is saved.
+func TestImageBrokenOff(t *testing.T) {
+	for name, tt := range map[string]struct {
+		leave func(end func(), client io.Closer)
+		want  error
+	}{
+		"gone":          {func(_ func(), c io.Closer) { _ = c.Close() }, errLeft},
+		"it shall stop": {func(end func(), _ io.Closer) { end() }, spec.ErrStopping},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, w := stander(t)
+			saves := make(chan struct{})
+			k.spec, k.wall = &spec.Sandbox{Name: "box"}, remembering{w, saves}
+			l, in := connect(t)
+			k.link = l
+			in.hello()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ours, theirs := conns(t)
+			done := make(chan error, 1)
+			go func() { done <- k.answerStill(ctx, ours, wire.Ask{Unasked: true, Memory: t.TempDir()}) }()
+			in.asked(wire.AskSilence)
+			<-saves
+			if !w.still.Load() {
+				t.Error("it does not stand still")
+			}
+			tt.leave(cancel, theirs)
+			in.asked(wire.AskSpeak)
+			within(t, "the end", func() {
+				if err := <-done; !errors.Is(err, tt.want) {
+					t.Errorf("it ends with %v", err)
+				}
+			})
+			if l := k.saver.layer(); w.still.Load() || l.SaveError != "" || l.SavedAt != nil {
+				t.Errorf("it stands still: %v; %+v", w.still.Load(), l)
+			}
+		})
+	}
+}
+
 // Whoever had a sandbox stand still hears that its layer is on the disk before that is
 // written into the status; and when it was saved.
 func TestStoodBeforeStatus(t *testing.T) {

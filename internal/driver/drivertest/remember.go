@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ func (s Subject) remember(t *testing.T, dir string) {
 		{"saved meanwhile", s.savedMeanwhile},
 		{"from that", s.goOnFromSecond},
 		{"build", s.otherBuild},
+		{"broken off", s.brokenOff},
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) { s.step(t, dir, step.run) })
@@ -49,7 +51,7 @@ func (s Subject) remember(t *testing.T, dir string) {
 func (s Subject) counting(t *testing.T, dir, id string, change func(*driver.Machine)) (*bench, error) {
 	t.Helper()
 	m := s.Machine(t, dir, id)
-	m.Init = []string{"/bin/sh", "-c", fmt.Sprintf("n=0; echo kept > /opt/kept; head -c 50331648 /dev/urandom > /tmp/held; cksum < /tmp/held > /tmp/sum; while read -r line <&%d; do n=$((n+1)); echo \"$n $line\" >&%d; done", driver.InitFD, driver.InitFD)}
+	m.Init = []string{"/bin/sh", "-c", fmt.Sprintf("trap '' XFSZ; n=0; echo kept > /opt/kept; head -c 50331648 /dev/urandom > /tmp/held; cksum < /tmp/held > /tmp/sum; while read -r line <&%d; do n=$((n+1)); echo \"$n $line\" >&%d; done", driver.InitFD, driver.InitFD)}
 	change(&m)
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -188,6 +190,67 @@ func (s Subject) savedMeanwhile(t *testing.T, dir string) {
 	}
 	b.say(t, "x", "3 x")
 	b.holds(t)
+}
+
+// brokenOff ends a save of the memory before it is done. The next is whole, and nothing
+// inside has noticed.
+func (s Subject) brokenOff(t *testing.T, dir string) {
+	b, err := s.counting(t, dir, "0a0b0c0d0e0f", func(*driver.Machine) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.say(t, "a", "1 a")
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	resume, err := b.Pause(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, whole := filepath.Join(dir, "half"), filepath.Join(dir, "whole")
+	within(t, "a save that ends before it is done", func() bool {
+		err := b.saveUntil(ctx, t, half, func() bool { return sizeOf(half) > 0 })
+		return errors.Is(err, context.Canceled)
+	})
+	then := sizeOf(half)
+	if err := b.saveUntil(ctx, t, whole, func() bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	resume()
+	if now, all := sizeOf(half), sizeOf(whole); now != then || now >= all {
+		t.Errorf("the one that was broken off had %d bytes then and has %d; the other has %d", then, now, all)
+	}
+	b.say(t, "b", "2 b")
+	b.holds(t)
+}
+
+// saveUntil saves memory to a new directory until that is enough.
+func (b *bench) saveUntil(ctx context.Context, t *testing.T, dir string, enough func() bool) error {
+	t.Helper()
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for ctx.Err() == nil && !enough() {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	})
+	defer watch.Wait()
+	defer cancel()
+	return b.SaveMemory(ctx, dir)
+}
+
+// sizeOf is the size of all files of a directory.
+func sizeOf(dir string) (n int64) {
+	files, _ := os.ReadDir(dir)
+	for _, f := range files {
+		if info, err := f.Info(); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
 }
 
 func secondOf(dir string) string { return filepath.Join(dir, "second") }

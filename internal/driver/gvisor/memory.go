@@ -61,12 +61,18 @@ func (w *wall) PrepareMemory(ctx context.Context, dir string) error {
 }
 
 // SaveMemory has the sentry write its whole state, which nobody but itself can read
-// again.
+// again. It does not return before the sentry has ended that: it could be asked for nothing.
 func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	files, err := openFiles(dir)
 	if err == nil {
 		defer closeFiles(files)
-		err = w.save(ctx, func() error { return w.callSave(files) })
+		err = w.save(context.WithoutCancel(ctx), func() error {
+			defer w.breakOff(ctx, files[2])()
+			return w.callSave(files)
+		})
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	if err == nil { // what there was room for and was not needed
 		err = trim(files[2])
