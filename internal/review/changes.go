@@ -258,8 +258,8 @@ func (l *look) leadsOver(p string) bool {
 	return slices.ContainsFunc(l.Over, func(over string) bool { return strings.HasPrefix(over, p+"/") })
 }
 
-// isNew reports whether the host made a directory after the inside began: what is
-// in it the inside has never seen, and not deleted.
+// isNew reports whether the host made what it has there after the inside began: what is in
+// such a directory the inside has never seen, and not deleted.
 func (l *look) isNew(parent *dir, name string) bool {
 	born := parent.bornAt(name)
 	return born != 0 && born >= l.record.Since

@@ -26,10 +26,14 @@ func (l *look) chmods(parent *dir, name string, c Change) (inside, host bool) {
 	return !l.brought(parent, name, c), was.Mark.Changed >= l.record.Since
 }
 
-// brought tells whether the host has, since the inside began, something new with the mode
-// that an apply gives it: one that was killed before it had written that down, or somebody
-// who did the same.
+// brought tells whether the host has, where it had nothing when the inside began and nothing was
+// applied, something new with the mode that an apply gives it: one that was killed before it
+// had written that down, or somebody who did the same. What the host had before may have got
+// another mode inside, which is to be shown, whoever has written it anew since.
 func (l *look) brought(parent *dir, name string, c Change) bool {
+	if _, applied := l.record.of(c.Path); applied || l.had(c.Path) != absent {
+		return false
+	}
 	mode := Change{New: c.New}.mode()
 	if c.New.Form == Directory {
 		mode |= 0o700

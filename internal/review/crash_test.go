@@ -119,14 +119,16 @@ func TestDirectoryOfKilledApply(t *testing.T) {
 // Nor is a mode that a killed apply has narrowed, of a file or a directory, one that the
 // host has set.
 func TestModeOfKilledApply(t *testing.T) {
-	p := fresh(t, map[string]string{"file": "1\n"})
-	p.inside("umask 0; mkdir made; echo 2 > made/a; echo 2 > new; rm file; echo 2 > file")
+	p := fresh(t, map[string]string{"file": "1\n", "open": "1\n"})
+	p.inside("umask 0; mkdir made; echo 2 > made/a; echo 2 > new; chmod 664 open")
 	l, err := p.w.open()
 	must(t, err)
 	defer l.close()
 	var orders []Order
 	for _, c := range p.changes() {
-		orders = append(orders, Order{Change: c})
+		if c.Path != "open" {
+			orders = append(orders, Order{Change: c})
+		}
 	}
 	a := l.begin(orders)
 	a.written = time.Now().Add(time.Hour) // never
@@ -134,13 +136,15 @@ func TestModeOfKilledApply(t *testing.T) {
 	if l.host.bornAt("new") == 0 {
 		t.Skip("this file system does not tell when a file was made")
 	}
-	p.wants("\n")
+	p.wants("\nmode open\n")
 
-	// What has come since it has another content, or another mode, is the host's.
+	// What has another mode since is the host's. And what the host had before has the
+	// inside's mode to come, also when it was written anew.
 	must(t, os.Chmod(p.path("new"), 0o600))
-	must(t, os.WriteFile(p.path("file"), []byte("3\n"), 0o644))
 	must(t, os.Chmod(p.path("made"), 0o750))
-	p.wants("\nmodified file CONFLICT\nmode made CONFLICT\nmode new CONFLICT\n")
+	must(t, os.Remove(p.path("open")))
+	must(t, os.WriteFile(p.path("open"), []byte("1\n"), 0o644))
+	p.wants("\nmode made CONFLICT\nmode new CONFLICT\nmode open CONFLICT\n")
 }
 
 // What a killed apply has beside the host's files is none of them, and goes with the
