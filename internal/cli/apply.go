@@ -77,6 +77,8 @@ const (
 	resultFlagged  review.Result = "flagged"
 	resultWouldBe  review.Result = "would apply"
 	resultDeclined review.Result = "declined"
+
+	resultUnpatched review.Result = "unpatched" // nobody sees it
 )
 
 func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []string) error {

@@ -42,10 +42,16 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 	return left.verdict(a, sb)
 }
 
-// tied are the changes that an apply would leave because they must not go without another
-// one that it leaves: what was moved goes nowhere before it has come where it is now.
+// tied are the changes that must not go without another one that is not in the patch: what was
+// moved goes nowhere before it has come where it is now.
 func (a *app) tied(f *applyFlags, r *reviewed, over map[string]bool) (map[string]bool, error) {
-	outcomes, err := r.Foresee(a.orders(f, r, over))
+	orders := a.orders(f, r, over)
+	for i := range orders {
+		if o := &orders[i]; o.Not == "" && o.Unpatched() {
+			o.Not = resultUnpatched
+		}
+	}
+	outcomes, err := r.Foresee(orders)
 	tied := map[string]bool{}
 	for _, o := range outcomes {
 		if o.Result == review.Left {
@@ -118,7 +124,7 @@ func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 	}
 	if n.left > 0 {
 		left = append(left, spec.Errorf(spec.ErrConflict, "%s not in the patch: each goes with one that is not, as what was moved with what it is now", counted(n.left, "change")).
-			WithHint("bothy apply %s --dry-run tells which", sb.Name))
+			WithHint("what an apply would bring of them, tells --dry-run in the place of --patch"))
 	}
 	if len(left) == 0 {
 		return nil

@@ -20,6 +20,12 @@ const maxBinary = 32 << 20
 // Blobs are both sides of a change of a file as bytes.
 type Blobs struct{ old, now []byte }
 
+// Unpatched tells that a patch has no more of a change than a comment: it is of what git keeps,
+// or of more than 32 MiB.
+func (c Change) Unpatched() bool {
+	return c.InGit() || max(c.Old.Size, c.New.Size) > maxBinary
+}
+
 // Blobs reads both sides of a change that has no lines; ok is false where there is
 // nothing that a patch could have: of what is refused, of directories, and of more than
 // 32 MiB.
