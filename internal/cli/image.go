@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"archive/tar"
 	"bufio"
 	"bytes"
 	"context"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -462,16 +464,13 @@ func sourceAt(input string) (source, error) {
 // holdsImage tells what may be an archive of an image from a template, sealed or not: who
 // writes images begins them with whatever file. A compressed one is never of ours.
 func holdsImage(r *bufio.Reader) bool {
-	const name, magic, end = 100, 257, 262 // in a tar header, where its first name ends and its kind stands
-	head, _ := r.Peek(end)
+	const headers = 4096 // bytes that those of the first file may take, where it has more than one
+	head, _ := r.Peek(headers)
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return true
 	}
-	if len(head) < end || string(head[magic:]) != "ustar" {
-		return false
-	}
-	first, _, _ := bytes.Cut(head[:name], []byte{0})
-	return !saved.Begins(string(first))
+	first, err := tar.NewReader(bytes.NewReader(head)).Next()
+	return err == nil && !saved.Begins(path.Clean(first.Name))
 }
 
 // imageName is an image's name as people write it.

@@ -65,7 +65,7 @@ const (
 	heldName  = ".held"
 )
 
-// Begins tells whether the archive of a template could have this name first.
+// Begins tells whether a template, as an archive, begins with a file of this name.
 func Begins(name string) bool { return name == aboutName }
 
 // Name checks a name and completes it: without a tag ":latest" is meant.
