@@ -168,8 +168,8 @@ type Wall interface {
 	// and Machine.Memory. The sandbox
 	// stands still (Pause), and is not changed by it. In what goes on from there,
 	// processes started by Exec are ended, and connections over the network card
-	// broken off. When ctx ends it is broken off soon, and has ended when SaveMemory
-	// returns: what is in dir then is no image.
+	// broken off. When ctx ends it is broken off soon: what is in dir is no image unless
+	// SaveMemory returns nil.
 	SaveMemory(ctx context.Context, dir string) error
 	// Settle waits until programs have all of the memory that they go on from: those of
 	// a wall with Machine.Memory may go on while most of it is still being read. What

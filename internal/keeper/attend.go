@@ -24,7 +24,7 @@ func attend(c *unixconn.Conn) *attendant {
 		for c.Expect(wire.Request, &struct{}{}) == nil {
 			select {
 			case a.word <- struct{}{}:
-			default: // there is not so much to say
+			default: // one that was not asked for: he is not listened to any more
 				return
 			}
 		}

@@ -115,7 +115,11 @@ func (k *Keeper) freeze(ctx context.Context, dir string) (resume func(), kept *M
 		talk()
 		return nil, nil, err
 	}
-	if err := k.wall.SaveMemory(ctx, dir); err != nil {
+	err = k.wall.SaveMemory(ctx, dir)
+	if err == nil {
+		err = context.Cause(ctx) // it came to its end, but for nobody
+	}
+	if err != nil {
 		move()
 		talk()
 		return nil, nil, err

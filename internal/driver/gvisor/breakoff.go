@@ -12,8 +12,8 @@ import (
 // beginTime is how often it is looked whether a save has come to the pages.
 const beginTime = 5 * time.Millisecond
 
-// breakOff has a save of the memory fail soon after ctx ends, until done is called. It can be
-// called while everything inside stands still, also after the save, until done is called.
+// breakOff has a save of the memory fail soon after ctx ends. Everything inside stands still
+// until done is called, when the save has ended.
 //
 // A sentry has no request to end a save, and can be asked for hardly anything meanwhile. But one that
 // cannot write fails, and the sandbox is as it was. So it may not: its files can become no
@@ -33,7 +33,7 @@ func (w *wall) breakOff(ctx context.Context, pages *os.File) (done func()) {
 		if !begun {
 			return
 		}
-		if lift, err := limitFiles(w.sandbox.Getpid(), size); err == nil { // else it writes to its end
+		if lift, err := w.limitFiles(size); err == nil { // else it writes to its end
 			<-over
 			lift()
 		}
@@ -57,15 +57,26 @@ func grown(f *os.File, over <-chan struct{}) (size uint64, begun bool) {
 	}
 }
 
-// limitFiles forbids a process to write to a file beyond size, until that is lifted.
-func limitFiles(pid int, size uint64) (lift func(), err error) {
+// limitFiles forbids the sentry to write to a file beyond size, until that is lifted.
+func (w *wall) limitFiles(size uint64) (lift func(), err error) {
 	var before unix.Rlimit
-	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, nil, &before); err != nil {
-		return nil, fmt.Errorf("read the limit of files of process %d: %w", pid, err)
+	if err := w.limit(nil, &before); err != nil {
+		return nil, fmt.Errorf("read the sentry's limit of files: %w", err)
 	}
 	now := unix.Rlimit{Cur: min(size, before.Cur), Max: before.Max}
-	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &now, nil); err != nil {
-		return nil, fmt.Errorf("limit the files of process %d: %w", pid, err)
+	if err := w.limit(&now, nil); err != nil {
+		return nil, fmt.Errorf("limit the sentry's files: %w", err)
 	}
-	return func() { _ = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &before, nil) }, nil // it may have ended
+	return func() { _ = w.limit(&before, nil) }, nil // it may have ended
+}
+
+// limit sets and reads the limit of a sentry that has not ended: its number may be another
+// process's then.
+func (w *wall) limit(now, before *unix.Rlimit) error {
+	select {
+	case <-w.done:
+		return errEnded
+	default:
+		return unix.Prlimit(w.sandbox.Getpid(), unix.RLIMIT_FSIZE, now, before)
+	}
 }

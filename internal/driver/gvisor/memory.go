@@ -61,7 +61,8 @@ func (w *wall) PrepareMemory(ctx context.Context, dir string) error {
 }
 
 // SaveMemory has the sentry write its whole state, which nobody but itself can read
-// again. It does not return before the sentry has ended that: it could be asked for nothing.
+// again. It does not return before the sentry has ended that, which could be asked for nothing,
+// or saveTimeout has passed.
 func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	files, err := openFiles(dir)
 	if err == nil {
