@@ -184,3 +184,29 @@ func TestHalfFork(t *testing.T) {
 		t.Errorf("there are %q", got)
 	}
 }
+
+// A fork whose lock somebody has for a moment is waited for; one that was started is not.
+func TestLockFork(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(here, sb))
+	d := e.Store.Sandbox(sb.ID)
+	moment, err := store.TryLock(d.Lock())
+	must(t, err)
+	time.AfterFunc(20*time.Millisecond, moment.Unlock)
+	lock, err := lockFork(t.Context(), d)
+	must(t, err)
+	defer lock.Unlock()
+
+	ended, end := context.WithCancelCause(t.Context())
+	gone := errors.New("told to go")
+	end(gone)
+	if _, err := lockFork(ended, d); !errors.Is(err, gone) {
+		t.Errorf("whose command was ended: %v", err)
+	}
+	now := time.Now()
+	must(t, store.WriteJSON(d.Status(), spec.Status{StartedAt: &now}))
+	if _, err := lockFork(t.Context(), d); !errors.Is(err, errStarted) {
+		t.Errorf("that was started: %v", err)
+	}
+}

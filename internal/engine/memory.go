@@ -228,10 +228,7 @@ var errStarted = errors.New("it was started")
 
 func (e *Engine) startFork(ctx context.Context, sb *spec.Sandbox, past *past) error {
 	d := e.Store.Sandbox(sb.ID)
-	lock, err := store.TryLock(d.Lock())
-	if errors.Is(err, store.ErrLocked) {
-		return errStarted
-	}
+	lock, err := lockFork(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -240,6 +237,29 @@ func (e *Engine) startFork(ctx context.Context, sb *spec.Sandbox, past *past) er
 		return errStarted
 	}
 	return e.startFrom(ctx, sb, lock, past)
+}
+
+// forkLockTime is how long somebody may have the lock of a fork that he does not start.
+const forkLockTime = 10 * time.Second
+
+// lockFork takes the lock of a fork that nobody has started. Others have it for a moment: who
+// looks whether it runs, and each child of ours that is started beside it, which has copies of
+// our files until it executes its program.
+func lockFork(ctx context.Context, d store.Sandbox) (*store.Lock, error) {
+	for end := time.Now().Add(forkLockTime); ; {
+		lock, err := store.TryLock(d.Lock())
+		if !errors.Is(err, store.ErrLocked) {
+			return lock, err
+		}
+		if d.MayHaveStarted() || time.Now().After(end) {
+			return nil, errStarted
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(lockPoll):
+		}
+	}
 }
 
 // forked says that a fork is what it was to be: its programs go on in it. Before that, it is
