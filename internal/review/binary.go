@@ -23,8 +23,10 @@ type Blobs struct{ old, now []byte }
 // Unpatched tells that a patch has no more of a change than a comment: it is of what git keeps,
 // or of more than 32 MiB.
 func (c Change) Unpatched() bool {
-	return c.InGit() || max(c.Old.Size, c.New.Size) > maxBinary
+	return c.InGit() || c.tooLarge()
 }
+
+func (c Change) tooLarge() bool { return max(c.Old.Size, c.New.Size) > maxBinary }
 
 // Blobs reads both sides of a change that has no lines; ok is false where there is
 // nothing that a patch could have: of what is refused, of directories, and of more than
@@ -39,7 +41,7 @@ func (t Text) Blobs() (b Blobs, ok bool, err error) {
 
 // blobs is how Text gets at the bytes of a change; nil for what has too many.
 func (r *Reader) blobs(c Change) func() (Blobs, error) {
-	if max(c.Old.Size, c.New.Size) > maxBinary || c.Old.Form == Directory || c.New.Form == Directory && !c.makesWay() {
+	if c.tooLarge() || c.Old.Form == Directory || c.New.Form == Directory && !c.makesWay() {
 		return nil
 	}
 	return func() (b Blobs, err error) {
