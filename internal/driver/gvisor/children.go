@@ -35,6 +35,7 @@ func RunChild(args []string) {
 		noTracePoints()
 		clockEarly()
 		seekTerminalsAsLinux()
+		closeWrittenFiles()
 		if err := mapInUnits(); err != nil {
 			util.Fatalf("map memory by units: %v", err)
 		}

@@ -1,0 +1,187 @@
+package gvisor
+
+import (
+	"strings"
+	"sync"
+
+	"gvisor.dev/gvisor/pkg/abi"
+	"gvisor.dev/gvisor/pkg/abi/linux"
+	"gvisor.dev/gvisor/pkg/fspath"
+	"gvisor.dev/gvisor/pkg/hostarch"
+	"gvisor.dev/gvisor/pkg/sentry/arch"
+	"gvisor.dev/gvisor/pkg/sentry/fsimpl/gofer"
+	"gvisor.dev/gvisor/pkg/sentry/kernel"
+	"gvisor.dev/gvisor/pkg/sentry/vfs"
+)
+
+// closeWrittenFiles makes the sentry close a file of the host that it has open for
+// writing as soon as the last program inside has closed it.
+//
+// By itself gVisor keeps the host's descriptor with its cached dentry, until a thousand
+// other files were looked at. While any process has a file open for writing, the host
+// does not execute it ("Text file busy"): not a program that was built inside, nor a
+// script that was touched there. gVisor evicts a dentry at its last reference if the
+// dentry is marked; so each call that opens a file for writing, or that needs it opened
+// to change its length or times, marks that file.
+func closeWrittenFiles() {
+	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
+	if !ok {
+		return
+	}
+	for nr, call := range table.Table {
+		if fn := marking(call.Name, call.Fn); fn != nil {
+			call.Fn = fn
+			table.Table[nr] = call
+		}
+	}
+	table.Init() // what is looked up is a copy
+}
+
+// marking wraps a call after which the sentry may have a file open for writing. Other
+// calls are nil.
+func marking(name string, fn kernel.SyscallFn) kernel.SyscallFn {
+	switch name {
+	case "open":
+		return markOpened(fn, 1)
+	case "openat":
+		return markOpened(fn, 2)
+	case "openat2", "creat":
+		return markOpened(fn, noFlags)
+	case "truncate", "utime", "utimes":
+		return markNamed(fn, atWorkingDir)
+	case "futimesat":
+		return markNamed(fn, atDescriptor)
+	case "utimensat":
+		return markNamed(fn, utimensatTarget)
+	}
+	return nil
+}
+
+// noFlags is for calls whose flags are not an argument: they count as writing.
+const noFlags = -1
+
+// markOpened wraps a call that opens a file. flags is the index of its flags.
+func markOpened(fn kernel.SyscallFn, flags int) kernel.SyscallFn {
+	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
+		n, ctl, err := fn(t, nr, args)
+		if err == nil && (flags == noFlags || args[flags].Uint()&(linux.O_ACCMODE|linux.O_TRUNC) != linux.O_RDONLY) {
+			markDescriptor(t, int32(n))
+		}
+		return n, ctl, err
+	}
+}
+
+// target is the file whose length or times a call changes.
+type target struct {
+	dir    int32
+	path   hostarch.Addr // 0 for the file that dir is
+	follow bool
+}
+
+func atWorkingDir(args arch.SyscallArguments) target {
+	return target{dir: linux.AT_FDCWD, path: args[0].Pointer(), follow: true}
+}
+
+func atDescriptor(args arch.SyscallArguments) target {
+	return target{dir: args[0].Int(), path: args[1].Pointer(), follow: true}
+}
+
+func utimensatTarget(args arch.SyscallArguments) target {
+	return target{dir: args[0].Int(), path: args[1].Pointer(), follow: args[3].Uint()&linux.AT_SYMLINK_NOFOLLOW == 0}
+}
+
+// markNamed wraps a call that changes the length or the times of a file it names.
+func markNamed(fn kernel.SyscallFn, of func(arch.SyscallArguments) target) kernel.SyscallFn {
+	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
+		n, ctl, err := fn(t, nr, args)
+		if err == nil {
+			of(args).mark(t)
+		}
+		return n, ctl, err
+	}
+}
+
+func (f target) mark(t *kernel.Task) {
+	if f.path == 0 {
+		markDescriptor(t, f.dir)
+		return
+	}
+	name, err := t.CopyInString(f.path, linux.PATH_MAX)
+	if err != nil {
+		return
+	}
+	path := fspath.Parse(name)
+	if !path.HasComponents() && !path.Absolute {
+		markDescriptor(t, f.dir)
+		return
+	}
+	root := t.FSContext().RootDirectory()
+	defer root.DecRef(t)
+	start, ok := startOf(t, f.dir, path, root)
+	if !ok {
+		return
+	}
+	defer start.DecRef(t)
+	found, err := t.Kernel().VFS().GetDentryAt(t, t.Credentials(), &vfs.PathOperation{
+		Root: root, Start: start, Path: path, FollowFinalSymlink: f.follow,
+	}, &vfs.GetDentryOptions{})
+	if err != nil {
+		return
+	}
+	defer found.DecRef(t) // evicts it, if no program has it open
+	markFile(found)
+}
+
+// startOf returns the directory in which a path begins, referenced.
+func startOf(t *kernel.Task, dir int32, path fspath.Path, root vfs.VirtualDentry) (vfs.VirtualDentry, bool) {
+	switch {
+	case path.Absolute:
+		root.IncRef()
+		return root, true
+	case dir == linux.AT_FDCWD:
+		return t.FSContext().WorkingDirectory(), true
+	}
+	file := t.GetFile(dir)
+	if file == nil {
+		return vfs.VirtualDentry{}, false
+	}
+	defer file.DecRef(t)
+	start := file.VirtualDentry()
+	start.IncRef()
+	return start, true
+}
+
+func markDescriptor(t *kernel.Task, fd int32) {
+	file := t.GetFile(fd)
+	if file == nil {
+		return
+	}
+	defer file.DecRef(t)
+	markFile(file.VirtualDentry())
+}
+
+// markFile marks the dentry of a file that the host may use as well. The mark goes with
+// the dentry: the next one of the same file is cached as usual.
+func markFile(file vfs.VirtualDentry) {
+	if isShared(file.Mount().Filesystem()) {
+		file.Dentry().MarkEvictable()
+	}
+}
+
+// sharedFilesystems remembers of each file system whether the host uses it as well.
+var sharedFilesystems sync.Map // *vfs.Filesystem to bool
+
+// sharedOption is how gVisor's mounts say that their files change on the host, too.
+const sharedOption = "cache=remote_revalidating"
+
+func isShared(fs *vfs.Filesystem) bool {
+	if fs.FilesystemType().Name() != gofer.Name {
+		return false
+	}
+	if shared, ok := sharedFilesystems.Load(fs); ok {
+		return shared.(bool)
+	}
+	shared := strings.Contains(fs.Impl().MountOptions(), sharedOption)
+	sharedFilesystems.Store(fs, shared)
+	return shared
+}
