@@ -14,6 +14,7 @@ var (
 	ErrConflict     = errors.New("conflict")
 	ErrStopping     = errors.New("stopping") // the sandbox ends just now: try again
 	ErrTimeout      = errors.New("time is over")
+	ErrMayHaveRun   = errors.New("the command may have run") // its answer was lost: never run it again unasked
 	ErrSandbox      = errors.New("the sandbox itself failed")
 	ErrNotRunnable  = errors.New("command cannot be run")
 	ErrNoSuchBinary = errors.New("command not found")
@@ -85,6 +86,7 @@ const (
 	ExitDenied      = 3
 	ExitNotFound    = 4
 	ExitConflict    = 5
+	ExitMayHaveRun  = 123
 	ExitTimeout     = 124
 	ExitSandbox     = 125
 	ExitNotRunnable = 126
@@ -109,6 +111,7 @@ var classes = []struct {
 	{ErrConflict, "conflict", ExitConflict},
 	{ErrStopping, "stopping", ExitConflict},
 	{ErrTimeout, "timeout", ExitTimeout},
+	{ErrMayHaveRun, "may_have_run", ExitMayHaveRun},
 	{ErrSandbox, "sandbox", ExitSandbox},
 	{ErrNotRunnable, "not_runnable", ExitNotRunnable},
 	{ErrNoSuchBinary, "no_such_command", ExitNoSuchFile},
@@ -133,7 +136,7 @@ func ExitCode(err error) int {
 // WireError is an Error as it crosses a process boundary or is printed with
 // --json.
 type WireError struct {
-	Class   string `json:"class"` // usage, denied, not_found, conflict, stopping, timeout, sandbox, not_runnable, no_such_command or error
+	Class   string `json:"class"` // usage, denied, not_found, conflict, stopping, timeout, may_have_run, sandbox, not_runnable, no_such_command or error
 	Code    int    `json:"code"`  // the exit code
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`

@@ -148,7 +148,8 @@ type Wall interface {
 	// Control is the keeper's end of init's control socket.
 	Control() *os.File
 	// Exec starts a process. A program that does not exist or cannot be
-	// executed is reported as spec.ErrNoSuchBinary or spec.ErrNotRunnable.
+	// executed is reported as spec.ErrNoSuchBinary or spec.ErrNotRunnable. After an error
+	// of class spec.ErrMayHaveRun the process may have begun; after any other it has not.
 	Exec(ctx context.Context, p Process) (Running, error)
 	Tasks(ctx context.Context) ([]Task, error)
 	// Signal sends a signal to one process inside; SignalAll to all of them

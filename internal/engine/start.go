@@ -420,10 +420,13 @@ func keeperError(d store.Sandbox, err error) error {
 	}
 	if b, rerr := os.ReadFile(d.Log("keeper.log")); rerr == nil {
 		if line := strings.TrimSpace(lastLine(string(b))); line != "" {
-			return fmt.Errorf("the keeper died: %s", line)
+			return fmt.Errorf("its keeper died: %s", line)
 		}
 	}
-	return fmt.Errorf("the keeper died: %w", err)
+	if severed(err) {
+		return errors.New("its keeper was killed, or stopped, before the sandbox was up")
+	}
+	return fmt.Errorf("its keeper did not start: %w", err)
 }
 
 func lastLine(s string) string {

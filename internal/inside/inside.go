@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -63,7 +65,7 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 			err = spec.ErrStopping // it ended before it heard: asking again repeats nothing
 		} else {
 			giveUp := context.AfterFunc(ctx, func() { conn.Close() })
-			err = conn.Expect(wire.Reply, &started)
+			err = unanswered(s.Sandbox.Name, conn.Expect(wire.Reply, &started))
 			giveUp()
 		}
 		if err == nil {
@@ -78,6 +80,19 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 		}
 		time.Sleep(askPause)
 	}
+}
+
+// unanswered is the error for a request to begin a command. A keeper that answers knows whether
+// the command has begun; after one that does not, it may have.
+func unanswered(sandbox string, err error) error {
+	if _, answered := errors.AsType[*spec.Error](err); err == nil || answered {
+		return err
+	}
+	if errors.Is(err, unix.ECONNRESET) { // on a unix socket: the keeper went with the request unread
+		return spec.ErrStopping
+	}
+	return spec.Errorf(spec.ErrMayHaveRun, "the command may have run: the sandbox ended before it said whether it has").
+		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
 }
 
 // Lost explains the end of a conversation nobody ended.

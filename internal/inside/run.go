@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// CutShort is why a command ended that had begun, if not by itself.
+// CutShort is why a command ended that had begun, or may have, if not by itself.
 type CutShort struct{ Why error }
 
 func (c *CutShort) Error() string { return c.Why.Error() }
@@ -39,6 +39,9 @@ func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.C
 	}
 	defer pipes.close()
 	conn, _, err := s.Ask(ctx, s.exec(q), pipes.theirs[:]...)
+	if errors.Is(err, spec.ErrMayHaveRun) {
+		return 0, &CutShort{err}
+	}
 	if err != nil {
 		return 0, err
 	}

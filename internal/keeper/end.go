@@ -63,6 +63,20 @@ func (k *Keeper) unlessFallen(err error) error {
 	}
 }
 
+// lostStart tells a caller whether its program may have begun when it could not be started.
+func (k *Keeper) lostStart(err error) error {
+	if !errors.Is(err, spec.ErrMayHaveRun) {
+		return k.unlessFallen(err)
+	}
+	return mayHaveRun(k.spec.Name, err)
+}
+
+// mayHaveRun is the error for a program whose start was not confirmed.
+func mayHaveRun(sandbox string, err error) error {
+	return (&spec.Error{Class: spec.ErrMayHaveRun, Op: "the command may have run", Err: err}).
+		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
+}
+
 // stop asks for the end. Only the first request counts.
 func (k *Keeper) stop(reason string, grace time.Duration) {
 	if grace <= 0 {
@@ -164,6 +178,7 @@ func (k *Keeper) shutDown() {
 	case <-k.wall.Done():
 	default:
 		k.saver.wait() // an image of the memory that is being broken off: nobody is answered until it is
+		k.awaitStarts()
 		err := k.endPrograms()
 		if err == nil && verdict != nil { // a save takes its time, and nothing more is to be written
 			k.halt(context.Background())

@@ -15,10 +15,13 @@ import (
 // answerExec starts a program and stays with it. A second agent session is not
 // started: the caller is attached to the one that runs.
 func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
-	if err := k.begin(); err != nil {
+	started, err := k.beginStart()
+	if err != nil {
 		return err
 	}
+	defer started()
 	defer k.end()
+	ctx = context.WithoutCancel(ctx) // a start that has begun is not broken off by a stop
 	if k.spec.Remove && !ask.Detached && !ask.Prepares {
 		// Whoever made the sandbox for this one command is served; should it
 		// have vanished, nobody else would take the sandbox down.
@@ -29,6 +32,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		if ask.Detached {
 			return c.SendJSON(wire.Reply, wire.Started{Session: running.info.ID, PID: running.info.PID, Existing: true})
 		}
+		started()
 		return k.view(c, running, v)
 	}
 	bound := k.bounding(&ask.Command)
@@ -41,22 +45,23 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		kind = kindAgent
 	}
 	if !ask.Command.TTY && !ask.Detached {
-		return k.execDirect(ctx, c, ask.Command, p, kind, bound)
+		return k.execDirect(ctx, c, ask.Command, p, kind, bound, started)
 	}
-	return k.execSession(ctx, c, ask, p, kind, v, bound)
+	return k.execSession(ctx, c, ask, p, kind, v, bound, started)
 }
 
 // execSession runs a program under init: one with a terminal, or one nobody
 // waits for.
-func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer, bound func(*session)) error {
+func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer, bound func(*session), started func()) error {
 	sp := wire.Spawn{
 		Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
 		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size,
 	}
 	s, err := k.spawn(ctx, ask, sp, kind)
 	if err != nil {
-		return err
+		return k.lostStart(err)
 	}
+	started()
 	st, pid := s.st, s.info.PID
 	k.wg.Go(func() { bound(s) })
 	<-k.recorded
@@ -98,7 +103,7 @@ func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind st
 
 // execDirect runs a program on descriptors the caller made for it. When the
 // caller vanishes the program is hung up, with what it has started, and a little later killed.
-func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string, bound func(*session)) error {
+func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string, bound func(*session), started func()) error {
 	files := c.TakeFiles()
 	defer func() {
 		for _, f := range files {
@@ -116,7 +121,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	p.Stdin, p.Stdout, p.Stderr = files[0], files[1], files[2]
 	proc, err := k.wall.Exec(ctx, p)
 	if err != nil {
-		return k.unlessFallen(err)
+		return k.lostStart(err)
 	}
 	for _, f := range files {
 		f.Close()
@@ -124,6 +129,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	files = nil
 	s := &session{proc: proc, why: k.obituary, fell: k.wall.Done()}
 	k.sessions.add(s, kind, cmd, proc.PID())
+	started()
 	k.wg.Go(func() { s.wait(); k.ended(s) })
 	settled := make(chan struct{})
 	k.wg.Go(func() { defer close(settled); bound(s) })

@@ -81,6 +81,7 @@ type Keeper struct {
 	stopped  chan struct{} // closed when it has
 	unsaved  error         // what the end lost; set before stopped is closed
 	wg       sync.WaitGroup
+	starts   sync.WaitGroup // programs that are being started; grows with mu held, and not once stopping is set
 }
 
 // Boot is a keeper on its way up.
@@ -334,6 +335,31 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	l.Close()
 	close(k.stopped)
 	k.drain()
+}
+
+// beginStart is begin for a command that starts a program. Until started is called the sandbox
+// does not stop: a program is started and seen by who stops it, or is not started.
+func (k *Keeper) beginStart() (started func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopping {
+		return nil, k.tooLate()
+	}
+	k.active++
+	k.status.used()
+	k.starts.Add(1)
+	return sync.OnceFunc(k.starts.Done), nil
+}
+
+// awaitStarts returns when no program is being started any more, or none will be soon.
+func (k *Keeper) awaitStarts() {
+	done := make(chan struct{})
+	go func() { k.starts.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-k.wall.Done():
+	case <-time.After(hangTime):
+	}
 }
 
 // begin admits a command; end dismisses it.

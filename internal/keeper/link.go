@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -217,18 +219,25 @@ func (l *link) spawn(ctx context.Context, sp wire.Spawn) (*stream, int, error) {
 			if f.Kind == wire.Failure {
 				return nil, 0, f.Failure()
 			}
-			return nil, 0, errSilent
+			return nil, 0, unconfirmed(errSilent)
 		}
 		var sp wire.Spawned
-		err := f.Decode(&sp)
-		return s, sp.PID, err
+		if err := f.Decode(&sp); err != nil {
+			return nil, 0, unconfirmed(err)
+		}
+		return s, sp.PID, nil
 	case <-l.down:
-		return nil, 0, spec.Errorf(spec.ErrSandbox, "the sandbox ended")
+		return nil, 0, unconfirmed(errors.New("the sandbox ended"))
 	case <-ctx.Done():
 		l.forget(s.id)
-		return nil, 0, context.Cause(ctx)
+		_ = l.send(wire.SignalFrame(s.id, int(unix.SIGKILL))) // should init begin it after all
+		return nil, 0, unconfirmed(context.Cause(ctx))
 	}
 }
+
+// unconfirmed is the error for a program that init was told to begin, and did not say
+// whether it has.
+func unconfirmed(why error) error { return spec.Errorf(spec.ErrMayHaveRun, "%w", why) }
 
 func (l *link) forget(id uint32) {
 	l.mu.Lock()

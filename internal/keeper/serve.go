@@ -97,13 +97,26 @@ func (k *Keeper) welcome(ctx context.Context, c *unixconn.Conn) {
 // that it is too late.
 func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	defer c.Close()
-	early := context.AfterFunc(ctx, func() { _ = c.SendError(k.tooLate()); c.Close() })
+	told := make(chan struct{})
+	early := context.AfterFunc(ctx, func() {
+		defer close(told)
+		_ = c.SendError(k.tooLate())
+		c.Close()
+	})
 	var ask wire.Ask
 	err := c.Expect(wire.Request, &ask)
-	if !early() || err != nil {
+	if !early() {
+		<-told // or the caller would see an end without an answer, and take the request for begun
 		return
 	}
-	if err := k.answer(ctx, c, ask); err != nil {
+	if err != nil {
+		return
+	}
+	err = k.answer(ctx, c, ask)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = k.tooLate()
+	}
+	if err != nil {
 		_ = c.SendError(err)
 	}
 }

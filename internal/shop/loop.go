@@ -106,7 +106,7 @@ func (s *Loop) heard(ctx context.Context, q *question, sb *spec.Sandbox, job loo
 // fell tells whether a command was cut short because the sandbox crashed, or was killed. One
 // that was stopped, for what it did or by a person, or removed, did not.
 func (s *Loop) fell(sb *spec.Sandbox, why *inside.CutShort) bool {
-	if !errors.Is(why, spec.ErrSandbox) {
+	if !errors.Is(why, spec.ErrSandbox) && !errors.Is(why, spec.ErrMayHaveRun) {
 		return false
 	}
 	_, err := s.engine.Find(sb.ID)

@@ -2,6 +2,7 @@ package gvisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/checkpoint"
 	"gvisor.dev/gvisor/pkg/sentry/control"
 	"gvisor.dev/gvisor/pkg/sentry/kernel/auth"
+	"gvisor.dev/gvisor/pkg/urpc"
 	"gvisor.dev/gvisor/runsc/sandbox"
 	"gvisor.dev/gvisor/runsc/specutils"
 
@@ -42,16 +44,59 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 			0: p.Stdin, 1: p.Stdout, 2: p.Stderr,
 		}, nil),
 	}
-	var pid int32
-	err = w.call(ctx, func() (err error) {
-		pid, err = w.sandbox.Execute(w.conf, args)
-		return err
-	})
-	if err != nil {
-		return nil, execError(p, err)
+	select {
+	case <-w.done:
+		return nil, execError(p, errEnded)
+	default:
 	}
-	return &running{w: w, pid: pid}, nil
+	var pid atomic.Int32
+	var settled atomic.Bool // by the answer, or by a caller that no longer waits for it
+	err = w.call(ctx, func() error {
+		started, err := w.sandbox.Execute(w.conf, args)
+		if err != nil {
+			return execAnswer(err)
+		}
+		pid.Store(started)
+		if settled.Swap(true) { // the caller was told that the answer is lost
+			_ = w.sandbox.SignalProcessGroup(w.c.ID, started, unix.SIGKILL)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errRefused) && settled.Swap(true) {
+		err = nil // the answer came at the last moment
+	}
+	switch {
+	case errors.Is(err, errRefused):
+		return nil, execError(p, err)
+	case err != nil:
+		return nil, spec.Errorf(spec.ErrMayHaveRun, "the sandbox did not say whether it has")
+	}
+	return &running{w: w, pid: pid.Load()}, nil
 }
+
+// errRefused marks an error after which a process certainly has not begun.
+var errRefused = errors.New("not begun")
+
+// refused is such an error, with its own text.
+type refused struct{ error }
+
+func (refused) Is(target error) bool { return target == errRefused }
+
+// execAnswer marks the errors of Execute after which no process has begun: the sentry said
+// so, or it was not reached. After any other the request may have been carried out.
+func execAnswer(err error) error {
+	cause := errors.Unwrap(err) // without the command, whose words may be anything
+	if cause == nil {
+		return err
+	}
+	if _, said := errors.AsType[urpc.RemoteError](cause); said || strings.HasPrefix(cause.Error(), unreached) {
+		return refused{brief(cause)}
+	}
+	return err
+}
+
+// unreached begins gVisor's error for a sentry that takes no connection.
+const unreached = "connecting to control server"
 
 // capabilitySets gives root everything and an ordinary user nothing, but for
 // the ability to become root where that is wanted.
