@@ -219,5 +219,5 @@ func authorities(root string) Check {
 
 // inotify reminds of what differs inside, not of a fault.
 func inotify() Check {
-	return Check{Name: "file watching", Result: OK, Detail: "changes made on the host raise no inotify events inside: let watchers poll"}
+	return Check{Name: "file watching", Result: OK, Detail: "programs inside are told of changes made on the host, in up to 2048 directories that they watch; beyond them, let watchers poll"}
 }

@@ -77,6 +77,8 @@ type initProc struct {
 	forks sync.RWMutex
 	wm    sync.Mutex
 	waits map[int]chan unix.WaitStatus
+
+	watching watching
 }
 
 // serve answers the keeper until it goes away, and says how it did.
@@ -144,7 +146,7 @@ func (in *initProc) answer(f wire.Frame) error {
 	if q.Ask == wire.AskSilence || q.Ask == wire.AskSpeak {
 		return in.fall(q.Ask == wire.AskSilence, wire.InitReply{ID: q.ID})
 	}
-	if q.Ask == wire.AskJoin || q.Ask == wire.AskListen || q.Ask == wire.AskTree { // they take as long as others like
+	if q.Ask == wire.AskJoin || q.Ask == wire.AskListen || q.Ask == wire.AskTree || q.Ask == wire.AskWatched || q.Ask == wire.AskChanged { // they take as long as others like
 		go func() { _ = in.find(q) }()
 		return nil
 	}
@@ -183,6 +185,10 @@ func (in *initProc) find(q wire.InitAsk) error {
 		err = listen(q.Listen)
 	case wire.AskTree:
 		err = endTree(q.Tree)
+	case wire.AskWatched:
+		r.Watched = in.watching.watched(q.Since)
+	case wire.AskChanged:
+		in.watching.changed(q.Changes)
 	default:
 		err = fmt.Errorf("unknown question %q", q.Ask)
 	}

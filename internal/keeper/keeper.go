@@ -314,6 +314,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	go k.guardMemory(ctx)
 	go k.watchDisk(ctx)
 	go k.watchOrphan(ctx)
+	go k.tellHostChanges(ctx)
 	select {
 	case <-k.asked:
 	case s := <-sigs:

@@ -156,6 +156,19 @@ func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) 
 func (l *link) askBy(ctx context.Context, q wire.InitAsk, send func(wire.Frame) error) (wire.InitReply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errSilent)
 	defer cancel()
+	return l.await(ctx, q, send)
+}
+
+// wait puts a question to init that may be answered at any time.
+func (l *link) wait(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) {
+	if err := l.ready(ctx); err != nil {
+		return wire.InitReply{}, err
+	}
+	return l.await(ctx, q, l.send)
+}
+
+// await puts a question to init and waits until ctx ends.
+func (l *link) await(ctx context.Context, q wire.InitAsk, send func(wire.Frame) error) (wire.InitReply, error) {
 	ch := make(chan wire.InitReply, 1)
 	l.mu.Lock()
 	l.next++

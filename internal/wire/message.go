@@ -150,6 +150,8 @@ const (
 	AskSilence = "silence" // say nothing more after the answer, until AskSpeak
 	AskSpeak   = "speak"   // go on talking, perhaps to somebody else
 	AskTree    = "tree"    // send a signal to a program and all that it has started: Tree
+	AskWatched = "watched" // which directories programs inside watch, after the first Since; waits for one: InitReply.Watched
+	AskChanged = "changed" // tell the watchers of Changes that the host made
 )
 
 // InitAsk is a question to init.
@@ -161,6 +163,9 @@ type InitAsk struct {
 	Tree Tree   `json:"tree,omitzero"`
 
 	Listen Listen `json:"listen,omitzero"`
+
+	Since   int      `json:"since,omitempty"`
+	Changes []Change `json:"changes,omitempty"`
 }
 
 // Listen asks init to listen at a socket and to carry what connects to it to the
@@ -208,6 +213,8 @@ type InitReply struct {
 	Account Account `json:"account,omitzero"`
 	PID     int     `json:"pid,omitempty"`
 	Command string  `json:"command,omitempty"`
+
+	Watched [][]byte `json:"watched,omitempty"`
 }
 
 // Account is an entry of the inside's user database.

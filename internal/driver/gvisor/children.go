@@ -35,7 +35,8 @@ func RunChild(args []string) {
 		noTracePoints()
 		clockEarly()
 		seekTerminalsAsLinux()
-		closeWrittenFiles()
+		closeUnusedFiles()
+		passHostEvents()
 		if err := mapInUnits(); err != nil {
 			util.Fatalf("map memory by units: %v", err)
 		}

@@ -9,8 +9,8 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 )
 
-// TestCloseWrittenFiles fails when gVisor names the calls otherwise, or looks them up elsewhere.
-func TestCloseWrittenFiles(t *testing.T) {
+// TestCloseUnusedFiles fails when gVisor names the calls otherwise, or looks them up elsewhere.
+func TestCloseUnusedFiles(t *testing.T) {
 	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
 	if !ok {
 		t.Fatal("there are no system calls")
@@ -27,7 +27,7 @@ func TestCloseWrittenFiles(t *testing.T) {
 		before[name] = call(name)
 	}
 	read := call("read")
-	closeWrittenFiles()
+	closeUnusedFiles()
 	for _, name := range []string{"openat", "openat2", "truncate", "utimensat"} {
 		if before[name] == 0 {
 			t.Errorf("gVisor has no %s", name)

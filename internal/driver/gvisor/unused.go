@@ -14,16 +14,18 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
 )
 
-// closeWrittenFiles makes the sentry close a file of the host that it has open for
-// writing as soon as the last program inside has closed it.
+// closeUnusedFiles makes the sentry close its descriptors of a file of the host as soon as
+// the last program inside has closed it.
 //
-// By itself gVisor keeps the host's descriptor with its cached dentry, until a thousand
-// other files were looked at. While any process has a file open for writing, the host
-// does not execute it ("Text file busy"): not a program that was built inside, nor a
-// script that was touched there. gVisor evicts a dentry at its last reference if the
-// dentry is marked; so each call that opens a file for writing, or that needs it opened
-// to change its length or times, marks that file.
-func closeWrittenFiles() {
+// By itself gVisor keeps them with its cached dentry, until a thousand other files were
+// looked at. While any process has a file open for writing, the host does not execute it
+// ("Text file busy"): not a program that was built inside, nor a script that was touched
+// there. And a file that the host deletes keeps its space while it is open. gVisor evicts a
+// dentry at its last reference if the dentry is marked; so each call that opens a file, or
+// that needs it opened to change its length or times, marks that file. A file that is only
+// looked at stays cached: of one whose mode forbids to open it anew, that is what makes a
+// later chmod possible.
+func closeUnusedFiles() {
 	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
 	if !ok {
 		return
@@ -37,16 +39,12 @@ func closeWrittenFiles() {
 	table.Init() // what is looked up is a copy
 }
 
-// marking wraps a call after which the sentry may have a file open for writing. Other
+// marking wraps a call after which the sentry has a file open. Other
 // calls are nil.
 func marking(name string, fn kernel.SyscallFn) kernel.SyscallFn {
 	switch name {
-	case "open":
-		return markOpened(fn, 1)
-	case "openat":
-		return markOpened(fn, 2)
-	case "openat2", "creat":
-		return markOpened(fn, noFlags)
+	case "open", "openat", "openat2", "creat":
+		return markOpened(fn)
 	case "truncate", "utime", "utimes":
 		return markNamed(fn, atWorkingDir)
 	case "futimesat":
@@ -57,14 +55,11 @@ func marking(name string, fn kernel.SyscallFn) kernel.SyscallFn {
 	return nil
 }
 
-// noFlags is for calls whose flags are not an argument: they count as writing.
-const noFlags = -1
-
-// markOpened wraps a call that opens a file. flags is the index of its flags.
-func markOpened(fn kernel.SyscallFn, flags int) kernel.SyscallFn {
+// markOpened wraps a call that opens a file.
+func markOpened(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		n, ctl, err := fn(t, nr, args)
-		if err == nil && (flags == noFlags || args[flags].Uint()&(linux.O_ACCMODE|linux.O_TRUNC) != linux.O_RDONLY) {
+		if err == nil {
 			markDescriptor(t, int32(n))
 		}
 		return n, ctl, err
@@ -106,30 +101,30 @@ func (f target) mark(t *kernel.Task) {
 		markDescriptor(t, f.dir)
 		return
 	}
+	if found, ok := f.find(t); ok {
+		markFile(found)
+		found.DecRef(t) // evicts it, if no program has it open
+	}
+}
+
+// find looks the file up, and references it.
+func (f target) find(t *kernel.Task) (vfs.VirtualDentry, bool) {
 	name, err := t.CopyInString(f.path, linux.PATH_MAX)
 	if err != nil {
-		return
+		return vfs.VirtualDentry{}, false
 	}
 	path := fspath.Parse(name)
-	if !path.HasComponents() && !path.Absolute {
-		markDescriptor(t, f.dir)
-		return
-	}
 	root := t.FSContext().RootDirectory()
 	defer root.DecRef(t)
 	start, ok := startOf(t, f.dir, path, root)
 	if !ok {
-		return
+		return vfs.VirtualDentry{}, false
 	}
 	defer start.DecRef(t)
 	found, err := t.Kernel().VFS().GetDentryAt(t, t.Credentials(), &vfs.PathOperation{
 		Root: root, Start: start, Path: path, FollowFinalSymlink: f.follow,
 	}, &vfs.GetDentryOptions{})
-	if err != nil {
-		return
-	}
-	defer found.DecRef(t) // evicts it, if no program has it open
-	markFile(found)
+	return found, err == nil
 }
 
 // startOf returns the directory in which a path begins, referenced.

@@ -1,0 +1,109 @@
+package keeper
+
+import (
+	"context"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/dirwatch"
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// maxHostDirs is how many directories of the host are watched for one sandbox. A watch
+// takes about a kilobyte of the kernel's memory.
+const maxHostDirs = 2048
+
+// tellHostChanges has inotify inside tell of what the host does in shared directories.
+// Only directories that a program inside watches are watched on the host: without one,
+// it is a question to init that waits.
+func (k *Keeper) tellHostChanges(ctx context.Context) {
+	if !slices.ContainsFunc(k.built.Mounts, sharedWithHost) {
+		return
+	}
+	var w *dirwatch.Watcher
+	for since := 0; ; {
+		r, err := k.link.wait(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
+		if err != nil || len(r.Watched) == 0 {
+			break
+		}
+		if w == nil {
+			if w, err = dirwatch.New(maxHostDirs); err != nil {
+				k.event("watch.failed", map[string]any{"error": err.Error()})
+				return
+			}
+			defer w.Close()
+			go w.Run(ctx, func(list []dirwatch.Change) { k.tellChanges(ctx, list) })
+		}
+		since += len(r.Watched)
+		for _, dir := range r.Watched {
+			if err := k.watchOnHost(w, string(dir)); err != nil {
+				k.event("watch.failed", map[string]any{"path": clip(string(dir)), "error": err.Error()})
+			}
+		}
+	}
+	<-ctx.Done()
+}
+
+func sharedWithHost(m driver.Mount) bool { return !m.Memory && !m.Exclusive }
+
+// watchOnHost watches the directory of the host that lies at a path inside. The inside
+// names the path: no link is followed, and what another mount hides is not watched.
+func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
+	if !path.IsAbs(inside) || path.Clean(inside) != inside {
+		return unix.EINVAL
+	}
+	m, ok := k.mountAt(inside)
+	if !ok || !sharedWithHost(m) {
+		return unix.ENOENT
+	}
+	at, err := unix.Open(m.Source, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	rel, err := filepath.Rel(m.Target, inside)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Openat2(at, rel, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return w.Add(fd, inside)
+}
+
+// mountAt finds the mount that a path inside lies in.
+func (k *Keeper) mountAt(inside string) (driver.Mount, bool) {
+	for _, m := range k.built.Mounts {
+		if m.Target == inside {
+			return m, true
+		}
+	}
+	return innermost(k.built.Mounts, inside)
+}
+
+// tellChanges tells init of changes, a bounded number at a time.
+func (k *Keeper) tellChanges(ctx context.Context, list []dirwatch.Change) {
+	var changes []wire.Change
+	for _, c := range list {
+		file := strings.TrimSuffix(c.Dir, "/") + "/" + c.Name
+		if !slices.ContainsFunc(k.built.Mounts, func(m driver.Mount) bool { return m.Target == file }) {
+			changes = append(changes, wire.Change{Path: []byte(file), Mask: c.Mask, Cookie: c.Cookie})
+		}
+	}
+	for some := range slices.Chunk(changes, wire.MaxChanges) {
+		if _, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskChanged, Changes: some}); err != nil {
+			k.log.Warn("tell the inside of changes on the host", "err", err)
+			return
+		}
+	}
+}
