@@ -30,6 +30,17 @@ unit: ## run the tests that start no sandbox
 race: ## run the unit tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -short ./internal/... ./spec/...
 
+.PHONY: faults
+faults: ## let every state-changing system call of every job fail (hours)
+	BOTHY_FAULT_CALLS=all CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestFailingCalls$$' ./test/faults
+
+STORM ?= 2h
+.PHONY: soak
+soak: ## kill at random and take random steps for STORM (2h) each
+	BOTHY_STORM=$(STORM) CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestStorm$$' ./test/faults
+	BOTHY_SOAK=$(STORM) CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./test
+	BOTHY_SOAK_ITERATIONS=500 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoakLoop$$' ./test
+
 .PHONY: arch
 arch: ## check layers, doors, pins and the init budget
 	go test ./internal/archtest

@@ -110,12 +110,12 @@ func always() <-chan struct{} {
 func (w *wall) boot(m driver.Machine) error {
 	conf := w.conf
 	if m.Network != nil {
-		if err := plug(w.sandbox, m.Network); err != nil {
+		if err := w.reach(func() error { return plug(w.sandbox, m.Network) }); err != nil {
 			return fmt.Errorf("plug in the network card: %w", startError(err))
 		}
 		conf = started(conf)
 	}
-	if err := w.c.Start(conf); err != nil {
+	if err := w.reach(func() error { return w.c.Start(conf) }); err != nil {
 		if m.Restore != "" && strings.Contains(err.Error(), layerSign) {
 			return fmt.Errorf("%w: %w", driver.ErrLayer, brief(err))
 		}
@@ -296,7 +296,7 @@ func (w *wall) call(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- f() }()
+	go func() { result <- w.reach(f) }()
 	select {
 	case err := <-result:
 		if err != nil {

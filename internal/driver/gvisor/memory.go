@@ -132,7 +132,7 @@ func (w *wall) goOn(m driver.Machine) error {
 	}
 	settled := make(chan struct{})
 	w.settled = settled
-	err = w.callRestore(m, image.theirs)
+	err = w.reach(func() error { return w.callRestore(m, image.theirs) })
 	if err != nil {
 		image.end()
 		unix.Close(sentry)
@@ -145,7 +145,7 @@ func (w *wall) goOn(m driver.Machine) error {
 	}
 	go func() {
 		defer close(settled)
-		if err := w.sandbox.WaitRestore(); err != nil {
+		if err := w.reachUntil(nil, w.sandbox.WaitRestore); err != nil {
 			w.end(fmt.Errorf("bring the memory in: %w", startError(err)))
 			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
 		}
@@ -181,12 +181,12 @@ func (w *wall) callRestore(m driver.Machine, image *os.File) error {
 func connect(s *sandbox.Sandbox) (*urpc.Client, error) {
 	socket, err := unix.Open(s.GetControlSocketPath(), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open the sentry's control socket: %w", err)
+		return nil, unsentError{err}
 	}
 	defer func() { _ = unix.Close(socket) }()
 	conn, err := client.ConnectTo(fmt.Sprintf("/proc/self/fd/%d", socket))
 	if err != nil {
-		return nil, fmt.Errorf("connect to the sentry: %w", err)
+		return nil, unsentError{err}
 	}
 	return conn, nil
 }

@@ -140,7 +140,11 @@ type running struct {
 func (r *running) PID() int { return int(r.pid) }
 
 func (r *running) Wait() (driver.Exit, error) {
-	ws, err := r.w.sandbox.WaitPID(r.w.c.ID, r.pid)
+	var ws unix.WaitStatus
+	err := r.w.reachUntil(nil, func() (err error) { // the program runs, whatever keeps us from asking
+		ws, err = r.w.sandbox.WaitPID(r.w.c.ID, r.pid)
+		return err
+	})
 	if err != nil {
 		return driver.Exit{}, spec.Errorf(spec.ErrSandbox, "wait for process %d: %w", r.pid, brief(err))
 	}
@@ -240,7 +244,7 @@ func (w *wall) save(ctx context.Context, write func() error) error {
 		return err
 	}
 	result := make(chan error, 1)
-	go func() { result <- write() }()
+	go func() { result <- w.reach(write) }()
 	select {
 	case err := <-result:
 		return told(err)

@@ -1,0 +1,36 @@
+//go:build !linux || !amd64
+
+package failcall
+
+import (
+	"errors"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Supported says whether calls can be made to fail on this kind of processor.
+const Supported = false
+
+// Run is how a program is to be run.
+type Run struct {
+	Programs []string
+	Base     string
+	Mark     string
+	Fail     func(Point) unix.Errno
+	Limit    time.Duration
+}
+
+// Result is what became of a run.
+type Result struct {
+	Points   []Point
+	Failed   bool
+	Code     int
+	TimedOut bool
+}
+
+// Of refuses.
+func (Run) Of(*exec.Cmd) (Result, error) {
+	return Result{}, errors.New("system calls are made to fail on linux/amd64 only")
+}

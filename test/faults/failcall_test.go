@@ -1,0 +1,381 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/failcall"
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// ownPrograms are the programs of Bothy whose system calls are made to fail.
+var ownPrograms = []string{"bothy", "bothy-keeper", "bothy-vault", "bothy-tasks", "bothy-attend"}
+
+// errnos are what a full disk, a broken disk, too many open files and a signal make of a call.
+var errnos = []unix.Errno{unix.ENOSPC, unix.EIO, unix.EMFILE, unix.EINTR}
+
+// mark is the argument of the command from which on calls count.
+const mark = "from-here-on"
+
+// callScenario is one job whose system calls are made to fail.
+type callScenario struct {
+	name string
+	// setUp prepares, with nothing failing.
+	setUp func(t *testing.T, c *harness.Caller)
+	// script is run by sh with one call failing after the line with the mark; the exit code
+	// of its last command is that of the job.
+	script string
+	// check looks at the outcome with nothing failing. done says that the job was
+	// acknowledged: then its effect must be there.
+	check func(t *testing.T, c *harness.Caller, done bool)
+}
+
+var callScenarios = []callScenario{
+	{
+		name:   "create",
+		script: `/bin/true ` + mark + `; "$BOTHY" create --name box shell .`,
+		check: func(t *testing.T, c *harness.Caller, done bool) {
+			if !done {
+				if r := c.Run("rm", "-f", "box"); r.Code != int(spec.ExitNotFound) {
+					explained(t, r)
+				}
+				c.Must(t, "create", "--name", "box", "shell", ".")
+			}
+			c.Must(t, "exec", "box", "true")
+		},
+	},
+	{
+		name: "exec-starts",
+		setUp: func(t *testing.T, c *harness.Caller) {
+			c.Must(t, "create", "--name", "box", "shell", ".")
+			c.Must(t, "exec", "box", "sh", "-c", "echo kept > ~/kept; sudo sh -c 'echo kept > /usr/local/kept'")
+			c.Must(t, "stop", "box")
+		},
+		script: `/bin/true ` + mark + `; "$BOTHY" exec box sh -c 'echo ran >> ~/log; echo ran >> log'`,
+		check:  checkExec,
+	},
+	{
+		name: "exec",
+		setUp: func(t *testing.T, c *harness.Caller) {
+			c.Must(t, "create", "--name", "box", "shell", ".")
+			c.Must(t, "exec", "box", "sh", "-c", "echo kept > ~/kept; sudo sh -c 'echo kept > /usr/local/kept'")
+			c.Must(t, "stop", "box")
+		},
+		script: `"$BOTHY" exec box true && /bin/true ` + mark + ` && "$BOTHY" exec box sh -c 'echo ran >> ~/log; echo ran >> log'`,
+		check:  checkExec,
+	},
+	{
+		name:   "stop",
+		setUp:  func(t *testing.T, c *harness.Caller) { c.Must(t, "create", "--name", "box", "shell", ".") },
+		script: `"$BOTHY" exec box sudo sh -c 'echo kept > /usr/local/kept' && /bin/true ` + mark + ` && "$BOTHY" stop box`,
+		check: func(t *testing.T, c *harness.Caller, done bool) {
+			r := recovers(t, c, "exec", "box", "sh", "-c", "cat /usr/local/kept || echo none")
+			if done && r.Stdout != "kept\n" {
+				t.Errorf("stop was acknowledged, but the root layer is lost: %v", r)
+			}
+		},
+	},
+	{
+		name:   "checkpoint",
+		setUp:  func(t *testing.T, c *harness.Caller) { c.Must(t, "create", "--name", "box", "shell", ".") },
+		script: `"$BOTHY" exec box sh -c 'echo kept > ~/kept; echo kept > kept' && /bin/true ` + mark + ` && "$BOTHY" checkpoint create box`,
+		check: func(t *testing.T, c *harness.Caller, done bool) {
+			if !done {
+				recovers(t, c, "checkpoint", "create", "box")
+			}
+			checkRestore(t, c)
+		},
+	},
+	{
+		name:   "checkpoint-full",
+		setUp:  func(t *testing.T, c *harness.Caller) { c.Must(t, "create", "--name", "box", "shell", ".") },
+		script: `"$BOTHY" exec box sh -c 'echo kept > ~/kept; echo kept > kept' && /bin/true ` + mark + ` && "$BOTHY" checkpoint create --full box`,
+		check: func(t *testing.T, c *harness.Caller, done bool) {
+			if !done {
+				recovers(t, c, "checkpoint", "create", "--full", "box")
+			}
+			checkRestore(t, c)
+		},
+	},
+	{
+		name: "restore",
+		setUp: func(t *testing.T, c *harness.Caller) {
+			c.Must(t, "create", "--name", "box", "shell", ".")
+			c.Must(t, "exec", "box", "sh", "-c", "echo kept > ~/kept; echo kept > kept")
+			c.Must(t, "checkpoint", "create", "box")
+			c.Must(t, "exec", "box", "sh", "-c", "echo later > ~/kept; echo later > kept; echo new > new")
+		},
+		script: `/bin/true ` + mark + ` && "$BOTHY" checkpoint restore -f box 1`,
+		check: func(t *testing.T, c *harness.Caller, done bool) {
+			if !done {
+				recovers(t, c, "checkpoint", "restore", "-f", "box", "1")
+			}
+			checkKept(t, c)
+		},
+	},
+	{
+		name: "apply",
+		setUp: func(t *testing.T, c *harness.Caller) {
+			for name, content := range map[string]string{"changed": "old\n", "deleted": "old\n", "moved": "moved\n"} {
+				c.Write(t, filepath.Join(c.Work, name), content)
+			}
+			c.Must(t, "create", "--name", "box", "--workspace", "review", "shell", ".")
+			c.Must(t, "exec", "box", "sh", "-ec", "echo new > changed; rm deleted; mv moved elsewhere; mkdir -p deep/er; echo new > deep/er/file")
+			c.Must(t, "stop", "box")
+		},
+		script: `/bin/true ` + mark + ` && "$BOTHY" apply box`,
+		check: func(t *testing.T, c *harness.Caller, done bool) {
+			if !done {
+				recovers(t, c, "apply", "box")
+			}
+			want := "changed=new deep/er/file=new elsewhere=moved"
+			if got := contents(t, c.Work); got != want {
+				t.Errorf("after apply the workspace has %q, want %q", got, want)
+			}
+			if out := c.Must(t, "diff", "--name-only", "box"); strings.TrimSpace(out) != "" {
+				t.Errorf("after apply there are still changes: %q", out)
+			}
+		},
+	},
+	{
+		name: "cp",
+		setUp: func(t *testing.T, c *harness.Caller) {
+			c.Write(t, filepath.Join(c.Home, "in"), strings.Repeat("in", 1<<16))
+			c.Must(t, "create", "--name", "box", "shell", ".")
+			c.Must(t, "exec", "box", "sh", "-c", "echo out > ~/out")
+		},
+		script: `/bin/true ` + mark + ` && "$BOTHY" cp ../in box:/tmp/in && "$BOTHY" cp "box:$HOME/out" ../out`,
+		check: func(t *testing.T, c *harness.Caller, done bool) {
+			got, err := os.ReadFile(filepath.Join(c.Home, "out"))
+			if string(got) != "out\n" && (done || err == nil) {
+				t.Errorf("cp left %q (%v) on the host", got, err)
+			}
+			size := recovers(t, c, "exec", "box", "sh", "-c", "stat -c %s /tmp/in || echo none").Stdout
+			if size != "131072\n" && (done || size != "none\n") {
+				t.Errorf("cp left a file of size %q inside", size)
+			}
+		},
+	},
+	{
+		name: "loop",
+		setUp: func(t *testing.T, c *harness.Caller) {
+			dir := filepath.Join(c.Home, ".config", "bothy", "agents")
+			c.Mkdir(t, dir)
+			c.Write(t, filepath.Join(dir, "mine.yaml"), loopAgent)
+		},
+		script: `/bin/true ` + mark + ` && "$BOTHY" loop run --name run --agent mine --workspace review --until 'test $(wc -l < work) -ge 2' 'work once'`,
+		check: func(t *testing.T, c *harness.Caller, done bool) {
+			r := c.Run("loop", "status", "--json")
+			explained(t, r)
+			if done && !strings.Contains(r.Stdout, `"completed"`) {
+				t.Errorf("the loop was acknowledged, but its status is %v", r)
+			}
+			if !done && r.Code == 0 {
+				explained(t, c.Run("loop", "resume"))
+			}
+		},
+	},
+}
+
+// callLimit bounds a traced job. Every wait of Bothy's is shorter.
+const callLimit = 2 * time.Minute
+
+// loopAgent is an agent that adds a line to a file and says that it is done.
+const loopAgent = `version: 1
+name: mine
+title: Mine
+program: sh
+headless:
+  args:
+    - -c
+    - |
+      cat > /dev/null
+      echo more >> work
+      printf '{"type":"said","text":"<promise>COMPLETE</promise>"}\n{"type":"bye","good":true}\n'
+  prompt: {stdin: true}
+  output: events
+  events:
+    rules:
+      - {when: {type: said}, kind: message, role: agent, text: text}
+      - {when: {type: bye}, kind: end, text: text}
+  end: [{type: bye}]
+  success: [{type: bye, good: "true"}]
+`
+
+func checkExec(t *testing.T, c *harness.Caller, done bool) {
+	t.Helper()
+	r := recovers(t, c, "exec", "box", "sh", "-c", "cat ~/kept /usr/local/kept; cat ~/log log 2>/dev/null || true")
+	times := strings.Count(r.Stdout, "ran\n")
+	if !strings.HasPrefix(r.Stdout, "kept\nkept\n") {
+		t.Errorf("acknowledged files are lost: %v", r)
+	}
+	if times > 2 || done && times != 2 {
+		t.Errorf("the command wrote %d lines, want 2 if it was acknowledged (%v) and at most that: %v", times, done, r)
+	}
+}
+
+// checkRestore goes back to the newest checkpoint.
+func checkRestore(t *testing.T, c *harness.Caller) {
+	t.Helper()
+	c.Must(t, "exec", "box", "sh", "-c", "echo later > ~/kept; echo later > kept")
+	var list struct {
+		Checkpoints []struct{ Number int }
+	}
+	if err := json.Unmarshal([]byte(c.Must(t, "checkpoint", "ls", "--json", "box")), &list); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for _, cp := range list.Checkpoints {
+		last = max(last, cp.Number)
+	}
+	c.Must(t, "checkpoint", "restore", "-f", "box", strconv.Itoa(last))
+	checkKept(t, c)
+}
+
+func checkKept(t *testing.T, c *harness.Caller) {
+	t.Helper()
+	if r := recovers(t, c, "exec", "box", "sh", "-c", "cat ~/kept kept; ls new 2>/dev/null || true"); r.Stdout != "kept\nkept\n" {
+		t.Errorf("what was restored is not what was kept: %v", r)
+	}
+}
+
+// contents lists the regular files below a directory with what they hold.
+func contents(t *testing.T, dir string) string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		list = append(list, name+"="+strings.TrimSpace(string(data)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+// play runs a scenario once in fresh directories. fail decides which call fails.
+func (s callScenario) play(t *testing.T, name string, fail func(failcall.Point) unix.Errno) failcall.Result {
+	t.Helper()
+	c := harness.New(t, name)
+	if s.setUp != nil {
+		s.setUp(t, c)
+	}
+	out, err := os.Create(filepath.Join(c.Base, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	errs, err := os.Create(filepath.Join(c.Base, "errs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer errs.Close()
+	cmd := exec.Command("/bin/sh", "-c", s.script)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = c.Work, append(c.Environment(), "BOTHY="+c.Binary), c.Attributes()
+	cmd.Stdout, cmd.Stderr = out, errs
+	res, err := failcall.Run{Programs: ownPrograms, Base: c.Base, Mark: mark, Fail: fail, Limit: callLimit}.Of(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, _ := os.ReadFile(errs.Name())
+	if res.TimedOut {
+		t.Fatalf("%s hangs: it said %s", s.name, said)
+	}
+	if !strings.Contains(string(said), "bothy: to go on: ") { // a loop that failed says how to go on
+		explained(t, harness.Result{Args: []string{s.name}, Code: res.Code, Stderr: string(said)})
+	}
+	s.check(t, c, res.Code == 0)
+	if t.Failed() {
+		t.Logf("%s ended with %d and said: %s", s.name, res.Code, said)
+	}
+	return res
+}
+
+// once lets one point fail.
+func once(p failcall.Point, errno unix.Errno) func(failcall.Point) unix.Errno {
+	return func(q failcall.Point) unix.Errno {
+		if p == q {
+			return errno
+		}
+		return 0
+	}
+}
+
+func none(failcall.Point) unix.Errno { return 0 }
+
+// TestFailingCalls lets single system calls of the command line and the keeper fail, in each
+// job, and checks that the command says so in words, that nothing acknowledged is lost, that
+// nothing runs twice, and that the same job works afterwards. It draws one call for each job,
+// always the same; BOTHY_FAULT_CALLS=N draws N, all takes every one, and BOTHY_FAULT_SEED
+// draws others.
+func TestFailingCalls(t *testing.T) {
+	if !failcall.Supported {
+		harness.Missing(t, "system calls cannot be made to fail on this kind of processor")
+	}
+	if os.Getenv("BOTHY_FAULT_SEED") == "" {
+		t.Setenv("BOTHY_FAULT_SEED", "1")
+	}
+	rng := seed(t)
+	for _, name := range harness.Callers() {
+		for _, s := range callScenarios {
+			t.Run(name+"/"+s.name, func(t *testing.T) {
+				points := s.play(t, name, none).Points
+				if len(points) == 0 {
+					t.Fatal("no call was seen")
+				}
+				type trial struct {
+					p     failcall.Point
+					errno unix.Errno
+				}
+				var trials []trial
+				for _, p := range points {
+					for _, e := range errnos {
+						trials = append(trials, trial{p, e})
+					}
+				}
+				rng.Shuffle(len(trials), func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
+				want := 1
+				switch v := os.Getenv("BOTHY_FAULT_CALLS"); v {
+				case "":
+				case "all":
+					want = len(trials)
+				default:
+					if _, err := fmt.Sscan(v, &want); err != nil {
+						t.Fatal(err)
+					}
+				}
+				missed, began := 0, time.Now()
+				for i, tr := range trials[:min(want, len(trials))] {
+					t.Run(fmt.Sprint(i), func(t *testing.T) {
+						t.Cleanup(func() {
+							if t.Failed() {
+								t.Logf("this was %v for %v", tr.errno, tr.p)
+							}
+						})
+						if res := s.play(t, name, once(tr.p, tr.errno)); !res.Failed {
+							missed++
+						}
+					})
+				}
+				t.Logf("%d points, %d trials (%d did not come by their call) in %v", len(points), min(want, len(trials)), missed, time.Since(began).Round(time.Second))
+			})
+		}
+	}
+}
