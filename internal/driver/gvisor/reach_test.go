@@ -9,13 +9,13 @@ import (
 // TestUnsentReason checks that only a request whose connection failed counts as never sent.
 func TestUnsentReason(t *testing.T) {
 	for text, want := range map[string]bool{
-		`executing command "sh -c x" in sandbox: connecting to control server at PID 13: too many open files`:     true,
-		`pausing container "ab": connecting to control server at PID 17: interrupted system call`:                 true,
-		`connecting to control server at PID 9: no space left on device`:                                          true,
-		`executing command "connecting to control server at PID 1: x" in sandbox: EOF`:                            false,
+		`executing command "sh -c x" in sandbox: connecting to control server at PID 13: too many open files`:      true,
+		`pausing container "ab": connecting to control server at PID 17: interrupted system call`:                  true,
+		`connecting to control server at PID 9: no space left on device`:                                           true,
+		`executing command "connecting to control server at PID 1: x" in sandbox: EOF`:                             false,
 		`executing command "\"connecting to control server at PID 1: x\"" in sandbox: urpc method "E" failed: EOF`: false,
-		`executing command "true" in sandbox: EOF`:                                                                false,
-		`connecting to control server`:                                                                            false,
+		`executing command "true" in sandbox: EOF`:                                                                 false,
+		`connecting to control server`: false,
 	} {
 		if _, got := unsentReason(errors.New(text)); got != want {
 			t.Errorf("%s: never sent is %v, want %v", text, got, want)
