@@ -82,6 +82,8 @@ type refused struct{ error }
 
 func (refused) Is(target error) bool { return target == errRefused }
 
+func (r refused) Unwrap() error { return r.error }
+
 // execAnswer marks the errors of Execute after which no process has begun: the sentry said
 // so, or it was not reached. After any other the request may have been carried out.
 func execAnswer(err error) error {
@@ -89,14 +91,13 @@ func execAnswer(err error) error {
 	if cause == nil {
 		return err
 	}
-	if _, said := errors.AsType[urpc.RemoteError](cause); said || strings.HasPrefix(cause.Error(), unreached) {
+	_, said := errors.AsType[urpc.RemoteError](cause)
+	_, never := unsentReason(cause)
+	if said || never {
 		return refused{brief(cause)}
 	}
 	return err
 }
-
-// unreached begins gVisor's error for a sentry that takes no connection.
-const unreached = "connecting to control server"
 
 // capabilitySets gives root everything and an ordinary user nothing, but for
 // the ability to become root where that is wanted.

@@ -25,7 +25,8 @@ const (
 	reachPause = 10 * time.Millisecond
 )
 
-// reach makes a request to the sentry. It repeats one that was never sent, for reachTime.
+// reach makes a request to the sentry. It repeats one that was never sent, for reachTime; the
+// error is refused then.
 func (w *wall) reach(request func() error) error {
 	return w.reachUntil(time.After(reachTime), request)
 }
@@ -40,10 +41,10 @@ func (w *wall) reachUntil(end <-chan time.Time, request func() error) error {
 		}
 		select {
 		case <-w.done:
-			return errEnded
+			return refused{errEnded}
 		case <-end:
-			return spec.Errorf(spec.ErrSandbox, "the kernel of the sandbox cannot be reached: %s", reason).
-				WithHint("the host may have no open files or memory left; try again")
+			return refused{spec.Errorf(spec.ErrSandbox, "the kernel of the sandbox cannot be reached: %s", reason).
+				WithHint("the host may have no open files or memory left; try again")}
 		case <-time.After(reachPause):
 		}
 	}

@@ -39,7 +39,7 @@ func TestReachRepeats(t *testing.T) {
 	}
 	over := make(chan time.Time)
 	close(over)
-	if err := w.reachUntil(over, func() error { return answers[0] }); err == nil {
+	if err := w.reachUntil(over, func() error { return answers[0] }); !errors.Is(err, errRefused) {
 		t.Error("a sentry that cannot be reached was taken for one that answered")
 	}
 	close(w.done)
