@@ -75,6 +75,9 @@ type initProc struct {
 	// forks is held for reading while a child is made and noted, and for
 	// writing while children are collected: none ends unnoticed in between.
 	forks sync.RWMutex
+
+	worktrees placeholders
+
 	wm    sync.Mutex
 	waits map[int]chan unix.WaitStatus
 
@@ -146,7 +149,8 @@ func (in *initProc) answer(f wire.Frame) error {
 	if q.Ask == wire.AskSilence || q.Ask == wire.AskSpeak {
 		return in.fall(q.Ask == wire.AskSilence, wire.InitReply{ID: q.ID})
 	}
-	if q.Ask == wire.AskJoin || q.Ask == wire.AskListen || q.Ask == wire.AskTree || q.Ask == wire.AskWatched || q.Ask == wire.AskChanged { // they take as long as others like
+	switch q.Ask {
+	case wire.AskJoin, wire.AskListen, wire.AskTree, wire.AskWatched, wire.AskChanged, wire.AskWorktrees: // they take as long as others like
 		go func() { _ = in.find(q) }()
 		return nil
 	}
@@ -189,6 +193,8 @@ func (in *initProc) find(q wire.InitAsk) error {
 		r.Watched = in.watching.watched(q.Since)
 	case wire.AskChanged:
 		in.watching.changed(q.Changes)
+	case wire.AskWorktrees:
+		err = in.worktrees.update(q.Worktrees)
 	default:
 		err = fmt.Errorf("unknown question %q", q.Ask)
 	}

@@ -184,6 +184,7 @@ func (k *Keeper) shutDown() {
 			k.halt(context.Background())
 		}
 		if err == nil {
+			k.clearWorktrees()
 			err = k.saver.saveLast(context.Background())
 		}
 		if err != nil {

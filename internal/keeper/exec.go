@@ -35,6 +35,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		started()
 		return k.view(c, running, v)
 	}
+	k.updateWorktrees(ctx, false) // what the host has done by now counts for the command
 	bound := k.bounding(&ask.Command)
 	p, err := k.process(ctx, ask.Command)
 	if err != nil {

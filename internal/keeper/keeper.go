@@ -38,25 +38,26 @@ type Keeper struct {
 	events  *audit.Log
 	output  *audit.Output
 
-	driver   string
-	wall     driver.Wall
-	link     *link
-	agent    agentSocket
-	gateway  Gateway
-	traffic  *traffic
-	mock     *Mock                                 // nil: no server is played
-	keeping  sync.Mutex                            // held while a login made inside is kept
-	refused  string                                // why the gateway would not have the secrets
-	trust    func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
-	saver    *saver
-	status   *status
-	sessions sessions
-	ports    ports
-	happened happenings
-	bill     *bill
-	uploads  *outflow.Ledger
-	disk     diskWatch
-	served   atomic.Int64 // connections to published ports that have ended
+	driver    string
+	wall      driver.Wall
+	link      *link
+	agent     agentSocket
+	gateway   Gateway
+	traffic   *traffic
+	mock      *Mock                                 // nil: no server is played
+	keeping   sync.Mutex                            // held while a login made inside is kept
+	refused   string                                // why the gateway would not have the secrets
+	worktrees *worktrees                            // nil for a build
+	trust     func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
+	saver     *saver
+	status    *status
+	sessions  sessions
+	ports     ports
+	happened  happenings
+	bill      *bill
+	uploads   *outflow.Ledger
+	disk      diskWatch
+	served    atomic.Int64 // connections to published ports that have ended
 
 	memory *Memory        // what belongs to the image that it goes on from; else nil
 	built  driver.Machine // what the wall was built from
@@ -278,6 +279,9 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	} else if err := k.takeUp(); err != nil {
 		return nil, err
 	}
+	if k.worktrees != nil {
+		k.protectWorktrees()
+	}
 	k.log.Info("up", "wall", time.Since(began))
 	k.saver = newSaver(k)
 	k.ports.serve(k.gateway)
@@ -315,6 +319,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	go k.watchDisk(ctx)
 	go k.watchOrphan(ctx)
 	go k.tellHostChanges(ctx)
+	go k.followWorktrees(ctx)
 	select {
 	case <-k.asked:
 	case s := <-sigs:

@@ -210,6 +210,8 @@ func gitConfig(leases []spec.Lease, anybodys bool) []string {
 	// Files have other inode numbers inside: without this, git reads every file again
 	// whenever it changes sides.
 	tell("core.checkStat", "minimal")
+	// A worktree that is not shown inside is not gone.
+	tell("gc.worktreePruneExpire", "never")
 	if anybodys { // root of an image works on what belongs to the caller
 		tell("safe.directory", "*")
 	}

@@ -179,9 +179,9 @@ func TestSettings(t *testing.T) {
 	env := k.environment(k.account, wire.Command{}, k.lent(time.Now()))
 	for _, want := range []string{
 		"INDEXES=https://placeholder-one@a b https://placeholder-two@c",
-		"GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_0=core.checkStat", "GIT_CONFIG_VALUE_0=minimal",
-		"GIT_CONFIG_KEY_1=credential.https://a.helper", "GIT_CONFIG_VALUE_1=!placeholder-one",
-		"GIT_CONFIG_KEY_2=credential.https://c.helper", "GIT_CONFIG_VALUE_2=!cGxhY2Vob2xkZXItdHdv",
+		"GIT_CONFIG_COUNT=4", "GIT_CONFIG_KEY_0=core.checkStat", "GIT_CONFIG_VALUE_0=minimal",
+		"GIT_CONFIG_KEY_2=credential.https://a.helper", "GIT_CONFIG_VALUE_2=!placeholder-one",
+		"GIT_CONFIG_KEY_3=credential.https://c.helper", "GIT_CONFIG_VALUE_3=!cGxhY2Vob2xkZXItdHdv",
 	} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing in %q", want, env)
@@ -191,7 +191,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	env = k.environment(k.account, wire.Command{}, k.lent(time.Now()))
-	for _, want := range []string{"INDEXES=b https://placeholder-two@c", "GIT_CONFIG_COUNT=2"} {
+	for _, want := range []string{"INDEXES=b https://placeholder-two@c", "GIT_CONFIG_COUNT=3"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("after a revocation %s is missing in %q", want, env)
 		}

@@ -39,6 +39,9 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	if err != nil {
 		return driver.Machine{}, err
 	}
+	if k.spec.Build == nil {
+		k.worktrees = searchWorktrees(mounts)
+	}
 	root := filepath.Join(scratch, "root")
 	if err := k.assemble(root, mounts); err != nil {
 		return driver.Machine{}, err

@@ -152,6 +152,8 @@ const (
 	AskTree    = "tree"    // send a signal to a program and all that it has started: Tree
 	AskWatched = "watched" // which directories programs inside watch, after the first Since; waits for one: InitReply.Watched
 	AskChanged = "changed" // tell the watchers of Changes that the host made
+	// AskWorktrees has placeholders made for linked worktrees that are not shown: Worktrees.
+	AskWorktrees = "worktrees"
 )
 
 // InitAsk is a question to init.
@@ -164,9 +166,30 @@ type InitAsk struct {
 
 	Listen Listen `json:"listen,omitzero"`
 
-	Since   int      `json:"since,omitempty"`
-	Changes []Change `json:"changes,omitempty"`
+	Since     int       `json:"since,omitempty"`
+	Changes   []Change  `json:"changes,omitempty"`
+	Worktrees Worktrees `json:"worktrees,omitzero"`
 }
+
+// Worktrees asks init to put a placeholder wherever the worktrees registered in git
+// directories would be, if nothing exists there: else git inside takes them for deleted.
+// Placeholders of worktrees that are no longer registered are removed.
+type Worktrees struct {
+	GitDirs []string `json:"git_dirs"` // paths inside
+	Mounts  []Place  `json:"mounts"`   // what is mounted over the root
+	// Fresh says that no program runs yet. Else a directory that exists is left alone: a
+	// program may be about to fill it.
+	Fresh bool `json:"fresh,omitempty"`
+}
+
+// Place is where something is mounted.
+type Place struct {
+	Path string `json:"path"`
+	Own  bool   `json:"own,omitempty"` // the sandbox's own: nothing of the host is seen there
+}
+
+// MaxWorktrees bounds how many worktrees of one git directory are looked at.
+const MaxWorktrees = 256
 
 // Listen asks init to listen at a socket and to carry what connects to it to the
 // gateway.

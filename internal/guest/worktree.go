@@ -1,0 +1,235 @@
+package guest
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// placeholderText is the content of a placeholder. Git refuses to work in a worktree whose
+// .git is no link to a git directory, and refuses to remove it; it only has to exist for
+// git to keep what it knows of the worktree.
+const placeholderText = `This linked worktree is on the host and is not shared with the sandbox.
+Bothy put this file here so that "git worktree prune" and "git gc" in the sandbox
+do not delete the host's HEAD and index of the worktree.
+`
+
+// placeholders are the files that stand for linked worktrees of the host. Init makes them,
+// as a process inside: it can reach nothing that programs inside could not.
+type placeholders struct {
+	mu sync.Mutex
+	// made maps a placeholder to the directories that were made for it.
+	made map[string][]string
+}
+
+// update makes the placeholders that are missing, and removes those of worktrees that are
+// no longer registered. It goes on after an error and returns the first.
+func (p *placeholders) update(q wire.Worktrees) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.made == nil {
+		p.made = map[string][]string{}
+	}
+	var first error
+	wanted := map[string]bool{}
+	for _, dir := range q.GitDirs {
+		places, err := registeredWorktrees(dir)
+		for _, place := range places {
+			wanted[place] = true
+			err = errors.Join(err, p.ensure(place, q))
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first != nil { // what could not be read may be registered
+		return first
+	}
+	for place := range p.made {
+		if !wanted[place] {
+			p.remove(place)
+		}
+	}
+	return nil
+}
+
+// registeredWorktrees returns where the .git files of the worktrees of a git directory are.
+func registeredWorktrees(gitDir string) ([]string, error) {
+	list := filepath.Join(gitDir, "worktrees")
+	f, err := os.Open(list)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(wire.MaxWorktrees)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var places []string
+	for _, name := range names {
+		if place, ok := readGitdir(filepath.Join(list, name)); ok {
+			places = append(places, place)
+		}
+	}
+	return places, nil
+}
+
+// readGitdir reads where a worktree's .git file is, as git does: a path that may be relative
+// to the directory that says it.
+func readGitdir(dir string) (place string, ok bool) {
+	b, err := readRegular(filepath.Join(dir, "gitdir"), unix.PathMax)
+	place = strings.TrimRight(string(b), "\r\n")
+	if err != nil || place == "" || strings.ContainsRune(place, 0) {
+		return "", false
+	}
+	if !filepath.IsAbs(place) {
+		place = filepath.Join(dir, place)
+	}
+	place = filepath.Clean(place)
+	return place, len(place) < unix.PathMax && filepath.Dir(place) != "/"
+}
+
+// readRegular reads a file of at most limit bytes, and waits for nobody.
+func readRegular(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > limit {
+		return nil, errors.Join(err, fs.ErrInvalid)
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// ensure makes a placeholder if nothing exists at its place, and the place belongs to the
+// sandbox alone.
+func (p *placeholders) ensure(place string, q wire.Worktrees) error {
+	dir := filepath.Dir(place)
+	st, err := os.Lstat(dir)
+	there := err == nil
+	if _, err := os.Lstat(place); err == nil {
+		if isPlaceholder(place) && p.made[place] == nil { // made before init was started anew
+			p.made[place] = []string{}
+			if there && st.Mode().Perm() == placeholderDirMode {
+				p.made[place] = []string{dir}
+			}
+		}
+		return nil
+	}
+	if there && !q.Fresh || !isOwn(dir, q.Mounts) {
+		return nil
+	}
+	made, err := makeDirs(dir)
+	if err == nil {
+		err = writePlaceholder(place)
+	}
+	if err == nil && !there {
+		err = errors.Join(os.Chown(dir, 0, 0), os.Chmod(dir, placeholderDirMode))
+	}
+	p.made[place] = made
+	return err
+}
+
+// makeDirs makes a directory and those above it that are missing, each with the owner of the
+// one it lies in. It returns what it made, the innermost first.
+func makeDirs(dir string) (made []string, err error) {
+	var missing []string
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, dir)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return nil, err
+	}
+	for _, d := range slices.Backward(missing) {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return made, err
+		}
+		made = append([]string{d}, made...)
+		if err := os.Lchown(d, int(st.Uid), int(st.Gid)); err != nil {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+// placeholderDirMode keeps an ordinary user's rm -rf from removing a placeholder.
+const placeholderDirMode = 0o555
+
+func writePlaceholder(place string) error {
+	f, err := os.OpenFile(place, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(placeholderText)
+	return errors.Join(err, f.Close())
+}
+
+func isPlaceholder(place string) bool {
+	b, err := readRegular(place, int64(len(placeholderText)))
+	return err == nil && string(b) == placeholderText
+}
+
+// remove takes a placeholder away, and the directories that were made for it.
+func (p *placeholders) remove(place string) {
+	made := p.made[place]
+	delete(p.made, place)
+	if !isPlaceholder(place) {
+		return
+	}
+	if len(made) > 0 {
+		_ = os.Chmod(made[0], 0o755)
+	}
+	_ = os.Remove(place)
+	for _, dir := range made {
+		if os.Remove(dir) != nil {
+			return // something else is in it
+		}
+	}
+}
+
+// isOwn tells whether a directory, that need not exist, is in a part of the file system
+// that nobody on the host sees.
+func isOwn(dir string, mounts []wire.Place) bool {
+	missing := ""
+	for {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			dir = filepath.Join(real, missing)
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dir == "/" {
+			return false
+		}
+		missing = filepath.Join(filepath.Base(dir), missing)
+		dir = filepath.Dir(dir)
+	}
+	best := wire.Place{Path: "/", Own: true}
+	for _, m := range mounts {
+		if beneath(dir, m.Path) && len(m.Path) >= len(best.Path) {
+			best = m
+		}
+	}
+	return best.Own
+}
+
+// beneath tells whether a path is another or below it.
+func beneath(path, top string) bool {
+	return path == top || strings.HasPrefix(path, strings.TrimSuffix(top, "/")+"/")
+}

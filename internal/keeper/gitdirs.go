@@ -1,0 +1,126 @@
+package keeper
+
+import (
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+)
+
+// gitDir is a git directory beneath a shared one. That of the shared directory itself may
+// not exist yet.
+type gitDir struct {
+	root   *os.File // the shared directory
+	rel    string
+	inside string
+}
+
+// Bounds of the search for git directories: a start waits for it.
+const (
+	gitDirDepth   = 3    // how deep repositories are looked for below a shared directory
+	gitDirVisits  = 4096 // directories that are looked into, in all
+	gitDirEntries = 4096 // entries of a directory that are looked at
+	maxGitDirs    = 64
+)
+
+// findGitDirs looks for git directories beneath shared directories, the nearest first:
+// repositories, bare ones, and those of submodules. Nothing is opened outside of them, nor on
+// another file system.
+func findGitDirs(shared []driver.Mount) []gitDir {
+	s := &gitDirSearch{}
+	for _, m := range shared {
+		root, err := os.OpenFile(m.Source, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			continue // a file
+		}
+		s.found = append(s.found, gitDir{root, ".git", path.Join(m.Target, ".git")})
+		s.queue = append(s.queue, searchedDir{root: root, rel: ".", inside: m.Target})
+	}
+	for len(s.queue) > 0 && s.visits < gitDirVisits && len(s.found) < maxGitDirs {
+		next := s.queue[0]
+		s.queue = s.queue[1:]
+		s.visit(next)
+	}
+	return s.found
+}
+
+type gitDirSearch struct {
+	queue  []searchedDir
+	visits int
+	found  []gitDir
+}
+
+type searchedDir struct {
+	root   *os.File
+	rel    string
+	inside string // where root is
+	depth  int
+}
+
+func (d searchedDir) child(name string, depth int) searchedDir {
+	d.rel, d.depth = path.Join(d.rel, name), depth
+	return d
+}
+
+func (s *gitDirSearch) visit(d searchedDir) {
+	s.visits++
+	if d.isGitDir() {
+		if d.rel != ".git" { // which is there from the beginning
+			s.found = append(s.found, gitDir{d.root, d.rel, path.Join(d.inside, d.rel)})
+		}
+		s.queue = append(s.queue, d.child("modules", 1)) // names of submodules have slashes
+		return
+	}
+	if path.Base(d.rel) == ".git" {
+		return
+	}
+	s.queue = append(s.queue, d.child(".git", d.depth+1))
+	if d.depth >= gitDirDepth {
+		return
+	}
+	for _, name := range d.directories() {
+		if name != ".git" {
+			s.queue = append(s.queue, d.child(name, d.depth+1))
+		}
+	}
+}
+
+func (d searchedDir) isGitDir() bool {
+	for _, name := range []string{"HEAD", "objects"} {
+		fd, err := openBeneath(d.root, path.Join(d.rel, name), unix.O_PATH)
+		if err != nil {
+			return false
+		}
+		unix.Close(fd)
+	}
+	return true
+}
+
+// directories lists those in a directory, links not among them.
+func (d searchedDir) directories() (names []string) {
+	fd, err := openBeneath(d.root, d.rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), d.rel)
+	defer f.Close()
+	entries, _ := f.ReadDir(gitDirEntries)
+	for _, e := range entries {
+		if e.Type() == fs.ModeDir {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// openBeneath opens what is beneath a directory, and on its file system: a process inside may
+// have put a link there.
+func openBeneath(dir *os.File, rel string, flags uint64) (int, error) {
+	return unix.Openat2(int(dir.Fd()), rel, &unix.OpenHow{
+		Flags:   flags | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	})
+}

@@ -1,0 +1,225 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// worktrees keeps git inside from deleting what it knows of linked worktrees that only the
+// host has: "git worktree prune", and gc, delete the HEAD and the index of each one whose
+// directory they do not find. Init puts a placeholder where each would be.
+//
+// The host's files are only read here, beneath the shared directories: which git directories
+// there are, and when their lists of worktrees change.
+type worktrees struct {
+	mounts []wire.Place
+	found  chan struct{} // closed when dirs is set
+	dirs   []gitDir
+	notify *os.File // inotify; nil: it is polled
+
+	mu    sync.Mutex // held while init is told
+	known string     // what init was told of
+}
+
+const (
+	searchPatience = 5 * time.Second // how long a start waits for the search
+	worktreesPoll  = time.Second
+)
+
+// searchWorktrees begins to look for git directories beneath what is mounted.
+func searchWorktrees(mounts []driver.Mount) *worktrees {
+	w := &worktrees{found: make(chan struct{})}
+	var shared []driver.Mount
+	for _, m := range mounts {
+		w.mounts = append(w.mounts, wire.Place{Path: m.Target, Own: m.Memory || m.Exclusive && !m.ReadOnly})
+		if !m.Memory && !m.Exclusive && !m.ReadOnly {
+			shared = append(shared, m)
+		}
+	}
+	go func() {
+		defer close(w.found)
+		w.dirs = findGitDirs(shared)
+	}()
+	return w
+}
+
+// protectWorktrees has the placeholders made before any program runs or, of those that
+// were in memory, goes on.
+func (k *Keeper) protectWorktrees() {
+	w := k.worktrees
+	select {
+	case <-w.found:
+	case <-time.After(searchPatience):
+		k.event("worktrees.unprotected", map[string]any{"error": "the search for git directories takes too long"})
+		return
+	}
+	if len(w.dirs) == 0 {
+		return
+	}
+	var err error
+	if w.notify, err = openNotify(); err != nil {
+		k.log.Warn("watch for new worktrees: they are polled", "err", err)
+	}
+	k.updateWorktrees(context.Background(), k.memory == nil)
+}
+
+// searched tells whether there is anything to protect.
+func (w *worktrees) searched() bool {
+	select {
+	case <-w.found:
+		return len(w.dirs) > 0
+	default:
+		return false
+	}
+}
+
+// updateWorktrees tells init of the worktrees, unless they are those that it knows of.
+func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
+	w := k.worktrees
+	if w == nil || !w.searched() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var text strings.Builder
+	ask := wire.Worktrees{Mounts: w.mounts, Fresh: fresh}
+	for _, d := range w.dirs {
+		list := d.worktrees(w.notify)
+		if list != "" {
+			fmt.Fprintf(&text, "%s\n%s", d.inside, list)
+		}
+		if list != "" || w.known != "" {
+			ask.GitDirs = append(ask.GitDirs, d.inside)
+		}
+	}
+	if text.String() == w.known {
+		return
+	}
+	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskWorktrees, Worktrees: ask})
+	if err != nil {
+		k.event("worktrees.unprotected", map[string]any{"error": err.Error()})
+	}
+	w.known = text.String()
+}
+
+// followWorktrees tells init of changes on the host until the sandbox ends. It stops by
+// itself where there is nothing to follow.
+func (k *Keeper) followWorktrees(ctx context.Context) {
+	w := k.worktrees
+	if w == nil || !w.searched() {
+		return
+	}
+	wait := func() error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(worktreesPoll):
+			return nil
+		}
+	}
+	if w.notify != nil {
+		defer context.AfterFunc(ctx, func() { w.notify.Close() })()
+		events := make([]byte, 64<<10)
+		wait = func() error {
+			_, err := w.notify.Read(events)
+			return err
+		}
+	}
+	for wait() == nil {
+		k.updateWorktrees(ctx, false)
+	}
+}
+
+func openNotify() (*os.File, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "inotify"), nil
+}
+
+// watchDir adds a directory to what is watched. Where it cannot be, changes are seen with
+// the next command.
+func watchDir(notify *os.File, fd int) {
+	if notify == nil {
+		return
+	}
+	const mask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_CLOSE_WRITE | unix.IN_ONLYDIR
+	c, err := notify.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = c.Control(func(n uintptr) {
+		_, _ = unix.InotifyAddWatch(int(n), fmt.Sprintf("/proc/self/fd/%d", fd), mask)
+	})
+}
+
+// worktrees describes what is registered: another text when that has changed. What tells of
+// the next change is watched.
+func (d gitDir) worktrees(notify *os.File) string {
+	fd, err := openBeneath(d.root, d.rel+"/worktrees", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		d.watchAbove(notify)
+		return ""
+	}
+	watchDir(notify, fd)
+	f := os.NewFile(uintptr(fd), "worktrees")
+	defer f.Close()
+	names, _ := f.Readdirnames(wire.MaxWorktrees)
+	slices.Sort(names)
+	var text strings.Builder
+	for _, name := range names {
+		id, err := openBeneath(f, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		if err != nil {
+			continue
+		}
+		watchDir(notify, id)
+		var st unix.Stat_t
+		if unix.Fstatat(id, "gitdir", &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			fmt.Fprintf(&text, "%q %d %d %d.%09d\n", name, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec)
+		}
+		unix.Close(id)
+	}
+	return text.String()
+}
+
+// watchAbove watches for the list of worktrees, or the git directory, to be made.
+func (d gitDir) watchAbove(notify *os.File) {
+	for _, rel := range []string{d.rel, "."} {
+		fd, err := openBeneath(d.root, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err == nil {
+			watchDir(notify, fd)
+			unix.Close(fd)
+		}
+		if !errors.Is(err, unix.ENOENT) {
+			return
+		}
+	}
+}
+
+// clearWorktrees has the placeholders removed when programs have ended: in what is saved
+// they would outlive their worktrees.
+func (k *Keeper) clearWorktrees() {
+	if k.worktrees == nil || !k.worktrees.searched() {
+		return
+	}
+	k.worktrees.mu.Lock()
+	defer k.worktrees.mu.Unlock()
+	if k.worktrees.known == "" {
+		return
+	}
+	if _, err := k.link.ask(context.Background(), wire.InitAsk{Ask: wire.AskWorktrees}); err != nil {
+		k.log.Warn("remove placeholders of worktrees", "err", err)
+	}
+}
