@@ -22,6 +22,11 @@ tour: ## build, and show what a sandbox is, on this directory
 test: ## run all tests
 	CGO_ENABLED=0 go test -timeout 40m ./...
 
+FUZZTIME ?= 10m
+.PHONY: fuzz
+fuzz: ## fuzz every target, each for FUZZTIME (10m)
+	FUZZTIME=$(FUZZTIME) FUZZCACHE=$$(go env GOCACHE)/fuzz .ci/fuzz
+
 .PHONY: unit
 unit: ## run the tests that start no sandbox
 	go test -short ./internal/... ./spec/...

@@ -28,20 +28,30 @@ type framed struct {
 
 func (w *world) framed(t testing.TB, port uint16) *framed {
 	t.Helper()
-	raw, err := w.in.DialName(t.Context(), "api.example.com", port)
+	f, err := w.tryFramed(t, port)
 	must(t, err)
+	return f
+}
+
+// tryFramed is framed for a gateway that may refuse the connection.
+func (w *world) tryFramed(t testing.TB, port uint16) (*framed, error) {
+	t.Helper()
+	raw, err := w.in.DialName(t.Context(), "api.example.com", port)
+	if err != nil {
+		return nil, err
+	}
 	conf := w.trust()
 	conf.ServerName, conf.NextProtos = "api.example.com", []string{"h2"}
 	c := tls.Client(raw, conf)
 	t.Cleanup(func() { _ = raw.Close() })
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-	_, err = io.WriteString(c, http2.ClientPreface)
-	must(t, err)
+	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+		return nil, err
+	}
 	f := &framed{Framer: http2.NewFramer(c, c), c: c, port: port}
 	f.AllowIllegalWrites = true
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	must(t, f.WriteSettings())
-	return f
+	return f, f.WriteSettings()
 }
 
 // field is a header field, or what claims to be one.

@@ -24,6 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
 	"github.com/bothy-dev/bothy/internal/gateway/gitssh"
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
@@ -100,6 +101,7 @@ type Gateway struct {
 	names  *names.Pool
 	server *dns.Server
 	limits *limits
+	held   *held.Budget // what the inside has it hold
 	host   host
 	ca     *ca.Authority // whom the inside trusts
 
@@ -149,7 +151,7 @@ func New(c Config) (*Gateway, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
-	g := &Gateway{conf: c, names: c.Names, limits: newLimits(), untold: make(chan netstack.Refusal, maxUntold)}
+	g := &Gateway{conf: c, names: c.Names, limits: newLimits(), held: held.New(held.Most), untold: make(chan netstack.Refusal, maxUntold)}
 	g.numbers.run = strconv.FormatInt(time.Now().UnixMicro(), 36)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.server = &dns.Server{Zone: zone{g}}
@@ -175,7 +177,7 @@ func New(c Config) (*Gateway, error) {
 	g.inspector = inspect.New(inspect.Config{
 		Judge: g.admitRequest, Outflow: g.count, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.at(), Sandbox: c.Sandbox, Log: g.logRequest,
-		Mock: g.mock, Sent: g.sent(), Meter: g.meter,
+		Mock: g.mock, Sent: g.sent(), Meter: g.meter, Held: g.held,
 		Local: func(h inspect.Host) http.Handler {
 			if h.Name == adviceName {
 				return own{g}

@@ -121,6 +121,11 @@ func (g *Gateway) listen(c relay.Conn, h *inspect.Host, asks func(string) error,
 	if !must {
 		patience = firstWord
 	}
+	hold := g.held.Hold()
+	defer hold.Release()
+	if err := hold.Take(maxLine); err != nil {
+		return nil, false, err
+	}
 	_ = c.SetReadDeadline(time.Now().Add(patience))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	buf := make([]byte, 2048)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/hello"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
@@ -61,7 +62,7 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 		}
 	case isDenied:
 		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(g.conf.Sandbox)
-	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), isSecret:
+	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, held.ErrFull), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case errors.Is(err, inspect.ErrNoHTTP):
 		g.noHTTP(r, err)

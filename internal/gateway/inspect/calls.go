@@ -9,10 +9,9 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/rpc"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
@@ -70,13 +69,13 @@ func (i *Inspector) wholeBody(ctx context.Context, w *answer, r *http.Request) (
 		return nil, nil, err
 	}
 	goOn(w, r)
-	p := &place{room: &i.room}
-	body, err := readCalls(ctx, r, p, i.readTime)
+	hold := i.room.Hold()
+	body, err := readCalls(ctx, r, hold, i.readTime)
 	if err != nil {
-		p.leave()
+		hold.Release()
 		return nil, nil, err
 	}
-	return body, p.leave, nil
+	return body, hold.Release, nil
 }
 
 // uncalled answers a request whose calls could not be judged.
@@ -136,7 +135,7 @@ func within(ctx context.Context, d time.Duration, err error, body io.Closer) (co
 }
 
 // readCalls reads all of a body, which has a time for that.
-func readCalls(ctx context.Context, r *http.Request, p *place, patience time.Duration) ([]byte, error) {
+func readCalls(ctx context.Context, r *http.Request, hold *held.Hold, patience time.Duration) ([]byte, error) {
 	ctx, over := within(ctx, patience, errCallsLate, r.Body)
 	defer over()
 	most := int64(maxCalls) + 1 // one more than there may be, so that its end is seen
@@ -147,7 +146,7 @@ func readCalls(ctx context.Context, r *http.Request, p *place, patience time.Dur
 	for {
 		if len(body) == cap(body) {
 			size := min(max(2*int64(cap(body)), callsBegin), most)
-			if !p.take(size - int64(cap(body))) {
+			if hold.Take(size-int64(cap(body))) != nil {
 				return nil, errCallsFull
 			}
 			body = append(make([]byte, 0, size), body...)
@@ -218,34 +217,3 @@ func (b *judgedBody) Read(p []byte) (int, error) {
 }
 
 func (b *judgedBody) Close() error { return nil }
-
-// room bounds the bytes that are held at once. The zero room is empty. Nobody waits for
-// room: over HTTP/2 what is not read of one request keeps those behind it from coming.
-type room struct{ taken atomic.Int64 }
-
-// place is what one body takes of a room.
-type place struct {
-	room *room
-	mu   sync.Mutex
-	n    int64
-}
-
-// take takes so many bytes more. It is false if there is no room for them.
-func (p *place) take(n int64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.room.taken.Add(n) > callsRoom {
-		p.room.taken.Add(-n)
-		return false
-	}
-	p.n += n
-	return true
-}
-
-// leave gives all of it back, once.
-func (p *place) leave() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.room.taken.Add(-p.n)
-	p.n = 0
-}

@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -25,8 +26,8 @@ import (
 // However a body comes, all of it is read, and room is taken for it and for no more than
 // there is.
 func TestReadCalls(t *testing.T) {
-	read := func(o *room, body io.Reader, length int64) (*place, []byte, error) {
-		p := &place{room: o}
+	read := func(o *held.Budget, body io.Reader, length int64) (*held.Hold, []byte, error) {
+		p := o.Hold()
 		got, err := readCalls(t.Context(), &http.Request{Body: io.NopCloser(body), ContentLength: length}, p, time.Minute)
 		return p, got, err
 	}
@@ -36,46 +37,46 @@ func TestReadCalls(t *testing.T) {
 			"at once": func(r io.Reader) io.Reader { return r }, "by halves": iotest.HalfReader, "early ends": iotest.DataErrReader,
 		} {
 			for _, length := range []int64{int64(size), -1} {
-				var o room
-				p, got, err := read(&o, as(strings.NewReader(text)), length)
+				o := held.New(callsRoom)
+				p, got, err := read(o, as(strings.NewReader(text)), length)
 				most := int64(max(2*size, callsBegin))
 				if length >= 0 {
 					most = min(most, length+1)
 				}
-				if err != nil || string(got) != text || o.taken.Load() > most || o.taken.Load() < int64(size) {
-					t.Errorf("%d bytes %s, of length %d: %d bytes, %v, for which %d are taken", size, how, length, len(got), err, o.taken.Load())
+				if err != nil || string(got) != text || o.Used() > most || o.Used() < int64(size) {
+					t.Errorf("%d bytes %s, of length %d: %d bytes, %v, for which %d are taken", size, how, length, len(got), err, o.Used())
 				}
-				if p.leave(); o.taken.Load() != 0 {
-					t.Errorf("%d bytes are left over", o.taken.Load())
+				if p.Release(); o.Used() != 0 {
+					t.Errorf("%d bytes are left over", o.Used())
 				}
-				p.leave() // once is enough
+				p.Release() // once is enough
 			}
 		}
 	}
-	var o room
-	if p, _, err := read(&o, strings.NewReader(strings.Repeat("x", maxCalls+1)), -1); !errors.Is(err, errCallsLong) || o.taken.Load() > maxCalls+1 {
-		t.Errorf("%v, for which %d are taken", err, o.taken.Load())
+	o := held.New(callsRoom)
+	if p, _, err := read(o, strings.NewReader(strings.Repeat("x", maxCalls+1)), -1); !errors.Is(err, errCallsLong) || o.Used() > maxCalls+1 {
+		t.Errorf("%v, for which %d are taken", err, o.Used())
 	} else {
-		p.leave()
+		p.Release()
 	}
-	if p, _, err := read(&o, iotest.ErrReader(io.ErrUnexpectedEOF), -1); !errors.Is(err, errCallsBody) {
+	if p, _, err := read(o, iotest.ErrReader(io.ErrUnexpectedEOF), -1); !errors.Is(err, errCallsBody) {
 		t.Error(err)
 	} else {
-		p.leave()
+		p.Release()
 	}
 	taken := int64(0)
-	slow := readerFunc(func(b []byte) (int, error) { taken = o.taken.Load(); return 0, io.ErrUnexpectedEOF })
-	if p, _, err := read(&o, slow, maxCalls); !errors.Is(err, errCallsBody) || taken > callsBegin {
+	slow := readerFunc(func(b []byte) (int, error) { taken = o.Used(); return 0, io.ErrUnexpectedEOF })
+	if p, _, err := read(o, slow, maxCalls); !errors.Is(err, errCallsBody) || taken > callsBegin {
 		t.Errorf("%v, and %d are taken for a body that is announced", err, taken)
 	} else {
-		p.leave()
+		p.Release()
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var places []*place
+	var places []*held.Hold
 	for range 40 {
 		wg.Go(func() {
-			p, got, err := read(&o, strings.NewReader(strings.Repeat("x", maxCalls)), -1)
+			p, got, err := read(o, strings.NewReader(strings.Repeat("x", maxCalls)), -1)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil && len(got) == maxCalls {
@@ -85,18 +86,18 @@ func TestReadCalls(t *testing.T) {
 			if !errors.Is(err, errCallsFull) {
 				t.Error(err)
 			}
-			p.leave()
+			p.Release()
 		})
 	}
 	wg.Wait()
-	if n := len(places); n > callsRoom/maxCalls || o.taken.Load() > callsRoom {
-		t.Errorf("%d have room, of %d bytes", n, o.taken.Load())
+	if n := len(places); n > callsRoom/maxCalls || o.Used() > callsRoom {
+		t.Errorf("%d have room, of %d bytes", n, o.Used())
 	}
 	for _, p := range places {
-		p.leave()
+		p.Release()
 	}
-	if o.taken.Load() != 0 {
-		t.Errorf("%d bytes are left over", o.taken.Load())
+	if o.Used() != 0 {
+		t.Errorf("%d bytes are left over", o.Used())
 	}
 }
 
@@ -144,7 +145,7 @@ func TestJudgedBodyIsNotTaken(t *testing.T) {
 	if got, text := answerTo(t, http.MethodPost, bufio.NewReader(c)); got.StatusCode != http.StatusGatewayTimeout || !strings.Contains(text, errCallsUnsent.Error()) {
 		t.Errorf("%d %s", got.StatusCode, text)
 	}
-	if n := i.room.taken.Load(); n != 0 {
+	if n := i.room.Used(); n != 0 {
 		t.Errorf("%d bytes are still held", n)
 	}
 }

@@ -2,13 +2,13 @@ package inspect
 
 import (
 	"context"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
@@ -22,7 +22,9 @@ type conn struct {
 	rest    []byte // read before, not yet given out
 	counts  *relay.Counts
 	track   *Track
+	hold    *held.Hold  // bytes, for as long as it lasts
 	strict  *strict     // over HTTP/1
+	frames  *frames     // over HTTP/2
 	offers  []string    // what the client would speak in TLS, if it says that
 	shown   bool        // the client was sent a certificate
 	settled bool        // TLS stands, or never will
@@ -73,8 +75,8 @@ type connKey struct{}
 
 func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
 
-// owner finds our connection beneath what the server was given.
-func owner(c net.Conn) *conn { return c.(*tls.Conn).NetConn().(*conn) }
+// owner finds our connection by what the server was given.
+func owner(c net.Conn) *conn { return c.(*frames).owner }
 
 // Track knows the requests under way on one connection. The zero Track is ready
 // for use.

@@ -153,6 +153,9 @@ func (i *Inspector) answered(resp *http.Response, x *exchange) error {
 			return errProtocol
 		}
 	}
+	if err := x.holdAnswer(resp); err != nil {
+		return err
+	}
 	i.rejected(resp, x)
 	if err := x.secrets.Response(resp, x.conn.host.target()); err != nil {
 		return err
@@ -205,16 +208,18 @@ func copyBody(w *answer, resp *http.Response, from *answerBody) error {
 	default: // what is masked is held back, unless it is all there
 		soon = from.complete
 	}
+	stall := newStall(w, resp, from)
+	defer stall.clock.end()
 	flushed := soon()
 	for {
 		if !flushed {
-			if err := w.flush(); err != nil {
+			if err := stall.watch(w.flush); err != nil {
 				return err
 			}
 		}
 		n, err := resp.Body.Read(*buf)
 		if n > 0 {
-			if _, err := w.Write((*buf)[:n]); err != nil {
+			if err := stall.watch(func() error { _, err := w.Write((*buf)[:n]); return err }); err != nil {
 				return err
 			}
 		}
@@ -235,7 +240,10 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); ret
 // complete. Over HTTP/2 that is done to the stream.
 func (x *exchange) broken(ctx context.Context) {
 	x.record.Verdict, x.record.Reason = spec.VerdictError, "the answer broke off"
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(context.Cause(ctx), errStalled):
+		x.refuse(errStalled.Error())
+	case ctx.Err() != nil:
 		x.record.Reason = errHungUp.Error()
 	}
 	if x.record.Protocol == http2 {

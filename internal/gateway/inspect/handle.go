@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -21,6 +22,7 @@ import (
 type exchange struct {
 	conn     *conn
 	w        *answer
+	hold     *held.Hold // bytes, until it is over
 	request  policy.Request
 	decision policy.Decision
 	record   spec.NetworkRecord
@@ -39,9 +41,23 @@ type exchange struct {
 	interims int
 }
 
+// begin takes what a request holds, and begins its record. The exchange gives back what it
+// holds even if there is an error.
+func (i *Inspector) begin(c *conn, r *http.Request) (*exchange, error) {
+	x := &exchange{conn: c, began: time.Now(), request: asked(r), hold: i.requests.Hold()}
+	x.record = spec.NetworkRecord{
+		Event: spec.NetworkRequest, Name: c.host.Name, Addr: c.host.Addr, Port: c.host.Port,
+		Protocol: r.Proto, Method: clip(r.Method), Path: clipPath(x.request.Path),
+	}
+	x.secrets = i.conf.Secrets()
+	x.record.Path = x.secrets.Mask(x.record.Path)
+	return x, x.holdRequest(r)
+}
+
 // handle judges a request, and has it answered by who it is for. When the
 // context ends nobody waits for the answer.
-func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter, r *http.Request) {
+func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWriter, r *http.Request) {
+	c := x.conn
 	if i.conf.Local != nil {
 		if h := i.conf.Local(c.host); h != nil {
 			bound(rw, r)
@@ -49,13 +65,6 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 			return
 		}
 	}
-	x := &exchange{conn: c, began: time.Now(), request: asked(r)}
-	x.record = spec.NetworkRecord{
-		Event: spec.NetworkRequest, Name: c.host.Name, Addr: c.host.Addr, Port: c.host.Port,
-		Protocol: r.Proto, Method: clip(r.Method), Path: clipPath(x.request.Path),
-	}
-	x.secrets = i.conf.Secrets()
-	x.record.Path = x.secrets.Mask(x.record.Path)
 	var player http.Handler
 	if i.conf.Mock != nil {
 		player = i.conf.Mock(c.host)
@@ -70,7 +79,7 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		if r.Method == refused {
 			x.record.Method, x.record.Path = "", "" // there was no request that could be read
 		}
-		i.turnAway(w, r, x, http.StatusBadRequest, err)
+		i.turnAway(w, r, x, statusOf(err), err)
 		return
 	}
 	// It is known before it is judged, and it is noted when that is over: no change of
@@ -292,6 +301,14 @@ func unsound(x *exchange, r *http.Request) error {
 		return errors.New("the target cannot be sent on as it is")
 	}
 	return nil
+}
+
+// statusOf is what a client is told whose request is unsound.
+func statusOf(err error) int {
+	if errors.Is(err, held.ErrFull) {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusBadRequest
 }
 
 // lengthHolds tells whether a request over HTTP/2 says once, if at all, and as a number

@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
@@ -94,6 +95,8 @@ type Config struct {
 	// Meter begins to count what the model takes that a request asks; nil if it asks none.
 	// The error says why it may not be asked. May be nil.
 	Meter func(Host, *http.Request) (*meter.Tally, error)
+	// Held bounds what the inside can have it hold; nil: nothing does.
+	Held *held.Budget
 	// Log is told of every request, when it was refused or has ended.
 	Log func(spec.NetworkRecord, *policy.Decision)
 }
@@ -105,7 +108,9 @@ type Inspector struct {
 	server   *http.Server // of connections over HTTP/2
 	queue    *queue
 	up       *upstream
-	room     room          // for bodies that are judged
+	requests *held.Budget  // for what requests hold; connections have the rest
+	heads    *held.Budget  // for heads over HTTP/2 that nobody has counted yet
+	room     *held.Budget  // for bodies that are judged
 	readTime time.Duration // for a body that is read as a whole
 	sendTime time.Duration // for sending one that was judged
 	wg       sync.WaitGroup
@@ -121,12 +126,15 @@ const (
 	idleTime      = 5 * time.Minute  // between two requests
 	maxHead       = 128 << 10        // bytes
 	maxAnswerHead = 256 << 10
-	maxStreams    = 100 // requests at once on one connection
+	maxStreams    = 100      // requests at once on one connection
+	holdConn      = 24 << 10 // bytes of a connection: records of TLS, buffers, stacks
 )
 
 // New makes an inspector. It has to be closed.
 func New(c Config) *Inspector {
-	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c), readTime: callsTime, sendTime: callsSend, sessions: map[*session]struct{}{}}
+	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c), requests: c.Held.Part(held.Most * 3 / 4), readTime: callsTime, sendTime: callsSend, sessions: map[*session]struct{}{}}
+	i.heads = c.Held.Part(held.Most / 8)
+	i.room = i.requests.Part(callsRoom)
 	i.tls = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -146,10 +154,14 @@ func New(c Config) *Inspector {
 		return nil, nil
 	}
 	i.server = &http.Server{
-		Handler:                      http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.handle(r.Context(), connOf(r), w, r) }),
+		Handler:                      http.HandlerFunc(i.handleHTTP2),
 		DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout:            headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		Protocols: over2(), // TLS is ours: see frames
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
+			MaxReceiveBufferPerConnection: bodyWindow, MaxReceiveBufferPerStream: bodyWindow,
+		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, owner(c))
 		},
@@ -157,6 +169,13 @@ func New(c Config) *Inspector {
 	}
 	i.wg.Go(func() { _ = i.server.Serve(i.queue) })
 	return i
+}
+
+// over2 is HTTP/2, spoken at once.
+func over2() *http.Protocols {
+	p := &http.Protocols{}
+	p.SetUnencryptedHTTP2(true)
+	return p
 }
 
 // quickCurves are without those for the days of quantum computers, which cost as
@@ -224,7 +243,12 @@ func (i *Inspector) leave(s *session) {
 // before. What went wrong with single requests is in the log; the error is for
 // a connection on which there were none.
 func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h Host, n *relay.Counts, t *Track) error {
-	c := &conn{Conn: inside, host: h, rest: said, counts: n, done: make(chan struct{}), track: t}
+	c := &conn{Conn: inside, host: h, rest: said, counts: n, done: make(chan struct{}), track: t, hold: i.conf.Held.Hold()}
+	defer c.hold.Release()
+	if err := c.hold.Take(holdConn); err != nil {
+		inside.Reset()
+		return err
+	}
 	defer context.AfterFunc(ctx, inside.Reset)()
 	served := net.Conn(c)
 	if h.TLS {
@@ -236,21 +260,32 @@ func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h
 		served = secure
 	}
 	if s, ok := served.(*tls.Conn); ok && s.ConnectionState().NegotiatedProtocol == "h2" {
-		if !i.queue.put(served) {
-			inside.Reset()
-			return net.ErrClosed
-		}
-		<-c.done
-		return nil
+		return i.serveHTTP2(c, s)
 	}
-	one := newSession(ctx, c, served)
+	one := newSession(ctx, c, served, i.conf.Held)
 	one.log = i.server.ErrorLog
 	if !i.enter(one) {
 		one.end()
 		return net.ErrClosed
 	}
 	defer i.leave(one)
-	return one.serve(i.handle)
+	return one.serve(i.handleHTTP1)
+}
+
+// serveHTTP2 returns when the connection has ended.
+func (i *Inspector) serveHTTP2(c *conn, s *tls.Conn) error {
+	if err := c.hold.Take(holdHTTP2); err != nil {
+		c.Reset()
+		return err
+	}
+	c.frames = newFrames(s, c, i.heads)
+	defer c.frames.release()
+	if !i.queue.put(c.frames) {
+		c.Reset()
+		return net.ErrClosed
+	}
+	<-c.done
+	return c.frames.failed()
 }
 
 // Review ends the connections to servers that may not go on. Those to the inside

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 )
 
@@ -40,6 +41,7 @@ type link struct {
 	late    atomic.Bool    // the timer went off
 	used    bool           // it has carried a request to the end
 	outflow *outflow.Meter // of the request it carries; nil: it is not counted
+	hold    *held.Hold     // of the request it carries
 	touched bool           // there is something of an answer
 }
 
@@ -75,10 +77,21 @@ func (l *link) Read(b []byte) (int, error) {
 	n, err := l.conn.Read(b)
 	if l.inHead {
 		l.left -= int64(n)
+		if full := l.holdHead(n); full != nil {
+			return 0, full
+		}
 	}
 	l.touched = l.touched || n > 0
 	l.ended = l.ended || err != nil
 	return n, err
+}
+
+// holdHead takes what a part of a head holds, unless the buffer has room for all of it so far.
+func (l *link) holdHead(n int) error {
+	if l.hold == nil || maxAnswerHead-l.left <= linkBuffer {
+		return nil
+	}
+	return l.hold.Take(2 * int64(n))
 }
 
 // quiet tells whether an idle connection can take another request: the server
@@ -129,7 +142,7 @@ func (l *link) close() {
 // exchange sends a request and gives the answer when its head is there. From
 // then on the body of the answer has the link.
 func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*http.Response, error) {
-	l.touched, l.outflow = false, x.outflow
+	l.touched, l.outflow, l.hold = false, x.outflow, x.hold
 	b := &answerBody{link: l, request: r.Body, stop: context.AfterFunc(ctx, l.out.Reset)}
 	var err error
 	if r.Body == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -159,6 +160,8 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 	case errors.Is(err, errOtherUncounted):
 		x.w.unread()
 		i.turnAway(w, r, x, http.StatusForbidden, errOtherUncounted)
+	case errors.Is(err, held.ErrFull): // what the server says
+		i.turnAway(w, r, x, http.StatusServiceUnavailable, held.ErrFull)
 	case errors.Is(err, spec.ErrDenied): // an answer that cannot be looked into
 		i.turnAway(w, r, x, http.StatusBadGateway, err)
 	case isKept:

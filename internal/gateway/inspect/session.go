@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
@@ -49,8 +50,8 @@ const (
 	maxSkip    = 256 << 10 // of a body nobody wanted is read, so that another request can follow
 )
 
-func newSession(ctx context.Context, c *conn, served net.Conn) *session {
-	c.strict = newStrict(served, c)
+func newSession(ctx context.Context, c *conn, served net.Conn, b *held.Budget) *session {
+	c.strict = newStrict(served, c, b)
 	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), over: make(chan struct{}, 1), header: http.Header{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.clock.f = s.late
@@ -81,6 +82,7 @@ func (s *session) serve(handle handler) (err error) {
 		s.cancel(nil)
 		s.clock.end()
 		s.watch.end()
+		s.conn.strict.hold.Release()
 		_ = s.served.Close()
 	}()
 	for s.next(handle) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
@@ -35,6 +36,8 @@ type strict struct {
 	asked bool  // its first line may be a request's
 	left  int64 // of the body or chunk
 	head  head
+	hold  *held.Hold // of the head that is read
+	held  int        // bytes of the head that are taken
 
 	mu    sync.Mutex
 	raw   bool
@@ -59,8 +62,8 @@ const (
 // of that name from inside is one like any other.
 const refused = "REFUSED"
 
-func newStrict(c net.Conn, owner *conn) *strict {
-	return &strict{Conn: c, conn: owner, in: bufio.NewReader(c)}
+func newStrict(c net.Conn, owner *conn, b *held.Budget) *strict {
+	return &strict{Conn: c, conn: owner, in: bufio.NewReader(c), hold: b.Hold()}
 }
 
 // errEarly is for a client that did not wait.
@@ -129,6 +132,9 @@ func (s *strict) Read(b []byte) (int, error) {
 	if s.out = s.out[n:]; len(s.out) == 0 && cap(s.room) > maxRoom {
 		s.out, s.room = nil, nil
 	}
+	if len(s.out) == 0 && s.held > 0 {
+		s.shrink()
+	}
 	return n, nil
 }
 
@@ -149,6 +155,9 @@ func (s *strict) speaks() error {
 	for n := 1; !s.word; n++ {
 		said, err := s.in.Peek(n)
 		if len(said) < n {
+			if err == io.EOF && n > 1 {
+				err = io.ErrUnexpectedEOF
+			}
 			return err
 		}
 		switch c := said[n-1]; {
@@ -208,8 +217,8 @@ func (s *strict) readLine() ([]byte, error) {
 	for {
 		part, err := s.in.ReadSlice('\n')
 		s.line = append(s.line, part...)
-		if len(s.line)+s.head.size > maxHead {
-			s.fail(errLong)
+		if err := s.grow(); err != nil {
+			s.fail(err)
 			return nil, nil
 		}
 		if err == nil {
@@ -218,11 +227,40 @@ func (s *strict) readLine() ([]byte, error) {
 			return line, nil
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			if err == io.EOF && len(s.line) > 0 {
+			if err == io.EOF && (len(s.line) > 0 || s.state != atHead) {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, err
 		}
+	}
+}
+
+// holdStep is how many bytes are taken at a time for a head, and how many are free with its
+// connection.
+const holdStep = 8 << 10
+
+// grow takes what a head needs that gets longer: for the line, the lines before it, and the
+// request that is made of them.
+func (s *strict) grow() error {
+	size := len(s.line) + s.head.size
+	if size > maxHead {
+		return errLong
+	}
+	for size > s.held+holdStep {
+		if err := s.hold.Take(3 * holdStep); err != nil {
+			return err
+		}
+		s.held += holdStep
+	}
+	return nil
+}
+
+// shrink gives that back when the head is given out.
+func (s *strict) shrink() {
+	s.hold.Reset()
+	s.held = 0
+	if cap(s.line) > maxRoom && len(s.line) == 0 {
+		s.line = nil
 	}
 }
 

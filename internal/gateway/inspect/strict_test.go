@@ -23,7 +23,7 @@ type stream struct {
 func (s stream) Read(b []byte) (int, error) { return s.Reader.Read(b) }
 
 func filter(r io.Reader) (*strict, string, error) {
-	s := newStrict(stream{Reader: r}, &conn{})
+	s := newStrict(stream{Reader: r}, &conn{}, nil)
 	out, err := io.ReadAll(s)
 	return s, string(out), err
 }
@@ -68,7 +68,7 @@ func (l *late) Read(b []byte) (int, error) {
 // The server gives up waiting again and again, and goes on.
 func TestStrictGoesOnAfterTimeouts(t *testing.T) {
 	text := plain + chunked + sized
-	s := newStrict(stream{Reader: &late{r: strings.NewReader(text)}}, &conn{})
+	s := newStrict(stream{Reader: &late{r: strings.NewReader(text)}}, &conn{}, nil)
 	var got []byte
 	for {
 		b := make([]byte, 3)
@@ -89,7 +89,7 @@ func TestStrictGoesOnAfterTimeouts(t *testing.T) {
 // After an upgrade everything passes, also what had been taken for a head.
 func TestStrictUpgrade(t *testing.T) {
 	r, w := io.Pipe()
-	s := newStrict(stream{Reader: r}, &conn{})
+	s := newStrict(stream{Reader: r}, &conn{}, nil)
 	go func() {
 		_, _ = io.WriteString(w, plain)
 		time.Sleep(10 * time.Millisecond)
@@ -129,17 +129,20 @@ func FuzzStrict(f *testing.F) {
 		f.Add([]byte(plain+s), uint8(255))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, step uint8) {
-		s, out, _ := filter(bytes.NewReader(in))
+		s, out, err := filter(bytes.NewReader(in))
 		whole, _ := strings.CutSuffix(out, refused+" / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(string(in), whole) {
 			t.Fatalf("%q came out of %q", out, in)
 		}
-		if s.failed() == nil && s.state == atHead && len(s.line) == 0 && whole != string(in) {
+		if err == nil && s.failed() == nil && whole != string(in) {
 			t.Fatalf("%q is missing of %q", in[len(whole):], in)
 		}
-		_, split, _ := filter(&steps{in: in, n: int(step)%40 + 1})
-		if split != out {
-			t.Fatalf("in steps %q, at once %q", split, out)
+		if errors.Is(err, ErrNoHTTP) && out != "" {
+			t.Fatalf("%q came out of %q, which is no HTTP", out, in)
+		}
+		_, split, splitErr := filter(&steps{in: in, n: int(step)%40 + 1})
+		if split != out || !errors.Is(splitErr, err) {
+			t.Fatalf("in steps %q and %v, at once %q and %v", split, splitErr, out, err)
 		}
 		r := bufio.NewReader(strings.NewReader(whole))
 		for {

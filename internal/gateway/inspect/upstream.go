@@ -35,13 +35,16 @@ type upstream struct {
 
 // Connections kept for the next request.
 const (
-	idlePerHost = 64
-	idleAll     = 256
-	allPerHost  = 256 // in use; more wait
-	idleUpTime  = time.Minute
-	answerTime  = 30 * time.Minute // models think
-	copyBuffer  = 32 << 10
-	tickets     = 64 // TLS sessions that can be resumed
+	idlePerHost  = 64
+	idleAll      = 256
+	allPerHost   = 256 // in use; more wait
+	perHostHTTP2 = 64  // with many requests on each
+	idleUpTime   = time.Minute
+	answerTime   = 30 * time.Minute // models think
+	copyBuffer   = 32 << 10
+	streamWindow = 2 << 20  // of an answer over HTTP/2 that nobody has read yet, bytes
+	serverWindow = 64 << 20 // of all on one connection
+	tickets      = 64       // TLS sessions that can be resumed
 )
 
 func newUpstream(c Config) *upstream {
@@ -57,7 +60,8 @@ func newUpstream(c Config) *upstream {
 		DialTLSContext:    u.dialHTTP2,
 		ForceAttemptHTTP2: true, DisableCompression: true,
 		ResponseHeaderTimeout: answerTime, ExpectContinueTimeout: expectTime,
-		MaxConnsPerHost: allPerHost, MaxIdleConns: idleAll, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleUpTime,
+		HTTP2:           &http.HTTP2Config{MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: serverWindow},
+		MaxConnsPerHost: perHostHTTP2, MaxIdleConns: idleAll, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleUpTime,
 		MaxResponseHeaderBytes: maxAnswerHead,
 		ReadBufferSize:         copyBuffer, WriteBufferSize: copyBuffer,
 	}

@@ -31,6 +31,8 @@ func (s *Stack) attempt(r *tcp.ForwarderRequest) {
 		To:      netip.AddrPortFrom(address(id.LocalAddress), id.LocalPort),
 	}
 	defer a.Refuse()
+	s.opens()
+	defer s.ends()
 	s.conf.TCP(a)
 }
 

@@ -37,7 +37,8 @@ type Config struct {
 	FD int
 	// Gateway are the addresses of the name server, at port 53.
 	Gateway []netip.Addr
-	// TCP is called for each attempt to connect, on a goroutine of its own.
+	// TCP is called for each attempt to connect, on a goroutine of its own. It returns when
+	// the connection has ended.
 	TCP func(*Attempt)
 	// DNS answers a message that came in a datagram; nil for no answer. It is
 	// called on goroutines of its own.
@@ -49,11 +50,8 @@ type Config struct {
 
 // Limits of one stack. They bound memory, not what a program can do.
 const (
-	maxAttempts  = 1024     // undecided attempts to connect; more are ignored, and come again
-	maxQueries   = 256      // unanswered datagrams to the name server
-	bufferMax    = 1 << 20  // of each direction of each connection, bytes
-	bufferUsual  = 64 << 10 // grown by the stack as the connection needs
-	bufferLeast  = 4 << 10
+	maxAttempts  = 1024 // undecided attempts to connect; more are ignored, and come again
+	maxQueries   = 256  // unanswered datagrams to the name server
 	nic          = tcpip.NICID(1)
 	nameServer   = 53
 	datagramSize = 4096
@@ -70,6 +68,7 @@ type Stack struct {
 	stack *stack.Stack
 	link  stack.LinkEndpoint
 	conf  Config
+	conns conns
 }
 
 // New starts a stack.
@@ -139,11 +138,13 @@ func (s *Stack) refused(r Refusal) {
 
 // tcpOptions bounds what a connection may hold, and for how long.
 func (s *Stack) tcpOptions() error {
-	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: bufferLeast, Default: bufferUsual, Max: bufferMax}
-	send := tcpip.TCPSendBufferSizeRangeOption{Min: bufferLeast, Default: bufferUsual, Max: bufferMax}
+	s.conns.last = buffersFor(0)
+	if err := s.setBuffers(s.conns.last); err != nil {
+		return err
+	}
 	moderate := tcpip.TCPModerateReceiveBufferOption(true)
 	wait := tcpip.TCPTimeWaitTimeoutOption(timeWait)
-	for _, o := range []tcpip.SettableTransportProtocolOption{&receive, &send, &moderate, &wait} {
+	for _, o := range []tcpip.SettableTransportProtocolOption{&moderate, &wait} {
 		if err := s.stack.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
 			return errors.New(err.String())
 		}

@@ -10,11 +10,12 @@ import (
 // two, of which the one with the last 96 bytes costs about as much as the other.
 const Segment = 65440
 
-// Buffers of two sizes. A connection that carries much needs fewer system calls
+// Buffers of three sizes. A connection that carries much needs fewer system calls
 // and wake-ups if it takes more at once. How many may is bounded: one whose
 // reader has stopped keeps its buffer.
 var (
-	small = pool{size: Segment}
+	tiny  = pool{size: 4 << 10} // for as many as there are connections
+	small = pool{size: Segment, most: 256}
 	large = pool{size: 4 * Segment, most: 64}
 )
 
@@ -44,4 +45,15 @@ func (p *pool) put(b *[]byte) {
 	if p.most > 0 {
 		p.used.Add(-1)
 	}
+}
+
+// larger is the next size; nil if there is none.
+func (p *pool) larger() *pool {
+	switch p {
+	case &tiny:
+		return &small
+	case &small:
+		return &large
+	}
+	return nil
 }

@@ -102,10 +102,14 @@ func carry(to, from Conn, count *atomic.Int64) error {
 }
 
 // burst copies until a read leaves room in the buffer: then there was no more.
-// Who fills one gets a large one, if there is one left.
+// Who fills one gets a larger one, if there is one left.
 func burst(to, from Conn, count *atomic.Int64) error {
 	pool := &small
 	b := pool.get()
+	if b == nil {
+		pool = &tiny
+		b = pool.get()
+	}
 	defer func() { pool.put(b) }()
 	for {
 		n, err := from.Read(*b)
@@ -119,12 +123,11 @@ func burst(to, from Conn, count *atomic.Int64) error {
 		if err != nil || n < len(*b) {
 			return err
 		}
-		if pool == &large {
-			continue
-		}
-		if more := large.get(); more != nil {
-			pool.put(b)
-			pool, b = &large, more
+		if bigger := pool.larger(); bigger != nil {
+			if more := bigger.get(); more != nil {
+				pool.put(b)
+				pool, b = bigger, more
+			}
 		}
 	}
 }

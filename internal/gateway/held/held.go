@@ -1,0 +1,125 @@
+// Package held bounds the bytes that a sandbox makes its gateway hold at once: heads and bodies
+// of requests, buffers of connections, what waits in queues. Each of them has a limit of its
+// own, but somebody inside can open as many as they like; this is the limit of the sum.
+//
+// Callers take bytes before they allocate, and refuse the work if there are none left. Nobody
+// waits for bytes: those who hold them may be waiting for whoever would wait.
+package held
+
+import (
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Most is what one sandbox may hold. It is enough for a thousand requests at once, and little
+// beside the memory of the sandbox itself.
+const Most = 64 << 20
+
+// ErrFull refuses work that the budget has no bytes for.
+const ErrFull = full("the sandbox already makes the gateway hold as many bytes as it may: end some of its requests or connections")
+
+type full string
+
+func (f full) Error() string { return string(f) }
+
+// Budget counts the bytes held by one sandbox. A nil Budget has no limit.
+type Budget struct {
+	most int64
+	over *Budget // has to have the bytes as well; nil: there is none
+	used atomic.Int64
+	peak atomic.Int64 // since memory was given back
+	free sync.Mutex   // held while memory is about to be given back
+}
+
+// New returns a budget of so many bytes.
+func New(most int64) *Budget { return &Budget{most: most} }
+
+// Part returns a budget for a part of the work. What is taken from it is taken from b, too.
+func (b *Budget) Part(most int64) *Budget { return &Budget{most: most, over: b} }
+
+// Used returns how many bytes are held.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
+func (b *Budget) take(n int64) bool {
+	if b == nil || n <= 0 {
+		return true
+	}
+	used := b.used.Add(n)
+	if used > b.most || !b.over.take(n) {
+		b.used.Add(-n)
+		return false
+	}
+	for peak := b.peak.Load(); used > peak && !b.peak.CompareAndSwap(peak, used); peak = b.peak.Load() {
+	}
+	return true
+}
+
+func (b *Budget) give(n int64) {
+	if b == nil || n <= 0 {
+		return
+	}
+	used := b.used.Add(-n)
+	b.over.give(n)
+	if b.over == nil && b.peak.Load() >= b.most/4 && used <= b.most/32 {
+		b.giveBack()
+	}
+}
+
+// aftermath is how long after a peak memory is given back: what was held then is logged by now,
+// and a program that goes on does not pay for it each time.
+const aftermath = 2 * time.Second
+
+// giveBack returns memory to the host after a peak. The collector would not come for it soon: a
+// keeper makes hardly any garbage when its sandbox is quiet.
+func (b *Budget) giveBack() {
+	if !b.free.TryLock() {
+		return
+	}
+	b.peak.Store(0)
+	time.AfterFunc(aftermath, func() {
+		b.free.Unlock()
+		debug.FreeOSMemory()
+	})
+}
+
+// Hold is what one piece of work has taken. The zero Hold has no budget. It is safe for
+// concurrent use.
+type Hold struct {
+	budget *Budget
+	mu     sync.Mutex
+	n      int64
+	over   bool
+}
+
+// Hold begins with nothing.
+func (b *Budget) Hold() *Hold { return &Hold{budget: b} }
+
+// Take takes n bytes more. It returns ErrFull if the budget does not have them, or if the work
+// is over.
+func (h *Hold) Take(n int64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over || !h.budget.take(n) {
+		return ErrFull
+	}
+	h.n += n
+	return nil
+}
+
+// Reset gives all bytes back. The work may take others.
+func (h *Hold) Reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.budget.give(h.n)
+	h.n = 0
+}
+
+// Release gives all bytes back, for good.
+func (h *Hold) Release() {
+	h.Reset()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+}

@@ -1,0 +1,226 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/bothy-dev/bothy/internal/gateway/held"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// speechless is a server that hears requests and answers none before the test ends.
+func speechless(t *testing.T) *origin {
+	over := make(chan struct{})
+	o := newOrigin(t, true, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-over:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(over) })
+	return o
+}
+
+// heapAbove is how much more lives on the heap than before.
+func heapAbove(before uint64) int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) - int64(before)
+}
+
+func heap() uint64 { return uint64(heapAbove(0)) }
+
+// bounded checks what a crowd holds, and that all of it is given back.
+func (w *world) bounded(t *testing.T, before uint64) {
+	t.Helper()
+	if n := w.held.Used(); n > held.Most {
+		t.Errorf("%d bytes are held", n)
+	}
+	if n := heapAbove(before); n > 4*held.Most { // the servers and clients of the test live here, too
+		t.Errorf("the heap has grown by %d MiB", n>>20)
+	}
+	w.record(t, "a refusal", func(r spec.NetworkRecord) bool {
+		return r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, held.ErrFull.Error())
+	})
+}
+
+func (w *world) givesBack(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(patience); w.held.Used() != 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are still held", w.held.Used())
+		}
+	}
+}
+
+// TestB10HeldHeads: heads of requests that their server does not answer are bounded in sum,
+// however many connections they come on. Streams beyond that are refused, and others pass when
+// they have ended.
+func TestB10HeldHeads(t *testing.T) {
+	o := speechless(t)
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
+	before := heap()
+	var conns []*framed
+	refused := 0
+	for range 12 {
+		f := w.framed(t, o.port)
+		must(t, f.c.SetDeadline(time.Now().Add(patience)))
+		conns = append(conns, f)
+		stream := uint32(1)
+		for range 100 {
+			f.heads(t, stream, append(f.usual("GET"), field{"x-large", strings.Repeat("~", 100<<10)})...)
+			stream += 2
+		}
+		_ = f.WritePing(false, [8]byte{1})
+		for over := false; !over; {
+			frame, err := f.ReadFrame()
+			must(t, err)
+			switch x := frame.(type) {
+			case *http2.RSTStreamFrame:
+				if refused++; x.ErrCode != http2.ErrCodeRefusedStream {
+					t.Fatalf("a stream ends with %v", x.ErrCode)
+				}
+			case *http2.PingFrame:
+				over = x.IsAck()
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no stream is refused")
+	}
+	w.bounded(t, before)
+	for _, f := range conns {
+		_ = f.c.NetConn().Close()
+	}
+	w.givesBack(t)
+	f := w.framed(t, o.port)
+	f.heads(t, 1, f.usual("GET")...)
+	for end := time.Now().Add(patience); w.held.Used() < 32<<10; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing passes afterwards")
+		}
+	}
+}
+
+// heads sends a head in as many frames as it needs.
+func (f *framed) heads(t *testing.T, stream uint32, fields ...field) {
+	b := block(fields...)
+	const most = 16 << 10
+	first := b[:min(len(b), most)]
+	b = b[len(first):]
+	must(t, f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: first, EndHeaders: len(b) == 0, EndStream: true}))
+	for len(b) > 0 {
+		part := b[:min(len(b), most)]
+		b = b[len(part):]
+		must(t, f.WriteContinuation(stream, len(b) == 0, part))
+	}
+}
+
+// TestB10HeldUnfinished: heads that do not end are counted, too. A connection with one too many
+// is told to calm down.
+func TestB10HeldUnfinished(t *testing.T) {
+	o := speechless(t)
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
+	before, calmed := heap(), 0
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []*framed
+	for range 60 {
+		f, err := w.tryFramed(t, o.port)
+		if err != nil {
+			continue
+		}
+		must(t, f.c.SetDeadline(time.Now().Add(patience)))
+		conns = append(conns, f)
+		b := block(append(f.usual("GET"), field{"x-large", strings.Repeat("~", 60<<10)})...)
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: b[:16<<10], EndStream: true})
+		_ = f.WriteContinuation(1, false, b[16<<10:32<<10])
+		wg.Go(func() {
+			for {
+				frame, err := f.ReadFrame()
+				if err != nil {
+					return
+				}
+				if x, ok := frame.(*http2.GoAwayFrame); ok && x.ErrCode == http2.ErrCodeEnhanceYourCalm {
+					mu.Lock()
+					calmed++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	w.bounded(t, before)
+	for _, f := range conns {
+		_ = f.c.NetConn().Close()
+	}
+	wg.Wait()
+	if calmed == 0 {
+		t.Error("no connection is told why it ends")
+	}
+	w.givesBack(t)
+}
+
+// TestB10HeldCancelled: heads of requests that are cancelled at once are not queued.
+func TestB10HeldCancelled(t *testing.T) {
+	o := speechless(t)
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
+	before := heap()
+	for range 3 {
+		f := w.framed(t, o.port)
+		must(t, f.c.SetDeadline(time.Now().Add(patience)))
+		go func() { _, _ = io.Copy(io.Discard, f.c) }()
+		stream := uint32(1)
+		for range 300 {
+			f.heads(t, stream, append(f.usual("GET"), field{"x-large", strings.Repeat("~", 100<<10)})...)
+			must(t, f.WriteRSTStream(stream, http2.ErrCodeCancel))
+			stream += 2
+		}
+		if n := heapAbove(before); n > 4*held.Most {
+			t.Fatalf("the heap has grown by %d MiB", n>>20)
+		}
+		_ = f.c.NetConn().Close()
+	}
+	w.givesBack(t)
+}
+
+// TestB10HeldHeadsHTTP1: the same over HTTP/1, of heads that have not come whole.
+func TestB10HeldHeadsHTTP1(t *testing.T) {
+	o := newOrigin(t, false, func(http.ResponseWriter, *http.Request) {})
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
+	before, busy := heap(), 0
+	var conns []net.Conn
+	for range 400 {
+		c, err := w.in.DialName(t.Context(), "api.example.com", o.port)
+		must(t, err)
+		defer c.Close()
+		must(t, c.SetDeadline(time.Now().Add(patience)))
+		conns = append(conns, c)
+		_, _ = fmt.Fprintf(c, "GET /ok HTTP/1.1\r\nHost: api.example.com:%d\r\nX-Large: %s", o.port, strings.Repeat("~", 120<<10))
+	}
+	for end := time.Now().Add(patience); w.held.Used() < held.Most/2 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.bounded(t, before)
+	for _, c := range conns {
+		must(t, c.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
+		head := make([]byte, 12)
+		if _, err := io.ReadFull(c, head); err == nil && string(head) == "HTTP/1.1 503" {
+			busy++
+		}
+		_ = c.Close()
+	}
+	if busy == 0 {
+		t.Error("nobody is told that there is no room")
+	}
+	w.givesBack(t)
+}

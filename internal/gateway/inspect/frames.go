@@ -1,0 +1,277 @@
+package inspect
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/held"
+)
+
+// frames is a connection over HTTP/2 between TLS and net/http's server, which allocates the head
+// of each request before a handler can refuse it, and queues heads of requests that the client
+// has cancelled already. So frames gives the server one head at a time: what follows is read
+// when a handler has counted that one, or the server has answered it by itself.
+type frames struct {
+	net.Conn // TLS; net/http is not to see that, or it would leave this out
+	owner    *conn
+	hold     *held.Hold // of the connection
+	long     *held.Hold // of a head that is not counted yet
+	closed   <-chan struct{}
+	in       frameCut
+	last     uint32 // stream that the client opened
+	opens    uint32 // stream whose head is being read; 0: none
+	bodies   bool   // bytes for bodies were taken
+
+	mu      sync.Mutex
+	out     frameCut      // guarded by mu
+	waits   uint32        // stream whose head the server has; 0: none
+	counted chan struct{} // closed when that is counted
+	leaving bool          // the server takes no more streams
+	refused []uint32      // streams to be reset as refused
+	running int           // handlers
+	fault   error         // why the connection was ended here
+
+	trailers *held.Hold // of requests whose handlers run
+}
+
+// Of RFC 9113.
+const (
+	prefaceSize     = 24
+	frameHeadSize   = 9
+	dataFrame       = 0
+	headersFrame    = 1
+	resetFrame      = 3
+	goAwayFrame     = 7
+	flagEndHeaders  = 4
+	refusedStream   = 7
+	enhanceYourCalm = 11
+)
+
+// Bytes that a connection over HTTP/2 takes.
+const (
+	holdHTTP2  = 32 << 10    // beside what every inspected connection takes
+	holdLong   = 2 * maxHead // for a head that comes in several frames, until it is counted
+	bodyWindow = 512 << 10   // for bodies that nobody has read yet
+	frameSize  = 64 << 10
+)
+
+func newFrames(c net.Conn, to *conn, b *held.Budget) *frames {
+	return &frames{Conn: c, owner: to, hold: to.hold, long: b.Hold(), trailers: b.Hold(), closed: to.done, in: frameCut{left: prefaceSize}}
+}
+
+// Read reads what the client says, at most to the end of a frame or of its head.
+func (f *frames) Read(b []byte) (int, error) {
+	if f.in.atStart() {
+		f.await()
+	}
+	n, err := f.Conn.Read(b[:min(len(b), f.in.next())])
+	if f.in.feed(b[:n]) {
+		if err := f.begins(); err != nil {
+			f.calm(err)
+			return 0, err
+		}
+	}
+	if f.in.atStart() && f.opens != 0 && f.in.flags&flagEndHeaders != 0 {
+		f.gave(f.opens)
+		f.opens = 0
+	}
+	return n, err
+}
+
+// begins looks at the head of a frame, and takes what it will hold.
+func (f *frames) begins() error {
+	switch {
+	case f.in.kind == dataFrame && !f.bodies:
+		f.bodies = true
+		return f.hold.Take(bodyWindow)
+	case f.in.kind != headersFrame:
+		return nil
+	case f.in.stream <= f.last:
+		return f.trailers.Take(holdLong)
+	}
+	f.last, f.opens = f.in.stream, f.in.stream
+	if f.in.flags&flagEndHeaders == 0 {
+		return f.long.Take(holdLong)
+	}
+	return nil
+}
+
+// calm ends the connection of a client that holds too much, and says why: ENHANCE_YOUR_CALM.
+func (f *frames) calm(why error) {
+	f.mu.Lock()
+	f.fault = why
+	whole := f.out.atStart()
+	f.mu.Unlock()
+	if !whole { // the server has not sent all of a frame
+		return
+	}
+	bye := []byte{0, 0, 8, goAwayFrame, 0, 0, 0, 0, 0}
+	bye = binary.BigEndian.AppendUint32(bye, f.last)
+	bye = binary.BigEndian.AppendUint32(bye, enhanceYourCalm)
+	_ = f.SetDeadline(time.Now().Add(lingerTime))
+	if _, err := f.Conn.Write(bye); err == nil {
+		_, _ = io.Copy(io.Discard, f.Conn) // hanging up while the client speaks would be a reset
+	}
+}
+
+// failed tells why the connection was ended here.
+func (f *frames) failed() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault
+}
+
+// gave notes that the server has the head of a request.
+func (f *frames) gave(stream uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.leaving {
+		f.waits, f.counted = stream, make(chan struct{})
+	}
+}
+
+// await waits until the last head is counted. That is soon: a request that has to wait for a
+// handler waits for one whose client has cancelled it.
+func (f *frames) await() {
+	f.mu.Lock()
+	counted := f.counted
+	f.mu.Unlock()
+	if counted == nil {
+		return
+	}
+	select {
+	case <-counted:
+	case <-f.closed:
+	}
+}
+
+// handles notes that a handler has counted the head that the server was given last. It returns
+// the stream. The handler says when it has done.
+func (f *frames) handles() (stream uint32, done func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running++
+	return f.settle(), f.handled
+}
+
+func (f *frames) handled() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.running--; f.running == 0 {
+		f.trailers.Reset()
+	}
+}
+
+func (f *frames) settle() uint32 {
+	stream := f.waits
+	if f.counted != nil {
+		close(f.counted)
+	}
+	f.waits, f.counted = 0, nil
+	f.long.Reset()
+	return stream
+}
+
+// refuse has the reset of a stream say that the request was not looked at, so that the client
+// may ask again.
+func (f *frames) refuse(stream uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused = append(f.refused, stream)
+}
+
+// release gives back what is held for the connection.
+func (f *frames) release() {
+	f.long.Release()
+	f.trailers.Release()
+}
+
+// Write sends what the server says.
+func (f *frames) Write(b []byte) (int, error) { return f.Conn.Write(f.says(b)) }
+
+// says looks at what the server says, and gives it as it is sent.
+func (f *frames) says(b []byte) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	said := b
+	for rest := b; len(rest) > 0; {
+		at := len(b) - len(rest)
+		n := min(len(rest), f.out.next())
+		if f.out.feed(rest[:n]) {
+			f.hears()
+		} else if f.out.kind == resetFrame && f.isRefused(f.out.stream) {
+			if &said[0] == &b[0] {
+				said = slices.Clone(b)
+			}
+			f.mark(said[at : at+n])
+		}
+		rest = rest[n:]
+	}
+	return said
+}
+
+// hears looks at the head of a frame of the server's.
+func (f *frames) hears() {
+	switch {
+	case f.out.kind == goAwayFrame:
+		f.leaving = true
+		f.settle()
+	case f.out.stream != 0 && f.out.stream == f.waits:
+		f.settle()
+	}
+}
+
+func (f *frames) isRefused(stream uint32) bool { return slices.Contains(f.refused, stream) }
+
+// mark writes another reason over a part of that of a reset.
+func (f *frames) mark(part []byte) {
+	for i := range part {
+		part[i] = 0
+		if f.out.left+len(part)-i == 1 { // the last of its bytes
+			part[i] = refusedStream
+			f.refused = slices.DeleteFunc(f.refused, func(s uint32) bool { return s == f.out.stream })
+		}
+	}
+}
+
+// frameCut finds frames in a stream of bytes that comes in pieces.
+type frameCut struct {
+	head   [frameHeadSize]byte
+	have   int // of head
+	left   int // of the payload
+	kind   byte
+	flags  byte
+	stream uint32
+}
+
+// atStart tells whether a frame comes next.
+func (c *frameCut) atStart() bool { return c.have == 0 && c.left == 0 }
+
+// next is how many bytes may be fed: to the end of a head, or of a payload.
+func (c *frameCut) next() int {
+	if c.left > 0 {
+		return c.left
+	}
+	return frameHeadSize - c.have
+}
+
+// feed takes bytes. It tells whether they complete the head of a frame.
+func (c *frameCut) feed(b []byte) bool {
+	if c.left > 0 {
+		c.left -= len(b)
+		return false
+	}
+	c.have += copy(c.head[c.have:], b)
+	if c.have < frameHeadSize {
+		return false
+	}
+	c.have = 0
+	c.left = int(c.head[0])<<16 | int(c.head[1])<<8 | int(c.head[2])
+	c.kind, c.flags = c.head[3], c.head[4]
+	c.stream = binary.BigEndian.Uint32(c.head[5:]) &^ (1 << 31)
+	return true
+}

@@ -1,0 +1,90 @@
+package inspect
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/bothy-dev/bothy/internal/gateway/held"
+)
+
+// Bytes that a request takes beside its head: goroutines and what they keep, buffers that its
+// body and that of its answer are copied through, and what a compressed body needs to be read.
+const (
+	holdBase    = 12 << 10
+	holdCopy    = copyBuffer
+	holdInflate = 256 << 10
+	holdField   = 200 // of a header, twice: as it came, and as it is sent
+)
+
+// errStalled ends an answer that its client does not read.
+const errStalled = stalled("the client does not read its answer")
+
+type stalled string
+
+func (s stalled) Error() string { return string(s) + ": " + held.ErrFull.Error() }
+
+func (stalled) Unwrap() error { return held.ErrFull }
+
+// headHolds is how many bytes the head of a request or answer takes at most.
+func headHolds(h http.Header) int64 {
+	n := int64(0)
+	for name, values := range h {
+		n += int64(len(name)) + holdField
+		for _, v := range values {
+			n += int64(len(v)) + holdField
+		}
+	}
+	return n
+}
+
+// holdRequest takes what a request will hold until it has been answered.
+func (x *exchange) holdRequest(r *http.Request) error {
+	n := holdBase + headHolds(r.Header) + int64(len(r.RequestURI)+len(r.Host))
+	if r.Body != nil && r.Body != http.NoBody {
+		n += holdCopy
+		if r.Header.Get("Content-Encoding") != "" {
+			n += holdInflate
+		}
+	}
+	return x.hold.Take(n)
+}
+
+// holdAnswer takes what an answer holds.
+func (x *exchange) holdAnswer(resp *http.Response) error {
+	n := headHolds(resp.Header)
+	if resp.Body != nil && resp.Body != http.NoBody {
+		n += holdCopy
+		if resp.Header.Get("Content-Encoding") != "" {
+			n += holdInflate
+		}
+	}
+	return x.hold.Take(n)
+}
+
+// handleHTTP2 counts the head of a request over HTTP/2, and handles it.
+func (i *Inspector) handleHTTP2(w http.ResponseWriter, r *http.Request) {
+	c := connOf(r)
+	x, err := i.begin(c, r)
+	stream, done := c.frames.handles()
+	defer done()
+	defer x.hold.Release()
+	if err != nil {
+		x.refuse(err.Error())
+		i.log(x)
+		c.frames.refuse(stream)
+		panic(http.ErrAbortHandler)
+	}
+	i.handle(r.Context(), x, w, r)
+}
+
+// handleHTTP1 is handleHTTP2 for a connection on which requests follow each other.
+func (i *Inspector) handleHTTP1(ctx context.Context, c *conn, w http.ResponseWriter, r *http.Request) {
+	x, err := i.begin(c, r)
+	defer x.hold.Release()
+	if err != nil {
+		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+		i.log(x)
+		return
+	}
+	i.handle(ctx, x, w, r)
+}

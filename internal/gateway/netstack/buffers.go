@@ -1,0 +1,71 @@
+package netstack
+
+import (
+	"errors"
+	"sync"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+)
+
+// buffers is what a connection may hold in each direction, in bytes.
+type buffers struct{ usual, most int } // the stack lets one grow that carries much
+
+const bufferLeast = 4 << 10
+
+// buffersFor gives less to each connection when there are many: programs with thousands of them
+// leave most idle, and one whose reader has stopped keeps its buffers full. All connections that
+// there may be hold less than 500 MiB in sum, where each could hold 2 MiB.
+func buffersFor(conns int) buffers {
+	switch {
+	case conns < 64:
+		return buffers{usual: 64 << 10, most: 1 << 20}
+	case conns < 512:
+		return buffers{usual: 64 << 10, most: 64 << 10}
+	case conns < 2048:
+		return buffers{usual: 32 << 10, most: 32 << 10}
+	}
+	return buffers{usual: 8 << 10, most: 8 << 10}
+}
+
+// conns counts the connections of a stack that the inside has.
+type conns struct {
+	mu   sync.Mutex
+	n    int
+	last buffers
+}
+
+// opens counts a connection, which has the buffers that are set from here on.
+func (s *Stack) opens() {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	s.conns.n++
+	s.adjust()
+}
+
+// ends is opens, of one that has ended.
+func (s *Stack) ends() {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	s.conns.n--
+	s.adjust()
+}
+
+// adjust changes what new connections have, and how much the others may still grow.
+func (s *Stack) adjust() {
+	if b := buffersFor(s.conns.n); b != s.conns.last {
+		_ = s.setBuffers(b) // these sizes have been set before
+		s.conns.last = b
+	}
+}
+
+func (s *Stack) setBuffers(b buffers) error {
+	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: bufferLeast, Default: b.usual, Max: b.most}
+	send := tcpip.TCPSendBufferSizeRangeOption{Min: bufferLeast, Default: b.usual, Max: b.most}
+	for _, o := range []tcpip.SettableTransportProtocolOption{&receive, &send} {
+		if err := s.stack.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
+			return errors.New(err.String())
+		}
+	}
+	return nil
+}
