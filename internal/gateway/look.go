@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/hello"
@@ -219,7 +218,7 @@ func (g *Gateway) asking(f *flow) func(string) error {
 	return func(asked string) error {
 		s := f.now()
 		switch {
-		case asked == "" || strings.EqualFold(asked, s.Name):
+		case asked == "" || isName(asked, s.Name):
 			return nil
 		case s.Name != "":
 			return fmt.Errorf("%w: %q", errOtherName, asked)
@@ -231,6 +230,13 @@ func (g *Gateway) asking(f *flow) func(string) error {
 		}
 		return nil
 	}
+}
+
+// isName compares a name that a client asks for with one that was judged. Only letters of ASCII
+// are alike in both cases.
+func isName(asked, name string) bool {
+	clean, err := policy.CleanName(asked)
+	return name != "" && err == nil && clean == name
 }
 
 // mayAsk judges whom the client of a literal address asks for. It is noted before: from then on

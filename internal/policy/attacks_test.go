@@ -546,3 +546,75 @@ func TestAttackTerminalText(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackB3OtherHost: a request that some servers take for one to another host passes no rule with
+// a path, query or method, for that was made for this one.
+func TestAttackB3OtherHost(t *testing.T) {
+	p := policyOf(t, LayerUser, `
+allow:
+  - {host: paths.example, paths: [/ok]}
+  - {host: query.example, query: [a=b]}
+  - {host: methods.example, methods: [GET]}
+  - plain.example
+  - denied.example
+deny:
+  - {host: denied.example, paths: [/admin]}
+`)
+	for host, want := range map[string]bool{
+		"paths.example/ok": false, "query.example/?a=b": false, "denied.example/x": false, "methods.example/x": false, "plain.example/x": true,
+	} {
+		for name, value := range map[string]string{
+			"X-Forwarded-Host": "other.example", "x_forwarded_host": "other.example", "X-Original-Host": "other.example",
+			"X-HTTP-Host-Override": "other.example", "X-Host": "other.example", "X-Forwarded-Server": "other.example",
+			"Forwarded": "for=10.0.0.1; Host=other.example", "forwarded": `for=a, proto=https;host="other.example"`,
+		} {
+			q := ask(t, "GET https://"+host)
+			q.Request.Header = map[string][]string{name: {value}}
+			if d := p.Decide(q); d.Allowed() != want {
+				t.Errorf("%s with %s: %s", host, name, d.Reason())
+			}
+		}
+		q := ask(t, "GET https://"+host)
+		q.Request.Header = map[string][]string{"Forwarded": {"for=10.0.0.1;proto=https"}, "X-Forwarded-For": {"10.0.0.1"}}
+		if d := p.Decide(q); !d.Allowed() {
+			t.Errorf("%s, forwarded by a proxy: %s", host, d.Reason())
+		}
+	}
+}
+
+// TestAttackPathReadings: a path that some server reads as one that is denied is denied, and one
+// that some server reads with other segments is on no allowed path.
+func TestAttackPathReadings(t *testing.T) {
+	p := policyOf(t, LayerUser, `
+allow:
+  - denied.example
+  - {host: allowed.example, paths: ["/files/*"]}
+deny:
+  - {host: denied.example, paths: ["/admin/**", "/old.txt"]}
+`)
+	for _, path := range []string{
+		"/admin", "/admin.", "/admin...", "/admin%20", "/admin.%20.", "/admin%c2%a0", "/admin%e3%80%80", "/admin%e2%80%8b", "/ad%c2%admin",
+		"/ADMIN", "/%ef%bd%81dmin", "/adm%c4%b1n", "/admin;x", "/admin;x.", "/admin.;x", "/admin::$DATA", "/admin:$I30:$INDEX_ALLOCATION", "/admin%3a%3a$data",
+		"/admin./x", "/admin%20/x", "/admin%c2%a0/x/y", "/Admin/x.", "//admin", "/./admin", "/x/../admin", "/x/..;/admin", "/admin%2fx", "/admin%5cx",
+		"/%2561dmin", "/%c1%a1dmin", "/x/...%c2%a0/admin", "/OLD.TXT.", "/old.txt%20", "/old.txt::$DATA", "/old%ef%bc%8etxt",
+	} {
+		if d := p.Decide(ask(t, "GET https://denied.example"+path)); d.Allowed() {
+			t.Errorf("%s passes", path)
+		}
+	}
+	for _, path := range []string{"/", "/admins", "/administration", "/x/admin", "/old.txt.bak", "/v1/models/gemini:generate", "/admi%C3%B1"} {
+		if d := p.Decide(ask(t, "GET https://denied.example"+path)); !d.Allowed() {
+			t.Errorf("%s: %s", path, d.Reason())
+		}
+	}
+	for _, path := range []string{"/files/...", "/files/%20", "/files/%c2%a0", "/files/.%20", "/files/..%e2%80%8b", "/files/%e2%80%8b;x"} {
+		if d := p.Decide(ask(t, "GET https://allowed.example"+path)); d.Allowed() {
+			t.Errorf("%s passes", path)
+		}
+	}
+	for _, path := range []string{"/files/a", "/files/a.b", "/files/.a", "/files/%C3%A4", "/files/a%20b"} {
+		if d := p.Decide(ask(t, "GET https://allowed.example"+path)); !d.Allowed() {
+			t.Errorf("%s: %s", path, d.Reason())
+		}
+	}
+}

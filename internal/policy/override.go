@@ -12,9 +12,19 @@ var (
 	methodFields = []string{"x-http-method-override", "x-http-method", "x-method-override"}
 	pathFields   = []string{
 		"x-original-url", "x-rewrite-url", "x-original-uri", "x-forwarded-uri", "x-forwarded-path", "x-override-url",
-		"x-http-destinationurl", "x-waws-unencoded-url", "x-envoy-original-path",
+		"x-http-destinationurl", "x-waws-unencoded-url", "x-envoy-original-path", "x-original-path", "x-rewrite-path",
+		"x-forwarded-prefix", "x-forwarded-request-uri", "x-request-uri", "x-replaced-path", "x-script-name", "x-proxy-url",
+	}
+	// By these a server takes a request for one to another host, of which nobody has judged
+	// the method, path or query.
+	hostFields = []string{
+		"x-forwarded-host", "x-original-host", "x-http-host-override", "x-host", "x-forwarded-server", "x-host-override",
+		"x-http-host", "x-rewrite-host", "x-real-host", "x-forwarded-authority", "x-envoy-original-host", "x-backend-host",
 	}
 )
+
+// forwarded is a field of which one parameter names a host (RFC 7239).
+const forwarded = "forwarded"
 
 // otherMethod gives by what a request asks to be taken for another method; "" is by nothing.
 func (r *Request) otherMethod() string {
@@ -23,6 +33,9 @@ func (r *Request) otherMethod() string {
 	}
 	if name := r.oneOf(methodFields); name != "" {
 		return "field " + name
+	}
+	if by := r.otherHost(); by != "" {
+		return by
 	}
 	if !strings.Contains(r.Query, "%") && !strings.Contains(fold(r.Query), "method") {
 		return ""
@@ -45,13 +58,38 @@ func (r *Request) otherPath() string {
 	if name := r.oneOf(pathFields); name != "" {
 		return "field " + name
 	}
+	return r.otherHost()
+}
+
+// otherHost gives by what a request asks to be taken for one to another host.
+func (r *Request) otherHost() string {
+	if name := r.oneOf(hostFields); name != "" {
+		return "field " + name
+	}
+	for name, values := range r.Header {
+		if sameField(name, forwarded) && slices.ContainsFunc(values, namesHost) {
+			return "field " + name
+		}
+	}
 	return ""
+}
+
+// namesHost tells a Forwarded field with the parameter host, as the most generous reader sees
+// it.
+func namesHost(value string) bool {
+	for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune(",; \t\"", r) }) {
+		name, _, _ := strings.Cut(part, "=")
+		if strings.EqualFold(name, "host") {
+			return true
+		}
+	}
+	return false
 }
 
 // AsksOtherwise tells fields by which some server takes a request for another one.
 func AsksOtherwise(field string) bool {
 	is := func(f string) bool { return sameField(field, f) }
-	return slices.ContainsFunc(methodFields, is) || slices.ContainsFunc(pathFields, is)
+	return is(forwarded) || slices.ContainsFunc(methodFields, is) || slices.ContainsFunc(pathFields, is) || slices.ContainsFunc(hostFields, is)
 }
 
 // oneOf finds a field of the header, the first if there are several.

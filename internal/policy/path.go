@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -159,29 +161,26 @@ func ambiguousText(raw, decoded string) string {
 // lookalike tells characters whose compatibility form (NFKC) contains a
 // character that gives a path its structure.
 func lookalike(r rune) bool {
-	switch r {
-	case '\u2024', '\u2025', '\u2026', '\u2100', '\u2101', '\u2105', '\u2106',
-		'\ufe52', '\ufe68', '\ufe6a', '\uff05', '\uff0e', '\uff0f', '\uff3c':
-		return true
-	}
-	return false
+	return r >= 0x80 && strings.ContainsAny(norm.NFKC.String(string(r)), `./\%`)
 }
 
 // ambiguousSegments finds segments that servers drop or climb by. What follows
-// a ';' is a parameter to some and a space at the end nothing, so "..;x" is a
-// ".." and so is ".. ".
+// a ';' is a parameter to some, and dots and spaces at the end, or what is not seen, are
+// nothing, so "..;x" is a ".." and so is ".. ".
 func ambiguousSegments(p string) string {
 	rest, more := p[1:], true
 	for more {
 		var seg string
 		seg, rest, more = strings.Cut(rest, "/")
 		bare, _, _ := strings.Cut(seg, ";")
-		bare = strings.TrimRight(bare, " ")
+		spaces := strings.TrimFunc(bare, func(r rune) bool { return r != '.' && trailing(r) })
 		switch {
-		case bare == "" && (more || seg != ""):
+		case spaces == "" && (more || seg != ""):
 			return "has an empty segment"
-		case bare == "." || bare == "..":
+		case spaces == "." || spaces == "..":
 			return "has a '.' or '..' segment"
+		case bare != "" && strings.TrimFunc(bare, trailing) == "":
+			return "has a segment of dots"
 		}
 	}
 	return ""

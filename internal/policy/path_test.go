@@ -30,7 +30,7 @@ func TestNormalizePath(t *testing.T) {
 		{"/a%25", "/a%25"},
 		{"/a%25zz", "/a%25zz"},
 		{"/[a]|b", "/%5Ba%5D%7Cb"},
-		{"/.a/..b/...", "/.a/..b/..."},
+		{"/.a/..b/...c", "/.a/..b/...c"},
 		{"/a;v=1/b", "/a;v=1/b"},
 		{"/v1beta/models/gemini:streamGenerateContent", "/v1beta/models/gemini:streamGenerateContent"},
 	}

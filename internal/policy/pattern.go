@@ -2,6 +2,9 @@ package policy
 
 import (
 	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -115,19 +118,46 @@ func (p pathPattern) loose() pathPattern {
 	return p
 }
 
-// loosePath removes what many servers ignore: the case of letters, parameters
-// behind ';', a slash at the end.
+// loosePath removes what some servers ignore, so that two paths that any of them reads alike
+// are equal: see looseSegment. A slash at the end goes, too. What servers read as another
+// structure of segments is no matter of it: such a path is ambiguous.
 func loosePath(path string) string {
-	path = fold(path)
-	if strings.Contains(path, ";") {
-		segments := strings.Split(path, "/")
-		for i, seg := range segments {
-			segments[i], _, _ = strings.Cut(seg, ";")
-		}
-		path = strings.Join(segments, "/")
+	segments := strings.Split(path, "/")
+	for i, seg := range segments {
+		segments[i] = looseSegment(seg)
 	}
+	path = strings.Join(segments, "/")
 	if len(path) > 1 {
 		path = strings.TrimSuffix(path, "/")
 	}
 	return path
 }
+
+// looseSegment removes from a segment in normal form the case of letters, compatibility forms
+// (NFKC) and characters that are not seen, parameters behind ';', streams of NTFS behind "::" and
+// ":$", and dots and spaces at the end. The wildcard stays.
+func looseSegment(seg string) string {
+	if seg == "*" {
+		return seg
+	}
+	if strings.IndexByte(seg, '%') >= 0 {
+		decoded, _ := unescapePath(seg) // in normal form: an error does not happen
+		decoded = norm.NFKC.String(strings.Map(visible, decoded))
+		seg = strings.ToLower(strings.ToUpper(decoded)) // some compare in capitals: ı is an I
+	}
+	seg, _, _ = strings.Cut(fold(seg), ";")
+	seg, _, _ = strings.Cut(seg, "::")
+	seg, _, _ = strings.Cut(seg, ":$")
+	return escapePath(strings.TrimRightFunc(seg, trailing))
+}
+
+// visible drops characters that are not seen.
+func visible(r rune) rune {
+	if unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
+		return -1
+	}
+	return r
+}
+
+// trailing tells what servers, and file systems below them, drop at the end of a name.
+func trailing(r rune) bool { return r == '.' || unicode.IsSpace(r) || visible(r) < 0 }
