@@ -3,6 +3,8 @@ package gateway
 import (
 	"errors"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
@@ -19,6 +21,7 @@ type zone struct{ g *Gateway }
 func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	clean, err := policy.CleanName(name)
 	if err != nil {
+		z.Refused(name, err.Error())
 		return v4, v6, dns.ErrNoName
 	}
 	if clean == adviceName || clean == wire.TasksHost && z.g.conf.Tasks != nil {
@@ -84,3 +87,13 @@ func (z zone) Reverse(a netip.Addr) (string, bool) {
 	}
 	return z.g.names.Name(a)
 }
+
+// Refused writes down a question that was answered without asking the policy. What the inside
+// made up is escaped, and no longer than a name.
+func (z zone) Refused(name, why string) {
+	text := strings.Trim(strconv.QuoteToASCII(name[:min(len(name), maxAsked)]), `"`)
+	z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Name: text, Verdict: spec.VerdictDeny, Reason: why})
+}
+
+// maxAsked is how much of such a name is written down, in bytes.
+const maxAsked = 255

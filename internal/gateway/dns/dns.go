@@ -19,6 +19,9 @@ type Zone interface {
 	Lookup(name string) (v4, v6 netip.Addr, err error)
 	// Reverse gives the name of one of those addresses.
 	Reverse(a netip.Addr) (name string, ok bool)
+	// Refused is told of questions that get no further. The name is as the inside wrote it;
+	// empty, if the message cannot be read.
+	Refused(name, why string)
 }
 
 // ErrNoName is for names that do not exist, rather than being refused.
@@ -46,7 +49,11 @@ type Server struct{ Zone Zone }
 func (s *Server) Answer(message []byte, overTCP bool) []byte {
 	q, rcode := parse(message)
 	if q == nil {
+		s.Zone.Refused("", "a message that is no question of DNS")
 		return nil
+	}
+	if rcode != dnsmessage.RCodeSuccess {
+		s.Zone.Refused("", "a question of DNS that cannot be read")
 	}
 	r := &reply{query: q, rcode: rcode}
 	if rcode == dnsmessage.RCodeSuccess {
@@ -57,15 +64,18 @@ func (s *Server) Answer(message []byte, overTCP bool) []byte {
 
 // resolve fills in the answer to a well-formed question.
 func (s *Server) resolve(r *reply) {
-	name := strings.ToLower(strings.TrimSuffix(r.query.question.Name.String(), "."))
+	asked := strings.TrimSuffix(r.query.question.Name.String(), ".")
+	name := lower(asked)
 	switch {
 	case r.query.question.Class != dnsmessage.ClassINET:
+		s.Zone.Refused(asked, "a question for another class than IN")
 		r.rcode = dnsmessage.RCodeRefused
 	case r.query.question.Type == dnsmessage.TypePTR:
 		s.reverse(r, name)
 	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
 		r.addresses(netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback())
 	case !wellFormed(name):
+		s.Zone.Refused(asked, "not a name that hosts have")
 		r.rcode = dnsmessage.RCodeNameError
 	default:
 		s.forward(r, name)
@@ -98,6 +108,18 @@ func (s *Server) reverse(r *reply, name string) {
 		}
 	}
 	r.rcode = dnsmessage.RCodeNameError
+}
+
+// lower makes letters of ASCII small, and leaves all other bytes as they are: strings.ToLower
+// would make a k of the sign for kelvins, which is another name.
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] |= 0x20
+		}
+	}
+	return string(b)
 }
 
 // wellFormed admits names as hosts and services have them.

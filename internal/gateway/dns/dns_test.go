@@ -10,7 +10,7 @@ import (
 )
 
 // zone allows what ends in .allowed.example, and remembers what was asked.
-type zone struct{ asked []string }
+type zone struct{ asked, refused []string }
 
 var (
 	some4 = netip.MustParseAddr("198.18.1.0")
@@ -27,6 +27,8 @@ func (z *zone) Lookup(name string) (netip.Addr, netip.Addr, error) {
 	}
 	return netip.Addr{}, netip.Addr{}, errors.New("no rule allows " + name)
 }
+
+func (z *zone) Refused(name, why string) { z.refused = append(z.refused, name+": "+why) }
 
 func (z *zone) Reverse(a netip.Addr) (string, bool) {
 	return "git.allowed.example", a == some4 || a == some6
@@ -226,6 +228,37 @@ type verbose struct{ zone }
 
 func (verbose) Lookup(string) (a, b netip.Addr, err error) {
 	return a, b, errors.New(strings.Repeat("because ", 100))
+}
+
+// Only letters of ASCII have two cases. What is no name is refused, and the zone hears of it
+// once, as it does of what cannot be read.
+func TestRefused(t *testing.T) {
+	for _, name := range []string{
+		"\u212aernel.allowed.example.", "git.a\u017fllowed.example.", "\xe2\x84\xaa.allowed.example.", "\uff47it.allowed.example.",
+		"\x1b[2J.allowed.example.", "a\nb.allowed.example.", "\x9b.allowed.example.", "a b.allowed.example.",
+	} {
+		z := &zone{}
+		m := read(t, (&Server{Zone: z}).Answer(ask(t, name, dnsmessage.TypeA, nil), false))
+		if m.RCode != dnsmessage.RCodeNameError || len(m.Answers) > 0 || len(z.asked) > 0 {
+			t.Errorf("%q: %v, and %q are looked up", name, m.RCode, z.asked)
+		}
+		if len(z.refused) != 1 || !strings.HasPrefix(z.refused[0], strings.TrimSuffix(name, ".")+": ") {
+			t.Errorf("%q: %q is told", name, z.refused)
+		}
+	}
+	whole := ask(t, "git.allowed.example.", dnsmessage.TypeA, nil)
+	for what, message := range map[string][]byte{"nothing": nil, "half a head": whole[:7], "half a question": whole[:20]} {
+		z := &zone{}
+		(&Server{Zone: z}).Answer(message, false)
+		if len(z.refused) != 1 {
+			t.Errorf("%s: %q is told", what, z.refused)
+		}
+	}
+	z := &zone{}
+	(&Server{Zone: z}).Answer(ask(t, "GIT.Allowed.example.", dnsmessage.TypeA, nil), false)
+	if len(z.refused) > 0 || len(z.asked) != 1 || z.asked[0] != "git.allowed.example" {
+		t.Errorf("%q are looked up, %q refused", z.asked, z.refused)
+	}
 }
 
 func FuzzAnswer(f *testing.F) {
