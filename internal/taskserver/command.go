@@ -163,16 +163,7 @@ func (s *Server) show(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.look(ctx, func(g *task.Graph) (string, error) {
-		t, err := g.Find(ids[0])
-		switch {
-		case err != nil:
-			return "", err
-		case f.json:
-			return f.print([]*task.Task{t})
-		}
-		return s.page(g, t), nil
-	})
+	return s.showTask(ctx, ids[0], f)
 }
 
 func (s *Server) create(ctx context.Context, args []string) (string, error) {
@@ -201,29 +192,15 @@ func (s *Server) create(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var made *task.Task
-	err = s.change(ctx, spec.TasksAdd, args, func(g *task.Graph) (err error) {
-		made, err = g.Add(t, *parent, links, s.Who, s.now())
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	s.added++
-	s.written += perLink * len(links)
-	if !f.json {
-		return f.print([]*task.Task{made})
-	}
-	doc, err := made.Encode() // one, and no list, as Beads has it: scripts read .id
-	return string(doc) + "\n", err
+	return s.addTask(ctx, t, *parent, links, args, f)
 }
 
 func priority(to *int, v string) error {
-	n := 0
-	if _, err := fmt.Sscanf(strings.TrimPrefix(strings.ToUpper(v), "P"), "%d", &n); err != nil || n < 0 || n > 4 {
+	digit := strings.TrimPrefix(strings.TrimPrefix(v, "P"), "p")
+	if len(digit) != 1 || digit[0] < '0' || digit[0] > '4' {
 		return fmt.Errorf("%q is no priority: 0, the most urgent, to 4", v)
 	}
-	*to = n
+	*to = int(digit[0] - '0')
 	return nil
 }
 
@@ -252,35 +229,7 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := maySet(*status); err != nil {
-		return "", err
-	}
-	var t *task.Task
-	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
-		now := s.now()
-		switch {
-		case *claim || *status == string(task.InProgress):
-			if t, err = g.Claim(ids[0], s.Who, task.UsualLease, now); err != nil {
-				return err
-			}
-		case *release:
-			if t, err = g.Release(ids[0], s.Who, false, now); err != nil {
-				return err
-			}
-		}
-		t, err = g.Update(ids[0], s.Who, false, now, func(t *task.Task) error {
-			if *status != "" && *status != string(task.InProgress) {
-				t.Status = task.Status(*status)
-			}
-			x.write(t)
-			return nil
-		})
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	return f.print([]*task.Task{t})
+	return s.updateTask(ctx, ids[0], change{claim: *claim, release: *release, status: *status, write: x.write}, args, f)
 }
 
 // maySet refuses a status that a sandbox does not set: one that has a command of its own, or by
@@ -301,21 +250,26 @@ func (s *Server) close(ctx context.Context, args []string) (string, error) {
 		f.StringVar(&end.Reason, name, "", "")
 	}
 	f.StringVar(&end.Session, "session", "", "")
-	return s.each(ctx, f, args, func(g *task.Graph, id string) (*task.Task, error) { return g.Finish(id, s.Who, end, s.now()) })
-}
-
-func (s *Server) reopen(ctx context.Context, args []string) (string, error) {
-	return s.each(ctx, newFlags("reopen"), args, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.now()) })
-}
-
-// each changes tasks: all of them, or none. It stops between two when ctx is over: others wait.
-func (s *Server) each(ctx context.Context, f *flags, args []string, change func(*task.Graph, string) (*task.Task, error)) (string, error) {
 	ids, err := f.parse(args, 1, 100)
 	if err != nil {
 		return "", err
 	}
+	return s.closeTasks(ctx, ids, end, args, f)
+}
+
+func (s *Server) reopen(ctx context.Context, args []string) (string, error) {
+	f := newFlags("reopen")
+	ids, err := f.parse(args, 1, 100)
+	if err != nil {
+		return "", err
+	}
+	return s.each(ctx, ids, args, f, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.now()) })
+}
+
+// each changes tasks: all of them, or none. It stops between two when ctx is over: others wait.
+func (s *Server) each(ctx context.Context, ids, said []string, f *flags, change func(*task.Graph, string) (*task.Task, error)) (string, error) {
 	var list []*task.Task
-	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) error {
+	err := s.change(ctx, spec.TasksWrite, said, func(g *task.Graph) error {
 		for _, id := range ids {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -353,13 +307,12 @@ func (s *Server) dep(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if adds {
+		return s.linkTask(ctx, ids[0], task.Link{Kind: task.Kind(kind), On: ids[1]}, args, f)
+	}
 	var t *task.Task
 	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
-		if !adds {
-			t, err = g.Unlink(ids[0], ids[1], "", s.now())
-			return err
-		}
-		t, err = g.Link(ids[0], task.Link{Kind: task.Kind(kind), On: ids[1]}, s.Who, s.now())
+		t, err = g.Unlink(ids[0], ids[1], "", s.now())
 		return err
 	})
 	if err != nil {

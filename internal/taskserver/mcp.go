@@ -1,10 +1,17 @@
 package taskserver
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
+
+	"github.com/bothy-dev/bothy/internal/task"
 )
 
 // The Model Context Protocol, of which a server without sessions needs little: it says
@@ -96,47 +103,100 @@ func (s *Server) called(r *http.Request, m message) (any, *failure) {
 	return nil, &failure{noMethod, "unknown method " + m.Method}
 }
 
-// tool is a command, with its arguments in the order of the command line.
+// tool is an operation that a model may have done.
 type tool struct {
 	name, access, does string
-	command            []string
 	args               []argument
+	do                 func(context.Context, *Server, values) (string, error)
 }
 
-// argument of a tool: a flag, or in its place if it has none.
+// argument of a tool.
 type argument struct {
-	name, flag, does string
-	needed           bool
+	name, does string
+	needed     bool
+	number     bool // a priority; others are text
 }
+
+// values are the arguments of a call. What a model gave is data: nothing of it is read as a
+// flag, or as more than one value.
+type values struct {
+	text     map[string]string
+	priority *int // nil: it was not given
+}
+
+// said is all that was given.
+func (v values) said() []string { return slices.Collect(maps.Values(v.text)) }
 
 func tools() []tool {
+	id := argument{name: "id", does: "its ID", needed: true}
+	urgency := argument{name: "priority", does: "0, the most urgent, to 4", number: true}
 	return []tool{
-		{"tasks_ready", "read", "List the tasks that can begin now, the most urgent first.", []string{"ready", "--json"}, nil},
-		{"tasks_list", "read", "List all tasks that are not closed.", []string{"list", "--json"}, nil},
-		{"tasks_show", "read", "Show one task.", []string{"show"}, []argument{{"id", "", "its ID", true}}},
-		{"tasks_create", "add", "Add a task.", []string{"create", "--json"}, []argument{
-			{"title", "", "what is to be done, in a line", true},
-			{"description", "--description", "all that is to be known", false},
-			{"priority", "--priority", "0, the most urgent, to 4", false},
-			{"discovered_from", "--deps", "the ID of the task during which it was found", false},
+		{"tasks_ready", "read", "List the tasks that can begin now, the most urgent first.", nil, func(ctx context.Context, s *Server, _ values) (string, error) {
+			return s.ready(ctx, []string{"--json"})
 		}},
-		{"tasks_claim", "write", "Take a task, for half an hour, or for longer if it is yours.", []string{"update", "--claim", "--json"}, []argument{{"id", "", "its ID", true}}},
-		{"tasks_update", "write", "Change what is written down of a task, or how it stands.", []string{"update", "--json"}, []argument{
-			{"id", "", "its ID", true},
-			{"description", "--description", "all that is to be known, in the place of what there was", false},
-			{"append_notes", "--append-notes", "a line to put below the notes", false},
-			{"priority", "--priority", "0, the most urgent, to 4", false},
-			{"status", "--status", "open, blocked or deferred", false},
+		{"tasks_list", "read", "List all tasks that are not closed.", nil, func(ctx context.Context, s *Server, _ values) (string, error) {
+			return s.list(ctx, []string{"--json"})
 		}},
-		{"tasks_depend", "write", "Have a task wait for another.", []string{"dep", "add", "--json"}, []argument{
-			{"id", "", "its ID", true},
-			{"on", "", "the ID of the other", true},
-			{"type", "--type", "blocks, unless you say otherwise", false},
+		{"tasks_show", "read", "Show one task.", []argument{id}, func(ctx context.Context, s *Server, v values) (string, error) {
+			return s.showTask(ctx, v.text["id"], &flags{})
 		}},
-		{"tasks_close", "write", "End a task that nobody else holds.", []string{"close", "--json"}, []argument{
-			{"id", "", "its ID", true}, {"reason", "--reason", "why", false},
+		{"tasks_create", "add", "Add a task.", []argument{
+			{name: "title", does: "what is to be done, in a line", needed: true},
+			{name: "description", does: "all that is to be known"},
+			urgency,
+			{name: "discovered_from", does: "the ID of the task during which it was found"},
+		}, createByTool},
+		{"tasks_claim", "write", "Take a task, for half an hour, or for longer if it is yours.", []argument{id}, func(ctx context.Context, s *Server, v values) (string, error) {
+			return s.updateTask(ctx, v.text["id"], change{claim: true, write: func(*task.Task) {}}, v.said(), asJSON)
+		}},
+		{"tasks_update", "write", "Change what is written down of a task, or how it stands.", []argument{
+			id,
+			{name: "description", does: "all that is to be known, in the place of what there was"},
+			{name: "append_notes", does: "a line to put below the notes"},
+			urgency,
+			{name: "status", does: "open, blocked or deferred"},
+		}, updateByTool},
+		{"tasks_depend", "write", "Have a task wait for another.", []argument{
+			id,
+			{name: "on", does: "the ID of the other", needed: true},
+			{name: "type", does: "blocks, unless you say otherwise"},
+		}, func(ctx context.Context, s *Server, v values) (string, error) {
+			kind := cmp.Or(task.Kind(v.text["type"]), task.Blocks)
+			return s.linkTask(ctx, v.text["id"], task.Link{Kind: kind, On: v.text["on"]}, v.said(), asJSON)
+		}},
+		{"tasks_close", "write", "End a task that nobody else holds.", []argument{id, {name: "reason", does: "why"}}, func(ctx context.Context, s *Server, v values) (string, error) {
+			return s.closeTasks(ctx, []string{v.text["id"]}, task.End{Reason: v.text["reason"]}, v.said(), asJSON)
 		}},
 	}
+}
+
+// asJSON prints tasks for a model.
+var asJSON = &flags{json: true}
+
+func createByTool(ctx context.Context, s *Server, v values) (string, error) {
+	t := task.Task{Title: v.text["title"], Description: v.text["description"], Priority: 2}
+	if v.priority != nil {
+		t.Priority = *v.priority
+	}
+	var links []task.Link
+	if from, given := v.text["discovered_from"]; given {
+		links = []task.Link{{Kind: task.DiscoveredFrom, On: from}}
+	}
+	return s.addTask(ctx, t, "", links, v.said(), asJSON)
+}
+
+func updateByTool(ctx context.Context, s *Server, v values) (string, error) {
+	return s.updateTask(ctx, v.text["id"], change{status: v.text["status"], write: func(t *task.Task) {
+		if text, given := v.text["description"]; given {
+			t.Description = text
+		}
+		if note, given := v.text["append_notes"]; given {
+			t.AddNote(note)
+		}
+		if v.priority != nil {
+			t.Priority = *v.priority
+		}
+	}}, v.said(), asJSON)
 }
 
 // listed are those that the sandbox may use.
@@ -149,6 +209,9 @@ func (s *Server) listed() []obj {
 		properties, needed := obj{}, []string{}
 		for _, a := range t.args {
 			properties[a.name] = obj{"type": "string", "description": a.does}
+			if a.number {
+				properties[a.name] = obj{"type": "integer", "minimum": 0, "maximum": 4, "description": a.does}
+			}
 			if a.needed {
 				needed = append(needed, a.name)
 			}
@@ -161,35 +224,38 @@ func (s *Server) listed() []obj {
 	return list
 }
 
-// call carries a tool's command out. What a model gave is data: nothing of it is read
-// as a flag.
+// call has a tool's operation done.
 func (s *Server) call(r *http.Request, t tool, given map[string]any) (any, *failure) {
-	args := slices.Clone(t.command)
-	var plain []string
+	v, err := t.read(given)
+	if err != nil {
+		return nil, &failure{badParams, err.Error()}
+	}
+	out := s.result(r.Context(), func(ctx context.Context) (string, error) { return t.do(ctx, s, v) })
+	return obj{"content": []obj{{"type": "text", "text": out.Out + out.Err}}, "isError": out.Code != 0}, nil
+}
+
+// read gives the values of a tool's arguments.
+func (t *tool) read(given map[string]any) (values, error) {
+	v := values{text: map[string]string{}}
 	for _, a := range t.args {
-		v, ok := given[a.name]
-		if !ok {
-			if a.needed {
-				return nil, &failure{badParams, t.name + " needs " + a.name}
-			}
-			continue
-		}
-		text, ok := v.(string)
-		if n, isNumber := v.(float64); isNumber {
-			b, _ := json.Marshal(n)
-			text, ok = string(b), true
-		}
-		switch {
+		x, ok := given[a.name]
+		switch text, isText := x.(string); {
+		case !ok && a.needed:
+			return v, fmt.Errorf("%s needs %s", t.name, a.name)
 		case !ok:
-			return nil, &failure{badParams, a.name + " is no text"}
-		case a.flag == "--deps":
-			args = append(args, a.flag+"=discovered-from:"+text)
-		case a.flag != "":
-			args = append(args, a.flag+"="+text)
+		case a.number:
+			v.priority = new(int)
+			if n, isNumber := x.(float64); isNumber {
+				text = strconv.FormatFloat(n, 'f', -1, 64)
+			}
+			if err := priority(v.priority, text); err != nil {
+				return v, err
+			}
+		case !isText:
+			return v, fmt.Errorf("%s is no text", a.name)
 		default:
-			plain = append(plain, text)
+			v.text[a.name] = text
 		}
 	}
-	out := s.run(r.Context(), append(append(args, "--"), plain...))
-	return obj{"content": []obj{{"type": "text", "text": out.Out + out.Err}}, "isError": out.Code != 0}, nil
+	return v, nil
 }

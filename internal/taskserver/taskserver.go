@@ -95,9 +95,14 @@ func answer(w http.ResponseWriter, v any) {
 
 // run carries a command out, of one who has the server for himself.
 func (s *Server) run(ctx context.Context, args []string) result {
+	return s.result(ctx, func(ctx context.Context) (string, error) { return s.do(ctx, args) })
+}
+
+// result carries an operation out, and bounds how long it takes and what it says.
+func (s *Server) result(ctx context.Context, operation func(context.Context) (string, error)) result {
 	ctx, cancel := context.WithTimeout(ctx, maxPause+waitStore)
 	defer cancel()
-	out, err := s.do(ctx, args)
+	out, err := operation(ctx)
 	if len(out) > maxAnswered {
 		out, err = "", spec.Errorf(nil, "the answer has %d bytes: ask for less", len(out))
 	}

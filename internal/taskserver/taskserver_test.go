@@ -223,3 +223,49 @@ func TestMCP(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// What a model gives for an argument is that argument, and nothing else.
+func TestMCPValuesAreData(t *testing.T) {
+	s := newServer(t, spec.TasksWrite)
+	tool := func(name, arguments string) string {
+		_, text := s.post(t, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"`+name+`","arguments":`+arguments+`}}`)
+		return text
+	}
+	made := func(title string) string {
+		var task struct{ ID string }
+		if err := json.Unmarshal([]byte(s.must(t, 0, "create", title, "--json")), &task); err != nil {
+			t.Fatal(err)
+		}
+		return task.ID
+	}
+	a, b := made("A"), made("B")
+	for _, from := range []string{a + ",blocks:" + b, "blocks:" + b, a + ",", " " + a, "", "--json"} {
+		if text := tool("tasks_create", `{"title":"found","discovered_from":"`+from+`"}`); !strings.Contains(text, `"isError":true`) {
+			t.Errorf("discovered_from %q: %s", from, text)
+		}
+	}
+	if text := tool("tasks_create", `{"title":"found","discovered_from":"`+a+`"}`); strings.Contains(text, `"isError":true`) || !strings.Contains(text, "discovered-from") {
+		t.Error(text)
+	}
+	for _, priority := range []string{`"0 --status=closed"`, `"0x"`, `"P0,1"`, `"--"`, `""`, `0.5`, `5`, `-1`, `1e300`, `null`, `[0]`, `"00"`} {
+		if text := tool("tasks_update", `{"id":"`+a+`","priority":`+priority+`}`); !strings.Contains(text, "is no priority") {
+			t.Errorf("priority %s: %s", priority, text)
+		}
+	}
+	for _, priority := range []string{`0`, `"0"`, `"P0"`} {
+		if text := tool("tasks_update", `{"id":"`+a+`","priority":`+priority+`}`); !strings.Contains(text, `\"priority\":0`) {
+			t.Errorf("priority %s: %s", priority, text)
+		}
+	}
+	for _, status := range []string{"open --release", "closed", "open,blocked", "--claim"} {
+		if text := tool("tasks_update", `{"id":"`+a+`","status":"`+status+`"}`); !strings.Contains(text, `"isError":true`) {
+			t.Errorf("status %q: %s", status, text)
+		}
+	}
+	if text := tool("tasks_close", `{"id":"`+a+`,`+b+`"}`); !strings.Contains(text, `"isError":true`) {
+		t.Errorf("two tasks as one: %s", text)
+	}
+	if text := tool("tasks_create", `{"title":"--priority=0","description":"--deps=blocks:`+b+`"}`); !strings.Contains(text, `\"priority\":2`) || strings.Contains(text, `\"depends_on_id\"`) {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,98 @@
+package taskserver
+
+import (
+	"context"
+
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Operations are what commands and tools have done. Both give them values that they have read in
+// their own way; said is all that the inside wrote, which has a price, and f says how tasks are
+// printed.
+
+func (s *Server) showTask(ctx context.Context, id string, f *flags) (string, error) {
+	return s.look(ctx, func(g *task.Graph) (string, error) {
+		t, err := g.Find(id)
+		switch {
+		case err != nil:
+			return "", err
+		case f.json:
+			return f.print([]*task.Task{t})
+		}
+		return s.page(g, t), nil
+	})
+}
+
+func (s *Server) addTask(ctx context.Context, t task.Task, parent string, links []task.Link, said []string, f *flags) (string, error) {
+	var made *task.Task
+	err := s.change(ctx, spec.TasksAdd, said, func(g *task.Graph) (err error) {
+		made, err = g.Add(t, parent, links, s.Who, s.now())
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	s.added++
+	s.written += perLink * len(links)
+	if !f.json {
+		return f.print([]*task.Task{made})
+	}
+	doc, err := made.Encode() // one, and no list, as Beads has it: scripts read .id
+	return string(doc) + "\n", err
+}
+
+// change is what an update does to a task.
+type change struct {
+	claim, release bool
+	status         string           // empty: as it is
+	write          func(*task.Task) // what is written down of it
+}
+
+func (s *Server) updateTask(ctx context.Context, id string, c change, said []string, f *flags) (string, error) {
+	if err := maySet(c.status); err != nil {
+		return "", err
+	}
+	var t *task.Task
+	err := s.change(ctx, spec.TasksWrite, said, func(g *task.Graph) (err error) {
+		now := s.now()
+		switch {
+		case c.claim || c.status == string(task.InProgress):
+			if t, err = g.Claim(id, s.Who, task.UsualLease, now); err != nil {
+				return err
+			}
+		case c.release:
+			if t, err = g.Release(id, s.Who, false, now); err != nil {
+				return err
+			}
+		}
+		t, err = g.Update(id, s.Who, false, now, func(t *task.Task) error {
+			if c.status != "" && c.status != string(task.InProgress) {
+				t.Status = task.Status(c.status)
+			}
+			c.write(t)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return f.print([]*task.Task{t})
+}
+
+func (s *Server) linkTask(ctx context.Context, id string, to task.Link, said []string, f *flags) (string, error) {
+	var t *task.Task
+	err := s.change(ctx, spec.TasksWrite, said, func(g *task.Graph) (err error) {
+		t, err = g.Link(id, to, s.Who, s.now())
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return f.print([]*task.Task{t})
+}
+
+func (s *Server) closeTasks(ctx context.Context, ids []string, end task.End, said []string, f *flags) (string, error) {
+	return s.each(ctx, ids, said, f, func(g *task.Graph, id string) (*task.Task, error) { return g.Finish(id, s.Who, end, s.now()) })
+}
