@@ -32,7 +32,8 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	}
 	card := os.NewFile(uintptr(inside), "network card")
 	conf := gateway.Config{
-		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
+		Unsummed: true, // gVisor's stack, as driver/gvisor sets it up
+		FD:       fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
 		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Meter: o.Meter, Uploads: o.Uploads, Identity: o.Identity,
 	}
 	if c := o.Capture; c != nil {

@@ -39,10 +39,12 @@ import (
 
 // Config says what a gateway works with.
 type Config struct {
-	FD      int    // the gateway's end of the card; New takes it over
-	Sandbox string // its name, for what is said to people
-	Policy  *policy.Policy
-	Names   *names.Pool // nil: a new one, with the names of Identity
+	FD int // the gateway's end of the card; New takes it over
+	// Unsummed says that the stack inside neither makes nor checks checksums.
+	Unsummed bool
+	Sandbox  string // its name, for what is said to people
+	Policy   *policy.Policy
+	Names    *names.Pool // nil: a new one, with the names of Identity
 	// Identity is what programs inside know already; zero: nothing.
 	Identity wire.Identity
 	Dialer   *dial.Dialer
@@ -186,7 +188,7 @@ func New(c Config) (*Gateway, error) {
 		},
 	})
 	g.stack, err = netstack.New(netstack.Config{
-		FD: c.FD, Gateway: []netip.Addr{names.Gateway4, names.Gateway6},
+		FD: c.FD, Unsummed: c.Unsummed, Gateway: []netip.Addr{names.Gateway4, names.Gateway6},
 		TCP: g.attempt, DNS: func(q []byte) []byte { return g.server.Answer(q, false) },
 		Refused: g.dropped,
 	})

@@ -89,7 +89,7 @@ func startWith(t testing.TB, p *policy.Policy, hosts map[string][]string, change
 	fd, card, err := netstack.Card()
 	must(t, err)
 	c := Config{
-		FD: fd, Sandbox: "box", Policy: p, Dialer: &dial.Dialer{Resolver: w.resolver(t)},
+		FD: fd, Unsummed: true, Sandbox: "box", Policy: p, Dialer: &dial.Dialer{Resolver: w.resolver(t)},
 		Log: w.log,
 	}
 	change(&c, w)

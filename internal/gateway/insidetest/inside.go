@@ -29,11 +29,23 @@ type Inside struct {
 	NameServer netip.Addr
 }
 
-// New starts a stack with these addresses on the sandbox's end of a card.
+// New starts a stack with these addresses on the sandbox's end of a card. As that of a
+// sandbox it neither makes nor checks checksums.
 func New(t testing.TB, fd, mtu int, nameServer netip.Addr, addresses ...netip.Addr) *Inside {
 	t.Helper()
+	return start(t, fd, mtu, true, nameServer, addresses...)
+}
+
+// NewSumming is New with a stack that makes and checks checksums, as a kernel does.
+func NewSumming(t testing.TB, fd, mtu int, nameServer netip.Addr, addresses ...netip.Addr) *Inside {
+	t.Helper()
+	return start(t, fd, mtu, false, nameServer, addresses...)
+}
+
+func start(t testing.TB, fd, mtu int, unsummed bool, nameServer netip.Addr, addresses ...netip.Addr) *Inside {
+	t.Helper()
 	link, err := fdbased.New(&fdbased.Options{
-		FDs: []int{fd}, MTU: uint32(mtu), PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, TXChecksumOffload: true,
+		FDs: []int{fd}, MTU: uint32(mtu), PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: unsummed, TXChecksumOffload: unsummed,
 		ProcessorsPerChannel: 1, // with more, they outlive the link
 	})
 	if err != nil {
@@ -126,10 +138,15 @@ func (in *Inside) Resolver(overTCP bool) *net.Resolver {
 	}}
 }
 
+// DialUDP makes a socket for datagrams to an address.
+func (in *Inside) DialUDP(to netip.AddrPort) (*gonet.UDPConn, error) {
+	at := Full(to)
+	return gonet.DialUDP(in.Stack, nil, &at, Protocol(to.Addr()))
+}
+
 // Send sends a datagram, as a program inside would.
 func (in *Inside) Send(to netip.AddrPort, b []byte) error {
-	at := Full(to)
-	c, err := gonet.DialUDP(in.Stack, nil, &at, Protocol(to.Addr()))
+	c, err := in.DialUDP(to)
 	if err != nil {
 		return err
 	}

@@ -22,10 +22,10 @@ import (
 // as all connections do.
 type link struct {
 	*fdbased.InjectableEndpoint
-	in   source
-	card bool            // not a device
-	wake *os.File        // readable when there are packets
-	raw  syscall.RawConn // of wake
+	in       source
+	unsummed bool            // packets come without checksums
+	wake     *os.File        // readable when there are packets
+	raw      syscall.RawConn // of wake
 
 	reader sync.WaitGroup
 	ended  atomic.Bool
@@ -34,17 +34,15 @@ type link struct {
 
 var _ stack.LinkEndpoint = (*link)(nil)
 
-// openLink makes a link of a socket or a device.
-func openLink(fd int) (*link, error) {
-	card, err := fdbased.IsSocketFD(fd)
+// openLink makes a link of a socket or a device. Unsummed is Config.Unsummed.
+func openLink(fd int, unsummed bool) (*link, error) {
+	socket, err := fdbased.IsSocketFD(fd)
 	if err != nil {
 		return nil, fmt.Errorf("look at the sandbox's link: %w", err)
 	}
-	// Packets of a card stay in this host's memory, and the sandbox's stack does
-	// not check sums. Behind a device is a kernel, which does.
-	caps := stack.CapabilityRXChecksumOffload
-	if card {
-		caps |= stack.CapabilityTXChecksumOffload
+	var caps stack.LinkEndpointCapabilities
+	if unsummed {
+		caps = stack.CapabilityRXChecksumOffload | stack.CapabilityTXChecksumOffload
 	}
 	out, err := fdbased.NewInjectable(fd, MTU, caps) // from here on fd does not block
 	if err != nil {
@@ -58,12 +56,12 @@ func openLink(fd int) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wait for the sandbox's link: %w", err)
 	}
-	in, err := newSource(fd, card)
+	in, err := newSource(fd, socket)
 	if err != nil {
 		_ = wake.Close()
 		return nil, fmt.Errorf("read the sandbox's link: %w", err)
 	}
-	return &link{InjectableEndpoint: out, in: in, card: card, wake: wake, raw: raw}, nil
+	return &link{InjectableEndpoint: out, in: in, unsummed: unsummed, wake: wake, raw: raw}, nil
 }
 
 // awake gives a file that can be read, for Go's runtime, when there are packets. The
@@ -123,7 +121,7 @@ func (l *link) drain() {
 func (l *link) deliver(packet buffer.Buffer) {
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: packet})
 	defer pkt.DecRef()
-	pkt.RXChecksumValidated = l.card
+	pkt.RXChecksumValidated = l.unsummed
 	first, _ := pkt.Data().PullUp(1)
 	switch header.IPVersion(first) {
 	case header.IPv4Version:

@@ -35,6 +35,10 @@ type Config struct {
 	// FD is a datagram socket that carries IP packets, without a link header.
 	// New takes it over.
 	FD int
+	// Unsummed says that the stack on the other end neither makes nor checks checksums, as
+	// that of a sandbox whose card [Card] made: packets stay in this host's memory. Without
+	// it both sides sum, as is needed if a kernel is on the other end, or another host.
+	Unsummed bool
 	// Gateway are the addresses of the name server, at port 53.
 	Gateway []netip.Addr
 	// TCP is called for each attempt to connect, on a goroutine of its own. It returns when
@@ -73,7 +77,7 @@ type Stack struct {
 
 // New starts a stack.
 func New(conf Config) (*Stack, error) {
-	link, err := openLink(conf.FD)
+	link, err := openLink(conf.FD, conf.Unsummed)
 	if err != nil {
 		return nil, err
 	}

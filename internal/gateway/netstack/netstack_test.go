@@ -63,7 +63,7 @@ func start(t testing.TB, c Config) (*Stack, *insidetest.Inside) {
 	t.Helper()
 	gateway, sandbox, err := Card()
 	must(t, err)
-	c.FD, c.Gateway = gateway, []netip.Addr{gateway4, gateway6}
+	c.FD, c.Unsummed, c.Gateway = gateway, true, []netip.Addr{gateway4, gateway6}
 	s, err := New(c)
 	must(t, err)
 	t.Cleanup(s.Close)
@@ -355,7 +355,7 @@ func TestB10PacketsWaitOutside(t *testing.T) {
 	must(t, err)
 	defer unix.Close(sandbox)
 	must(t, unix.SetNonblock(gateway, true))
-	link, err := openLink(gateway)
+	link, err := openLink(gateway, true)
 	must(t, err)
 	to := stuck{free: make(chan struct{})}
 	link.Attach(to)
@@ -383,12 +383,48 @@ func TestB10PacketsWaitOutside(t *testing.T) {
 	}
 }
 
+// A peer that makes and checks checksums, as a kernel does, is talked to over a socket
+// too: answers to TCP, to datagrams and refusals reach it, over both families.
+func TestSummingPeer(t *testing.T) {
+	gateway, sandbox, err := Card()
+	must(t, err)
+	c := serving(t, func(c *Conn) { _, _ = io.WriteString(c, "here"); _ = c.CloseWrite() })
+	c.FD, c.Gateway = gateway, []netip.Addr{gateway4, gateway6}
+	c.DNS = func(q []byte) []byte { return q }
+	s, err := New(c)
+	must(t, err)
+	t.Cleanup(s.Close)
+	in := insidetest.NewSumming(t, sandbox, MTU, gateway4, guest4, guest6)
+	for _, to := range []netip.AddrPort{far4, far6} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		conn, err := in.Dial(ctx, to)
+		cancel()
+		must(t, err)
+		if b, err := io.ReadAll(conn); err != nil || string(b) != "here" {
+			t.Errorf("%v: %q, %v", to, b, err)
+		}
+		conn.Close()
+	}
+	for _, server := range []netip.Addr{gateway4, gateway6} {
+		conn, err := in.DialUDP(netip.AddrPortFrom(server, nameServer))
+		must(t, err)
+		must(t, conn.SetDeadline(time.Now().Add(patience)))
+		_, err = conn.Write([]byte("question"))
+		must(t, err)
+		b := make([]byte, 64)
+		if n, err := conn.Read(b); err != nil || string(b[:n]) != "question" {
+			t.Errorf("%v: %q, %v", server, b[:n], err)
+		}
+		conn.Close()
+	}
+}
+
 // What is no packet does not end the link, nor hold up those behind it.
 func TestNoPackets(t *testing.T) {
 	gateway, sandbox, err := Card()
 	must(t, err)
 	c := serving(t, func(c *Conn) { _, _ = io.WriteString(c, "here"); _ = c.CloseWrite() })
-	c.FD, c.Gateway = gateway, []netip.Addr{gateway4, gateway6}
+	c.FD, c.Unsummed, c.Gateway = gateway, true, []netip.Addr{gateway4, gateway6}
 	s, err := New(c)
 	must(t, err)
 	t.Cleanup(s.Close)
@@ -411,7 +447,7 @@ func TestCloseUnderTraffic(t *testing.T) {
 	for range 20 {
 		gateway, sandbox, err := Card()
 		must(t, err)
-		s, err := New(Config{FD: gateway, Gateway: []netip.Addr{gateway4, gateway6}, TCP: func(*Attempt) {}, DNS: func(q []byte) []byte { return q }})
+		s, err := New(Config{FD: gateway, Unsummed: true, Gateway: []netip.Addr{gateway4, gateway6}, TCP: func(*Attempt) {}, DNS: func(q []byte) []byte { return q }})
 		must(t, err)
 		end, ended := make(chan struct{}), make(chan struct{})
 		go func() {
