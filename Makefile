@@ -50,6 +50,10 @@ soak: ## kill at random and take random steps for STORM (2h) each
 arch: ## check layers, doors, pins and the init budget
 	go test ./internal/archtest
 
+.PHONY: races
+races: ## exchange paths inside while the host walks them, 100000 times a case
+	BOTHY_RACES=100000 go test -count=1 -timeout 90m -v -run '^TestExchangedPaths$$' ./test/attacks
+
 .PHONY: lint
 lint: ## run the linters at their pinned versions
 	go tool -modfile=tools/go.mod golangci-lint run ./...

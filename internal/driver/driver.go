@@ -87,8 +87,11 @@ const InitFD = 7
 
 // Mount is one thing mounted over the root.
 type Mount struct {
-	Source   string // host path, for binds
-	Target   string // absolute path inside; exists in Root or in an earlier mount
+	Source string // host path, for binds
+	Target string // absolute path inside; exists in Root or in an earlier mount
+	// Stage is the path inside, in Root, at which the driver mounts it instead, if it
+	// is not empty. Init attaches it to Target.
+	Stage    string
 	ReadOnly bool
 	// Exclusive promises that nobody outside changes what is mounted while the
 	// sandbox runs, so that the wall may remember names and attributes.

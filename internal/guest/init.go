@@ -53,12 +53,15 @@ func Init(args []string) int {
 	setClock()
 	unix.CloseOnExec(initFD)
 	sock := os.NewFile(initFD, "keeper")
+	hello := wire.Greeting{Protocol: wire.Protocol}
+	hello.Attached, err = attachAll()
+	hello.Errno = attachError(err)
 	in := &initProc{out: sock, sessions: map[uint32]*session{}, waits: map[int]chan unix.WaitStatus{}}
 	// Received and dropped, not ignored: an ignored signal would be inherited
 	// by every program.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	go in.reap()
-	fmt.Fprintf(os.Stderr, "init: %v\n", in.serve(sock))
+	fmt.Fprintf(os.Stderr, "init: %v\n", in.serve(sock, hello))
 	return 1
 }
 
@@ -85,8 +88,8 @@ type initProc struct {
 }
 
 // serve answers the keeper until it goes away, and says how it did.
-func (in *initProc) serve(sock *os.File) error {
-	hello, err := wire.JSON(wire.Hello, 0, wire.Greeting{Protocol: wire.Protocol})
+func (in *initProc) serve(sock *os.File, greeting wire.Greeting) error {
+	hello, err := wire.JSON(wire.Hello, 0, greeting)
 	if err != nil {
 		return err
 	}

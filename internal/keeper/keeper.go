@@ -59,8 +59,9 @@ type Keeper struct {
 	disk      diskWatch
 	served    atomic.Int64 // connections to published ports that have ended
 
-	memory *Memory        // what belongs to the image that it goes on from; else nil
-	built  driver.Machine // what the wall was built from
+	memory *Memory           // what belongs to the image that it goes on from; else nil
+	built  driver.Machine    // what the wall was built from
+	attach []wire.Attachment // mounts that init makes
 
 	spawning sync.RWMutex // held while a program is started and noted
 
@@ -276,6 +277,9 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	k.driver, k.built = d.Name(), m
 	if k.memory == nil {
 		k.link = newLink(k.wall.Control())
+		if err := k.attached(context.Background()); err != nil {
+			return nil, err
+		}
 	} else if err := k.takeUp(); err != nil {
 		return nil, err
 	}

@@ -27,8 +27,10 @@ type link struct {
 	streams map[uint32]*stream
 	asks    map[uint32]chan wire.InitReply
 	up      chan struct{} // closed by init's hello
-	down    chan struct{} // closed when the conversation ended
-	err     error
+	// greeting is init's hello; to be read once up is closed.
+	greeting wire.Greeting
+	down     chan struct{} // closed when the conversation ended
+	err      error
 }
 
 // The waits for init's first word, and for each answer. The inside can stop
@@ -79,6 +81,7 @@ func (l *link) hello(r *bufio.Reader) error {
 			err = errors.New("init inside the sandbox speaks another protocol")
 		}
 	}
+	l.greeting = g
 	return err
 }
 

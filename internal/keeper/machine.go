@@ -144,6 +144,9 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	if err != nil {
 		return fmt.Errorf("assemble template %s: %w", k.spec.Template, err)
 	}
+	if err := k.makeStages(root, mounts); err != nil {
+		return err
+	}
 	k.status.st.Gaps = host.Gaps()
 	k.trust = host.Trust
 	return nil

@@ -101,13 +101,17 @@ func (m *Memory) built(d driver.Machine) {
 }
 
 func how(m driver.Mount) string {
+	stage := ""
+	if m.Stage != "" {
+		stage = ", staged at " + m.Stage
+	}
 	switch {
 	case m.Memory:
 		return fmt.Sprintf("memory %o", m.Mode)
 	case m.ReadOnly:
-		return fmt.Sprintf("read-only, exclusive %t", m.Exclusive)
+		return fmt.Sprintf("read-only, exclusive %t", m.Exclusive) + stage
 	}
-	return fmt.Sprintf("exclusive %t", m.Exclusive)
+	return fmt.Sprintf("exclusive %t", m.Exclusive) + stage
 }
 
 // fit has a machine go on from the image: what limits were then, they are still.

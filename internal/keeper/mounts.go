@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// mounts lists what lies over the root, outer ones first, and makes the mount
-// points that lie in the sandbox's own home.
+// mounts lists the mounts over the root, outer ones first, and makes the mount
+// points that the sandbox needs in its own directories.
 func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	if k.spec.Build != nil {
 		return k.buildMounts(scratch)
@@ -27,8 +27,8 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	if err := template.CheckMounts(k.spec.Mounted()); err != nil {
 		return nil, err
 	}
-	empty := filepath.Join(scratch, "empty")
-	if err := os.Mkdir(empty, 0o555); err != nil {
+	empty, err := emptyDir(scratch)
+	if err != nil {
 		return nil, err
 	}
 	// Files in memory leave room for what would remove them again.
@@ -51,7 +51,9 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 				return nil, err
 			}
 		}
-		list = append(list, k.anchors(m, source)...)
+		if err := k.coverHidden(m, source, empty); err != nil {
+			return nil, err
+		}
 		if m.Target == k.account.Home { // a forced workspace replaces the home
 			list = slices.DeleteFunc(list, func(d driver.Mount) bool { return d.Target == m.Target })
 		}
@@ -77,6 +79,7 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	slices.SortStableFunc(list, func(a, b driver.Mount) int {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
 	})
+	k.stage(list)
 	return list, k.makePoints(list)
 }
 
@@ -86,7 +89,7 @@ func (k *Keeper) config() (list []spec.Mount) {
 	for _, m := range k.launch.Config {
 		rel, err := filepath.Rel(k.account.Home, m.Target)
 		if err == nil && filepath.IsLocal(rel) {
-			err = makePoint(k.dir.Home(), rel, isDir(m.Source))
+			err = makePointFor(m.Source, k.dir.Home(), rel)
 		}
 		if err != nil {
 			k.event("config.hidden", map[string]any{"path": m.Target, "error": err.Error()})
@@ -117,14 +120,12 @@ func (k *Keeper) installed() (list []installation) {
 }
 
 // pin makes a directory or file of the host appear at a place of ours, and
-// gives that place. The path was real when the sandbox was created; somebody
-// who can write to a directory above it, another sandbox for instance, may have
+// gives that place. The path was real when the sandbox was created; a program that
+// can write to a directory above it, in another sandbox for instance, may have
 // put a symbolic link in its way since. None is followed, and what was opened
 // is what is mounted.
 func (k *Keeper) pin(source, at string) (string, error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, source, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, kind, err := openNoLinks(source)
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return "", spec.Errorf(spec.ErrDenied, "%s has a symbolic link in its path now, which it had not when the sandbox was created", source).
@@ -134,11 +135,7 @@ func (k *Keeper) pin(source, at string) (string, error) {
 			WithHint("put it back, or remove the sandbox: bothy rm %s", k.spec.Name)
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return "", err
-	}
-	switch st.Mode & unix.S_IFMT {
+	switch kind {
 	case unix.S_IFDIR:
 		err = os.MkdirAll(at, 0o700)
 	case unix.S_IFREG:
@@ -151,30 +148,10 @@ func (k *Keeper) pin(source, at string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+	if err := unix.Mount(procFD(fd), at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return "", fmt.Errorf("mount %s: %w", source, err)
 	}
 	return at, nil
-}
-
-// anchors are mounts of directories onto themselves, for those between a
-// shared directory and something hidden below it: a mount point cannot be
-// renamed, so that the inside cannot move away what lies above the hidden.
-func (k *Keeper) anchors(m spec.Mount, source string) []driver.Mount {
-	var list []driver.Mount
-	for _, h := range k.launch.Hidden {
-		rel, err := filepath.Rel(m.Target, h)
-		if err != nil || strings.HasPrefix(rel, "..") {
-			continue
-		}
-		for d := filepath.Dir(rel); d != "."; d = filepath.Dir(d) {
-			a := driver.Mount{Source: filepath.Join(source, d), Target: filepath.Join(m.Target, d), ReadOnly: m.ReadOnly}
-			if !slices.Contains(list, a) {
-				list = append(list, a)
-			}
-		}
-	}
-	return list
 }
 
 // makePoints makes the mount points that lie in other mounts: in the sandbox's
@@ -198,9 +175,8 @@ func (k *Keeper) makePoints(list []driver.Mount) error {
 			}
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(outer.Source, rel)); err != nil {
-			return spec.Errorf(spec.ErrUsage, "mount point %s does not exist in %s", m.Target, outer.Target).
-				WithHint("create it on the host, or mount somewhere else")
+		if err := findPoint(outer.Source, rel, isDir(m.Source)); err != nil {
+			return noPoint(m.Target, outer.Target, err)
 		}
 	}
 	return nil
@@ -216,56 +192,12 @@ func (k *Keeper) isClone(dir string) bool {
 	return false
 }
 
-// makePoint makes a mount point below a directory the inside can write to. No link
-// is followed that it may have put there, not even one that stays below: the wall
-// looks at the path once more, when other directories lie over this one, and then
-// the link may lead into one of those.
-func makePoint(dir, rel string, asDir bool) error {
-	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { unix.Close(at) }()
-	steps := strings.Split(filepath.Clean(rel), "/")
-	for i, name := range steps {
-		if !asDir && i == len(steps)-1 {
-			return makeFile(at, name)
-		}
-		if err := unix.Mkdirat(at, name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
-		}
-		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		unix.Close(at)
-		at = next
-	}
-	return nil
-}
-
-// makeFile makes a file to mount another over, if there is none.
-func makeFile(dir int, name string) error {
-	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return unix.EINVAL
-	}
-	return nil
-}
-
-// innermost finds the deepest of the mounts that target lies below.
+// innermost finds the deepest of the mounts that target lies below, of two at one
+// place the later, which covers the other.
 func innermost(list []driver.Mount, target string) (driver.Mount, bool) {
 	var best driver.Mount
 	for _, m := range list {
-		if strings.HasPrefix(target, strings.TrimSuffix(m.Target, "/")+"/") && len(m.Target) > len(best.Target) {
+		if strings.HasPrefix(target, strings.TrimSuffix(m.Target, "/")+"/") && len(m.Target) >= len(best.Target) {
 			best = m
 		}
 	}

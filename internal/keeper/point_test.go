@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -58,5 +59,45 @@ func TestMakePoint(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(filepath.Join(home, "file")); string(b) != "own" {
 		t.Errorf("the file has %q", b)
+	}
+}
+
+// A mount point that must exist is opened as what it is, and through no link.
+func TestOpenPoint(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755),
+		os.WriteFile(filepath.Join(dir, "a", "file"), nil, 0o644),
+		os.Symlink("a", filepath.Join(dir, "link")),
+		os.Symlink(outside, filepath.Join(dir, "out")),
+		os.Symlink("file", filepath.Join(dir, "a", "other")),
+		unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644),
+		os.Mkdir(filepath.Join(outside, "x"), 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		rel   string
+		asDir bool
+		want  error
+	}{
+		{"a", true, nil},
+		{"a/b", true, nil},
+		{"a/file", false, nil},
+		{"a/b", false, unix.EINVAL},
+		{"a/file", true, unix.ENOTDIR},
+		{"a/other", false, unix.EINVAL},
+		{"link", true, unix.ENOTDIR},
+		{"link/b", true, unix.ENOTDIR},
+		{"link/file", false, unix.ENOTDIR},
+		{"out/x", true, unix.ENOTDIR},
+		{"pipe", false, unix.EINVAL},
+		{"a/none", true, unix.ENOENT},
+	} {
+		if err := findPoint(dir, c.rel, c.asDir); !errors.Is(err, c.want) {
+			t.Errorf("%s, directory %v: %v, want %v", c.rel, c.asDir, err, c.want)
+		}
 	}
 }

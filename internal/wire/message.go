@@ -16,6 +16,18 @@ const Protocol = 1
 type Greeting struct {
 	Protocol int    `json:"protocol"`
 	Version  string `json:"version"`
+	// Attached is how many mounts init attached, Errno why it did not attach the next.
+	Attached int `json:"attached,omitempty"`
+	Errno    int `json:"errno,omitempty"`
+}
+
+// Attachment is a mount that init makes before anything else runs inside.
+type Attachment struct {
+	// Stage is where the wall mounted it. Empty: the target is mounted onto itself.
+	Stage  string `json:"stage,omitempty"`
+	Target string `json:"target"`
+	// Make has a missing mount point be made.
+	Make bool `json:"make,omitempty"`
 }
 
 // Operations a command asks of a keeper.

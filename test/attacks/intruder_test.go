@@ -54,6 +54,8 @@ func intruder(args []string) int {
 		breakout()
 	case "swap":
 		swap(args[1], args[2], args[3])
+	case "exchange":
+		return exchange(args[1], args[2:])
 	case "name":
 		name(args[1])
 	case "freeze":

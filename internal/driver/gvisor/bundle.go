@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -126,7 +127,7 @@ func binds(mounts []driver.Mount) []specs.Mount {
 		if m.ReadOnly {
 			access = "ro"
 		}
-		out = append(out, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: []string{"rbind", access}})
+		out = append(out, specs.Mount{Destination: cmp.Or(m.Stage, m.Target), Type: "bind", Source: m.Source, Options: []string{"rbind", access}})
 	}
 	return out
 }
