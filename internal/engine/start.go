@@ -354,7 +354,11 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 	nsproc.KeepDescriptors()
 	start := cmd.Start
 	if os.Geteuid() == 0 {
-		start = func() error { return template.Disown(cmd.Start) }
+		if err := os.MkdirAll(d.Programs(), 0o700); err != nil {
+			return nil, err
+		}
+		l.Programs = d.Programs()
+		start = func() error { return template.Disown(l.Programs, cmd.Start) }
 	}
 	if err := start(); err != nil {
 		return nil, namespaceError(err)

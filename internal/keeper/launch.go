@@ -83,6 +83,8 @@ type Launch struct {
 	ImageFile string `json:"image_file,omitempty"`
 	// Config is the agent's configuration of the host, as far as it is shown.
 	Config []spec.Mount `json:"config,omitempty"`
+	// Programs is where the host's programs belong to nobody (template.Disown); empty: nowhere.
+	Programs string `json:"programs,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.
 	Hidden []string `json:"hidden,omitempty"`
 	// Pids is the limit the wall itself holds, Disk what the sandbox may keep, in bytes, of

@@ -138,7 +138,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 		assemble = host.AssembleOwn
 	}
 	err = assemble(root, template.Options{
-		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs, Build: k.spec.Build != nil,
+		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs, Build: k.spec.Build != nil, Disowned: k.launch.Programs,
 		NameServers: []netip.Addr{names.Gateway4},
 	})
 	if err != nil {

@@ -71,6 +71,10 @@ func (d Sandbox) Cgroup() string  { return filepath.Join(d.Dir, "cgroup") }
 func (d Sandbox) Home() string    { return filepath.Join(d.Dir, "home") }
 func (d Sandbox) Layers() string  { return filepath.Join(d.Dir, "layers") }
 func (d Sandbox) Scratch() string { return filepath.Join(d.Dir, "scratch") }
+
+// Programs is where a keeper of root's sees the host's programs as nobody's.
+func (d Sandbox) Programs() string { return filepath.Join(d.Dir, "programs") }
+
 func (d Sandbox) Log(name string) string {
 	return filepath.Join(d.Dir, "log", name)
 }

@@ -31,6 +31,8 @@ type Options struct {
 	Programs map[string]string
 	// Build makes mount points for what the steps of a build need.
 	Build bool
+	// Disowned is the directory that Disown was given; empty if it was not called.
+	Disowned string
 	// NameServers are the network's; none if there is no network.
 	NameServers []netip.Addr
 }
@@ -165,7 +167,7 @@ func (h *Host) assemble(dir string, o *Options, plant func(root int) (*tree, err
 	if err != nil {
 		return err
 	}
-	h.gaps = nil
+	h.gaps, h.disowned = nil, o.Disowned
 	if err := t.bindProgram(o.Program); err != nil {
 		return err
 	}
@@ -243,6 +245,8 @@ type tree struct {
 	dir string
 	fd  int
 	dev uint64 // of the tmpfs; what lies on another device came from the host
+	// closed counts the directories of the tree's that lie over those nobody may enter.
+	closed int
 }
 
 // newTree makes the skeleton.
@@ -353,7 +357,7 @@ func (h *Host) bindDir(t *tree, path string) error {
 	if err := t.mkdirAll(path); err != nil {
 		return err
 	}
-	return t.bind(h.path(path), t.path(path))
+	return t.bind(h.shown(path), t.path(path))
 }
 
 // copyLink repeats a link of the host, such as /bin -> usr/bin, if it leads to

@@ -14,24 +14,25 @@ const nobodyOutside = 65534
 
 // Disown is for a caller that is the host's root, before it starts a keeper. A
 // keeper of root's owns root's files even though it has no privilege, and
-// could read those below /usr or /opt that nobody else may. Disown runs start
-// on a thread with a mount namespace in which these directories belong to
-// nobody; a process started there, in whatever further namespaces, sees only
-// what everybody may read.
+// could show those below /usr or /opt that nobody else may read. Disown runs start
+// on a thread with a mount namespace in which these directories exist once more,
+// below at, an empty directory, and belong to nobody there. A process started there, in whatever
+// further namespaces, gives at to Assemble as Options.Disowned. At their own paths
+// they stay as they are: a workspace or a volume may lie in one.
 //
 // Not every kernel and file system can do that: Linux 5.12, and no overlay. A
-// directory where it fails stays as it is, and the keeper's Host lists it in
+// directory where it fails is not below at, and the keeper's Host lists it in
 // its Gaps. The thread ends after start, so the process must not be started
 // with a parent death signal.
-func Disown(start func() error) error {
-	return source{}.disown(start)
+func Disown(at string, start func() error) error {
+	return source{}.disown(at, start)
 }
 
-func (s source) disown(start func() error) error {
+func (s source) disown(at string, start func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread dies with its namespace
-		err := s.disownHere()
+		err := s.disownHere(at)
 		if err == nil {
 			err = start()
 		}
@@ -40,7 +41,7 @@ func (s source) disown(start func() error) error {
 	return <-done
 }
 
-func (s source) disownHere() error {
+func (s source) disownHere(at string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("make a mount namespace: %w", err)
 	}
@@ -52,26 +53,48 @@ func (s source) disownHere() error {
 		return nil // no user namespaces: the keeper will say so better
 	}
 	defer unix.Close(owners)
+	// All are opened before one is mounted: at may lie in one of them.
+	trees := map[string]int{}
 	for _, p := range programs {
-		if s.has(p.path) == isDir {
-			_ = disownDir(s.path(p.path), owners) // see Gaps
+		if s.has(p.path) != isDir {
+			continue
+		}
+		if fd, err := openDisowned(s.path(p.path), owners); err == nil { // else see Gaps
+			defer unix.Close(fd)
+			trees[p.path] = fd
+		}
+	}
+	return mountDisowned(at, trees)
+}
+
+// openDisowned opens a copy of a mount in which the files have other owners.
+func openDisowned(dir string, owners int) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return -1, err
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(owners)}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// mountDisowned mounts the copies below a directory, at their paths.
+func mountDisowned(at string, trees map[string]int) error {
+	if err := unix.Mount("bothy", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m"); err != nil {
+		return fmt.Errorf("mount a file system for the host's programs: %w", err)
+	}
+	for path, fd := range trees {
+		if err := os.MkdirAll(at+path, 0o755); err != nil {
+			return err
+		}
+		if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at+path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("mount %s with other owners: %w", path, err)
 		}
 	}
 	return nil
-}
-
-// disownDir mounts a directory over itself with other owners.
-func disownDir(dir string, owners int) error {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(owners)}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return err
-	}
-	return unix.MoveMount(fd, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 // nobodyMap opens a user namespace that maps root to nobody, and nobody else.

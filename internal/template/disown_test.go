@@ -9,6 +9,9 @@ import (
 // disownedRoot names the host TestDisowned looks at.
 const disownedRoot = "BOTHY_TEST_TEMPLATE_DISOWNED"
 
+// disownedPrograms is where its programs belong to nobody.
+const disownedPrograms = "BOTHY_TEST_TEMPLATE_PROGRAMS"
+
 // runDisowned runs TestDisowned the way root starts a keeper.
 func runDisowned() error {
 	dir, err := os.MkdirTemp("", "disowned")
@@ -33,9 +36,14 @@ func runDisowned() error {
 	if err := os.Mkdir(filepath.Join(dir, "usr/lib/closed"), 0o700); err != nil {
 		return err
 	}
+	at, err := os.MkdirTemp("", "disowned-programs")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(at)
 	cmd := again("-test.v", "-test.run=^TestDisowned$")
-	cmd.Env = append(cmd.Env, disownedRoot+"="+dir)
-	return source{root: dir}.disown(func() error { return runAgain(cmd) })
+	cmd.Env = append(cmd.Env, disownedRoot+"="+dir, disownedPrograms+"="+at)
+	return source{root: dir}.disown(at, func() error { return runAgain(cmd) })
 }
 
 func TestDisowned(t *testing.T) {
@@ -45,7 +53,7 @@ func TestDisowned(t *testing.T) {
 	}
 	h := prepare(t, source{root: root}, newCache(t))
 	dir := newRoot(t)
-	must(t, h.Assemble(dir, Options{ID: "1", Hostname: "h"}))
+	must(t, h.Assemble(dir, Options{ID: "1", Hostname: "h", Disowned: os.Getenv(disownedPrograms)}))
 	if gaps := h.Gaps(); len(gaps) != 0 {
 		t.Skip("skipped: this kernel or file system cannot map owners: ", gaps)
 	}
@@ -58,6 +66,11 @@ func TestDisowned(t *testing.T) {
 		}
 		if (err == nil) != readable {
 			t.Errorf("open %s: %v; want readable: %v", path, err, readable)
+		}
+		if f, err = os.Open(filepath.Join(root, path)); err != nil {
+			t.Errorf("at its own path it has another owner: %v", err)
+		} else {
+			f.Close()
 		}
 	}
 }

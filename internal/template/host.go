@@ -57,8 +57,10 @@ type Host struct {
 	lock   int    // holds the snapshot; a bare descriptor, so that no finalizer lets go of it
 	mounts []mount
 	asRoot bool
-	trust  *trust.Files
-	gaps   []string
+	// disowned is Options.Disowned.
+	disowned string
+	trust    *trust.Files
+	gaps     []string
 }
 
 // source is where the host's files are found. The zero value is the host
@@ -107,11 +109,19 @@ func (h *Host) Gaps() []string {
 func (h *Host) readableByRoot() []string {
 	var bare []string
 	for _, p := range programs {
-		if h.has(p.path) == isDir && !idMapped(h.mounts, h.path(p.path)) {
+		if h.has(p.path) == isDir && !idMapped(h.mounts, h.shown(p.path)) {
 			bare = append(bare, p.path)
 		}
 	}
 	return bare
+}
+
+// shown is where a directory of programs is bound from: where Disown put it, if it could.
+func (h *Host) shown(path string) string {
+	if at := h.disowned + path; h.disowned != "" && idMapped(h.mounts, at) {
+		return at
+	}
+	return h.path(path)
 }
 
 // mappedToRoot reports whether files this process owns are root's, seen from

@@ -98,9 +98,9 @@ func (t *tree) mountPoint(target Target) error {
 		if last {
 			break
 		}
-		next, err := t.open(at, name)
+		next, err := t.enter(at, name)
 		if err != nil {
-			return target.cannot("the sandbox's user may not enter %s", prefix(target.Path, i))
+			return target.cannot("the sandbox's user may not enter %s: %w", prefix(target.Path, i), err)
 		}
 		unix.Close(at)
 		at = next
@@ -165,6 +165,32 @@ func (t *tree) createAt(at int, name string, dir bool) error {
 		return err
 	}
 	return unix.Close(fd)
+}
+
+// enter is open for a directory that names are looked up in. Nothing of one that the
+// sandbox's user may not enter can be seen inside: it becomes an empty one of the tree's.
+func (t *tree) enter(at int, name string) (int, error) {
+	fd, err := t.open(at, name)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstatat(fd, ".", &st, 0); err == nil {
+		return fd, nil
+	}
+	defer unix.Close(fd)
+	if err != unix.EACCES {
+		return -1, err
+	}
+	dir := fmt.Sprintf("%s/closed-%d", Own, t.closed)
+	t.closed++
+	if err := t.mkdir(dir, 0o755); err != nil {
+		return -1, err
+	}
+	if err := unix.Mount(t.path(dir), fmt.Sprintf("/proc/self/fd/%d", fd), "", unix.MS_BIND, ""); err != nil {
+		return -1, err
+	}
+	return t.open(at, name)
 }
 
 // open opens a directory to go on from, without following a link.
