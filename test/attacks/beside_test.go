@@ -23,6 +23,10 @@ func TestBesidePrograms(t *testing.T) {
 		for _, top := range []string{"/opt", "/usr/local/lib"} {
 			b := beside{c, filepath.Join(top, filepath.Base(c.Base))}
 			b.lay(t)
+			if top != "/opt" {
+				b.live(t, b.path("app"), "-v "+b.path("data"))
+				continue
+			}
 			for _, how := range []string{"", "-v " + b.path("data"), "-v " + b.path("data") + ":/mnt/data", "-v " + b.path("data") + ":" + b.path("app/in")} {
 				b.live(t, b.path("app"), how)
 			}
