@@ -38,6 +38,7 @@ func (a *app) createCommand() *command.Command {
 			}
 			fmt.Fprintln(a.stdout, sb.Name)
 			if !f.quiet {
+				a.warnShared(e, sb)
 				a.note("created; start it with: bothy run --name %s", sb.Name)
 			}
 			return nil

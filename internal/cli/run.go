@@ -257,6 +257,9 @@ func (a *app) ready(ctx context.Context, cmd *command.Command, e *engine.Engine,
 			conn = nil
 		}
 	}()
+	if !f.quiet {
+		a.warnShared(e, at.sandbox)
+	}
 	err = a.lendAll(cmd, e, f.lodger, at.sandbox, wanted, at.created || at.adopted)
 	if err == nil {
 		conn, err = e.Connect(ctx, at.sandbox)
