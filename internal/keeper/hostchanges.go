@@ -36,7 +36,7 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 				k.event("watch.failed", map[string]any{"error": err.Error()})
 				return
 			}
-			defer w.Close()
+			defer func() { _ = w.Close() }()
 			go w.Run(ctx, func(list []dirwatch.Change) { k.tellChanges(ctx, list) })
 		}
 		since += len(r.Watched)
