@@ -413,6 +413,41 @@ func TestTerminalKeys(t *testing.T) {
 	})
 }
 
+// TestTerminalSuspend checks that Ctrl-Z does not stop a program that no shell could continue:
+// one that leads its session, one in its leader's group, one whose terminal has another key for
+// it, and one on a terminal that a program inside has made. A handler for the signal runs.
+func TestTerminalSuspend(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		l.bothy("create", "shell", ".")
+		for name, c := range map[string]struct{ script, key string }{
+			"leader":     {`echo up-$((1+1)); exec cat`, ctrlZ},
+			"group":      {`echo up-$((1+1)); cat; true`, ctrlZ},
+			"other key":  {`stty susp ^Y; echo up-$((1+1)); exec cat`, "\x19"},
+			"terminal":   {`exec script -qec "sh -c 'echo up-\$((1+1)); exec cat'" /dev/null`, ctrlZ},
+			"of a shell": {`exec script -qec "bash -c 'echo up-\$((1+1)); cat; true'" /dev/null`, ctrlZ},
+		} {
+			t.Run(name, func(t *testing.T) {
+				tm := l.terminal("exec", "-it", "shell-proj", "sh", "-c", c.script)
+				tm.expect("up-2")
+				for _, line := range []string{"first", "second"} {
+					tm.press(c.key + line + "\r")
+					tm.expect(line + "\r\n" + line + "\r\n") // its echo, and what cat says
+				}
+				tm.press(ctrlD)
+				if code := tm.code(); code != 0 {
+					t.Errorf("exit code %d", code)
+				}
+			})
+		}
+		tm := l.terminal("exec", "-it", "shell-proj", "bash", "-c", `trap 'echo caught-$((2+2))' TSTP; echo up-$((1+1)); read line; echo "got-$line"`)
+		tm.expect("up-2")
+		tm.press(ctrlZ)
+		tm.press("more\r")
+		tm.expect("caught-4.*got-more")
+		tm.code()
+	})
+}
+
 func TestTerminalDetach(t *testing.T) {
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := openTerminal(t)

@@ -37,6 +37,8 @@ func RunChild(args []string) {
 		seekTerminalsAsLinux()
 		closeUnusedFiles()
 		passHostEvents()
+		signalBrokenPipes()
+		continueOrphans()
 		if err := mapInUnits(); err != nil {
 			util.Fatalf("map memory by units: %v", err)
 		}

@@ -1,7 +1,6 @@
 package gvisor
 
 import (
-	"gvisor.dev/gvisor/pkg/abi"
 	"gvisor.dev/gvisor/pkg/abi/linux"
 	"gvisor.dev/gvisor/pkg/errors/linuxerr"
 	"gvisor.dev/gvisor/pkg/sentry/arch"
@@ -15,18 +14,7 @@ import (
 // take ESPIPE for the word that there is no offset: what Zig's standard library makes of
 // EINVAL is a broken file, and programs with it, opencode among them, never show anything.
 func seekTerminalsAsLinux() {
-	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
-	if !ok {
-		return
-	}
-	for nr, call := range table.Table {
-		switch call.Name {
-		case "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2":
-			call.Fn = refuseOffset(call.Fn)
-			table.Table[nr] = call
-		}
-	}
-	table.Init() // what is looked up is a copy
+	wrapSyscalls(refuseOffset, "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2")
 }
 
 // refuseOffset looks at a file only when a call has failed already.

@@ -1,0 +1,220 @@
+package gvisor
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"gvisor.dev/gvisor/pkg/abi/linux"
+	"gvisor.dev/gvisor/pkg/sentry/arch"
+	"gvisor.dev/gvisor/pkg/sentry/kernel"
+)
+
+// continueOrphans keeps processes of orphaned groups from being stopped by SIGTSTP, SIGTTIN
+// and SIGTTOU.
+//
+// A process group is orphaned if no shell of its session could continue it: none of its
+// members has a parent in another group of the same session. Every agent is in such a group,
+// since init starts it in a session of its own. Linux ignores the default action of these
+// three signals there; gVisor stops the process, and Ctrl-Z ends an agent for good. So such a
+// process is sent SIGCONT as soon as it has stopped. SIGSTOP stops it as on Linux.
+//
+// A group that is orphaned while it is stopped is hung up and continued, on Linux. gVisor does so
+// in some cases, but not when the parent has ended.
+//
+// gVisor tells nobody of a stop. But all that brings one passes here: the system calls that
+// send signals, and writes to the master of a terminal. They start a look around, which is
+// repeated for a while: the process stops a little later.
+func continueOrphans() {
+	for name, arg := range signalingCalls() {
+		wrapSyscalls(afterStopSignal(arg), name)
+	}
+	wrapSyscalls(afterTerminalInput, "write", "writev")
+}
+
+// signalingCalls are the system calls that send a signal, with the argument that is the signal.
+func signalingCalls() map[string]int {
+	return map[string]int{
+		"kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2, "pidfd_send_signal": 1,
+	}
+}
+
+// jobStops are the signals that stop a job, and no process of an orphaned group.
+var jobStops = linux.MakeSignalSet(linux.SIGTSTP, linux.SIGTTIN, linux.SIGTTOU)
+
+// afterStopSignal looks for stopped orphans after a call whose argument sig is one of jobStops.
+func afterStopSignal(sig int) wrapper {
+	return func(fn kernel.SyscallFn) kernel.SyscallFn {
+		return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
+			n, ctl, err := fn(t, nr, args)
+			if s := linux.Signal(args[sig].Int()); err == nil && s.IsValid() && linux.SignalSetOf(s)&jobStops != 0 {
+				stopped.look(t.Kernel())
+			}
+			return n, ctl, err
+		}
+	}
+}
+
+// afterTerminalInput looks for stopped orphans after a write to the master of a terminal, which
+// may have been Ctrl-Z. Which key that is the terminal's settings say, so any key counts.
+func afterTerminalInput(fn kernel.SyscallFn) kernel.SyscallFn {
+	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
+		n, ctl, err := fn(t, nr, args)
+		if err == nil && isTerminalMaster(t, args[0].Int()) {
+			stopped.look(t.Kernel())
+		}
+		return n, ctl, err
+	}
+}
+
+// terminalMaster is the type of a master's open file. It is not exported.
+const terminalMaster = "*devpts.masterFileDescription"
+
+func isTerminalMaster(t *kernel.Task, fd int32) bool {
+	file := t.GetFile(fd)
+	if file == nil {
+		return false
+	}
+	defer file.DecRef(t)
+	return reflect.TypeOf(file.Impl()).String() == terminalMaster
+}
+
+// How often it is looked for stopped orphans, and for how long after the last cause. It goes on
+// while a signal is pending that its receiver blocks, and while a job is stopped.
+const (
+	firstLook = time.Millisecond
+	slowLook  = time.Second
+	lookFor   = 2 * time.Second
+)
+
+// stopped is the sentry's one orphanWatch.
+var stopped orphanWatch
+
+// orphanWatch looks for stopped orphans while there may be some.
+type orphanWatch struct {
+	mu      sync.Mutex
+	running bool
+	again   bool // there was a new cause since the last look
+
+	// jobs are the stopped processes whose shell is there. Only run uses them.
+	jobs map[*kernel.ThreadGroup]bool
+}
+
+// look begins to look around, or begins anew.
+func (w *orphanWatch) look(k *kernel.Kernel) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.again = true
+	if !w.running {
+		w.running = true
+		go w.run(k)
+	}
+}
+
+func (w *orphanWatch) run(k *kernel.Kernel) {
+	var since, wait time.Duration
+	for {
+		if w.renewed() {
+			since, wait = 0, firstLook
+		}
+		time.Sleep(wait)
+		since, wait = since+wait, min(2*wait, slowLook)
+		w.tend(k)
+		if since >= lookFor && len(w.jobs) == 0 && !stopPending(k) && w.ends() {
+			return
+		}
+	}
+}
+
+// renewed tells whether there was a new cause since it was asked last.
+func (w *orphanWatch) renewed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	again := w.again
+	w.again = false
+	return again
+}
+
+// ends ends the look around unless there is a new cause.
+func (w *orphanWatch) ends() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running = w.again
+	return !w.running
+}
+
+// tend sends SIGCONT to processes of orphaned groups that one of jobStops has stopped, and SIGHUP
+// before it if they were a shell's jobs at the last look.
+func (w *orphanWatch) tend(k *kernel.Kernel) {
+	jobs := map[*kernel.ThreadGroup]bool{}
+	groups := k.TaskSet().Root.ThreadGroups()
+	for _, tg := range groups {
+		if s := stopSignal(tg); !s.IsValid() || linux.SignalSetOf(s)&jobStops == 0 {
+			continue
+		}
+		if !orphaned(tg.ProcessGroup(), groups) {
+			jobs[tg] = true
+			continue
+		}
+		// By the kernel's own way in: it waits while memory is saved. It fails for a dead process.
+		if w.jobs[tg] {
+			_ = k.SendExternalSignalThreadGroup(tg, kernel.SignalInfoPriv(linux.SIGHUP))
+		}
+		_ = k.SendExternalSignalThreadGroup(tg, kernel.SignalInfoPriv(linux.SIGCONT))
+	}
+	w.jobs = jobs
+}
+
+// stopPending tells whether one of jobStops waits for its receiver to let it through.
+func stopPending(k *kernel.Kernel) bool {
+	return slices.ContainsFunc(k.TaskSet().Root.Tasks(), func(t *kernel.Task) bool {
+		return t.PendingSignals()&jobStops != 0
+	})
+}
+
+// orphaned tells whether no process could continue the group: no member has a parent in another
+// group of its session. gVisor's own ProcessGroup.IsOrphan takes processes without a parent,
+// which `exec` starts, for members that have one.
+func orphaned(pg *kernel.ProcessGroup, groups []*kernel.ThreadGroup) bool {
+	if pg == nil {
+		return false
+	}
+	for _, member := range groups {
+		leader := member.Leader()
+		if member.ProcessGroup() != pg || leader.ExitState() >= kernel.TaskExitZombie && member.Count() <= 1 {
+			continue
+		}
+		parent := leader.Parent()
+		if parent == nil {
+			continue
+		}
+		if of := parent.ThreadGroup().ProcessGroup(); of != nil && of != pg && of.Session() == pg.Session() {
+			return false
+		}
+	}
+	return true
+}
+
+// stopSignal is the signal by which the process is stopped, or 0. gVisor keeps it in a field that
+// is not exported, and changes it under a lock that is not either: what is read may be old by
+// the time it is used, and the next look reads it anew.
+func stopSignal(tg *kernel.ThreadGroup) linux.Signal {
+	offset := stopSignalOffset()
+	if offset == nil {
+		return 0
+	}
+	return *(*linux.Signal)(unsafe.Add(unsafe.Pointer(tg), *offset))
+}
+
+// stopSignalOffset is where that field is; nil if gVisor has no such field.
+var stopSignalOffset = sync.OnceValue(func() *uintptr {
+	f, ok := reflect.TypeFor[kernel.ThreadGroup]().FieldByName(stopSignalField)
+	if !ok || f.Type != reflect.TypeFor[linux.Signal]() {
+		return nil
+	}
+	return &f.Offset
+})
+
+const stopSignalField = "groupStopSignal"
