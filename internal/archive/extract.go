@@ -207,7 +207,7 @@ func (x *extractor) place(name string) (at int, base string, err error) {
 	case err == nil, errors.Is(err, unix.ENOENT):
 		return x.parent, base, nil
 	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.EPERM):
-		return -1, "", errors.New("a directory is in the way")
+		return -1, "", errDirectory
 	}
 	return -1, "", err
 }
@@ -231,28 +231,52 @@ func (x *extractor) file(name string, mode uint32, h *tar.Header, r io.Reader) e
 		return fmt.Errorf("the archive has more than %d bytes", x.o.MaxBytes)
 	}
 	x.bytes += h.Size
-	at, base, err := x.place(name)
+	if name == "." {
+		return errOutside
+	}
+	if err := x.enter(path.Dir(name)); err != nil {
+		return err
+	}
+	delete(x.made, name)
+	if err := x.replace(path.Base(name), mode, h, r); err != nil {
+		return err
+	}
+	x.made[name] = true
+	return nil
+}
+
+// replace writes a file beside its name, and gives it that once it is whole: whoever looks,
+// and whoever is left with what was interrupted, finds the old file or the new one.
+func (x *extractor) replace(base string, mode uint32, h *tar.Header, r io.Reader) error {
+	var st unix.Stat_t
+	if unix.Fstatat(x.parent, base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return errDirectory
+	}
+	f, temp, err := createTemp(x.parent, base)
 	if err != nil {
 		return err
 	}
-	fd, err := unix.Openat(at, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return err
-	}
-	f := os.NewFile(uintptr(fd), name)
+	defer f.Close() // which unlocks it: it has its name by then
 	err = copyHoles(f, r, h.Size)
 	if err == nil {
 		err = f.Chmod(fs.FileMode(mode))
 	}
 	if err == nil {
-		err = setTime(fd, h.ModTime)
+		err = setTime(int(f.Fd()), h.ModTime)
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if err == nil {
+		err = unix.Renameat(x.parent, temp, x.parent, base)
 	}
-	x.made[name] = true
+	if err != nil {
+		_ = unix.Unlinkat(x.parent, temp, 0)
+	}
+	if errors.Is(err, unix.EISDIR) {
+		return errDirectory
+	}
 	return err
 }
+
+var errDirectory = errors.New("a directory is in the way")
 
 // link gives another name to a file of this archive, and to no other.
 func (x *extractor) link(name, old string) error {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/archive"
 )
@@ -54,6 +57,8 @@ func copyOut(path string, o archive.WriteOptions) error {
 }
 
 func copyIn(path, name string) error {
+	// When the caller goes away the archive ends: what is half written is removed then.
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
 	// With the slash nothing but a directory is opened.
 	open := func(dir string) (*os.Root, error) { return os.OpenRoot(dir + "/") }
 	root, rename, err := archive.Destination(path, name, open)

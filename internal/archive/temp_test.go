@@ -1,0 +1,109 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// tarOf is an archive with one file.
+func tarOf(t *testing.T, name, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestExtractCutShort checks that a file of which only a part comes is not there, or is the one
+// that was there before, and that nothing is left beside it.
+func TestExtractCutShort(t *testing.T) {
+	for name, before := range map[string]string{"new": "", "there": "old", "deep/new": ""} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer root.Close()
+			at := filepath.Join(dir, name)
+			if before != "" {
+				if err := os.WriteFile(at, []byte(before), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := Extract(bytes.NewReader(tarOf(t, name, string(make([]byte, 1<<20))+"x")[:1<<19]), root, ExtractOptions{}); err == nil {
+				t.Error("it is no error")
+			}
+			if b, err := os.ReadFile(at); string(b) != before || before == "" && err == nil {
+				t.Errorf("it has %d bytes (%v)", len(b), err)
+			}
+			left, _ := filepath.Glob(filepath.Join(filepath.Dir(at), tempPrefix+"*"))
+			if len(left) > 0 {
+				t.Errorf("%v stay", left)
+			}
+		})
+	}
+}
+
+// TestExtractAfterKill checks that what a killed one left is removed by the next, unless it is
+// a link to something else, or being written.
+func TestExtractAfterKill(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	fd, err := dirHandle(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	extract := func() []string {
+		t.Helper()
+		if err := Extract(bytes.NewReader(tarOf(t, "file", "new")), root, ExtractOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := os.ReadFile(filepath.Join(dir, "file")); string(b) != "new" {
+			t.Errorf("it is %q", b)
+		}
+		left, _ := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
+		return left
+	}
+	f, temp, err := createTemp(fd, "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := extract(); len(left) != 1 || filepath.Base(left[0]) != temp {
+		t.Errorf("beside one that is being written there are %v", left)
+	}
+	f.Close() // as if it was killed
+	if left := extract(); len(left) > 0 {
+		t.Errorf("%v stay", left)
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, []byte("other"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(other, filepath.Join(dir, temp)); err != nil {
+		t.Fatal(err)
+	}
+	extract()
+	if b, _ := os.ReadFile(other); string(b) != "other" {
+		t.Errorf("what the leftover was linked to is %q", b)
+	}
+}
