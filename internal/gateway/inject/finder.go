@@ -18,6 +18,7 @@ type finder struct {
 	heads map[uint32][]*form // by the first bytes of a match, exactly
 	bits  [1 << 11]uint64    // hashes of what heads has
 	first [256]bool          // bytes with which a match may begin
+	begin [256]bool          // characters that forms begin with, however they are spelled
 	brief bool               // a needle is too short for its first byte to be told
 }
 
@@ -53,6 +54,9 @@ func newFinder(needles []needle) *finder {
 	}
 	known := spellbook{}
 	for _, form := range f.forms {
+		for _, c := range form.symbols[0].list() {
+			f.begin[c] = true
+		}
 		form.grams(known, func(g [gram]byte) {
 			k := binary.LittleEndian.Uint32(g[:])
 			if list := f.heads[k]; len(list) == 0 || list[len(list)-1] != form {
@@ -76,7 +80,11 @@ func newFinder(needles []needle) *finder {
 func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (keep, hold int) {
 	keep, hold = len(b), len(b)
 	try := func(list []*form, i int) {
+		none := special[b[i]] && !f.mayBegin(b, i)
 		for _, m := range list {
+			if none && !m.listed() {
+				continue
+			}
 			end, more := m.match(b, i)
 			if end >= 0 {
 				hit(m, i, end)
@@ -112,6 +120,23 @@ func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (
 		}
 	}
 	return keep, hold
+}
+
+// mayBegin tells whether what an escape stands for may be the first character of a form. All forms
+// may begin with any escape, so a body of nothing but escapes would have all of them tried at
+// each byte.
+func (f *finder) mayBegin(b []byte, i int) bool {
+	var r readings
+	r.read(b, i)
+	if r.more {
+		return true
+	}
+	for _, o := range r.list[:r.n] {
+		if f.begin[o.char] {
+			return true
+		}
+	}
+	return false
 }
 
 // maybe is not zero if a match may begin so, and seldom if not.

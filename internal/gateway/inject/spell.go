@@ -170,7 +170,10 @@ func (r *readings) oneEntity(b []byte, i int) {
 	}
 	if b[i] != '#' {
 		for _, e := range named {
-			part, ok := follows(b, i, e.name+";")
+			if e.name[0] != b[i] { // most are told apart by that
+				continue
+			}
+			part, ok := entityName(b, i, e.name)
 			if ok {
 				r.add(e.char, i+len(e.name)+1)
 			}
@@ -211,6 +214,14 @@ func follows(b []byte, i int, word string) (part, ok bool) {
 		return false, false
 	}
 	return n < len(word), n == len(word)
+}
+
+// entityName is follows for a name with its ';'.
+func entityName(b []byte, i int, name string) (part, ok bool) {
+	if part, ok = follows(b, i, name); !ok {
+		return part, false
+	}
+	return follows(b, i+len(name), ";")
 }
 
 // number reads up to size digits. It gives how many there are.
