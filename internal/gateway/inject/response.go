@@ -34,6 +34,8 @@ func (s *Set) Response(resp *http.Response, to Target) error {
 	}
 	r := s.Masker(resp.Body)
 	switch c := coding(resp.Header); {
+	case c == "" && bound && s.values != nil:
+		r = &packed{set: s, body: resp.Body}
 	case c == "": // as it is
 	case !bound:
 		r = resp.Body // nobody sent it a value
@@ -41,7 +43,11 @@ func (s *Set) Response(resp *http.Response, to Target) error {
 		resp.Header.Del("Content-Encoding")
 		resp.Header.Del("Content-Length")
 		resp.ContentLength, resp.Uncompressed = -1, true
-		r = s.Masker(&plainBody{r: bufio.NewReader(resp.Body), coding: c})
+		plain := &plainBody{r: bufio.NewReader(resp.Body), coding: c}
+		r = s.Masker(plain)
+		if s.values != nil {
+			r = &packed{set: s, body: io.NopCloser(plain)} // an archive, compressed once more
+		}
 	}
 	resp.Body = &answer{r: r, body: resp.Body, end: func() { s.Header(resp.Trailer) }}
 	return nil
