@@ -82,6 +82,14 @@ func (f *frames) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// RemoteAddr is an address even if the client has gone: net/http asks for its text.
+func (f *frames) RemoteAddr() net.Addr {
+	if a := f.Conn.RemoteAddr(); a != nil {
+		return a
+	}
+	return &net.TCPAddr{}
+}
+
 // begins looks at the head of a frame, and takes what it will hold.
 func (f *frames) begins() error {
 	switch {

@@ -1,0 +1,19 @@
+package inspect
+
+import (
+	"net"
+	"testing"
+)
+
+// gone is a connection whose client has gone: it has no address any more.
+type gone struct{ net.Conn }
+
+func (gone) RemoteAddr() net.Addr { return nil }
+
+// net/http would panic about it.
+func TestClientWithoutAddress(t *testing.T) {
+	c := &conn{done: make(chan struct{})}
+	if a := newFrames(gone{}, c, nil).RemoteAddr(); a == nil || a.String() == "" {
+		t.Errorf("the address is %v", a)
+	}
+}
