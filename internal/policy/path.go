@@ -172,6 +172,9 @@ func ambiguousSegments(p string) string {
 	for more {
 		var seg string
 		seg, rest, more = strings.Cut(rest, "/")
+		if seg != "" && alphanumeric(seg[0]) { // as nearly all do
+			continue
+		}
 		bare, _, _ := strings.Cut(seg, ";")
 		spaces := strings.TrimFunc(bare, func(r rune) bool { return r != '.' && trailing(r) })
 		switch {
