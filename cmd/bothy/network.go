@@ -34,7 +34,7 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	conf := gateway.Config{
 		Unsummed: true, // gVisor's stack, as driver/gvisor sets it up
 		FD:       fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
-		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Meter: o.Meter, Uploads: o.Uploads, Identity: o.Identity,
+		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Meter: o.Meter, Uploads: o.Uploads, Identity: o.Identity, CatchUp: o.CatchUp,
 	}
 	if c := o.Capture; c != nil {
 		conf.Capture = &gateway.Capture{How: c.How, Keep: c.Keep}

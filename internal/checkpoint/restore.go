@@ -96,6 +96,9 @@ func (s Shelf) Whole() error {
 		return spec.Errorf(spec.ErrConflict, "files were being handed to it, which was cut short").
 			WithHint("go on with the loop or flow that it works for, which does it again; or restore one of its own checkpoints")
 	}
+	if errno := unix.Errno(0); errors.As(err, &errno) { // it cannot be told, which is another matter
+		return &spec.Error{Op: "see whether going back to a checkpoint was interrupted", Err: err, Hint: "try again when the cause is gone: " + errno.Error()}
+	}
 	return errInterrupted()
 }
 

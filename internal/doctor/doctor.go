@@ -5,6 +5,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
@@ -112,16 +114,33 @@ func namespaces(ctx context.Context) Check {
 	cmd.Args = []string{ProbeArgv0}
 	cmd.Env = []string{}
 	cmd.SysProcAttr = nsproc.Attributes()
-	out, err := cmd.CombinedOutput()
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	start := cmd.Start
+	if os.Geteuid() == 0 { // as the engine does: root's sandboxes begin in a mount namespace of the host's
+		at, err := os.MkdirTemp("", "bothy-doctor-")
+		if err != nil {
+			c.Result, c.Detail, c.Fix = Fail, err.Error(), "make room in the directory for temporary files"
+			return c
+		}
+		defer os.Remove(at)
+		start = func() error { return template.Disown(at, cmd.Start) }
+	}
+	err := start()
+	if err == nil {
+		err = cmd.Wait()
+	} else if errors.Is(err, unix.EPERM) && os.Geteuid() == 0 {
+		c.Fix = "this root lacks CAP_SYS_ADMIN, as in a container: give it that (docker: --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt systempaths=unconfined), or run bothy as an ordinary user"
+	}
 	if err == nil {
 		return c
 	}
 	c.Result = Fail
-	c.Detail = strings.TrimSpace(string(out))
+	c.Detail = strings.TrimSpace(said.String())
 	if c.Detail == "" {
 		c.Detail = err.Error()
 	}
-	c.Fix = namespaceFix()
+	c.Fix = cmp.Or(c.Fix, namespaceFix())
 	return c
 }
 

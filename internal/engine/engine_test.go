@@ -407,3 +407,21 @@ func TestReset(t *testing.T) {
 		t.Errorf("there are %v", entries)
 	}
 }
+
+// A process of another user is not the caller's keeper, whatever its command line says.
+func TestKillKeeperOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process of another user")
+	}
+	d := store.Sandbox{Dir: "10000"} // which is what sleep takes
+	other := exec.CommandContext(t.Context(), "/bin/sleep")
+	other.Args = []string{keeper.Argv0, d.Dir}
+	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+	must(t, other.Start())
+	killed, err := killKeeper(d)
+	if killed || err != nil {
+		t.Errorf("it was taken for a keeper: %v, %v", killed, err)
+	}
+	_ = other.Process.Kill()
+	_ = other.Wait()
+}

@@ -13,7 +13,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -309,19 +308,16 @@ func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spe
 	return gone, errors.Join(unread, marked, e.announceLoans(ctx, sb, left, nil))
 }
 
-// answerTime bounds the wait for one keeper's answer.
-const answerTime = 10 * time.Second
-
 // announceLoans tells a sandbox that runs what it is lent now, and the values
 // that are new. The caller holds the lock of the vault, or changes could arrive
 // in another order than they were made.
 func (e *Engine) announceLoans(ctx context.Context, sb *spec.Sandbox, list []spec.Lease, put []wire.Loan) error {
 	ask := wire.Ask{Op: wire.OpLoans, Loans: wire.LoanChange{Put: put, Keep: ids(list)}}
-	return unanswered(sb, e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
-		ctx, cancel := context.WithTimeout(ctx, answerTime)
-		defer cancel()
-		return request(ctx, c, ask)
-	}, func() error { return nil }))
+	limit := tellTime // a keeper finds by itself what is revoked
+	if len(put) > 0 {
+		limit = answerTime
+	}
+	return unanswered(sb, e.tellSoon(ctx, sb, limit, ask))
 }
 
 // unanswered says that the change is on the disk and may not be in force.
@@ -331,7 +327,7 @@ func unanswered(sb *spec.Sandbox, err error) error {
 	}
 	hint := spec.Hint(err)
 	if hint == "" {
-		hint = fmt.Sprintf("bothy stop %s: what is lent counts from its next start on", sb.Name)
+		hint = fmt.Sprintf("what is revoked is so as soon as it goes on; what is new it has from its next start on: bothy stop %s", sb.Name)
 	}
 	return &spec.Error{Op: "tell sandbox " + sb.Name + " what it is lent", Err: err, Hint: hint}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -38,19 +39,14 @@ func (e *Engine) PolicyLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 
 // ownLayers are those that nobody inside can have written.
 func (e *Engine) ownLayers(sb *spec.Sandbox) ([]policy.Input, error) {
-	user, err := readPolicy(e.Store.Policy())
+	if sb != nil {
+		return keeper.OwnLayers(e.Store.Policy(), e.Store.Sandbox(sb.ID).Policy())
+	}
+	user, err := keeper.ReadPolicy(e.Store.Policy())
 	if err != nil {
 		return nil, err
 	}
-	inputs := []policy.Input{{Layer: policy.LayerUser, Block: user.Block}}
-	if sb == nil {
-		return inputs, nil
-	}
-	own, err := readPolicy(e.Store.Sandbox(sb.ID).Policy())
-	if err != nil {
-		return nil, err
-	}
-	return append(inputs, policy.Input{Layer: policy.LayerSandbox, Block: own.Block}), nil
+	return []policy.Input{{Layer: policy.LayerUser, Block: user.Block}}, nil
 }
 
 // Policy is the layers as one.
@@ -60,22 +56,6 @@ func (e *Engine) Policy(sb *spec.Sandbox) (*policy.Policy, error) {
 		return nil, err
 	}
 	return policy.Compile(0, inputs...)
-}
-
-// readPolicy reads a policy file. One that is not there says nothing.
-func readPolicy(path string) (*policy.File, error) {
-	data, err := readSmall(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &policy.File{}, nil
-	}
-	if err != nil {
-		return nil, &spec.Error{Op: "read " + path, Err: err}
-	}
-	f, err := policy.DecodeFile(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, nil
 }
 
 // Rules are what a sandbox's own layer says from its creation on, for Create.
@@ -93,7 +73,7 @@ func Rules(b policy.Block) func(store.Sandbox) error {
 // HasRules tells whether a sandbox's own layer says all that a block does. It
 // may say more.
 func (e *Engine) HasRules(sb *spec.Sandbox, b policy.Block) (bool, error) {
-	own, err := readPolicy(e.Store.Sandbox(sb.ID).Policy())
+	own, err := keeper.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
 		return false, err
 	}

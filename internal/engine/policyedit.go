@@ -6,8 +6,10 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -19,10 +21,12 @@ import (
 // puts them into force in every running sandbox they hold for. Rules that have
 // ended go on this occasion.
 //
+// All are told at once. A keeper that does not answer is named, and finds the rules by itself
+// before it lets anything new through; so does one that was not told because we were killed.
+//
 // Nothing is written if the result is no policy or, of a sandbox, cannot be put into
 // force for what stands in the user's file. Once it is written it counts for whatever
-// starts; the error then tells who could not be told, and has no class. Whoever was not
-// told, for we were killed before, say, gets it with the next change.
+// starts; the error then tells who could not be told, and has no class.
 func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error {
 	lock, err := e.Store.PolicyLock()
 	if err != nil {
@@ -48,7 +52,7 @@ func (e *Engine) rewritePolicy(sb *spec.Sandbox, edit func(*policy.File) error) 
 	if sb != nil {
 		path = e.Store.Sandbox(sb.ID).Policy()
 	}
-	f, err := readPolicy(path)
+	f, err := keeper.ReadPolicy(path)
 	if err != nil {
 		return err
 	}
@@ -71,7 +75,7 @@ func (e *Engine) fits(sb *spec.Sandbox, own *policy.File) error {
 	if sb == nil {
 		return nil // it stands alone, and every change of it was checked
 	}
-	user, err := readPolicy(e.Store.Policy())
+	user, err := keeper.ReadPolicy(e.Store.Policy())
 	if err == nil {
 		_, err = policy.Compile(0, policy.Input{Layer: policy.LayerUser, Block: user.Block}, policy.Input{Layer: policy.LayerSandbox, Block: own.Block})
 	}
@@ -86,11 +90,17 @@ func (e *Engine) fits(sb *spec.Sandbox, own *policy.File) error {
 
 // announce tells sandboxes that run which rules hold now: all that can be told.
 func (e *Engine) announce(ctx context.Context, list []*spec.Sandbox) error {
+	errs := make([]error, len(list))
+	var telling sync.WaitGroup
+	for i, sb := range list {
+		telling.Go(func() { errs[i] = e.tellRules(ctx, sb) })
+	}
+	telling.Wait()
 	var untold []string
 	hint := ""
-	for _, sb := range list {
-		if err := e.tellRules(ctx, sb); err != nil {
-			untold = append(untold, "sandbox "+sb.Name+": "+err.Error())
+	for i, err := range errs {
+		if err != nil {
+			untold = append(untold, "sandbox "+list[i].Name+": "+err.Error())
 			hint = cmp.Or(hint, spec.Hint(err))
 		}
 	}
@@ -102,7 +112,7 @@ func (e *Engine) announce(ctx context.Context, list []*spec.Sandbox) error {
 		Class: context.Cause(ctx),
 		Op:    "the rules are written, but who runs could not be told all of them",
 		Err:   errors.New(strings.Join(untold, "; ")),
-		Hint:  cmp.Or(hint, "mend that; they count from the next change of rules on, or the next start"),
+		Hint:  cmp.Or(hint, "mend that; they count from then on, or from the next start"),
 	}
 }
 
@@ -118,12 +128,14 @@ func (e *Engine) tellRules(ctx context.Context, sb *spec.Sandbox) error {
 		return nil // maybe because nobody can look into it, for its lock either
 	}
 	ask, unread := e.rulesAsked(sb)
-	err := e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err := e.tellPatiently(ctx, sb, helloTimeout, func(ctx context.Context, c *unixconn.Conn) error {
 		if ask.Op == "" {
 			c.Close()
 			return unread
 		}
-		if err := orderKept(ctx, sb, c, ask); err != nil || unread == nil {
+		if err := orderSoon(ctx, sb, c, tellTime, ask); err != nil || unread == nil {
 			return err
 		}
 		e.say("the rules hold in sandbox %s, and of its project's those from before: %v; it does not start again until that is mended", sb.Name, unread)

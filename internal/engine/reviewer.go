@@ -6,6 +6,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -73,7 +74,7 @@ func (e *Engine) logIn(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) err
 
 // rulesFor are a sandbox's own rules for another agent than the one it was made for.
 func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.Block, error) {
-	own, err := readPolicy(e.Store.Sandbox(sb.ID).Policy())
+	own, err := keeper.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
 		return policy.Block{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -55,11 +56,15 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
 	defer e.patiently("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)()
+	waiting := patience{limit: silentTime}
 	for {
 		c, err := dial(d)
 		if err == nil {
 			e.attend(sb)
 			return c, nil
+		}
+		if waiting.over(err) {
+			return nil, silent(sb)
 		}
 		if errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrDenied) {
 			return nil, err
@@ -78,6 +83,8 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 			return c, err
 		case errors.Is(err, store.ErrLocked):
 			// It starts or stops just now.
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, errRemoved(sb)
 		default:
 			return nil, err
 		}
@@ -114,16 +121,17 @@ func dialAt(d store.Sandbox, socket string) (*unixconn.Conn, error) {
 	return c, nil
 }
 
-// helloTimeout is how long a keeper may take to say who it is.
-const helloTimeout = 2 * time.Second
-
 // greet waits for the keeper's hello: a keeper that ends just now takes
 // connections it will never answer.
 func greet(uc *net.UnixConn, c *unixconn.Conn) error {
 	_ = uc.SetReadDeadline(time.Now().Add(helloTimeout))
 	defer func() { _ = uc.SetReadDeadline(time.Time{}) }()
 	var g wire.Greeting
-	if err := c.Expect(wire.Hello, &g); err != nil {
+	err := c.Expect(wire.Hello, &g)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errSilent
+	}
+	if err != nil {
 		return err
 	}
 	if g.Protocol != wire.Protocol {
@@ -225,7 +233,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
 	me := caller()
 	l := keeper.Launch{
-		Version: e.Version, Cache: e.Store.Cache(), Models: append(modelHosts(), countedHosts()...), Prices: e.Prices,
+		Version: e.Version, Cache: e.Store.Cache(), Rules: e.Store.Policy(), Models: append(modelHosts(), countedHosts()...), Prices: e.Prices,
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
 		Memory: first(sb.Limits.Memory, e.Defaults.Memory),

@@ -7,14 +7,9 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/cgroup"
-	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -154,6 +149,9 @@ func (e *Engine) watchKeeper(ctx context.Context, sb *spec.Sandbox) error {
 		if lives(ctx, d) {
 			fails = 0
 		}
+		if fails == pingFails-1 && askable(d) {
+			e.say("sandbox %s does not answer; its keeper is killed if it stays so", sb.Name)
+		}
 		if fails < pingFails || !askable(d) {
 			continue
 		}
@@ -188,27 +186,6 @@ func lives(ctx context.Context, d store.Sandbox) bool {
 	}
 	_ = c.Close() // one that ends says hello, and hears nobody out
 	return true
-}
-
-// killKeeper ends a keeper that hangs, if there is one. Nobody else has its name and the
-// directory as words of their command line; what is written down of it may be lost.
-func killKeeper(d store.Sandbox) (killed bool, err error) {
-	all, err := os.ReadDir("/proc")
-	for _, entry := range all {
-		pid, none := strconv.Atoi(entry.Name())
-		if none != nil {
-			continue
-		}
-		words, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
-		if string(words) != keeper.Argv0+"\x00"+d.Dir+"\x00" {
-			continue
-		}
-		if err = unix.Kill(pid, unix.SIGKILL); err == nil || errors.Is(err, unix.ESRCH) {
-			return true, nil
-		}
-		err = fmt.Errorf("its keeper, process %d, does not answer: kill it: %w", pid, err)
-	}
-	return false, err
 }
 
 // clean puts a sandbox without a keeper in order: what a crash left is removed
@@ -330,6 +307,9 @@ func (e *Engine) unheard(sb *spec.Sandbox, err error) error {
 	}
 	if _, known := errors.AsType[*spec.Error](err); known {
 		return err
+	}
+	if errors.Is(err, errSilent) {
+		return silent(sb)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // its addresses are those of a descriptor

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -26,16 +27,62 @@ func (e *Engine) tell(ctx context.Context, sb *spec.Sandbox, ask func(context.Co
 
 // tellWithin is tell for what may take as long as the context allows.
 func (e *Engine) tellWithin(ctx context.Context, sb *spec.Sandbox, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
+	return e.tellPatiently(ctx, sb, silentTime, ask, idle)
+}
+
+// tellSoon is tell for a change that a keeper which does not answer misses for now. It takes
+// limit for the answer, and does not try a silent keeper twice.
+func (e *Engine) tellSoon(ctx context.Context, sb *spec.Sandbox, limit time.Duration, ask wire.Ask) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return e.tellPatiently(ctx, sb, helloTimeout, func(ctx context.Context, c *unixconn.Conn) error {
+		return orderSoon(ctx, sb, c, limit, ask)
+	}, func() error { return nil })
+}
+
+// orderSoon is orderKept with a limit of its own.
+func orderSoon(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, limit time.Duration, ask wire.Ask) error {
+	soon, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := orderKept(soon, sb, c, ask)
+	if err != nil && soon.Err() != nil && ctx.Err() == nil {
+		return silent(sb)
+	}
+	return err
+}
+
+// maxSevered is how often a request is repeated whose conversation ended without an answer
+// while the keeper lives on.
+const maxSevered = 3
+
+// tellPatiently is tellWithin that tries a silent keeper again for so long. Whatever is asked may be
+// asked again.
+func (e *Engine) tellPatiently(ctx context.Context, sb *spec.Sandbox, limit time.Duration, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	d := e.Store.Sandbox(sb.ID)
+	waiting, ends := patience{limit: limit}, 0
+	defer e.patiently("sandbox %s does not answer yet; waiting for it", sb.Name)()
 	for {
 		c, err := dial(d)
 		switch {
 		case err == nil:
-			if err := ask(ctx, c); !errors.Is(err, spec.ErrStopping) {
+			done := e.WhileAnswering(ctx, sb, c)
+			err := ask(ctx, c)
+			why := done()
+			_, said := errors.AsType[*spec.Error](err)
+			switch {
+			case err == nil:
+				return nil
+			case !said && why != nil:
+				return why
+			case !said && severed(err) && ends < maxSevered:
+				ends++
+			case !errors.Is(err, spec.ErrStopping):
 				return err
 			}
 		case errors.Is(err, spec.ErrConflict), errors.Is(err, spec.ErrDenied):
 			return err
+		case waiting.over(err):
+			return silent(sb)
 		}
 		lock, err := store.TryLock(d.Lock())
 		if err == nil {

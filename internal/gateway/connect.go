@@ -19,6 +19,7 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 		return
 	}
 	defer g.wg.Done()
+	g.conf.CatchUp()
 	if to := a.To.Addr(); to == names.Gateway4 || to == names.Gateway6 {
 		g.local(a)
 		return

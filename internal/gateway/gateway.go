@@ -64,6 +64,9 @@ type Config struct {
 	// Meter counts what they take; nil: nobody does. If it has a budget, nothing passes
 	// to them that is not looked into.
 	Meter *meter.Meter
+	// CatchUp is called before anything new is judged, and may change rules and loans; nil:
+	// they change by SetPolicy and SetLoans alone.
+	CatchUp func()
 	// Uploads has what was sent by rules with a budget; nil: it is forgotten with the
 	// gateway.
 	Uploads *outflow.Ledger
@@ -153,6 +156,9 @@ func New(c Config) (*Gateway, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
+	if c.CatchUp == nil {
+		c.CatchUp = func() {}
+	}
 	g := &Gateway{conf: c, names: c.Names, limits: newLimits(), held: held.New(held.Most), untold: make(chan netstack.Refusal, maxUntold)}
 	g.numbers.run = strconv.FormatInt(time.Now().UnixMicro(), 36)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -177,7 +183,7 @@ func New(c Config) (*Gateway, error) {
 	g.conf.Identity = wire.Identity{}
 	g.logins = newLogins(g)
 	g.inspector = inspect.New(inspect.Config{
-		Judge: g.admitRequest, Outflow: g.count, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
+		Judge: g.admitRequest, CatchUp: c.CatchUp, Outflow: g.count, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.at(), Sandbox: c.Sandbox, Log: g.logRequest,
 		Mock: g.mock, Sent: g.sent(), Meter: g.meter, Held: g.held,
 		Local: func(h inspect.Host) http.Handler {

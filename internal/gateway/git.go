@@ -97,6 +97,7 @@ func (c *gitCommand) refused(what string) {
 // ask judges a command.
 func (c *gitCommand) ask(cmd gitssh.Command) (func(error) error, error) {
 	c.began = time.Now()
+	c.g.conf.CatchUp()
 	asked := &policy.GitRequest{Service: cmd.Service, Repository: cmd.Repository, User: cmd.User}
 	d := c.g.judgeGit(c.f.now(), asked)
 	c.g.afford(&d)

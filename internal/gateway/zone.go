@@ -27,6 +27,7 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	if clean == adviceName || clean == wire.TasksHost && z.g.conf.Tasks != nil {
 		return names.Gateway4, names.Gateway6, nil
 	}
+	z.g.conf.CatchUp()
 	if err := z.g.secrets.Load().Find("name that is looked up", clean); err != nil {
 		r := spec.NetworkRecord{Event: spec.NetworkLookup, Verdict: spec.VerdictDeny, Reason: err.Error()}
 		noteSecret(&r, err)

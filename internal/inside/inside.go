@@ -64,9 +64,12 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 		if conn.SendJSON(wire.Request, q, files...) != nil {
 			err = spec.ErrStopping // it ended before it heard: asking again repeats nothing
 		} else {
-			giveUp := context.AfterFunc(ctx, func() { conn.Close() })
+			done := s.Engine.WhileAnswering(ctx, s.Sandbox, conn)
 			err = unanswered(s.Sandbox.Name, conn.Expect(wire.Reply, &started))
-			giveUp()
+			_ = done()
+			if limit := time.Duration(q.Command.Timeout); err == nil && limit > 0 {
+				conn.SetDeadline(time.Now().Add(limit + endPatience))
+			}
 		}
 		if err == nil {
 			return conn, started, nil
@@ -81,6 +84,10 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 		time.Sleep(askPause)
 	}
 }
+
+// endPatience is how long after its time a command may end: a keeper that ends it needs some
+// seconds.
+const endPatience = 20 * time.Second
 
 // unanswered is the error for a request to begin a command. A keeper that answers knows whether
 // the command has begun; after one that does not, it may have.
@@ -99,6 +106,10 @@ func unanswered(sandbox string, err error) error {
 func Lost(err error) error {
 	if _, ok := errors.AsType[*spec.Error](err); ok {
 		return err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return spec.Errorf(spec.ErrTimeout, "the time of the command is over, and the sandbox does not answer").
+			WithHint("bothy stop ends the sandbox")
 	}
 	return spec.Errorf(spec.ErrSandbox, "the sandbox ended").
 		WithHint("bothy ls shows its state, bothy inspect the reason")

@@ -83,6 +83,7 @@ type Keeper struct {
 	stopped  chan struct{} // closed when it has
 	unsaved  error         // what the end lost; set before stopped is closed
 	wg       sync.WaitGroup
+	behind   behind
 	starts   sync.WaitGroup // programs that are being started; grows with mu held, and not once stopping is set
 }
 
@@ -324,6 +325,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	go k.watchOrphan(ctx)
 	go k.tellHostChanges(ctx)
 	go k.followWorktrees(ctx)
+	go k.stayCaughtUp(ctx)
 	select {
 	case <-k.asked:
 	case s := <-sigs:

@@ -49,6 +49,8 @@ type Launch struct {
 	Limits  []spec.Enforcement `json:"limits,omitempty"`
 	// Policy are the layers of the network policy: a list of policy.Input.
 	Policy json.RawMessage `json:"policy"`
+	// Rules is the user's policy file, which the keeper looks at for changes.
+	Rules string `json:"rules"`
 	// Roots are the caller's SSL_CERT_FILE and SSL_CERT_DIR, where set: whom the
 	// gateway lets vouch for servers, instead of the host's usual authorities.
 	Roots map[string]string `json:"roots,omitempty"`

@@ -58,6 +58,8 @@ type NetworkOptions struct {
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and everything that ended.
 	Log func(spec.NetworkRecord)
+	// CatchUp is called before anything new is judged: rules and leases may have changed.
+	CatchUp func()
 }
 
 // Tasks are those of a project, and what a sandbox may do with them.
@@ -126,7 +128,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Capture: k.captures(), Identity: id,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Capture: k.captures(), Identity: id, CatchUp: k.catchUp,
 	})
 	if err != nil {
 		return nil, err

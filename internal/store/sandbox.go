@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -215,25 +216,51 @@ func (s *Store) List() ([]*spec.Sandbox, error) {
 		}
 		if err != nil {
 			sb = &spec.Sandbox{ID: e.Name(), Name: e.Name(), Broken: err.Error(), Mend: spec.Hint(err)}
+			if newer := (*newerSpec)(nil); errors.As(err, &newer) && spec.CheckName(newer.Name) == nil {
+				sb.Name = newer.Name
+			}
 		}
 		list = append(list, sb)
 	}
 	return list, nil
 }
 
+// newerSpec is the part of a spec that every version writes alike, of a version that this build
+// does not know.
+type newerSpec struct {
+	Version int    `json:"version"`
+	Name    string `json:"name"`
+}
+
+func (n *newerSpec) Error() string {
+	return fmt.Sprintf("it was made by a newer Bothy (format %d, this one knows %d)", n.Version, spec.Version)
+}
+
+// readNewer reads a spec as far as it says that a newer Bothy wrote it; nil if it does not.
+func readNewer(path string) *newerSpec {
+	data, err := ReadFile(path, unix.O_NOFOLLOW, maxNewer)
+	n := &newerSpec{}
+	if err != nil || json.Unmarshal(data, n) != nil || n.Version <= spec.Version {
+		return nil
+	}
+	return n
+}
+
+// maxNewer bounds the spec of a newer version, in bytes.
+const maxNewer = 16 << 20
+
 // Load reads the spec of an id.
 func (s *Store) Load(id string) (*spec.Sandbox, error) {
 	d := s.Sandbox(id)
 	sb := &spec.Sandbox{}
-	if err := ReadJSON(d.Spec(), sb); err != nil {
-		return nil, err
+	err := ReadJSON(d.Spec(), sb)
+	if err != nil || sb.Version > spec.Version {
+		if newer := readNewer(d.Spec()); newer != nil {
+			return nil, (&spec.Error{Op: "open sandbox " + newer.Name, Err: newer}).WithHint("use the newer bothy")
+		}
 	}
-	if sb.Version > spec.Version {
-		return nil, (&spec.Error{
-			Op:  "open sandbox " + sb.Name,
-			Err: fmt.Errorf("it was made by a newer Bothy (format %d, this one knows %d)", sb.Version, spec.Version),
-		}).
-			WithHint("use the newer bothy")
+	if err != nil {
+		return nil, err
 	}
 	if err := spec.CheckWorkspaceMode(sb.WorkspaceMode); err != nil {
 		return nil, fmt.Errorf("read %s: %w", d.Spec(), err)

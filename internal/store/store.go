@@ -483,10 +483,30 @@ func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 // ShareLock takes a lock with others that do so, waiting for who has it alone.
 func ShareLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_SH) }
 
+// unopened says what to do about a file of the state directory that cannot be opened.
+func unopened(op string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err // op names the file
+	}
+	e := &spec.Error{Op: op, Err: err}
+	switch {
+	case errors.Is(err, unix.EROFS):
+		return e.WithHint("the state directory can only be read: make its file system writable (mount -o remount,rw), or set BOTHY_HOME to another directory")
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return e.WithHint("too many files are open: close some, or raise the limit: ulimit -n")
+	case errors.Is(err, fs.ErrPermission):
+		return e.WithHint("the state directory belongs to another user: use your own, or set BOTHY_HOME")
+	}
+	return e
+}
+
 func lock(path string, open, how int) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|open, 0o600)
+	if errors.Is(err, unix.EROFS) && how&unix.LOCK_SH != 0 { // to look is no change
+		f, err = os.OpenFile(path, os.O_RDONLY, 0)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, unopened("lock "+path, err)
 	}
 	for {
 		err = unix.Flock(int(f.Fd()), how)

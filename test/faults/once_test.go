@@ -22,7 +22,7 @@ const onceVar = "BOTHY_ONCE_ROUNDS"
 // once; any other at most once, and its error is one that a person understands.
 func TestAtMostOnce(t *testing.T) {
 	const workers = 6
-	rounds := 8
+	rounds := 5
 	if s := os.Getenv(onceVar); s != "" {
 		var err error
 		if rounds, err = strconv.Atoi(s); err != nil {

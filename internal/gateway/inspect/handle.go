@@ -120,6 +120,7 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 // judge decides about a request, by the rules that are in force when it begins: a change
 // that comes before has it judged again, one that comes later finds it in the track.
 func (i *Inspector) judge(x *exchange) {
+	i.conf.CatchUp()
 	for {
 		x.decision = i.conf.Judge(x.conn.host, &x.request)
 		var m *outflow.Meter

@@ -61,6 +61,8 @@ func (h Host) host() string {
 // Config says what an inspector works with. All functions are called
 // concurrently.
 type Config struct {
+	// CatchUp is called before a request is judged; nil: there is nothing to catch up with.
+	CatchUp func()
 	// Judge decides about a request.
 	Judge func(Host, *policy.Request) policy.Decision
 	// Outflow gives who counts what is sent for a budget. May be nil, if no decision has one.
@@ -132,6 +134,9 @@ const (
 
 // New makes an inspector. It has to be closed.
 func New(c Config) *Inspector {
+	if c.CatchUp == nil {
+		c.CatchUp = func() {}
+	}
 	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c), requests: c.Held.Part(held.Most * 3 / 4), readTime: callsTime, sendTime: callsSend, sessions: map[*session]struct{}{}}
 	i.heads = c.Held.Part(held.Most / 8)
 	i.room = i.requests.Part(callsRoom)

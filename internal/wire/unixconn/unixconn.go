@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -102,6 +103,10 @@ func (c *Conn) Close() error {
 	}
 	return c.uc.Close()
 }
+
+// SetDeadline bounds the wait for what comes: after that time Receive fails with
+// os.ErrDeadlineExceeded.
+func (c *Conn) SetDeadline(at time.Time) { _ = c.uc.SetReadDeadline(at) }
 
 // PeerUID is the user at the other end, as the kernel knows it.
 func (c *Conn) PeerUID() (int, error) {

@@ -1,0 +1,62 @@
+package keeper
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A keeper that was not told that a lease was revoked takes it back when it looks: the file
+// without it, or no file at all. One that cannot be read changes nothing.
+func TestCatchUpWithLeases(t *testing.T) {
+	g := &lender{}
+	k := bare()
+	k.gateway, k.log = g, quiet()
+	k.dir = store.Sandbox{Dir: t.TempDir()}
+	k.status = &status{dir: k.dir, log: k.log}
+	k.launch.Rules = filepath.Join(t.TempDir(), "policy.yaml")
+	k.policy, _ = policy.Compile(1, policy.Input{Layer: policy.LayerUser}, policy.Input{Layer: policy.LayerSandbox})
+	k.rules = []policy.Input{{Layer: policy.LayerUser}, {Layer: policy.LayerSandbox}}
+	look := func() {
+		k.behind.looked = time.Time{}
+		k.catchUp()
+	}
+	write := func(list ...spec.Lease) {
+		t.Helper()
+		if err := vault.WriteLeases(k.dir.Leases(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := loan("a", "1"), loan("b", "2")
+	write(a.Lease, b.Lease)
+	if err := k.setLoans([]wire.Loan{a, b}); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if got := g.holds(); got != "a=1 b=2" {
+		t.Errorf("nothing was revoked: %s", got)
+	}
+	write(b.Lease)
+	look()
+	if got := g.holds(); got != "a=*1 b=2" {
+		t.Errorf("one was revoked: %s", got)
+	}
+	if err := store.WriteFile(k.dir.Leases(), []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if got := g.holds(); got != "a=*1 b=2" {
+		t.Errorf("they cannot be read: %s", got)
+	}
+	write()
+	look()
+	if got := g.holds(); got != "a=*1 b=*2" {
+		t.Errorf("all were revoked: %s", got)
+	}
+}
