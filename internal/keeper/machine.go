@@ -130,6 +130,10 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	for _, p := range k.installed() {
 		programs[p.Name] = path.Join(p.target, p.Binary)
 	}
+	state, err := filepath.EvalSymlinks(filepath.Dir(filepath.Dir(k.dir.Dir)))
+	if err != nil {
+		return fmt.Errorf("find the state directory: %w", err)
+	}
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return err
 	}
@@ -139,6 +143,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	err = assemble(root, template.Options{
 		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs, Build: k.spec.Build != nil, Disowned: k.launch.Programs,
+		Hidden:      state,
 		NameServers: []netip.Addr{names.Gateway4},
 	})
 	if err != nil {

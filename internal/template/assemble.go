@@ -33,6 +33,9 @@ type Options struct {
 	Build bool
 	// Disowned is the directory that Disown was given; empty if it was not called.
 	Disowned string
+	// Hidden is a directory of the host, its path without links, that is never shown, wherever
+	// it lies. Empty hides nothing.
+	Hidden string
 	// NameServers are the network's; none if there is no network.
 	NameServers []netip.Addr
 }
@@ -141,6 +144,11 @@ func (h *Host) Assemble(dir string, o Options) error {
 		}
 		if err := h.bindTrust(t); err != nil {
 			return err
+		}
+		if o.Hidden != "" {
+			if err := t.hide(o.Hidden); err != nil {
+				return err
+			}
 		}
 		return t.mountPoints(o.User.Home, o.Targets)
 	})

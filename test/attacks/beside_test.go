@@ -38,6 +38,33 @@ func TestBesidePrograms(t *testing.T) {
 	})
 }
 
+// TestStateBesidePrograms has the state directory in one of the host's directories of programs,
+// all of which are shown inside: it is not.
+func TestStateBesidePrograms(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: only root can make directories there")
+	}
+	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
+		for _, top := range []string{"/opt", "/usr/local/lib"} {
+			b := beside{c, filepath.Join(top, filepath.Base(c.Base))}
+			b.lay(t)
+			was := c.State
+			c.State = b.path("data/state")
+			c.Must(t, "create", "--name", "box", "shell", b.path("app"))
+			for _, user := range []string{"", "0"} {
+				if r := c.Sh("box", user, "ls -A "+c.State+"; cat "+c.State+"/sandboxes/*/spec.json"); r.Code == 0 || strings.TrimSpace(r.Stdout) != "" {
+					t.Errorf("the state directory %s is visible inside: %v", c.State, r)
+				}
+			}
+			if r := c.Sh("box", "", "cat "+b.path("app/own")+"; touch "+b.path("app/new")); r.Code != 0 || r.Stdout != "it\n" {
+				t.Errorf("a workspace beside the state directory does not work: %v", r)
+			}
+			c.Must(t, "reset", "-f")
+			c.State = was
+		}
+	})
+}
+
 // beside is a directory in one of the host's programs.
 type beside struct {
 	*harness.Caller
