@@ -47,8 +47,13 @@ type Machine struct {
 	Overlay string
 	// RootLimit bounds the writable layer, in bytes. Zero means no bound.
 	RootLimit int64
-	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root.
+	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root. If its directory
+	// has sums (package sums), nothing of it is used that is not what was written: damage
+	// that is found before Start returns is ErrLayer, damage that is found later ends the
+	// wall, before a program gets to see it.
 	Restore string
+	// CheckLayer has all of Restore checked before Start returns.
+	CheckLayer bool
 	// Memory is an image written by Wall.SaveMemory and SumMemory, or empty. Programs go on from
 	// there, and no init is booted; the root's layer is in the image. Everything else
 	// must be what it was, but for ID, Hostname, Root, Network, what mounts come

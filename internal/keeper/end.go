@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -37,7 +38,9 @@ func (k *Keeper) obituary() error {
 	reason := "the sandbox ended while the command ran"
 	select {
 	case <-k.wall.Done():
-		if err := k.wall.Err(); err != nil {
+		if err := k.wall.Err(); errors.Is(err, driver.ErrLayer) {
+			return k.badLayer(k.built.Restore, fmt.Errorf("%s: %w", reason, err))
+		} else if err != nil {
 			reason += ": " + err.Error()
 		}
 		if why := k.postMortem(); why != "" {
@@ -57,6 +60,9 @@ func (k *Keeper) unlessFallen(err error) error {
 	}
 	select {
 	case <-k.wall.Done():
+		if damage := k.wall.Err(); errors.Is(damage, driver.ErrLayer) { // the next start fails
+			return k.badLayer(k.built.Restore, damage)
+		}
 		return spec.Errorf(spec.ErrStopping, "sandbox %s just ended", k.spec.Name)
 	case <-time.After(fallTime):
 		return err

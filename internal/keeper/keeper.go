@@ -66,6 +66,7 @@ type Keeper struct {
 	spawning sync.RWMutex // held while a program is started and noted
 
 	ranBefore bool // this is not the sandbox's first start
+	crashed   bool // it did not end properly the last time
 
 	mu       sync.Mutex
 	policy   *policy.Policy // of the network, in force
@@ -209,7 +210,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	now := time.Now().UTC()
 	before := dir.ReadStatus()
 	k.ranBefore, k.ports.last = before.StartedAt != nil, before.Ports
-	k.disk.before, k.disk.doubt = before.Disk, before.Crashed
+	k.disk.before, k.disk.doubt, k.crashed = before.Disk, before.Crashed, before.Crashed
 	k.status = &status{dir: dir, log: k.log, st: spec.Status{
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
 		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root,

@@ -73,7 +73,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	m := driver.Machine{
 		ID: k.spec.ID, Hostname: k.spec.Name,
 		Scratch: run, Root: root, Image: k.launch.ImageFile, Overlay: k.dir.Layers(), RootLimit: limit, Restore: restore,
-		Mounts: mounts, UID: uid, GID: gid,
+		CheckLayer: k.crashed, Mounts: mounts, UID: uid, GID: gid,
 		Init:     []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10), strconv.FormatBool(restore != "")},
 		Env:      []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},
 		Files:    openFiles,

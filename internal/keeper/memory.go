@@ -65,7 +65,7 @@ type keptSession struct {
 // OpenMemory reads what belongs to a memory image. It refuses one that programs cannot
 // go on from here.
 func OpenMemory(dir string) (*Memory, error) {
-	im, err := driver.OpenImage(dir)
+	im, err := driver.OpenMemory(dir)
 	if err != nil {
 		return nil, err
 	}

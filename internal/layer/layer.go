@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/sums"
 )
 
 // Store is the directory the saves of one sandbox lie in.
@@ -40,8 +41,8 @@ func (s Store) Current() (string, error) {
 // made there.
 func (s Store) First() string { return s.path(savePrefix, 1) }
 
-// Save lets write fill an empty directory and makes it the newest save. It
-// returns the bytes it takes on disk.
+// Save lets write fill an empty directory, adds the sums of its files and makes it the
+// newest save. It returns the bytes it takes on disk.
 func (s Store) Save(write func(dir string) error) (int64, error) {
 	size, tidy, err := s.Add(write)
 	if err == nil {
@@ -53,6 +54,16 @@ func (s Store) Save(write func(dir string) error) (int64, error) {
 // Add is Save that leaves it to the caller when the save before is removed, for which
 // nobody need wait.
 func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err error) {
+	return s.add(func(dir string) error {
+		if err := write(dir); err != nil {
+			return err
+		}
+		return sums.Write(dir)
+	})
+}
+
+// add is Add that leaves it to write whether there are sums.
+func (s Store) add(write func(dir string) error) (size int64, tidy func(), err error) {
 	n, err := s.newest()
 	if err != nil {
 		return 0, nil, err
@@ -86,7 +97,11 @@ func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err e
 // root is as it was made. The sandbox does not run.
 func (s Store) Adopt(dir string) error {
 	if dir != "" {
-		_, err := s.Save(func(work string) error { return linkInto(dir, work) })
+		// A save without sums keeps none: they would vouch for contents that nobody checked.
+		_, tidy, err := s.add(func(work string) error { return linkInto(dir, work) })
+		if err == nil {
+			tidy()
+		}
 		return err
 	}
 	for {

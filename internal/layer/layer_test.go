@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/sums"
 )
 
 // role is set where this binary is started again as another process.
@@ -104,7 +106,9 @@ func TestSave(t *testing.T) {
 	for n := 1; n <= 12; n++ { // 9 to 10: not by the alphabet
 		size, err := s.Save(writing(n))
 		must(t, err)
-		if want := int64(2 * 100 * len(fmt.Sprint(n)+"\n")); size != want {
+		sum, err := os.Stat(filepath.Join(s.path(savePrefix, n), sums.Name))
+		must(t, err)
+		if want := int64(2*100*len(fmt.Sprint(n)+"\n")) + sum.Size(); size != want {
 			t.Errorf("save %d takes %d bytes, want %d", n, size, want)
 		}
 		if got := reading(t, s); got != n {
@@ -189,7 +193,7 @@ func TestCrashLeftovers(t *testing.T) {
 	if got := reading(t, s); got != 3 {
 		t.Errorf("the newest is %d", got)
 	}
-	if got := names(t, filepath.Join(s.Dir, "root-3")); !slices.Equal(got, []string{"data", "meta"}) {
+	if got := names(t, filepath.Join(s.Dir, "root-3")); !slices.Equal(got, []string{"data", "meta", sums.Name}) {
 		t.Errorf("in it are %q", got)
 	}
 }

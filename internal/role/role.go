@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -62,12 +63,34 @@ func prewarm(args []string) int {
 		return 127
 	}
 	_ = unix.Dup3(0, tableFD, unix.O_CLOEXEC) // only speed is lost without it
-	sentry, err := steady(args[2:])
+	sentry, err := steady(takeLayer(args[2:]))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", args[0], err)
 		return 127
 	}
 	return settle(args[1], sentry, sentryCaps)
+}
+
+// LayerFD is the number inside of a descriptor that is passed to the sentry and never goes
+// inside: a socket at which a saved root layer is handed out. gVisor gives a sentry such a
+// socket only for layers in a cloud.
+const LayerFD = 8
+
+// Flags of the sentry: the socket to read a layer from, and that it is one.
+const (
+	layerFlag  = "--fs-restore-fds="
+	socketFlag = "--fs-restore-checkpoint-gofer"
+)
+
+// takeLayer has the sentry start from the layer at that socket, if it is passed one.
+func takeLayer(args []string) []string {
+	for i, a := range args {
+		outside, inside, _ := strings.Cut(strings.TrimPrefix(a, passFlag), ":")
+		if strings.HasPrefix(a, passFlag) && inside == strconv.Itoa(LayerFD) {
+			return slices.Replace(slices.Clone(args), i, i+1, layerFlag+outside, socketFlag)
+		}
+	}
+	return args
 }
 
 // passFD is the number that the descriptor has in the sentry which it passes on to init.

@@ -77,15 +77,24 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	mine, theirs := os.NewFile(uintptr(pair[0]), "init"), os.NewFile(uintptr(pair[1]), "init")
 	defer theirs.Close()
 
-	c, err := create(conf, m, bundle, theirs)
+	layer, err := loadLayer(m)
 	if err != nil {
 		mine.Close()
 		return nil, err
 	}
-	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, settled: always(), done: make(chan struct{})}
-	if m.Memory != "" {
+	c, err := create(conf, m, bundle, theirs, layer)
+	if err != nil {
+		layer.end()
+		mine.Close()
+		return nil, err
+	}
+	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, overlay: m.Overlay, settled: always(), done: make(chan struct{})}
+	switch {
+	case m.Memory != "":
 		err = w.goOn(m)
-	} else {
+	case m.Restore != "":
+		err = w.bootFrom(layer, m)
+	default:
 		err = w.boot(m)
 	}
 	if err != nil {
@@ -126,7 +135,7 @@ func (w *wall) boot(m driver.Machine) error {
 
 // create makes the container, giving it /dev/null as standard streams, which
 // gVisor takes from this process's globals.
-func create(conf *config.Config, m driver.Machine, bundle string, init *os.File) (*container.Container, error) {
+func create(conf *config.Config, m driver.Machine, bundle string, init *os.File, layer *layerLoad) (*container.Container, error) {
 	spec, err := specutils.ReadSpec(bundle, conf)
 	if err != nil {
 		return nil, fmt.Errorf("read bundle: %w", err)
@@ -148,8 +157,9 @@ func create(conf *config.Config, m driver.Machine, bundle string, init *os.File)
 		PassFiles:          map[int]*os.File{driver.InitFD: init},
 		FSRestoreImagePath: m.Restore,
 	}
-	if m.Memory != "" {
-		args.FSRestoreImagePath = "" // it is in there
+	layer.passTo(args.PassFiles)
+	if m.Memory != "" || layer != nil {
+		args.FSRestoreImagePath = "" // it is in the memory, or comes over the socket
 	}
 	c, err := container.New(conf, args)
 	if err != nil {
@@ -164,6 +174,7 @@ type wall struct {
 	c       *container.Container
 	sandbox *sandbox.Sandbox // c's own, which c forgets when it is destroyed
 	control *os.File
+	overlay string // the directory with the data of the root layer
 
 	settled  <-chan struct{} // closed when all memory is there
 	done     chan struct{}

@@ -13,19 +13,19 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/state/stateio"
 	"gvisor.dev/gvisor/pkg/sentry/state/stateipc"
 
-	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// A sentry could read a memory image itself. It is handed out to it instead, by the
-// protocol that gVisor has for images in a cloud, for three reasons. Left alone, it reads
-// with 128 threads, among which the one that builds the kernel has to find its turn. What
-// it reads it believes; here each page is compared with its sum first. And a page that is
-// written to a file in memory costs half of what one costs that is read into a mapping of
+// A sentry could read a memory image or a saved root layer itself. It is handed out to it
+// instead, by the protocol that gVisor has for images in a cloud, for three reasons. Left
+// alone, it reads with 128 threads, among which the one that builds the kernel has to find
+// its turn. What it reads it believes; here each page is compared with its sum first. And a
+// page that is written to a file costs half of what one costs that is read into a mapping of
 // it.
 
 // handing is an image that is being handed out.
 type handing struct {
-	image *driver.Image
+	image *sums.Files
 	spoil func(error) // called when something cannot be had, or was not to be asked for
 
 	server *stateipc.AsyncFileServer
@@ -38,14 +38,11 @@ type handing struct {
 	open   []*os.File // of the sentry, to be read into
 }
 
-// handOut begins to hand an image out. Spoil is called before the sentry hears that a
-// page cannot be had; it may be called several times, and at once.
-func handOut(dir string, spoil func(error)) (*handing, error) {
-	h := &handing{spoil: spoil, over: make(chan struct{}), opened: map[string]bool{}}
+// handOut begins to hand an image out, and closes it at the end. Spoil is called before the
+// sentry hears that a page cannot be had; it may be called several times, and at once.
+func handOut(image *sums.Files, spoil func(error)) (*handing, error) {
+	h := &handing{image: image, spoil: spoil, over: make(chan struct{}), opened: map[string]bool{}}
 	var err error
-	if h.image, err = driver.OpenImage(dir); err != nil {
-		return nil, err
-	}
 	if h.server, err = stateipc.NewAsyncFileServer(h); err != nil {
 		h.image.Close()
 		return nil, err
@@ -105,7 +102,7 @@ const (
 // reader reads a file of the image into files of the sentry, one piece after the other.
 type reader struct {
 	h    *handing
-	file *driver.ImageFile
+	file *sums.File
 	todo chan piece
 	done chan stateio.Completion
 	over chan struct{} // closed when nothing is read any more
@@ -123,7 +120,7 @@ type piece struct {
 }
 
 func (*reader) MaxReadBytes() uint64 { return readBytes }
-func (*reader) MaxRanges() int       { return readBytes / driver.Page }
+func (*reader) MaxRanges() int       { return readBytes / sums.Page }
 func (*reader) MaxParallel() int     { return readsWaiting }
 
 func (*reader) NeedRegisterDestinationFD() bool { return true }
@@ -205,14 +202,14 @@ func (r *reader) work() {
 func (r *reader) read(p piece, buf []byte) (uint64, error) {
 	n, err := r.file.ReadAt(buf[:p.total], p.off)
 	if err != nil && !errors.Is(err, io.EOF) {
-		r.h.spoil(fmt.Errorf("read the memory: %w", err))
+		r.h.spoil(fmt.Errorf("read %w", err))
 		return 0, unix.EIO
 	}
 	left := buf[:n]
 	for _, part := range p.parts {
 		some := left[:min(part.Length(), uint64(len(left)))]
 		if _, err := p.to.WriteAt(some, int64(part.Start)); err != nil {
-			r.h.spoil(fmt.Errorf("give programs their memory: %w", err))
+			r.h.spoil(fmt.Errorf("pass a page to the sentry: %w", err))
 			return 0, unix.EIO
 		}
 		left = left[len(some):]

@@ -12,7 +12,7 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/memmap"
 	"gvisor.dev/gvisor/pkg/sentry/state/stateio"
 
-	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/sums"
 )
 
 // handed is an image with a file of so many pages, no two of which are alike, and what
@@ -20,26 +20,36 @@ import (
 func handed(t *testing.T, pages int) (h *handing, data []byte, spoilt *error) {
 	t.Helper()
 	dir := t.TempDir()
-	data = make([]byte, pages*driver.Page)
+	data = make([]byte, pages*sums.Page)
 	for i := range data {
 		data[i] = byte(i>>12 + i)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "pages"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := driver.SumMemory(dir); err != nil {
+	if err := sums.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	spoilt = new(error)
-	h, err := handOut(dir, func(err error) { *spoilt = err })
+	h, err := handOut(opened(t, dir), func(err error) { *spoilt = err })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.end)
-	if err := os.Truncate(filepath.Join(dir, "pages"), int64(len(data)-driver.Page)); err != nil {
+	if err := os.Truncate(filepath.Join(dir, "pages"), int64(len(data)-sums.Page)); err != nil {
 		t.Fatal(err) // the last page is gone by the time it is read
 	}
 	return h, data, spoilt
+}
+
+// opened opens an image.
+func opened(t testing.TB, dir string) *sums.Files {
+	t.Helper()
+	files, err := sums.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // reading begins to read the file into one in memory.
@@ -65,7 +75,7 @@ func reading(t *testing.T, h *handing) (stateio.AsyncReader, stateio.Destination
 // Pages come to the places that they were asked for, and no page comes that is not what
 // was written: that is said before the sentry hears of it.
 func TestHandOut(t *testing.T) {
-	const page = driver.Page
+	const page = sums.Page
 	h, data, spoilt := handed(t, 8)
 	r, to, f := reading(t, h)
 	at := func(from, pages uint64) memmap.FileRange {
@@ -126,7 +136,7 @@ func TestHandOutNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeAll(pipe[:])
-	if _, err := r.RegisterDestinationFD(int32(pipe[1]), driver.Page, nil); err == nil {
+	if _, err := r.RegisterDestinationFD(int32(pipe[1]), sums.Page, nil); err == nil {
 		t.Error("a pipe is written to")
 	}
 }

@@ -119,10 +119,15 @@ func (w *wall) goOn(m driver.Machine) error {
 	// What a sandbox goes on with is its memory, or it does not go on.
 	var once sync.Once
 	var spoilt error
-	image, err := handOut(m.Memory, func(err error) {
+	files, err := driver.OpenMemory(m.Memory)
+	if err != nil {
+		unix.Close(sentry)
+		return err
+	}
+	image, err := handOut(files, func(err error) {
 		once.Do(func() {
-			spoilt = err
-			w.end(err)
+			spoilt = fmt.Errorf("go on from memory: %w", err)
+			w.end(spoilt)
 			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
 		})
 	})
@@ -139,7 +144,7 @@ func (w *wall) goOn(m driver.Machine) error {
 		close(settled)
 		once.Do(func() {}) // nobody writes it any more
 		if spoilt != nil {
-			err = spoilt
+			return spoilt
 		}
 		return fmt.Errorf("go on from memory: %w", startError(err))
 	}

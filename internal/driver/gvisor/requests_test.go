@@ -18,7 +18,7 @@ import (
 	"gvisor.dev/gvisor/pkg/unet"
 	"gvisor.dev/gvisor/pkg/urpc"
 
-	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/sums"
 )
 
 // mark is the one byte that the image of a hostile sentry consists of.
@@ -40,11 +40,11 @@ const hostilePages = 8
 func newHostile(t testing.TB) *hostile {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "pages"), bytes.Repeat([]byte{mark}, hostilePages*driver.Page), 0o600))
-	must(t, driver.SumMemory(dir))
+	must(t, os.WriteFile(filepath.Join(dir, "pages"), bytes.Repeat([]byte{mark}, hostilePages*sums.Page), 0o600))
+	must(t, sums.Write(dir))
 	s := &hostile{}
 	var err error
-	s.handing, err = handOut(dir, func(error) { s.spoilt.Add(1) })
+	s.handing, err = handOut(opened(t, dir), func(error) { s.spoilt.Add(1) })
 	must(t, err)
 	fd, err := unix.FcntlInt(s.theirs.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	must(t, err)
@@ -79,7 +79,7 @@ func (s *hostile) connect(t testing.TB) {
 	must(t, err)
 	t.Cleanup(s.window.Destroy)
 	must(t, s.window.Connect())
-	s.to, err = s.register(s.memory, hostilePages*driver.Page)
+	s.to, err = s.register(s.memory, hostilePages*sums.Page)
 	must(t, err)
 }
 
@@ -133,7 +133,7 @@ func (s *hostile) innocent(t testing.TB) (written int) {
 
 // A sentry that asks for what none may is ended, and told nothing.
 func TestHostileRequests(t *testing.T) {
-	const page, end = driver.Page, hostilePages * driver.Page
+	const page, end = sums.Page, hostilePages * sums.Page
 	for name, c := range map[string]struct {
 		n      uint32
 		window []byte
@@ -177,7 +177,7 @@ func TestHostileRequests(t *testing.T) {
 // (Go's own fuzzing cannot build gVisor: its instruments overflow functions that must
 // not grow the stack.)
 func TestHostileAnything(t *testing.T) {
-	const page = driver.Page
+	const page = sums.Page
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, seed))
 	t.Logf("seed %d", seed)
@@ -227,7 +227,7 @@ func TestHostileAppetite(t *testing.T) {
 	}
 	taken := 1
 	for ; taken < 4*maxTargets; taken++ {
-		if _, err := s.register(s.memory, driver.Page); err != nil {
+		if _, err := s.register(s.memory, sums.Page); err != nil {
 			break
 		}
 	}
@@ -235,7 +235,7 @@ func TestHostileAppetite(t *testing.T) {
 		t.Errorf("it had %d files taken", taken)
 	}
 	must(t, call("Close", &stateipc.CloseRequest{Handle: s.handle}, &stateipc.CloseResponse{}))
-	if _, err := s.register(s.memory, driver.Page); err == nil {
+	if _, err := s.register(s.memory, sums.Page); err == nil {
 		t.Error("a file is taken for nobody")
 	}
 	if s.innocent(t) != 0 {
@@ -287,7 +287,7 @@ func TestHostileAtTheEnd(t *testing.T) {
 		go func() {
 			defer close(asks)
 			for {
-				if _, err := s.register(s.memory, driver.Page); err != nil {
+				if _, err := s.register(s.memory, sums.Page); err != nil {
 					if _, answered := errors.AsType[urpc.RemoteError](err); !answered {
 						return
 					}

@@ -1,0 +1,168 @@
+package gvisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/role"
+	"github.com/bothy-dev/bothy/internal/sums"
+)
+
+// checkedFirst bounds the layers that are checked whole while the sentry comes up, which
+// takes longer than that. The pages of larger ones are checked as the sentry loads them.
+const checkedFirst = 32 << 20
+
+// layerLoad hands a saved root layer out to the sentry that is to start from it, and notes
+// when it turns out to be damaged.
+type layerLoad struct {
+	handing *handing
+	checked chan error // receives the result of the check at the start
+
+	mu      sync.Mutex
+	damage  error       // the first
+	onSpoil func(error) // set when there is a sentry to end
+}
+
+// loadLayer begins to hand out the layer that a machine starts from. It returns nil if there
+// is none, or if it is of a version that wrote no sums: then the sentry reads it by itself.
+func loadLayer(m driver.Machine) (*layerLoad, error) {
+	if m.Restore == "" || m.Memory != "" { // the layer is in the memory image
+		return nil, nil
+	}
+	files, err := sums.Open(m.Restore)
+	if errors.Is(err, sums.ErrNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, layerError(err)
+	}
+	l := &layerLoad{checked: make(chan error, 1)}
+	if l.handing, err = handOut(files, l.spoil); err != nil {
+		return nil, err
+	}
+	if m.CheckLayer || files.Size() <= checkedFirst {
+		go func() { l.checked <- files.Check(nil) }()
+	} else {
+		l.checked <- nil
+	}
+	return l, nil
+}
+
+func layerError(err error) error { return fmt.Errorf("%w: %w", driver.ErrLayer, err) }
+
+// spoil is called when a page cannot be handed out.
+func (l *layerLoad) spoil(err error) {
+	l.mu.Lock()
+	if l.damage == nil {
+		l.damage = layerError(err)
+	}
+	err, end := l.damage, l.onSpoil
+	l.mu.Unlock()
+	if end != nil {
+		end(err)
+	}
+}
+
+// watch has end called if the layer turns out to be damaged from now on. It returns an error
+// if that is known already.
+func (l *layerLoad) watch(end func(error)) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onSpoil = end
+	return l.damage
+}
+
+// found waits for the check at the start, and returns the damage that is known.
+func (l *layerLoad) found() error {
+	if l == nil {
+		return nil
+	}
+	if err := <-l.checked; err != nil {
+		return layerError(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.damage
+}
+
+// passTo adds the socket at which the layer is handed out to what the sentry is passed.
+func (l *layerLoad) passTo(files map[int]*os.File) {
+	if l != nil {
+		files[role.LayerFD] = l.handing.theirs
+	}
+}
+
+// end stops it.
+func (l *layerLoad) end() {
+	if l != nil {
+		l.handing.end()
+	}
+}
+
+// bootFrom starts init in a sandbox that is created and starts from a layer, which is handed
+// out if l is not nil. A sentry that cannot be given a page is ended before it hears of it.
+// What the sentry reads by itself is waited for.
+func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
+	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
+	if err != nil {
+		l.end()
+		return fmt.Errorf("watch the sentry: %w", err)
+	}
+	end := func(err error) {
+		w.end(err)
+		_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
+	}
+	err = l.watch(end)
+	if err == nil {
+		err = w.boot(m)
+	}
+	if damage := l.found(); damage != nil { // the reason for whatever boot says
+		err = damage
+	}
+	if err != nil {
+		_ = l.watch(nil)
+		l.end()
+		unix.Close(sentry)
+		return err
+	}
+	if l == nil { // once: it has sums when it is saved again
+		defer unix.Close(sentry)
+		return w.waitForLayer()
+	}
+	go func() {
+		if err := w.waitForLayer(); err != nil {
+			end(err)
+		}
+		_ = l.watch(nil)
+		l.end()
+		unix.Close(sentry)
+	}()
+	return nil
+}
+
+// noLayer is what the sentry says if nothing of a layer is to be loaded.
+const noLayer = "no filesystems restored"
+
+// waitForLayer returns when the sentry has all contents of the layer. With a layer that cannot
+// be loaded a sandbox cannot go on: files could not be read, and could not be saved again.
+func (w *wall) waitForLayer() error {
+	err := w.sandbox.WaitFSRestore(w.c.ID)
+	if err == nil || strings.Contains(err.Error(), noLayer) {
+		return nil
+	}
+	select {
+	case <-w.done: // it ended for another reason
+		return nil
+	default:
+		return layerError(fmt.Errorf("load it: %w", brief(err)))
+	}
+}

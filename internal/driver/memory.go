@@ -1,0 +1,34 @@
+package driver
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/bothy-dev/bothy/internal/sums"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// SumMemory completes an image that Wall.SaveMemory has written: it notes which build wrote
+// it, and sums its files. Programs need not stand still for that.
+func SumMemory(dir string) error {
+	if err := writeBuild(dir); err != nil {
+		return err
+	}
+	return sums.Write(dir)
+}
+
+// OpenMemory opens the files of a memory image of this build.
+func OpenMemory(dir string) (*sums.Files, error) {
+	if err := CheckBuild(dir); err != nil {
+		return nil, err
+	}
+	files, err := sums.Open(dir)
+	if errors.Is(err, sums.ErrNone) { // every build that writes images sums them
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, (&spec.Error{Op: "open the memory", Err: err}).
+			WithHint("go back to the files alone: --files")
+	}
+	return files, nil
+}
