@@ -31,7 +31,7 @@ const (
 // Export writes a checkpoint to an archive, with all that it holds. Nobody may remove it
 // meanwhile.
 func (s Shelf) Export(p Point, to *tar.Writer) error {
-	trees, packs, err := s.readyFor(p, func(string) bool { return true })
+	trees, packs, err := s.readyFor(p, everyTree)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (s Shelf) Import(from *tar.Reader) (Point, error) {
 	if err := store.WriteJSON(filepath.Join(dir, aboutName), p); err != nil {
 		return p, err
 	}
-	_, packs, err := s.readyFor(p, func(string) bool { return true })
+	_, packs, err := s.readyFor(p, everyTree)
 	if err != nil {
 		return p, err
 	}

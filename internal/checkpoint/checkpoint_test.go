@@ -766,7 +766,7 @@ func TestInterruptedToDamaged(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(encode([]Tree{{"home", []Entry{{Mode: unix.S_IFDIR}, {Path: "a", Mode: unix.S_IFREG, Content: Content{1, 2, []Piece{{3, 4}}}}}}}))
+	f.Add(encode([]Tree{{"home", []Entry{{Mode: unix.S_IFDIR}, {Path: "a", Mode: unix.S_IFREG, Content: Content{Pack: 1, Offset: 2, Pieces: []Piece{{3, 4}}, Sum: 5, Summed: true}}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := &decoder{b: data}
 		for range 3 {

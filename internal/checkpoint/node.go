@@ -154,7 +154,10 @@ func (p *putter) contents(f *os.File, e *Entry) error {
 	if err := f.Truncate(e.Size); err != nil || len(e.Content.Pieces) == 0 {
 		return err
 	}
-	from, err := p.packs(e.Content.Pack)
+	if err := p.packs.verify(e); err != nil { // before anything was touched most were
+		return err
+	}
+	from, err := p.packs.at(e.Content.Pack)
 	if err != nil {
 		return err
 	}

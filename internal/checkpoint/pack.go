@@ -17,6 +17,8 @@ type pack struct {
 	number int64
 	size   int64
 	spared int64 // of that, what takes no room
+
+	summer summer
 }
 
 // Contents of this size begin at a multiple of a block, so that file systems that
@@ -32,7 +34,7 @@ func (p *pack) add(f *os.File, size int64) (Content, error) {
 	if size >= alignFrom {
 		p.size = (p.size + block - 1) / block * block
 	}
-	c := Content{Pack: p.number, Offset: p.size}
+	c := Content{Pack: p.number, Offset: p.size, Summed: true}
 	if _, err := p.f.Seek(p.size, io.SeekStart); err != nil {
 		return c, err
 	}
@@ -50,6 +52,10 @@ func (p *pack) add(f *os.File, size int64) (Content, error) {
 		n, err := io.CopyN(p.f, f, piece.Length)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return c, fmt.Errorf("copy into the checkpoint: %w", err)
+		}
+		// The sum is of the copy: programs may change the file meanwhile.
+		if c.Sum, err = p.summer.add(c.Sum, p.f, p.size, n); err != nil {
+			return c, fmt.Errorf("sum what was copied into the checkpoint: %w", err)
 		}
 		p.size += n
 		if n > 0 {

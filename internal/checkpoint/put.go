@@ -22,7 +22,7 @@ type putter struct {
 	src     Source
 	top     *os.File
 	device  uint64 // of the directory
-	packs   func(number int64) (*os.File, error)
+	packs   *Packs
 	entries map[string][]*Entry // by the directory that they lie in
 	spared  map[string]bool     // what stays as it is, with all that lies in it
 	leads   map[string]bool     // directories with such in them
@@ -43,7 +43,7 @@ type placed struct {
 // put does that, and notes in the tree what the files are seen as now, which holds once
 // they have passed. A directory of ours is made if there is none; of one that is shared
 // with the host, what could not be put back is given.
-func (now *placed) put(t *Tree, src Source, packs func(int64) (*os.File, error)) (skipped []string, err error) {
+func (now *placed) put(t *Tree, src Source, packs *Packs) (skipped []string, err error) {
 	if _, err := os.Lstat(src.Dir); len(t.Entries) == 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/sums"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -27,6 +28,9 @@ func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped
 		return nil, err
 	}
 	defer packs.Close()
+	if err := s.checkLayer(p); err != nil {
+		return nil, damagedPoint(p, err)
+	}
 	if err := s.depart(restoring{Number: p.Number}, sources); err != nil {
 		return nil, err
 	}
@@ -104,8 +108,12 @@ func (s Shelf) Whole() error {
 
 // ready looks whether all is there that is needed, before anything is touched.
 func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
-	trees, packs, err := s.readyFor(p, func(tree string) bool {
-		return slices.ContainsFunc(sources, func(src Source) bool { return src.Name == tree })
+	trees, packs, err := s.readyFor(p, func(tree string) func(*Entry) bool {
+		i := slices.IndexFunc(sources, func(src Source) bool { return src.Name == tree })
+		if i < 0 {
+			return nil
+		}
+		return sources[i].differs()
 	})
 	for i := 0; err == nil && i < len(sources); i++ {
 		if at := find(trees, sources[i].Name); at.Entries == nil { // nothing is put there
@@ -118,8 +126,27 @@ func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
 	return trees, packs, err
 }
 
-// readyFor is ready for trees of these names. Whoever gets packs closes them.
-func (s Shelf) readyFor(p Point, wanted func(tree string) bool) (_ []Tree, _ *Packs, err error) {
+// differs returns a function that tells whether a file of a checkpoint is to be put back,
+// which it is not if the directory has it already.
+func (s *Source) differs() func(*Entry) bool {
+	if s.Before == nil {
+		return everything
+	}
+	before := s.Before.byPath()
+	return func(e *Entry) bool {
+		b := before[e.Path]
+		return b == nil || b.seen.fresh || e.seen != b.seen || e.Size != b.Size || e.Mode != b.Mode
+	}
+}
+
+func everything(*Entry) bool { return true }
+
+// everyTree is for readyFor: all files of all trees are needed.
+func everyTree(string) func(*Entry) bool { return everything }
+
+// readyFor is ready for trees of which wanted returns which files are needed; nil is none.
+// Their contents are compared with their sums. Whoever gets packs closes them.
+func (s Shelf) readyFor(p Point, wanted func(tree string) func(*Entry) bool) (_ []Tree, _ *Packs, err error) {
 	trees, err := s.Trees(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, spec.Errorf(spec.ErrNotFound, "no checkpoint %q", p.Name).WithHint("bothy checkpoint ls shows what there is")
@@ -137,19 +164,33 @@ func (s Shelf) readyFor(p Point, wanted func(tree string) bool) (_ []Tree, _ *Pa
 		}
 	}()
 	for _, t := range trees {
-		if !wanted(t.Name) {
+		needed := wanted(t.Name)
+		if needed == nil {
 			continue
 		}
 		if err := t.check(); err != nil {
 			return nil, nil, fmt.Errorf("checkpoint %s: %w", p.Name, err)
 		}
 		for i := range t.Entries {
-			if err := packs.holds(&t.Entries[i]); err != nil {
-				return nil, nil, fmt.Errorf("checkpoint %s: %w", p.Name, err)
+			err := packs.holds(&t.Entries[i])
+			if err == nil && needed(&t.Entries[i]) {
+				err = packs.verify(&t.Entries[i])
+			}
+			if err != nil {
+				return nil, nil, damagedPoint(p, err)
 			}
 		}
 	}
 	return trees, packs, nil
+}
+
+// damagedPoint adds to an error what can be done about a checkpoint that is damaged.
+func damagedPoint(p Point, err error) error {
+	e := &spec.Error{Op: "use checkpoint " + p.Name, Err: err}
+	if !errors.Is(err, errDamaged) && !errors.Is(err, sums.ErrDamaged) {
+		return e
+	}
+	return e.WithHint("nothing was changed; go back to another checkpoint (bothy checkpoint ls), or remove this one: bothy checkpoint rm; bothy system verify finds all that is damaged")
 }
 
 // syncAll brings what was put back to the disk, of each file system once.
@@ -238,7 +279,7 @@ func (now *placed) fill(trees []Tree, sources []Source, packs *Packs) (skipped [
 		if i < 0 {
 			continue
 		}
-		some, err := now.put(&trees[i], src, packs.at)
+		some, err := now.put(&trees[i], src, packs)
 		skipped = append(skipped, some...)
 		if err != nil {
 			return skipped, fmt.Errorf("%s: %w", src.Dir, err)
@@ -252,10 +293,14 @@ type Packs struct {
 	shelf Shelf
 	open  map[int64]*os.File
 	sizes map[int64]int64
+
+	summer summer
 }
 
 // Packs gives access to contents. Whoever asks closes it.
-func (s Shelf) Packs() *Packs { return &Packs{s, map[int64]*os.File{}, map[int64]int64{}} }
+func (s Shelf) Packs() *Packs {
+	return &Packs{shelf: s, open: map[int64]*os.File{}, sizes: map[int64]int64{}}
+}
 
 func (p *Packs) at(number int64) (*os.File, error) {
 	if f := p.open[number]; f != nil {

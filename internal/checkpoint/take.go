@@ -322,6 +322,11 @@ func (t *taker) addFile(d dir, name string, e Entry, st *unix.Stat_t) error {
 	}
 	if k := t.known[t.tree.Name][e.Path]; k != nil && k.unchanged(st) {
 		e.Attrs, e.Content = k.Attrs, k.Content
+		if !e.Content.Summed && len(e.Content.Pieces) > 0 {
+			if err := t.sumKept(d, name, &e); err != nil {
+				return fmt.Errorf("%q: %w", e.Path, err)
+			}
+		}
 	} else {
 		f, err := d.openAnyway(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {

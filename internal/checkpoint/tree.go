@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -49,6 +50,10 @@ type Content struct {
 	Pack   int64 // the number of the checkpoint that wrote them
 	Offset int64
 	Pieces []Piece // where the file has data; holes are in between
+	// Sum is the CRC32C of the data. Contents that a version before sums kept have none.
+	Sum      uint32
+	Summed   bool
+	verified bool
 }
 
 // Piece is a part of a file that has data.
@@ -139,7 +144,7 @@ func (e *Entry) append(b []byte) []byte {
 	for _, n := range []int64{e.Size, e.Modified, e.seen.Changed, e.Content.Pack, e.Content.Offset} {
 		b = binary.AppendVarint(b, n)
 	}
-	b = appendText(appendText(b, e.Target), e.Same)
+	b = appendText(appendText(b, e.targetText()), e.Same)
 	b = binary.AppendUvarint(b, uint64(len(e.Attrs)))
 	for _, a := range e.Attrs {
 		b = appendText(appendText(b, a.Name), a.Value)
@@ -149,6 +154,26 @@ func (e *Entry) append(b []byte) []byte {
 		b = binary.AppendVarint(binary.AppendVarint(b, p.At), p.Length)
 	}
 	return b
+}
+
+// targetText is written where a link has its target. A file has the sum of its content
+// there: versions before sums read over it.
+func (e *Entry) targetText() string {
+	if e.isFile() && e.Content.Summed {
+		return fmt.Sprintf("%08x", e.Content.Sum)
+	}
+	return e.Target
+}
+
+// setTarget reads what targetText wrote.
+func (e *Entry) setTarget(text string) (ok bool) {
+	if !e.isFile() || text == "" {
+		e.Target = text
+		return true
+	}
+	n, err := strconv.ParseUint(text, 16, 32)
+	e.Content.Sum, e.Content.Summed = uint32(n), true
+	return err == nil
 }
 
 // maxManifest is far more than any tree takes that can be worked in, in bytes.
@@ -253,7 +278,10 @@ func (d *decoder) entry() (e Entry) {
 	e.seen.Device, e.seen.Inode = d.unsigned(), d.unsigned()
 	e.Size, e.Modified, e.seen.Changed = d.signed(), d.signed(), d.signed()
 	e.Content.Pack, e.Content.Offset = d.signed(), d.signed()
-	e.Target, e.Same = d.text(), d.text()
+	if !e.setTarget(d.text()) {
+		d.bad = true
+	}
+	e.Same = d.text()
 	for range d.count() {
 		e.Attrs = append(e.Attrs, Attr{d.text(), d.text()})
 	}

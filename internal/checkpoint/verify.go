@@ -1,0 +1,108 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/sums"
+)
+
+// Verifier compares all that a shelf holds with its sums. What several checkpoints share is
+// read once.
+type Verifier struct {
+	shelf Shelf
+	packs *Packs
+	read  map[[2]int64]error // by pack and offset
+	// Unsummed counts contents that an older version kept without a sum.
+	Unsummed int
+}
+
+// Verifier begins to verify a shelf. Whoever gets one closes it.
+func (s Shelf) Verifier() *Verifier {
+	return &Verifier{shelf: s, packs: s.Packs(), read: map[[2]int64]error{}}
+}
+
+// Close ends it.
+func (v *Verifier) Close() { v.packs.Close() }
+
+// Verify reads a checkpoint, and returns all that is damaged of it. Read is told how many
+// bytes were read; its error ends the check, and is the only one then.
+func (v *Verifier) Verify(p Point, read func(n int) error) (damage []error, err error) {
+	trees, err := v.shelf.Trees(p)
+	if err != nil {
+		return []error{err}, nil
+	}
+	for _, t := range trees {
+		if err := t.check(); err != nil {
+			return []error{fmt.Errorf("%s: %w", filepath.Join(v.shelf.Path(p.Number), manifestName), err)}, nil
+		}
+		for i := range t.Entries {
+			e := &t.Entries[i]
+			n, err := v.content(e)
+			if err != nil {
+				damage = append(damage, fmt.Errorf("%s: %w", t.Name, err))
+			}
+			if err := read(n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, dir := range []string{v.shelf.Layer(p), v.shelf.Memory(p)} {
+		bad, err := v.files(dir, read)
+		if err != nil {
+			return nil, err
+		}
+		damage = append(damage, bad...)
+	}
+	return damage, nil
+}
+
+// content reads the content of a file, unless that was done, and returns how many bytes it
+// read.
+func (v *Verifier) content(e *Entry) (n int, err error) {
+	if !e.hasData() || len(e.Content.Pieces) == 0 {
+		return 0, nil
+	}
+	at := [2]int64{e.Content.Pack, e.Content.Offset}
+	if err, done := v.read[at]; done {
+		return 0, err
+	}
+	if err = v.packs.holds(e); err != nil {
+		err = damagedContent(e)
+	} else if !e.Content.Summed {
+		v.Unsummed++
+	} else {
+		n, err = int(e.Content.Stored()), v.packs.verify(e)
+	}
+	v.read[at] = err
+	return n, err
+}
+
+// files checks a directory with sums; "" is none.
+func (v *Verifier) files(dir string, read func(n int) error) (damage []error, err error) {
+	if dir == "" {
+		return nil, nil
+	}
+	files, err := sums.Open(dir)
+	if errors.Is(err, sums.ErrNone) {
+		v.Unsummed++
+		return nil, nil
+	}
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", dir, err)}, nil
+	}
+	defer files.Close()
+	var ended error
+	err = files.Check(func(n int) error {
+		ended = read(n)
+		return ended
+	})
+	if ended != nil {
+		return nil, ended
+	}
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", dir, err)}, nil
+	}
+	return nil, nil
+}
