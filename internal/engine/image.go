@@ -141,8 +141,11 @@ func (e *Engine) imageRoot(ctx context.Context, sb *spec.Sandbox) (image.Root, e
 	if err := image.CheckDigest(sb.Image.Digest); err != nil {
 		return image.Root{}, err
 	}
-	root, err := e.Images().Root(sb.Image.Digest)
-	if errors.Is(err, fs.ErrNotExist) && e.hasBlob(sb.Image.Digest) { // of another version, or for other ids
+	root, err := e.Images().UsableRoot(sb.Image.Digest)
+	if errors.Is(err, image.ErrDamagedRoot) {
+		e.say("image %s: %v", cmp.Or(image.Short(sb.Image.Name), sb.Image.Digest), err)
+	}
+	if errors.Is(err, fs.ErrNotExist) && e.hasBlob(sb.Image.Digest) { // damaged, of another version, or for other ids
 		e.say("making the root of image %s again", cmp.Or(image.Short(sb.Image.Name), sb.Image.Digest))
 		var result image.Result
 		if result, err = e.orderImage(ctx, image.Order{Build: sb.Image.Digest}, nil); err == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/sums"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -314,6 +315,9 @@ func (s Shelf) NewRoot() (string, error) {
 
 // PutRoot completes a root and puts it in its place.
 func (s Shelf) PutRoot(dir string, r Root) (Root, error) {
+	if err := sums.Write(dir); err != nil {
+		return r, err
+	}
 	if err := store.WriteJSON(filepath.Join(dir, aboutName), r); err != nil {
 		return r, err
 	}

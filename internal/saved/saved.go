@@ -24,6 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/sums"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -264,6 +265,9 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 		t.Bytes, err = store.TreeSize(dir)
 	}
 	if err == nil {
+		err = sumHome(dir)
+	}
+	if err == nil {
 		err = store.WriteJSON(filepath.Join(dir, aboutName), t)
 	}
 	if err == nil {
@@ -277,6 +281,39 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 		return t, err
 	}
 	return t, nil
+}
+
+// sumHome sums the files of a template's home, or checks them if an archive brought sums.
+func sumHome(dir string) error {
+	home, list := filepath.Join(dir, homeName), filepath.Join(dir, sums.Name)
+	if _, err := os.Lstat(home); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err := sums.CheckTree(list, home, nil)
+	if errors.Is(err, sums.ErrNone) {
+		return sums.WriteTree(list, home)
+	}
+	return err
+}
+
+// Verify reads a template and compares it with its sums. It is ErrNone of package sums if it
+// has none, as those of older versions.
+func (s Shelf) Verify(name string, read func(n int) error) error {
+	return s.Use(name, func(_ Template, layer, home string) error {
+		err := sums.CheckTree(filepath.Join(filepath.Dir(home), sums.Name), home, read)
+		if layer == "" || err != nil && !errors.Is(err, sums.ErrNone) {
+			return err
+		}
+		files, lerr := sums.Open(layer)
+		if lerr == nil {
+			lerr = files.Check(read)
+			files.Close()
+		}
+		if lerr != nil {
+			return lerr
+		}
+		return err
+	})
 }
 
 // Remove removes a template, a broken one as well. Sandboxes made from it keep what they have.
@@ -309,6 +346,10 @@ func (s Shelf) Fill(name, first, home string) error {
 	}
 	if err := copyTree(r.path(homeName), home); err != nil {
 		return fmt.Errorf("template %s: %w", r.Name, err)
+	}
+	if err := sums.CheckTree(r.path(sums.Name), home, nil); err != nil && !errors.Is(err, sums.ErrNone) {
+		return (&spec.Error{Op: "use template " + r.Name, Err: fmt.Errorf("its home has %w", err)}).
+			WithHint("save it again from a sandbox, or remove it: bothy template rm %s", r.Name)
 	}
 	now := time.Now()
 	_ = os.Chtimes(r.path(aboutName), now, now) // it only tells prune
@@ -414,7 +455,7 @@ const maxAgent = 64
 
 // layerFiles are those of a save of the root layer. Others would mean something to
 // the wall.
-var layerFiles = []string{"fscheckpoint.pb", "multitar.img", "pages.img", "pages_meta.img"}
+var layerFiles = []string{"fscheckpoint.pb", "multitar.img", "pages.img", "pages_meta.img", sums.Name}
 
 // maxAbout is far more than a template's description takes, in bytes.
 const maxAbout = 1 << 20
@@ -434,6 +475,7 @@ func onlyOurs(dir string) error {
 		switch name := e.Name(); {
 		case name == aboutName && e.Type().IsRegular() && info.Size() <= maxAbout:
 		case (name == layerName || name == homeName) && e.IsDir():
+		case name == sums.Name && e.Type().IsRegular():
 		case name == lockName && e.Type().IsRegular(): // of who makes it
 		default:
 			return spec.Errorf(spec.ErrUsage, "the archive holds no template: it has %q", name)

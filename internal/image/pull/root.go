@@ -37,7 +37,7 @@ func (w *worker) shelve(ctx context.Context, r resolved, name string, claimed bo
 
 // root gives the root of an image, which is made if it is not there.
 func (w *worker) root(ctx context.Context, d image.Descriptor) (image.Root, error) {
-	if root, err := w.shelf.Root(d.Digest); err == nil {
+	if root, err := w.shelf.UsableRoot(d.Digest); err == nil {
 		return root, nil
 	}
 	text, err := w.read(d, maxManifest)
