@@ -15,8 +15,8 @@ import (
 )
 
 func (a *app) systemCommand() *command.Command {
-	c := &command.Command{Use: "system", Short: "What Bothy takes of the disk, and how to have it back"}
-	c.AddCommand(a.systemDfCommand(), a.systemPruneCommand())
+	c := &command.Command{Use: "system", Short: "What Bothy takes of the disk, how to have it back, and whether it is whole"}
+	c.AddCommand(a.systemDfCommand(), a.systemPruneCommand(), a.systemVerifyCommand())
 	return c
 }
 

@@ -70,6 +70,19 @@ func CountProjects(ctx context.Context, root string) (n int, err error) {
 	return n, err
 }
 
+// Check reads all of the database, and returns an error if it is damaged.
+func Check(ctx context.Context, root string) error {
+	b := Open(root, "")
+	if ok, err := b.any(); !ok {
+		return err
+	}
+	defer b.Close()
+	return b.clerk.serve(ctx, func(d *desk) error {
+		_, err := d.ask(ctx, CheckAll, "", nil)
+		return err
+	})
+}
+
 // Project is the directory whose tasks these are.
 func (b *Book) Project() string { return b.project }
 

@@ -20,11 +20,12 @@ const Argv0 = "bothy-tasks"
 // Kind tells what a message is.
 type Kind byte
 
-// An order is a message of one of the first four kinds. The answer are messages
+// An order is a message of one of the first five kinds. The answer are messages
 // with a document each, where there are some, and an End.
 const (
 	Nearest  Kind = 'N' // with a directory: End has the nearest project, from there upwards, with tasks
 	Projects Kind = 'P' // End counts the projects with tasks
+	CheckAll Kind = 'I' // End has an error if the database is damaged
 	View     Kind = 'V' // with a project: its documents
 	Change   Kind = 'C' // likewise, and nobody else changes a task until Commit or Abort, which have an End too
 

@@ -224,13 +224,18 @@ func codeOf(err error) int {
 // mayWrite is what to see to where a file cannot be opened, or not be written.
 const mayWrite = "nothing was changed; see that you may write in %s, and the files in it, and that there is room on its disk"
 
+// damaged is the error of a database that SQLite cannot read.
+func (d *db) damaged(op string, err error) error {
+	return (&spec.Error{Op: op, Err: fmt.Errorf("%s is damaged: %w", d.path, err)}).
+		WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/tasks.md tells how", filepath.Dir(d.path))
+}
+
 // explain adds what was done, and what to do.
 func (d *db) explain(op string, err error) error {
 	e := &spec.Error{Op: op, Err: err}
 	switch codeOf(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		e.Err = fmt.Errorf("%s is damaged: %w", d.path, err)
-		return e.WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/tasks.md tells how", filepath.Dir(d.path))
+		return d.damaged(op, err)
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return e.WithHint("nothing was changed; see that there is room on the disk of %s", filepath.Dir(d.path))
 	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS: // locks that do not hold, or no large files

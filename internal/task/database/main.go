@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -104,6 +105,8 @@ func (s *server) carry(ctx context.Context, o order) (a book.Answer, err error) 
 		err = patiently(ctx, func() error {
 			return s.db.sql.QueryRowContext(ctx, "SELECT count(DISTINCT project) FROM tasks").Scan(&a.Count)
 		})
+	case book.CheckAll:
+		return a, s.check(ctx)
 	case book.View:
 		err = s.tell(ctx, s.db.sql, string(o.text))
 	case book.Change:
@@ -115,6 +118,21 @@ func (s *server) carry(ctx context.Context, o order) (a book.Answer, err error) 
 		err = s.db.explain("read the tasks", err)
 	}
 	return a, err
+}
+
+// check has SQLite read all of the database.
+func (s *server) check(ctx context.Context) error {
+	var verdict string
+	err := patiently(ctx, func() error {
+		return s.db.sql.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict)
+	})
+	if err != nil {
+		return s.db.explain("check the tasks", err)
+	}
+	if verdict != "ok" {
+		return s.db.damaged("check the tasks", errors.New(verdict))
+	}
+	return nil
 }
 
 func (s *server) shut() {

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/verify"
+)
+
+func (a *app) systemVerifyCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "verify", Short: "Read everything in the state directory and report what is damaged",
+		Long: "Reads saved root layers, checkpoints, templates, images, clones, tasks and all documents, and\ncompares them with their checksums. It changes nothing, and sandboxes may run meanwhile.\nThe exit code is 1 if anything is damaged.",
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *command.Command, _ []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			told, end := a.verifyProgress()
+			r, err := verify.All(cmd.Context(), e.Store, told)
+			end()
+			if err != nil {
+				return err
+			}
+			return a.verified(r)
+		},
+	})
+}
+
+// progressEvery is the shortest time between two updates of a line of progress.
+const progressEvery = 200 * time.Millisecond
+
+// verifyProgress shows on a terminal what is being read.
+func (a *app) verifyProgress() (told func(*verify.Report, string), end func()) {
+	if !term.IsTerminal(a.stderr) {
+		return nil, func() {}
+	}
+	var last time.Time
+	told = func(r *verify.Report, at string) {
+		if time.Since(last) >= progressEvery {
+			last = time.Now()
+			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: %s read: %s", formatSize(r.Bytes), printable(at))
+		}
+	}
+	return told, func() { fmt.Fprint(a.stderr, "\r\x1b[K") }
+}
+
+// verified prints what was found.
+func (a *app) verified(r verify.Report) error {
+	if a.json {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		a.printReport(r)
+	}
+	if n := len(r.Damaged); n > 0 {
+		return damagedError(n)
+	}
+	return nil
+}
+
+func (a *app) printReport(r verify.Report) {
+	for _, d := range r.Damaged {
+		fmt.Fprintf(a.stdout, "%s %s: %s\n  %s\n  %s\n", d.Kind, printable(d.Name), printable(d.What), printable(d.Problem), printable(d.Fix))
+	}
+	if len(r.Damaged) == 0 {
+		fmt.Fprintf(a.stdout, "%s read, nothing is damaged\n", formatSize(r.Bytes))
+	}
+	if r.NoSums > 0 {
+		a.note("%d things have no checksums, as an older version wrote them, and could not be compared; they get checksums when they are saved the next time", r.NoSums)
+	}
+}
+
+func damagedError(n int) error {
+	if n == 1 {
+		return errors.New("1 thing is damaged")
+	}
+	return fmt.Errorf("%d things are damaged", n)
+}
