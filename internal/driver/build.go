@@ -72,6 +72,17 @@ func CheckBuild(dir string) error {
 	return nil
 }
 
+// OtherBuild tells whether a process runs another build than this one, as far as that can be
+// told: what such a process holds in memory, this build cannot go on with.
+func OtherBuild(pid int) bool {
+	id, err := linkerID(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil || id == "" {
+		return false
+	}
+	own, err := linkerID("/proc/self/exe")
+	return err == nil && own != id
+}
+
 func hash(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -254,6 +255,9 @@ func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Makin
 	}
 	defer review.Unlock()
 	if memory != "" { // it may be there of a keeper that just ended
+		if driver.OtherBuild(d.ReadStatus().KeeperPID) {
+			return at, errOtherBuild()
+		}
 		if err := errors.Join(store.RemoveTree(memory), os.Mkdir(memory, 0o700)); err != nil {
 			return at, err
 		}
@@ -272,9 +276,29 @@ func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Makin
 	if err := c.Expect(wire.Reply, &stood); err != nil {
 		return at, brokenOff(d, errors.Join(unheard, err))
 	}
+	if memory != "" {
+		if err := writtenByUs(memory); err != nil {
+			return at, err
+		}
+	}
 	p := m.Point()
 	p.Running, p.Pause = true, stood.Pause
 	return moment{saved: stood.SavedAt, authority: stood.Authority}, keepLayer(m, d) // it stays the newest as long as we talk
+}
+
+// writtenByUs refuses a memory image that another build wrote: this one could not go on with
+// it, and the other may be gone. An image without a build is not whole, which is noticed later.
+func writtenByUs(memory string) error {
+	if errors.Is(driver.CheckBuild(memory), spec.ErrConflict) {
+		return errOtherBuild()
+	}
+	return nil
+}
+
+// errOtherBuild refuses to keep the memory of a sandbox that another build started.
+func errOtherBuild() error {
+	return spec.Errorf(spec.ErrConflict, "another build of bothy started this sandbox, and this one could not go on with its memory").
+		WithHint("stop it and start it again first, which loses what programs have in memory; or keep its files alone: --files")
 }
 
 // brokenOff explains why a keeper has broken a conversation off.
