@@ -21,6 +21,7 @@ type Status struct {
 	State     State      `json:"state"`
 	Reason    string     `json:"reason,omitempty"` // why it stopped
 	Crashed   bool       `json:"crashed,omitempty"`
+	CrashTold bool       `json:"crash_told,omitempty"` // a command has said so
 	KeeperPID int        `json:"keeper_pid,omitempty"`
 	Cgroup    string     `json:"cgroup,omitempty"` // directory to remove after a crash
 	StartedAt *time.Time `json:"started_at,omitempty"`

@@ -163,6 +163,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: only %d files may be open here, %d are needed", sb.Name, files.Max, keeper.OpenFiles).
 			WithHint("raise the hard limit: ulimit -n %d", keeper.OpenFiles)
 	}
+	e.sayCrash(sb, d)
 	if err := e.clean(sb, d); err != nil {
 		return nil, err
 	}

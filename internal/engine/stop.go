@@ -204,16 +204,41 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 	}
 	if st.State != spec.Stopped && st.State != spec.Stopping {
 		now := time.Now().UTC()
-		st.Crashed, st.StoppedAt = true, &now
+		st.Crashed, st.CrashTold, st.StoppedAt = true, true, &now
 		if st.Reason == "" {
 			st.Reason = whyDied(d)
 		}
-		e.say("sandbox %s had not been stopped properly; cleaned up: %s", sb.Name, st.Reason)
+		lost := ""
+		if st.State == spec.Running {
+			lost = "; " + lostSince(st)
+		}
+		e.say("sandbox %s had not been stopped properly; cleaned up: %s%s", sb.Name, st.Reason, lost)
 		keepLastWords(d, st.Reason)
 	}
 	st.State, st.KeeperPID, st.Cgroup = spec.Stopped, 0, ""
 	_ = (layer.Store{Dir: d.Layers()}).Sweep()
 	return store.WriteJSON(d.Status(), st)
+}
+
+// sayCrash tells whoever starts a sandbox that it ended by itself the last time, as its
+// keeper has noted. It is told once.
+func (e *Engine) sayCrash(sb *spec.Sandbox, d store.Sandbox) {
+	st := d.ReadStatus()
+	if st.State != spec.Stopped || !st.Crashed || st.CrashTold {
+		return
+	}
+	e.say("sandbox %s ended by itself: %s; %s", sb.Name, st.Reason, lostSince(st))
+	st.CrashTold = true
+	_ = store.WriteJSON(d.Status(), st) // on a full disk it is told again
+}
+
+// lostSince tells what a sandbox loses that is not stopped properly.
+func lostSince(st spec.Status) string {
+	since := "ever"
+	if at := st.Root.SavedAt; at != nil {
+		since = "since " + at.Local().Format(time.DateTime)
+	}
+	return "what was changed outside the home and the shared directories " + since + " is lost"
 }
 
 // release gives back what a sandbox without a keeper may still hold of the
