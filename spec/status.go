@@ -49,6 +49,17 @@ type Status struct {
 	// NetworkPaused says why nothing new is let through the network, whatever
 	// its rules; empty if that is not so.
 	NetworkPaused string `json:"network_paused,omitempty"`
+	// Mounted are the directories of the host that the sandbox sees. Of a sandbox that does
+	// not run: saw, when it ran.
+	Mounted []Mounted `json:"mounted,omitempty"`
+}
+
+// Mounted tells which directory was at a path when it was mounted.
+type Mounted struct {
+	Source string `json:"source"`
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	Birth  int64  `json:"birth,omitempty"` // in nanoseconds since 1970; 0 if the file system does not keep it
 }
 
 // DiskUse is what a sandbox kept on the disk when that was last counted, outside of the

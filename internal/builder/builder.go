@@ -27,6 +27,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -89,6 +90,7 @@ var ErrStep = errors.New("the command failed")
 type builder struct {
 	Options
 	engine *engine.Engine
+	paths  *hostpath.Guard
 	shelf  cache.Shelf
 	work   *cache.Work
 	tool   string
@@ -142,12 +144,13 @@ func (b *builder) end(ctx context.Context) (err error) {
 
 // prepare gets a plan, and the images it begins with.
 func (b *builder) prepare(ctx context.Context) error {
-	dir, err := filepath.Abs(b.Context)
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
+	var err error
+	if b.paths, err = b.engine.Paths(); err != nil {
+		return err
 	}
+	dir, err := b.paths.Real(b.Context)
 	if err != nil {
-		return spec.Errorf(spec.ErrNotFound, "the build's directory: %w", err)
+		return &spec.Error{Op: "open the build's directory", Err: err}
 	}
 	text, err := b.dockerfile(dir)
 	if err != nil {
@@ -231,9 +234,9 @@ func (b *builder) ignored(dir string) (string, error) {
 func (b *builder) read(dir, file string) ([]byte, error) {
 	name, ok := b.inContext(dir, file)
 	if !ok { // it is a person who names it
-		return store.ReadFile(file, 0, maxDockerfile)
+		return b.paths.ReadFile(file, maxDockerfile)
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := hostpath.OpenRealRoot(dir)
 	if err != nil {
 		return nil, err
 	}

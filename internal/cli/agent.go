@@ -60,10 +60,11 @@ func programAt(e *engine.Engine, word string) (*lodger, error) {
 		return nil, spec.Errorf(spec.ErrUsage, "%s is no program: nobody may execute it", word).
 			WithHint("if it is to be one, chmod +x it; a directory that is shared comes before single files")
 	}
-	path, err := filepath.Abs(word)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
+	paths, err := e.Paths()
+	if err != nil {
+		return nil, err
 	}
+	path, err := paths.Real(word)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -31,9 +32,10 @@ type app struct {
 	json           bool
 	status         *os.File // see openStatus; may be nil
 	config         config
-	command        string     // how the user calls us: "bothy" or "docker sandbox"
-	verbs          []string   // the commands, if that is not "bothy"
-	asking         sync.Mutex // held while a passphrase is typed
+	command        string          // how the user calls us: "bothy" or "docker sandbox"
+	verbs          []string        // the commands, if that is not "bothy"
+	asking         sync.Mutex      // held while a passphrase is typed
+	guard          *hostpath.Guard // see paths
 }
 
 // Main runs a command line and returns its exit code.
@@ -257,13 +259,52 @@ func (a *app) engine() (*engine.Engine, error) {
 	return e, nil
 }
 
+// paths opens what a person names. It knows the directories that sandboxes write to.
+func (a *app) paths() (*hostpath.Guard, error) {
+	if a.guard != nil {
+		return a.guard, nil
+	}
+	e, err := a.engine()
+	if err == nil {
+		a.guard, err = e.Paths()
+	}
+	return a.guard, err
+}
+
+// notOpened tells what was to be done with a path that a person names. A refusal keeps its own class.
+func notOpened(class error, op string, err error) *spec.Error {
+	if errors.Is(err, spec.ErrDenied) {
+		class = nil
+	}
+	return &spec.Error{Class: class, Op: op, Err: err}
+}
+
+// openNamed opens a file that a person names for reading.
+func (a *app) openNamed(path string) (*os.File, error) {
+	g, err := a.paths()
+	if err != nil {
+		return nil, err
+	}
+	return g.Open(path)
+}
+
+// readFile reads a regular file of at most so many bytes that a person names.
+func (a *app) readFile(path string, most int64) ([]byte, error) {
+	g, err := a.paths()
+	if err != nil {
+		return nil, err
+	}
+	return g.ReadFile(path, most)
+}
+
 // rules are what workspaces are judged by.
-func rules(e *engine.Engine, force bool) workspace.Rules {
+func (a *app) rules(e *engine.Engine, force bool) (workspace.Rules, error) {
 	home, err := store.Home()
 	if err != nil {
 		home = ""
 	}
-	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force}
+	g, err := e.Paths()
+	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force, Paths: g}, err
 }
 
 // canAsk tells whether somebody is there to be asked.

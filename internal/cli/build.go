@@ -128,7 +128,7 @@ func (a *app) buildImage(ctx context.Context, e *engine.Engine, f buildFlags, o 
 		}
 	}
 	o.NoCache = f.noCache
-	if o.Secrets, err = buildSecrets(f.secrets); err != nil {
+	if o.Secrets, err = a.buildSecrets(f.secrets); err != nil {
 		return image.Image{}, err
 	}
 	if o.Rules, err = f.network.block(); err != nil {
@@ -235,7 +235,7 @@ func buildArgs(list []string) (map[string]string, error) {
 const maxSecret = 500 << 10
 
 // buildSecrets reads the values of secrets: id=ID,src=FILE or id=ID,env=NAME.
-func buildSecrets(list []string) (map[string][]byte, error) {
+func (a *app) buildSecrets(list []string) (map[string][]byte, error) {
 	values := map[string][]byte{}
 	for _, word := range list {
 		bad := func(why string) error {
@@ -265,9 +265,9 @@ func buildSecrets(list []string) (map[string][]byte, error) {
 			}
 			values[id] = []byte(value)
 		default:
-			f, err := os.Open(file)
+			f, err := a.openNamed(file)
 			if err != nil {
-				return nil, spec.Errorf(spec.ErrNotFound, "--secret %s: %w", word, err)
+				return nil, notOpened(spec.ErrNotFound, "--secret "+word, err)
 			}
 			values[id], err = io.ReadAll(io.LimitReader(f, maxSecret+1))
 			_ = f.Close()

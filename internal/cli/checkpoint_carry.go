@@ -60,12 +60,16 @@ end before anything counts.`,
 			}
 			in := a.stdin
 			if args[0] != "-" {
-				if in, err = os.Open(args[0]); err != nil {
-					return &spec.Error{Class: spec.ErrNotFound, Op: "import a checkpoint", Err: err}
+				if in, err = a.openNamed(args[0]); err != nil {
+					return notOpened(spec.ErrNotFound, "import a checkpoint", err)
 				}
 				defer in.Close()
 			}
-			sb, err := e.ImportCheckpoint(cmd.Context(), in, name, rules(e, force))
+			r, err := a.rules(e, force)
+			if err != nil {
+				return err
+			}
+			sb, err := e.ImportCheckpoint(cmd.Context(), in, name, r)
 			if err != nil {
 				return err
 			}

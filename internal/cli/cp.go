@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/guest"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -56,14 +57,14 @@ to what comes out of a sandbox.`,
 			start := func(stdin, stdout *os.File, args ...string) (func() error, error) {
 				return a.helper(cmd.Context(), e, sb, user, stdin, stdout, append([]string{guest.Path}, args...)...)
 			}
-			all, err := e.Store.List()
+			paths, err := a.paths()
 			if err != nil {
 				return err
 			}
 			if outward {
-				return a.copyOut(writtenBy(all), start, path, args[1], follow)
+				return a.copyOut(paths, start, path, args[1], follow)
 			}
-			return a.copyIn(writtenBy(all), start, args[0], path, follow)
+			return a.copyIn(paths, start, args[0], path, follow)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow-link", "L", false, "copy what symbolic links point to")
@@ -83,7 +84,7 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 
 // copyOut brings a tree out. What arrives may be anything: it is extracted
 // beneath the destination only.
-func (a *app) copyOut(written []string, start starter, path, dst string, follow bool) error {
+func (a *app) copyOut(paths *hostpath.Guard, start starter, path, dst string, follow bool) error {
 	if dst == "-" {
 		if err := noArchive(a.stdout, "redirect standard output, or name a file in its place"); err != nil {
 			return err
@@ -106,7 +107,7 @@ func (a *app) copyOut(written []string, start starter, path, dst string, follow 
 	if dst == "-" {
 		_, err = io.Copy(a.stdout, r)
 	} else {
-		err = extractTo(written, r, dst, sourceName(path))
+		err = extractTo(paths, r, dst, sourceName(path))
 	}
 	if err != nil {
 		r.Close()
@@ -118,12 +119,12 @@ func (a *app) copyOut(written []string, start starter, path, dst string, follow 
 	return job()
 }
 
-func extractTo(written []string, r io.Reader, dst, name string) error {
+func extractTo(paths *hostpath.Guard, r io.Reader, dst, name string) error {
 	br := bufio.NewReaderSize(r, 256<<10)
 	if _, err := br.Peek(1); err == io.EOF {
 		return io.ErrUnexpectedEOF // the other half failed before it began
 	}
-	root, rename, err := archive.Destination(dst, name, opener(written))
+	root, rename, err := archive.Destination(dst, name, paths.Opener())
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func extractTo(written []string, r io.Reader, dst, name string) error {
 }
 
 // copyIn sends a tree in.
-func (a *app) copyIn(written []string, start starter, src, path string, follow bool) error {
+func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, follow bool) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func (a *app) copyIn(written []string, start starter, src, path string, follow b
 			return &spec.Error{Class: class, Op: "copy " + src, Err: err}
 		}
 		if follow {
-			if err := mayFollow(written, src); err != nil {
+			if err := paths.MayFollow(src); err != nil {
 				r.Close()
 				return err
 			}
@@ -166,8 +167,8 @@ func (a *app) copyIn(written []string, start starter, src, path string, follow b
 	} else {
 		bw := bufio.NewWriterSize(w, 256<<10)
 		err = archive.Write(bw, filepath.Clean(src), archive.WriteOptions{
-			Follow: follow, Name: name, Open: opener(written),
-			MayFollow: func(link string) error { return mayFollow(written, link) },
+			Follow: follow, Name: name, Open: paths.Opener(),
+			MayFollow: paths.MayFollow,
 		})
 		if ferr := bw.Flush(); err == nil {
 			err = ferr

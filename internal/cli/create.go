@@ -67,7 +67,7 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 	}
 	var mock *engine.Mock
 	if err == nil {
-		mock, err = f.mocked(l)
+		mock, err = f.mocked(e, l)
 	}
 	var config bool
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/builder"
 	"github.com/bothy-dev/bothy/internal/devcontainer"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -102,9 +103,13 @@ func (a *app) openDevcontainer(ctx context.Context, e *engine.Engine, project, f
 	if err := checkPull(f.pull); err != nil {
 		return nil, err
 	}
-	real, err := filepath.EvalSymlinks(project)
+	paths, err := e.Paths()
 	if err != nil {
-		return nil, spec.Errorf(spec.ErrNotFound, "template: %w", err)
+		return nil, err
+	}
+	real, err := paths.Real(project)
+	if err != nil {
+		return nil, notOpened(spec.ErrNotFound, "template", err)
 	}
 	rel, err := filepath.Rel(project, file)
 	if err != nil {
@@ -113,7 +118,7 @@ func (a *app) openDevcontainer(ctx context.Context, e *engine.Engine, project, f
 	f.foreign = true
 	b := &devcontainerBuild{app: a, engine: e, flags: f, project: real, dir: filepath.Dir(rel), images: map[string]image.Image{}}
 	b.place = devcontainer.Place{File: filepath.Join(real, rel), Project: real, Inside: inside}
-	if b.root, err = os.OpenRoot(real); err != nil {
+	if b.root, err = hostpath.OpenRealRoot(real); err != nil {
 		return nil, spec.Errorf(spec.ErrNotFound, "template: %w", err)
 	}
 	err = b.parse(rel)
@@ -410,9 +415,13 @@ func (a *app) buildDevcontainer(ctx context.Context, e *engine.Engine, f buildFl
 	if err := e.HoldImages(); err != nil {
 		return image.Image{}, err
 	}
-	real, err := filepath.EvalSymlinks(project)
+	paths, err := e.Paths()
 	if err != nil {
-		return image.Image{}, spec.Errorf(spec.ErrNotFound, "%w", err)
+		return image.Image{}, err
+	}
+	real, err := paths.Real(project)
+	if err != nil {
+		return image.Image{}, notOpened(spec.ErrNotFound, "build", err)
 	}
 	b, err := a.openDevcontainer(ctx, e, project, file, real, f)
 	if err != nil {

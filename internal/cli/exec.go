@@ -45,7 +45,7 @@ func (a *app) execCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			vars, err := environment(env, envFiles)
+			vars, err := a.environment(env, envFiles)
 			if err != nil {
 				return err
 			}

@@ -57,7 +57,11 @@ func (a *app) fetch(cmd *command.Command, f *fetchFlags, ref string, branches []
 	if err != nil {
 		return err
 	}
-	list, err := f.meant(rules(e, true).Parse, all)
+	r, err := a.rules(e, true)
+	if err != nil {
+		return err
+	}
+	list, err := f.meant(r.Parse, all)
 	if err != nil {
 		return err
 	}

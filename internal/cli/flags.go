@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,7 +100,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if err != nil {
 		return nil, &spec.Error{Op: "--checkpoint", Err: err}
 	}
-	env, err := environment(f.env, f.envFiles)
+	env, err := a.environment(f.env, f.envFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,10 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if f.idle == 0 {
 		sb.IdleTimeout = a.config.idleTimeout()
 	}
-	r := rules(e, f.force)
+	r, err := a.rules(e, f.force)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range paths {
 		m, err := r.Parse(p)
 		if err != nil {
@@ -226,13 +230,23 @@ func variables(text string) (list []string) {
 	return list
 }
 
+// readEnvFile reads a file of variables, which may be a pipe.
+func (a *app) readEnvFile(name string) ([]byte, error) {
+	f, err := a.openNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 // environment collects -e and --env-file; KEY alone is passed on, if set.
-func environment(pairs, files []string) ([]string, error) {
+func (a *app) environment(pairs, files []string) ([]string, error) {
 	var env, lines []string
 	for _, name := range files {
-		data, err := os.ReadFile(name)
+		data, err := a.readEnvFile(name)
 		if err != nil {
-			return nil, &spec.Error{Class: spec.ErrUsage, Op: "read --env-file", Err: err}
+			return nil, notOpened(spec.ErrUsage, "read --env-file", err)
 		}
 		lines = append(lines, variables(string(data))...)
 	}

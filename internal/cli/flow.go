@@ -14,7 +14,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/shop"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -360,10 +359,10 @@ func (l *flowing) untouched() (kept []string, err error) {
 }
 
 // readFlowFile reads what a flow is to do.
-func readFlowFile(path string) (*flow.Flow, error) {
-	text, err := store.ReadFile(path, 0, maxPrompt)
+func (a *app) readFlowFile(path string) (*flow.Flow, error) {
+	text, err := a.readFile(path, maxPrompt)
 	if err != nil {
-		return nil, &spec.Error{Class: spec.ErrUsage, Op: "read the flow " + path, Err: err}
+		return nil, notOpened(spec.ErrUsage, "read the flow "+path, err)
 	}
 	return flow.Parse(filepath.Base(path), text)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -47,9 +46,9 @@ func (a *app) flowAnswerCommand() *command.Command {
 			var text string
 			switch {
 			case file != "":
-				data, err := store.ReadFile(file, 0, gate.MaxBytes)
+				data, err := a.readFile(file, gate.MaxBytes)
 				if err != nil {
-					return &spec.Error{Class: spec.ErrUsage, Op: "read " + file, Err: err}
+					return notOpened(spec.ErrUsage, "read "+file, err)
 				}
 				text = string(data)
 			case len(args) > 0:

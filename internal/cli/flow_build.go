@@ -80,10 +80,10 @@ func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
 	}
 	text, err := store.ReadFile(at, 0, gate.MaxBytes)
 	if err == nil {
-		err = writeNew(p.DraftTo, text)
+		err = a.writeNew(p.DraftTo, text)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		if there, unread := store.ReadFile(p.DraftTo, 0, gate.MaxBytes); unread == nil && bytes.Equal(there, text) {
+		if there, unread := a.readFile(p.DraftTo, gate.MaxBytes); unread == nil && bytes.Equal(there, text) {
 			return nil
 		}
 	}
@@ -99,8 +99,17 @@ func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
 }
 
 // writeNew writes a file that is not there.
-func writeNew(name string, text []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+func (a *app) writeNew(name string, text []byte) error {
+	paths, err := a.paths()
+	if err != nil {
+		return err
+	}
+	_, dir, err := paths.OpenDir(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := dir.OpenFile(filepath.Base(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (a *app) flowInitCommand() *command.Command {
 				return err
 			}
 			name := args[0] + ".yaml"
-			err = writeNew(name, text)
+			err = a.writeNew(name, text)
 			if errors.Is(err, fs.ErrExist) {
 				return spec.Errorf(spec.ErrConflict, "there is a file %s already", name).WithHint("it is left as it is; give it another name first")
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -29,12 +30,15 @@ func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) er
 	if f.into == "" {
 		return nil
 	}
-	all, err := e.Store.List()
+	paths, err := e.Paths()
 	if err == nil {
 		f.into, err = filepath.Abs(f.into)
 	}
+	if err == nil && workspace.Within(e.Store.Path(), f.into) {
+		err = e.Apart(f.into)
+	}
 	if err == nil {
-		err = beyond(writtenBy(all), f.into)
+		err = beyond(paths, f.into)
 	}
 	if err != nil {
 		return err
@@ -53,18 +57,17 @@ func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) er
 
 // beyond refuses a directory by its absolute path, there or not, if the way there is in one that a sandbox writes to:
 // the inside may have made the link that leads on.
-func beyond(written []string, dir string) error {
-	w := way{written: written, readlink: os.Readlink}
+func beyond(paths *hostpath.Guard, dir string) error {
 	for at := dir; ; at = filepath.Dir(at) {
-		top, _, err := w.find("/", at)
+		p, err := paths.Find(at)
 		if errors.Is(err, fs.ErrNotExist) && at != "/" {
 			continue // what is to be made leads nowhere else
 		}
 		if err != nil {
-			return speakOf(err, dir)
+			return err
 		}
-		if top != "" {
-			return spec.Errorf(spec.ErrDenied, "%s is in %s, which a sandbox writes to", dir, top).
+		if p.Top != "" {
+			return spec.Errorf(spec.ErrDenied, "%s is in %s, which a sandbox writes to", dir, p.Top).
 				WithHint("name a directory that is not in what a sandbox writes to")
 		}
 		return nil

@@ -82,7 +82,7 @@ func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
 	if cmd.Flags().Changed("parallel") && f.plan.Parallel < 1 {
 		return flow.TooMany(f.plan.Parallel)
 	}
-	if err := f.read(args[0]); err != nil {
+	if err := f.read(a, args[0]); err != nil {
 		return err
 	}
 	if !cmd.Flags().Changed("rm") {
@@ -198,9 +198,9 @@ func (f *flowFlags) fileArg(word string) (name, path string) {
 }
 
 // read reads the flow, and what it is given.
-func (f *flowFlags) read(path string) (err error) {
+func (f *flowFlags) read(a *app, path string) (err error) {
 	p := &f.plan
-	if p.Flow, err = readFlowFile(path); err != nil {
+	if p.Flow, err = a.readFlowFile(path); err != nil {
 		return err
 	}
 	if p.File, err = filepath.Abs(path); err != nil {
@@ -216,7 +216,7 @@ func (f *flowFlags) read(path string) (err error) {
 		p.Values[name] = value
 	}
 	for _, word := range f.files {
-		if err := f.readFile(word); err != nil {
+		if err := f.readFile(a, word); err != nil {
 			return err
 		}
 	}
@@ -224,7 +224,7 @@ func (f *flowFlags) read(path string) (err error) {
 }
 
 // readFile reads one that is an input.
-func (f *flowFlags) readFile(word string) error {
+func (f *flowFlags) readFile(a *app, word string) error {
 	name, path := f.fileArg(word)
 	as, err := f.plan.Flow.FileInput(name)
 	if err != nil {
@@ -233,9 +233,9 @@ func (f *flowFlags) readFile(word string) error {
 	if f.given[as] != nil {
 		return spec.Errorf(spec.ErrUsage, "--file: %s is given twice", as)
 	}
-	data, err := store.ReadFile(path, 0, gate.MaxBytes)
+	data, err := a.readFile(path, gate.MaxBytes)
 	if err != nil {
-		return &spec.Error{Class: spec.ErrUsage, Op: "read " + path, Err: err}
+		return notOpened(spec.ErrUsage, "read "+path, err)
 	}
 	f.given[as] = append([]byte{}, data...) // not nil
 	f.plan.Files = append(f.plan.Files, as)

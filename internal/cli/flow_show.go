@@ -59,7 +59,7 @@ func (a *app) flowShowCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
 		Use: "show FILE", Short: "Check a flow, and show what it would do", Args: exactly(1, "a file"),
 		RunE: func(_ *command.Command, args []string) error {
-			f, err := readFlowFile(args[0])
+			f, err := a.readFlowFile(args[0])
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/devcontainer"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/saved"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -144,11 +144,15 @@ func (a *app) templateAt(ctx context.Context, e *engine.Engine, path, pull strin
 		return "", nil, err
 	}
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
-		abs, err := filepath.Abs(path)
+		paths, err := a.paths()
 		if err != nil {
 			return nil, err
 		}
-		return e.ReadImages(ctx, abs, progress)
+		real, err := paths.Real(path)
+		if err != nil {
+			return nil, err
+		}
+		return e.ReadImages(ctx, real, progress)
 	})
 	if err != nil {
 		return "", nil, err
@@ -422,7 +426,7 @@ type source struct {
 // image is kept in a file without a name, as it is not read in one go.
 func (a *app) sourceOf(e *engine.Engine, input string) (source, error) {
 	if input != "" && input != "-" {
-		return sourceAt(input)
+		return a.sourceAt(input)
 	}
 	if term.IsTerminal(a.stdin) {
 		return source{rest: a.stdin}, nil // which is then refused
@@ -438,7 +442,7 @@ func (a *app) sourceOf(e *engine.Engine, input string) (source, error) {
 	return source{spool: f}, err
 }
 
-func sourceAt(input string) (source, error) {
+func (a *app) sourceAt(input string) (source, error) {
 	info, err := os.Stat(input)
 	if err != nil {
 		return source{}, spec.Errorf(spec.ErrNotFound, "%w", err)
@@ -446,11 +450,15 @@ func sourceAt(input string) (source, error) {
 	if err := notBuilt(input, info.IsDir()); err != nil {
 		return source{}, err
 	}
-	path, err := filepath.Abs(input)
+	paths, err := a.paths()
+	if err != nil {
+		return source{}, err
+	}
+	path, err := paths.Real(input)
 	if err != nil || info.IsDir() {
 		return source{path: path}, err
 	}
-	f, err := os.Open(path)
+	f, err := hostpath.OpenReal(path, os.O_RDONLY)
 	if err != nil {
 		return source{}, err
 	}

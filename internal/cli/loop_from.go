@@ -36,7 +36,7 @@ func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
 		return nil
 	}
 	name := filepath.Join(f.from, ralphStateName)
-	text, _, err := readKept(f.from, ralphStateName)
+	text, _, err := a.readKept(f.from, ralphStateName)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return spec.Errorf(spec.ErrNotFound, "%s is not there", name).WithHint("--from takes the directory that open-ralph keeps, .ralph")
@@ -48,13 +48,13 @@ func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
 		return &spec.Error{Op: "take over " + name, Err: err}
 	}
 	a.notePassed(name, r.Passed)
-	others, err := othersKept(f.from, ralphStateName, ralphContextName, ralphTasksName)
+	others, err := a.othersKept(f.from, ralphStateName, ralphContextName, ralphTasksName)
 	if err != nil {
 		return readError(f.from, err)
 	}
 	a.notePassed(f.from, others)
 	f.settle(a, cmd, r)
-	if err := f.takeContext(); err != nil {
+	if err := f.takeContext(a); err != nil {
 		return err
 	}
 	a.note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %s", printable(f.from), printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), counted(len(f.hints), "hint"))
@@ -121,8 +121,8 @@ func (f *loopFlags) settle(a *app, cmd *command.Command, r *loop.Ralph) {
 }
 
 // takeContext has the first iteration told what waited for the next one there.
-func (f *loopFlags) takeContext() error {
-	text, _, err := readKept(f.from, ralphContextName)
+func (f *loopFlags) takeContext(a *app) error {
+	text, _, err := a.readKept(f.from, ralphContextName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -137,8 +137,8 @@ func (f *loopFlags) takeContext() error {
 
 // readKept reads a file of a directory that agents write to, and tells when it was
 // changed. No link is followed: it would have the host read what is none of theirs.
-func readKept(dir, name string) ([]byte, time.Time, error) {
-	fd, err := openKept(dir, unix.O_PATH)
+func (a *app) readKept(dir, name string) ([]byte, time.Time, error) {
+	fd, err := a.openKept(dir, unix.O_PATH)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -161,12 +161,21 @@ func readKept(dir, name string) ([]byte, time.Time, error) {
 }
 
 // openKept opens such a directory.
-func openKept(dir string, flags uint64) (int, error) {
-	how := unix.OpenHow{Flags: flags | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC}
-	if !filepath.IsAbs(dir) { // above an absolute one there may be links of the user's own
-		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+func (a *app) openKept(dir string, flags uint64) (int, error) {
+	how := unix.OpenHow{Flags: flags | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	path := dir
+	if filepath.IsAbs(dir) { // above it there may be links of the user's own
+		paths, err := a.paths()
+		if err != nil {
+			return 0, err
+		}
+		above, err := paths.Real(filepath.Dir(dir))
+		if err != nil {
+			return 0, err
+		}
+		path = filepath.Join(above, filepath.Base(dir))
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
 	if err != nil {
 		return 0, &fs.PathError{Op: "open without following links", Path: dir, Err: err}
 	}
@@ -177,8 +186,8 @@ func openKept(dir string, flags uint64) (int, error) {
 const maxOthers = 20
 
 // othersKept names what else there is in such a directory.
-func othersKept(dir string, but ...string) ([]string, error) {
-	fd, err := openKept(dir, unix.O_RDONLY)
+func (a *app) othersKept(dir string, but ...string) ([]string, error) {
+	fd, err := a.openKept(dir, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +208,7 @@ func othersKept(dir string, but ...string) ([]string, error) {
 // takeBoxes reads the tasks that are kept there.
 func (f *loopFlags) takeBoxes(a *app) error {
 	name := filepath.Join(f.from, ralphTasksName)
-	data, at, err := readKept(f.from, ralphTasksName)
+	data, at, err := a.readKept(f.from, ralphTasksName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -19,19 +18,27 @@ func (a *app) loopSchemaCommand() *command.Command {
 	}
 }
 
+func gatesError(path string, err error) error {
+	e := notOpened(spec.ErrUsage, "read the gates of "+path, err)
+	if e.Class != nil {
+		e.Hint = "docs/loops.md tells what a file of gates may say"
+	}
+	return e
+}
+
 // readGates reads the file of --gates. What it says is part of the plan from here on: the
 // file, which may lie where the agent can write, is not looked at again.
-func (f *loopFlags) readGates() error {
+func (f *loopFlags) readGates(a *app) error {
 	if f.gates == "" {
 		return nil
 	}
-	text, err := store.ReadFile(f.gates, 0, loop.MaxGates)
+	text, err := a.readFile(f.gates, loop.MaxGates)
 	var g *loop.Gates
 	if err == nil {
 		g, err = loop.ReadGates(text)
 	}
 	if err != nil {
-		return (&spec.Error{Class: spec.ErrUsage, Op: "read the gates of " + f.gates, Err: err}).WithHint("docs/loops.md tells what a file of gates may say")
+		return gatesError(f.gates, err)
 	}
 	f.plan.Gates = g.Gates
 	for _, p := range g.Protect {

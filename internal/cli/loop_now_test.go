@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -42,7 +43,7 @@ func TestWhatNow(t *testing.T) {
 
 // Whoever is where the tasks are need not be told where that is.
 func TestShowTaskHere(t *testing.T) {
-	dir, err := realDir(t.TempDir())
+	dir, err := realDir(new(hostpath.Guard), t.TempDir())
 	must(t, err)
 	t.Chdir(dir)
 	if got := showTask(&loop.Plan{Tasks: &loop.Tasks{Project: dir}}, "bd-3"); got != "bothy task show bd-3" {

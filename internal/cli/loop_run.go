@@ -15,10 +15,10 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/shop"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -118,7 +118,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if err := f.turns(e); err != nil {
 		return err
 	}
-	path, err := f.read(args)
+	path, err := f.read(a, args)
 	if err != nil {
 		return err
 	}
@@ -273,12 +273,12 @@ func (f *loopFlags) turns(e *engine.Engine) error {
 const maxPrompt = 1 << 20
 
 // read sorts PROMPT and PATH, and reads what is in files.
-func (f *loopFlags) read(args []string) (path string, err error) {
+func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	if f.file != "" {
 		if len(args) > 1 {
 			return "", spec.Errorf(spec.ErrUsage, "there is a prompt in --file, and one in words")
 		}
-		if f.plan.Prompt, err = readPrompt(f.file); err != nil {
+		if f.plan.Prompt, err = a.readPrompt(f.file); err != nil {
 			return "", err
 		}
 	} else if len(args) > 1 || len(args) > 0 && f.from == "" {
@@ -290,7 +290,7 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 	}
 	f.plan.Template = loop.DefaultTemplate
 	if f.template != "" {
-		if f.plan.Template, err = readPrompt(f.template); err != nil {
+		if f.plan.Template, err = a.readPrompt(f.template); err != nil {
 			return "", err
 		}
 	}
@@ -308,7 +308,7 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 	if len(args) > 0 {
 		path = args[0]
 	}
-	if err := f.readGates(); err != nil {
+	if err := f.readGates(a); err != nil {
 		return "", err
 	}
 	return path, f.plan.Check()
@@ -348,10 +348,10 @@ func deskOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.Desk {
 	return &loop.Desk{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
 }
 
-func readPrompt(path string) (string, error) {
-	text, err := store.ReadFile(path, 0, maxPrompt)
+func (a *app) readPrompt(path string) (string, error) {
+	text, err := a.readFile(path, maxPrompt)
 	if err != nil {
-		return "", &spec.Error{Class: spec.ErrUsage, Op: "read " + path, Err: err}
+		return "", notOpened(spec.ErrUsage, "read "+path, err)
 	}
 	return string(text), nil
 }
@@ -362,7 +362,7 @@ func (f *loopFlags) fits(sb *spec.Sandbox) error {
 	if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
 		return errors.Join(err, spec.Errorf(spec.ErrUsage, "%s is no directory", m.Source))
 	}
-	root, err := os.OpenRoot(m.Source)
+	root, err := hostpath.OpenRealRoot(m.Source)
 	if err != nil {
 		return err
 	}

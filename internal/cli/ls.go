@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -24,6 +25,7 @@ type listed struct {
 	Workspaces []string    `json:"workspaces"`
 	Mode       string      `json:"workspace_mode"`
 	Missing    bool        `json:"workspace_missing"`
+	Replaced   bool        `json:"workspace_replaced"` // it runs on a directory that is not at its path any more
 	CreatedAt  time.Time   `json:"created_at"`
 	LastUsedAt *time.Time  `json:"last_used_at"`
 	Waiting    *time.Time  `json:"waiting_since"`
@@ -86,6 +88,10 @@ func rows(list []engine.Info) []listed {
 				l.Waiting = i.Status.WaitingSince
 			}
 		}
+		if i.Status.State == spec.Running {
+			_, what := engine.Replaced(i.Status)
+			l.Replaced = what != "" && what != hostpath.Gone
+		}
 		l.full = i.Status.State == spec.Stopped && i.Status.Disk.Over()
 		for _, m := range i.Spec.Workspaces {
 			l.Workspaces = append(l.Workspaces, workspaceCell(m))
@@ -135,8 +141,11 @@ func (a *app) table(list []engine.Info) error {
 		if l.Mode != spec.WorkspaceLive && where != "" {
 			where += " (" + l.Mode + ")"
 		}
-		if l.Missing {
+		switch {
+		case l.Missing:
 			where += " (missing)"
+		case l.Replaced:
+			where += " (replaced)"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, l.Agent, statusCell(l, time.Now()), portCells(l.Ports), where)
 	}

@@ -8,11 +8,11 @@ import (
 )
 
 // mocked reads the script that --mock names; nil if there is none.
-func (f *createFlags) mocked(l *lodger) (*engine.Mock, error) {
+func (f *createFlags) mocked(e *engine.Engine, l *lodger) (*engine.Mock, error) {
 	if f.mock == "" {
 		return nil, nil
 	}
-	return engine.NewMock(f.mock, l.spec)
+	return e.NewMock(f.mock, l.spec)
 }
 
 // sameMock has a sandbox that exists play by the script that is asked for. One

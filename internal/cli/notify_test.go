@@ -14,8 +14,17 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
+
+// emptyEngine is one without any sandbox.
+func emptyEngine(t *testing.T) *engine.Engine {
+	t.Helper()
+	st, err := store.Open(filepath.Join(t.TempDir(), "s"))
+	must(t, err)
+	return &engine.Engine{Store: st}
+}
 
 // TestHerald tells of a long wait once, however often it turns out to be longer, and of
 // the next one again.
@@ -30,7 +39,7 @@ func TestHerald(t *testing.T) {
 	a.config.Notify = []string{script}
 	now := time.Now().Truncate(time.Second)
 	var want []string
-	h := &herald{app: a, engine: &engine.Engine{}, notice: engine.Notice{Run: "r", Kind: run.Loops}}
+	h := &herald{app: a, engine: emptyEngine(t), notice: engine.Notice{Run: "r", Kind: run.Loops}}
 	h.began(t.Context(), "began", nil)
 	want = append(want, "began running :")
 	h.began(t.Context(), "began", []run.Event{{Type: "ready"}, {Type: "began"}})
@@ -99,7 +108,7 @@ func TestEndedIsNobodys(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		n := engine.Notice{Event: engine.EventEnded, Run: r.ID, Kind: r.Kind, Status: "waiting"}
-		ended <- a.carried(t.Context(), &engine.Engine{}, h, n, 3, func() (any, error) {
+		ended <- a.carried(t.Context(), emptyEngine(t), h, n, 3, func() (any, error) {
 			return map[string]bool{"ours": r.Hosted()}, nil
 		})
 	}()
@@ -156,12 +165,12 @@ func TestDocumentedWebhook(t *testing.T) {
 	must(t, err)
 	told := engine.Notice{Event: engine.EventEnded, Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
 	answers <- http.StatusNoContent
-	must(t, (&engine.Engine{}).Notify(t.Context(), c.Notify, told))
+	must(t, emptyEngine(t).Notify(t.Context(), c.Notify, told))
 	if heard := <-calls; heard != (call{told, "application/json"}) {
 		t.Errorf("heard %+v", heard)
 	}
 	answers <- http.StatusInternalServerError
-	if err := (&engine.Engine{}).Notify(t.Context(), c.Notify, told); err == nil {
+	if err := emptyEngine(t).Notify(t.Context(), c.Notify, told); err == nil {
 		t.Error("nobody knows that it was not heard")
 	}
 }

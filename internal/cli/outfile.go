@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -34,15 +35,11 @@ func (a *app) outputTo(word string) (outfile, error) {
 	if word == "-" {
 		return outfile{word: word, std: a.stdout}, nil
 	}
-	e, err := a.engine()
+	paths, err := a.paths()
 	if err != nil {
 		return outfile{}, err
 	}
-	all, err := e.Store.List()
-	if err != nil {
-		return outfile{}, err
-	}
-	o, err := findOutfile(writtenBy(all), word)
+	o, err := findOutfile(paths, word)
 	if err == nil && o.isFile(a.stdout) { // by another name: what took its place would not be it
 		o.close()
 		o = outfile{word: "-", std: a.stdout}
@@ -69,9 +66,9 @@ func noArchive(to *os.File, hint string) error {
 
 // findOutfile follows links to where they end, there or not; none of those in directories
 // that sandboxes write to: the inside may have made it, for somebody to write there.
-func findOutfile(written []string, word string) (outfile, error) {
+func findOutfile(paths *hostpath.Guard, word string) (outfile, error) {
 	path := word
-	for range maxLinks {
+	for range hostpath.MaxLinks {
 		dir, name := filepath.Split(path)
 		if name == "" || name == "." || name == ".." {
 			return outfile{}, noFile(word, "a directory")
@@ -82,7 +79,7 @@ func findOutfile(written []string, word string) (outfile, error) {
 		o := outfile{word: word, name: name}
 		var top string
 		var err error
-		if top, o.place, err = placeAt(written, dir); err != nil {
+		if top, o.place, err = paths.OpenDir(dir); err != nil {
 			return outfile{}, classed(err)
 		}
 		info, err := o.place.Lstat(name)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -37,7 +38,7 @@ func TestOutfile(t *testing.T) {
 	defer func() { _ = unix.Close(socket) }()
 	must(t, unix.Bind(socket, &unix.SockaddrUnix{Name: "socket"}))
 
-	written := []string{base + "/work"}
+	written := hostpath.NewGuard([]hostpath.Directory{{Path: base + "/work"}})
 	write := func(word, text string) error {
 		o, err := findOutfile(written, word)
 		if err != nil {
@@ -136,7 +137,7 @@ func TestOutfileHasNoName(t *testing.T) {
 		t.Skipf("no file without a name in %s: %v", dir, err)
 	}
 	must(t, unix.Close(fd))
-	o, err := findOutfile(nil, filepath.Join(dir, "file"))
+	o, err := findOutfile(new(hostpath.Guard), filepath.Join(dir, "file"))
 	must(t, err)
 	defer o.close()
 	for _, want := range []string{"first", "second"} {
@@ -159,7 +160,7 @@ func TestOutfileHasNoName(t *testing.T) {
 // Where nothing is there, it never has another name, either, by which it could be left behind.
 func TestOutfileHasOneName(t *testing.T) {
 	dir := t.TempDir()
-	o, err := findOutfile(nil, filepath.Join(dir, "file"))
+	o, err := findOutfile(new(hostpath.Guard), filepath.Join(dir, "file"))
 	must(t, err)
 	defer o.close()
 	for _, tt := range []struct{ temp, want string }{
@@ -185,7 +186,7 @@ func TestOutfileHasOneName(t *testing.T) {
 
 // A disk that can do no such thing has it under another name until it is whole.
 func TestOutfileNamed(t *testing.T) {
-	o, err := findOutfile(nil, filepath.Join(t.TempDir(), "file"))
+	o, err := findOutfile(new(hostpath.Guard), filepath.Join(t.TempDir(), "file"))
 	must(t, err)
 	defer o.close()
 	f, err := o.named(".other")
@@ -207,7 +208,7 @@ func TestOutfileThatIsOpen(t *testing.T) {
 	must(t, os.Remove(f.Name()))
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, os.Symlink(fmt.Sprintf("/dev/fd/%d", f.Fd()), link))
-	o, err := findOutfile(nil, link)
+	o, err := findOutfile(new(hostpath.Guard), link)
 	must(t, err)
 	defer o.close()
 	if !o.isFile(f) {

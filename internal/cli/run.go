@@ -210,7 +210,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
 		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f),
 	}}
-	if q.Command.Env, err = environment(f.env, f.envFiles); err != nil {
+	if q.Command.Env, err = a.environment(f.env, f.envFiles); err != nil {
 		return err
 	}
 	if !at.created {
@@ -333,7 +333,7 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 	if err != nil {
 		return berth{}, err
 	}
-	mock, err := f.mocked(f.lodger)
+	mock, err := f.mocked(e, f.lodger)
 	if err != nil {
 		return berth{}, err
 	}

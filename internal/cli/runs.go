@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task/book"
@@ -142,7 +143,7 @@ func heldUp(e *engine.Engine, r *run.Run, l loopView) string {
 
 // showTask is the command that shows a task of a loop to whoever is where this process is.
 func showTask(p *loop.Plan, id string) string {
-	if here, err := realDir("."); err == nil && here == p.Tasks.Project {
+	if here, err := realDir(new(hostpath.Guard), "."); err == nil && here == p.Tasks.Project {
 		return "bothy task show " + id
 	}
 	return "bothy task show -C '" + strings.ReplaceAll(p.Tasks.Project, "'", `'\''`) + "' " + id

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
@@ -76,7 +76,11 @@ func (t *taskCall) book(ctx context.Context) (*book.Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := realDir(cmp.Or(t.dir, "."))
+	paths, err := t.paths()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := realDir(paths, cmp.Or(t.dir, "."))
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +91,8 @@ func (t *taskCall) book(ctx context.Context) (*book.Book, error) {
 }
 
 // realDir gives the real path of a directory.
-func realDir(dir string) (string, error) {
-	path, err := filepath.Abs(dir)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
+func realDir(paths *hostpath.Guard, dir string) (string, error) {
+	path, err := paths.Real(dir)
 	var info os.FileInfo
 	if err == nil {
 		info, err = os.Stat(path)

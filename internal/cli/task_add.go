@@ -50,13 +50,13 @@ func (f *taskFields) add(c *command.Command) {
 
 // read reads the description, if it is in a file. It may take as long as somebody
 // types: nobody must have to wait for that.
-func (f *taskFields) read(cmd *command.Command, stdin io.Reader) (err error) {
+func (f *taskFields) read(cmd *command.Command, a *app) (err error) {
 	given := cmd.Flags().Changed
 	switch {
 	case given("description") && given("body-file"):
 		return spec.Errorf(spec.ErrUsage, "--description and --body-file exclude each other")
 	case given("body-file"):
-		f.description, err = readText(f.bodyFile, stdin)
+		f.description, err = a.readText(f.bodyFile)
 	}
 	return err
 }
@@ -108,13 +108,13 @@ func (f *taskFields) set(cmd *command.Command, x *task.Task, now time.Time) (err
 }
 
 // readText reads a text from a file or standard input.
-func readText(path string, stdin io.Reader) (string, error) {
+func (a *app) readText(path string) (string, error) {
 	var data []byte
 	var err error
 	if path == "-" {
-		data, err = store.ReadAll(stdin, task.MaxDocument)
+		data, err = store.ReadAll(a.stdin, task.MaxDocument)
 	} else {
-		data, err = store.ReadFile(path, 0, task.MaxDocument)
+		data, err = a.readFile(path, task.MaxDocument)
 	}
 	if err != nil {
 		return "", readError(path, err)
@@ -127,7 +127,7 @@ func readError(path string, err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		class = spec.ErrNotFound
 	}
-	return &spec.Error{Class: class, Op: "read " + strconv.Quote(path), Err: err}
+	return notOpened(class, "read "+strconv.Quote(path), err)
 }
 
 // parsePriority reads 0 to 4, also as P0 to P4.
@@ -201,7 +201,7 @@ func (t *taskCall) addCommand() *command.Command {
 					return err
 				}
 			}
-			if err := f.read(cmd, t.stdin); err != nil {
+			if err := f.read(cmd, t.app); err != nil {
 				return err
 			}
 			var added []*task.Task

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -60,7 +59,7 @@ func (t *taskCall) readImport(path string) ([]*task.Task, error) {
 	if path == "-" {
 		data, err = store.ReadAll(t.stdin, maxTaskInput)
 	} else {
-		data, at, err = readDated(path, maxTaskInput)
+		data, at, err = t.readDated(path, maxTaskInput)
 	}
 	if err != nil {
 		return nil, readError(path, err)
@@ -82,16 +81,21 @@ func (t *taskCall) readImport(path string) ([]*task.Task, error) {
 }
 
 // readDated reads a file, and tells when it was changed.
-func readDated(path string, most int64) ([]byte, time.Time, error) {
-	data, err := store.ReadFile(path, 0, most)
+func (a *app) readDated(path string, most int64) ([]byte, time.Time, error) {
+	f, err := a.openNamed(path)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	info, err := os.Stat(path)
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return data, info.ModTime().UTC(), nil
+	data, err := store.ReadAll(f, most)
+	return data, info.ModTime().UTC(), err
 }
 
 // notePassed tells what of a file means nothing here.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/hostpath"
 )
 
 // IDs are completed, of the project that is meant, with titles that are safe to
@@ -88,11 +90,11 @@ func TestRealDir(t *testing.T) {
 	dir := t.TempDir()
 	real, err := filepath.EvalSymlinks(dir)
 	must(t, err)
-	if got, err := realDir(dir + "/."); err != nil || got != real {
+	if got, err := realDir(new(hostpath.Guard), dir+"/."); err != nil || got != real {
 		t.Errorf("%s, %v", got, err)
 	}
 	for _, bad := range []string{filepath.Join(dir, "none"), "/dev/null"} {
-		if got, err := realDir(bad); err == nil {
+		if got, err := realDir(new(hostpath.Guard), bad); err == nil {
 			t.Errorf("%s is the project %s", bad, got)
 		}
 	}

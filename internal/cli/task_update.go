@@ -26,7 +26,7 @@ func (t *taskCall) updateCommand() *command.Command {
 		Example: "  bothy task update bd-a1b2 --priority 0 --add-label urgent\n  bothy task update bd-a1b2 --append-notes 'The cause is in tax.go'",
 		Args:    exactly(1, "the ID of a task"),
 		RunE: func(cmd *command.Command, args []string) error {
-			if err := f.read(cmd, t.stdin); err != nil {
+			if err := f.read(cmd, t.app); err != nil {
 				return err
 			}
 			var x *task.Task

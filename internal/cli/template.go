@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -160,8 +159,8 @@ func (a *app) templateLoadCommand() *command.Command {
 			}
 			from := io.NopCloser(src.rest)
 			if input != "" && input != "-" {
-				if from, err = os.Open(input); err != nil {
-					return spec.Errorf(spec.ErrNotFound, "%w", err)
+				if from, err = a.openNamed(input); err != nil {
+					return notOpened(spec.ErrNotFound, "load template", err)
 				}
 			} else if term.IsTerminal(a.stdin) {
 				return spec.Errorf(spec.ErrUsage, "no file is given, and standard input is a terminal").WithHint("bothy template load FILE")

@@ -13,13 +13,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // Order says what is to be fetched.
 type Order struct {
-	Sandbox  string   // its name
-	Branches []string // empty: all
+	Paths    *hostpath.Guard // finds git
+	Sandbox  string          // its name
+	Branches []string        // empty: all
 	// Moved leaves out those that are where the user's own branch of that name is, were
 	// never fetched, and are not checked out.
 	Moved    bool
@@ -175,7 +177,7 @@ func (f *fetch) open() (err error) {
 	if f.have, err = f.refs.list(f.base()); err != nil {
 		return err
 	}
-	f.inb, err = newInbox(f.inbox(), f.repo, f.root, f.rec.Commit)
+	f.inb, err = newInbox(f.order.Paths, f.inbox(), f.repo, f.root, f.rec.Commit)
 	return err
 }
 

@@ -14,12 +14,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // git runs the host's git in a git directory of ours.
 type git struct {
 	program string
+	path    string // the PATH that it has
 	dir     string // the git directory
 	tree    string // its files, if it has any
 	borrow  string // a directory with more objects; empty: none
@@ -27,8 +29,11 @@ type git struct {
 }
 
 // findGit finds the host's git.
-func findGit() (string, error) {
-	path, err := exec.LookPath("git")
+func findGit(paths *hostpath.Guard) (string, error) {
+	path, err := paths.Program("git")
+	if errors.Is(err, spec.ErrDenied) {
+		return "", err
+	}
 	if err != nil {
 		return "", spec.Errorf(spec.ErrUsage, "there is no git on this host, which clones are made with: %w", err).
 			WithHint("install git, or use --workspace %s", spec.WorkspaceReview)
@@ -47,7 +52,7 @@ const (
 // programs, and no way to ask a server for what is missing.
 func (g *git) environment() []string {
 	env := []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C",
+		"PATH=" + g.path, "HOME=/nonexistent", "LC_ALL=C",
 		"GIT_DIR=" + g.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 		"GIT_ATTR_NOSYSTEM=1", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_ALLOW_PROTOCOL=none",
 		"GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_ADVICE=0",

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -24,12 +25,12 @@ type inbox struct {
 }
 
 // newInbox prepares one. It is made by [inbox.empty].
-func newInbox(dir string, repo *Repository, root *os.Root, commit string) (*inbox, error) {
-	program, err := findGit()
+func newInbox(paths *hostpath.Guard, dir string, repo *Repository, root *os.Root, commit string) (*inbox, error) {
+	program, err := findGit(paths)
 	if err != nil {
 		return nil, err
 	}
-	b := &inbox{git: git{program: program, dir: dir, borrow: repo.objects(), bounded: true}, format: formatOf(commit)}
+	b := &inbox{git: git{program: program, path: paths.Path(), dir: dir, borrow: repo.objects(), bounded: true}, format: formatOf(commit)}
 	b.shallow, err = readShallow(root)
 	return b, err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -97,7 +98,7 @@ func (p *person) cloneOf(dir string) Clone {
 	p.t.Helper()
 	c := Clone{Mount: spec.Mount{Source: dir, Target: dir}, Dir: filepath.Join(p.scratch, "state")}
 	must(p.t, os.RemoveAll(c.Dir))
-	_, err := Make(context.Background(), dir, c.Dir)
+	_, err := Make(context.Background(), new(hostpath.Guard), dir, c.Dir)
 	must(p.t, err)
 	return c
 }
@@ -120,7 +121,7 @@ func (c Clone) inside(stdin, stdout *os.File, args ...string) (func() error, err
 
 // order is for everything of a sandbox called box.
 func order(branches ...string) Order {
-	return Order{Sandbox: "box", Branches: branches, MaxBytes: 1 << 30}
+	return Order{Paths: new(hostpath.Guard), Sandbox: "box", Branches: branches, MaxBytes: 1 << 30}
 }
 
 func (p *person) fetch(c Clone, o Order) *Report {

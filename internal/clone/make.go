@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -27,16 +28,16 @@ type Made struct {
 }
 
 // Make makes the clone that lies in dir, of the repository in the workspace.
-func Make(ctx context.Context, workspace, dir string) (*Made, error) {
-	m, err := making(ctx, workspace, dir)
+func Make(ctx context.Context, paths *hostpath.Guard, workspace, dir string) (*Made, error) {
+	m, err := making(ctx, paths, workspace, dir)
 	if err != nil {
 		return nil, &spec.Error{Op: "clone " + workspace, Err: err, Hint: spec.Hint(err)}
 	}
 	return m, nil
 }
 
-func making(ctx context.Context, workspace, dir string) (*Made, error) {
-	program, err := findGit()
+func making(ctx context.Context, paths *hostpath.Guard, workspace, dir string) (*Made, error) {
+	program, err := findGit(paths)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func making(ctx context.Context, workspace, dir string) (*Made, error) {
 	}
 	defer root.Close()
 	m := &maker{
-		git:  &git{program: program, dir: filepath.Join(Tree(dir), ".git"), borrow: repo.objects()},
+		git:  &git{program: program, path: paths.Path(), dir: filepath.Join(Tree(dir), ".git"), borrow: repo.objects()},
 		root: root,
 	}
 	if m.Branch, m.Commit, err = repo.head(root); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -157,7 +158,7 @@ func TestMakeForms(t *testing.T) {
 		writeIn(t, dir, ".gitattributes", "*.bin filter=lfs\n")
 		writeIn(t, dir, "x.bin", "version https://git-lfs.github.com/spec/v1\n")
 		commitIn(t, dir, "first")
-		made, err := Make(context.Background(), dir, filepath.Join(p.scratch, "state-sub"))
+		made, err := Make(context.Background(), new(hostpath.Guard), dir, filepath.Join(p.scratch, "state-sub"))
 		must(t, err)
 		if made.Submodules != 1 || made.Pointers != 1 {
 			t.Errorf("counted %+v", made)
@@ -197,7 +198,7 @@ func TestMakeForms(t *testing.T) {
 // refused wants that a repository cannot be cloned, and that it is said what to do.
 func refused(t *testing.T, p *person, dir string, class error, hint string) {
 	t.Helper()
-	_, err := Make(context.Background(), dir, filepath.Join(p.scratch, "refused", filepath.Base(dir)))
+	_, err := Make(context.Background(), new(hostpath.Guard), dir, filepath.Join(p.scratch, "refused", filepath.Base(dir)))
 	if err == nil || class != nil && !errors.Is(err, class) || !strings.Contains(spec.Hint(err), hint) {
 		t.Errorf("cloning %s says %v; hint: %s", dir, err, spec.Hint(err))
 	}
@@ -295,7 +296,7 @@ func TestE3SpoofedGitDirectories(t *testing.T) {
 			must(t, os.Mkdir(dir, 0o755))
 			spoof(dir)
 			to := filepath.Join(p.scratch, "state-"+name)
-			if _, err := Make(context.Background(), dir, to); err == nil {
+			if _, err := Make(context.Background(), new(hostpath.Guard), dir, to); err == nil {
 				t.Errorf("it was cloned: %s", gitIn(t, Tree(to), "log", "--oneline"))
 			} else {
 				t.Log(err)
@@ -316,7 +317,7 @@ func TestE4LinkedObjects(t *testing.T) {
 		must(t, os.RemoveAll(link))
 		must(t, os.MkdirAll(filepath.Dir(link), 0o755))
 		must(t, os.Symlink(t.TempDir(), link))
-		if _, err := Make(t.Context(), p.dir, filepath.Join(p.scratch, "clone")); !errors.Is(err, spec.ErrDenied) {
+		if _, err := Make(t.Context(), new(hostpath.Guard), p.dir, filepath.Join(p.scratch, "clone")); !errors.Is(err, spec.ErrDenied) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}

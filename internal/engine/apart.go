@@ -2,8 +2,8 @@ package engine
 
 import (
 	"path/filepath"
-	"slices"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	runs "github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -56,12 +56,5 @@ func (e *Engine) apart(sb *spec.Sandbox) error {
 	return nil
 }
 
-// Live are the mounts of a sandbox in which it writes to files of the host at once.
-func Live(sb *spec.Sandbox) (list []spec.Mount) {
-	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
-		if !m.ReadOnly && !sb.Reviews(m) && !sb.Clones(m) {
-			list = append(list, m)
-		}
-	}
-	return list
-}
+// Live returns the mounts of a sandbox in which it writes to files of the host at once.
+func Live(sb *spec.Sandbox) []spec.Mount { return hostpath.Live(sb) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,7 +55,14 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 	if err != nil {
 		return build.Plan{}, err
 	}
-	cmd := exec.CommandContext(ctx, program)
+	paths, err := e.Paths()
+	if err != nil {
+		return build.Plan{}, err
+	}
+	cmd, err := paths.Command(ctx, program)
+	if err != nil {
+		return build.Plan{}, err
+	}
 	cmd.Env = []string{}
 	cmd.SysProcAttr = apart()
 	p, err := have[struct{}, build.Plan](ctx, cmd, build.Argv0, o, nil)

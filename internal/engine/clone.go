@@ -33,10 +33,18 @@ const cloneNotice = 2 * time.Second
 // makeClones makes the clones of a new sandbox.
 func (e *Engine) makeClones(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
+		all := clone.Of(sb, d.Clone)
+		if len(all) == 0 {
+			return nil
+		}
+		paths, err := e.Paths()
+		if err != nil {
+			return err
+		}
 		seen := map[string]string{}
-		for _, c := range clone.Of(sb, d.Clone) {
+		for _, c := range all {
 			patience := time.AfterFunc(cloneNotice, func() { e.say("cloning %s", c.Source) })
-			made, err := clone.Make(ctx, c.Source, c.Dir)
+			made, err := clone.Make(ctx, paths, c.Source, c.Dir)
 			patience.Stop()
 			if err != nil {
 				return err
@@ -150,6 +158,9 @@ func (e *Engine) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone, ins
 		if err := e.Whole(sb); err != nil {
 			return nil, err
 		}
+	}
+	if o.Paths, err = e.Paths(); err != nil {
+		return nil, err
 	}
 	o.Sandbox, o.Moved = sb.Name, sb.Mode() == spec.WorkspaceReview && len(o.Branches) == 0
 	return c.Fetch(ctx, inside, o)

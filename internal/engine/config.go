@@ -25,7 +25,12 @@ func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 		return nil
 	}
 	var list []spec.Mount
-	rules := workspace.Rules{Home: home, State: e.Store.Path()}
+	paths, err := e.Paths()
+	if err != nil {
+		e.say("the configuration of %s is not brought into sandbox %s: %v", a.Title, sb.Name, err)
+		return nil
+	}
+	rules := workspace.Rules{Home: home, State: e.Store.Path(), Paths: paths}
 	for _, p := range a.Config {
 		path := filepath.Join(home, p)
 		if a.Servers != nil { // what has these lie elsewhere, has all that the agent reads

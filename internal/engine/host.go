@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -62,7 +62,7 @@ func OutOfSight(name string) string {
 	if _, seen := hostFile(name); seen {
 		return ""
 	}
-	own, err := exec.LookPath(name)
+	own, err := new(hostpath.Guard).Program(name) // it is named, and not started
 	if err != nil {
 		return ""
 	}
@@ -74,14 +74,18 @@ const versionTime = 10 * time.Second
 
 // hostVersion asks a program of the host which version it is. It is empty where
 // there is none, or it does not say.
-func hostVersion(ctx context.Context, name string) string {
+func (e *Engine) hostVersion(ctx context.Context, name string) string {
 	file, ok := hostFile(name)
-	if !ok {
+	paths, err := e.Paths()
+	if !ok || err != nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, file, "--version")
+	cmd, err := paths.Command(ctx, file, "--version")
+	if err != nil {
+		return ""
+	}
 	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{"PATH=" + template.Path}, "/", time.Second
 	said := &beginning{}
 	cmd.Stdout = said

@@ -30,12 +30,12 @@ type Mock struct {
 // for any other program. A sandbox plays every provider of models there is a
 // service of. Its agent gets a key for the first that it can log in with; others
 // get one for each provider.
-func NewMock(file string, a *spec.Agent) (*Mock, error) {
+func (e *Engine) NewMock(file string, a *spec.Agent) (*Mock, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, err
 	}
-	text, err := readScript(path)
+	text, err := e.readScript(path)
 	if err != nil {
 		return nil, err
 	}
@@ -125,9 +125,15 @@ func playedBy(sb *spec.Sandbox, a *spec.Agent) (*Mock, error) {
 }
 
 // readScript reads what a model is to say, and checks it.
-func readScript(path string) ([]byte, error) {
-	f, err := store.OpenRegular(path, 0)
+func (e *Engine) readScript(path string) ([]byte, error) {
+	paths, err := e.Paths()
+	if err != nil {
+		return nil, err
+	}
+	f, err := paths.OpenRegular(path)
 	switch {
+	case errors.Is(err, spec.ErrDenied):
+		return nil, err
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "--mock", Err: err}).
 			WithHint("docs/mock.md tells how to write a script")

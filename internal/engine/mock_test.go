@@ -27,7 +27,7 @@ func script(t *testing.T, text string) string {
 // mocked makes a sandbox whose models are played.
 func mocked(t *testing.T, e *Engine, a *spec.Agent, text string) *spec.Sandbox {
 	t.Helper()
-	m, err := NewMock(script(t, text), a)
+	m, err := e.NewMock(script(t, text), a)
 	must(t, err)
 	sb := wish(t.TempDir())
 	if a != nil {
@@ -61,7 +61,7 @@ func TestMockRefuses(t *testing.T) {
 		if name == "no file" {
 			class = spec.ErrNotFound
 		}
-		_, err := NewMock(c.file, c.agent)
+		_, err := newEngine(t).NewMock(c.file, c.agent)
 		if !errors.Is(err, class) || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -134,11 +134,11 @@ func TestMockInHome(t *testing.T) {
 
 // Every agent that comes with Bothy and has a model of its own can be played.
 func TestMockAgents(t *testing.T) {
-	list := agent.NewCatalog("")
+	e, list := newEngine(t), agent.NewCatalog("")
 	for _, name := range []string{"claude", "codex", "gemini", "opencode"} {
 		a, err := list.Find(name)
 		must(t, err)
-		if _, err := NewMock(script(t, hello), a); err != nil {
+		if _, err := e.NewMock(script(t, hello), a); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestChangeMock(t *testing.T) {
 	e := newEngine(t)
 	sb := mocked(t, e, nil, hello)
 	key := sb.Mock.Keys["anthropic"]
-	m, err := NewMock(script(t, "turns: [{text: bye}]\n"), nil)
+	m, err := e.NewMock(script(t, "turns: [{text: bye}]\n"), nil)
 	must(t, err)
 	must(t, e.ChangeMock(here, sb, m))
 	now, err := e.Find(sb.Name)
@@ -165,7 +165,7 @@ func TestChangeMock(t *testing.T) {
 	defer lock.Unlock()
 	(&fakeKeeper{}).serve(t, d)
 	must(t, e.ChangeMock(here, sb, m)) // it runs with this one
-	first, err := NewMock(script(t, hello), nil)
+	first, err := e.NewMock(script(t, hello), nil)
 	must(t, err)
 	if err := e.ChangeMock(here, sb, first); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), "bothy stop") {
 		t.Errorf("%v", err)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -58,8 +56,15 @@ func (e *Engine) Notify(ctx context.Context, argv []string, n Notice) error {
 	if !n.Until.IsZero() {
 		until = n.Until.UTC().Format(time.RFC3339)
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "BOTHY_EVENT="+n.Event, "BOTHY_RUN="+n.Run, "BOTHY_KIND="+n.Kind, "BOTHY_STATUS="+n.Status,
+	paths, err := e.Paths()
+	if err != nil {
+		return err
+	}
+	cmd, err := paths.Command(ctx, argv[0], argv[1:]...)
+	if err != nil {
+		return &spec.Error{Op: "tell " + argv[0] + " of the run " + n.Run, Err: err}
+	}
+	cmd.Env = append(cmd.Env, "BOTHY_EVENT="+n.Event, "BOTHY_RUN="+n.Run, "BOTHY_KIND="+n.Kind, "BOTHY_STATUS="+n.Status,
 		"BOTHY_REASON="+n.Reason, "BOTHY_DETAIL="+strings.ReplaceAll(n.Detail, "\x00", ""), "BOTHY_DIRECTORY="+n.Directory, "BOTHY_STEP="+n.Step, "BOTHY_UNTIL="+until)
 	cmd.Stdin = bytes.NewReader(append(text, '\n'))
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}

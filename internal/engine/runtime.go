@@ -25,7 +25,7 @@ func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, prog
 	if err != nil {
 		return nil, nil, &spec.Error{Op: "find what " + a.Title + " runs on", Err: err}
 	}
-	if g.Host && agent.AtLeast(hostVersion(ctx, r.Program), need.Version) {
+	if g.Host && agent.AtLeast(e.hostVersion(ctx, r.Program), need.Version) {
 		return nil, nil, nil
 	}
 	why := ""

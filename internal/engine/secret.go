@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -275,7 +274,7 @@ func (e *Engine) values(ctx context.Context, d *vault.Document, names []string, 
 			})
 		default:
 			wg.Go(func() {
-				v, err := read(ctx, s.Source)
+				v, err := e.read(ctx, s.Source)
 				put(name, v, err)
 			})
 		}
@@ -286,7 +285,7 @@ func (e *Engine) values(ctx context.Context, d *vault.Document, names []string, 
 }
 
 // read reads a source that needs no key.
-func read(ctx context.Context, s vault.Source) ([]byte, error) {
+func (e *Engine) read(ctx context.Context, s vault.Source) ([]byte, error) {
 	switch s.Kind {
 	case vault.SourceEnvironment:
 		v, ok := os.LookupEnv(s.Variable)
@@ -296,9 +295,17 @@ func read(ctx context.Context, s vault.Source) ([]byte, error) {
 		}
 		return []byte(v), nil
 	case vault.SourceCommand:
-		return runSource(ctx, s.Command)
+		paths, err := e.Paths()
+		if err != nil {
+			return nil, err
+		}
+		return runSource(ctx, paths, s.Command)
 	case vault.SourceFile:
-		return store.ReadFile(s.Path, 0, maxSmall)
+		paths, err := e.Paths()
+		if err != nil {
+			return nil, err
+		}
+		return paths.ReadFile(s.Path, maxSmall)
 	}
 	return nil, fmt.Errorf("it has no source")
 }

@@ -5,13 +5,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/hostpath"
 )
 
 // commandTimeout bounds a command that prints a value.
@@ -26,12 +27,15 @@ var errLate = fmt.Errorf("it did not end within %s", commandTimeout)
 // foreground of a terminal it is lent that: a password manager may have a
 // question, for /dev/tty. Its words on standard error are the user's to see, if
 // it fails.
-func runSource(ctx context.Context, args []string) (out []byte, err error) {
+func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out []byte, err error) {
 	t := borrowTerminal()
 	defer t.close()
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, errLate)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd, err := paths.Command(ctx, args[0], args[1:]...)
+	if err != nil {
+		return nil, err
+	}
 	var printed, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &said
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
@@ -26,7 +28,18 @@ const readerVar = "BOTHY_TEST_SOURCE"
 // readSource is what it does then.
 func readSource(script string) int {
 	s := vault.Secret{Name: "mine", Source: vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", script}}}
-	v, err := (&Engine{}).value(context.Background(), &vault.Document{Secrets: []vault.Secret{s}}, s.Name)
+	dir, err := os.MkdirTemp("", "source")
+	if err != nil {
+		fmt.Println("failed:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	st, err := store.Open(dir)
+	if err != nil {
+		fmt.Println("failed:", err)
+		return 1
+	}
+	v, err := (&Engine{Store: st}).value(context.Background(), &vault.Document{Secrets: []vault.Secret{s}}, s.Name)
 	if err != nil {
 		fmt.Println("failed:", err)
 		return 1
@@ -98,7 +111,7 @@ func TestCommandCancelled(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := runSource(ctx, []string{"/bin/sh", "-c", f.script})
+		_, err := runSource(ctx, new(hostpath.Guard), []string{"/bin/sh", "-c", f.script})
 		done <- err
 	}()
 	f.up(t)
@@ -116,7 +129,7 @@ func TestCommandLeavesSomething(t *testing.T) {
 	must(t, unix.Mkfifo(ready, 0o600))
 	done := make(chan error, 1)
 	go func() {
-		_, err := runSource(here, []string{"/bin/sh", "-c", "(" + f.script + ") & read x <" + ready + "; exit 3"})
+		_, err := runSource(here, new(hostpath.Guard), []string{"/bin/sh", "-c", "(" + f.script + ") & read x <" + ready + "; exit 3"})
 		done <- err
 	}()
 	f.up(t)

@@ -60,6 +60,10 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	for {
 		c, err := dial(d)
 		if err == nil {
+			if err := e.sameDirectories(sb); err != nil {
+				c.Close()
+				return nil, err
+			}
 			e.attend(sb)
 			return c, nil
 		}
@@ -284,6 +288,12 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 		l.ImageFile, me.home = l.Image.File(), l.Image.Account.Home
 	}
 	if err := e.apart(sb); err != nil {
+		return l, err
+	}
+	if l.Mounted, err = e.findMounted(ctx, sb); err != nil {
+		return l, err
+	}
+	if err := e.sameLayers(sb, l.Mounted); err != nil {
 		return l, err
 	}
 	l.Config = e.config(sb, me.home)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,9 +23,17 @@ func (e *Engine) Tokens(tools ...string) ([]token.Token, error) {
 		return nil, err
 	}
 	list := token.Find(token.Host{Home: home, Environ: os.Environ()}, tools...)
+	paths, err := e.Paths()
+	if err != nil {
+		return nil, err
+	}
 	for i := range list {
 		if t := &list[i]; t.Command != nil {
-			if _, err := exec.LookPath(t.Command[0]); err != nil {
+			_, err := paths.Program(t.Command[0])
+			switch {
+			case errors.Is(err, spec.ErrDenied):
+				t.Err = err
+			case err != nil:
 				t.Err = spec.Errorf(nil, "only %s reads it, and is not there", t.Command[0]).WithHint("install %s, or set $%s", t.Command[0], strings.Join(t.Terms.Env[:1], ""))
 			}
 		}
@@ -207,7 +214,11 @@ func (e *Engine) readToken(ctx context.Context, s vault.Source) ([]byte, error) 
 		case t.Err != nil:
 			why = spec.Errorf(nil, "%w", unlendable(&t)).WithHint("%s", spec.Hint(t.Err))
 		case t.Command != nil:
-			return runSource(ctx, t.Command)
+			paths, err := e.Paths()
+			if err != nil {
+				return nil, err
+			}
+			return runSource(ctx, paths, t.Command)
 		default:
 			return t.Value, nil
 		}

@@ -213,7 +213,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	k.disk.before, k.disk.doubt, k.crashed = before.Disk, before.Crashed, before.Crashed
 	k.status = &status{dir: dir, log: k.log, st: spec.Status{
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
-		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root,
+		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root, Mounted: l.Mounted,
 	}}
 	var err error
 	if k.events, err = audit.Open(dir.Log("events.jsonl"), audit.Options{}); err != nil {

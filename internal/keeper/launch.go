@@ -89,6 +89,8 @@ type Launch struct {
 	Programs string `json:"programs,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.
 	Hidden []string `json:"hidden,omitempty"`
+	// Mounted are the directories of the host that are to be mounted, as the engine found them.
+	Mounted []spec.Mounted `json:"mounted,omitempty"`
 	// Pids is the limit the wall itself holds, Disk what the sandbox may keep, in bytes, of
 	// which the wall bounds the root layer.
 	Pids int64 `json:"pids"`

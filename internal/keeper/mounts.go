@@ -14,6 +14,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -137,7 +138,9 @@ func (k *Keeper) pin(source, at string) (string, error) {
 	defer unix.Close(fd)
 	switch kind {
 	case unix.S_IFDIR:
-		err = os.MkdirAll(at, 0o700)
+		if err = k.asFound(source, fd); err == nil {
+			err = os.MkdirAll(at, 0o700)
+		}
 	case unix.S_IFREG:
 		if err = os.MkdirAll(filepath.Dir(at), 0o700); err == nil {
 			err = os.WriteFile(at, nil, 0o600)
@@ -152,6 +155,19 @@ func (k *Keeper) pin(source, at string) (string, error) {
 		return "", fmt.Errorf("mount %s: %w", source, err)
 	}
 	return at, nil
+}
+
+// asFound refuses another directory than the one that the engine found at a path, and has written down.
+func (k *Keeper) asFound(source string, fd int) error {
+	i := slices.IndexFunc(k.launch.Mounted, func(m spec.Mounted) bool { return m.Source == source })
+	if i < 0 { // it is none of the sandbox's own workspaces and volumes
+		return nil
+	}
+	id, err := hostpath.IdentityOf(fd)
+	if err == nil && id != hostpath.Found(k.launch.Mounted[i]) {
+		err = spec.Errorf(spec.ErrConflict, "another directory is at %s since a moment", source).WithHint("start the sandbox again")
+	}
+	return err
 }
 
 // makePoints makes the mount points that lie in other mounts: in the sandbox's

@@ -62,13 +62,21 @@ const (
 	runsName      = "runs"
 	awayName      = "away"
 	countedName   = "counted.json"
+	writtenName   = "written.json"
+	writtenLock   = "written.lock"
 )
 
 // names are all of these.
-var names = []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName}
+var names = []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName, writtenName, writtenLock}
 
 // Counted says what of the disk all of it took when that was last looked at.
 func (s *Store) Counted() string { return filepath.Join(s.dir, countedName) }
+
+// Written names the directories of the host that sandboxes have written to.
+func (s *Store) Written() string { return filepath.Join(s.dir, writtenName) }
+
+// WrittenLock is held while that is changed.
+func (s *Store) WrittenLock() string { return filepath.Join(s.dir, writtenLock) }
 
 // Path is the state directory itself.
 func (s *Store) Path() string { return s.dir }

@@ -15,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,6 +24,8 @@ type Rules struct {
 	Home  string // the caller's home directory; may be empty
 	State string // Bothy's state directory: never visible inside
 	Force bool   // share a home directory or the disk's root all the same
+	// Paths opens what a person names. Nil follows every link: for mounts that are shared already.
+	Paths *hostpath.Guard
 }
 
 // Parse reads one PATH[:ro] argument. The path is made absolute and real: the
@@ -123,8 +126,14 @@ func (r Rules) resolve(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	paths := r.Paths
+	if paths == nil {
+		paths = new(hostpath.Guard)
+	}
+	real, err := paths.Real(path)
 	switch {
+	case errors.Is(err, spec.ErrDenied):
+		return "", err
 	case errors.Is(err, fs.ErrNotExist):
 		return "", spec.Errorf(spec.ErrNotFound, "%s does not exist", abs).
 			WithHint("create it first: mkdir -p %s", shellWord(abs))
@@ -155,29 +164,24 @@ const sharedMemory = "/dev/shm"
 // judge refuses mounts that share too much. Some are never meant, so that force
 // does not help.
 func (r Rules) judge(m spec.Mount) error {
-	real, state := m.Source, realOr(r.State)
-	if r.State != "" && Within(state, real) {
+	real := m.Source
+	inState, err := r.inState(real)
+	if err != nil {
+		return &spec.Error{Op: "look at " + real, Err: err}
+	}
+	if inState {
 		return spec.Errorf(spec.ErrDenied, "%s lies in Bothy's own state directory", real).
 			WithHint("choose a directory outside %s", r.State)
 	}
-	for _, t := range kernelTrees {
-		if Within(t, real) && !Within(sharedMemory, real) {
-			return spec.Errorf(spec.ErrDenied, "%s shows the host's devices or processes", real).
-				WithHint("a sandbox has a %s of its own", t)
-		}
+	if tree := kernelTree(real); tree != "" {
+		return spec.Errorf(spec.ErrDenied, "%s shows the host's devices or processes", real).
+			WithHint("a sandbox has a %s of its own", tree)
 	}
 	if r.Force {
 		return nil
 	}
-	what := ""
-	switch {
-	case real == "/":
-		what = "is the whole disk: the sandbox would see every key and secret on it"
-	case r.Home != "" && Within(real, realOr(r.Home)):
-		what = "holds your whole home directory: the sandbox would see every key and secret in it"
-	case r.State != "" && Within(real, state):
-		what = "holds Bothy's state directory " + r.State
-	default:
+	what := r.noProject(m)
+	if what == "" {
 		return nil
 	}
 	return spec.Errorf(spec.ErrDenied, "%s %s", real, what).

@@ -130,11 +130,12 @@ func TestJudge(t *testing.T) {
 	const (
 		fine     = "fine"
 		forcible = "only when forced"
+		written  = "read-only, or when forced"
 		never    = "never"
 	)
 	h, r := newHost(t)
 	links := map[string]string{
-		"/srv/tohome": h.home, "/srv/toroot": "/", "/srv/tostate": h.state, "/srv/tosandboxes": "tostate/sandboxes",
+		"/srv/tohome": h.home, "/srv/tosystem": "/usr/bin", "/srv/toroot": "/", "/srv/tostate": h.state, "/srv/tosandboxes": "tostate/sandboxes",
 		"/srv/toproc": "/proc", "/srv/todev": "/dev", "/srv/relative": "../home/me", "/srv/chain": "relative",
 	}
 	for name, to := range links {
@@ -147,7 +148,15 @@ func TestJudge(t *testing.T) {
 		{h.base + "/srv", fine},
 		{h.base + "/home/meow", fine},
 		{h.home + "/.local/share/bothyx", fine},
-		{"/usr", fine},
+		{"/usr", written},
+		{"/usr/bin", written},
+		{"/usr/local/bin/", written},
+		{"/boot", written},
+		{"/opt", written},
+		{h.base + "/srv/tosystem", written},
+		{"/proc/self/root/usr/bin", written},
+		{"/home", forcible},
+		{"/usr/share/doc", fine},
 		{h.home, forcible},
 		{h.home + "/", forcible},
 		{h.home + "/app/..", forcible},
@@ -192,7 +201,7 @@ func TestJudge(t *testing.T) {
 				r.Force = force
 				for _, arg := range []string{tt.path, tt.path + ":ro"} {
 					m, err := r.Parse(arg)
-					if allowed := tt.want == fine || force && tt.want == forcible; (err == nil) != allowed {
+					if allowed := tt.want == fine || force && tt.want != never || tt.want == written && strings.HasSuffix(arg, ":ro"); (err == nil) != allowed {
 						t.Errorf("%s, forced %t: %v; it is %s", arg, force, err, tt.want)
 					}
 					if err != nil && (!errors.Is(err, spec.ErrDenied) || spec.Hint(err) == "") {

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -53,7 +54,7 @@ func sharedName(first, to string) (bool, error) {
 
 // openContext opens the directory that is copied from.
 func openContext(o build.Order) (*os.Root, error) {
-	root, err := os.OpenRoot(o.Context)
+	root, err := hostpath.OpenRealRoot(o.Context)
 	if err != nil || o.Within == "" {
 		return root, err
 	}

@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -48,18 +48,18 @@ const maxDockerConfig = 4 << 20
 // credentialFor finds what the caller's Docker logs in to a registry with, or their
 // Podman. A configuration that cannot be read, and a helper that fails, are errors,
 // and never a reason to go on as nobody.
-func credentialFor(ctx context.Context, registry string) (credential, error) {
+func credentialFor(ctx context.Context, paths *hostpath.Guard, registry string) (credential, error) {
 	c, err := readDockerConfig()
 	if err != nil {
 		return credential{}, err
 	}
 	for _, key := range keysOf(registry) {
 		if helper := c.Helpers[key]; helper != "" {
-			return askHelper(ctx, helper, key)
+			return askHelper(ctx, paths, helper, key)
 		}
 	}
 	if c.Store != "" {
-		return askHelper(ctx, c.Store, keysOf(registry)[0])
+		return askHelper(ctx, paths, c.Store, keysOf(registry)[0])
 	}
 	for _, key := range keysOf(registry) {
 		if a, ok := c.Auths[key]; ok {
@@ -141,7 +141,7 @@ const noCredential = "credentials not found in native keychain"
 const helperDelay = time.Second
 
 // askHelper asks the program that Docker would ask.
-func askHelper(ctx context.Context, name, registry string) (credential, error) {
+func askHelper(ctx context.Context, paths *hostpath.Guard, name, registry string) (credential, error) {
 	program := "docker-credential-" + name
 	failed := func(err error) error {
 		return spec.Errorf(spec.ErrDenied, "ask %s for the login of %s: %w", program, registry, err).
@@ -151,7 +151,10 @@ func askHelper(ctx context.Context, name, registry string) (credential, error) {
 		return credential{}, failed(errors.New("this is no program's name"))
 	}
 	var out, said bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, "get")
+	cmd, err := paths.Command(ctx, program, "get")
+	if err != nil {
+		return credential{}, failed(err)
+	}
 	cmd.WaitDelay = helperDelay
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(registry), &out, &said
 	if err := cmd.Run(); err != nil {

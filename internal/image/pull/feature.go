@@ -37,7 +37,7 @@ func (w *worker) feature(ctx context.Context) ([]image.Image, error) {
 		return nil, err
 	}
 	w.progress(image.Event{Phase: image.Resolving})
-	reg, err := connect(ctx, ref, w.order.Foreign, "repository:"+ref.Repository+":pull")
+	reg, err := w.connect(ctx, ref, w.order.Foreign, "repository:"+ref.Repository+":pull")
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -54,17 +55,25 @@ func (w *worker) loadFrom(ctx context.Context, from files) ([]image.Image, error
 
 // open opens what an order names.
 func (w *worker) open(ctx context.Context, name string) (files, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, spec.Errorf(spec.ErrNotFound, "%w", err)
-	case info.IsDir():
-		root, err := os.OpenRoot(name)
-		return directory{root}, err
+	open := func() (*os.File, error) { return hostpath.OpenReal(name, unix.O_RDONLY|unix.O_NONBLOCK) }
+	if w.order.From != "" { // the command has it open, and it has no name
+		open = func() (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) }
 	}
-	f, err := store.OpenRegular(name, 0)
+	f, err := open()
 	if err != nil {
 		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err == nil && info.IsDir():
+		defer f.Close()
+		root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+		return directory{root}, err
+	case err == nil && !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is no regular file", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	if f, err = w.plain(ctx, f); err != nil {
 		return nil, err

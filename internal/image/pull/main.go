@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -40,6 +41,7 @@ func Main(in io.Reader, out io.Writer) int {
 type worker struct {
 	shelf    image.Shelf
 	order    image.Order
+	paths    *hostpath.Guard // finds the programs that know logins
 	progress func(image.Event)
 	fresh    bool
 	notice   string
@@ -52,6 +54,9 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 		return image.Result{}, err
 	}
 	w := &worker{shelf: image.Shelf{Dir: st.Images(), UID: o.UID, GID: o.GID}, order: o, progress: progress}
+	if w.paths, err = hostpath.Load(st); err != nil {
+		return image.Result{}, err
+	}
 	if err := w.shelf.Make(); err != nil {
 		return image.Result{}, err
 	}

@@ -27,7 +27,7 @@ func (w *worker) push(ctx context.Context, b bundle, ref image.Reference, mount 
 	if from != "" {
 		scopes = append(scopes, "repository:"+from+":pull")
 	}
-	reg, err := connect(ctx, ref, false, scopes...)
+	reg, err := w.connect(ctx, ref, false, scopes...)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (w *worker) pull(ctx context.Context) ([]image.Image, error) {
 		return nil, err
 	}
 	w.progress(image.Event{Phase: image.Resolving})
-	reg, err := connect(ctx, ref, w.order.Foreign, "repository:"+ref.Repository+":pull")
+	reg, err := w.connect(ctx, ref, w.order.Foreign, "repository:"+ref.Repository+":pull")
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func total(m image.Manifest) int64 {
 
 // connect makes ready to ask a registry for what is named, as the caller's Docker would.
 // It is foreign if it was not the user who named it.
-func connect(ctx context.Context, ref image.Reference, foreign bool, scopes ...string) (*registry, error) {
-	c, err := credentialFor(ctx, ref.Registry)
+func (w *worker) connect(ctx context.Context, ref image.Reference, foreign bool, scopes ...string) (*registry, error) {
+	c, err := credentialFor(ctx, w.paths, ref.Registry)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package hostpath
 
 import (
 	"errors"
@@ -11,6 +11,14 @@ import (
 
 	"github.com/bothy-dev/bothy/spec"
 )
+
+func guardOf(sb *spec.Sandbox) *Guard {
+	var list []Directory
+	for _, m := range Live(sb) {
+		list = append(list, Directory{Path: m.Source})
+	}
+	return NewGuard(list)
+}
 
 // A link that the inside made in a workspace, in the place of a directory that is named to
 // copy to, leads nowhere else.
@@ -75,7 +83,7 @@ func TestOpenPlace(t *testing.T) {
 		{live, "work/none", os.ErrNotExist},
 		{live, "none", os.ErrNotExist},
 	} {
-		root, err := openPlace(writtenBy([]*spec.Sandbox{tt.sb}), base+"/"+tt.dir)
+		root, err := guardOf(tt.sb).Opener()(base + "/" + tt.dir)
 		if !errors.Is(err, tt.wrong) || errors.Is(err, spec.ErrDenied) != errors.Is(tt.wrong, spec.ErrDenied) {
 			t.Errorf("%s: %v, want %v", tt.dir, err, tt.wrong)
 		}
@@ -102,7 +110,7 @@ func TestOpenPlaceFromLink(t *testing.T) {
 	t.Chdir(filepath.Join(base, "w")) // sets $PWD
 	live := &spec.Sandbox{Workspaces: []spec.Mount{{Source: work, Target: work}}}
 	for dir, wrong := range map[string]error{"../out": spec.ErrDenied, "../../out": nil, ".": nil, "..": nil} {
-		root, err := openPlace(writtenBy([]*spec.Sandbox{live}), dir)
+		root, err := guardOf(live).Opener()(dir)
 		if !errors.Is(err, wrong) {
 			t.Errorf("%s: %v, want %v", dir, err, wrong)
 		}
@@ -126,7 +134,7 @@ func TestOpenPlaceShut(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(work+"/shut", 0o700) })
 	live := &spec.Sandbox{Workspaces: []spec.Mount{{Source: work, Target: work}}}
-	if _, err := openPlace(writtenBy([]*spec.Sandbox{live}), work+"/shut/sub"); !errors.Is(err, fs.ErrPermission) || errors.Is(err, spec.ErrDenied) {
+	if _, err := guardOf(live).Opener()(work + "/shut/sub"); !errors.Is(err, fs.ErrPermission) || errors.Is(err, spec.ErrDenied) {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,119 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// openers open a path by its name, and follow every link in it.
+var openers = map[string]bool{
+	"os.Open": true, "os.OpenFile": true, "os.ReadFile": true, "os.OpenRoot": true, "os.DirFS": true, "os.ReadDir": true, "os.Create": true, "os.WriteFile": true,
+	"path/filepath.EvalSymlinks": true, "path/filepath.Walk": true, "path/filepath.WalkDir": true,
+	module + "/internal/store.ReadFile": true, module + "/internal/store.OpenRegular": true,
+}
+
+// opensByName are the files of packages which get paths from a person that open others by name. What a person
+// names is opened by package hostpath: a link may have been made by a sandbox.
+var opensByName = map[string]string{
+	"internal/cli/config.go":          "the settings, in the directory that the system has for them",
+	"internal/cli/flow_build.go":      "a draft in the run's own directory",
+	"internal/cli/flow_into.go":       "what hostpath has judged, and which no sandbox can write to",
+	"internal/cli/logs.go":            "a log in the state directory",
+	"internal/cli/outfile.go":         "in a directory that hostpath has opened",
+	"internal/cli/loop_printed.go":    "a log in the state directory",
+	"internal/cli/ralph.go":           "the working directory, to compare it",
+	"internal/builder/step.go":        "a cache in the state directory",
+	"internal/workspace/workspace.go": "a path that is compared, and not opened",
+}
+
+// starters find or start a program of the host by its name.
+var starters = map[string]bool{"os/exec.LookPath": true, "os/exec.Command": true, "os/exec.CommandContext": true}
+
+// startsByName are the files that may. All others have hostpath find the program.
+var startsByName = map[string]string{
+	"internal/hostpath/program.go": "it is what finds programs",
+	"internal/doctor/ask.go":       "/proc/self/exe",
+	"internal/doctor/doctor.go":    "/proc/self/exe",
+	"internal/engine/errand.go":    "/proc/self/exe",
+	"internal/vault/ask/ask.go":    "/proc/self/exe",
+	"internal/clone/git.go":        "a program that hostpath has found",
+	"internal/build/step/enter.go": "it starts programs of a sandbox, inside",
+	"client/client.go":             "it starts bothy for a program that is not ours",
+}
+
+// TestNamedPaths checks that packages which get paths from a person leave opening them to hostpath.
+func TestNamedPaths(t *testing.T) {
+	checkCalls(t, openers, opensByName, func(pkg string) bool {
+		return pkg == "internal/cli" || pkg == "internal/builder" || pkg == "internal/workspace"
+	}, "opens a path by name: let hostpath open what a person names, or give the reason in opensByName")
+}
+
+// TestPrograms checks that hostpath alone finds programs of the host.
+func TestPrograms(t *testing.T) {
+	checkCalls(t, starters, startsByName, func(pkg string) bool {
+		return !under(pkg, "examples") && !under(pkg, "test") && !under(pkg, "bench") && pkg != "internal/driver/fake"
+	}, "finds or starts a program by name: hostpath refuses one that a sandbox may have written")
+}
+
+// checkCalls refuses calls in files that are not listed, and files that are listed and call nothing of the kind.
+func checkCalls(t *testing.T, calls map[string]bool, listed map[string]string, counts func(pkg string) bool, why string) {
+	t.Helper()
+	found := map[string]bool{}
+	for _, p := range all(t) {
+		if isSuite(p.short()) || !counts(p.short()) {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			file := p.short() + "/" + name
+			for _, call := range callsOf(t, filepath.Join(p.Dir, name)) {
+				if !calls[call] {
+					continue
+				}
+				found[file] = true
+				if listed[file] == "" {
+					t.Errorf("%s calls %s, which %s", file, call, why)
+				}
+			}
+		}
+	}
+	for file := range listed {
+		if !found[file] {
+			t.Errorf("%s is listed, and calls nothing of the kind", file)
+		}
+	}
+}
+
+// callsOf names the functions of other packages that a file uses, by the path of the package.
+func callsOf(t *testing.T, path string) (list []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := map[string]string{}
+	for _, imp := range file.Imports {
+		to, err := strconv.Unquote(imp.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		as := to[strings.LastIndexByte(to, '/')+1:]
+		if imp.Name != nil {
+			as = imp.Name.Name
+		}
+		imports[as] = to
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if x, ok := n.(*ast.SelectorExpr); ok {
+			if of, ok := x.X.(*ast.Ident); ok && imports[of.Name] != "" {
+				list = append(list, imports[of.Name]+"."+x.Sel.Name)
+			}
+		}
+		return true
+	})
+	return list
+}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has which directories of the host a sandbox was started on. The path of one may lead to
+// another directory later: rm -rf w; git clone ... w.
+
+// rememberTime bounds the wait for another command that remembers directories.
+const rememberTime = 10 * time.Second
+
+// findMounted finds out which directories a start will mount, and remembers those that the sandbox
+// writes to. Where nothing is, the keeper says so.
+func (e *Engine) findMounted(ctx context.Context, sb *spec.Sandbox) (list []spec.Mounted, err error) {
+	var written []hostpath.Record
+	live := Live(sb)
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		if sb.Clones(m) { // nothing of the host is mounted
+			continue
+		}
+		found, err := hostpath.LookUp(m.Source)
+		if err != nil || found == nil {
+			continue
+		}
+		list = append(list, *found)
+		if slices.Contains(live, m) {
+			written = append(written, hostpath.Record{Path: m.Source, Identity: hostpath.Found(*found)})
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, rememberTime)
+	defer cancel()
+	return list, hostpath.Remember(ctx, e.Store, written)
+}
+
+// sameLayers refuses to lay what a sandbox has changed over another directory than it was made on.
+func (e *Engine) sameLayers(sb *spec.Sandbox, now []spec.Mounted) error {
+	before := e.Store.Sandbox(sb.ID).ReadStatus().Mounted
+	for _, m := range sb.Workspaces {
+		if !sb.Reviews(m) {
+			continue
+		}
+		at := func(one spec.Mounted) bool { return one.Source == m.Source }
+		was, is := slices.IndexFunc(before, at), slices.IndexFunc(now, at)
+		if was < 0 || is < 0 || hostpath.Found(before[was]).Same(hostpath.Found(now[is])) {
+			continue
+		}
+		if changed, err := e.hasChanges(sb, m); err != nil || !changed {
+			return err
+		}
+		return spec.Errorf(spec.ErrConflict, "%s is another directory than the one whose changes wait for review in sandbox %s", m.Source, sb.Name).
+			WithHint("put the directory back; or bring the changes to the one that is there: bothy apply %s; or throw them away: bothy discard %s", sb.Name, sb.Name)
+	}
+	return nil
+}
+
+// hasChanges reports whether changes over a workspace wait for review.
+func (e *Engine) hasChanges(sb *spec.Sandbox, m spec.Mount) (bool, error) {
+	layer := review.Layer{Dir: e.Store.Sandbox(sb.ID).Review(slices.Index(sb.Workspaces, m))}
+	names, err := os.ReadDir(layer.Upper())
+	return len(names) > 0, err
+}
+
+// lookTime bounds the look at the directories of a sandbox that runs. A file system that does not
+// answer is no reason not to run a command.
+const lookTime = 2 * time.Second
+
+// Replaced names the first directory of the host that is mounted in a running sandbox, and is not at its
+// path any more, with what is there. Both are empty if all are.
+func Replaced(st spec.Status) (source, what string) {
+	type answer struct{ source, what string }
+	got := make(chan answer, 1)
+	go func() {
+		for _, m := range st.Mounted {
+			if what := hostpath.Replaced(m); what != "" {
+				got <- answer{m.Source, what}
+				return
+			}
+		}
+		got <- answer{}
+	}()
+	select {
+	case a := <-got:
+		return a.source, a.what
+	case <-time.After(lookTime):
+		return "", ""
+	}
+}
+
+// sameDirectories refuses to work in a sandbox that runs on a directory in whose place another one is. If there
+// is none, what is inside is all there is, and may be wanted.
+func (e *Engine) sameDirectories(sb *spec.Sandbox) error {
+	source, what := Replaced(e.Store.Sandbox(sb.ID).ReadStatus())
+	if what == "" {
+		return nil
+	}
+	if what == hostpath.Gone {
+		e.say("%s is gone on the host; sandbox %s still works on the directory that it was started on", source, sb.Name)
+		return nil
+	}
+	return spec.Errorf(spec.ErrConflict, "%s %s on the host: sandbox %s still works on the directory that it was started on", source, what, sb.Name).
+		WithHint("to have it work on what is there now, stop it first: bothy stop %s", sb.Name)
+}

@@ -1,0 +1,204 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Open opens a file or directory that a person names for reading. It waits for nobody: a pipe
+// without a writer is empty.
+func (g *Guard) Open(path string) (*os.File, error) {
+	p, err := g.Find(path)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := p.open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// OpenRegular opens a regular file that a person names for reading.
+func (g *Guard) OpenRegular(path string) (*os.File, error) {
+	f, err := g.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = f.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", path))
+	}
+	return f, nil
+}
+
+// ReadFile reads a regular file of at most so many bytes that a person names.
+func (g *Guard) ReadFile(path string, most int64) ([]byte, error) {
+	f, err := g.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return store.ReadAll(f, most)
+}
+
+// Stat tells what a path that a person names leads to.
+func (g *Guard) Stat(path string) (fs.FileInfo, error) {
+	f, err := g.handle(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Stat()
+}
+
+// Real returns the path without links of what a person names. It is opened again by [OpenReal], for
+// a link may be there then.
+func (g *Guard) Real(path string) (string, error) {
+	f, err := g.handle(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return pathOf(int(f.Fd()))
+}
+
+// handle opens a path without reading it.
+func (g *Guard) handle(path string) (*os.File, error) {
+	p, err := g.Find(path)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := p.open(path, unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// OpenReal opens a path without links, as [Guard.Real] gave it. It refuses a link that has come
+// into it since.
+func OpenReal(path string, flags int) (*os.File, error) {
+	fd, err := openat(unix.AT_FDCWD, path, flags, unix.RESOLVE_NO_SYMLINKS)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, spec.Errorf(spec.ErrDenied, "a symbolic link has come into the path %s just now", path).WithHint("see what it is, and run the command again")
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// OpenRealRoot is [OpenReal] for a directory that files are opened in.
+func OpenRealRoot(path string) (*os.Root, error) {
+	f, err := OpenReal(path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+}
+
+// open opens a place. named is how the person calls it.
+func (p Place) open(named string, flags int) (int, error) {
+	if p.Top == "" {
+		how := uint64(unix.RESOLVE_NO_SYMLINKS)
+		if p.opened {
+			how = 0
+		}
+		fd, err := openat(unix.AT_FDCWD, p.Rest, flags, how)
+		if err != nil {
+			return -1, speakOf(err, named)
+		}
+		return fd, nil
+	}
+	top, err := p.openTop()
+	if err != nil {
+		return -1, speakOf(err, named)
+	}
+	defer unix.Close(top)
+	fd, err := openat(top, p.Rest, flags, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
+	if err != nil {
+		return -1, p.refusal(top, named, err)
+	}
+	return fd, nil
+}
+
+// openTop opens the directory that a sandbox writes to, as it was found.
+func (p Place) openTop() (int, error) {
+	fd, err := openat(unix.AT_FDCWD, p.Top, unix.O_PATH, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return -1, err
+	}
+	if now, err := IdentityOf(fd); err != nil || now != p.top {
+		_ = unix.Close(fd)
+		return -1, errors.Join(err, unix.ESTALE)
+	}
+	return fd, nil
+}
+
+// tries bounds how often a path is opened again that somebody renames meanwhile.
+const tries = 64
+
+func openat(dir int, path string, flags int, resolve uint64) (fd int, err error) {
+	for range tries {
+		fd, err = unix.Openat2(dir, path, &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve})
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	return fd, err
+}
+
+// refusal tells why nothing was opened in a directory that a sandbox writes to.
+func (p Place) refusal(top int, named string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOTDIR):
+		return speakOf(err, named)
+	}
+	link, target := p.leading(top)
+	if link == "" {
+		return spec.Errorf(spec.ErrDenied, "%s may lead out of %s, which a sandbox writes to: %w", named, p.Top, err).
+			WithHint("name where it leads to")
+	}
+	return spec.Errorf(spec.ErrDenied, "%s leads out of %s, which a sandbox writes to: %s is a link to %s, and may have been made inside", named, p.Top, link, target).
+		WithHint("if the link is yours, name where it leads to: %s", target)
+}
+
+// leading finds the link that leads out, and where to.
+func (p Place) leading(top int) (link, target string) {
+	names := strings.Split(p.Rest, "/")
+	for i := range names {
+		at := strings.Join(names[:i+1], "/")
+		fd, err := openat(top, at, unix.O_PATH, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
+		if err == nil {
+			_ = unix.Close(fd)
+			continue
+		}
+		fd, err = openat(top, at, unix.O_PATH|unix.O_NOFOLLOW, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
+		if err != nil {
+			return "", ""
+		}
+		defer unix.Close(fd)
+		buf := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(fd, "", buf)
+		if err != nil {
+			return "", ""
+		}
+		link, target = filepath.Join(p.Top, at), string(buf[:n])
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(link), target)
+		}
+		return link, target
+	}
+	return "", ""
+}

@@ -1,0 +1,110 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// record is the document of the directories that sandboxes were started on, live. It outlives the
+// sandboxes: a link that one has made stays.
+type record struct {
+	Version     int      `json:"version"`
+	Directories []Record `json:"directories"`
+}
+
+// Record is one directory of it.
+type Record struct {
+	Path string `json:"path"`
+	Identity
+}
+
+// Bounds of the record: beyond the first, directories that are gone are dropped when one is added;
+// beyond the second, the oldest entries.
+const (
+	manyDirectories = 256
+	mostDirectories = 4096
+)
+
+// ReadRecord returns the directories that sandboxes have written to, removed ones too.
+func ReadRecord(s *store.Store) ([]Directory, error) {
+	r, err := readRecord(s)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Directory, len(r.Directories))
+	for i, d := range r.Directories {
+		list[i] = Directory{Path: d.Path, Former: true, Identity: d.Identity}
+	}
+	return list, nil
+}
+
+func readRecord(s *store.Store) (record, error) {
+	r := record{Version: spec.Version}
+	err := store.ReadJSON(s.Written(), &r)
+	if err == nil && r.Version != spec.Version {
+		err = spec.Errorf(nil, "it has version %d, and this bothy reads %d", r.Version, spec.Version)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return r, spec.Errorf(nil, "read %s, which names the directories that sandboxes have written to: %w", s.Written(), err).
+			WithHint("use the bothy that wrote it, or remove it: then links that removed sandboxes have made are followed")
+	}
+	return r, nil
+}
+
+// Remember adds directories to the record, before a sandbox is started on them. It writes nothing
+// if they are there.
+func Remember(ctx context.Context, s *store.Store, dirs []Record) error {
+	known := func(r record) bool {
+		return !slices.ContainsFunc(dirs, func(d Record) bool { return !slices.Contains(r.Directories, d) })
+	}
+	if r, err := readRecord(s); err != nil || known(r) {
+		return err
+	}
+	lock, err := store.AwaitLock(ctx, s.WrittenLock())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	r, err := readRecord(s)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		r.add(d)
+	}
+	r.bound()
+	return store.WriteJSON(s.Written(), r)
+}
+
+// add adds a directory as its newest entry.
+func (r *record) add(d Record) {
+	r.Directories = slices.DeleteFunc(r.Directories, func(old Record) bool {
+		return old.Path == d.Path && old.Same(d.Identity) // a reboot may have numbered its device anew
+	})
+	r.Directories = append(r.Directories, d)
+}
+
+// bound drops entries, if there are too many.
+func (r *record) bound() {
+	if len(r.Directories) > manyDirectories {
+		r.Directories = slices.DeleteFunc(r.Directories, gone)
+	}
+	if n := len(r.Directories) - mostDirectories; n > 0 {
+		r.Directories = r.Directories[n:]
+	}
+}
+
+// gone reports whether nothing is at the path of a directory.
+func gone(d Record) bool {
+	_, err := os.Lstat(d.Path)
+	return errors.Is(err, fs.ErrNotExist)
+}

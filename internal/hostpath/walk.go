@@ -1,0 +1,235 @@
+package hostpath
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Place is where a path leads.
+type Place struct {
+	// Top is the outermost directory on the way that a sandbox writes to; empty if there is none.
+	Top string
+	// Rest is the way on from Top, none of it followed. Without Top it is the whole path, and has
+	// no link in it.
+	Rest string
+	// opened tells that Rest is a link to what a process has open, such as /dev/fd/3. It may have
+	// no path of its own.
+	opened bool
+	// within tells that it is in a directory that the guard knows.
+	within bool
+	// written tells that a sandbox writes to what is there.
+	written bool
+	top     Identity
+}
+
+// MaxLinks is how many links the kernel follows in a path.
+const MaxLinks = 40
+
+// Find walks to a path name by name, and stops at the first directory that a sandbox writes to:
+// in it any name may be a link the next moment. What the path ends with need not exist in there.
+func (g *Guard) Find(path string) (Place, error) {
+	w := walk{guard: g, named: path}
+	at, rest, err := startOf(path)
+	if err == nil {
+		err = w.to(at, rest)
+	}
+	if err != nil {
+		return Place{}, speakOf(err, path)
+	}
+	return w.place, nil
+}
+
+// startOf returns a path from the root of the disk, in names. A relative path goes on from where the
+// kernel is, which $PWD may not tell. What leads up from there is a matter of the directories above it:
+// no sandbox that writes to the working directory has a say in it.
+func startOf(path string) (at string, rest []string, err error) {
+	rest = strings.Split(path, "/")
+	if filepath.IsAbs(path) {
+		return "/", rest, nil
+	}
+	here, err := os.Readlink("/proc/self/cwd")
+	if err != nil {
+		return "", nil, err
+	}
+	if !filepath.IsAbs(here) { // the kernel says so of a directory that is out of reach
+		return "", nil, &fs.PathError{Op: "open", Path: here, Err: fs.ErrNotExist}
+	}
+	for len(rest) > 0 && (rest[0] == "" || rest[0] == "." || rest[0] == "..") {
+		if rest[0] == ".." {
+			here = filepath.Dir(here)
+		}
+		rest = rest[1:]
+	}
+	return "/", append(strings.Split(here, "/"), rest...), nil
+}
+
+// walk is one way to a place.
+type walk struct {
+	guard  *Guard
+	named  string
+	at     string // without links
+	here   seen   // what at is
+	within bool   // at is in a directory that a sandbox writes to
+	todo   []string
+	links  int
+	place  Place
+}
+
+func (w *walk) to(at string, todo []string) error {
+	w.todo = todo
+	if err := w.enter(at); err != nil {
+		return err
+	}
+	for len(w.todo) > 0 && !w.stops() {
+		name := w.todo[0]
+		w.todo = w.todo[1:]
+		var err error
+		switch name {
+		case "", ".":
+			if !w.here.is(unix.S_IFDIR) {
+				err = unix.ENOTDIR
+			}
+		case "..":
+			err = w.jump(filepath.Dir(w.at))
+		default:
+			err = w.step(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case w.place.opened:
+	case w.place.Top == "":
+		w.place.Rest = w.at
+	default:
+		w.place.Rest = strings.Join(w.todo, "/")
+		if w.place.Rest == "" {
+			w.place.Rest = "."
+		}
+	}
+	return nil
+}
+
+// stops reports whether nothing more of the way is to be followed. What is above a directory that a sandbox
+// writes to is not in it.
+func (w *walk) stops() bool {
+	if w.place.Top == "" {
+		return false
+	}
+	switch w.todo[0] {
+	case "", ".":
+		return false
+	case "..":
+		w.place.Top, w.place.top = "", Identity{}
+		return false
+	}
+	return true
+}
+
+// enter goes to the root of the disk.
+func (w *walk) enter(root string) error {
+	s, err := lookAt(root)
+	if err != nil {
+		return err
+	}
+	w.within = false
+	return w.arrive(root, s, false)
+}
+
+// arrive goes to a path without links. A directory in which the caller may change nothing stops nobody:
+// a sandbox has no more rights than its caller.
+func (w *walk) arrive(at string, s seen, crossed bool) error {
+	if !w.within {
+		written, err := w.guard.among(at, s, crossed)
+		if err != nil {
+			return err
+		}
+		w.within = written
+	}
+	w.at, w.here, w.place.within = at, s, w.within
+	w.place.written = w.within && s.changeable(at)
+	if w.place.written && s.is(unix.S_IFDIR) {
+		w.place.Top, w.place.top = at, s.id
+	}
+	return nil
+}
+
+// step goes to a name in the directory.
+func (w *walk) step(name string) error {
+	if !w.here.is(unix.S_IFDIR) {
+		return unix.ENOTDIR
+	}
+	next := filepath.Join(w.at, name)
+	s, err := lookAt(next)
+	if err != nil {
+		return err
+	}
+	if !s.is(unix.S_IFLNK) {
+		return w.arrive(next, s, s.mount != w.here.mount)
+	}
+	if w.links++; w.links > MaxLinks {
+		return unix.ELOOP
+	}
+	target, err := os.Readlink(next)
+	if err != nil {
+		return err
+	}
+	if magic(w.at) {
+		return w.magic(next, target)
+	}
+	return w.jump(target)
+}
+
+// jump goes on with the target of a link.
+func (w *walk) jump(target string) error {
+	w.todo = append(strings.Split(target, "/"), w.todo...)
+	if !filepath.IsAbs(target) {
+		return nil
+	}
+	return w.enter("/")
+}
+
+// magic reports whether links in a directory are the kernel's own, whose text need not be where
+// they lead. /proc itself has links like any other.
+func magic(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC && dir != "/proc" && filepath.Base(dir) != "proc"
+}
+
+// magic goes on where a link of the kernel's leads. What is no directory is opened by the link: the
+// caller, or another process, has it open already.
+func (w *walk) magic(link, target string) error {
+	to, err := look(unix.AT_FDCWD, link, 0)
+	if err != nil {
+		return err
+	}
+	if !to.is(unix.S_IFDIR) {
+		if len(w.todo) > 0 {
+			return unix.ENOTDIR
+		}
+		w.at, w.here = link, to
+		w.place.Rest, w.place.opened = link, true
+		return nil
+	}
+	by, err := lookAt(target)
+	if err != nil || by.id != to.id || !filepath.IsAbs(target) { // in another mount namespace, or deleted
+		return &fs.PathError{Op: "open", Path: link, Err: unix.EXDEV}
+	}
+	return w.jump(target)
+}
+
+// speakOf has an error speak of the path that was asked for.
+func speakOf(err error, path string) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return &fs.PathError{Op: "open", Path: path, Err: e.Err}
+	case unix.Errno:
+		return &fs.PathError{Op: "open", Path: path, Err: e}
+	}
+	return err
+}
