@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -225,10 +226,10 @@ func (w *walk) magic(link, target string) error {
 
 // speakOf has an error speak of the path that was asked for.
 func speakOf(err error, path string) error {
-	switch e := err.(type) {
-	case *fs.PathError:
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: "open", Path: path, Err: e.Err}
-	case unix.Errno:
+	}
+	if e, ok := errors.AsType[unix.Errno](err); ok {
 		return &fs.PathError{Op: "open", Path: path, Err: e}
 	}
 	return err

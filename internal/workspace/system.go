@@ -88,7 +88,7 @@ func kernelFiles(kind int64) string {
 func kernelTree(real string) string {
 	var at unix.Statfs_t
 	if unix.Statfs(real, &at) == nil {
-		if tree := kernelFiles(int64(at.Type)); tree != "" {
+		if tree := kernelFiles(at.Type); tree != "" {
 			return tree
 		}
 	}

@@ -24,7 +24,7 @@ func (w *wall) roomToSave() error {
 		return nil
 	}
 	need := w.overlayUse() + scanRoom
-	if free := int64(fs.Bavail) * fs.Bsize; free < need { //nolint:unconvert // its type differs between machines
+	if free := int64(fs.Bavail) * fs.Bsize; free < need {
 		return fmt.Errorf("%w: saving takes up to %d MiB, and %d MiB are free", unix.ENOSPC, need>>20, free>>20)
 	}
 	return nil
