@@ -166,6 +166,9 @@ type Wall interface {
 	// Memory is what the programs inside take from the host, in bytes, file
 	// caches and file systems in memory included.
 	Memory(ctx context.Context) (int64, error)
+	// RoomToSave tells whether SaveRoot can be tried without danger for the sandbox, which may
+	// die of it on a full file system in memory.
+	RoomToSave() error
 	// SaveRoot writes the layer over the root into dir, which must be an empty
 	// directory. The sandbox stands still meanwhile, and goes on afterwards.
 	SaveRoot(ctx context.Context, dir string) error

@@ -11,6 +11,9 @@ import (
 // TestPlaceholders checks where placeholders are made for what git directories say, and that
 // each goes with its worktree.
 func TestPlaceholders(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: init, which makes placeholders, is root inside")
+	}
 	dir := t.TempDir()
 	at := func(p string) string { return filepath.Join(dir, p) }
 	register := func(id, gitdir string) {

@@ -329,6 +329,8 @@ func ownMounts() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		a.Cloneflags |= unix.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
 	return a
 }

@@ -72,7 +72,8 @@ type wall struct {
 	still atomic.Bool
 }
 
-func (w *wall) Pids() []int { return w.pids }
+func (w *wall) Pids() []int       { return w.pids }
+func (w *wall) RoomToSave() error { return nil }
 func (w *wall) SaveRoot(_ context.Context, dir string) error {
 	if w.save == nil {
 		return os.WriteFile(filepath.Join(dir, "layer"), []byte("12345"), 0o600)

@@ -62,18 +62,24 @@ func (s *saver) layer() spec.RootLayer {
 
 // save writes the layer and makes it the one the next start begins from.
 func (s *saver) save(ctx context.Context) error {
-	return s.saveThen(ctx, s.settled)
+	return s.saveThen(ctx, s.wall.RoomToSave, s.settled)
 }
 
-// saveLast is save when nothing comes after it.
+// saveLast is save when nothing comes after it. It tries without room, too: what is not saved
+// now is lost in any case.
 func (s *saver) saveLast(ctx context.Context) error {
-	return s.saveThen(ctx, func() func() time.Duration { return func() time.Duration { return 0 } })
+	return s.saveThen(ctx, func() error { return nil }, func() func() time.Duration { return func() time.Duration { return 0 } })
 }
 
-func (s *saver) saveThen(ctx context.Context, settled func() func() time.Duration) error {
+func (s *saver) saveThen(ctx context.Context, room func() error, settled func() func() time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest, err := s.write(settled, func(dir string) (time.Duration, error) { return s.root(ctx, dir) })
+	rest, err := s.write(settled, func(dir string) (time.Duration, error) {
+		if err := room(); err != nil {
+			return 0, err
+		}
+		return s.root(ctx, dir)
+	})
 	if err == nil {
 		rest()
 	}
@@ -119,6 +125,9 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 			return 0, otherError{err}
 		}
 		defer resume()
+		if err := s.wall.RoomToSave(); err != nil {
+			return 0, err
+		}
 		took, err := s.root(ctx, dir)
 		if err != nil {
 			return took, err

@@ -58,6 +58,10 @@ func readText(old []byte) *text {
 	if len(old) == 0 {
 		return nil
 	}
+	// YAML ends a line at a carriage return, too. Such a file has no lines as they are counted here.
+	if strings.Contains(strings.ReplaceAll(string(old), "\r\n", "\n"), "\r") {
+		return nil
+	}
 	root, err := parseYAML(old)
 	if err != nil {
 		return nil

@@ -166,7 +166,7 @@ func (c *Caller) TidyState(t testing.TB) {
 	t.Helper()
 	entries, _ := os.ReadDir(c.State)
 	for _, e := range entries {
-		if !slices.Contains([]string{".bothy", "sandboxes", "cache", "secrets", "names.lock"}, e.Name()) {
+		if !slices.Contains([]string{".bothy", "sandboxes", "cache", "secrets", "names.lock", "written.json", "written.lock"}, e.Name()) {
 			t.Errorf("left behind: %s", filepath.Join(c.State, e.Name()))
 		}
 	}

@@ -164,6 +164,8 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 	return w.fork(p, []*os.File{p.Stdin, p.Stdout, p.Stderr})
 }
 
+func (w *wall) RoomToSave() error { return nil }
+
 func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	if err := errors.Join(ctx.Err(), w.down()); err != nil {
 		return err

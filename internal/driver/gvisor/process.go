@@ -224,9 +224,6 @@ const saveTimeout = 10 * time.Minute
 
 func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	err := w.save(ctx, func() error {
-		if err := w.roomToSave(); err != nil {
-			return err
-		}
 		return w.sandbox.FSSave(w.conf, w.c.ID, dir, sandbox.FSSaveOpts{Paths: []checkpoint.ResourceID{{Path: "/"}}})
 	})
 	if err != nil {

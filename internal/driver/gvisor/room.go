@@ -11,11 +11,11 @@ import (
 // it writes, when it saves the root layer.
 const scanRoom = 4 << 20
 
-// roomToSave refuses to have the root layer saved on a full file system in memory. The sentry
+// RoomToSave refuses to have the root layer saved on a full file system in memory. The sentry
 // looks for pages that are not zero, and there reading a page that was never written takes
 // room like writing it. If there is none, the kernel ends the sentry (SIGBUS). Other file
 // systems take no room for what is read, and a save that does not fit fails by itself.
-func (w *wall) roomToSave() error {
+func (w *wall) RoomToSave() error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(w.overlay, &fs); err != nil {
 		return fmt.Errorf("look for room to save: %w", err)
