@@ -47,18 +47,27 @@ type Result struct {
 // Of runs cmd, which must have no pipes that a goroutine copies, and returns when it has ended.
 // What it left running goes on untraced.
 func (r Run) Of(cmd *exec.Cmd) (Result, error) {
-	type outcome struct {
-		Result
-		err error
-	}
-	done := make(chan outcome, 1)
+	var res Result
+	var err error
+	onOwnThread(func() { res, err = r.trace(cmd) })
+	return res, err
+}
+
+// onOwnThread calls f on a thread that ends with it: only then does the kernel let go of what
+// the thread traces. The first thread of a process does not end, so that one is passed over.
+func onOwnThread(f func()) {
+	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // and never unlocked: when the thread ends, the kernel lets go of all
-		res, err := r.trace(cmd)
-		done <- outcome{res, err}
+		defer close(done)
+		runtime.LockOSThread() // and not unlocked
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			onOwnThread(f)
+			return
+		}
+		f()
 	}()
-	o := <-done
-	return o.Result, o.err
+	<-done
 }
 
 // run is one while it lasts. Only its own thread touches it.
