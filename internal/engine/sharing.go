@@ -40,10 +40,8 @@ func (e *Engine) SharedLive(sb *spec.Sandbox) ([]Sharing, error) {
 
 // writtenLive lists the directories of the host that a sandbox writes to.
 func writtenLive(sb *spec.Sandbox) (dirs []string) {
-	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
-		if !m.ReadOnly && !sb.Reviews(m) && !sb.Clones(m) {
-			dirs = append(dirs, m.Source)
-		}
+	for _, m := range Live(sb) {
+		dirs = append(dirs, m.Source)
 	}
 	return dirs
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"sync"
 
-	"gvisor.dev/gvisor/pkg/abi"
 	"gvisor.dev/gvisor/pkg/abi/linux"
 	"gvisor.dev/gvisor/pkg/fspath"
 	"gvisor.dev/gvisor/pkg/hostarch"
@@ -26,33 +25,10 @@ import (
 // looked at stays cached: of one whose mode forbids to open it anew, that is what makes a
 // later chmod possible.
 func closeUnusedFiles() {
-	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
-	if !ok {
-		return
-	}
-	for nr, call := range table.Table {
-		if fn := marking(call.Name, call.Fn); fn != nil {
-			call.Fn = fn
-			table.Table[nr] = call
-		}
-	}
-	table.Init() // what is looked up is a copy
-}
-
-// marking wraps a call after which the sentry has a file open. Other
-// calls are nil.
-func marking(name string, fn kernel.SyscallFn) kernel.SyscallFn {
-	switch name {
-	case "open", "openat", "openat2", "creat":
-		return markOpened(fn)
-	case "truncate", "utime", "utimes":
-		return markNamed(fn, atWorkingDir)
-	case "futimesat":
-		return markNamed(fn, atDescriptor)
-	case "utimensat":
-		return markNamed(fn, utimensatTarget)
-	}
-	return nil
+	wrapSyscalls(markOpened, "open", "openat", "openat2", "creat")
+	wrapSyscalls(markNamed(atWorkingDir), "truncate", "utime", "utimes")
+	wrapSyscalls(markNamed(atDescriptor), "futimesat")
+	wrapSyscalls(markNamed(utimensatTarget), "utimensat")
 }
 
 // markOpened wraps a call that opens a file.
@@ -86,13 +62,15 @@ func utimensatTarget(args arch.SyscallArguments) target {
 }
 
 // markNamed wraps a call that changes the length or the times of a file it names.
-func markNamed(fn kernel.SyscallFn, of func(arch.SyscallArguments) target) kernel.SyscallFn {
-	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
-		n, ctl, err := fn(t, nr, args)
-		if err == nil {
-			of(args).mark(t)
+func markNamed(of func(arch.SyscallArguments) target) wrapper {
+	return func(fn kernel.SyscallFn) kernel.SyscallFn {
+		return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
+			n, ctl, err := fn(t, nr, args)
+			if err == nil {
+				of(args).mark(t)
+			}
+			return n, ctl, err
 		}
-		return n, ctl, err
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"gvisor.dev/gvisor/pkg/abi"
 	"gvisor.dev/gvisor/pkg/abi/linux"
 	"gvisor.dev/gvisor/pkg/errors/linuxerr"
 	"gvisor.dev/gvisor/pkg/fspath"
@@ -24,23 +23,9 @@ import (
 // ([wire.NextWatched]); the keeper watches these directories on the host, and init has the
 // sentry raise inside what happened there ([wire.RaiseEvent]).
 func passHostEvents() {
-	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
-	if !ok {
-		return
-	}
 	w := &watchedDirs{ready: make(chan struct{}, 1)}
-	for nr, call := range table.Table {
-		switch call.Name {
-		case "inotify_add_watch":
-			call.Fn = w.wrapAdd(call.Fn)
-		case "readlinkat":
-			call.Fn = w.wrapNext(call.Fn)
-		default:
-			continue
-		}
-		table.Table[nr] = call
-	}
-	table.Init() // what is looked up is a copy
+	wrapSyscalls(w.wrapAdd, "inotify_add_watch")
+	wrapSyscalls(w.wrapNext, "readlinkat")
 }
 
 // Bounds of what is remembered. Watchers beyond them are told of no changes of the host.
