@@ -52,8 +52,12 @@ func (e *Engine) sameLayers(sb *spec.Sandbox, now []spec.Mounted) error {
 		if was < 0 || is < 0 || hostpath.Found(before[was]).Same(hostpath.Found(now[is])) {
 			continue
 		}
-		if changed, err := e.hasChanges(sb, m); err != nil || !changed {
+		changed, err := e.hasChanges(sb, m)
+		if err != nil {
 			return err
+		}
+		if !changed {
+			continue
 		}
 		return spec.Errorf(spec.ErrConflict, "%s is another directory than the one whose changes wait for review in sandbox %s", m.Source, sb.Name).
 			WithHint("put the directory back; or bring the changes to the one that is there: bothy apply %s; or throw them away: bothy discard %s", sb.Name, sb.Name)
