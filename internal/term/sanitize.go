@@ -128,12 +128,12 @@ func (c *cleaner) lineEnd(r rune) {
 		c.cr = false
 		return
 	}
-	c.cr, c.last = r == '\r', r
 	if c.cell {
-		c.out = append(c.out, `\n`...)
-		return
+		c.write(`\n`)
+	} else {
+		c.write("\n")
 	}
-	c.out = append(c.out, '\n')
+	c.cr = r == '\r'
 }
 
 func (c *cleaner) text(r rune) {
@@ -150,16 +150,22 @@ func (c *cleaner) control(r rune) {
 	c.cr = false
 	switch {
 	case r == '\t' && c.cell:
-		c.out = append(c.out, `\t`...)
+		c.write(`\t`)
 	case r == '\t':
-		c.out = append(c.out, '\t')
+		c.write("\t")
 	case c.cell && r < 0x80:
-		c.out = fmt.Appendf(c.out, `\x%02x`, r)
+		c.write(fmt.Sprintf(`\x%02x`, r))
 	case c.cell && r > 0xffff:
-		c.out = fmt.Appendf(c.out, `\U%08x`, r)
+		c.write(fmt.Sprintf(`\U%08x`, r))
 	case c.cell:
-		c.out = fmt.Appendf(c.out, `\u%04x`, r)
+		c.write(fmt.Sprintf(`\u%04x`, r))
 	}
+}
+
+// write appends ASCII text.
+func (c *cleaner) write(ascii string) {
+	c.last = rune(ascii[len(ascii)-1])
+	c.out = append(c.out, ascii...)
 }
 
 // finish ends the text: nothing that is still open will be completed.

@@ -124,6 +124,11 @@ func FuzzSanitize(f *testing.F) {
 	} {
 		f.Add([]byte(s), uint8(2))
 	}
+	for _, s := range []string{ // a joiner behind what stands for something else
+		"\xed\x00\u200d", "\xed\t\u200c", "\u2764\x07\ufe0f", "\u2764\n\ufe0f", "\ufe0f\x01\u200d",
+	} {
+		f.Add([]byte(s), uint8(1))
+	}
 	f.Fuzz(func(t *testing.T, in []byte, cut uint8) {
 		whole := clean(t, string(in))
 		var out bytes.Buffer

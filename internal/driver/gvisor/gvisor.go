@@ -126,7 +126,10 @@ func (w *wall) boot(m driver.Machine) error {
 	}
 	if err := w.reach(func() error { return w.c.Start(conf) }); err != nil {
 		if m.Restore != "" && strings.Contains(err.Error(), layerSign) {
-			return fmt.Errorf("%w: %w", driver.ErrLayer, brief(err))
+			if w.fell(fallTime) { // a tree whose gofer was killed gives the same error
+				return fmt.Errorf("start the sentry: %w", errFell)
+			}
+			return layerError(brief(err))
 		}
 		return fmt.Errorf("start the sentry: %w", startError(err))
 	}
@@ -332,10 +335,35 @@ func startError(err error) error {
 	err = brief(err)
 	for _, sign := range []string{"EOF", "connection refused", "connection reset", "broken pipe"} {
 		if strings.Contains(err.Error(), sign) {
-			return errors.New("a process of the wall died while it started")
+			return errFell
 		}
 	}
 	return err
+}
+
+var errFell = errors.New("a process of the wall died while it started")
+
+// fallTime bounds how long a process that was killed may take to be gone. Its connections close
+// before.
+const fallTime = time.Second
+
+// fell reports whether the sentry or the gofer ends within a time.
+func (w *wall) fell(within time.Duration) bool {
+	var processes []unix.PollFd
+	for _, pid := range w.Pids() {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return true
+		}
+		defer unix.Close(fd)
+		processes = append(processes, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	for end := time.Now().Add(within); ; {
+		n, err := unix.Poll(processes, int(max(time.Until(end), 0).Milliseconds()))
+		if err != unix.EINTR {
+			return n > 0
+		}
+	}
 }
 
 // brief cuts the pages of stack that gVisor's errors carry.

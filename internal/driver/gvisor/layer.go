@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/urpc"
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/role"
@@ -139,8 +140,11 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 		return w.waitForLayer()
 	}
 	go func() {
-		if err := w.waitForLayer(); err != nil {
+		switch err := w.waitForLayer(); {
+		case errors.Is(err, driver.ErrLayer):
 			end(err)
+		case err != nil: // its end is told by those that watch it
+			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
 		}
 		_ = l.watch(nil)
 		l.end()
@@ -153,16 +157,17 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 const noLayer = "no filesystems restored"
 
 // waitForLayer returns when the sentry has all contents of the layer. With a layer that cannot
-// be loaded a sandbox cannot go on: files could not be read, and could not be saved again.
+// be loaded a sandbox cannot go on: files could not be read, and could not be saved again. Only
+// what the sentry itself says of the layer is an [driver.ErrLayer]: a sentry that was killed
+// meanwhile says nothing about it.
 func (w *wall) waitForLayer() error {
-	err := w.sandbox.WaitFSRestore(w.c.ID)
-	if err == nil || strings.Contains(err.Error(), noLayer) {
+	err := w.reach(func() error { return w.sandbox.WaitFSRestore(w.c.ID) })
+	answer, answered := errors.AsType[urpc.RemoteError](err)
+	switch {
+	case err == nil || answered && strings.Contains(answer.Message, noLayer):
 		return nil
-	}
-	select {
-	case <-w.done: // it ended for another reason
-		return nil
-	default:
+	case answered:
 		return layerError(fmt.Errorf("load it: %w", brief(err)))
 	}
+	return fmt.Errorf("the sentry ended while it loaded the saved layer of the root: %w", errEnded)
 }
