@@ -26,6 +26,9 @@ func (b *bench) life(ctx context.Context) (err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
+	if err := os.Mkdir(filepath.Join(dir, "private"), 0o755); err != nil {
+		return err
+	}
 	l := &life{bench: b, dir: dir}
 	defer func() { err = errors.Join(err, l.close()) }()
 	if err := l.prepare(ctx); err != nil {
@@ -40,7 +43,9 @@ func (b *bench) life(ctx context.Context) (err error) {
 			}
 		}
 	}
-	l.report.link()
+	if l.bare != nil {
+		l.report.link()
+	}
 	return nil
 }
 
@@ -56,6 +61,24 @@ type life struct {
 }
 
 func (l *life) prepare(ctx context.Context) error {
+	if l.before == nil {
+		if err := l.preparePeers(ctx); err != nil {
+			return err
+		}
+	}
+	for _, v := range l.versions() {
+		if err := v.bothy.do(ctx, "create", "--quiet", "--name", "resident", "shell", l.dir); err != nil {
+			return err
+		}
+		if err := v.bothy.do(ctx, "exec", "resident", "true"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// preparePeers makes ready what Bothy is compared with, but for itself.
+func (l *life) preparePeers(ctx context.Context) error {
 	var err error
 	if l.noBwrap = noBwrap(ctx); l.noBwrap != "" {
 		l.report.skip(groupLife, caseRun, "bwrap", l.noBwrap)
@@ -74,17 +97,15 @@ func (l *life) prepare(ctx context.Context) error {
 		l.report.skip(groupLife, caseImage, "bothy", l.image)
 	}
 	// The first of all copies the host's settings, which later ones share.
-	if _, err := output(l.in(l.bare.command(ctx, "run", "--rm", "shell", ".", "--", "true"))); err != nil {
-		return err
-	}
-	if err := l.bothy.do(ctx, "create", "--quiet", "--name", "resident", "shell", l.dir); err != nil {
-		return err
-	}
-	return l.bothy.do(ctx, "exec", "resident", "true")
+	_, err = output(l.in(l.bare.command(ctx, "run", "--rm", "shell", ".", "--", "true")))
+	return err
 }
 
 func (l *life) close() error {
-	errs := []error{l.bothy.do(context.Background(), "rm", "--force", "resident")}
+	var errs []error
+	for _, v := range l.versions() {
+		errs = append(errs, v.bothy.do(context.Background(), "rm", "--force", "resident"))
+	}
 	if l.runc != nil {
 		errs = append(errs, l.runc.remove())
 	}
@@ -104,10 +125,24 @@ const (
 	caseRemove = "rm NAME (running)"
 )
 
-// actions are one round, in order.
-func (l *life) actions(ctx context.Context) []action {
+// actions are one round, in order: each step by all versions of Bothy, one after the other.
+func (l *life) actions(ctx context.Context) (list []action) {
+	for i, step := range l.steps(ctx, version{"bothy", l.bothy}) {
+		list = append(list, step)
+		if l.before != nil {
+			list = append(list, l.steps(ctx, version{beforeName, l.before})[i])
+		}
+		if i == 0 && l.before == nil {
+			list = append(list, l.peers(ctx)...)
+		}
+	}
+	return list
+}
+
+// steps are what a version of Bothy does in a round.
+func (l *life) steps(ctx context.Context, v version) []action {
 	bothy := func(args ...string) func(int) *exec.Cmd {
-		return func(int) *exec.Cmd { return l.in(l.bothy.command(ctx, args...)) }
+		return func(int) *exec.Cmd { return l.in(v.bothy.command(ctx, args...)) }
 	}
 	// Each round has a sandbox of its own.
 	own := func(args ...string) func(int) *exec.Cmd {
@@ -119,38 +154,39 @@ func (l *life) actions(ctx context.Context) []action {
 					list[i] = fmt.Sprintf("life-%d", round)
 				}
 			}
-			return l.in(l.bothy.command(ctx, list...))
+			return l.in(v.bothy.command(ctx, list...))
 		}
 	}
-	list := []action{{caseRun, "bothy", 120, bothy("run", "--rm", "shell", ".", "--", "true")}}
-	list = append(list, action{caseRun, noNetwork, 0, func(int) *exec.Cmd {
-		return l.in(l.bare.command(ctx, "run", "--rm", "shell", ".", "--", "true"))
-	}})
-	if l.image == "" {
-		list = append(list, action{caseImage, "bothy", 150, bothy("run", "--rm", "-t", benchImage, "shell", ".", "--", "/true")})
+	list := []action{
+		{caseRun, v.name, 120, bothy("run", "--rm", "shell", ".", "--", "true")},
+		{"run --rm --private DIR shell . -- true", v.name, 0, bothy("run", "--rm", "--private", "private", "shell", ".", "--", "true")},
 	}
-	list = append(list, l.peers(ctx)...)
+	if l.image == "" && l.before == nil {
+		list = append(list, action{caseImage, v.name, 150, bothy("run", "--rm", "-t", benchImage, "shell", ".", "--", "/true")})
+	}
 	return append(list,
-		action{caseExec, "bothy", 15, bothy("exec", "resident", "true")},
-		action{"version", "bothy", 10, bothy("version")},
+		action{caseExec, v.name, 15, bothy("exec", "resident", "true")},
+		action{"version", v.name, 10, bothy("version")},
 
 		action{cmd: own("create", "--quiet", "--name", "NAME", "shell", ".")},
 		action{cmd: own("exec", "NAME", "sh", "-c", "echo kept > /var/tmp/kept")},
-		action{caseStop, "bothy", 100, own("stop", "NAME")},
-		action{"run NAME -- true (stopped)", "bothy", 120, own("run", "NAME", "--", "true")},
+		action{caseStop, v.name, 100, own("stop", "NAME")},
+		action{"run NAME -- true (stopped)", v.name, 120, own("run", "NAME", "--", "true")},
 		action{cmd: own("exec", "NAME", "grep", "kept", "/var/tmp/kept")},
-		action{caseRemove, "bothy", 50, own("rm", "NAME")},
+		action{caseRemove, v.name, 50, own("rm", "NAME")},
 
 		action{cmd: own("create", "--quiet", "--name", "NAME", "shell", ".")},
 		action{cmd: own("exec", "NAME", "true")},
 		action{cmd: own("stop", "NAME")},
-		action{"rm NAME (stopped)", "bothy", 50, own("rm", "NAME")},
+		action{"rm NAME (stopped)", v.name, 50, own("rm", "NAME")},
 	)
 }
 
-// peers are the commands of other programs that do the same.
+// peers are the commands of other programs that do the same, and of a Bothy without a network.
 func (l *life) peers(ctx context.Context) []action {
-	var list []action
+	list := []action{{caseRun, noNetwork, 0, func(int) *exec.Cmd {
+		return l.in(l.bare.command(ctx, "run", "--rm", "shell", ".", "--", "true"))
+	}}}
 	if l.noBwrap == "" {
 		list = append(list, action{caseRun, "bwrap", 0, func(int) *exec.Cmd {
 			return l.in(command(ctx, cleanEnv(l.dir), "bwrap", append(bwrapArgs(""), "true")...))

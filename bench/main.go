@@ -21,6 +21,7 @@ type bench struct {
 	root   string // the source of bothy
 	work   string // a temporary directory, removed at the end
 	bothy  *bothy
+	before *bothy // an earlier commit, measured by turns; nil: none
 	report *Report
 }
 
@@ -30,6 +31,7 @@ var groups = []struct {
 	run  func(*bench, context.Context) error
 }{
 	{groupLife, (*bench).life},
+	{groupLayer, (*bench).layers},
 	{groupMemory, (*bench).memory},
 	{groupFiles, (*bench).files},
 	{groupReview, (*bench).review},
@@ -45,9 +47,10 @@ func main() {
 		names = append(names, g.name)
 	}
 	only := flag.String("only", strings.Join(names, ","), "groups to measure")
-	n := flag.Int("n", 0, "samples of each case (default life 21, agent 7, review 5, files and network 3; memory is always one run)")
+	n := flag.Int("n", 0, "samples of each case (default life 21, layer 9, agent 7, review 5, files and network 3; memory is always one run)")
 	loads := flag.String("workloads", "", "of the group files, only these: repo,npm,go,sqlite")
 	out := flag.String("out", "", "where the samples go (default bench/results/DATE-HOST.json)")
+	before := flag.String("before", "", "measure an earlier commit as well, by turns, instead of other programs (life, layer, files)")
 	dir := flag.String("dir", os.TempDir(), "where to work: the file system that is measured")
 	again := flag.Bool("show", false, "print the tables of the result files that are named, and measure nothing")
 	flag.Parse()
@@ -61,7 +64,7 @@ func main() {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, &bench{n: *n, loads: *loads}, *dir, *only, *out); err != nil {
+	if err := run(ctx, &bench{n: *n, loads: *loads}, *dir, *only, *before, *out); err != nil {
 		stop()
 		fmt.Fprintf(os.Stderr, "bench: error: %v\n", err)
 		os.Exit(1)
@@ -69,7 +72,7 @@ func main() {
 }
 
 // run measures, and writes down what it has even if a group failed.
-func run(ctx context.Context, b *bench, dir, only, out string) (err error) {
+func run(ctx context.Context, b *bench, dir, only, before, out string) (err error) {
 	wanted, err := choose(only)
 	if err != nil {
 		return err
@@ -87,8 +90,18 @@ func run(ctx context.Context, b *bench, dir, only, out string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.bothy.reset()) }()
+	if before != "" {
+		progress("build bothy of %s", before)
+		if b.before, err = b.buildBefore(ctx, before); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.before.reset()) }()
+	}
 	b.report = &Report{Version: 1, Date: time.Now().UTC().Truncate(time.Second)}
 	b.report.describe(ctx, b)
+	if before != "" {
+		b.report.Versions["before"] = before
+	}
 
 	var failed []error
 	for _, g := range groups {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // place is a directory that programs work in, and how they are started there.
@@ -33,12 +34,18 @@ func (b *bench) places(ctx context.Context) (list []*place, closer func() error,
 		return errors.Join(errs...)
 	}
 	dir := func(name string) string { return filepath.Join(b.work, "files-"+name) }
-	for _, name := range []string{native, "bwrap", "runc", "workspace", "review"} {
+	for _, name := range []string{native, "bwrap", "runc"} {
 		if err := os.Mkdir(dir(name), 0o755); err != nil {
 			return nil, closer, err
 		}
 	}
-	list = append(list, nativePlace(dir(native)), bwrapPlace(ctx, dir("bwrap")))
+	list = append(list, nativePlace(dir(native)))
+	if b.before != nil {
+		more, err := b.bothyPlaces(ctx)
+		closers = append(closers, b.removePlaces)
+		return append(list, more...), closer, err
+	}
+	list = append(list, bwrapPlace(ctx, dir("bwrap")))
 
 	r, err := newRunc(ctx, filepath.Join(b.work, "files-runc-bundle"), dir("runc"))
 	if err == nil {
@@ -48,19 +55,34 @@ func (b *bench) places(ctx context.Context) (list []*place, closer func() error,
 		list = append(list, &place{name: "runc", skip: b.redact(err)})
 	}
 
-	// A sandbox each: the saving of a full root layer, which goes on in the
-	// background, is part of what the root layer costs, but not the others.
+	more, err := b.bothyPlaces(ctx)
+	closers = append(closers, b.removePlaces)
+	return append(list, more...), closer, err
+}
+
+// bothyPlaces are a sandbox each: the saving of a full root layer, which goes on in the
+// background, is part of what the root layer costs, but not the others.
+func (b *bench) bothyPlaces(ctx context.Context) (list []*place, err error) {
 	for _, p := range []struct{ name, dir string }{
-		{"workspace", dir("workspace")}, {"review", dir("review")}, {"root layer", "/var/tmp/bench"}, {"/tmp", "/tmp/bench"},
+		{"workspace", ""}, {"review", ""}, {"root layer", "/var/tmp/bench"}, {"/tmp", "/tmp/bench"},
 	} {
-		at, err := b.bothyPlace(ctx, p.name, p.dir)
-		if err != nil {
-			return nil, closer, err
+		for _, v := range b.versions() {
+			at, err := b.bothyPlace(ctx, v, p.name, p.dir)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, at)
 		}
-		list = append(list, at)
 	}
-	closers = append(closers, func() error { return b.bothy.do(context.Background(), "rm", "--force", "--all") })
-	return list, closer, nil
+	return list, nil
+}
+
+func (b *bench) removePlaces() error {
+	var errs []error
+	for _, v := range b.versions() {
+		errs = append(errs, v.bothy.do(context.Background(), "rm", "--force", "--all"))
+	}
+	return errors.Join(errs...)
 }
 
 func nativePlace(dir string) *place {
@@ -83,30 +105,30 @@ func runcPlace(r *runc, dir string) *place {
 	}}
 }
 
-// bothyPlace starts a sandbox and makes a directory in it.
-func (b *bench) bothyPlace(ctx context.Context, name, dir string) (*place, error) {
+// bothyPlace starts a sandbox and makes a directory in it, or else takes its workspace.
+func (b *bench) bothyPlace(ctx context.Context, v version, name, dir string) (*place, error) {
 	sandbox := "files-" + map[string]string{"workspace": "ws", "review": "review", "root layer": "root", "/tmp": "tmp"}[name]
-	workspace, mode := dir, "live"
+	workspace, mode := filepath.Join(b.work, strings.ReplaceAll(v.name, " ", "-")+"-"+sandbox), "live"
 	if name == "review" {
 		mode = "review"
 	}
-	if name != "workspace" && name != "review" {
-		workspace = filepath.Join(b.work, sandbox)
-		if err := os.Mkdir(workspace, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	if err := b.bothy.do(ctx, "create", "--quiet", "--name", sandbox, "--workspace", mode, "shell", workspace); err != nil {
+	if err := os.Mkdir(workspace, 0o755); err != nil {
 		return nil, err
 	}
-	if err := b.bothy.do(ctx, "exec", sandbox, "mkdir", "-p", dir); err != nil {
+	if dir == "" {
+		dir = workspace
+	}
+	if err := v.bothy.do(ctx, "create", "--quiet", "--name", sandbox, "--workspace", mode, "shell", workspace); err != nil {
 		return nil, err
 	}
-	return &place{name: "bothy " + name, dir: dir, command: func(ctx context.Context, stdin bool, args ...string) *exec.Cmd {
+	if err := v.bothy.do(ctx, "exec", sandbox, "mkdir", "-p", dir); err != nil {
+		return nil, err
+	}
+	return &place{name: v.name + " " + name, dir: dir, command: func(ctx context.Context, stdin bool, args ...string) *exec.Cmd {
 		exec := []string{"exec", "--workdir", dir}
 		if stdin {
 			exec = append(exec, "--interactive")
 		}
-		return b.bothy.command(ctx, append(append(exec, sandbox), args...)...)
+		return v.bothy.command(ctx, append(append(exec, sandbox), args...)...)
 	}}, nil
 }

@@ -12,6 +12,7 @@ import (
 // Names of the groups.
 const (
 	groupLife    = "life"
+	groupLayer   = "layer"
 	groupMemory  = "memory"
 	groupAgent   = "agent"
 	groupFiles   = "files"

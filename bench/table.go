@@ -11,8 +11,10 @@ func (r *Report) markdown() string {
 	var b strings.Builder
 	r.head(&b)
 	r.lifeTable(&b)
+	r.layerTable(&b)
 	r.memoryTable(&b)
 	r.filesTable(&b)
+	r.beforeTable(&b)
 	r.listTable(&b, groupReview, "review, ms or ×")
 	r.networkTable(&b)
 	r.listTable(&b, groupAgent, "agent, ms")
@@ -60,14 +62,17 @@ func (r *Report) find(group, name, subject string) *Series {
 	return &Series{}
 }
 
-// lifeTable has a line for each series. Peers stand below bothy.
-func (r *Report) lifeTable(b *strings.Builder) {
-	list := r.of(groupLife)
+func (r *Report) lifeTable(b *strings.Builder)  { r.peerTable(b, groupLife) }
+func (r *Report) layerTable(b *strings.Builder) { r.peerTable(b, groupLayer) }
+
+// peerTable has a line for each series. Peers stand below bothy.
+func (r *Report) peerTable(b *strings.Builder, group string) {
+	list := r.of(group)
 	if len(list) == 0 {
 		return
 	}
 	slices.SortStableFunc(list, func(x, y *Series) int { return rank(list, x) - rank(list, y) })
-	fmt.Fprint(b, "\n| life, ms | | n | median | min | max | target | bothy takes |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(b, "\n| %s, ms | | n | median | min | max | target | bothy takes |\n|---|---|--:|--:|--:|--:|--:|--:|\n", group)
 	for _, s := range list {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", s.Case, s.Subject, numbers(s), goal(s.Target), r.times(s))
 	}

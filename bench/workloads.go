@@ -22,6 +22,12 @@ var workloads = []workload{
 				check:  "cd tree; find . -type f | wc -l; find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum",
 			},
 			{
+				name: "append 1500 lines, a file opened for each",
+				run:  "rm -f log; i=0; while [ $i -lt 1500 ]; do echo line >>log; i=$((i+1)); done",
+
+				check: "sha256sum <log",
+			},
+			{
 				name:  "ripgrep, 20k files",
 				run:   "rg --no-config --count 'lantern (house|boat)' repo >found",
 				check: "wc -l <found; LC_ALL=C sort found | sha256sum",
