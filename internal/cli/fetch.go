@@ -100,6 +100,7 @@ func (f *fetchFlags) meant(parse func(string) (spec.Mount, error), all []clone.C
 type fetched struct {
 	Workspace   string          `json:"workspace"`
 	Branches    []fetchedBranch `json:"branches"`
+	More        bool            `json:"more"` // branches than are fetched at once
 	Bytes       int64           `json:"bytes"`
 	Uncommitted *int            `json:"uncommitted"` // null: nobody knows
 	References  []string        `json:"references"`  // that are no branches, and stay inside
@@ -118,7 +119,7 @@ type fetchedBranch struct {
 }
 
 func shownFetch(c clone.Clone, r *clone.Report) fetched {
-	f := fetched{Workspace: c.Source, Bytes: r.Bytes, Branches: []fetchedBranch{}, References: append([]string{}, r.References...)}
+	f := fetched{Workspace: c.Source, Bytes: r.Bytes, More: r.More, Branches: []fetchedBranch{}, References: append([]string{}, r.References...)}
 	if r.Uncommitted >= 0 {
 		f.Uncommitted = &r.Uncommitted
 	}
@@ -131,10 +132,11 @@ func shownFetch(c clone.Clone, r *clone.Report) fetched {
 	return f
 }
 
-// printFetched tells what came. Branches that could not be had are a conflict.
+// printFetched tells what came. It is an error if a branch was refused, or not looked at.
 func (a *app) printFetched(sb *spec.Sandbox, list []fetched, dry bool) error {
-	refused := 0
+	refused, more := 0, false
 	for _, f := range list {
+		more = more || f.More
 		for _, b := range f.Branches {
 			if b.Result == clone.Refused {
 				refused++
@@ -153,15 +155,26 @@ func (a *app) printFetched(sb *spec.Sandbox, list []fetched, dry bool) error {
 		}
 	}
 	if refused > 0 {
-		return spec.Errorf(spec.ErrConflict, "%d branches were refused", refused).
-			WithHint("have them renamed: bothy exec %s git branch -m OLD NEW", sb.Name)
+		return spec.Errorf(nil, "%s refused, the others are fetched", branchesWere(refused)).
+			WithHint("rename, or mend and commit, what is named above: bothy exec %s git branch -m OLD NEW", sb.Name)
+	}
+	if more {
+		return spec.Errorf(nil, "the sandbox has more than %d branches: the others were not looked at", clone.MaxBranches).
+			WithHint("name those that you want: bothy fetch %s BRANCH...", sb.Name)
 	}
 	return nil
 }
 
+func branchesWere(n int) string {
+	if n == 1 {
+		return "1 branch was"
+	}
+	return fmt.Sprintf("%d branches were", n)
+}
+
 func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 	for _, b := range f.Branches {
-		line := fmt.Sprintf("%s %s %s", b.Result, printable(strings.TrimPrefix(b.Ref, "refs/remotes/")), b.New[:12])
+		line := fmt.Sprintf("%s %s %s", b.Result, printable(strings.TrimPrefix(b.Ref, "refs/remotes/")), b.New[:min(12, len(b.New))])
 		switch b.Result {
 		case clone.Refused:
 			line = fmt.Sprintf("%s %q: %s", b.Result, b.Branch, printable(b.Why))

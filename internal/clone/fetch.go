@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +53,7 @@ type Fetched struct {
 // Report is what a fetch came to.
 type Report struct {
 	Branches []Fetched
+	More     bool  // the sandbox has more branches than are fetched at once
 	Bytes    int64 // of packs that came
 	Staying
 }
@@ -88,10 +88,11 @@ func (c Clone) Fetch(ctx context.Context, inside Inside, o Order) (*Report, erro
 	if err != nil {
 		return nil, err
 	}
-	if f.Staying, err = f.stays(list); err != nil {
+	f.More = list.more
+	if f.Staying, err = f.stays(list.heads); err != nil {
 		return nil, err
 	}
-	f.compare(list)
+	f.compare(list.heads)
 	if err := f.inb.empty(); err != nil {
 		return nil, err
 	}
@@ -99,9 +100,7 @@ func (c Clone) Fetch(ctx context.Context, inside Inside, o Order) (*Report, erro
 	if err := f.bring(ctx); err != nil {
 		return nil, &spec.Error{Op: "take over what sandbox " + o.Sandbox + " sent", Err: err, Hint: spec.Hint(err)}
 	}
-	if err := f.count(ctx); err != nil {
-		return nil, err
-	}
+	f.count(ctx)
 	if o.DryRun {
 		return &f.Report, nil
 	}
@@ -184,6 +183,11 @@ func (f *fetch) open() (err error) {
 // base is what the names of this sandbox's references begin with.
 func (f *fetch) base() string { return Remotes + f.order.Sandbox + "/" }
 
+// refuse notes that the branch does not come.
+func (b *Fetched) refuse(err error) {
+	b.Result, b.Why = Refused, strings.Join(strings.Fields(err.Error()), " ")
+}
+
 // compare judges the names, and what is to be done about each.
 func (f *fetch) compare(list []head) {
 	for _, h := range list {
@@ -199,8 +203,11 @@ func (f *fetch) compare(list []head) {
 			continue
 		}
 		switch err := f.takes(b); {
+		case h.bad != nil:
+			b.New = ""
+			b.refuse(h.bad)
 		case err != nil:
-			b.Result, b.Why = Refused, err.Error()
+			b.refuse(err)
 		case b.Old == "":
 			b.Result = New
 		case b.Old == b.New:
@@ -237,93 +244,20 @@ func (f *fetch) takes(b Fetched) error {
 		return errors.New("its name has characters in it that a shell takes for something else")
 	}
 	for name := range f.have {
-		if strings.HasPrefix(name, b.Ref+"/") || strings.HasPrefix(b.Ref, name+"/") {
+		if name != b.Ref && f.refs.collide(name, b.Ref) {
 			return fmt.Errorf("%s is in its way: git update-ref -d %s removes it", name, name)
 		}
 	}
 	for _, other := range f.Branches {
-		if other.Result != Refused && (other.Ref == b.Ref || strings.HasPrefix(other.Ref, b.Ref+"/") || strings.HasPrefix(b.Ref, other.Ref+"/")) {
-			return errors.New("another branch is in its way")
+		if other.Result != Refused && f.refs.collide(other.Ref, b.Ref) {
+			return fmt.Errorf("branch %s is in its way", other.Branch)
 		}
 	}
 	return nil
 }
 
-// tips are the commits of the branches that are taken.
-func (f *fetch) tips() []string {
-	set := map[string]bool{}
-	for _, b := range f.Branches {
-		if b.Result != Refused {
-			set[b.New] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(set))
-}
-
-// maxHaves bounds what the sandbox is told that it need not send.
-const maxHaves = 256
-
-// haves are commits that the user's repository may have whole.
-func (f *fetch) haves() ([]string, error) {
-	list := append([]string{f.rec.Commit}, slices.Sorted(maps.Values(f.have))...)
-	branches, err := f.refs.list(heads)
-	if err != nil {
-		return nil, err
-	}
-	list = append(list, slices.Sorted(maps.Values(branches))...)
-	list = slices.DeleteFunc(list, func(h string) bool { return len(h) != len(f.rec.Commit) })
-	return list[:min(len(list), maxHaves)], nil
-}
-
-// bring has everything of the tips in the inbox, or in the user's repository.
-func (f *fetch) bring(ctx context.Context) error {
-	tips := f.tips()
-	if len(tips) == 0 {
-		return nil
-	}
-	haves, err := f.haves()
-	if err != nil {
-		return err
-	}
-	if haves, err = f.inb.commits(ctx, haves); err != nil {
-		return err
-	}
-	err = f.bringOver(ctx, tips, haves)
-	if err == nil || len(haves) == 0 || ctx.Err() != nil || errors.Is(err, errTooLarge) {
-		return err
-	}
-	// What we said to have may not be whole: then everything is sent.
-	if err := f.inb.empty(); err != nil {
-		return err
-	}
-	return f.bringOver(ctx, tips, nil)
-}
-
-func (f *fetch) bringOver(ctx context.Context, tips, haves []string) error {
-	missing := tips
-	if haves != nil {
-		there, err := f.inb.commits(ctx, tips)
-		if err != nil {
-			return err
-		}
-		missing = slices.DeleteFunc(slices.Clone(tips), func(h string) bool { return slices.Contains(there, h) })
-	}
-	if len(missing) > 0 {
-		common, err := f.in.commits(haves)
-		if err != nil {
-			return err
-		}
-		n, err := f.inb.receive(ctx, f.in, missing, common, f.order.MaxBytes)
-		f.Bytes += n
-		if err != nil {
-			return err
-		}
-	}
-	return f.inb.whole(ctx, tips, haves)
-}
-
-// count tells how the branches have changed.
-func (f *fetch) count(ctx context.Context) error {
+// count tells how the branches have changed. It refuses one of which that cannot be told.
+func (f *fetch) count(ctx context.Context) {
 	for i := range f.Branches {
 		b := &f.Branches[i]
 		var err error
@@ -337,10 +271,9 @@ func (f *fetch) count(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			return err
+			b.refuse(err)
 		}
 	}
-	return nil
 }
 
 // remember notes what the host has now.
@@ -350,7 +283,7 @@ func (f *fetch) remember(began time.Time) error {
 	if rec.Fetched == nil {
 		rec.Fetched = map[string]string{}
 	}
-	rec.At, rec.Unsaved = began, !f.saved()
+	rec.At, rec.Unsaved = began, !f.saved() || f.More
 	for _, b := range f.Branches {
 		switch {
 		case b.Result == Refused:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,7 +170,11 @@ func (l liar) inside(stdin, stdout *os.File, args ...string) (func() error, erro
 	if err != nil {
 		return nil, err
 	}
-	answer := l[args[6]]
+	asked := args[6]
+	if asked == "-c" { // git's own list with its warnings
+		asked = "for-each-ref"
+	}
+	answer := l[asked]
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -239,7 +244,6 @@ func TestE5HostileAnswers(t *testing.T) {
 		".git in a tree":   {"for-each-ref": list(" " + dotgit + " refs/heads/main"), "pack-objects": says(string(dotgitPack))},
 		".. in a tree":     {"for-each-ref": list(" " + dots + " refs/heads/main"), "pack-objects": says(string(dotsPack))},
 		"flood of names":   {"for-each-ref": func(_ io.Reader, w io.Writer) { flood(w, " "+base+" refs/heads/%d\n") }},
-		"many names":       {"for-each-ref": says(strings.Repeat(" "+base+" refs/heads/x\n", maxBranches+1))},
 		"endless commits":  {"for-each-ref": list(" " + other + " refs/heads/main"), "cat-file": func(_ io.Reader, w io.Writer) { flood(w, base+" commit %d\n") }},
 		"endless HEAD":     {"rev-parse": func(_ io.Reader, w io.Writer) { flood(w, "%d") }},
 		"a line as a HEAD": {"rev-parse": says("ref: refs/heads/main\n")},
@@ -255,10 +259,13 @@ func TestE5HostileAnswers(t *testing.T) {
 				}
 				return
 			}
-			if err == nil {
-				t.Errorf("it was taken: %+v", r)
-			} else {
+			switch {
+			case err != nil:
 				t.Log(err)
+			case slices.ContainsFunc(r.Branches, func(b Fetched) bool { return b.Result != Refused }):
+				t.Errorf("it was taken: %+v", r)
+			default:
+				t.Logf("refused: %+v", r.Branches)
 			}
 			if after := tree(t, filepath.Join(p.dir, ".git")); after != before {
 				t.Errorf("the repository changed:\n%s\n%s", before, after)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,7 +118,7 @@ func (b *inbox) whole(ctx context.Context, tips, have []string) error {
 		return err
 	}
 	if len(there) != len(tips) {
-		return spec.Errorf(spec.ErrDenied, "%d of %d branches are at no commit that was sent", len(tips)-len(there), len(tips))
+		return spec.Errorf(spec.ErrDenied, "the sandbox did not send %d of %d commits", len(tips)-len(there), len(tips))
 	}
 	if _, err := b.lines(ctx, without(tips, have), "rev-list", "--objects", "--quiet", "--stdin"); err != nil {
 		return spec.Errorf(spec.ErrDenied, "what was sent is not whole: %w", err).
@@ -143,6 +144,26 @@ func (b *inbox) between(ctx context.Context, old, now string) (come, gone int, e
 	}
 	_, err = fmt.Sscanf(string(out), "%d\t%d", &gone, &come)
 	return come, gone, err
+}
+
+// discard removes the packs that are not among those of before.
+func (b *inbox) discard(before []string) error {
+	now, err := b.packs()
+	if err != nil {
+		return err
+	}
+	for _, name := range now {
+		if slices.Contains(before, name) {
+			continue
+		}
+		for _, ending := range []string{".idx", ".rev", ".pack", ".keep"} { // git sees it by its index
+			err := os.Remove(filepath.Join(b.dir, packDir, name+ending))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // packs are the names of those that have come, without their endings.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +18,8 @@ type Inside func(stdin, stdout *os.File, args ...string) (wait func() error, err
 
 // Bounds of what a sandbox may say.
 const (
-	maxBranches = 1000
+	// MaxBranches is how many branches are fetched at once.
+	MaxBranches = 1000
 	maxListing  = 1 << 20
 	maxStatus   = 4 << 20
 	// patience is how long nothing may come. git is silent while it counts.
@@ -35,6 +37,13 @@ type insider struct {
 type head struct {
 	branch, hash string // no branch: it is checked out without one
 	current      bool   // it is checked out
+	bad          error  // why it cannot be fetched
+}
+
+// listing is a list of branches, as the inside says.
+type listing struct {
+	heads []head
+	more  bool // there are more than MaxBranches
 }
 
 // talk runs git inside. What it prints goes to take, which must be done when it
@@ -69,10 +78,13 @@ func (in *insider) talk(input string, take func(io.Reader) error, args ...string
 	r.Close()
 	ended, err := within(patience, wait)
 	if !ended {
-		return fmt.Errorf("git in the sandbox did not end for %s", patience)
+		return fmt.Errorf("%w: git did not end for %s", errSilent, patience)
 	}
 	return lacking(err)
 }
+
+// errSilent says that the sandbox does not answer.
+var errSilent = errors.New("the sandbox does not answer")
 
 // lastWords is how long a sandbox may take to say why it failed.
 const lastWords = 2 * time.Second
@@ -105,7 +117,7 @@ func (r *impatient) Read(p []byte) (int, error) {
 	_ = r.SetReadDeadline(time.Now().Add(patience))
 	n, err := r.File.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("nothing came from the sandbox for %s", patience)
+		err = fmt.Errorf("%w: nothing came for %s", errSilent, patience)
 	}
 	return n, err
 }
@@ -123,45 +135,48 @@ func (in *insider) ask(input string, most int64, args ...string) (answer string,
 	return answer, err
 }
 
-// branches lists what there is, those that were named or all, and what is checked
-// out without a branch.
-func (in *insider) branches(names []string) ([]head, error) {
-	args := []string{"for-each-ref", "--format=%(HEAD)%(objectname) %(refname)"}
-	if len(names) == 0 {
-		args = append(args, heads)
+// listRefs is git's list of references together with its warnings about broken ones.
+const listRefs = `alias.list-refs=!LC_ALL=C git for-each-ref "$@" 2>&1 #`
+
+// branches lists the named branches, or all, and the commit that is checked out without a
+// branch. A line that is not a branch's makes a bad one, and spoils no other.
+func (in *insider) branches(names []string) (l listing, err error) {
+	args := []string{"-c", listRefs, "list-refs", "--format=%(HEAD)%(objectname) %(refname)"}
+	if len(names) == 0 { // the one that is checked out is the first
+		args = append(args, "--sort=refname", "--sort=-HEAD", "--count="+strconv.Itoa(MaxBranches+1), heads)
 	}
 	for _, n := range names {
 		if err := isRef(heads + n); err != nil {
-			return nil, spec.Errorf(spec.ErrUsage, "%q is no branch: %w", n, err)
+			return l, spec.Errorf(spec.ErrUsage, "%q is no branch: %w", n, err)
 		}
 		args = append(args, heads+n)
 	}
 	text, err := in.ask("", maxListing, args...)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	var list []head
 	at := false
 	for line := range strings.Lines(text) {
-		h, err := in.head(strings.TrimSuffix(line, "\n"))
-		if err != nil {
-			return nil, err
+		h, isHead := in.head(strings.TrimSuffix(line, "\n"))
+		if isHead && (h.bad == nil || len(names) == 0) {
+			l.heads, at = append(l.heads, h), at || h.current
 		}
-		list, at = append(list, h), at || h.current
 	}
-	if len(list) > maxBranches {
-		return nil, spec.Errorf(spec.ErrDenied, "there are %d branches in the sandbox, and %d are the most that are fetched at once", len(list), maxBranches).
-			WithHint("name those that you want")
+	if len(l.heads) == 0 && text != "" {
+		return l, spec.Errorf(spec.ErrDenied, "git in the sandbox answered with no list of branches")
+	}
+	if len(l.heads) > MaxBranches {
+		l.heads, l.more = l.heads[:MaxBranches], true
 	}
 	for _, n := range names {
-		if !found(list, n) {
-			return nil, spec.Errorf(spec.ErrNotFound, "there is no branch %s in the sandbox", n)
+		if !found(l.heads, n) {
+			return l, spec.Errorf(spec.ErrNotFound, "there is no branch %s in the sandbox", n)
 		}
 	}
-	if at || len(names) > 0 {
-		return list, nil
+	if !at && len(names) == 0 {
+		l.heads, err = in.detached(l.heads)
 	}
-	return in.detached(list)
+	return l, err
 }
 
 func found(list []head, name string) bool {
@@ -173,19 +188,17 @@ func found(list []head, name string) bool {
 	return false
 }
 
-// errNoList says that no list of branches came.
-func errNoList() error {
-	return spec.Errorf(spec.ErrDenied, "what git in the sandbox says is no list of branches")
-}
-
-func (in *insider) head(line string) (head, error) {
-	mark, rest := line[:min(1, len(line))], line[min(1, len(line)):]
-	hash, name, ok := strings.Cut(rest, " ")
-	name, isHead := strings.CutPrefix(name, heads)
-	if !ok || !isHead || name == "" || mark != " " && mark != "*" || !in.isHash(hash) {
-		return head{}, errNoList()
+// head reads a line of git's list. A warning about a broken reference names its branch, too.
+func (in *insider) head(line string) (h head, isHead bool) {
+	before, name, isHead := strings.Cut(line, heads)
+	mark, hash := before[:min(1, len(before))], strings.TrimSuffix(before[min(1, len(before)):], " ")
+	switch {
+	case !isHead || name == "":
+		return head{}, false
+	case (mark == " " || mark == "*") && strings.HasSuffix(before, " ") && in.isHash(hash):
+		return head{branch: name, hash: hash, current: mark == "*"}, true
 	}
-	return head{name, hash, mark == "*"}, nil
+	return head{branch: name, bad: fmt.Errorf("git in the sandbox says: %q", strings.TrimSpace(before))}, true
 }
 
 func (in *insider) isHash(s string) bool { return isHash(s) && len(s) == in.digits }
@@ -198,7 +211,7 @@ func (in *insider) detached(list []head) ([]head, error) {
 		return list, nil // nothing is
 	}
 	if err != nil || !in.isHash(hash) {
-		return nil, errors.Join(err, errNoList())
+		return append(list, head{bad: errors.New("git in the sandbox does not say which commit is checked out")}), nil
 	}
 	return append(list, head{hash: hash}), nil
 }

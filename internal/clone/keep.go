@@ -45,16 +45,29 @@ func (f *fetch) keep() (err error) {
 	return f.pointAll()
 }
 
-// pointAll makes the references mean what was fetched.
+// pointAll makes the references mean what was fetched. It refuses branches whose reference
+// cannot be written, unless none can.
 func (f *fetch) pointAll() error {
+	var first error
+	written := 0
 	for i := range f.Branches {
 		b := &f.Branches[i]
 		if b.Result == Refused || b.Result == Unchanged {
 			continue
 		}
-		if err := f.point(b); err != nil {
-			return fmt.Errorf("write %s: %w", b.Ref, err)
+		err := f.point(b)
+		if err == nil {
+			written++
+			continue
 		}
+		err = fmt.Errorf("write %s: %w", b.Ref, err)
+		b.refuse(err)
+		if first == nil {
+			first = err
+		}
+	}
+	if first != nil && written == 0 {
+		return first
 	}
 	if f.current != "" {
 		if err := f.pointHead(); err != nil {

@@ -38,10 +38,11 @@ type refs struct {
 	root   *os.Root
 	packed map[string]string
 	broken bool // one was found that is no reference, or that we do not take
+	folds  bool // the file system takes upper and lower case for the same
 }
 
 func openRefs(root *os.Root) (*refs, error) {
-	r := &refs{root: root, packed: map[string]string{}}
+	r := &refs{root: root, packed: map[string]string{}, folds: foldsCase(root)}
 	data, err := readIn(root, "packed-refs", maxPacked)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -60,6 +61,22 @@ func openRefs(root *os.Root) (*refs, error) {
 		}
 	}
 	return r, nil
+}
+
+// foldsCase reports whether a git directory lies on a file system that takes upper and lower
+// case for the same.
+func foldsCase(root *os.Root) bool {
+	_, err := root.Lstat("hEAD")
+	return err == nil
+}
+
+// collide reports whether two references cannot be in one repository: they have one file, or
+// one is a directory for the other.
+func (r *refs) collide(a, b string) bool {
+	if r.folds {
+		a, b = strings.ToLower(a), strings.ToLower(b)
+	}
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
 // readIn reads a small regular file beneath a directory.

@@ -82,7 +82,7 @@ func (in *insider) others(has map[string]bool) (list []string, err error) {
 			switch {
 			case seen > maxRefs:
 				return spec.Errorf(spec.ErrDenied, "git in the sandbox lists more references than are looked at")
-			case len(list) > maxBranches: // so many say as much as all
+			case len(list) > MaxBranches: // so many say as much as all
 			case has[hash] || strings.HasPrefix(name, heads) || strings.HasPrefix(name, remotes):
 			default:
 				list = append(list, name)

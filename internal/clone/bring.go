@@ -1,0 +1,180 @@
+package clone
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+)
+
+// tips are the commits of the branches that are taken.
+func (f *fetch) tips() []string {
+	set := map[string]bool{}
+	for _, b := range f.Branches {
+		if b.Result != Refused {
+			set[b.New] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// maxHaves bounds what the sandbox is told that it need not send.
+const maxHaves = 256
+
+// haves are commits that the user's repository may have whole.
+func (f *fetch) haves() ([]string, error) {
+	list := append([]string{f.rec.Commit}, slices.Sorted(maps.Values(f.have))...)
+	branches, err := f.refs.list(heads)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, slices.Sorted(maps.Values(branches))...)
+	list = slices.DeleteFunc(list, func(h string) bool { return len(h) != len(f.rec.Commit) })
+	return list[:min(len(list), maxHaves)], nil
+}
+
+// bring has the commits of all branches in the inbox, or in the user's repository, with all
+// that they are made of. It refuses each branch that does not come whole; it is an error if
+// none comes.
+func (f *fetch) bring(ctx context.Context) error {
+	if err := f.refuseMissing(ctx); err != nil {
+		return err
+	}
+	tips := f.tips()
+	if len(tips) == 0 {
+		return nil
+	}
+	haves, err := f.haves()
+	if err != nil {
+		return err
+	}
+	if haves, err = f.inb.commits(ctx, haves); err != nil {
+		return err
+	}
+	b := &bringing{fetch: f, haves: haves, most: f.order.MaxBytes}
+	if err := b.all(ctx, tips); err != nil {
+		return err
+	}
+	if b.came == 0 && len(haves) > 0 {
+		// What we said to have may not be whole: then everything is sent.
+		if err := f.inb.empty(); err != nil {
+			return err
+		}
+		b = &bringing{fetch: f, most: f.order.MaxBytes}
+		if err := b.all(ctx, tips); err != nil {
+			return err
+		}
+	}
+	if b.came == 0 {
+		return b.first
+	}
+	for i := range f.Branches {
+		if err := b.bad[f.Branches[i].New]; err != nil && f.Branches[i].Result != Refused {
+			f.Branches[i].refuse(err)
+		}
+	}
+	return nil
+}
+
+// refuseMissing refuses branches that are at no commit of the sandbox's.
+func (f *fetch) refuseMissing(ctx context.Context) error {
+	tips := f.tips()
+	here, err := f.inb.commits(ctx, tips)
+	if err != nil {
+		return err
+	}
+	there, err := f.in.commits(slices.DeleteFunc(tips, func(h string) bool { return slices.Contains(here, h) }))
+	if err != nil {
+		return err
+	}
+	for i := range f.Branches {
+		b := &f.Branches[i]
+		if b.Result != Refused && !slices.Contains(here, b.New) && !slices.Contains(there, b.New) {
+			b.refuse(errors.New("it is at no commit that the sandbox has"))
+		}
+	}
+	return nil
+}
+
+// maxAttempts bounds how often the sandbox is asked to send something, however many
+// branches do not come.
+const maxAttempts = 200
+
+// bringing finds the commits that do not come whole by halves: one that does not come spoils
+// the pack that it is in.
+type bringing struct {
+	*fetch
+	haves    []string
+	most     int64 // bytes that may still come
+	attempts int
+	came     int              // commits
+	bad      map[string]error // by commit
+	first    error            // of those
+}
+
+func (b *bringing) all(ctx context.Context, tips []string) error {
+	err := b.attempt(ctx, tips)
+	switch {
+	case err == nil:
+		b.came += len(tips)
+		return nil
+	case ctx.Err() != nil, errors.Is(err, errTooLarge), errors.Is(err, errSilent):
+		return err
+	}
+	if b.first == nil {
+		b.first, b.bad = err, map[string]error{}
+	}
+	if len(tips) == 1 || b.attempts >= maxAttempts {
+		for _, tip := range tips {
+			b.bad[tip] = err
+		}
+		return nil
+	}
+	half := len(tips) / 2
+	if err := b.all(ctx, tips[:half]); err != nil {
+		return err
+	}
+	return b.all(ctx, tips[half:])
+}
+
+// attempt has some commits come together. Nothing of them stays in the inbox if they do not.
+func (b *bringing) attempt(ctx context.Context, tips []string) error {
+	b.attempts++
+	before, err := b.inb.packs()
+	if err != nil {
+		return err
+	}
+	err = b.receive(ctx, tips)
+	if err == nil {
+		err = b.inb.whole(ctx, tips, b.haves)
+	}
+	if err != nil {
+		return errors.Join(err, b.inb.discard(before))
+	}
+	return nil
+}
+
+// receive has the sandbox send what is missing of some commits.
+func (b *bringing) receive(ctx context.Context, tips []string) error {
+	missing := tips
+	if b.haves != nil {
+		there, err := b.inb.commits(ctx, tips)
+		if err != nil {
+			return err
+		}
+		missing = slices.DeleteFunc(slices.Clone(tips), func(h string) bool { return slices.Contains(there, h) })
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	common, err := b.in.commits(b.haves)
+	if err != nil {
+		return err
+	}
+	n, err := b.inb.receive(ctx, b.in, missing, common, min(b.most, 2*b.order.MaxBytes-b.Bytes))
+	b.Bytes += n
+	if err == nil { // what is not kept counts only against twice as much
+		b.most -= n
+	}
+	return err
+}
