@@ -62,8 +62,19 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
-// Hint finds the innermost advice in a chain of errors.
+// Hint finds the innermost advice in a chain of errors. A chain without any that holds an error
+// of the host, such as a full disk, has the advice for that.
 func Hint(err error) string {
+	if errors.Is(err, ErrNewer) { // whatever else was advised does not help
+		return upgradeHint
+	}
+	if hint := ownHint(err); hint != "" {
+		return hint
+	}
+	return errnoHint(err)
+}
+
+func ownHint(err error) string {
 	for err != nil {
 		var e *Error
 		if !errors.As(err, &e) {

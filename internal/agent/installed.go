@@ -160,9 +160,6 @@ func (h Home) Get(id string) (Installation, error) {
 	if err := store.ReadJSON(filepath.Join(dir, manifestName), &i); err != nil {
 		return i, err
 	}
-	if i.Document > documentVersion {
-		return i, spec.Errorf(nil, "%s was installed by a newer Bothy", dir).WithHint("use the newer bothy")
-	}
 	i.Dir = dir
 	if i.Document < 1 || i.Name != h.name || i.ID() != id || !filepath.IsLocal(i.Binary) {
 		return i, spec.Errorf(nil, "%s is damaged: its %s is of another", dir, manifestName)

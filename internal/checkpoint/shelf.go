@@ -172,11 +172,10 @@ func (s Shelf) about(number int64) (Point, error) {
 			return p, err
 		}
 		return p, fmt.Errorf("there is no %s: %w", path, errDamaged)
+	} else if errors.Is(err, spec.ErrNewer) {
+		return p, err
 	} else if err != nil {
 		return p, fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	if p.Version > version {
-		return p, spec.Errorf(spec.ErrConflict, "%s was written by a newer Bothy", path).WithHint("use the newer bothy")
 	}
 	if p.Number != number {
 		return p, fmt.Errorf("read %s: %w", path, errDamaged)

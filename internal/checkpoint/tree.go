@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Tree is what a directory held, in the order of a walk: a directory before what
@@ -197,10 +198,16 @@ func readManifest(path string) ([]Tree, error) {
 
 func decode(b []byte) ([]Tree, error) {
 	body := len(b) - sha256.Size
-	if body < len(manifestHead) || !bytes.HasPrefix(b, []byte(manifestHead)) {
+	if body < len(manifestHead) {
 		return nil, errDamaged
 	}
 	if sum := sha256.Sum256(b[:body]); !bytes.Equal(sum[:], b[body:]) {
+		return nil, errDamaged
+	}
+	if err := spec.CheckHead("the list of its files", b, manifestHead); err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(b, []byte(manifestHead)) {
 		return nil, errDamaged
 	}
 	d := &decoder{b: b[len(manifestHead):body]}

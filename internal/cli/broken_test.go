@@ -15,7 +15,7 @@ import (
 // is forced to go.
 func TestBrokenStays(t *testing.T) {
 	for name, tt := range map[string]struct{ from, to, hint, shown string }{
-		"newer": {`"version": 1`, `"version": 1000`, "use the newer bothy", "rr"},
+		"newer": {`"version": 1`, `"version": 1000`, "upgrade bothy", "rr"},
 		"torn":  {"{", "", "bothy rm -f ", ""}, // its name cannot be read
 	} {
 		t.Run(name, func(t *testing.T) {

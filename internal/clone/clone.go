@@ -85,9 +85,6 @@ func (c Clone) Record() (*Record, error) {
 	if err := store.ReadJSON(c.record(), r); err != nil {
 		return nil, err
 	}
-	if r.Version > spec.Version {
-		return nil, errors.New("it was made by a newer Bothy")
-	}
 	return r, nil
 }
 

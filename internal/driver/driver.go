@@ -28,6 +28,9 @@ type Driver interface {
 // it is damaged, or what has it is.
 var ErrLayer = errors.New("the saved layer of the root cannot be used")
 
+// ErrOverdue is why a sandbox gives up something that was to end in a bounded time.
+var ErrOverdue = errors.New("it took too long")
+
 // Machine describes what shall exist behind the wall.
 type Machine struct {
 	ID       string // 12 hex digits

@@ -92,8 +92,8 @@ func (e *Engine) readRecord(id string) (*record, error) {
 		return nil, spec.Errorf(spec.ErrNotFound, "the sandbox %s is not put away", id)
 	case err != nil:
 		return nil, err
-	case r.Version < 1 || r.Version > spec.Version:
-		return nil, spec.Errorf(spec.ErrConflict, "%s is of format %d, this bothy knows %d", e.recordPath(id), r.Version, spec.Version)
+	case r.Version < 1:
+		return nil, spec.Errorf(spec.ErrConflict, "%s has no version", e.recordPath(id))
 	case r.Sandbox == nil || r.Sandbox.ID != id:
 		return nil, spec.Errorf(spec.ErrConflict, "%s is not the record of that sandbox", e.recordPath(id))
 	}

@@ -207,7 +207,7 @@ func filesDiffer(m *checkpoint.Making) error {
 func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
 	shelf := e.Checkpoints(sb)
 	if sb.Broken != "" {
-		return shelf, nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
+		return shelf, nil, brokenError(sb)
 	}
 	defer e.patiently("another command works with the checkpoints of sandbox %s; waiting for it", sb.Name)()
 	lock, err := shelf.Lock()

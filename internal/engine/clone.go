@@ -106,7 +106,7 @@ func (e *Engine) replaceClones(sb *spec.Sandbox, replace func() error) error {
 // changes are reviewed, the repositories with what it has written over them.
 func (e *Engine) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
 	if sb.Broken != "" {
-		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
+		return nil, brokenError(sb)
 	}
 	switch sb.Mode() {
 	case spec.WorkspaceClone:

@@ -57,6 +57,9 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	if p, err = shelf.Find(p.Name); err != nil { // it may have been removed meanwhile
 		return r, err
 	}
+	if _, err := shelf.Trees(p); err != nil { // before anything is stopped or kept
+		return r, err
+	}
 	var past *past
 	if p.Memory > 0 && !o.Files {
 		if past, err = e.openPast(ctx, sb, p); err != nil {

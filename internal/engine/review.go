@@ -15,7 +15,7 @@ import (
 // Reviewed are the workspaces of a sandbox whose changes wait for a review.
 func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 	if sb.Broken != "" {
-		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
+		return nil, brokenError(sb)
 	}
 	if sb.Mode() == spec.WorkspaceClone {
 		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on a clone of its own: what it commits is fetched, not applied", sb.Name).

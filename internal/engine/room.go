@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,7 +35,11 @@ func (e *Engine) roomLeft() (int64, error) {
 		return 0, err
 	}
 	var last storeCount
-	if store.ReadJSON(e.Store.Counted(), &last) == nil && last.leaves(e.StoreLimit, before) {
+	err = store.ReadJSON(e.Store.Counted(), &last)
+	if errors.Is(err, spec.ErrNewer) {
+		return 0, err
+	}
+	if err == nil && last.leaves(e.StoreLimit, before) {
 		return last.left(e.StoreLimit, before), nil
 	}
 	var m quota.Meter

@@ -77,9 +77,6 @@ func readSetUps(d store.Sandbox) (setUps, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if err == nil && had.Version > spec.Version {
-		err = spec.Errorf(nil, "%s was written by a newer Bothy", d.SetUp()).WithHint("use the newer bothy")
-	}
 	had.Version = spec.Version
 	return had, err
 }

@@ -219,7 +219,9 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 		}
 	}
 	if err != nil {
-		_ = group.Remove()
+		if group.Remove() == nil {
+			_ = os.Remove(d.Cgroup())
+		}
 		hint := spec.Hint(err)
 		if said, ok := errors.AsType[*spec.Error](err); hint == "" && (!ok || errors.Is(said, spec.ErrSandbox)) {
 			hint = "bothy doctor tells what this host lacks; the keeper's own words: bothy logs --source keeper " + sb.Name

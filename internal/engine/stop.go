@@ -191,6 +191,9 @@ func lives(ctx context.Context, d store.Sandbox) bool {
 // clean puts a sandbox without a keeper in order: what a crash left is removed
 // and noted. The caller holds the lock.
 func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
+	if err := d.CheckStatus(); err != nil {
+		return err
+	}
 	st := d.ReadStatus()
 	if err := release(sb, d, st); err != nil {
 		return err
@@ -223,8 +226,8 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 // sayCrash tells whoever starts a sandbox that it ended by itself the last time, as its
 // keeper has noted. It is told once.
 func (e *Engine) sayCrash(sb *spec.Sandbox, d store.Sandbox) {
-	st := d.ReadStatus()
-	if st.State != spec.Stopped || !st.Crashed || st.CrashTold {
+	st, known := d.LastStatus()
+	if !known || st.State != spec.Stopped || !st.Crashed || st.CrashTold {
 		return
 	}
 	e.say("sandbox %s ended by itself: %s; %s", sb.Name, st.Reason, lostSince(st))

@@ -37,7 +37,7 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 		return saved.Template{}, &spec.Error{Op: "save sandbox " + sb.Name, Err: err}
 	}
 	if sb.Broken != "" {
-		return saved.Template{}, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
+		return saved.Template{}, brokenError(sb)
 	}
 	t := saved.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC()}
 	if sb.Image != nil {

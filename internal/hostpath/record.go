@@ -47,8 +47,11 @@ func ReadRecord(s *store.Store) ([]Directory, error) {
 func readRecord(s *store.Store) (record, error) {
 	r := record{Version: spec.Version}
 	err := store.ReadJSON(s.Written(), &r)
-	if err == nil && r.Version != spec.Version {
-		err = spec.Errorf(nil, "it has version %d, and this bothy reads %d", r.Version, spec.Version)
+	if errors.Is(err, spec.ErrNewer) {
+		return r, err
+	}
+	if err == nil && r.Version < 1 {
+		err = errors.New("it has no version")
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil

@@ -334,7 +334,7 @@ func (s Shelf) Root(digest string) (Root, error) {
 	dir := s.RootDir(digest)
 	r := Root{}
 	err := store.ReadJSON(filepath.Join(dir, aboutName), &r)
-	if err == nil && r.Version != RootVersion {
+	if err == nil && r.Version < RootVersion {
 		err = fmt.Errorf("%s is of another version: %w", dir, fs.ErrNotExist)
 	}
 	r.Dir = dir

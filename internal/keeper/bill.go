@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ func (k *Keeper) openBill() (*bill, error) {
 	b := &bill{path: k.dir.Bill(), log: k.log, more: make(chan struct{}, 1), end: make(chan struct{})}
 	var before spec.Bill
 	if err := store.ReadJSON(b.path, &before); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &spec.Error{Op: "read what models have taken", Err: err, Hint: "to count anew, remove " + b.path}
+		return nil, &spec.Error{Op: "read what models have taken", Err: err, Hint: cmp.Or(spec.Hint(err), "to count anew, remove "+b.path)}
 	}
 	b.written = before
 	b.meter = meter.New(spec.Bill{Models: slices.Clone(before.Models), Limited: before.Limited, Overloaded: before.Overloaded}, append(price.List(k.launch.Prices), price.Usual()...), k.spec.Budget, b.changed)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -220,6 +221,9 @@ func (k *Keeper) shutDown() {
 // lost says what a last save that failed means.
 func (k *Keeper) lost(err error) error {
 	hint := "make room where " + k.dir.Dir + " is"
+	if other := spec.Hint(err); other != "" && !store.IsFull(err) {
+		hint = other
+	}
 	select {
 	case <-k.wall.Done():
 		if died := k.wall.Err(); died != nil {
@@ -227,10 +231,10 @@ func (k *Keeper) lost(err error) error {
 		}
 	case <-time.After(lastBreath):
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, driver.ErrOverdue) || errors.Is(err, context.DeadlineExceeded) {
 		hint = "bothy logs --source events " + k.spec.Name + " tells what went before"
 	}
-	since := "ever"
+	since := "since it was created"
 	if at := k.saver.layer().SavedAt; at != nil {
 		since = "since " + at.Local().Format(time.DateTime)
 	}

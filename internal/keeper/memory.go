@@ -74,8 +74,8 @@ func OpenMemory(dir string) (*Memory, error) {
 	if err := store.ReadJSON(filepath.Join(dir, memoryName), m); err != nil {
 		return nil, err
 	}
-	if m.Version != memoryVersion {
-		return nil, fmt.Errorf("%s is of format %d, this bothy knows %d", filepath.Join(dir, memoryName), m.Version, memoryVersion)
+	if m.Version < 1 {
+		return nil, fmt.Errorf("%s has no version", filepath.Join(dir, memoryName))
 	}
 	if m.Host != "" && m.Host != template.Fingerprint() {
 		return nil, spec.Errorf(spec.ErrConflict, "programs of the host were installed or removed since, and memory may hold parts of what they were").

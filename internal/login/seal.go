@@ -78,7 +78,7 @@ func (f File) parse(data []byte) (*sealedLogin, error) {
 	case s.Login == nil && !bytes.Contains(data, []byte(`"bothy_login"`)):
 		return nil, nil
 	case s.Version > spec.Version:
-		return nil, spec.Errorf(spec.ErrConflict, "it was written by a newer Bothy (format %d, this one knows %d)", s.Version, spec.Version).WithHint("use the newer bothy")
+		return nil, spec.CheckVersion("the login", s.Version, spec.Version)
 	case err != nil, s.Login == nil, s.Version < 1, s.Login.Key == "", len(s.Login.Text) == 0:
 		return nil, f.damaged("it lacks what was sealed")
 	}

@@ -139,7 +139,7 @@ func TestSealedDamaged(t *testing.T) {
 		"null":        {`{"version":1,"bothy_login":null}`, "it lacks what was sealed", ""},
 		"odd":         {`{"version":1,"bothy_login":7}`, "it lacks what was sealed", ""},
 		"no version":  {with(func(s *sealed, _ *sealedLogin) { s.Version = 0 }), "it lacks what was sealed", ""},
-		"newer":       {with(func(s *sealed, _ *sealedLogin) { s.Version = 99 }), "newer Bothy", "use the newer bothy"},
+		"newer":       {with(func(s *sealed, _ *sealedLogin) { s.Version = 99 }), "newer Bothy", "upgrade bothy: this version neither reads nor changes it"},
 		"no key":      {with(func(_ *sealed, l *sealedLogin) { l.Key = "" }), "it lacks what was sealed", ""},
 		"no text":     {with(func(_ *sealed, l *sealedLogin) { l.Text = nil }), "it lacks what was sealed", ""},
 		"a bit":       {with(func(_ *sealed, l *sealedLogin) { l.Text[len(l.Text)-1] ^= 1 }), "not what was written", ""},

@@ -24,23 +24,27 @@ type File struct {
 //	deny: ["**.evil.example"]
 //
 // Everything but version may be missing, but what is there must say something.
-// Errors are of class [spec.ErrUsage] and tell the line.
+// Errors are of class [spec.ErrUsage] and tell the line. A file of a newer version is
+// [spec.ErrNewer].
 func DecodeFile(data []byte) (*File, error) {
 	n, err := parseYAML(data)
 	if err != nil {
 		return nil, err
+	}
+	// First, for a newer version has keys that this one does not know.
+	i := slices.Index(n.keys, "version")
+	if i >= 0 {
+		if err := n.items[i].version("version"); err != nil {
+			return nil, err
+		}
 	}
 	known := append([]string{"version"}, blockKeys...)
 	b, err := n.block(theFile, known)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.Index(n.keys, "version")
 	if i < 0 {
 		return nil, spec.Errorf(spec.ErrUsage, "version is missing").WithHint("write version: %d", spec.Version)
-	}
-	if err := n.items[i].version("version"); err != nil {
-		return nil, err
 	}
 	return &File{Block: b, text: slices.Clone(unmarked(data))}, nil
 }

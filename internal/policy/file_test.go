@@ -134,7 +134,7 @@ func TestDecodeErrors(t *testing.T) {
 		"version: 1\nallow: [a.example\n":                                          "it is not YAML",
 		"version: 1\nallow: " + strings.Repeat("[", 100):                           "nested too deeply",
 		"version: 1\nallow:\n" + strings.Repeat("- ", 100) + "a\n":                 "nested too deeply",
-		"version: 2\n":     "version 2 is not known",
+		"version: 0\n":     "version 0 is not known",
 		"deny: [a.test]\n": "version is missing",
 	} {
 		_, err := DecodeFile([]byte(text))
@@ -504,7 +504,7 @@ func FuzzDecodeFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := DecodeFile(data)
 		if err != nil {
-			if !errors.Is(err, spec.ErrUsage) && !errors.Is(err, spec.ErrNotFound) {
+			if !errors.Is(err, spec.ErrUsage) && !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrNewer) {
 				t.Fatalf("error %v is no usage error", err)
 			}
 			return
@@ -547,6 +547,15 @@ func TestParseSize(t *testing.T) {
 	for _, text := range []string{"", "0", "0MiB", "-1", "10MB", "1.5GiB", "MiB", " 1", "01", "9999999999GiB"} {
 		if n, err := ParseSize(text); err == nil {
 			t.Errorf("%q: %d", text, n)
+		}
+	}
+}
+
+// A file of a newer version is refused as such, whatever else is in it.
+func TestNewerFile(t *testing.T) {
+	for _, text := range []string{"version: 2\n", "version: 2\nunheard: [1]\n", "allow: {other: [form]}\nversion: 99\n"} {
+		if _, err := DecodeFile([]byte(text)); !errors.Is(err, spec.ErrNewer) || !errors.Is(err, spec.ErrConflict) {
+			t.Errorf("%q gives %v", text, err)
 		}
 	}
 }

@@ -229,6 +229,9 @@ func (n *node) version(key string) error {
 	if err := n.number(key, &v); err != nil {
 		return err
 	}
+	if err := spec.CheckVersion("this file", int(v), spec.Version); err != nil {
+		return err
+	}
 	if v != spec.Version {
 		return n.fail("version %d is not known", v).WithHint("this bothy reads version %d", spec.Version)
 	}

@@ -62,9 +62,6 @@ func (l Layer) read() (*record, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if err == nil && r.Version > spec.Version {
-		err = spec.Errorf(spec.ErrConflict, "%s was written by a newer Bothy", l.record()).WithHint("use the newer bothy")
-	}
 	r.index = make(map[string]int, len(r.Paths))
 	for i, k := range r.Paths {
 		path, uerr := Unquote(k.Path)

@@ -325,9 +325,6 @@ func (r *Run) Plan(what any) (time.Time, error) {
 func (r *Run) plan(what any) (plan, error) {
 	p := plan{Plan: what}
 	err := store.ReadJSON(filepath.Join(r.dir, planName), &p)
-	if err == nil && p.Version > Version {
-		err = spec.Errorf(spec.ErrConflict, "the run %s was made by a newer bothy", r.ID)
-	}
 	if err == nil && p.ID != r.ID {
 		err = spec.Errorf(nil, "the run %s calls itself %q", r.ID, p.ID)
 	}

@@ -218,10 +218,7 @@ func (s Shelf) about(dir string) (Template, error) {
 	if err := store.ReadJSON(path, &t); err != nil {
 		return t, err
 	}
-	switch {
-	case t.Version > version:
-		return t, fmt.Errorf("%s is of a newer Bothy (version %d, this one knows %d)", path, t.Version, version)
-	case t.Version < 1:
+	if t.Version < 1 {
 		return t, fmt.Errorf("%s is of no version", path)
 	}
 	t.Broken = ""

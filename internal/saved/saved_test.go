@@ -135,7 +135,7 @@ func TestBroken(t *testing.T) {
 		if err != nil || len(list) != 2 || list[0].Broken != "" || list[1].Name != "team/b:v1" || list[1].Broken == "" || list[1].Base != "" {
 			t.Errorf("%s: %+v, %v", what, list, err)
 		}
-		if _, err := s.Find("team/b:v1"); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), "bothy template rm team/b:v1") {
+		if _, err := s.Find("team/b:v1"); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), map[bool]string{true: "upgrade", false: "bothy template rm team/b:v1"}[errors.Is(err, spec.ErrNewer)]) {
 			t.Errorf("%s: %v", what, err)
 		}
 		dir := t.TempDir()

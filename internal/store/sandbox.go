@@ -225,25 +225,25 @@ func (s *Store) List() ([]*spec.Sandbox, error) {
 	return list, nil
 }
 
-// newerSpec is the part of a spec that every version writes alike, of a version that this build
-// does not know.
+// newerSpec is the error for a spec that a newer Bothy wrote.
 type newerSpec struct {
-	Version int    `json:"version"`
-	Name    string `json:"name"`
+	Name string // as the spec has it, which may be anything
+	err  error
 }
 
-func (n *newerSpec) Error() string {
-	return fmt.Sprintf("it was made by a newer Bothy (format %d, this one knows %d)", n.Version, spec.Version)
-}
+func (n *newerSpec) Error() string { return "open sandbox " + n.Name + ": " + n.err.Error() }
+func (n *newerSpec) Unwrap() error { return n.err }
 
-// readNewer reads a spec as far as it says that a newer Bothy wrote it; nil if it does not.
-func readNewer(path string) *newerSpec {
-	data, err := ReadFile(path, unix.O_NOFOLLOW, maxNewer)
-	n := &newerSpec{}
-	if err != nil || json.Unmarshal(data, n) != nil || n.Version <= spec.Version {
-		return nil
+// readName reads the name out of a spec of which no more is understood.
+func readName(path string) string {
+	var named struct {
+		Name string `json:"name"`
 	}
-	return n
+	data, err := ReadFile(path, unix.O_NOFOLLOW, maxNewer)
+	if err != nil || json.Unmarshal(data, &named) != nil {
+		return ""
+	}
+	return named.Name
 }
 
 // maxNewer bounds the spec of a newer version, in bytes.
@@ -254,10 +254,8 @@ func (s *Store) Load(id string) (*spec.Sandbox, error) {
 	d := s.Sandbox(id)
 	sb := &spec.Sandbox{}
 	err := ReadJSON(d.Spec(), sb)
-	if err != nil || sb.Version > spec.Version {
-		if newer := readNewer(d.Spec()); newer != nil {
-			return nil, (&spec.Error{Op: "open sandbox " + newer.Name, Err: newer}).WithHint("use the newer bothy")
-		}
+	if errors.Is(err, spec.ErrNewer) {
+		return nil, &newerSpec{Name: readName(d.Spec()), err: err}
 	}
 	if err != nil {
 		return nil, err
@@ -283,6 +281,16 @@ func (d Sandbox) LastStatus() (st spec.Status, known bool) {
 		return spec.Status{Version: spec.Version, State: spec.Stopped}, false
 	}
 	return st, true
+}
+
+// CheckStatus returns an error if a newer Bothy wrote the status: whoever writes it anew would lose
+// what that one knows.
+func (d Sandbox) CheckStatus() error {
+	var st spec.Status
+	if err := ReadJSON(d.Status(), &st); errors.Is(err, spec.ErrNewer) {
+		return err
+	}
+	return nil
 }
 
 // MayHaveStarted tells whether a sandbox was started once, or whether that is not known.

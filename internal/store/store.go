@@ -338,10 +338,8 @@ func SyncFiles(dir string) (size int64, err error) {
 	steps := []func() error{func() error { return SyncDir(dir) }}
 	for i, e := range entries {
 		steps = append(steps, func() (err error) {
-			if sizes[i], err = syncFile(filepath.Join(dir, e.Name())); err != nil {
-				return fmt.Errorf("sync %s: %w", e.Name(), err)
-			}
-			return nil
+			sizes[i], err = syncFile(filepath.Join(dir, e.Name()))
+			return err
 		})
 	}
 	if err := AtOnce(steps...); err != nil {
@@ -397,10 +395,14 @@ func TreeSize(dir string) (sum int64, err error) {
 	return sum, err
 }
 
-// ReadJSON reads a document into v. A missing one is fs.ErrNotExist.
+// ReadJSON reads a document into v. A missing one is fs.ErrNotExist. One that a newer Bothy wrote
+// is a conflict, as spec.CheckVersion says it, whatever else is in it.
 func ReadJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
+		return err
+	}
+	if err := CheckVersion(path, data); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(data, v); err != nil {

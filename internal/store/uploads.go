@@ -27,6 +27,9 @@ func (d Sandbox) ReadUploads() ([]spec.Upload, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := CheckVersion(d.Uploads(), data); err != nil {
+		return nil, err
+	}
 	list, err := decodeUploads(data)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", d.Uploads(), err)

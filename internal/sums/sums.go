@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Name is the file with the sums of the other files in its directory.
@@ -149,9 +151,17 @@ func readSums(path string) ([]byte, error) {
 	}
 	rest, ours := bytes.CutPrefix(all[:n], []byte(head))
 	if !ours {
-		return nil, fmt.Errorf("%s has a format that this version does not know: a newer Bothy wrote it", Name)
+		return nil, unknownHead(path, all, head)
 	}
 	return rest, nil
+}
+
+// unknownHead is the error for a whole file of sums that does not begin with a head.
+func unknownHead(path string, file []byte, head string) error {
+	if err := spec.CheckHead(path, file, head); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", filepath.Base(path), ErrDamaged)
 }
 
 func (s *Files) open(dir string, body []byte) error {

@@ -63,7 +63,7 @@ func CheckTree(path, dir string, read func(n int) error) error {
 	}
 	list, ours := bytes.CutPrefix(all[:n], []byte(treeHead))
 	if !ours {
-		return fmt.Errorf("%s has a format that this version does not know: a newer Bothy wrote it", path)
+		return unknownHead(path, all, treeHead)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

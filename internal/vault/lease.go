@@ -26,8 +26,11 @@ func ReadLeases(path string) ([]spec.Lease, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil && (d.Version < 1 || d.Version > spec.Version) {
-		err = spec.Errorf(spec.ErrConflict, "%s is of format %d, this bothy knows %d", path, d.Version, spec.Version)
+	if errors.Is(err, spec.ErrNewer) {
+		return nil, err
+	}
+	if err == nil && d.Version < 1 {
+		err = spec.Errorf(spec.ErrConflict, "%s has no version", path)
 	}
 	if err != nil {
 		return nil, (&spec.Error{Op: "read the leases", Err: err}).

@@ -111,9 +111,8 @@ func (v Vault) Read() (*Document, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Document{Version: spec.Version, Secrets: []Secret{}}, nil
 	}
-	if err == nil && d.Version > spec.Version {
-		return nil, spec.Errorf(spec.ErrConflict, "the secrets were written by a newer Bothy (format %d, this one knows %d)", d.Version, spec.Version).
-			WithHint("use the newer bothy")
+	if errors.Is(err, spec.ErrNewer) {
+		return nil, err
 	}
 	if err == nil {
 		err = d.check()
@@ -160,6 +159,9 @@ func readDocument(path string, v any) error {
 	}
 	if len(data) > maxDocument {
 		return fmt.Errorf("%s is larger than %d bytes", path, maxDocument)
+	}
+	if err := store.CheckVersion(path, data); err != nil {
+		return err
 	}
 	return decode(path, data, v)
 }

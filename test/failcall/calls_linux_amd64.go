@@ -1,6 +1,7 @@
 package failcall
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,46 +19,55 @@ const (
 	openedFlags         // as pathSecond, and argument 2 has flags of open
 )
 
-// changing are the calls that change state.
+// Errors that the kernel can answer a call with. A program need not expect others.
+var (
+	room = []unix.Errno{unix.ENOSPC} // it takes room
+	disk = []unix.Errno{unix.EIO}    // it reads or writes a disk
+	open = []unix.Errno{unix.EMFILE} // it makes a descriptor
+	wait = []unix.Errno{unix.EINTR}  // a signal can interrupt it
+)
+
+// changing are the calls that change state, and the errors that each is made to fail with.
 var changing = map[uint64]struct {
-	name string
-	is   subject
+	name  string
+	is    subject
+	fails []unix.Errno
 }{
-	unix.SYS_OPENAT:          {"openat", openedFlags},
-	unix.SYS_OPENAT2:         {"openat2", openedFlags},
-	unix.SYS_WRITE:           {"write", pathOfFile},
-	unix.SYS_PWRITE64:        {"pwrite64", pathOfFile},
-	unix.SYS_WRITEV:          {"writev", pathOfFile},
-	unix.SYS_PWRITEV:         {"pwritev", pathOfFile},
-	unix.SYS_COPY_FILE_RANGE: {"copy_file_range", noPath},
-	unix.SYS_FSYNC:           {"fsync", pathOfFile},
-	unix.SYS_FDATASYNC:       {"fdatasync", pathOfFile},
-	unix.SYS_SYNCFS:          {"syncfs", pathOfFile},
-	unix.SYS_FTRUNCATE:       {"ftruncate", pathOfFile},
-	unix.SYS_FALLOCATE:       {"fallocate", pathOfFile},
-	unix.SYS_RENAME:          {"rename", pathFirst},
-	unix.SYS_RENAMEAT:        {"renameat", pathThird},
-	unix.SYS_RENAMEAT2:       {"renameat2", pathThird},
-	unix.SYS_LINKAT:          {"linkat", pathThird},
-	unix.SYS_SYMLINKAT:       {"symlinkat", noPath},
-	unix.SYS_UNLINK:          {"unlink", pathFirst},
-	unix.SYS_RMDIR:           {"rmdir", pathFirst},
-	unix.SYS_UNLINKAT:        {"unlinkat", pathSecond},
-	unix.SYS_MKDIR:           {"mkdir", pathFirst},
-	unix.SYS_MKDIRAT:         {"mkdirat", pathSecond},
-	unix.SYS_FCHMOD:          {"fchmod", pathOfFile},
-	unix.SYS_FCHMODAT:        {"fchmodat", pathSecond},
-	unix.SYS_MOUNT:           {"mount", pathFirst},
-	unix.SYS_MOVE_MOUNT:      {"move_mount", noPath},
-	unix.SYS_OPEN_TREE:       {"open_tree", pathSecond},
-	unix.SYS_UMOUNT2:         {"umount2", pathFirst},
-	unix.SYS_MEMFD_CREATE:    {"memfd_create", pathFirst},
-	unix.SYS_SOCKET:          {"socket", noPath},
-	unix.SYS_SOCKETPAIR:      {"socketpair", noPath},
-	unix.SYS_BIND:            {"bind", noPath},
-	unix.SYS_CONNECT:         {"connect", noPath},
-	unix.SYS_PIPE2:           {"pipe2", noPath},
-	unix.SYS_EXECVE:          {"execve", pathFirst},
+	unix.SYS_OPENAT:          {"openat", openedFlags, slices.Concat(room, disk, open, wait)},
+	unix.SYS_OPENAT2:         {"openat2", openedFlags, slices.Concat(room, disk, open, wait)},
+	unix.SYS_WRITE:           {"write", pathOfFile, slices.Concat(room, disk, wait)},
+	unix.SYS_PWRITE64:        {"pwrite64", pathOfFile, slices.Concat(room, disk, wait)},
+	unix.SYS_WRITEV:          {"writev", pathOfFile, slices.Concat(room, disk, wait)},
+	unix.SYS_PWRITEV:         {"pwritev", pathOfFile, slices.Concat(room, disk, wait)},
+	unix.SYS_COPY_FILE_RANGE: {"copy_file_range", noPath, slices.Concat(room, disk)},
+	unix.SYS_FSYNC:           {"fsync", pathOfFile, slices.Concat(room, disk, wait)},
+	unix.SYS_FDATASYNC:       {"fdatasync", pathOfFile, slices.Concat(room, disk, wait)},
+	unix.SYS_SYNCFS:          {"syncfs", pathOfFile, slices.Concat(room, disk)},
+	unix.SYS_FTRUNCATE:       {"ftruncate", pathOfFile, slices.Concat(room, disk, wait)},
+	unix.SYS_FALLOCATE:       {"fallocate", pathOfFile, slices.Concat(room, disk, wait)},
+	unix.SYS_RENAME:          {"rename", pathFirst, slices.Concat(room, disk)},
+	unix.SYS_RENAMEAT:        {"renameat", pathThird, slices.Concat(room, disk)},
+	unix.SYS_RENAMEAT2:       {"renameat2", pathThird, slices.Concat(room, disk)},
+	unix.SYS_LINKAT:          {"linkat", pathThird, slices.Concat(room, disk)},
+	unix.SYS_SYMLINKAT:       {"symlinkat", noPath, slices.Concat(room, disk)},
+	unix.SYS_UNLINK:          {"unlink", pathFirst, disk},
+	unix.SYS_RMDIR:           {"rmdir", pathFirst, disk},
+	unix.SYS_UNLINKAT:        {"unlinkat", pathSecond, disk},
+	unix.SYS_MKDIR:           {"mkdir", pathFirst, slices.Concat(room, disk)},
+	unix.SYS_MKDIRAT:         {"mkdirat", pathSecond, slices.Concat(room, disk)},
+	unix.SYS_FCHMOD:          {"fchmod", pathOfFile, slices.Concat(room, disk)},
+	unix.SYS_FCHMODAT:        {"fchmodat", pathSecond, slices.Concat(room, disk)},
+	unix.SYS_MOUNT:           {"mount", pathFirst, slices.Concat(room, disk)},
+	unix.SYS_MOVE_MOUNT:      {"move_mount", noPath, room},
+	unix.SYS_OPEN_TREE:       {"open_tree", pathSecond, slices.Concat(open, disk)},
+	unix.SYS_UMOUNT2:         {"umount2", pathFirst, disk},
+	unix.SYS_MEMFD_CREATE:    {"memfd_create", pathFirst, open},
+	unix.SYS_SOCKET:          {"socket", noPath, open},
+	unix.SYS_SOCKETPAIR:      {"socketpair", noPath, open},
+	unix.SYS_BIND:            {"bind", noPath, slices.Concat(room, disk)},
+	unix.SYS_CONNECT:         {"connect", noPath, wait},
+	unix.SYS_PIPE2:           {"pipe2", noPath, open},
+	unix.SYS_EXECVE:          {"execve", pathFirst, disk},
 }
 
 // point names the call that a process is about to make, or says that it is none that counts.
@@ -93,6 +103,20 @@ func (r *run) point(pid int, regs *unix.PtraceRegs) (Point, bool) {
 	p.Path = stablePath(path, r.Base)
 	return p, true
 }
+
+// Errnos returns the errors that the kernel can answer the call of a point with.
+func (p Point) Errnos() []unix.Errno {
+	for _, call := range changing {
+		if call.name == p.Call {
+			return call.fails
+		}
+	}
+	return nil
+}
+
+// goesOn says whether the kernel carries a call out although it answers with an error: a
+// connection goes on being made after a signal.
+func goesOn(p Point, errno unix.Errno) bool { return p.Call == "connect" && errno == unix.EINTR }
 
 // refuse keeps the kernel from making the call at whose entry a process stands.
 func refuse(pid int, regs *unix.PtraceRegs) error {

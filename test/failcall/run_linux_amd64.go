@@ -254,6 +254,9 @@ func (s *run) atCall(pid int) (detached bool, err error) {
 	if errno := s.Fail(p); errno != 0 {
 		s.res.Failed = true
 		s.failing[pid] = errno
+		if goesOn(p, errno) {
+			return false, nil
+		}
 		return false, refuse(pid, &regs)
 	}
 	return false, nil

@@ -34,3 +34,6 @@ type Result struct {
 func (Run) Of(*exec.Cmd) (Result, error) {
 	return Result{}, errors.New("system calls are made to fail on linux/amd64 only")
 }
+
+// Errnos returns none.
+func (Point) Errnos() []unix.Errno { return nil }

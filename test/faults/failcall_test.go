@@ -1,8 +1,10 @@
 package faults
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,9 +23,6 @@ import (
 
 // ownPrograms are the programs of Bothy whose system calls are made to fail.
 var ownPrograms = []string{"bothy", "bothy-keeper", "bothy-vault", "bothy-tasks", "bothy-attend"}
-
-// errnos are what a full disk, a broken disk, too many open files and a signal make of a call.
-var errnos = []unix.Errno{unix.ENOSPC, unix.EIO, unix.EMFILE, unix.EINTR}
 
 // mark is the argument of the command from which on calls count.
 const mark = "from-here-on"
@@ -302,7 +301,7 @@ func (s callScenario) play(t *testing.T, name string, fail func(failcall.Point) 
 		explained(t, harness.Result{Args: []string{s.name}, Code: res.Code, Stderr: string(said)})
 	}
 	s.check(t, c, res.Code == 0)
-	if t.Failed() {
+	if t.Failed() || res.Failed {
 		t.Logf("%s ended with %d and said: %s", s.name, res.Code, said)
 	}
 	return res
@@ -320,19 +319,59 @@ func once(p failcall.Point, errno unix.Errno) func(failcall.Point) unix.Errno {
 
 func none(failcall.Point) unix.Errno { return 0 }
 
+// trial is one call that is made to fail.
+type trial struct {
+	p     failcall.Point
+	errno unix.Errno
+}
+
+// draw returns the trials of a scenario in an order that the seed decides. A point that one run
+// has and another has not leaves the order of the others alone.
+func draw(points []failcall.Point, seed uint64) []trial {
+	var trials []trial
+	ranks := map[trial]uint64{}
+	for _, p := range points {
+		for _, errno := range p.Errnos() {
+			tr := trial{p, errno}
+			h := fnv.New64a()
+			fmt.Fprint(h, seed, p, int(errno))
+			trials, ranks[tr] = append(trials, tr), h.Sum64()
+		}
+	}
+	slices.SortFunc(trials, func(a, b trial) int { return cmp.Compare(ranks[a], ranks[b]) })
+	return trials
+}
+
+// drawnCalls is how many calls of each job fail in a usual run.
+const drawnCalls = 3
+
+// callsWanted says how many of a number of trials are wanted: see TestFailingCalls.
+func callsWanted(t *testing.T, trials int) int {
+	t.Helper()
+	v := os.Getenv("BOTHY_FAULT_CALLS")
+	if v == "" {
+		return min(drawnCalls, trials)
+	}
+	if v == "all" {
+		return trials
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		t.Fatalf("BOTHY_FAULT_CALLS is neither a number nor all: %v", err)
+	}
+	return min(n, trials)
+}
+
 // TestFailingCalls lets single system calls of the command line and the keeper fail, in each
 // job, and checks that the command says so in words, that nothing acknowledged is lost, that
-// nothing runs twice, and that the same job works afterwards. BOTHY_FAULT_CALLS=N draws N calls
-// for each job, all takes every one; without it each job runs once under the tracer, with no
-// call failing.
+// nothing runs twice, and that the same job works afterwards. Each job runs once with no call
+// failing, then once for each of a few calls that are drawn. BOTHY_FAULT_SEED repeats a draw;
+// BOTHY_FAULT_CALLS=N draws N calls for each job, all takes every one.
 func TestFailingCalls(t *testing.T) {
 	if !failcall.Supported {
 		harness.Missing(t, "system calls cannot be made to fail on this kind of processor")
 	}
-	if os.Getenv("BOTHY_FAULT_SEED") == "" {
-		t.Setenv("BOTHY_FAULT_SEED", "1")
-	}
-	rng := seed(t)
+	n := seed(t).Uint64()
 	for _, name := range harness.Callers() {
 		for _, s := range callScenarios {
 			t.Run(name+"/"+s.name, func(t *testing.T) {
@@ -340,41 +379,18 @@ func TestFailingCalls(t *testing.T) {
 				if len(points) == 0 {
 					t.Fatal("no call was seen")
 				}
-				type trial struct {
-					p     failcall.Point
-					errno unix.Errno
-				}
-				var trials []trial
-				for _, p := range points {
-					for _, e := range errnos {
-						trials = append(trials, trial{p, e})
-					}
-				}
-				rng.Shuffle(len(trials), func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
-				want := 0
-				switch v := os.Getenv("BOTHY_FAULT_CALLS"); v {
-				case "":
-				case "all":
-					want = len(trials)
-				default:
-					if _, err := fmt.Sscan(v, &want); err != nil {
-						t.Fatal(err)
-					}
-				}
+				trials := draw(points, n)
+				want := callsWanted(t, len(trials))
 				missed, began := 0, time.Now()
-				for i, tr := range trials[:min(want, len(trials))] {
+				for i, tr := range trials[:want] {
 					t.Run(fmt.Sprint(i), func(t *testing.T) {
-						t.Cleanup(func() {
-							if t.Failed() {
-								t.Logf("this was %v for %v", tr.errno, tr.p)
-							}
-						})
+						t.Cleanup(func() { t.Logf("this was %v for %v", tr.errno, tr.p) })
 						if res := s.play(t, name, once(tr.p, tr.errno)); !res.Failed {
 							missed++
 						}
 					})
 				}
-				t.Logf("%d points, %d trials (%d did not come by their call) in %v", len(points), min(want, len(trials)), missed, time.Since(began).Round(time.Second))
+				t.Logf("%d points, %d of %d trials (%d did not come by their call) in %v", len(points), want, len(trials), missed, time.Since(began).Round(time.Second))
 			})
 		}
 	}

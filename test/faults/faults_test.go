@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -117,12 +118,16 @@ func explained(t *testing.T, r harness.Result) {
 	if r.Code == 0 || r.Code == 128+15 && strings.Contains(r.Stderr, "the sandbox is being stopped") {
 		return
 	}
-	if r.TimedOut || !strings.Contains(r.Stderr, "bothy: error: ") || strings.Contains(r.Stderr, "panic:") || strings.Contains(r.Stderr, "goroutine ") ||
-		strings.Contains(r.Stderr, "urpc") || strings.Contains(r.Stderr, "control server") ||
+	if r.TimedOut || !strings.Contains(r.Stderr, "bothy: error: ") || rawWords.MatchString(r.Stderr) ||
 		strings.Contains(r.Stderr, "the saved layer of the root cannot be used") {
 		t.Errorf("not a clear error: %v", r)
 	}
 }
+
+// rawWords matches what only a programmer understands, and the error of a system call without
+// a word on the file or the step that it failed at.
+var rawWords = regexp.MustCompile(`panic:|goroutine |urpc|control server|\bEOF\b|context (canceled|deadline exceeded)|cannot create|failed to|` +
+	`(?m:^bothy: error: (start sandbox \S+: )?(start: )?(no space left on device|input/output error|too many open files|interrupted system call)$)`)
 
 // recovers runs a command after a fault: it works, or says what is wrong, and
 // then works, when what was struck is gone.

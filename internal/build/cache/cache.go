@@ -71,7 +71,7 @@ func (s Shelf) Find(key string) (Step, bool) {
 func (s Shelf) read(key string) (Step, error) {
 	var step Step
 	err := store.ReadJSON(filepath.Join(s.Path(key), aboutName), &step)
-	if err == nil && step.Version != version {
+	if err == nil && step.Version < version {
 		err = errors.New("it is of another version")
 	}
 	step.Key = key
@@ -101,7 +101,9 @@ func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) 
 	if err := store.SyncFS(dir); err != nil {
 		return err
 	}
-	if _, err := s.read(key); err != nil || replace { // of another version, or damaged
+	if _, err := s.read(key); errors.Is(err, spec.ErrNewer) {
+		return err
+	} else if err != nil || replace { // of an earlier version, or damaged
 		if err := remove(s.Path(key)); err != nil { // out of sight first: it is never half there
 			return err
 		}

@@ -314,7 +314,7 @@ func (w *wall) call(ctx context.Context, f func() error) error {
 	select {
 	case err := <-result:
 		if err != nil {
-			return brief(err)
+			return failedCall(err)
 		}
 		return nil
 	case <-w.done:
@@ -332,7 +332,7 @@ const layerSign = "mounting root with overlay"
 // startError tells a process that died on the way up from one that refused to
 // start, which gVisor reports alike: by what its socket said.
 func startError(err error) error {
-	err = brief(err)
+	err = failedCall(err)
 	for _, sign := range []string{"EOF", "connection refused", "connection reset", "broken pipe"} {
 		if strings.Contains(err.Error(), sign) {
 			return errFell
@@ -375,6 +375,31 @@ func brief(err error) error {
 	return errors.New(line)
 }
 
+// failedCall is brief, and keeps of a chain of gVisor's steps that ends with an error of the
+// host only the last one, which names the call and the file, and that error as itself.
+func failedCall(err error) error {
+	err = brief(err)
+	for _, errno := range hostErrors {
+		if steps, found := strings.CutSuffix(err.Error(), ": "+errno.Error()); found {
+			return fmt.Errorf("%s: %w", lastStep(steps), errno)
+		}
+	}
+	return err
+}
+
+// lastStep returns the last of steps in a chain, the first being the outermost.
+func lastStep(chain string) string {
+	if i := strings.LastIndex(chain, ": "); i >= 0 {
+		return chain[i+len(": "):]
+	}
+	return chain
+}
+
+// hostErrors are errors of the host that gVisor passes on as text.
+var hostErrors = []unix.Errno{
+	unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EROFS, unix.EACCES, unix.EPERM, unix.EINTR,
+}
+
 // told is what the sentry has said of what it wrote. That there is no room comes as a text
 // that begins with what the sentry was at.
 func told(err error) error {
@@ -386,7 +411,7 @@ func told(err error) error {
 			return full
 		}
 	}
-	return brief(err)
+	return failedCall(err)
 }
 
 type discard struct{}

@@ -227,7 +227,7 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 		return w.sandbox.FSSave(w.conf, w.c.ID, dir, sandbox.FSSaveOpts{Paths: []checkpoint.ResourceID{{Path: "/"}}})
 	})
 	if err != nil {
-		return fmt.Errorf("save the root layer: %w", err)
+		return fmt.Errorf("have the sentry write it: %w", err)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (w *wall) save(ctx context.Context, write func() error) error {
 		return errEnded
 	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, saveTimeout, fmt.Errorf("%w: more than %v", driver.ErrOverdue, saveTimeout))
 	defer cancel()
 	if err := w.Settle(ctx); err != nil {
 		return err
@@ -256,6 +256,6 @@ func (w *wall) save(ctx context.Context, write func() error) error {
 		}
 		return errEnded
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }

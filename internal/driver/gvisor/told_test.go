@@ -24,3 +24,20 @@ func TestToldNoRoom(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Of a chain of gVisor's steps the last one is kept, and the error of the host as itself.
+func TestFailedCall(t *testing.T) {
+	for text, want := range map[string]string{
+		"cannot create sandbox: starting sandbox: fork/exec /x/y: too many open files":            "fork/exec /x/y: too many open files",
+		"creating gofer filestore files: failed to create: open /proc/8/root: input/output error": "open /proc/8/root: input/output error",
+		"open /x: no space left on device\nstack":                                                 "open /x: no space left on device",
+		"starting container: it is odd\nstack":                                                    "starting container: it is odd",
+	} {
+		if err := failedCall(errors.New(text)); err.Error() != want {
+			t.Errorf("%q becomes %q, want %q", text, err, want)
+		}
+	}
+	if err := failedCall(errors.New("a: open /x: too many open files")); !errors.Is(err, unix.EMFILE) {
+		t.Errorf("%v is no EMFILE", err)
+	}
+}

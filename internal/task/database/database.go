@@ -162,7 +162,7 @@ func (d *db) prepare(ctx context.Context) error {
 	}
 	switch {
 	case app == application && now > version:
-		return spec.Errorf(spec.ErrConflict, "the tasks were written by a newer Bothy (schema %d, this one knows %d)", now, version).WithHint("use the newer bothy")
+		return spec.CheckVersion("the database of tasks", int(now), version)
 	case app == application && now == version:
 		return nil
 	case app != 0 || now != 0 || objects != 0:

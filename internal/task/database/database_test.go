@@ -246,7 +246,7 @@ func TestFold(t *testing.T) {
 
 func TestNewerAndForeign(t *testing.T) {
 	for sql, want := range map[string]string{
-		"PRAGMA user_version=2":   "written by a newer Bothy (schema 2, this one knows 1)",
+		"PRAGMA user_version=2":   "written by a newer Bothy (version 2, this one knows up to 1)",
 		"PRAGMA application_id=7": "is not a database of tasks",
 	} {
 		root := t.TempDir()

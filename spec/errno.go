@@ -1,0 +1,30 @@
+package spec
+
+import (
+	"errors"
+	"syscall"
+)
+
+// errnoHints is the advice for errors of the host that no more special advice goes with.
+var errnoHints = []struct {
+	errnos []syscall.Errno
+	hint   string
+}{
+	{[]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT}, "free some space on that disk: bothy system df tells what Bothy takes of it"},
+	{[]syscall.Errno{syscall.EMFILE, syscall.ENFILE}, "too many files are open: close some, or raise the limit: ulimit -n"},
+	{[]syscall.Errno{syscall.EIO}, "the disk could not read or write: see dmesg, then run bothy system verify"},
+	{[]syscall.Errno{syscall.EROFS}, "the file system can only be read: make it writable (mount -o remount,rw), or set BOTHY_HOME to another directory"},
+	{[]syscall.Errno{syscall.ENOMEM}, "the host has no memory left: stop something, and try again"},
+}
+
+// errnoHint returns the advice for the error of the host in a chain, "" if there is none.
+func errnoHint(err error) string {
+	for _, h := range errnoHints {
+		for _, errno := range h.errnos {
+			if errors.Is(err, errno) {
+				return h.hint
+			}
+		}
+	}
+	return ""
+}
