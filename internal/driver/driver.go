@@ -73,6 +73,11 @@ type Machine struct {
 	// which a save that is broken off may send it.
 	Init []string
 	Env  []string
+	// ShownMemory and ShownCPUs are what programs inside see of the machine: bytes of memory,
+	// and processors, a fraction counting as a whole one. Zero is what the host has. They do not
+	// bind: the caller limits the wall's processes.
+	ShownMemory int64
+	ShownCPUs   float64
 	// Files bounds open files per process inside.
 	Files uint64
 	// PanicLog is a file for the last words of a dying wall.

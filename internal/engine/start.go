@@ -243,8 +243,8 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 		Version: e.Version, Cache: e.Store.Cache(), Rules: e.Store.Policy(), Models: append(modelHosts(), countedHosts()...), Prices: e.Prices,
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
-		Memory: first(sb.Limits.Memory, e.Defaults.Memory),
-		Pids:   first(sb.Limits.Pids, e.Defaults.Pids), Disk: first(sb.Limits.Disk, e.Defaults.Disk),
+		Memory: first(sb.Limits.Memory, e.Defaults.Memory), CPUs: cmp.Or(sb.Limits.CPUs, e.Defaults.CPUs),
+		Pids: first(sb.Limits.Pids, e.Defaults.Pids), Disk: first(sb.Limits.Disk, e.Defaults.Disk),
 	}
 	if sb.Tasks != "" {
 		l.Tasks = e.Store.Tasks()

@@ -98,6 +98,8 @@ type Launch struct {
 	// Memory is the limit the keeper watches over itself, in bytes; where a
 	// cgroup holds it too, this is the gentler one.
 	Memory int64 `json:"memory"`
+	// CPUs is the limit of processors; 0 for none. Programs inside see it, and Memory.
+	CPUs float64 `json:"cpus,omitempty"`
 	// SaveEvery is the shortest time between two background saves.
 	SaveEvery spec.Duration `json:"save_every"`
 }

@@ -28,10 +28,13 @@ type Memory struct {
 	Certificate []byte   `json:"certificate"`
 	Names       []string `json:"names,omitempty"` // that the inside's addresses stand for
 
-	Init      []string    `json:"init"`
-	RootLimit int64       `json:"root_limit,omitempty"`
-	Image     string      `json:"image,omitempty"`
-	Mounts    []keptMount `json:"mounts"`
+	Init      []string `json:"init"`
+	RootLimit int64    `json:"root_limit,omitempty"`
+	// ShownMemory and ShownCPUs are the limits by which programs have sized themselves.
+	ShownMemory int64       `json:"shown_memory,omitempty"`
+	ShownCPUs   float64     `json:"shown_cpus,omitempty"`
+	Image       string      `json:"image,omitempty"`
+	Mounts      []keptMount `json:"mounts"`
 	// Program and Runtime are the directories of the installations that it uses.
 	Program string `json:"program,omitempty"`
 	Runtime string `json:"runtime,omitempty"`
@@ -95,6 +98,7 @@ func (m *Memory) write(dir string) error {
 // built notes what the wall is built from.
 func (m *Memory) built(d driver.Machine) {
 	m.Init, m.RootLimit, m.Image = d.Init, d.RootLimit, d.Image
+	m.ShownMemory, m.ShownCPUs = d.ShownMemory, d.ShownCPUs
 	for _, mount := range d.Mounts {
 		m.Mounts = append(m.Mounts, keptMount{mount.Target, how(mount), mount.Size})
 	}
@@ -129,6 +133,7 @@ func (m *Memory) fit(d *driver.Machine, dir string) error {
 		return m.unlike("/")
 	}
 	d.Memory, d.Init, d.RootLimit = dir, m.Init, m.RootLimit
+	d.ShownMemory, d.ShownCPUs = m.ShownMemory, m.ShownCPUs
 	return nil
 }
 

@@ -75,6 +75,7 @@ func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 				{Type: specs.NetworkNamespace},
 				{Type: specs.CgroupNamespace},
 			},
+			Resources:   shownResources(m),
 			UIDMappings: id(m.UID),
 			GIDMappings: id(m.GID),
 		},

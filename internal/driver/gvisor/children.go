@@ -5,6 +5,7 @@
 package gvisor
 
 import (
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -28,6 +29,10 @@ func RunChild(args []string) {
 	}
 	quiet()
 	if args[0] == role.Sentry {
+		var err error
+		if os.Args, err = addLimits(os.Args); err != nil {
+			util.Fatalf("show the limits: %v", err)
+		}
 		if err := keepHostRules(); err != nil {
 			util.Fatalf("keep the rules for calls to the host: %v", err)
 		}
