@@ -107,9 +107,6 @@ func (a *attendant) again(id string) (*store.Lock, bool) {
 
 // once follows the sandbox until it ends, or is not to be followed any more.
 func (a *attendant) once(ctx context.Context, id string) (err error) {
-	if a.sb, err = a.engine.Store.Load(id); err != nil || a.sb.Checkpoint == "" {
-		return err
-	}
 	a.seen, a.cause, a.rest, a.saved = wire.Happened{}, "", nil, nil
 	c, err := dial(a.engine.Store.Sandbox(id))
 	if err != nil {
@@ -119,13 +116,29 @@ func (a *attendant) once(ctx context.Context, id string) (err error) {
 	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpFollow}); err != nil {
 		return err
 	}
-	if err := c.Expect(wire.Reply, &a.seen); err != nil {
+	var before wire.Happened
+	if err := c.Expect(wire.Reply, &before); err != nil {
 		return err
 	}
-	if err := a.set(); err != nil {
+	// The keeper tells of what comes after its first answer. So the spec is read now, and not
+	// before the answer: a change between the two would never be heard of. Turns before it have
+	// no checkpoint yet, or nothing has changed since they had one.
+	if err := a.load(id); err != nil || a.sb.Checkpoint == "" {
+		return err
+	}
+	a.seen.Changes = before.Changes
+	if err := a.hear(before); err != nil {
 		return err
 	}
 	return a.run(ctx, follow(c))
+}
+
+// load reads the spec, and begins to wait for the occasions in it.
+func (a *attendant) load(id string) (err error) {
+	if a.sb, err = a.engine.Store.Load(id); err != nil {
+		return err
+	}
+	return a.set()
 }
 
 // follow passes on what happens, the newest for what was not fetched yet. It is closed
@@ -169,6 +182,9 @@ func (a *attendant) set() (err error) {
 // run makes checkpoints until there is no more news, or no more occasion.
 func (a *attendant) run(ctx context.Context, news <-chan wire.Happened) error {
 	for {
+		if a.cause != "" && a.rest == nil {
+			a.make(ctx)
+		}
 		select {
 		case h, ok := <-news:
 			if !ok {
@@ -184,18 +200,13 @@ func (a *attendant) run(ctx context.Context, news <-chan wire.Happened) error {
 		case <-a.rest:
 			a.rest = nil
 		}
-		if a.cause != "" && a.rest == nil {
-			a.make(ctx)
-		}
 	}
 }
 
 // hear looks what is new.
 func (a *attendant) hear(h wire.Happened) (err error) {
 	if h.Changes > a.seen.Changes {
-		if a.sb, err = a.engine.Store.Load(a.sb.ID); err == nil {
-			err = a.set()
-		}
+		err = a.load(a.sb.ID)
 	}
 	if a.when.Turn && h.Turns > a.seen.Turns {
 		a.want(fmt.Sprintf("turn %d", h.Turns), false)

@@ -3,12 +3,14 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -82,5 +84,45 @@ func TestAttemptLookedAt(t *testing.T) {
 	write(one.Add(time.Second))
 	if _, err := e.checkpointUnasked(t.Context(), sb, "test", did.saved); !errors.Is(err, errUnchanged) {
 		t.Error(err)
+	}
+}
+
+// What happened before the attendant listened counts: a change of the spec while it came, and
+// a turn. The keeper tells of both in its first answer alone.
+func TestAttendantComesLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		when, then string // in the spec, before and after the attendant asks
+		happened   wire.Happened
+		want       spec.Occasions
+		cause      string
+	}{
+		"change":       {"each-turn", "1h", wire.Happened{Changes: 1}, spec.Occasions{Every: time.Hour}, ""},
+		"turn":         {"each-turn", "each-turn", wire.Happened{Turns: 3}, spec.Occasions{Turn: true}, "turn 3"},
+		"both":         {"1h", "each-turn", wire.Happened{Turns: 2, Changes: 4}, spec.Occasions{Turn: true}, "turn 2"},
+		"other's turn": {"1h", "1h", wire.Happened{Turns: 2}, spec.Occasions{Every: time.Hour}, ""},
+		"not any more": {"each-turn", "", wire.Happened{Turns: 2, Changes: 1}, spec.Occasions{}, ""},
+		"none":         {"each-turn", "each-turn", wire.Happened{}, spec.Occasions{Turn: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, _, sb := newMovable(t)
+			d := e.Store.Sandbox(sb.ID)
+			write := func(when string) {
+				sb.Checkpoint = when
+				must(t, store.WriteJSON(d.Spec(), sb))
+			}
+			write(c.when)
+			k := &fakeKeeper{}
+			k.refuse.Store(true)
+			k.follow = func() wire.Happened { write(c.then); return c.happened }
+			k.serve(t, d)
+			a := &attendant{engine: e, log: log.New(io.Discard, "", 0), look: time.NewTicker(time.Hour), pass: time.NewTicker(time.Hour)}
+			must(t, a.once(t.Context(), sb.ID))
+			if a.when != c.want {
+				t.Errorf("it waits for %+v, not %+v", a.when, c.want)
+			}
+			if a.cause != c.cause { // what the keeper refused is to be made still
+				t.Errorf("%q is to be made, not %q", a.cause, c.cause)
+			}
+		})
 	}
 }
