@@ -42,11 +42,10 @@ func endTree(t wire.Tree) error {
 // left of it has lost its parents.
 const maxScans = 50
 
-// signalAll sends a signal, the program itself last: when it ends, the others
-// have heard of it.
+// signalAll sends a signal to processes in their order.
 func signalAll(pids []int, sig unix.Signal) error {
 	var errs []error
-	for _, pid := range slices.Backward(pids) {
+	for _, pid := range pids {
 		if err := unix.Kill(pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
 			errs = append(errs, fmt.Errorf("signal process %d: %w", pid, err))
 		}
@@ -55,9 +54,34 @@ func signalAll(pids []int, sig unix.Signal) error {
 }
 
 // members finds a program, first, and what it has started: its descendants, what
-// is in its session, what has its mark, if it has one.
+// is in its session, what has its mark, if it has one. Each process comes before its
+// children: a shell whose child is signalled first would go on with its next command.
 func members(t wire.Tree) []int {
 	all := processes()
+	return parentsFirst(find(t, all), all)
+}
+
+// parentsFirst sorts processes by how many of their ancestors are among them.
+func parentsFirst(pids []int, all []process) []int {
+	depth, parent := map[int]int{}, map[int]int{}
+	for _, pid := range pids {
+		depth[pid] = 0
+	}
+	for _, p := range all {
+		if _, ok := depth[p.parent]; ok {
+			parent[p.pid] = p.parent
+		}
+	}
+	for _, pid := range pids {
+		for p, ok := parent[pid]; ok && depth[pid] < len(pids); p, ok = parent[p] {
+			depth[pid]++
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(pids), func(a, b int) int { return depth[a] - depth[b] })
+}
+
+// find is members, in any order but for the program itself, which is first.
+func find(t wire.Tree, all []process) []int {
 	tree := []int{t.PID}
 	is := map[int]bool{t.PID: true}
 	for grown := true; grown; {

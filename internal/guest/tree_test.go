@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,6 +84,56 @@ func TestMembersWithoutMark(t *testing.T) {
 	}
 	if len(list) != 2 || list[0] != pid {
 		t.Errorf("of %d it has %v", pid, list)
+	}
+}
+
+// Parents come before their children, whatever their numbers are and in whatever order
+// they were found.
+func TestParentsFirst(t *testing.T) {
+	all := []process{{pid: 10, parent: 99}, {pid: 5, parent: 10}, {pid: 99, parent: 7}, {pid: 7, parent: 1}, {pid: 6, parent: 7}, {pid: 40, parent: 41}, {pid: 41, parent: 40}}
+	for name, c := range map[string]struct{ found, want []int }{
+		"a chain":           {[]int{7, 10, 5, 99}, []int{7, 99, 10, 5}},
+		"the program alone": {[]int{7}, []int{7}},
+		"a missing link":    {[]int{7, 5, 10, 6}, []int{7, 10, 5, 6}},
+		"not there":         {[]int{7, 1000}, []int{7, 1000}},
+	} {
+		if got := parentsFirst(c.found, all); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if got := parentsFirst([]int{41, 40}, all); len(got) != 2 { // read while they changed
+		t.Errorf("of a circle: %v", got)
+	}
+}
+
+// A shell that is told to end, with what it waits for, does not go on with its next command.
+func TestEndTreeNextCommand(t *testing.T) {
+	dir := t.TempDir()
+	for range 5 {
+		c := exec.Command("/bin/sh", "-c", `
+			i=0; while [ $i -lt 100 ]; do sleep 100 & i=$((i+1)); done
+			touch ready; sleep 100; touch next`)
+		c.Dir, c.SysProcAttr = dir, &unix.SysProcAttr{Setsid: true}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		tree := wire.Tree{PID: c.Process.Pid, Signal: int(unix.SIGTERM)}
+		for range 1000 {
+			if _, err := os.Stat(filepath.Join(dir, "ready")); err == nil && len(members(tree)) == 102 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := endTree(tree); err != nil {
+			t.Error(err)
+		}
+		_ = c.Wait()
+		if _, err := os.Stat(filepath.Join(dir, "next")); err == nil {
+			t.Fatal("the shell went on")
+		}
+		if err := os.Remove(filepath.Join(dir, "ready")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
