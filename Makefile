@@ -39,6 +39,10 @@ race: ## run the unit tests under the race detector (needs a C compiler)
 faults: ## let every state-changing system call of every job fail (hours)
 	BOTHY_FAULT_CALLS=all CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestFailingCalls$$' ./test/faults
 
+.PHONY: record
+record: ## record the state that COMMIT writes, for TestOlder (as root)
+	test/versions/record.sh $(COMMIT)
+
 STORM ?= 2h
 .PHONY: soak
 soak: ## kill at random and take random steps for STORM (2h) each

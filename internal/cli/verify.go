@@ -13,7 +13,7 @@ import (
 func (a *app) systemVerifyCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
 		Use: "verify", Short: "Read everything in the state directory and report what is damaged",
-		Long: "Reads saved root layers, checkpoints, templates, images, clones, tasks and all documents, and\ncompares them with their checksums. It changes nothing, and sandboxes may run meanwhile.\nThe exit code is 1 if anything is damaged.",
+		Long: "Reads saved root layers, checkpoints, templates, images, clones, tasks, secrets and all documents, and\ncompares them with their checksums. It changes nothing, and sandboxes may run meanwhile.\nThe exit code is 1 if anything is damaged.",
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *command.Command, _ []string) error {
 			e, err := a.engine()
@@ -21,7 +21,7 @@ func (a *app) systemVerifyCommand() *command.Command {
 				return err
 			}
 			told, end := a.verifyProgress()
-			r, err := verify.All(cmd.Context(), e.Store, told)
+			r, err := verify.All(cmd.Context(), e.Store, told, e.CheckSecrets)
 			end()
 			if err != nil {
 				return err
@@ -70,6 +70,9 @@ func (a *app) printReport(r verify.Report) {
 	}
 	if len(r.Damaged) == 0 {
 		fmt.Fprintf(a.stdout, "%s read, nothing is damaged\n", formatSize(r.Bytes))
+	}
+	if r.Locked > 0 {
+		a.note("%d values of secrets were not opened: their key is protected by a passphrase, or in the keyring", r.Locked)
 	}
 	if r.NoSums > 0 {
 		a.note("%d things have no checksums, as an older version wrote them, and could not be compared; they get checksums when they are saved the next time", r.NoSums)

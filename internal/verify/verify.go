@@ -5,13 +5,16 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +29,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Damage is something that is not what was written.
@@ -42,6 +46,7 @@ type Report struct {
 	Damaged []Damage `json:"damaged"`
 	Bytes   int64    `json:"bytes"`    // that were read
 	NoSums  int      `json:"unsummed"` // things of versions that wrote no checksums: they could not be compared
+	Locked  int      `json:"locked"`   // values of secrets that were not opened, for their key is protected
 }
 
 // checker verifies one state directory.
@@ -49,15 +54,17 @@ type checker struct {
 	ctx    context.Context
 	store  *store.Store
 	told   func(r *Report, at string)
+	values func(ctx context.Context) (damaged map[string]error, locked int, err error)
 	report Report
 	at     string // what is being read
 	err    error  // why it ends early
 }
 
 // All verifies a state directory. Told, if it is not nil, hears from time to time how much
-// was read and what is being read. An error says that it could not be carried through.
-func All(ctx context.Context, s *store.Store, told func(r *Report, at string)) (Report, error) {
-	c := &checker{ctx: ctx, store: s, told: told, report: Report{Damaged: []Damage{}}}
+// was read and what is being read. Values opens the values of secrets, and returns why some do not
+// open and how many it left locked. An error says that it could not be carried through.
+func All(ctx context.Context, s *store.Store, told func(r *Report, at string), values func(context.Context) (map[string]error, int, error)) (Report, error) {
+	c := &checker{ctx: ctx, store: s, told: told, values: values, report: Report{Damaged: []Damage{}}}
 	for _, step := range []func(){c.sandboxes, c.templates, c.images, c.builds, c.secrets, c.runs, c.tasks, c.rest} {
 		if step(); c.err != nil {
 			break
@@ -278,13 +285,21 @@ func (c *checker) builds() {
 	}
 }
 
-// secrets checks that the document can be read. Values have a MAC of their own, which is
-// checked by whoever opens one.
+// secrets checks that the document can be read, and the MAC of each value, by opening it.
 func (c *checker) secrets() {
 	c.begin("secrets")
 	v := vault.Vault{Dir: c.store.Secrets()}
 	_, err := v.Read()
 	c.result(Damage{Kind: "secret", Name: "vault.json", What: "document", Fix: "bring back a copy of it, or move it away and set the secrets again"}, v.Dir, err)
+	if err != nil {
+		return
+	}
+	damaged, locked, err := c.values(c.ctx)
+	c.result(Damage{Kind: "secret", Name: "identity", What: "key", Fix: "bring back a copy of " + v.Identity() + ", or set the secrets again"}, v.Dir, err)
+	c.report.Locked = locked
+	for _, name := range slices.Sorted(maps.Keys(damaged)) {
+		c.result(Damage{Kind: "secret", Name: name, What: "value", Fix: "set it again: bothy secret set " + name}, v.Dir, damaged[name])
+	}
 }
 
 // runs checks the documents and events of loops and flows. The last line may be torn: the
@@ -324,10 +339,11 @@ func (c *checker) lines(path string) error {
 
 func (c *checker) tasks() {
 	c.begin("tasks")
+	err := book.Check(c.ctx, c.store.Tasks())
 	c.result(Damage{
 		Kind: "task", Name: "tasks.db", What: "database",
-		Fix: "move the directory " + c.store.Tasks() + " away and import what was exported last; docs/tasks.md tells more",
-	}, c.store.Tasks(), book.Check(c.ctx, c.store.Tasks()))
+		Fix: cmp.Or(spec.Hint(err), "move the directory "+c.store.Tasks()+" away and import what was exported last; docs/tasks.md tells more"),
+	}, c.store.Tasks(), err)
 }
 
 // rest checks the documents of the state directory itself, of sandboxes that are put away,
