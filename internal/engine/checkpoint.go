@@ -65,7 +65,11 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 
 // hiddenIn are the paths in a mount that a sandbox does not see, relative to it.
 func hiddenIn(rules workspace.Rules, m spec.Mount) (list []string) {
-	for _, h := range rules.Hidden(m) {
+	hidden, err := rules.Hidden(m)
+	if err != nil { // without the table of mounts no sandbox is started, either
+		hidden = rules.HiddenNames(m)
+	}
+	for _, h := range hidden {
 		if rel, err := filepath.Rel(m.Target, h); err == nil {
 			list = append(list, rel)
 		}

@@ -92,7 +92,7 @@ func (e *Engine) discarding(sb *spec.Sandbox, do func() error) error {
 func (e *Engine) checkReviewed(sb *spec.Sandbox) error {
 	rules := workspace.Rules{State: e.Store.Path()}
 	for _, m := range sb.Workspaces {
-		if sb.Reviews(m) && len(rules.Hidden(m)) > 0 {
+		if sb.Reviews(m) && len(rules.HiddenNames(m)) > 0 {
 			return spec.Errorf(spec.ErrUsage, "changes in %s cannot be reviewed: Bothy's state directory, or what the kernel shows, lies in it", m.Source).
 				WithHint("share a directory below, or set BOTHY_HOME to one outside of the workspace")
 		}

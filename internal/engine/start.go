@@ -304,7 +304,13 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 		if sb.Clones(m) { // nothing of the host is in it
 			continue
 		}
-		l.Hidden = append(l.Hidden, rules.Hidden(m)...)
+		hidden := rules.HiddenNames(m)
+		if !sb.Reviews(m) {
+			if hidden, err = rules.Hidden(m); err != nil {
+				return l, err
+			}
+		}
+		l.Hidden = append(l.Hidden, hidden...)
 	}
 	return l, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,6 +20,7 @@ type mount struct {
 	device string // MAJOR:MINOR
 	root   string // the directory of the file system that is mounted
 	at     string // the mount point
+	fsType string
 }
 
 // spot is a place in a file system.
@@ -48,6 +50,9 @@ func readMounts() (*mounts, error) {
 			continue
 		}
 		one := mount{device: words[2], root: unescape(words[3]), at: unescape(words[4])}
+		if end := slices.Index(words, "-"); end >= 0 && end+1 < len(words) {
+			one.fsType = words[end+1]
+		}
 		m.byID[id], m.list = one, append(m.list, one)
 	}
 	return m, lines.Err()

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/hostpath"
 )
 
 // mount is one line of the mount table.
@@ -99,11 +101,10 @@ func idMapped(mounts []mount, dir string) bool {
 	return mapped
 }
 
-// pseudo are file systems that hold no programs, but the kernel's state or
+// pseudo tells file systems that hold no programs, but the kernel's state or
 // other people's sessions. Below a bound directory they are covered.
-var pseudo = []string{
-	"autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
-	"hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs", "securityfs", "selinuxfs", "sysfs", "tracefs",
+func pseudo(fsType string) bool {
+	return hostpath.IsKernelView(fsType) || slices.Contains([]string{"autofs", "hugetlbfs", "ramfs"}, fsType)
 }
 
 // binder binds things into the tree, read-only.
@@ -164,7 +165,7 @@ func (b *binder) coverUnwanted(m mount) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR, unix.S_IFREG:
-		if !slices.Contains(pseudo, m.fstype) {
+		if !pseudo(m.fstype) {
 			return nil
 		}
 	}

@@ -279,9 +279,30 @@ func checkMode(sb *spec.Sandbox) error {
 	return nil
 }
 
-// Hidden lists what must be covered in a mount because it lies below it: the
-// state directory, and what the kernel shows of the host.
-func (r Rules) Hidden(m spec.Mount) []string {
+// Hidden lists what must be covered in a mount because it lies below it: the state directory, and what
+// the kernel shows of the host, at their own paths and wherever else they are mounted.
+func (r Rules) Hidden(m spec.Mount) ([]string, error) {
+	hidden := r.HiddenNames(m)
+	state := r.State
+	if state != "" {
+		state = realOr(state)
+	}
+	mounted, err := hostpath.MountsToCover(m.Source, state)
+	if err != nil {
+		return nil, &spec.Error{Op: "look for what is mounted below " + m.Source, Err: err}
+	}
+	for _, at := range mounted {
+		inside, err := insideOf(m, at)
+		if err == nil && !slices.ContainsFunc(hidden, func(h string) bool { return Within(h, inside) }) {
+			hidden = append(hidden, inside)
+		}
+	}
+	return hidden, nil
+}
+
+// HiddenNames lists those of [Rules.Hidden] that are at their own paths. What a review shows has no
+// others: nothing that is mounted below a directory is in it.
+func (r Rules) HiddenNames(m spec.Mount) []string {
 	trees := kernelTrees
 	if r.State != "" {
 		trees = append([]string{realOr(r.State)}, trees...)
@@ -291,9 +312,15 @@ func (r Rules) Hidden(m spec.Mount) []string {
 		if t == m.Source || !Within(m.Source, t) {
 			continue
 		}
-		if rel, err := filepath.Rel(m.Source, t); err == nil {
-			hidden = append(hidden, filepath.Join(m.Target, rel))
+		if inside, err := insideOf(m, t); err == nil {
+			hidden = append(hidden, inside)
 		}
 	}
 	return hidden
+}
+
+// insideOf returns where a path of the host below a mount's source is inside.
+func insideOf(m spec.Mount, path string) (string, error) {
+	rel, err := filepath.Rel(m.Source, path)
+	return filepath.Join(m.Target, rel), err
 }

@@ -227,7 +227,7 @@ func TestJudgeThroughLinks(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	got := r.Hidden(spec.Mount{Source: h.home, Target: "/proj"})
+	got := r.HiddenNames(spec.Mount{Source: h.home, Target: "/proj"})
 	if want := []string{"/proj/.local/share/bothy"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("hidden: %q, want %q", got, want)
 	}
@@ -384,7 +384,7 @@ func TestHidden(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := r.Hidden(tt.m); !reflect.DeepEqual(got, tt.want) {
+			if got := r.HiddenNames(tt.m); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("Hidden() = %q, want %q", got, tt.want)
 			}
 		})

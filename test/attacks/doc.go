@@ -106,7 +106,8 @@
 //	D6   disk fill: TestDiskBomb, TestCopyOutSparse; --disk: script disk-quota,
 //	     disk-quota-places; holes in what is applied: internal/review TestApplyHoles. A live
 //	     workspace has no quota
-//	D7   mounts of what must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden;
+//	D7   mounts of what must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden,
+//	     TestMountedBelowAWorkspace;
 //	     mount points that are exchanged for links: TestExchangedPaths, TestLinkedMountPoint;
 //	     directories that lie in those of the host's programs: TestBesidePrograms
 //	D8   files that are trusted later: TestProjectFilesWidenNothing; in review

@@ -1,7 +1,9 @@
 package attacks
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,6 +76,41 @@ func TestStateDirectoryStaysHidden(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMountedBelowAWorkspace mounts the state directory, a part of it, a directory above it and views of
+// the kernel below a workspace: none is visible inside, and what else is mounted there is. D7.
+func TestMountedBelowAWorkspace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		c.Must(t, "create", "--name", "box", "-q", "shell", c.Work)
+		for _, dir := range []string{"alias", "part", "up", "root/proc", "root/sys", "root/dev", "mem", "over/proc"} {
+			c.Mkdir(t, filepath.Join(c.Work, dir))
+		}
+		state, err := filepath.Rel(c.Base, c.State)
+		if err != nil || !filepath.IsLocal(state) {
+			t.Fatalf("%s is not below %s", c.State, c.Base)
+		}
+		before := fmt.Sprintf(`mount --make-rprivate / && cd %s &&
+			mount --bind %s alias && mount --bind %[2]s/sandboxes part && mount --bind %s up &&
+			mount -t proc proc root/proc && mount -t sysfs sysfs root/sys && mount --rbind /dev root/dev &&
+			mount -t tmpfs -o mode=755 none mem && echo shown > mem/file &&
+			mount -t proc proc over/proc && mount -t tmpfs -o mode=755 none over && exec setpriv --reuid %d --regid %d --clear-groups "$0" "$@"`,
+			c.Work, c.State, c.Base, c.UID, c.GID)
+		run := func(args ...string) harness.Result {
+			cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"-m", "sh", "-ec", before, c.Binary}, args...)...)
+			cmd.Dir, cmd.Env = c.Work, c.Environment()
+			return harness.Finish(t.Context(), cmd, args)
+		}
+		const look = "ls -A alias part root/proc root/sys root/dev over up/"
+		r := run("run", "shell", c.Work, "--name", "box", "--", "sh", "-c", look+state+"; cat mem/file")
+		want := "alias:\n\nover:\n\npart:\n\nroot/dev:\n\nroot/proc:\n\nroot/sys:\n\nup/" + state + ":\nshown\n"
+		if r.Code != 0 || r.Stdout != want {
+			t.Errorf("inside is %v, want %q", r, want)
+		}
+	})
 }
 
 // TestStateDirectoryIsNotForged lets the inside move the state directory's
