@@ -71,20 +71,28 @@ func (s *gitDirSearch) visit(d searchedDir) {
 		if d.rel != ".git" { // which is there from the beginning
 			s.found = append(s.found, gitDir{d.root, d.rel, path.Join(d.inside, d.rel)})
 		}
-		s.queue = append(s.queue, d.child("modules", 1)) // names of submodules have slashes
+		s.enqueue(d.child("modules", 1)) // names of submodules have slashes
 		return
 	}
 	if path.Base(d.rel) == ".git" {
 		return
 	}
-	s.queue = append(s.queue, d.child(".git", d.depth+1))
+	s.enqueue(d.child(".git", d.depth+1))
 	if d.depth >= gitDirDepth {
 		return
 	}
 	for _, name := range d.directories() {
 		if name != ".git" {
-			s.queue = append(s.queue, d.child(name, d.depth+1))
+			s.enqueue(d.child(name, d.depth+1))
 		}
+	}
+}
+
+// enqueue has a directory visited, unless others take all visits that are left: a tree can have
+// gitDirEntries directories in each of gitDirVisits.
+func (s *gitDirSearch) enqueue(d searchedDir) {
+	if s.visits+len(s.queue) < gitDirVisits {
+		s.queue = append(s.queue, d)
 	}
 }
 

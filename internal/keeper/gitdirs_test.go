@@ -1,9 +1,12 @@
 package keeper
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/driver"
@@ -49,5 +52,45 @@ func TestFindGitDirs(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+// TestGitDirSearchBound checks that no more directories wait to be visited than will be.
+func TestGitDirSearchBound(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 20 {
+		must(t, os.Mkdir(filepath.Join(dir, strconv.Itoa(i)), 0o755))
+	}
+	root, err := os.Open(dir)
+	must(t, err)
+	defer root.Close()
+	s := &gitDirSearch{visits: gitDirVisits - 5}
+	s.visit(searchedDir{root: root, rel: "."})
+	if len(s.queue) != 4 {
+		t.Errorf("%d directories wait, and 4 will be visited", len(s.queue))
+	}
+}
+
+// TestWorktreeWatchesBound makes a new list of worktrees again and again, and keeps those before: no
+// more are watched than may be.
+func TestWorktreeWatchesBound(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.Open(dir)
+	must(t, err)
+	defer root.Close()
+	notify, err := openNotify()
+	must(t, err)
+	defer notify.Close()
+	w := &worktrees{notify: notify, watched: map[int]bool{}}
+	d := gitDir{root: root, rel: ".git"}
+	for i := range maxWorktreeWatches + 10 {
+		must(t, os.MkdirAll(filepath.Join(dir, ".git", "worktrees"), 0o755))
+		w.list(d)
+		must(t, os.Rename(filepath.Join(dir, ".git"), filepath.Join(dir, strconv.Itoa(i))))
+	}
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", notify.Fd()))
+	must(t, err)
+	if n := bytes.Count(info, []byte("inotify wd")); n != maxWorktreeWatches {
+		t.Errorf("%d directories are watched", n)
 	}
 }

@@ -26,7 +26,8 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 		return
 	}
 	var w *dirwatch.Watcher
-	for since := 0; ; {
+	failed := false
+	for since := 0; since < maxHostDirs; { // init names no more, and something inside may speak for it
 		r, err := k.link.wait(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
 		if err != nil || len(r.Watched) == 0 {
 			break
@@ -41,7 +42,8 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 		}
 		since += len(r.Watched)
 		for _, dir := range r.Watched {
-			if err := k.watchOnHost(w, string(dir)); err != nil {
+			if err := k.watchOnHost(w, string(dir)); err != nil && !failed {
+				failed = true // once: the inside must not fill the log
 				k.event("watch.failed", map[string]any{"path": clip(string(dir)), "error": err.Error()})
 			}
 		}

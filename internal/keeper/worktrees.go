@@ -28,18 +28,26 @@ type worktrees struct {
 	dirs   []gitDir
 	notify *os.File // inotify; nil: it is polled
 
-	mu    sync.Mutex // held while init is told
-	known string     // what init was told of
+	mu      sync.Mutex // held while init is told
+	known   string     // what init was told of
+	watched map[int]bool
+	failed  string // the error that was noted
 }
 
 const (
 	searchPatience = 5 * time.Second // how long a start waits for the search
 	worktreesPoll  = time.Second
+	worktreesPause = 50 * time.Millisecond // what changes within it is looked at once
+
+	// maxWorktreeWatches bounds how many directories are watched, those that are not worktrees any more
+	// included. Each takes one of the watches that the user has for all programs of the host, and
+	// a program inside can make new ones without end.
+	maxWorktreeWatches = 2048
 )
 
 // searchWorktrees begins to look for git directories beneath what is mounted.
 func searchWorktrees(mounts []driver.Mount) *worktrees {
-	w := &worktrees{found: make(chan struct{})}
+	w := &worktrees{found: make(chan struct{}), watched: map[int]bool{}}
 	var shared []driver.Mount
 	for _, m := range mounts {
 		w.mounts = append(w.mounts, wire.Place{Path: m.Target, Own: m.Memory || m.Exclusive && !m.ReadOnly})
@@ -95,7 +103,7 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 	var text strings.Builder
 	ask := wire.Worktrees{Mounts: w.mounts, Fresh: fresh}
 	for _, d := range w.dirs {
-		list := d.worktrees(w.notify)
+		list := w.list(d)
 		if list != "" {
 			fmt.Fprintf(&text, "%s\n%s", d.inside, list)
 		}
@@ -107,8 +115,9 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 		return
 	}
 	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskWorktrees, Worktrees: ask})
-	if err != nil {
-		k.event("worktrees.unprotected", map[string]any{"error": err.Error()})
+	if err != nil && w.failed == "" { // once: the inside must not fill the log
+		w.failed = err.Error()
+		k.event("worktrees.unprotected", map[string]any{"error": w.failed})
 	}
 	w.known = text.String()
 }
@@ -133,6 +142,7 @@ func (k *Keeper) followWorktrees(ctx context.Context) {
 		events := make([]byte, 64<<10)
 		wait = func() error {
 			_, err := w.notify.Read(events)
+			time.Sleep(worktreesPause)
 			return err
 		}
 	}
@@ -151,29 +161,32 @@ func openNotify() (*os.File, error) {
 
 // watchDir adds a directory to what is watched. Where it cannot be, changes are seen with
 // the next command.
-func watchDir(notify *os.File, fd int) {
-	if notify == nil {
+func (w *worktrees) watchDir(fd int) {
+	if w.notify == nil || len(w.watched) >= maxWorktreeWatches {
 		return
 	}
 	const mask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_CLOSE_WRITE | unix.IN_ONLYDIR
-	c, err := notify.SyscallConn()
+	c, err := w.notify.SyscallConn()
 	if err != nil {
 		return
 	}
 	_ = c.Control(func(n uintptr) {
-		_, _ = unix.InotifyAddWatch(int(n), fmt.Sprintf("/proc/self/fd/%d", fd), mask)
+		wd, err := unix.InotifyAddWatch(int(n), fmt.Sprintf("/proc/self/fd/%d", fd), mask)
+		if err == nil {
+			w.watched[wd] = true
+		}
 	})
 }
 
-// worktrees describes what is registered: another text when that has changed. What tells of
+// list describes what is registered: another text when that has changed. What tells of
 // the next change is watched.
-func (d gitDir) worktrees(notify *os.File) string {
+func (w *worktrees) list(d gitDir) string {
 	fd, err := openBeneath(d.root, d.rel+"/worktrees", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		d.watchAbove(notify)
+		w.watchAbove(d)
 		return ""
 	}
-	watchDir(notify, fd)
+	w.watchDir(fd)
 	f := os.NewFile(uintptr(fd), "worktrees")
 	defer f.Close()
 	names, _ := f.Readdirnames(wire.MaxWorktrees)
@@ -184,7 +197,7 @@ func (d gitDir) worktrees(notify *os.File) string {
 		if err != nil {
 			continue
 		}
-		watchDir(notify, id)
+		w.watchDir(id)
 		var st unix.Stat_t
 		if unix.Fstatat(id, "gitdir", &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 			fmt.Fprintf(&text, "%q %d %d %d.%09d\n", name, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec)
@@ -195,11 +208,11 @@ func (d gitDir) worktrees(notify *os.File) string {
 }
 
 // watchAbove watches for the list of worktrees, or the git directory, to be made.
-func (d gitDir) watchAbove(notify *os.File) {
+func (w *worktrees) watchAbove(d gitDir) {
 	for _, rel := range []string{d.rel, "."} {
 		fd, err := openBeneath(d.root, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err == nil {
-			watchDir(notify, fd)
+			w.watchDir(fd)
 			unix.Close(fd)
 		}
 		if !errors.Is(err, unix.ENOENT) {

@@ -82,11 +82,14 @@ func (w *watchedDirs) note(t *kernel.Task, of target) {
 	if !isShared(found.Mount().Filesystem()) {
 		return
 	}
-	root := initRoot(t)
+	root, ok := initRoot(t)
+	if !ok {
+		return
+	}
 	defer root.DecRef(t)
 	fs := t.Kernel().VFS()
 	path, err := fs.PathnameReachable(t, root, found)
-	if err != nil || path == "" {
+	if err != nil || path == "" || len(path) > wire.MaxPath { // gVisor makes paths of any length
 		return
 	}
 	st, err := fs.StatAt(t, t.Credentials(), &vfs.PathOperation{Root: root, Start: found}, &vfs.StatOptions{Mask: linux.STATX_TYPE})
@@ -200,14 +203,19 @@ func (w *watchedDirs) replaced(t *kernel.Task, path string, now vfs.VirtualDentr
 
 // lookUp finds a path as init sees it, and follows no link at its end.
 func lookUp(t *kernel.Task, path string) (vfs.VirtualDentry, error) {
-	root := initRoot(t)
+	root, ok := initRoot(t)
+	if !ok {
+		return vfs.VirtualDentry{}, linuxerr.ESRCH
+	}
 	defer root.DecRef(t)
 	return t.Kernel().VFS().GetDentryAt(t, t.Credentials(), &vfs.PathOperation{
 		Root: root, Start: root, Path: fspath.Parse(path),
 	}, &vfs.GetDentryOptions{})
 }
 
-// initRoot is the root directory that init has, referenced.
-func initRoot(t *kernel.Task) vfs.VirtualDentry {
-	return t.Kernel().GlobalInit().Leader().FSContext().RootDirectory()
+// initRoot is the root directory that init has, referenced. Init has none while it ends, and other
+// programs still run then.
+func initRoot(t *kernel.Task) (root vfs.VirtualDentry, ok bool) {
+	root = t.Kernel().GlobalInit().Leader().FSContext().RootDirectory()
+	return root, root.Ok()
 }

@@ -118,8 +118,9 @@ func (h *Hold) Reset() {
 
 // Release gives all bytes back, for good.
 func (h *Hold) Release() {
-	h.Reset()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
+	h.budget.give(h.n)
+	h.n = 0
 }

@@ -71,3 +71,21 @@ func TestConcurrentHolds(t *testing.T) {
 		t.Errorf("%d are held in the end", b.Used())
 	}
 }
+
+// TestTakeWhileReleased has a piece of work take bytes while it is released: they come back, too.
+func TestTakeWhileReleased(t *testing.T) {
+	b := New(1 << 30)
+	for range 20000 {
+		h := b.Hold()
+		var taker sync.WaitGroup
+		taker.Go(func() {
+			for h.Take(1) == nil {
+			}
+		})
+		h.Release()
+		taker.Wait()
+	}
+	if b.Used() != 0 {
+		t.Errorf("%d are held in the end", b.Used())
+	}
+}
