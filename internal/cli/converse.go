@@ -268,7 +268,7 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached ch
 }
 
 // watchSignals keeps the size right and leaves in order when we are told to
-// go. The program inside goes on then.
+// go. The agent inside goes on then; another program is hung up by the keeper.
 func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 	sigs := make(chan os.Signal, 16)
 	signal.Notify(sigs, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
