@@ -1,5 +1,5 @@
 // Package failcall runs a program under ptrace and makes one system call of it, or of the
-// programs that it starts, fail with a chosen error. It is the seam for fault injection: the
+// programs that it starts, fail with a chosen error, or kills it before one. It is the seam for fault injection: the
 // program is the one that users run, without a hook in it.
 //
 // Only calls that change state count as points: a file opened for writing, write, sync,

@@ -32,6 +32,8 @@ type Run struct {
 	Mark string
 	// Fail says with which error a call is to fail; 0 lets it be made.
 	Fail func(Point) unix.Errno
+	// Kill says, if it is set, before which call the process is killed.
+	Kill func(Point) bool
 	// Limit bounds the run: what is still there then is killed.
 	Limit time.Duration
 }
@@ -39,7 +41,7 @@ type Run struct {
 // Result is what became of a run.
 type Result struct {
 	Points   []Point // in the order in which they came
-	Failed   bool    // whether Fail had a call fail
+	Failed   bool    // whether Fail had a call fail, or Kill the process killed
 	Code     int     // exit code of the command; -1 if it was killed
 	TimedOut bool
 }
@@ -251,6 +253,10 @@ func (s *run) atCall(pid int) (detached bool, err error) {
 	s.counts[p]++
 	p.Nth = s.counts[p]
 	s.res.Points = append(s.res.Points, p)
+	if s.Kill != nil && s.Kill(p) {
+		s.res.Failed = true
+		return false, unix.Kill(pid, unix.SIGKILL)
+	}
 	if errno := s.Fail(p); errno != 0 {
 		s.res.Failed = true
 		s.failing[pid] = errno

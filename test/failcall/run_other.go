@@ -19,6 +19,7 @@ type Run struct {
 	Base     string
 	Mark     string
 	Fail     func(Point) unix.Errno
+	Kill     func(Point) bool
 	Limit    time.Duration
 }
 
