@@ -322,6 +322,9 @@ func (t *settlement) verdict(sb *spec.Sandbox) error {
 	note(review.Failed, nil, failed, "why stands beside each; "+fmt.Sprintf(instead, name))
 	note(resultFlagged, spec.ErrDenied, "left: it may make something run on this host later",
 		fmt.Sprintf("look at them: bothy diff %s PATH; then: bothy apply %s --flagged PATH", name, name))
+	if first == nil { // else what they go with was told
+		note(review.Left, spec.ErrConflict, "left: each goes with one that is not applied", "why stands beside each: name both")
+	}
 	if first == nil {
 		return nil
 	}

@@ -28,7 +28,37 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 	if err := e.Whole(sb); err != nil {
 		return nil, err
 	}
+	e.finishApplies(sb)
 	return review.Of(sb, e.Store.Sandbox(sb.ID).Review), nil
+}
+
+// finishApplies finishes or undoes what an apply began that was killed, in each workspace. One
+// that is at work is left alone.
+func (e *Engine) finishApplies(sb *spec.Sandbox) {
+	d := e.Store.Sandbox(sb.ID)
+	list := review.Of(sb, d.Review)
+	if !slices.ContainsFunc(list, review.Workspace.Interrupted) {
+		return
+	}
+	lock, err := store.TryLock(d.ReviewLock())
+	if errors.Is(err, store.ErrLocked) {
+		return
+	}
+	if err == nil {
+		defer lock.Unlock()
+		err = recoverAll(list)
+	}
+	if err != nil {
+		e.say("what an interrupted apply began is not finished: %v", err)
+	}
+}
+
+func recoverAll(list []review.Workspace) error {
+	var errs []error
+	for _, w := range list {
+		errs = append(errs, w.Recover())
+	}
+	return errors.Join(errs...)
 }
 
 // Pending tells whether a sandbox may have changes that are neither applied nor
@@ -41,6 +71,7 @@ func (e *Engine) Pending(sb *spec.Sandbox) bool {
 	if e.Whole(sb) != nil {
 		return true
 	}
+	e.finishApplies(sb)
 	for _, w := range review.Of(sb, e.Store.Sandbox(sb.ID).Review) {
 		list, err := w.Changes()
 		if err != nil || slices.ContainsFunc(list, review.Change.Matters) {
@@ -143,11 +174,7 @@ func (e *Engine) tidyWorkspaces(sb *spec.Sandbox) error {
 		return err
 	}
 	defer lock.Unlock()
-	var errs []error
-	for _, w := range review.Of(sb, d.Review) {
-		errs = append(errs, w.Recover())
-	}
-	return errors.Join(errs...)
+	return recoverAll(review.Of(sb, d.Review))
 }
 
 // readyLayers has the layers over a sandbox's workspaces ready to be mounted. The

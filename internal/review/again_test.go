@@ -239,7 +239,8 @@ func TestDeletedOnTheHostAfterApply(t *testing.T) {
 	must(t, os.Remove(p.path("gen")))
 	must(t, os.RemoveAll(p.path("dir")))
 	list = p.wants("\nadded dir/a CONFLICT\ndeleted from\nadded gen CONFLICT\nadded to\nmodified waits\n")
-	p.apply(slices.DeleteFunc(list, func(c Change) bool { return c.Path != "from" }), true)
+	_, err := p.w.Discard(slices.DeleteFunc(list, func(c Change) bool { return c.Path != "from" }))
+	must(t, err)
 	p.start()
 	p.wants("\nadded dir/a CONFLICT\nadded gen CONFLICT\nadded to\nmodified waits\n")
 }

@@ -68,6 +68,15 @@ func (d *dir) sub(rel string) (*dir, error) {
 	return &dir{f}, nil
 }
 
+// writable is an error if the caller may not add or remove names in the directory, which is
+// called that.
+func (d *dir) writable(called string) error {
+	if err := unix.Faccessat(d.fd(), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return fmt.Errorf("write in %s: %w", Quote(called), err)
+	}
+	return nil
+}
+
 // parent opens the directory that a path lies in, and gives the last name.
 func (d *dir) parent(rel string) (*dir, string, error) {
 	p, err := d.sub(path.Dir(rel))

@@ -27,9 +27,9 @@ func (l *look) chmods(parent *dir, name string, c Change) (inside, host bool) {
 }
 
 // brought tells whether the host has, where it had nothing when the inside began and nothing was
-// applied, something new with the mode that an apply gives it: one that was killed before it
-// had written that down, or somebody who did the same. What the host had before may have got
-// another mode inside, which is to be shown, whoever has written it anew since.
+// applied, something new with the mode that an apply gives it: it was brought in another way,
+// such as by a patch. What the host had before may have got another mode inside, which is to be
+// shown, whoever has written it anew since.
 func (l *look) brought(parent *dir, name string, c Change) bool {
 	if _, applied := l.record.of(c.Path); applied || l.had(c.Path) != absent {
 		return false

@@ -39,14 +39,14 @@ func (t *contents) UnmarshalJSON(b []byte) error {
 }
 
 // contents is what goes with a directory; nil of what is none.
-func (a *applying) contents(i int) contents {
-	o := a.orders[i]
+func (p *plan) contents(i int) contents {
+	o := p.orders[i]
 	if o.Old.Form != Directory {
 		return nil
 	}
 	t := contents{}
-	for _, j := range a.ties.parts[i] {
-		part := a.orders[j]
+	for _, j := range p.ties.parts[i] {
+		part := p.orders[j]
 		t[part.Path[len(o.Path)+1:]] = part.Old.Mark
 	}
 	return t
@@ -54,18 +54,18 @@ func (a *applying) contents(i int) contents {
 
 // occupied ends an order for something that cannot take the place of a directory, because of
 // what is in that.
-func (a *applying) occupied(i int) {
-	o := a.orders[i]
+func (p *plan) occupied(i int) {
+	o := p.orders[i]
 	if o.Pick != nil || o.Old.Form != Directory {
 		return
 	}
-	parent, name, err := a.host.parent(o.Path)
+	parent, name, err := p.host.parent(o.Path)
 	if err == nil {
-		err = a.contents(i).unlike(parent, name, exactly)
+		err = p.contents(i).unlike(parent, name, exactly)
 		parent.close()
 	}
 	if err != nil {
-		a.end(i, Failed, "the directory is still needed: "+reason(err))
+		p.end(i, Failed, "the directory is still needed: "+reason(err))
 	}
 }
 
@@ -87,10 +87,7 @@ func (t contents) unlike(parent *dir, name string, as func(Mark) Mark) error {
 			return err
 		}
 		defer d.close()
-		if err := unix.Faccessat(d.fd(), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-			return fmt.Errorf("empty %s: %w", Quote(name), err)
-		}
-		return nil
+		return d.writable(name)
 	})
 }
 
@@ -101,7 +98,10 @@ func (t contents) remove(parent *dir, name string) error {
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			flags = unix.AT_REMOVEDIR
 		}
-		return unix.Unlinkat(in.fd(), name, flags)
+		if err := unix.Unlinkat(in.fd(), name, flags); err != nil {
+			return fmt.Errorf("%w: %w", errLeft, err)
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("what is left of the directory lies in %s: %w", Quote(name), err)

@@ -88,63 +88,80 @@ func survives(t *testing.T, settled string) {
 	}
 }
 
-// What a killed apply had not written down is its own still: a directory that it made,
-// gave a mode or put in the place of a file is not taken for one that somebody moved
-// there.
-func TestDirectoryOfKilledApply(t *testing.T) {
-	p := fresh(t, map[string]string{"mode/a": "1\n", "file": "1\n"})
-	p.inside("mkdir -m 711 made; echo 2 > made/a; chmod 711 mode; echo 2 > mode/a; rm file; mkdir file; echo 2 > file/a")
-	var dirs []Order
-	for _, c := range p.changes() {
-		if c.New.Form == Directory {
-			dirs = append(dirs, Order{Change: c})
-		}
-	}
-	// A clock tick lies between what is done to one of them.
-	l, err := p.w.open()
+// applying is an apply that has not begun, and is killed before it has written the record.
+func (l *look) applying(t testing.TB, orders []Order) *applying {
+	t.Helper()
+	p, err := l.plan(orders)
 	must(t, err)
-	defer l.close()
-	must(t, unix.Mkdirat(l.host.fd(), "made", 0o700))
-	time.Sleep(20 * time.Millisecond)
-	a := l.begin(dirs)
-	must(t, a.all())
-	for _, o := range a.outcome {
-		if o.Result != Applied {
-			t.Errorf("%s: %s: %s", o.Path, o.Result, o.Why)
-		}
-	}
-	p.wants("\nadded file/a\nadded made/a\nmodified mode/a\n")
+	a := p.apply()
+	a.written = time.Now().Add(time.Hour)
+	return a
 }
 
-// Nor is a mode that a killed apply has narrowed, of a file or a directory, one that the
-// host has set.
-func TestModeOfKilledApply(t *testing.T) {
-	p := fresh(t, map[string]string{"file": "1\n", "open": "1\n"})
-	p.inside("umask 0; mkdir made; echo 2 > made/a; echo 2 > new; chmod 664 open")
+// killed applies a part of what changed, all of it or what is chosen, and is killed before it
+// has written the record.
+func (p *project) killed(chosen func(Change) bool) {
+	p.t.Helper()
 	l, err := p.w.open()
-	must(t, err)
+	must(p.t, err)
 	defer l.close()
 	var orders []Order
 	for _, c := range p.changes() {
-		if c.Path != "open" {
+		if chosen(c) {
 			orders = append(orders, Order{Change: c})
 		}
 	}
-	a := l.begin(orders)
-	a.written = time.Now().Add(time.Hour) // never
-	must(t, a.all())
-	if l.host.bornAt("new") == 0 {
-		t.Skip("this file system does not tell when a file was made")
+	a := l.applying(p.t, orders)
+	must(p.t, a.all())
+	for _, o := range a.outcome {
+		if o.Result != Applied {
+			p.t.Errorf("%s: %s: %s", o.Path, o.Result, o.Why)
+		}
 	}
-	p.wants("\nmode open\n")
+}
 
-	// What has another mode since is the host's. And what the host had before has the
-	// inside's mode to come, also when it was written anew.
-	must(t, os.Chmod(p.path("new"), 0o600))
-	must(t, os.Chmod(p.path("made"), 0o750))
-	must(t, os.Remove(p.path("open")))
-	must(t, os.WriteFile(p.path("open"), []byte("1\n"), 0o644))
-	p.wants("\nmode made CONFLICT\nmode new CONFLICT\nmode open CONFLICT\n")
+// What a killed apply had not written down is written down by the next command: a directory
+// that it made, gave a mode or put in the place of a file is not taken for one that somebody
+// moved there, and a narrower mode not for one that the host has set.
+func TestDirectoryOfKilledApply(t *testing.T) {
+	p := fresh(t, map[string]string{"mode/a": "1\n", "file": "1\n", "empty/x": "1\n"})
+	p.inside("umask 0; mkdir -m 731 made; echo 2 > made/a; chmod 711 mode; echo 2 > mode/a; rm file; mkdir file; echo 2 > file/a; rm -r empty")
+	p.killed(func(c Change) bool { return c.New.Form == Directory || c.Kind == Deleted })
+	must(t, p.w.Recover())
+	p.put("empty/y", "host\n")
+	p.wants("\nadded file/a\nadded made/a\nmodified mode/a\n")
+	p.inside("echo 3 > made/a; echo 3 > file/b; chmod 700 mode")
+	for at, r := range p.apply(p.changes(), false) {
+		if r != Applied {
+			t.Errorf("%s: %s", at, r)
+		}
+	}
+	p.wants("\n")
+}
+
+// Nor is a file that a killed apply has brought one that the host has changed: the inside may
+// change it again.
+func TestFileOfKilledApply(t *testing.T) {
+	p := fresh(t, map[string]string{"file": "1\n", "open": "1\n", "gone": "1\n", "link-a": "1\n", "hunks": "1\n2\n3\n4\n5\n6\n7\n8\n9\n"})
+	must(t, os.Link(p.path("link-a"), p.path("link-b")))
+	p.put("later", "1\n")
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	pause()
+	p.inside("umask 0; echo 2 > new; chmod 664 open; rm gone; echo 2 > link-a; echo 2 > link-b; echo 2 > file; ln -s file to; mkdir d; echo 2 > d/a")
+	p.killed(func(c Change) bool { return c.Path != "link-b" })
+	must(t, p.w.Recover())
+	noTemps(t, p)
+	if p.w.Interrupted() {
+		t.Error("the intent stays")
+	}
+	p.wants("\nmodified link-b\n")
+	p.put("gone", "host\n") // the inside has not deleted this one
+	p.put("file", "host\n") // nor seen this one
+	p.wants("\nmodified link-b\n")
+	p.inside("for f in new open link-a link-b to d/a file; do echo 3 >> $f; done")
+	p.wants("\nmodified d/a\nmodified file CONFLICT\nmodified link-a\nmodified link-b\nmodified new\nmodified open\n")
 }
 
 // What a killed apply has beside the host's files is none of them, and goes with the
@@ -158,9 +175,10 @@ func TestTempOfKilledApply(t *testing.T) {
 	list := p.wants("\ndeleted gone/a\ndeleted gone/b\n")
 	dir, err := l.host.sub("gone")
 	must(t, err)
-	a := l.begin([]Order{{Change: list[1]}})
-	s := step{dir: dir, name: "a", temp: a.temp(), old: list[1].Old}
-	must(t, a.intend([]step{s}))
+	a := l.applying(t, []Order{{Change: list[1]}})
+	s := step{do: remove, dir: dir, name: "a", temp: a.temp(), old: list[1].Old}
+	a.batch = []step{s}
+	must(t, a.intend())
 	must(t, os.Rename(p.path("gone/a"), p.path("gone/"+s.temp)))
 	list = p.wants("\ndeleted gone/b\n")
 	for at, r := range p.apply(list, true) {
@@ -205,12 +223,12 @@ func TestWrittenAfterKilledApply(t *testing.T) {
 			l, err := p.w.open()
 			must(t, err)
 			defer l.close()
-			a := l.begin([]Order{{Change: list[0]}})
-			a.batch = []step{{dir: l.host, name: "file", temp: a.temp(), old: list[0].Old, fresh: true}}
+			a := l.applying(t, []Order{{Change: list[0]}})
+			a.batch = []step{{do: bring, dir: l.host, name: "file", temp: a.temp(), old: list[0].Old}}
 			s := &a.batch[0]
-			must(t, a.intend(a.batch))
+			must(t, a.intend())
 			must(t, a.stage(s))
-			must(t, a.intend(a.batch))
+			must(t, a.intend())
 			if tt.before != nil {
 				tt.before(p, s.temp)
 			}

@@ -120,3 +120,33 @@ func TestForeseeInTheWay(t *testing.T) {
 		})
 	}
 }
+
+// A file that was moved goes only with the file that it became, or after it, whichever paths
+// are named.
+func TestPathOfMovedAlone(t *testing.T) {
+	for _, inside := range []string{"mv d/f Makefile", "mv d/f d/t; mkdir d/f; mv d/t other; echo new > d/f/x", "mv d/f .git/objects/f", "mv d/f d/name; echo more >> d/name"} {
+		t.Run(inside, func(t *testing.T) {
+			p := fresh(t, map[string]string{"d/f": "a file that is moved\nsomewhere\n", "d/g": "1\n", ".git/objects/x": "1\n"})
+			p.inside(inside)
+			chosen := func(args ...string) (orders []Order) {
+				s, _, err := p.w.Select(args, true)
+				must(t, err)
+				list, _ := s.Pick(p.changes())
+				for _, c := range list {
+					orders = append(orders, Order{Change: c})
+				}
+				return orders
+			}
+			if would := p.foreseen(chosen("d/f")); would["d/f"] != Left {
+				t.Errorf("foreseen is %v", would)
+			}
+			if got := p.order(chosen("d/f"), true); got["d/f"] != Left || p.get("d/f") != "a file that is moved\nsomewhere\n" {
+				t.Errorf("it came to %v", got)
+			}
+			p.order(chosen("Makefile", "other", "d/name", ".git/objects"), true)
+			if got := p.order(chosen("d/f"), true); got["d/f"] != Applied {
+				t.Errorf("with what it became on the host it came to %v", got)
+			}
+		})
+	}
+}

@@ -7,84 +7,153 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"slices"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// intent is what a batch is about to do. It is written before anything appears on
-// the host under another name than its own.
+// intent is what an apply is about to do, and what it has done that is not in the record. It is
+// written before anything on the host changes.
 type intent struct {
 	Version int        `json:"version"`
 	Files   []intended `json:"files"`
+	// Quiet are directories in which only applies have added or removed names, with a sum of
+	// the names that are not those of the files; see sumQuiet.
+	Quiet map[string]uint64 `json:"quiet,omitempty"`
 }
 
+// intended is one step. Paths are on disk as Quote writes them.
 type intended struct {
-	Dir   string `json:"dir"`  // on disk as Quote writes it
-	Name  string `json:"name"` // likewise
+	Do    deed   `json:"do,omitempty"` // empty: an older Bothy wrote it, and finishes no record
+	Dir   string `json:"dir"`
+	Name  string `json:"name"`
 	Temp  string `json:"temp"`
 	Old   Mark   `json:"old"`   // of the host's file
 	Fresh bool   `json:"fresh"` // a file comes
-	// Mine is the file that comes in the place of another; none before it may be there.
+	// Mine is the file that comes; none before it may be there.
 	Mine own `json:"mine,omitzero"`
 	// Tree is what is in the directory that goes for it.
 	Tree contents `json:"tree,omitempty"`
+	Mode uint32   `json:"mode,omitempty"` // that a directory gets
+
+	// What the record says once it is done, but for what the host has then.
+	Known known    `json:"known,omitzero"`
+	Parts []string `json:"parts,omitempty"` // they go with it
+	Heirs []string `json:"heirs,omitempty"` // see record.inherit
 }
 
-// intend writes down what a batch is about to do; without a batch, that nothing
-// is under way.
-func (a *applying) intend(batch []step) error {
-	if len(batch) == 0 {
-		return os.Remove(a.Layer.intent())
-	}
-	n := intent{Version: spec.Version}
-	for _, s := range batch {
-		n.Files = append(n.Files, intended{
-			Dir: Quote(path.Dir(a.orders[s.order].Path)), Name: Quote(s.name), Temp: s.temp, Old: s.old.Mark, Fresh: s.fresh, Mine: s.mine, Tree: s.gone,
-		})
-	}
-	return store.WriteJSON(a.Layer.intent(), n)
-}
+func (n intended) path() string { return path.Join(n.Dir, n.Name) }
 
-// Recover clears away what an apply that was killed left in the workspace. The caller sees to
-// it that nobody else applies or discards.
-func (w Workspace) Recover() error {
-	if _, err := os.Lstat(w.Layer.intent()); errors.Is(err, fs.ErrNotExist) {
-		return nil
+// intended is what is written of a step.
+func (a *applying) intended(s step) intended {
+	o := a.orders[s.order]
+	n := intended{
+		Do: s.do, Dir: path.Dir(o.Path), Name: path.Base(o.Path), Temp: s.temp, Old: s.old.Mark, Fresh: s.do == bring,
+		Mine: s.mine, Tree: s.gone, Heirs: o.heirs,
 	}
-	err := w.change(func(*look) error { return nil })
-	if errors.Is(err, spec.ErrNotFound) {
-		return nil // it went with the workspace
-	}
-	return err
-}
-
-// recover clears away what was left by one that was killed: what left the layer, and,
-// of an apply, files beside those they should replace, or that they have replaced.
-func (l *look) recover() error {
-	store.SweepTemp(l.Layer.Dir, 0)
-	if err := store.RemoveTree(l.Layer.gone()); err != nil {
-		return err
-	}
-	n, err := l.Layer.readIntent()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, f := range n.Files {
-		if err := l.clear(f); err != nil {
-			return fmt.Errorf("clear away what an interrupted apply left: %w", err)
+	switch s.do {
+	case remove, rmdir:
+		n.Known.Gone = true
+	case chmod:
+		n.Mode = o.mode() | 0o700
+		n.Known.Inside = o.inside()
+	case bring:
+		if o.New.Form == Directory {
+			n.Known.Inside = o.inside()
+		}
+		if !s.partly && (o.New.Form != Directory || o.Kind == Type) {
+			n.Known.Layer = o.New.Mark
 		}
 	}
-	l.temps = nil
-	return os.Remove(l.Layer.intent())
+	for _, i := range a.partsOf(s.order) {
+		if s.old.Form == Directory {
+			n.Parts = append(n.Parts, a.orders[i].Path)
+			n.Heirs = append(slices.Clip(n.Heirs), a.orders[i].heirs...)
+		}
+	}
+	return n
 }
 
-// readIntent reads what is under way, or was when somebody was killed.
+// done notes what the host has after a step.
+func (r *record) done(n intended, host Mark) {
+	r.inherit(n.Heirs)
+	for _, p := range n.Parts {
+		r.set(p, known{Gone: true})
+	}
+	k := n.Known
+	k.Host = host
+	r.set(n.path(), k)
+}
+
+// intend writes down what the batch is about to do, beside what is not in the record yet.
+func (a *applying) intend() error {
+	list := slices.Clip(a.pending)
+	for _, s := range a.batch {
+		list = append(list, a.intended(s))
+	}
+	a.sumQuiet(list)
+	return a.Layer.intend(intent{Files: list, Quiet: a.quiet})
+}
+
+func (l Layer) intend(n intent) error {
+	w := intent{Version: spec.Version, Files: make([]intended, len(n.Files)), Quiet: make(map[string]uint64, len(n.Quiet))}
+	for i, f := range n.Files {
+		f.Dir, f.Name = Quote(f.Dir), Quote(f.Name)
+		f.Parts, f.Heirs = quoteAll(f.Parts), quoteAll(f.Heirs)
+		w.Files[i] = f
+	}
+	for at, sum := range n.Quiet {
+		w.Quiet[Quote(at)] = sum
+	}
+	return store.WriteJSON(l.intent(), w)
+}
+
+func quoteAll(list []string) (quoted []string) {
+	for _, p := range list {
+		quoted = append(quoted, Quote(p))
+	}
+	return quoted
+}
+
+// finishRecord writes the record. Then nothing is intended any more, but to remove what could
+// not be removed beside its place.
+func (a *applying) finishRecord() error {
+	a.links.note(a.record)
+	if err := a.Layer.write(a.record); err != nil {
+		return err
+	}
+	a.written = time.Now()
+	var left []intended
+	for _, n := range a.pending {
+		if n.Temp != "" && a.lies(path.Join(n.Dir, n.Temp)) {
+			left = append(left, n)
+		}
+	}
+	began := len(a.pending) > 0
+	a.pending, a.quiet = left, map[string]uint64{}
+	switch {
+	case len(left) > 0:
+		return a.Layer.intend(intent{Files: left})
+	case began:
+		return os.Remove(a.Layer.intent())
+	}
+	return nil
+}
+
+// lies tells whether the host may have something at a path.
+func (l *look) lies(at string) bool {
+	in, name, err := l.host.parent(at)
+	if err != nil {
+		return !hidden(err)
+	}
+	defer in.close()
+	_, there, err := in.stat(name)
+	return there || err != nil
+}
+
+// readIntent reads what is under way, or was when an apply was killed.
 func (l Layer) readIntent() (n intent, err error) {
 	if err := store.ReadJSON(l.intent(), &n); err != nil {
 		return n, err
@@ -97,9 +166,25 @@ func (l Layer) readIntent() (n intent, err error) {
 		if f.Name, err = Unquote(f.Name); err != nil {
 			return n, err
 		}
-		if filepath.Base(f.Temp) != f.Temp || filepath.Base(f.Name) != f.Name {
+		if filepath.Base(f.Temp) != f.Temp && f.Temp != "" || filepath.Base(f.Name) != f.Name {
 			return n, fmt.Errorf("%s names no file", l.intent())
 		}
+		for _, list := range [][]string{f.Parts, f.Heirs} {
+			for j := range list {
+				if list[j], err = Unquote(list[j]); err != nil {
+					return n, err
+				}
+			}
+		}
+	}
+	quiet := n.Quiet
+	n.Quiet = make(map[string]uint64, len(quiet))
+	for quoted, sum := range quiet {
+		at, err := Unquote(quoted)
+		if err != nil {
+			return n, err
+		}
+		n.Quiet[at] = sum
 	}
 	return n, nil
 }
@@ -113,47 +198,9 @@ func (l Layer) underway() (map[string]bool, error) {
 	}
 	temps := make(map[string]bool, len(n.Files))
 	for _, f := range n.Files {
-		temps[path.Join(f.Dir, f.Temp)] = true
+		if f.Temp != "" {
+			temps[path.Join(f.Dir, f.Temp)] = true
+		}
 	}
 	return temps, err
-}
-
-func (l *look) clear(f intended) error {
-	d, err := l.host.sub(f.Dir)
-	if err != nil {
-		return nil // its directory is gone, and it with it
-	}
-	defer d.close()
-	beside, err := d.own(f.Temp)
-	if err != nil || beside.none() {
-		return err
-	}
-	there, err := d.own(f.Name)
-	if err != nil {
-		return err
-	}
-	s := &step{dir: d, name: f.Name, temp: f.Temp, old: Entry{Mark: f.Old}, fresh: f.Fresh, mine: f.Mine, gone: f.Tree}
-	if f.Old.Mode&unix.S_IFMT == unix.S_IFDIR {
-		s.old.Form = Directory
-	}
-	if f.Fresh && f.Mine.none() && beside.Mark.Inode == f.Old.Inode {
-		s.mine = there // an older Bothy wrote this, before what it tells of was in place
-	}
-	switch {
-	case !f.Fresh: // beside it is what was at the name
-	case s.mine.none(), s.mine.is(beside): // ours is not in place, or is no more
-		s.unstage()
-		return nil
-	case !there.none() && !s.mine.has(there): // what is at the name now came last
-		if s.old.Form == Directory {
-			_ = s.gone.remove(d, f.Temp) // what somebody wrote into it stays where it is
-			return nil
-		}
-		s.unstage()
-		return nil
-	}
-	if err := s.finish(); err != nil && !errors.Is(err, spec.ErrConflict) && !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return nil
 }

@@ -77,11 +77,15 @@ func (l *look) touching(at string, d *dir) (done func()) {
 		if unix.Fstat(d.fd(), &st) != nil {
 			return
 		}
-		if l.record.Touched == nil {
-			l.record.Touched = map[string]int64{}
-		}
-		l.record.Touched[Quote(path.Clean(at))] = st.Ctim.Nano()
+		l.noteTouched(at, &st)
 	}
+}
+
+func (l *look) noteTouched(at string, st *unix.Stat_t) {
+	if l.record.Touched == nil {
+		l.record.Touched = map[string]int64{}
+	}
+	l.record.Touched[Quote(path.Clean(at))] = st.Ctim.Nano()
 }
 
 // adopt finds of what each orphan was made, by what is in it: a file of the host's that

@@ -608,29 +608,29 @@ func TestApplyRacesWithAnEditor(t *testing.T) {
 // than what goes back.
 func TestTakenBackUnderAnEditor(t *testing.T) {
 	for name, tt := range map[string]struct {
-		fresh bool
-		edit  func(p *project)
-		want  string
+		do   deed
+		edit func(p *project)
+		want string
 	}{
-		"replaced":          {true, func(p *project) {}, "edit 1\n"},
-		"replaced twice":    {true, func(p *project) { p.put("new", "edit 2\n"); must(p.t, os.Rename(p.path("new"), p.path("file"))) }, "edit 2\n"},
-		"and ours touched":  {true, func(p *project) { must(p.t, os.Chtimes(p.path("file"), time.Time{}, time.Unix(1, 0))) }, "edit 1\n"},
-		"then moved away":   {true, func(p *project) { must(p.t, os.Rename(p.path("file"), p.path("elsewhere"))) }, "edit 1\n"},
-		"deleted":           {false, func(p *project) {}, "edit 1\n"},
-		"deleted, then new": {false, func(p *project) { p.put("file", "edit 2\n") }, "edit 2\n"},
+		"replaced":          {bring, func(p *project) {}, "edit 1\n"},
+		"replaced twice":    {bring, func(p *project) { p.put("new", "edit 2\n"); must(p.t, os.Rename(p.path("new"), p.path("file"))) }, "edit 2\n"},
+		"and ours touched":  {bring, func(p *project) { must(p.t, os.Chtimes(p.path("file"), time.Time{}, time.Unix(1, 0))) }, "edit 1\n"},
+		"then moved away":   {bring, func(p *project) { must(p.t, os.Rename(p.path("file"), p.path("elsewhere"))) }, "edit 1\n"},
+		"deleted":           {remove, func(p *project) {}, "edit 1\n"},
+		"deleted, then new": {remove, func(p *project) { p.put("file", "edit 2\n") }, "edit 2\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := fresh(t, map[string]string{"file": "host\n"})
 			top, err := openTop(p.w.Source)
 			must(t, err)
 			defer top.close()
-			s := step{dir: top, name: "file", temp: "temp", fresh: tt.fresh}
+			s := step{dir: top, name: "file", temp: "temp", do: tt.do}
 			s.old, err = top.entry("file")
 			must(t, err)
 			// The first edit comes between the look at the file and its going: as place leaves it.
 			p.put("temp", "edit 1\n")
 			must(t, os.Remove(p.path("file")))
-			if tt.fresh {
+			if tt.do == bring {
 				p.put("file", "ours\n")
 				s.mine, err = top.own("file")
 				must(t, err)

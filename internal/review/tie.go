@@ -6,15 +6,17 @@ import "path"
 // come where it is now: until then it is on the host nowhere else. And a directory that
 // becomes something else, or the other way round, is one change with all that lies in it.
 type ties struct {
-	whole []int         // of each order, what it is a part of, as a whole is of itself; or none
-	parts map[int][]int // of each whole
-	from  map[int][]int // of what was moved somewhere, what goes for it
+	whole []int          // of each order, what it is a part of, as a whole is of itself; or none
+	parts map[int][]int  // of each whole
+	from  map[int][]int  // of what was moved somewhere, what goes for it
+	to    map[int][]int  // of what goes, where it was moved
+	lost  map[int]string // of what goes, where it was moved that no order brings
 }
 
 const none = -1
 
 func tie(orders []Order) *ties {
-	t := &ties{whole: make([]int, len(orders)), parts: map[int][]int{}, from: map[int][]int{}}
+	t := &ties{whole: make([]int, len(orders)), parts: map[int][]int{}, from: map[int][]int{}, to: map[int][]int{}, lost: map[int]string{}}
 	at := make(map[string]int, len(orders))
 	for i, o := range orders {
 		at[o.Path] = i
@@ -34,9 +36,13 @@ func tie(orders []Order) *ties {
 			continue
 		}
 		for _, p := range o.to {
-			if j, ok := at[p]; ok { // one that nobody meant is left for later, as he wants it
-				t.from[j] = append(t.from[j], i)
+			j, ok := at[p]
+			if !ok {
+				t.lost[i] = p
+				continue
 			}
+			t.from[j] = append(t.from[j], i)
+			t.to[i] = append(t.to[i], j)
 		}
 	}
 	return t
@@ -44,34 +50,39 @@ func tie(orders []Order) *ties {
 
 // hold ends, before anything is done, the orders that are not carried out, with those that
 // must not be without them; and those that another apply has carried out.
-func (a *applying) hold() {
-	for i, o := range a.orders {
+func (p *plan) hold() {
+	for i, o := range p.orders {
 		switch {
-		case a.outcome[i].Result != "":
-		case o.Not == "" && o.Refused == "" && o.Pick == nil && a.already(o):
-			a.end(i, Applied, "")
-		case a.refused(i):
-		case a.ties.whole[i] == i:
-			a.occupied(i)
+		case p.outcome[i].Result != "":
+		case o.Not == "" && o.Refused == "" && o.Pick == nil && p.already(o):
+			p.end(i, Applied, "")
+			if o.Kind == Deleted {
+				p.goes(o.Path)
+			}
+		case p.refused(i):
+		case p.ties.lost[i] != "" && o.Pick == nil:
+			p.end(i, Left, "it was moved to "+Quote(p.ties.lost[i])+", which is not meant: apply both, or discard that first")
+		case p.ties.whole[i] == i:
+			p.occupied(i)
 		}
 	}
 }
 
 // leaveWithout leaves what must not be carried out without an order that is not.
-func (a *applying) leaveWithout(i int) {
+func (p *plan) leaveWithout(i int) {
 	leave := func(j int, why string) {
-		if a.outcome[j].Result == "" && a.orders[j].Pick == nil { // of which only texts come
-			a.end(j, Left, why)
+		if p.outcome[j].Result == "" && p.orders[j].Pick == nil { // of which only texts come
+			p.end(j, Left, why)
 		}
 	}
-	name := Quote(a.orders[i].Path)
-	for _, j := range a.ties.from[i] {
+	name := Quote(p.orders[i].Path)
+	for _, j := range p.ties.from[i] {
 		leave(j, "it was moved to "+name+", which is not applied")
 	}
-	if whole := a.ties.whole[i]; whole != none && whole != i {
+	if whole := p.ties.whole[i]; whole != none && whole != i {
 		leave(whole, name+", which goes with it, is not applied")
 	}
-	for _, j := range a.ties.parts[i] {
+	for _, j := range p.ties.parts[i] {
 		leave(j, "it goes with "+name+", which is not applied")
 	}
 }

@@ -219,12 +219,12 @@ func TestKilledInDirectory(t *testing.T) {
 			l, err := p.w.open()
 			must(t, err)
 			defer l.close()
-			a := l.begin(p.without())
-			a.batch = []step{{dir: l.host, name: "app", temp: a.temp(), old: a.orders[0].Old, fresh: true, gone: a.contents(0)}}
+			a := l.applying(t, p.without())
+			a.batch = []step{{do: bring, dir: l.host, name: "app", temp: a.temp(), old: a.orders[0].Old, gone: a.contents(0)}}
 			s := &a.batch[0]
-			must(t, a.intend(a.batch))
+			must(t, a.intend())
 			must(t, a.stage(s))
-			must(t, a.intend(a.batch))
+			must(t, a.intend())
 			if !tt.waits {
 				must(t, unix.Renameat2(l.host.fd(), s.temp, l.host.fd(), s.name, unix.RENAME_EXCHANGE))
 			}
