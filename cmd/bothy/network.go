@@ -6,8 +6,11 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway"
+	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/hostproxy"
+	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/modelserver"
 	"github.com/bothy-dev/bothy/internal/taskserver"
@@ -26,12 +29,17 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	if err != nil {
 		return nil, nil, err
 	}
+	roots, err := transport.Roots(o.Authorities)
+	if err != nil {
+		return nil, nil, err
+	}
 	fd, inside, err := netstack.Card()
 	if err != nil {
 		return nil, nil, err
 	}
 	card := os.NewFile(uintptr(inside), "network card")
 	conf := gateway.Config{
+		Dialer: &dial.Dialer{Proxies: hostproxy.Read(o.Proxies), Roots: roots}, Roots: roots,
 		Unsummed: true, // gVisor's stack, as driver/gvisor sets it up
 		FD:       fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
 		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Meter: o.Meter, Uploads: o.Uploads, Identity: o.Identity, CatchUp: o.CatchUp,

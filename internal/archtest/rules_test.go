@@ -15,8 +15,8 @@ const module = "github.com/bothy-dev/bothy"
 //	its early start · the binary · programs that use it · tests of it all
 const layers = `
 spec
-internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/gcpace internal/quota internal/dirwatch internal/devcontainer internal/gate internal/plainyaml internal/sqlite
-internal/hostpath
+internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/gcpace internal/quota internal/dirwatch internal/devcontainer internal/gate internal/plainyaml internal/sqlite internal/hostproxy
+internal/hostpath internal/hostproxy/transport
 internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
 internal/seal internal/agent internal/saved internal/token internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
 internal/seal/early internal/task/database/early internal/agent/npm internal/image/pull
@@ -64,7 +64,7 @@ var doors = []struct {
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/hostpath", "internal/engine", "internal/doctor", "internal/clone", "internal/build/step", "internal/task/book", "internal/vault/ask", "client", "examples/loop"}, "who starts processes on the host is easy to review; programs of the host are found and prepared by hostpath; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside; who keeps tasks has them kept by a process; who seals a value has that done by one"},
-	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver"}, "the gateway looks into requests and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, and nobody else speaks HTTP"},
+	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver", "internal/hostproxy/transport"}, "the gateway looks into requests and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, by proxies that one package tells both of, and nobody else speaks HTTP"},
 	{"github.com/moby", []string{"internal/build/plan", "internal/build/step"}, "BuildKit promises no API, and is not for the binary that sandboxes start from"},
 	{"github.com/tonistiigi", []string{"internal/build/plan", "internal/build/step"}, "how BuildKit walks through trees and copies them"},
 	{"github.com/klauspost/compress", []string{"internal/image/pull", "internal/build/step"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},

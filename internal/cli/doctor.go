@@ -145,7 +145,7 @@ func examine(ctx context.Context, e *engine.Engine, of *spec.Agent) ([]doctor.Ch
 	if err != nil {
 		return nil, err
 	}
-	return append([]doctor.Check{programCheck(e, of), credentialCheck(e, of)}, doctor.Hosts(ctx, hosts)...), nil
+	return append([]doctor.Check{programCheck(e, of), credentialCheck(e, of)}, doctor.Hosts(ctx, os.Environ(), hosts)...), nil
 }
 
 // programCheck tells which program a new sandbox of an agent runs.

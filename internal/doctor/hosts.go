@@ -4,32 +4,43 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/hostproxy"
 )
 
 // reachTime is how long a host may take to answer.
 const reachTime = 5 * time.Second
 
 // Hosts tells which of these, as HOST:PORT, this host can connect to. Nothing is
-// sent.
-func Hosts(ctx context.Context, hosts []string) []Check {
+// sent. A proxy that the environment names is asked for them, unless it wants TLS: then
+// only that is told.
+func Hosts(ctx context.Context, environ, hosts []string) []Check {
+	proxies := hostproxy.Read(environ)
 	checks := make([]Check, len(hosts))
 	var wg sync.WaitGroup
 	for i, at := range hosts {
-		wg.Go(func() { checks[i] = reach(ctx, at) })
+		wg.Go(func() { checks[i] = reach(ctx, proxies, at) })
 	}
 	wg.Wait()
 	return checks
 }
 
-func reach(ctx context.Context, at string) Check {
+func reach(ctx context.Context, proxies *hostproxy.Settings, at string) Check {
 	c := Check{Name: "host " + at, Result: OK, Detail: "it can be reached"}
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
+	proxy, err := proxyFor(proxies, at)
+	if err == nil && proxy != nil && proxy.TLS {
+		c.Detail = "not tried: only the proxy " + proxy.String() + " connects to it"
+		return c
+	}
 	if err == nil {
-		_ = conn.Close()
+		err = connect(ctx, proxy, at)
+	}
+	if err == nil {
 		return c
 	}
 	c.Result, c.Detail = Warn, err.Error()
@@ -39,4 +50,33 @@ func reach(ctx context.Context, at string) Check {
 		c.Fix = "sandboxes connect as this host does: a firewall or a proxy that is needed here is in their way too"
 	}
 	return c
+}
+
+func proxyFor(s *hostproxy.Settings, at string) (*hostproxy.Proxy, error) {
+	host, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	return s.For(host, uint16(n))
+}
+
+// connect connects to a host, by a proxy if there is one.
+func connect(ctx context.Context, proxy *hostproxy.Proxy, at string) error {
+	to := at
+	if proxy != nil {
+		to = proxy.Address()
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if proxy != nil {
+		return proxy.Connect(ctx, conn, at)
+	}
+	return nil
 }

@@ -16,7 +16,7 @@ func TestHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone.Close()
-	checks := Hosts(t.Context(), []string{l.Addr().String(), gone.Addr().String()})
+	checks := Hosts(t.Context(), nil, []string{l.Addr().String(), gone.Addr().String()})
 	if len(checks) != 2 || checks[0].Result != OK || checks[0].Name != "host "+l.Addr().String() {
 		t.Errorf("%+v", checks)
 	}

@@ -266,14 +266,7 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 			l.Limits = append(l.Limits, spec.Enforcement{Limit: x.name, Value: inUnits(x.n), Enforced: true, By: x.by})
 		}
 	}
-	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
-		if v := os.Getenv(name); v != "" {
-			if l.Roots == nil {
-				l.Roots = map[string]string{}
-			}
-			l.Roots[name] = v
-		}
-	}
+	e.wayOut(sb, &l)
 	l.KnownHosts = knownHosts()
 	l.Login, _ = e.loginInside(sb) // readyForLogin tells why there is none
 	var err error

@@ -144,6 +144,9 @@ func (g *Gateway) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) (
 // reach dials the far side of a flow.
 func (g *Gateway) reach(ctx context.Context, s policy.Flow) (relay.Conn, error) {
 	judge := func(to netip.AddrPort) error {
+		if !to.Addr().IsValid() {
+			return g.mayResolveElsewhere(to.Port())
+		}
 		if err := g.notHost(to); err != nil {
 			return err
 		}

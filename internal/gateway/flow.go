@@ -37,10 +37,12 @@ type flow struct {
 
 	mu      sync.Mutex
 	subject policy.Flow
-	conns   []relay.Conn
-	lease   string         // of the host's SSH agent, by which it logged in
-	gits    *outflow.Meter // counts what git sends on it; nil: nobody does
-	why     error          // it was ended
+	// elsewhere: the host's proxy has found the address.
+	elsewhere bool
+	conns     []relay.Conn
+	lease     string         // of the host's SSH agent, by which it logged in
+	gits      *outflow.Meter // counts what git sends on it; nil: nobody does
+	why       error          // it was ended
 }
 
 // kind tells whose affair a flow is.
@@ -58,6 +60,13 @@ func (f *flow) now() policy.Flow {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.subject
+}
+
+// isElsewhere tells whether only the host's proxy knows its address.
+func (f *flow) isElsewhere() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.elsewhere
 }
 
 // sends gives who counts what git sends.
@@ -95,12 +104,13 @@ func (f *flow) hold(c relay.Conn) {
 func (f *flow) reached(c relay.Conn, r *spec.NetworkRecord) {
 	f.hold(c)
 	at := relay.Remote(c)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if !at.IsValid() {
+		f.elsewhere = true
 		return
 	}
 	r.Addr = at
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.subject.Addr = at
 }
 

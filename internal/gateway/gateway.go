@@ -313,6 +313,11 @@ func (g *Gateway) mayFlow(f *flow) error {
 	if !d.Allowed() {
 		return changed(d)
 	}
+	if f.isElsewhere() {
+		if err := g.mayResolveElsewhere(s.Port); err != nil {
+			return err
+		}
+	}
 	if !f.looked && g.secrets.Load().Bound(s.Name, s.Addr, s.Port, now) {
 		return errors.New("a secret is lent for it now, and nobody looked into it: connect again")
 	}

@@ -310,6 +310,9 @@ func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
 
 // mayGoOn judges a connection to a server again.
 func (g *Gateway) mayGoOn(h inspect.Host, addr netip.Addr) bool {
+	if !addr.IsValid() && g.mayResolveElsewhere(h.Port) != nil {
+		return false
+	}
 	d := g.policy.Load().Still(policy.Flow{Name: h.Name, Addr: addr, Port: h.Port, Seen: true}, time.Now())
 	return d.Allowed()
 }

@@ -54,6 +54,13 @@ type Launch struct {
 	// Roots are the caller's SSL_CERT_FILE and SSL_CERT_DIR, where set: whom the
 	// gateway lets vouch for servers, instead of the host's usual authorities.
 	Roots map[string]string `json:"roots,omitempty"`
+	// Authorities vouch for servers besides those, in PEM: the caller's NODE_EXTRA_CA_CERTS.
+	// LocalAuthorities are trusted by programs inside besides the public ones.
+	Authorities      []byte `json:"authorities,omitempty"`
+	LocalAuthorities []byte `json:"local_authorities,omitempty"`
+	// Proxies are variables of the caller that name its proxies, with their passwords: they
+	// are never written down.
+	Proxies []string `json:"proxies,omitempty"`
 	// KnownHosts are the caller's files that say which keys SSH servers have.
 	KnownHosts []string `json:"known_hosts,omitempty"`
 	// Models are names at which models answer.

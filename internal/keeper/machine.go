@@ -145,6 +145,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs, Build: k.spec.Build != nil, Disowned: k.launch.Programs,
 		Hidden:      state,
 		NameServers: []netip.Addr{names.Gateway4},
+		Authorities: k.launch.LocalAuthorities,
 	})
 	if err != nil {
 		return fmt.Errorf("assemble template %s: %w", k.spec.Template, err)

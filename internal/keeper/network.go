@@ -56,6 +56,10 @@ type NetworkOptions struct {
 	Identity wire.Identity
 	// Join asks init for servers that only the inside itself can reach.
 	Join func(context.Context, wire.Join) error
+	// Proxies are variables of the caller's environment that name its proxies.
+	Proxies []string
+	// Authorities vouch for servers besides the host's usual ones, in PEM.
+	Authorities []byte
 	// Log is told of every decision and everything that ended.
 	Log func(spec.NetworkRecord)
 	// CatchUp is called before anything new is judged: rules and leases may have changed.
@@ -129,6 +133,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
 		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Capture: k.captures(), Identity: id, CatchUp: k.catchUp,
+		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})
 	if err != nil {
 		return nil, err

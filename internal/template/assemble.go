@@ -38,6 +38,8 @@ type Options struct {
 	Hidden string
 	// NameServers are the network's; none if there is no network.
 	NameServers []netip.Addr
+	// Authorities are trusted inside besides the public ones, in PEM.
+	Authorities []byte
 }
 
 // Target is a place inside at which something will be mounted.
@@ -142,7 +144,7 @@ func (h *Host) Assemble(dir string, o Options) error {
 		if err := h.bindEtc(t, &o); err != nil {
 			return err
 		}
-		if err := h.bindTrust(t); err != nil {
+		if err := h.bindTrust(t, o.Authorities); err != nil {
 			return err
 		}
 		if o.Hidden != "" {

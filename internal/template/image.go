@@ -38,7 +38,7 @@ func (h *Host) AssembleOwn(dir string, o Options) error {
 				return err
 			}
 		}
-		h.trust, err = trust.Begin(t.dir+trust.Dir, filepath.Join(h.cache, h.name, preparedDir))
+		h.trust, err = trust.Begin(t.dir+trust.Dir, filepath.Join(h.cache, h.name, preparedDir), o.Authorities)
 		return err
 	})
 }

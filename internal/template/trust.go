@@ -187,10 +187,10 @@ func openDirs(dst int, dir string, create bool) (int, error) {
 
 // bindTrust begins to write down whom programs inside trust, and lays it over
 // the host's bundles.
-func (h *Host) bindTrust(t *tree) error {
+func (h *Host) bindTrust(t *tree, local []byte) error {
 	etc := t.path("etc")
 	var err error
-	if h.trust, err = trust.Begin(t.dir+trust.Dir, etc+"/"+preparedDir); err != nil {
+	if h.trust, err = trust.Begin(t.dir+trust.Dir, etc+"/"+preparedDir, local); err != nil {
 		return err
 	}
 	if h.trust.Empty() {

@@ -55,7 +55,7 @@ func newSite(t *testing.T) *site {
 
 func complete(t *testing.T, dir string, r trust.Roots, authority []byte) {
 	t.Helper()
-	f, err := trust.Begin(dir, prepare(t, r))
+	f, err := trust.Begin(dir, prepare(t, r), nil)
 	if err == nil {
 		err = f.Complete(authority)
 	}

@@ -30,18 +30,61 @@ type Files struct {
 }
 
 // Begin makes the files in dir, which is empty. What Prepare gave lies in the
-// directory prepared.
-func Begin(dir, prepared string) (*Files, error) {
+// directory prepared. Local are more authorities, in PEM, that only this host trusts; those
+// that are among the prepared ones are not written a second time.
+func Begin(dir, prepared string, local []byte) (*Files, error) {
 	f := &Files{dir: dir, java: continuedJavaStore()}
+	more, err := missing(prepared, local)
+	if err != nil {
+		return f, err
+	}
 	n, err := f.begin(bundleName, prepared, nil)
 	if err == nil {
 		f.empty = n == 0
-		_, err = f.begin(javaName, prepared, f.java.digest)
+		err = f.beginJava(prepared, len(more.certs))
+	}
+	for i, der := range more.certs {
+		f.java.add(fmt.Sprintf("local-%d", i), der)
+	}
+	if err == nil && len(more.pem) > 0 {
+		err = f.append(bundleName, more.pem, 0)
+	}
+	if err == nil {
+		err = f.append(extraName, parse(local).pem, unix.O_CREAT|unix.O_EXCL)
 	}
 	if err == nil {
 		err = f.append(ownName, nil, unix.O_CREAT|unix.O_EXCL)
 	}
 	return f, err
+}
+
+// missing are authorities that are not among the prepared ones.
+func missing(prepared string, local []byte) (Roots, error) {
+	if len(local) == 0 {
+		return Roots{}, nil
+	}
+	text, err := os.ReadFile(filepath.Join(prepared, bundleName))
+	if err != nil {
+		return Roots{}, err
+	}
+	return parse(local).without(parse(text)), nil
+}
+
+// beginJava begins the key store, to which so many entries more are added than it says.
+func (f *Files) beginJava(prepared string, more int) error {
+	if more == 0 {
+		_, err := f.begin(javaName, prepared, f.java.digest)
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(prepared, javaName))
+	if err != nil {
+		return err
+	}
+	if err := addEntries(text, more); err != nil {
+		return err
+	}
+	f.java.digest.Write(text)
+	return f.append(javaName, text, unix.O_CREAT|unix.O_EXCL)
 }
 
 // Empty reports whether the host trusts nobody.
@@ -87,6 +130,7 @@ func (f *Files) Complete(authority []byte) error {
 	text := append(slices.Clip(b.text), '\n')
 	return errors.Join(
 		f.append(bundleName, text, 0),
+		f.append(extraName, text, 0),
 		f.append(javaName, f.java.end(), 0),
 		f.append(ownName, text, 0),
 	)

@@ -3,6 +3,7 @@ package trust
 import (
 	"crypto/sha1" //nolint:gosec // what the format wants; it protects nothing
 	"encoding/binary"
+	"errors"
 	"hash"
 	"unicode/utf16"
 )
@@ -42,6 +43,16 @@ func continuedJavaStore() *javaStore {
 	}
 	s.digest.Write([]byte(jksSalt))
 	return s
+}
+
+// addEntries has the head of a key store say that it has more entries.
+func addEntries(store []byte, more int) error {
+	const at = 8 // behind the magic number and the version
+	if len(store) < at+4 {
+		return errors.New("the key store that was prepared has no head")
+	}
+	binary.BigEndian.PutUint32(store[at:], binary.BigEndian.Uint32(store[at:])+uint32(more))
+	return nil
 }
 
 func (s *javaStore) number(n int) { s.out = binary.BigEndian.AppendUint32(s.out, uint32(n)) }

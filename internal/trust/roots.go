@@ -22,10 +22,28 @@ var (
 type Roots struct {
 	pem   []byte
 	certs [][]byte // in DER
+	texts [][]byte // the same in PEM
 }
 
 // Empty reports whether nobody is trusted.
 func (r Roots) Empty() bool { return len(r.certs) == 0 }
+
+// without are those that are not among others, each once.
+func (r Roots) without(others Roots) (rest Roots) {
+	known := make(map[string]bool, len(others.certs))
+	for _, der := range others.certs {
+		known[string(der)] = true
+	}
+	for i, der := range r.certs {
+		if known[string(der)] {
+			continue
+		}
+		known[string(der)] = true
+		rest.certs = append(rest.certs, der)
+		rest.pem = append(append(rest.pem, r.texts[i]...), '\n')
+	}
+	return rest
+}
 
 // State tells a bundle that was changed from one that was not, without reading
 // it. It may lie where a link of /etc leads to.
@@ -88,6 +106,7 @@ func parse(text []byte) Roots {
 			continue
 		}
 		r.certs = append(r.certs, der[start:])
+		r.texts = append(r.texts, b.text)
 		r.pem = append(append(r.pem, b.text...), '\n')
 	}
 }

@@ -17,6 +17,8 @@ const (
 	Bundle = Dir + "/" + bundleName
 	// Own is the sandbox's own alone.
 	Own = Dir + "/" + ownName
+	// Extra are the sandbox's own and those that only this host adds to the public ones.
+	Extra = Dir + "/" + extraName
 	// Java is the same as Bundle, as Java wants it.
 	Java = Dir + "/" + javaName
 	// KnownHosts is whom ssh trusts: who vouches for servers of SSH that are looked into.
@@ -26,6 +28,7 @@ const (
 const (
 	bundleName = "bundle.pem"
 	ownName    = "bothy.pem"
+	extraName  = "extra.pem"
 	javaName   = "cacerts"
 	knownName  = "known_hosts"
 )
@@ -55,14 +58,15 @@ var Bundles = []string{
 
 // Environment names the files to programs that do not look where the host's
 // distribution keeps its bundle. Those that add to what is built into them get
-// the sandbox's own authority alone.
+// the sandbox's own authority, and what this host adds itself: that of a proxy that reads
+// along, for one.
 func Environment() []string {
 	return []string{
 		"SSL_CERT_FILE=" + Bundle,                      // OpenSSL and all that uses it as it comes, Go, rustls, uv, bun
 		"CURL_CA_BUNDLE=" + Bundle,                     // curl with a bundle of its own
 		"GIT_SSL_CAINFO=" + Bundle,                     // git with such a curl
-		"NODE_EXTRA_CA_CERTS=" + Own,                   // node and bun: adds
-		"DENO_CERT=" + Own,                             // deno: adds
+		"NODE_EXTRA_CA_CERTS=" + Extra,                 // node and bun: adds
+		"DENO_CERT=" + Extra,                           // deno: adds
 		"REQUESTS_CA_BUNDLE=" + Bundle,                 // python's requests, and what is made with it
 		"PIP_CERT=" + Bundle,                           // pip
 		"HTTPLIB2_CA_CERTS=" + Bundle,                  // python's httplib2

@@ -119,7 +119,7 @@ func TestBundle(t *testing.T) {
 // TestNoAuthority: without one nothing starts.
 func TestNoAuthority(t *testing.T) {
 	for _, text := range []string{"", "nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
-		f, err := trust.Begin(t.TempDir(), prepare(t, trust.Roots{}))
+		f, err := trust.Begin(t.TempDir(), prepare(t, trust.Roots{}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestNoAuthority(t *testing.T) {
 	}
 	dir := t.TempDir()
 	complete(t, dir, trust.Roots{}, []byte(authority(t)))
-	if _, err := trust.Begin(dir, prepare(t, trust.Roots{})); !errors.Is(err, os.ErrExist) {
+	if _, err := trust.Begin(dir, prepare(t, trust.Roots{}), nil); !errors.Is(err, os.ErrExist) {
 		t.Errorf("in the files of another start: %v", err)
 	}
 }
@@ -193,7 +193,7 @@ func BenchmarkFiles(b *testing.B) {
 	}
 	own, dir, prepared := a.Certificate(), b.TempDir(), prepare(b, trust.Find(""))
 	for b.Loop() {
-		f, err := trust.Begin(dir, prepared)
+		f, err := trust.Begin(dir, prepared, nil)
 		if err == nil {
 			err = f.Complete(own)
 		}
@@ -203,5 +203,48 @@ func BenchmarkFiles(b *testing.B) {
 		for _, name := range []string{trust.Bundle, trust.Own, trust.Java} {
 			_ = os.Remove(filepath.Join(dir, filepath.Base(name)))
 		}
+	}
+}
+
+// TestLocal checks that authorities which only this host trusts are in the files of a start,
+// each once, and that the key store counts them.
+func TestLocal(t *testing.T) {
+	public, company, more := other("public"), other("company"), other("more")
+	root := host(t, trust.Bundles[0], public+company, 0o644)
+	anchors := filepath.Join(root, "usr/local/share/ca-certificates")
+	if err := os.MkdirAll(anchors, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"company.crt": company, "notes.txt": other("no")} {
+		if err := os.WriteFile(filepath.Join(anchors, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := trust.Beyond(root, []byte(public+more))
+	if string(named) != more {
+		t.Errorf("beyond the bundle is %q", named)
+	}
+	local := trust.Local(root, named)
+	dir, own := t.TempDir(), authority(t)
+	f, err := trust.Begin(dir, prepare(t, trust.Find(root)), local)
+	if err == nil {
+		err = f.Complete([]byte(own))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"bundle.pem": public + company + more + own, "extra.pem": more + company + own, "bothy.pem": own} {
+		if got := read(t, dir, name); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	store := []byte(read(t, dir, "cacerts"))
+	if n := binary.BigEndian.Uint32(store[8:]); n != 4 {
+		t.Errorf("the key store says that it has %d entries", n)
+	}
+	if out, err := exec.Command("keytool", "-list", "-keystore", filepath.Join(dir, "cacerts"), "-storepass", "changeit").CombinedOutput(); errors.Is(err, exec.ErrNotFound) {
+		t.Log("no keytool here")
+	} else if strings.Contains(string(out), "tampered") || strings.Contains(string(out), "password was incorrect") {
+		t.Errorf("keytool: %s", out)
 	}
 }

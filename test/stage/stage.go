@@ -5,6 +5,7 @@
 package stage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -46,21 +47,13 @@ func On(t *testing.T, f func(t *testing.T, c *harness.Caller, s *Stage)) {
 }
 
 // restart runs this test in its namespaces, and passes on how it ended.
-func restart(t *testing.T) {
+func restart(t *testing.T, env ...string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, entrance, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+timeLeft(t).String())
-	cmd.Env = append(os.Environ(), playing+"="+t.Name(), "BOTHY_TEST_BINARY="+harness.Binary())
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr = (&harness.Caller{UID: os.Geteuid(), GID: os.Getegid()}).Namespaced()
-		cmd.SysProcAttr.Credential = nil
-	}
-	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET | unix.CLONE_NEWNS
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd := again(t.Context(), t, self, env...)
 	runtime.LockOSThread() // whose death the signal is for
 	defer runtime.UnlockOSThread()
 	out, err := cmd.CombinedOutput()
@@ -76,6 +69,20 @@ func restart(t *testing.T) {
 			t.Log(strings.TrimSpace(line))
 		}
 	}
+}
+
+// again prepares this test in new namespaces.
+func again(ctx context.Context, t *testing.T, self string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, self, entrance, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+timeLeft(t).String())
+	cmd.Env = append(append(os.Environ(), playing+"="+t.Name(), "BOTHY_TEST_BINARY="+harness.Binary()), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr = (&harness.Caller{UID: os.Geteuid(), GID: os.Getegid()}).Namespaced()
+		cmd.SysProcAttr.Credential = nil
+	}
+	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET | unix.CLONE_NEWNS
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	return cmd
 }
 
 // timeLeft is how long the test may take on its stage: as long as here, with a
@@ -119,7 +126,11 @@ func prepare(args []string) error {
 	if err := netlink.SetLink(lo, true); err != nil {
 		return fmt.Errorf("turn the loopback on: %w", err)
 	}
-	for _, all := range []string{"0.0.0.0/0", "::/0"} {
+	everywhere := []string{"0.0.0.0/0", "::/0"}
+	if os.Getenv(side) == near { // there is no way out
+		everywhere = nil
+	}
+	for _, all := range everywhere {
 		if err := netlink.ChangeRoute(unix.RTM_NEWROUTE, lo, netip.MustParsePrefix(all), true); err != nil {
 			return fmt.Errorf("lead %s to the test: %w", all, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
 	"github.com/bothy-dev/bothy/internal/stall"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -47,8 +48,7 @@ func NewClient(c *Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{
-		Proxy:                 c.proxy(),
+	next := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   dialTimeout,
@@ -56,8 +56,9 @@ func NewClient(c *Config) (*Client, error) {
 		DisableCompression:    true, // tarballs are to come as they are
 		ForceAttemptHTTP2:     true,
 	}
+	transport.Use(next, c.proxies())
 	return &Client{Stall: patience, MaxTarball: maxTarball, config: c, http: &http.Client{
-		Transport:     authorized{c, transport},
+		Transport:     authorized{c, next},
 		CheckRedirect: checkRedirect,
 	}}, nil
 }

@@ -2,8 +2,8 @@ package npm
 
 import (
 	"encoding/base64"
+	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -115,12 +115,12 @@ func TestProxySettings(t *testing.T) {
 		{"all excepted", settings{"proxy": "http://n:3"}, []string{"no_proxy=*"}, map[string]string{"https://a.example/": ""}},
 	}
 	for _, tt := range tests {
-		f := config(tt.s, tt.environ...).proxy()
+		s := config(tt.s, tt.environ...).proxies()
 		for address, want := range tt.want {
 			u, err := url.Parse(address)
 			must(t, err)
 			got := ""
-			p, err := f(&http.Request{URL: u})
+			p, err := transport.Proxy(s, u)
 			if p != nil {
 				got = p.String()
 			}

@@ -5,6 +5,7 @@ package dial
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/hostproxy"
 )
 
 // Timeout bounds looking up and connecting, all addresses together.
@@ -23,7 +25,7 @@ const Timeout = 30 * time.Second
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Minute, Interval: 30 * time.Second, Count: 4}
 
 // Judge decides whether an address may be dialled. The error is the reason why
-// not.
+// not. An invalid address stands for the one that a proxy finds for the name.
 type Judge func(netip.AddrPort) error
 
 // Refused says that a name led to addresses none of which may be dialled.
@@ -35,23 +37,45 @@ type Refused struct {
 func (r *Refused) Error() string { return r.Why.Error() }
 func (r *Refused) Unwrap() error { return r.Why }
 
-// Dialer looks names up as the host does. Its zero value works.
+// Dialer looks names up as the host does, and connects as its programs do. Its zero value
+// works.
 type Dialer struct {
-	Resolver *net.Resolver // nil: the host's
+	Resolver *net.Resolver       // nil: the host's
+	Proxies  *hostproxy.Settings // nil: every server is dialled directly
+	Roots    *x509.CertPool      // vouch for a proxy that is spoken to over TLS; nil: the host's
+
+	known known
 }
 
 // Name connects to a name. The search list of the host's resolver is for its
 // own users: the name is taken as it is.
-func (d *Dialer) Name(ctx context.Context, name string, port uint16, judge Judge) (relay.TCP, error) {
-	return d.dial(ctx, name+".", port, judge)
+func (d *Dialer) Name(ctx context.Context, name string, port uint16, judge Judge) (relay.Conn, error) {
+	proxy, err := d.Proxies.For(name, port)
+	switch {
+	case err != nil:
+		return nil, &Failed{Why: err.Error(), err: err}
+	case proxy != nil:
+		return d.nameByProxy(ctx, proxy, name, port, judge)
+	}
+	return d.direct(ctx, name+".", port, judge)
 }
 
 // Addr connects to an address.
-func (d *Dialer) Addr(ctx context.Context, to netip.AddrPort, judge Judge) (relay.TCP, error) {
-	return d.dial(ctx, to.Addr().String(), to.Port(), judge)
+func (d *Dialer) Addr(ctx context.Context, to netip.AddrPort, judge Judge) (relay.Conn, error) {
+	proxy, err := d.Proxies.For(to.Addr().String(), to.Port())
+	switch {
+	case err != nil:
+		return nil, &Failed{Why: err.Error(), err: err}
+	case proxy != nil:
+		if err := judge(to); err != nil {
+			return nil, &Refused{Addr: to, Why: err}
+		}
+		return d.addrByProxy(ctx, proxy, to)
+	}
+	return d.direct(ctx, to.Addr().String(), to.Port(), judge)
 }
 
-func (d *Dialer) dial(ctx context.Context, host string, port uint16, judge Judge) (relay.TCP, error) {
+func (d *Dialer) direct(ctx context.Context, host string, port uint16, judge Judge) (relay.Conn, error) {
 	dialer := net.Dialer{
 		Timeout: Timeout, Resolver: d.Resolver, KeepAliveConfig: keepAlive,
 		// Control sees what connect will be called with, so nothing lies
@@ -65,9 +89,9 @@ func (d *Dialer) dial(ctx context.Context, host string, port uint16, judge Judge
 		return relay.TCP{TCPConn: conn.(*net.TCPConn)}, nil
 	}
 	if r, ok := errors.AsType[*Refused](err); ok {
-		return relay.TCP{}, r
+		return nil, r
 	}
-	return relay.TCP{}, failed(strings.TrimSuffix(host, "."), err)
+	return nil, failed(strings.TrimSuffix(host, "."), err)
 }
 
 // check asks the judge about an address as the kernel will get it.

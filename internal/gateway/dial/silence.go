@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
+
+	"github.com/bothy-dev/bothy/internal/hostproxy"
 )
 
 // Silence says why a server did not answer; nil if the error does not tell. The
 // server is called so in it, its name alone where that was looked up.
 func Silence(server, name string, err error) error {
+	if by, ok := errors.AsType[*hostproxy.Error](err); ok {
+		return fmt.Errorf("%s cannot be reached: %s", server, by.Told())
+	}
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("the certificate of %s is not to be trusted: %w", server, bad.Err)
 	}

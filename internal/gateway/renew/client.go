@@ -139,11 +139,7 @@ func (c *Client) transport() *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			conn, err := c.Dialer.Name(ctx, strings.TrimSuffix(host, "."), uint16(n), anywhere)
-			if err != nil {
-				return nil, err
-			}
-			return conn.TCPConn, nil
+			return c.Dialer.Name(ctx, strings.TrimSuffix(host, "."), uint16(n), anywhere)
 		},
 		TLSClientConfig:   &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
 		DisableKeepAlives: true,

@@ -2,15 +2,21 @@ package pull
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 
+	"github.com/bothy-dev/bothy/internal/hostproxy"
+	hosttransport "github.com/bothy-dev/bothy/internal/hostproxy/transport"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,6 +29,7 @@ type guard struct {
 	scheme string // "" as long as nobody knows
 	// foreign: it was not the user who named it; see [checkForeign].
 	foreign bool
+	proxies *hostproxy.Settings
 	direct  *http.Transport
 	others  *http.Transport
 
@@ -31,7 +38,7 @@ type guard struct {
 }
 
 func newGuard(host string) *guard {
-	g := &guard{host: host}
+	g := &guard{host: host, proxies: hostproxy.Read(os.Environ())}
 	g.direct = transport(func(ctx context.Context, network, address string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: dialTimeout}
 		if g.foreign && g.named(address) {
@@ -43,10 +50,39 @@ func newGuard(host string) *guard {
 		}
 		return conn, err
 	})
-	g.direct.Proxy = http.ProxyFromEnvironment
+	hosttransport.Use(g.direct, g.proxies)
 	g.others = transport((&net.Dialer{Timeout: dialTimeout, Control: g.control}).DialContext)
 	return g
 }
+
+// trust adds authorities to those that the host trusts.
+func (g *guard) trust(roots *x509.CertPool) {
+	for _, t := range []*http.Transport{g.direct, g.others} {
+		t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+}
+
+// callersRoots are whom the caller trusts besides the host's authorities: those of
+// NODE_EXTRA_CA_CERTS.
+func callersRoots() (*x509.CertPool, error) {
+	const variable = "NODE_EXTRA_CA_CERTS"
+	file := os.Getenv(variable)
+	if file == "" {
+		return nil, nil
+	}
+	text, err := store.ReadFile(file, 0, maxAuthorities)
+	var roots *x509.CertPool
+	if err == nil {
+		roots, err = hosttransport.Roots(text)
+	}
+	if err != nil {
+		return nil, &spec.Error{Class: spec.ErrUsage, Op: "read the authorities of " + variable, Err: err, Hint: "name a file of certificates in PEM by its whole path, or unset it"}
+	}
+	return roots, nil
+}
+
+// maxAuthorities bounds a file of them, in bytes.
+const maxAuthorities = 16 << 20
 
 func transport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{
@@ -88,7 +124,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host == g.host {
 		return g.direct.RoundTrip(r)
 	}
-	proxy, err := http.ProxyFromEnvironment(r)
+	proxy, err := hosttransport.Proxy(g.proxies, r.URL)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,12 @@ func (w *worker) connect(ctx context.Context, ref image.Reference, foreign bool,
 	if host == hub {
 		host = "registry-1.docker.io"
 	}
+	roots, err := callersRoots()
+	if err != nil {
+		return nil, err
+	}
 	next := newGuard(host)
+	next.trust(roots)
 	next.foreign = foreign
 	next.scheme = scheme(ctx, next, host)
 	return &registry{

@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/hostproxy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// WayOut tells by which way this host's programs reach servers, by an environment: directly,
+// or by proxies, each of which is connected to. It does not show a password.
+func WayOut(ctx context.Context, environ []string) Check {
+	c := Check{Name: "way out", Result: OK, Detail: "directly: no proxy is named in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY"}
+	list, err := hostproxy.Read(environ).All()
+	if err != nil {
+		c.Result, c.Detail, c.Fix = Warn, err.Error(), spec.Hint(err)
+		return c
+	}
+	var said []string
+	for _, p := range list {
+		text := fmt.Sprintf("by the proxy %s (%s", p, p.From())
+		if _, _, ok := p.Login(); ok {
+			text += ", with a password"
+		}
+		text += ")"
+		if err := dialProxy(ctx, p); err != nil {
+			c.Result, text = Warn, text+", which does not answer: "+err.Error()
+			c.Fix = "start the proxy, or correct " + p.From() + "; a sandbox keeps what its start found there"
+		}
+		said = append(said, text)
+	}
+	if len(said) > 0 {
+		c.Detail = strings.Join(said, "; ")
+	}
+	return c
+}
+
+func dialProxy(ctx context.Context, p *hostproxy.Proxy) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Address())
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+package dial
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/hostproxy"
+)
+
+const (
+	// addressTime bounds what a proxy may take for one address while there are others.
+	addressTime = 10 * time.Second
+	// mostAddresses of a name are tried by way of a proxy.
+	mostAddresses = 4
+)
+
+// nameByProxy connects to a name by way of a proxy: to an address of it that was judged, or,
+// where the host finds none or the proxy refuses addresses, by the name. Then the proxy
+// finds the address, and the judge is asked for an invalid one.
+func (d *Dialer) nameByProxy(ctx context.Context, proxy *hostproxy.Proxy, name string, port uint16, judge Judge) (relay.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	all, err := d.lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list, closed := judged(all, port, judge)
+	refused := false
+	for i, to := range list {
+		var conn relay.Conn
+		if conn, err = d.addrOf(ctx, to, judge, i+1 == len(list)); err == nil {
+			return conn, nil
+		}
+		by, ok := errors.AsType[*hostproxy.Error](err)
+		if ctx.Err() != nil || ok && by.Final() {
+			return nil, err
+		}
+		refused = refused || ok && by.Refused()
+	}
+	switch {
+	case len(list) > 0 && (!refused || closed != nil):
+		return nil, err
+	case closed != nil:
+		return nil, closed
+	}
+	if err := judge(netip.AddrPortFrom(netip.Addr{}, port)); err != nil {
+		return nil, &Refused{Why: err}
+	}
+	return d.tunnel(ctx, proxy, named(net.JoinHostPort(name, strconv.Itoa(int(port)))))
+}
+
+// judged keeps the addresses that may be dialled; closed is about one that may not.
+func judged(all []netip.Addr, port uint16, judge Judge) (list []netip.AddrPort, closed error) {
+	for _, a := range all {
+		to := netip.AddrPortFrom(a.Unmap(), port)
+		if err := judge(to); err != nil {
+			closed = &Refused{Addr: to, Why: err}
+		} else if len(list) < mostAddresses {
+			list = append(list, to)
+		}
+	}
+	return list, closed
+}
+
+// addrOf connects to one of the addresses of a name, of which the list of exceptions may
+// name a network.
+func (d *Dialer) addrOf(ctx context.Context, to netip.AddrPort, judge Judge, last bool) (relay.Conn, error) {
+	if !last {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, addressTime)
+		defer cancel()
+	}
+	return d.Addr(ctx, to, judge)
+}
+
+func (d *Dialer) addrByProxy(ctx context.Context, proxy *hostproxy.Proxy, to netip.AddrPort) (relay.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	return d.tunnel(ctx, proxy, net.TCPAddrFromAddrPort(to))
+}
+
+// tunnel connects to a server by way of a proxy.
+func (d *Dialer) tunnel(ctx context.Context, proxy *hostproxy.Proxy, to net.Addr) (relay.Conn, error) {
+	conn, err := d.open(ctx, proxy)
+	if err != nil {
+		return nil, tunnelFailed(ctx, to, proxy.Fail(to.String(), err))
+	}
+	if err := proxy.Connect(ctx, conn, to.String()); err != nil {
+		conn.Reset()
+		return nil, tunnelFailed(ctx, to, err)
+	}
+	return &tunnel{conn, to}, nil
+}
+
+func tunnelFailed(ctx context.Context, to net.Addr, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err() // nobody waits any more
+	}
+	f := &Failed{Why: err.Error(), err: err}
+	if a, ok := to.(*net.TCPAddr); ok {
+		f.Addr = a.AddrPort()
+	}
+	return f
+}
+
+// open connects to a proxy, over TLS if it wants that.
+func (d *Dialer) open(ctx context.Context, proxy *hostproxy.Proxy) (relay.Conn, error) {
+	dialer := net.Dialer{Timeout: Timeout, Resolver: d.Resolver, KeepAliveConfig: keepAlive}
+	raw, err := dialer.DialContext(ctx, "tcp", proxy.Address())
+	if err != nil {
+		return nil, err
+	}
+	tcp := relay.TCP{TCPConn: raw.(*net.TCPConn)}
+	if !proxy.TLS {
+		return tcp, nil
+	}
+	secure := tls.Client(tcp, &tls.Config{RootCAs: d.Roots, ServerName: proxy.Host, MinVersion: tls.VersionTLS12})
+	if err := secure.HandshakeContext(ctx); err != nil {
+		tcp.Reset()
+		return nil, err
+	}
+	return &overTLS{Conn: secure, tcp: tcp}, nil
+}
+
+// tunnel is a connection to a server by way of a proxy. Its other end is the server.
+type tunnel struct {
+	relay.Conn
+	to net.Addr
+}
+
+// RemoteAddr is where the server is, or its name if only the proxy knows.
+func (t *tunnel) RemoteAddr() net.Addr { return t.to }
+
+// named is a server whose address only a proxy knows.
+type named string
+
+func (named) Network() string  { return "tcp" }
+func (n named) String() string { return string(n) }
+
+// overTLS is a connection to a proxy over TLS.
+type overTLS struct {
+	*tls.Conn
+	tcp  relay.TCP
+	came []byte // was read while it was waited for
+	err  error  // ended that
+}
+
+// maxRecord is the largest that a read of TLS gives at once.
+const maxRecord = 16 << 10
+
+// Await reads what comes: nobody else can tell whether TLS has something to be read.
+func (c *overTLS) Await() {
+	if len(c.came) > 0 || c.err != nil {
+		return
+	}
+	b := make([]byte, maxRecord)
+	n, err := c.Conn.Read(b)
+	c.came, c.err = b[:n], err
+}
+
+// Read gives what Await has read before what comes.
+func (c *overTLS) Read(b []byte) (n int, err error) {
+	if len(c.came) == 0 && c.err == nil {
+		return c.Conn.Read(b)
+	}
+	n = copy(b, c.came)
+	c.came = c.came[n:]
+	if len(c.came) == 0 {
+		c.came = nil
+		err, c.err = c.err, nil
+	}
+	return n, err
+}
+
+// Reset discards what is not sent yet and sends a reset.
+func (c *overTLS) Reset() { c.tcp.Reset() }

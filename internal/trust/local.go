@@ -1,0 +1,63 @@
+package trust
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// localDirs are where distributions have a host's own authorities, of which they make their
+// bundles.
+var localDirs = []string{
+	"/usr/local/share/ca-certificates",          // Debian, Alpine
+	"/etc/pki/ca-trust/source/anchors",          // Fedora, RHEL
+	"/etc/pki/trust/anchors",                    // openSUSE
+	"/etc/ca-certificates/trust-source/anchors", // Arch
+}
+
+// MaxLocal bounds the authorities of a host's own, in bytes: there are few.
+const MaxLocal = 192 << 10
+
+// maxFiles bounds the files that are read in such a directory.
+const maxFiles = 100
+
+// Local gives in PEM the authorities that only this host trusts: those that its
+// administrator has added, and others, which the caller has named. Many programs have the
+// public ones built in, and miss these. What would be too much is left out.
+func Local(root string, named []byte) []byte {
+	text := named
+	for _, dir := range localDirs {
+		entries, _ := os.ReadDir(root + dir)
+		for _, e := range entries[:min(len(entries), maxFiles)] {
+			if ext := filepath.Ext(e.Name()); ext != ".crt" && ext != ".pem" {
+				continue
+			}
+			if more := local(filepath.Join(root+dir, e.Name())); len(text)+len(more) <= MaxLocal {
+				text = slices.Concat(text, more)
+			}
+		}
+	}
+	return text
+}
+
+// Beyond gives the certificates of a text in PEM that are not in the bundle of the host.
+func Beyond(root string, text []byte) []byte { return parse(text).without(Find(root)).pem }
+
+// local reads a file of certificates, if everybody may.
+func local(path string) []byte {
+	text, err := readBundle(path)
+	if err != nil {
+		return nil
+	}
+	return parse(text).pem
+}
+
+// IsBundle tells whether a file is the bundle of the host.
+func IsBundle(root, file string) bool {
+	a, err := os.Stat(file)
+	return err == nil && slices.ContainsFunc(Bundles, func(name string) bool {
+		b, err := os.Stat(strings.Join([]string{root, "etc", name}, "/"))
+		return err == nil && os.SameFile(a, b)
+	})
+}

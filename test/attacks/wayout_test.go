@@ -1,0 +1,413 @@
+package attacks
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/agent/registrytest"
+	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/internal/image/imagetest"
+	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
+)
+
+// Where the proxies of the far side are on the near one, and how squid is logged in at.
+const (
+	proxyHost = "192.168.7.7" // an address of the host's own, as of a proxy on it
+	tinyPort  = "3128"
+	squidPort = "3129" // over TLS, with a password
+	deadPort  = "3130"
+
+	squidProgram  = "/usr/sbin/squid"
+	squidUser     = "me"
+	squidPassword = "p@ss:w/rd %#1"
+	squidEscaped  = "p%40ss%3Aw%2Frd%20%25%231"
+)
+
+// TestWayOut: where a host has no way out but by a proxy, what a sandbox may reach is reached
+// by it, and nothing else is: over real proxies, in clear and over TLS, with a password.
+func TestWayOut(t *testing.T) {
+	for _, program := range []string{"tinyproxy", squidProgram} {
+		if _, err := exec.LookPath(program); err != nil {
+			harness.Missing(t, "%s", program)
+		}
+	}
+	stage.Behind(t, farSide, func(t *testing.T, c *harness.Caller, s *stage.Stage, dir string) {
+		stage.Join(t, s.Take(t, tinyPort), dir, "tinyproxy")
+		squid := stage.Listen(t, squidPort)
+		t.Cleanup(func() { squid.Close() })
+		stage.Join(t, squid, dir, "squid")
+		w := &wayOut{Caller: c, s: s, dir: dir, usual: []string{"SSL_CERT_FILE=" + filepath.Join(dir, "roots.pem")}}
+		w.me = c.Plant(t, c.Work)
+		w.before = map[string]int{"tinyproxy.log": len(w.log(t, "tinyproxy.log")), "squid.log": len(w.log(t, "squid.log"))}
+		s.Leads("plain.example.net", stage.Host4.String())
+		s.Leads("seen.example.net", stage.Host4.String())
+		for _, rule := range []string{"api.example.net:443", "web.example.net:80", "plain.example.net", "[2606:2800:220:1::34]:5432", "192.168.7.7:8080"} {
+			c.Must(t, "policy", "allow", rule)
+		}
+		c.Must(t, "policy", "allow", "api.example.net:443", "--method", "GET", "--path", "/v1/**", "--websocket")
+		c.Must(t, "policy", "allow", "seen.example.net:443", "--inspect")
+		w.inClear(t)
+		w.withoutNames(t)
+		w.overTLS(t)
+		w.refused(t)
+		w.errands(t)
+	})
+}
+
+// wayOut is a host behind proxies.
+type wayOut struct {
+	*harness.Caller
+	s     *stage.Stage
+	dir   string // of both sides
+	me    string
+	usual []string
+	n     int
+	// before is how much proxies have written down of callers before.
+	before map[string]int
+}
+
+// starts makes a sandbox in an environment, and gives its name.
+func (w *wayOut) starts(t *testing.T, env ...string) string {
+	t.Helper()
+	w.Env = append(env, w.usual...)
+	w.n++
+	name := fmt.Sprint("box", w.n)
+	w.Must(t, "create", "--name", name, "shell", w.Work)
+	w.Must(t, "exec", name, "true")
+	return name
+}
+
+// says runs a script inside.
+func (w *wayOut) says(name, script string) string {
+	r := w.Run("exec", name, "bash", "-c", script)
+	return r.Stdout + r.Stderr
+}
+
+// everything is reached through the gateway: looked into and not, over HTTP/1 and 2, by
+// WebSocket, and what is no HTTP.
+func (w *wayOut) everything(t *testing.T, name string) {
+	t.Helper()
+	for what, x := range map[string]struct{ script, want string }{
+		"unseen":      {"curl -sS --max-time 60 https://plain.example.net/v1/x", "GET /v1/x"},
+		"HTTP/1":      {"curl -sS --max-time 60 --http1.1 https://seen.example.net/v1/x", "GET /v1/x"},
+		"HTTP/2":      {"curl -sS --max-time 60 --http2 https://seen.example.net/v1/x", "HTTP/2.0 GET /v1/x"},
+		"another way": {"curl -sS --max-time 60 https://seen.example.net/v1/x -X POST -d body", "body"},
+		"WebSocket":   {w.me + " intruder speak websocket wss://plain.example.net/v1/socket", `"welcome, heard from inside"`},
+		"no HTTP":     {"exec 3<>/dev/tcp/plain.example.net/5432; echo hello >&3; head -n1 <&3", "hello"},
+	} {
+		if out := w.says(name, x.script); !strings.Contains(out, x.want) {
+			t.Errorf("%s: %s", what, out)
+		}
+	}
+}
+
+// inClear is by tinyproxy, in clear.
+func (w *wayOut) inClear(t *testing.T) {
+	t.Helper()
+	proxy := "http://" + net.JoinHostPort(proxyHost, tinyPort)
+	name := w.starts(t, "HTTPS_PROXY="+proxy, "HTTP_PROXY="+proxy)
+	w.s.Forget(t)
+	w.everything(t, name)
+	if out := w.says(name, "exec 3<>/dev/tcp/2606:2800:220:1::34/5432; echo hello >&3; head -n1 <&3"); !strings.Contains(out, "hello") {
+		t.Errorf("a literal address of IPv6: %s", out)
+	}
+	if out := w.says(name, "curl -sS --max-time 60 http://web.example.net/"); !strings.Contains(out, "welcome") {
+		t.Errorf("HTTP in clear: %s", out)
+	}
+	w.s.OnlyLeft(t, "dns plain.example.net", "dns seen.example.net", "dns web.example.net", "tcp "+net.JoinHostPort(proxyHost, tinyPort))
+	log := w.log(t, "tinyproxy.log")
+	for _, to := range []string{"93.184.216.34:443 ", "93.184.216.34:5432 ", "[2606:2800:220:1::34]:5432"} {
+		if !strings.Contains(log, "CONNECT "+to) {
+			t.Errorf("the proxy was not asked for the checked address %s:\n%s", to, log)
+		}
+	}
+	if strings.Contains(log, "example.net") {
+		t.Errorf("the proxy was asked for a name whose address is known here:\n%s", log)
+	}
+	if out := w.says(name, "env; cat /proc/1/environ"); strings.Contains(strings.ToLower(out), "_proxy") {
+		t.Errorf("the inside has the host's proxy:\n%s", out)
+	}
+
+	// A name that leads where nothing may go is not asked of the proxy either.
+	w.s.Leads("plain.example.net", "10.1.2.3")
+	out := w.says(name, "exec 3<>/dev/tcp/plain.example.net/5432; echo hello >&3; head -n1 <&3")
+	if strings.Contains(out, "\nhello") || strings.Contains(w.log(t, "tinyproxy.log"), "10.1.2.3") || strings.Contains(w.log(t, "tinyproxy.log"), "plain.example.net") {
+		t.Errorf("a private address: %s", out)
+	}
+	w.s.Leads("plain.example.net", stage.Host4.String())
+
+	// What needs no proxy is reached without one.
+	w.s.Saw()
+	local := "curl -sS --max-time 60 http://192.168.7.7:8080/"
+	if out := w.says(name, local); !strings.Contains(out, "welcome") || len(w.s.Saw()) != 0 {
+		t.Errorf("by the proxy: %s", out)
+	}
+	for _, except := range []string{"192.168.0.0/16", "x.example,192.168.7.7:8080"} {
+		name = w.starts(t, "https_proxy="+proxy, "no_proxy="+except)
+		if out := w.says(name, local); !strings.Contains(out, "welcome") || len(w.s.Saw()) != 1 {
+			t.Errorf("with no_proxy=%s it is not reached directly: %s", except, out)
+		}
+	}
+}
+
+// withoutNames is where the host's resolver answers nothing: then the proxy is asked by name,
+// unless a rule denies addresses.
+func (w *wayOut) withoutNames(t *testing.T) {
+	t.Helper()
+	proxy := "http://" + net.JoinHostPort(proxyHost, tinyPort)
+	w.s.Falls(stage.Failing)
+	defer w.s.Falls(stage.Healthy)
+	name := w.starts(t, "https_proxy="+proxy)
+	w.everything(t, name)
+	if log := w.log(t, "tinyproxy.log"); !strings.Contains(log, "CONNECT plain.example.net:443") || !strings.Contains(log, "CONNECT seen.example.net:443") {
+		t.Errorf("the proxy was not asked by name:\n%s", log)
+	}
+	w.Must(t, "policy", "deny", "192.0.2.0/24", "--sandbox", name)
+	if out := w.says(name, "exec 3<>/dev/tcp/plain.example.net/5432; echo hello >&3; head -n1 <&3"); strings.Contains(out, "\nhello") {
+		t.Errorf("although a rule denies addresses: %s", out)
+	}
+	if log := w.Must(t, "policy", "log", name); !strings.Contains(log, `rule "192.0.2.0/24"`) {
+		t.Errorf("the log does not say why:\n%s", log)
+	}
+}
+
+// overTLS is by squid, over TLS, with a password.
+func (w *wayOut) overTLS(t *testing.T) {
+	t.Helper()
+	w.s.Leads("proxy.example.net", proxyHost)
+	address := "@proxy.example.net:" + squidPort
+	name := w.starts(t, "https_proxy=https://"+squidUser+":"+squidEscaped+address)
+	w.everything(t, name)
+	if log := w.log(t, "squid.log"); !strings.Contains(log, " "+squidUser+" ") {
+		t.Errorf("squid saw no user:\n%s", log)
+	}
+	if out := w.says(name, "exec 3<>/dev/tcp/plain.example.net/9418; echo hello >&3; head -n1 <&3"); strings.Contains(out, "\nhello") {
+		t.Errorf("what squid refuses: %s", out)
+	}
+	w.logs(t, name, `plain\.example\.net:9418 .*the proxy https://proxy\.example\.net:3129 refuses CONNECT to plain\.example\.net:9418: 403`)
+
+	name = w.starts(t, "https_proxy=https://"+squidUser+":wrong-word"+address)
+	if out := w.says(name, "curl -sS -i --max-time 60 https://seen.example.net/v1/x"); !strings.Contains(out, " 502") || !strings.Contains(out, "the host's proxy wants a user and a password (407)") {
+		t.Errorf("with a wrong password: %s", out)
+	}
+	w.logs(t, name, `the proxy https://proxy\.example\.net:3129 does not accept the user and password in https_proxy \(407\)`)
+	name = w.starts(t, "https_proxy=https:/"+"/proxy.example.net:"+squidPort)
+	_ = w.says(name, "curl -sS --max-time 60 https://seen.example.net/v1/x")
+	w.logs(t, name, `wants a user and a password \(407\)`)
+	w.nowhere(t, "wrong-word", squidPassword, squidEscaped)
+}
+
+// refused is where there is no proxy, or none that can be used.
+func (w *wayOut) refused(t *testing.T) {
+	t.Helper()
+	name := w.starts(t, "https_proxy=http://me:secret-word@"+net.JoinHostPort(proxyHost, deadPort))
+	if out := w.says(name, "curl -sS -i --max-time 60 https://seen.example.net/v1/x"); !strings.Contains(out, "the host's proxy does not answer") || strings.Contains(out, proxyHost) {
+		t.Errorf("with a dead proxy: %s", out)
+	}
+	w.logs(t, name, `the proxy http://192\.168\.7\.7:3130 does not connect to .*: connection refused`)
+	w.Env = append([]string{"all_proxy=socks5://me:secret-word@127.0.0.1:1080"}, w.usual...)
+	if r := w.Run("run", "--rm", "--name", "socks", "shell", w.Work, "--", "curl", "-sS", "--max-time", "60", "https://seen.example.net/"); !strings.Contains(r.Stderr, "all_proxy names a proxy that speaks SOCKS") {
+		t.Errorf("with a proxy that speaks SOCKS: %v", r)
+	}
+	w.nowhere(t, "secret-word")
+}
+
+// errands are what the host side fetches: images, agents, and what doctor asks.
+func (w *wayOut) errands(t *testing.T) {
+	t.Helper()
+	w.Env = append([]string{"https_proxy=https://" + squidUser + ":" + squidEscaped + "@proxy.example.net:" + squidPort}, w.usual...)
+	good := w.Env
+	w.Env = append([]string{"https_proxy=https://me:wrong-word@proxy.example.net:" + squidPort}, w.usual...)
+	if r := w.Run("template", "pull", "images.example.net/team/app:1"); r.Code == 0 || !strings.Contains(r.Stderr, "does not accept the user and password in https_proxy (407)") {
+		t.Errorf("with a wrong password: %v", r)
+	}
+	w.Env = good
+	w.Must(t, "template", "pull", "images.example.net/team/app:1")
+	w.Mkdir(t, filepath.Join(w.Home, ".config/bothy/agents"))
+	w.Write(t, filepath.Join(w.Home, ".config/bothy/agents/mine.yaml"), "version: 1\nname: mine\ntitle: Mine\nprogram: mine\ninstall:\n  package: mine\n  platforms:\n    any: {package: mine-any, binary: bin/mine}\n")
+	env := w.Env
+	w.Env = append(w.Env, "npm_config_registry=https://npm.example.net/", "npm_config_globalconfig=/nowhere")
+	w.Must(t, "agent", "install", "mine")
+	w.Env = env
+	r := w.Run("doctor")
+	if !regexp.MustCompile(`(?m)^ok +way out +.*https://proxy\.example\.net:3129.*https_proxy`).MatchString(r.Stdout) || strings.Contains(r.Stdout+r.Stderr, squidEscaped) {
+		t.Errorf("%v", r)
+	}
+	w.nowhere(t, squidPassword, squidEscaped)
+}
+
+// logs says what must be in the network log of a sandbox.
+func (w *wayOut) logs(t *testing.T, name, want string) {
+	t.Helper()
+	if log := w.Must(t, "policy", "log", name); !regexp.MustCompile(want).MatchString(log) {
+		t.Errorf("the log does not say %s:\n%s", want, log)
+	}
+}
+
+// nowhere: these words are in no file of the state.
+func (w *wayOut) nowhere(t *testing.T, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		out, _ := exec.Command("grep", "-rlF", "--", word, w.State).Output()
+		if len(out) > 0 {
+			t.Errorf("%s is in %s", word, out)
+		}
+	}
+}
+
+// log is what a proxy has written down of this caller.
+func (w *wayOut) log(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text[w.before[name]:])
+}
+
+// farSide is the internet, with a server, registries, and two proxies.
+func farSide(t *testing.T, s *stage.Stage, dir string) {
+	web := &service{seen: make(chan struct{})}
+	roots := stage.Web(t, s.Take(t, "443"), virtual(t, web))
+	authority, err := ca.New("proxies")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "roots.pem", roots+string(authority.Certificate()), 0o644)
+	leaf, err := authority.Leaf("proxy.example.net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(leaf.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
+	for _, der := range leaf.Certificate {
+		text += string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	}
+	s.Leads("proxy.example.net", "127.0.0.1")
+
+	at := func(port string) string { return "127.0.0.1:" + port }
+	conf := put(t, dir, "tinyproxy.conf", fmt.Sprintf("Port 4128\nListen 127.0.0.1\nTimeout 60\nMaxClients 100\nLogLevel Connect\nLogFile %q\nPidFile %q\n", filepath.Join(dir, "tinyproxy.log"), filepath.Join(dir, "tinyproxy.pid")), 0o644)
+	daemon(t, at("4128"), "tinyproxy", "-d", "-c", conf)
+	stage.Bridge(t, dir, "tinyproxy", at("4128"))
+
+	own := filepath.Join(dir, "squid.d") // which squid writes to, as whoever it becomes
+	if err := os.Mkdir(own, 0o700); err == nil {
+		err = os.Chmod(own, 0o777)
+	}
+	put(t, own, "key.pem", text, 0o644)
+	put(t, own, "ask", "#!/bin/bash\nwhile read -r line; do [[ $(printf %b \"${line//%/\\\\x}\") == '"+squidUser+" "+squidPassword+"' ]] && echo OK || echo ERR; done\n", 0o755)
+	put(t, dir, "squid.log", "", 0o666)
+	conf = put(t, own, "squid.conf", fmt.Sprintf(`https_port 127.0.0.1:4129 tls-cert=%[1]s/key.pem
+auth_param basic program %[1]s/ask
+auth_param basic children 1
+acl known proxy_auth REQUIRED
+acl git port 9418
+http_access deny git
+http_access allow known
+http_access deny all
+access_log stdio:%[2]s/squid.log
+cache_log %[1]s/cache.log
+cache deny all
+pid_filename none
+coredump_dir %[1]s
+pinger_enable off
+netdb_filename none
+shutdown_lifetime 1 seconds
+dns_nameservers %[3]s
+visible_hostname far
+`, own, dir, stage.Resolver), 0o644)
+	daemon(t, at("4129"), squidProgram, "-N", "-f", conf)
+	stage.Bridge(t, dir, "squid", at("4129"))
+}
+
+// virtual serves registries by their names, and all else by a service.
+func virtual(t *testing.T, others http.Handler) http.Handler {
+	images := imagetest.NewRegistry(t)
+	images.Publish("team/app", "1", imagetest.New(t, imagetest.Config{}, imagetest.Layer(t, imagetest.File("hello", "there"))))
+	npm := registrytest.New(t)
+	for _, name := range []string{"mine-any", "mine"} {
+		v := npm.Publish(name, "1.0.0", registrytest.Tarball(t, registrytest.Program("package/bin/mine", "#!/bin/sh\n")))
+		v.Dist.Tarball = strings.Replace(v.Dist.Tarball, npm.URL, "https://npm.example.net", 1)
+		if name == "mine" {
+			v.Optional = map[string]string{"mine-any": "1.0.0"}
+		}
+	}
+	pass := func(to string) http.Handler {
+		u, err := url.Parse(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := httputil.NewSingleHostReverseProxy(u)
+		p.Transport = npm.Client().Transport
+		return p
+	}
+	toImages, toNPM := pass("http://"+images.Host), pass(npm.URL)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Host {
+		case "images.example.net":
+			toImages.ServeHTTP(w, r)
+		case "npm.example.net":
+			toNPM.ServeHTTP(w, r)
+		default:
+			others.ServeHTTP(w, r)
+		}
+	})
+}
+
+func put(t *testing.T, dir, name, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	err := os.WriteFile(path, []byte(text), mode)
+	if err == nil {
+		err = os.Chmod(path, mode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// daemon has a program serve an address until the test ends.
+func daemon(t *testing.T, address, program string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-ended
+	})
+	if !harness.Comes(harness.Moment, func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}) {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-ended
+		t.Fatalf("%s does not serve %s: %s", program, address, said.String())
+	}
+}
