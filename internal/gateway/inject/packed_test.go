@@ -2,7 +2,10 @@ package inject
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"compress/zlib"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -64,5 +67,47 @@ func TestPackedAnswers(t *testing.T) {
 		if got, err := read("", []byte("text with "+value), as); err != nil || bytes.Contains(got, []byte(value)) || len(got) != len("text with "+value) {
 			t.Errorf("%s: %q, %v", how, got, err)
 		}
+	}
+}
+
+// What is compressed in another way, or further in, is passed on as docs/security-model.md says.
+func TestPackedElsewhere(t *testing.T) {
+	addr := netip.MustParseAddrPort("192.0.2.1:443")
+	set := compile(t, lend(func(l *wire.Loan) { l.Hosts = []string{addr.String()} }))
+	to := Target{Addr: addr.Addr(), Port: addr.Port(), Secure: true}
+	packed := func(make func(io.Writer) io.WriteCloser) []byte {
+		var b bytes.Buffer
+		w := make(&b)
+		_, err := io.WriteString(w, value)
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	file := gzipped(t, value)
+	for what, body := range map[string][]byte{
+		"gzip in gzip":     gzipped(t, string(file)),
+		"gzip in parts":    []byte("--x\r\nContent-Type: application/gzip\r\n\r\n" + string(file) + "\r\n--x--\r\n"),
+		"base64 of gzip":   []byte(base64.StdEncoding.EncodeToString(file)),
+		"zlib":             packed(func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }),
+		"deflate":          packed(func(w io.Writer) io.WriteCloser { f, _ := flate.NewWriter(w, 6); return f }),
+		"zip":              append([]byte("PK\x03\x04"), file...),
+		"a byte before it": append([]byte{' '}, file...),
+	} {
+		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body))}
+		if err := set.Response(resp, to); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, body) {
+			t.Errorf("%s: %d of %d bytes, %v", what, len(got), len(body), err)
+		}
+	}
+	// Garbage behind a file cannot be read, so the answer breaks off.
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(append(gzipped(t, "clean"), "garbage"...)))}
+	if err := set.Response(resp, to); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(resp.Body); !errors.Is(err, spec.ErrDenied) {
+		t.Errorf("garbage behind a file: %v", err)
 	}
 }

@@ -1,9 +1,16 @@
 package inject
 
 import (
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
 )
 
 // A body of nothing but escapes does not take hundreds of times as long as text, of which a byte
@@ -26,12 +33,74 @@ func TestEscapesAreNotSlow(t *testing.T) {
 		return least
 	}
 	usual := fastest("the quick brown fox jumps over the lazy dog, {\"a\": 1}\n")
-	for _, unit := range []string{
-		`\`, `&amp;`, `&`, `%`, `%25`, `%2525`, `=3D`, `=`, `+`, `\n`, `\r\n`, "\n", "\r\n", "=\r\n", `\\u0000`, `\u007f`, `\x7f`, `\177`, `\U0000007f`, `\u{7f}`,
-		`&#127;`, `&#x7f;`, `&amp;amp;`, `&amp;#`, `&#0000000`, `&lt;`, `%7f`, `=7F`, `\\\\\\\\a`, "0, 0, ", "0x7f,",
-	} {
+	for _, unit := range escapes {
 		if d := fastest(unit); d > 150*usual {
 			t.Errorf("%q takes %.0f times as long as text", unit, float64(d)/float64(usual))
 		}
 	}
+}
+
+// escapes are what the scanner reads as another character, whole and begun.
+var escapes = []string{
+	`\`, `&amp;`, `&`, `%`, `%25`, `%2525`, `=3D`, `=`, `+`, `\n`, `\r\n`, "\n", "\r\n", "=\r\n", `\\u0000`, `\u007f`, `\x7f`, `\177`, `\U0000007f`, `\u{7f}`,
+	`&#127;`, `&#x7f;`, `&amp;amp;`, `&amp;#`, `&#0000000`, `&lt;`, `%7f`, `=7F`, `\\\\\\\\a`, "0, 0, ", "0x7f,",
+}
+
+// TestTimeIsLinear: whatever a body consists of, four times as much takes about four times as
+// long, piece by piece, in the scanner and the masker. What grows with the square takes sixteen
+// times as long.
+func TestTimeIsLinear(t *testing.T) {
+	set := compile(t, lend(func(*wire.Loan) {}))
+	units := slices.Clone(escapes)
+	for c := range 256 {
+		units = append(units, string([]byte{byte(c)}))
+	}
+	ways := map[string]func(io.Reader) error{
+		"scanner": func(r io.Reader) error {
+			b := &body{ReadCloser: io.NopCloser(r), scan: set.Scanner(), trailer: func() error { return nil }}
+			_, err := io.Copy(io.Discard, b)
+			return err
+		},
+		"masker": func(r io.Reader) error { _, err := io.Copy(io.Discard, set.Masker(r)); return err },
+	}
+	size := 128 << 10
+	if text := os.Getenv("BOTHY_LINEAR_MIB"); text != "" { // of the smaller one
+		mib, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size = mib << 20
+	}
+	worst := map[string]float64{}
+	for way, read := range ways {
+		for _, unit := range units {
+			ratio := math.Inf(1)
+			for range 6 {
+				if ratio = min(ratio, slowdown(t, read, unit, size)); ratio < 6 {
+					break
+				}
+			}
+			if worst[way] = max(worst[way], ratio); ratio > 8 {
+				t.Errorf("%s: four times as much of %q takes %.1f times as long", way, unit, ratio)
+			}
+		}
+	}
+	t.Logf("the worst ratios are %v", worst)
+}
+
+// slowdown is how much longer it takes to read four times as many bytes.
+func slowdown(t *testing.T, read func(io.Reader) error, unit string, size int) float64 {
+	t.Helper()
+	took := func(size int) float64 {
+		text, least := strings.Repeat(unit, size/len(unit)+1)[:size], time.Hour
+		for range 2 {
+			r, began := struct{ io.Reader }{strings.NewReader(text)}, time.Now()
+			if err := read(r); err != nil {
+				t.Fatal(err)
+			}
+			least = min(least, time.Since(began))
+		}
+		return float64(least)
+	}
+	return took(4*size) / took(size)
 }
