@@ -36,6 +36,7 @@ var groups = []struct {
 	{groupFiles, (*bench).files},
 	{groupReview, (*bench).review},
 	{groupNetwork, (*bench).network},
+	{groupHeld, (*bench).held},
 	{groupAgent, (*bench).agent},
 	{groupCheckpoint, (*bench).checkpoints},
 	{groupLoop, (*bench).loops},

@@ -18,6 +18,7 @@ const (
 	groupFiles   = "files"
 	groupReview  = "review"
 	groupNetwork = "network"
+	groupHeld    = "held"
 
 	groupCheckpoint = "checkpoint"
 	groupLoop       = "loop"

@@ -20,6 +20,8 @@ type subject struct {
 	skip  string // why nothing can be measured with it
 	// client is the load generator, to be run there.
 	client func(ctx context.Context, args ...string) *exec.Cmd
+	// hostile is a client that has the gateway hold what it can; nil: there is none.
+	hostile func(ctx context.Context, args ...string) *exec.Cmd
 	// within runs a function where client may be started; nil is anywhere.
 	within func(func() error) error
 	// gateway are the processes between client and server.
@@ -159,6 +161,9 @@ func (a *arena) inSandbox(ctx context.Context, b *bothy, name, rules, addr strin
 	if err != nil {
 		return nil, err
 	}
+	part := func(ctx context.Context, part string, args ...string) *exec.Cmd {
+		return b.command(ctx, append([]string{"exec", "-i", name, filepath.Join(workspace, "netload"), part}, args...)...)
+	}
 	return &subject{
 		name: name, roots: filepath.Join(workspace, "roots.pem"),
 		gateway: func() []int { return []int{keeper} },
@@ -166,8 +171,9 @@ func (a *arena) inSandbox(ctx context.Context, b *bothy, name, rules, addr strin
 			if addr != "" {
 				args = append(args, "-addr", addr)
 			}
-			return b.command(ctx, append([]string{"exec", name, filepath.Join(workspace, "netload"), "client"}, args...)...)
+			return part(ctx, "client", args...)
 		},
+		hostile: func(ctx context.Context, args ...string) *exec.Cmd { return part(ctx, "hostile", args...) },
 	}, nil
 }
 

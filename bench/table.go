@@ -13,6 +13,7 @@ func (r *Report) markdown() string {
 	r.lifeTable(&b)
 	r.layerTable(&b)
 	r.memoryTable(&b)
+	r.heldTable(&b)
 	r.filesTable(&b)
 	r.beforeTable(&b)
 	r.listTable(&b, groupReview, "review, ms or ×")
@@ -114,6 +115,17 @@ func (r *Report) memoryTable(b *strings.Builder) {
 		m := summarize(s.Samples)
 		fmt.Fprintf(b, "| %s | %s | %d | %s | %s | %s | %s | %s |\n", s.Case, s.Unit, m.N,
 			number(mean(s.Samples)), number(m.Median), number(m.Min), number(m.Max), goal(s.Target))
+	}
+}
+
+func (r *Report) heldTable(b *strings.Builder) {
+	list := r.of(groupHeld)
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprint(b, "\n| held by a keeper, resident MiB | median | target |\n|---|--:|--:|\n")
+	for _, s := range list {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Case, number(median(s.Samples)), goal(s.Target))
 	}
 }
 

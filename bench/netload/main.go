@@ -15,11 +15,12 @@ var parts = map[string]func(args []string) error{
 	"origin":  origin,
 	"client":  client,
 	"gateway": runGateway,
+	"hostile": hostile,
 	"decide":  decide,
 }
 
 func main() {
-	err := errors.New("usage: netload origin|client|gateway|decide")
+	err := errors.New("usage: netload origin|client|hostile|gateway|decide")
 	if len(os.Args) > 1 && parts[os.Args[1]] != nil {
 		err = parts[os.Args[1]](os.Args[2:])
 	}

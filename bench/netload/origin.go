@@ -50,6 +50,9 @@ func origin(args []string) error {
 	}
 	go accept(plain)
 	go accept(tls.NewListener(secure, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}))
+	if err := silence(*addr, cert); err != nil {
+		return err
+	}
 	if err := tell("ready"); err != nil {
 		return err
 	}

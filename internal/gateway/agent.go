@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -52,7 +53,12 @@ func isAgentLent(l *wire.Loan) bool { return !l.Taken && len(l.Value) > 0 && l.L
 // serveAgent has a program inside talk to the host's SSH agent.
 func (g *Gateway) serveAgent(a *netstack.Attempt) {
 	defer g.talks.Add(-1)
-	if g.talks.Add(1) > maxAgents || g.agentLoan() == nil {
+	switch {
+	case g.talks.Add(1) > maxAgents:
+		g.refuseLocal(a, fmt.Sprintf("%d programs talk to the host's SSH agent already", maxAgents))
+		return
+	case g.agentLoan() == nil:
+		g.refuseLocal(a, "the host's SSH agent is not lent")
 		return
 	}
 	c, err := a.Accept()
@@ -62,7 +68,7 @@ func (g *Gateway) serveAgent(a *netstack.Attempt) {
 	defer func() { _ = c.Close() }()
 	f := &sshagent.Filter{
 		Dial: g.dialAgent, Lent: func() bool { return g.agentLoan() != nil && g.pausedBy() == nil },
-		Reached: g.connected, Known: g.conf.KnownHosts, Log: g.logAgent,
+		Reached: g.connected, Known: g.conf.KnownHosts, Log: g.logAgent, Held: g.held,
 	}
 	if err := f.Serve(g.ctx, c); err != nil && g.ctx.Err() == nil {
 		g.logAgent(sshagent.Use{Err: err})

@@ -6,12 +6,16 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
+
+// heldByRelays is what buffers of connections that pass may hold in sum.
+const heldByRelays = held.Most / 4
 
 // attempt decides about one attempt to connect, before it is answered.
 func (g *Gateway) attempt(a *netstack.Attempt) {
@@ -120,7 +124,7 @@ func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spe
 		return err
 	}
 	w := &watched{Conn: inside, asks: g.asking(f), unreadable: g.unreadable(f), ahead: said, scan: g.secrets.Load().Scanner()}
-	err := relay.Run(w, countedTo(outside, f.outflow), &f.counts)
+	err := relay.Run(w, countedTo(outside, f.outflow), &f.counts, g.copies)
 	if w.tls {
 		r.Protocol = "tls"
 	}

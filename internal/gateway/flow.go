@@ -3,11 +3,11 @@ package gateway
 import (
 	"context"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
@@ -142,13 +142,10 @@ type table struct {
 	most int // flows since there were few
 }
 
-// A crowd takes hundreds of MiB. When it has gone, and all is written down, they
-// are given back to the host: nothing else here makes so much garbage that the
-// collector would soon see to it.
+// A map keeps the size that it once had: after a crowd there is another one.
 const (
-	crowd     = 1000
-	few       = crowd / 10
-	aftermath = 10 * time.Second
+	crowd = 1000
+	few   = crowd / 10
 )
 
 // add admits a flow unless there are too many.
@@ -172,9 +169,9 @@ func (t *table) remove(f *flow) {
 	delete(t.set, f)
 	if len(t.set) <= few && t.most >= crowd {
 		t.most = 0
-		t.set = maps.Clone(t.set) // a map keeps the size it once had
-		time.AfterFunc(aftermath, debug.FreeOSMemory)
+		t.set = maps.Clone(t.set)
 	}
+	held.GiveBack()
 }
 
 func (t *table) list() []*flow {

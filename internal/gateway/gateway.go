@@ -107,6 +107,8 @@ type Gateway struct {
 	server *dns.Server
 	limits *limits
 	held   *held.Budget // what the inside has it hold
+	ssh    *held.Budget // what the SSH library does of it
+	copies *held.Budget // what relays do of it
 	host   host
 	ca     *ca.Authority // whom the inside trusts
 
@@ -122,7 +124,6 @@ type Gateway struct {
 	ends      atomic.Pointer[[]time.Time] // when what is lent is lent no more; zero is never
 	talks     atomic.Int32                // conversations with the agent
 	gits      atomic.Int32                // connections that are looked into as SSH
-	lost      atomic.Int64                // bytes that those are left with which never end
 	paused    atomic.Pointer[error]       // why nothing new is let through
 	allowed   atomic.Pointer[[]uint16]    // ports of the host
 	flows     table
@@ -160,6 +161,7 @@ func New(c Config) (*Gateway, error) {
 		c.CatchUp = func() {}
 	}
 	g := &Gateway{conf: c, names: c.Names, limits: newLimits(), held: held.New(held.Most), untold: make(chan netstack.Refusal, maxUntold)}
+	g.ssh, g.copies = g.held.Part(heldBySSH), g.held.Part(heldByRelays)
 	g.numbers.run = strconv.FormatInt(time.Now().UnixMicro(), 36)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.server = &dns.Server{Zone: zone{g}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/gitssh"
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
@@ -19,12 +20,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxGits bounds the connections that are looked into as SSH: what one side has said and
-// the other not heard may take 4 MiB of each.
+// maxGits bounds the connections that are looked into as SSH.
 const maxGits = 32
 
-// maxLost bounds what conversations that never end are left with; see stuck.
-const maxLost = 64 << 20
+// heldBySSH is what they may hold in sum, conversations that never end included; see stuck.
+const heldBySSH = held.Most / 2
 
 // serveGit has git of the inside speak with a server over SSH.
 func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *spec.NetworkRecord) error {
@@ -33,10 +33,11 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 		inside.Reset()
 		return fmt.Errorf("%d connections of SSH are looked into already", maxGits)
 	}
-	if g.lost.Load() >= maxLost {
+	near, err := watch(inside, g.ssh)
+	if err != nil {
 		g.gits.Add(-1)
 		inside.Reset()
-		return errors.New("SSH was spoken so often in a way that it does not end that there is no room left: start the sandbox again")
+		return noRoomForSSH()
 	}
 	r.Protocol = spec.ProtocolSSH
 	f.seen()
@@ -50,18 +51,25 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 		Ask: c.ask, Refused: c.refused, Reach: c.reach, Agent: g.dialAgent, Signed: c.signed,
 		Known: func() (*sshagent.Known, error) { return sshagent.ReadKnown(g.conf.KnownHosts) },
 	}
-	near := watch(inside)
 	done := make(chan error, 1)
 	go func() {
-		done <- server.Serve(ctx, near)
-		near.over(&g.lost, stuck)
+		err := server.Serve(ctx, near)
+		if near.isFull() || c.server != nil && c.server.isFull() {
+			err = noRoomForSSH()
+		}
+		done <- err
+		near.over(stuck)
 		if c.server != nil {
-			c.server.over(&g.lost, stuck)
+			c.server.over(stuck)
 		}
 		g.gits.Add(-1)
 	}()
 	return await(ctx, done, stuck)
 }
+
+// noRoomForSSH refuses a connection. Conversations that never end hold their bytes until the
+// sandbox is stopped.
+func noRoomForSSH() error { return fmt.Errorf("%w, or start the sandbox again", held.ErrFull) }
 
 // gitCommand is the one command that may pass on a connection.
 type gitCommand struct {
@@ -170,8 +178,11 @@ func (c *gitCommand) ended(r spec.NetworkRecord, err error) error {
 func (c *gitCommand) reach(ctx context.Context) (net.Conn, error) {
 	out, err := c.g.reached(ctx, c.f, c.r)
 	if err == nil {
-		c.server = &billed{watchedSSH: watch(countedTo(out, c.f.sends()))}
-		return c.server, nil
+		far, full := watch(countedTo(out, c.f.sends()), c.g.ssh)
+		if c.server = (&billed{watchedSSH: far}); full == nil {
+			return c.server, nil
+		}
+		err = noRoomForSSH()
 	}
 	c.fault = err
 	if _, ok := errors.AsType[*dial.Refused](err); ok {

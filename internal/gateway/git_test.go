@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -342,14 +343,19 @@ func (h *halfRead) SetDeadline(time.Time) error { return nil }
 func (h *halfRead) Reset()                      { close(h.over) }
 
 // A connection keeps its place while the library may still read it, but not for good: then
-// it is counted what is left of it.
+// it holds its bytes until it ends.
 func TestSSHKeepsItsPlace(t *testing.T) {
-	var lost atomic.Int64
-	w := watch(&halfRead{over: make(chan struct{})})
+	b := held.New(mostHeld + leastHeld)
+	watched := func() *watchedSSH {
+		w, err := watch(&halfRead{over: make(chan struct{})}, b)
+		must(t, err)
+		return w
+	}
+	w := watched()
 	_, _ = w.Write([]byte("SSH-2.0-x\r\n"))
 	_, _ = w.Write([]byte("what it offers"))
 	gone := make(chan struct{})
-	go func() { w.over(&lost, time.Minute); close(gone) }()
+	go func() { w.over(time.Minute); close(gone) }()
 	select {
 	case <-gone:
 		t.Error("nobody has read to its end")
@@ -357,35 +363,79 @@ func TestSSHKeepsItsPlace(t *testing.T) {
 	}
 	_, _ = w.Read(nil)
 	<-gone
-	early := watch(&halfRead{over: make(chan struct{})})
+	early := watched()
 	_, _ = early.Write([]byte("SSH-2.0-x\r\n"))
-	early.over(&lost, time.Minute) // nobody reads one that said no more
-	if lost.Load() != 0 {
-		t.Errorf("%d bytes are lost", lost.Load())
+	early.over(time.Minute) // nobody reads one that said no more
+	if b.Used() != 0 {
+		t.Errorf("%d bytes are held", b.Used())
 	}
-	never := watch(&halfRead{over: make(chan struct{})})
-	never.read.Store(1 << 30)
+	never := watched()
+	must(t, never.hold.Take(mostHeld))
 	_, _ = never.Write(nil)
 	_, _ = never.Write(nil)
-	never.over(&lost, time.Millisecond)
-	if lost.Load() != mostHeld+leastHeld {
-		t.Errorf("%d bytes are lost", lost.Load())
+	never.over(time.Millisecond)
+	if b.Used() != mostHeld+leastHeld {
+		t.Errorf("%d bytes are held", b.Used())
+	}
+	if _, err := watch(&halfRead{}, b); !errors.Is(err, held.ErrFull) {
+		t.Errorf("another has room: %v", err)
 	}
 	_, _ = never.Read(nil)
-	eventually(t, "what was only late", func() bool { return lost.Load() == 0 })
+	eventually(t, "what was only late", func() bool { return b.Used() == 0 })
 }
 
-// Where too much is lost already nobody speaks SSH any more.
+// What the library may keep of a connection is held as it comes, up to the most there may be.
+func TestSSHHoldsWhatComes(t *testing.T) {
+	b := held.New(2*mostHeld + 3*leastHeld)
+	server, client := net.Pipe()
+	go func() { _, _ = io.Copy(client, zeros{}) }()
+	w, err := watch(pipeConn{server}, b)
+	must(t, err)
+	_, err = io.CopyN(io.Discard, w, 100<<10)
+	must(t, err)
+	if n := b.Used(); n < leastHeld+100<<10 || n > leastHeld+200<<10 {
+		t.Errorf("%d bytes are held of 100 KiB", n)
+	}
+	_, err = io.CopyN(io.Discard, w, 2*mostHeld)
+	must(t, err)
+	if n := b.Used(); n != leastHeld+mostHeld {
+		t.Errorf("%d bytes are held of much", n)
+	}
+	must(t, b.Hold().Take(mostHeld))
+	other, otherClient := net.Pipe()
+	go func() { _, _ = io.Copy(otherClient, zeros{}) }()
+	o, err := watch(pipeConn{other}, b)
+	must(t, err)
+	if _, err := io.CopyN(io.Discard, o, mostHeld); !errors.Is(err, held.ErrFull) || !o.isFull() {
+		t.Errorf("without room: %v", err)
+	}
+	o.over(time.Minute)
+	w.over(time.Minute)
+	if b.Used() != mostHeld {
+		t.Errorf("%d bytes are held in the end", b.Used())
+	}
+	_, _ = client.Close(), otherClient.Close()
+}
+
+// pipeConn is one end of a pipe.
+type pipeConn struct{ net.Conn }
+
+func (pipeConn) CloseWrite() error { return nil }
+func (pipeConn) Await()            {}
+func (p pipeConn) Reset()          { _ = p.Close() }
+
+// Without room nobody speaks SSH any more.
 func TestNoRoomForSSH(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port)),
 		map[string][]string{"git.example.com": here}, o.knownHosts)
-	w.lost.Store(maxLost)
+	rest := w.ssh.Hold()
+	must(t, rest.Take(heldBySSH))
 	if _, err := w.sshTo(t, "git.example.com", o.port); err == nil {
 		t.Error("it is spoken")
 	}
 	w.record(t, "why", func(r spec.NetworkRecord) bool { return strings.Contains(r.Reason, "start the sandbox again") })
-	w.lost.Store(0)
+	rest.Release()
 	_, err := w.sshTo(t, "git.example.com", o.port)
 	must(t, err)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
@@ -83,30 +84,41 @@ var errStuck = errors.New("what speaks SSH for it does not end")
 
 // stuck is how long what has to end may take to do so. A peer can have the library wait for
 // ever: who reads packets waits for those who would take them, and they have gone because
-// of one among them. Nobody can end that; its place goes to another then, and what is left
-// of it is counted: packets that were read, of which there may be some.
+// of one among them. Nobody can end that; its place goes to another then, and it holds its
+// bytes for as long as it lasts.
 const stuck = 5 * time.Second
 
-// What the library is left with at most: the packets that wait, and the rest.
+// Bytes that the library keeps of one connection: the packets that wait, and the rest.
 const (
 	mostHeld  = 17 * (256 << 10)
 	leastHeld = 64 << 10
 )
 
 // watchedSSH is a connection of which it can be waited for that the library reads it no more.
+// It takes what the library may keep of what it reads.
 type watchedSSH struct {
 	relay.Conn
+	hold  *held.Hold
 	gone  chan struct{} // closed when a Read has failed, after which there is no other
 	once  sync.Once
 	wrote atomic.Int32
-	read  atomic.Int64 // bytes
+	read  int64 // bytes, up to mostHeld; of who reads
+	full  atomic.Bool
 }
 
-func watch(c relay.Conn) *watchedSSH { return &watchedSSH{Conn: c, gone: make(chan struct{})} }
+// watch fails if there is no room for another connection.
+func watch(c relay.Conn, b *held.Budget) (*watchedSSH, error) {
+	w := &watchedSSH{Conn: c, hold: b.Hold(), gone: make(chan struct{})}
+	return w, w.hold.Take(leastHeld)
+}
 
 func (w *watchedSSH) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
-	w.read.Add(int64(n))
+	if more := min(int64(n), mostHeld-w.read); more > 0 && w.hold.Take(more) != nil {
+		w.full.Store(true)
+		n, err = 0, held.ErrFull
+	}
+	w.read = min(w.read+int64(n), mostHeld)
 	if err != nil {
 		w.once.Do(func() { close(w.gone) })
 	}
@@ -118,27 +130,29 @@ func (w *watchedSSH) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// over ends the connection, and returns when nothing of the library is left of it, or adds
-// what is to lost after a while. Nothing is begun by it before its version was written, and
-// then what it offers.
-func (w *watchedSSH) over(lost *atomic.Int64, patience time.Duration) {
+// over ends the connection, and returns when nothing of the library is left of it, or after a
+// while. What it holds is given back when nothing is left. Nothing is begun by the library before
+// its version was written, and then what it offers.
+func (w *watchedSSH) over(patience time.Duration) {
 	_ = w.SetDeadline(time.Unix(1, 0))
 	w.Reset()
 	if w.wrote.Load() <= 1 {
+		w.hold.Release()
 		return
 	}
 	select {
 	case <-w.gone:
-		return
+		w.hold.Release()
 	case <-time.After(patience):
+		go func() {
+			<-w.gone
+			w.hold.Release()
+		}()
 	}
-	n := min(w.read.Load(), mostHeld) + leastHeld
-	lost.Add(n)
-	go func() { // it was only late
-		<-w.gone
-		lost.Add(-n)
-	}()
 }
+
+// isFull tells whether the connection was ended because there was no room for what came on it.
+func (w *watchedSSH) isFull() bool { return w != nil && w.full.Load() }
 
 // billed is the way to a server, of which it is known whether a budget has ended it.
 type billed struct {

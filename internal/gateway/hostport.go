@@ -87,7 +87,7 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 		if err := g.opened(f, *r); err != nil {
 			return err
 		}
-		return relay.Run(&watched{Conn: inside, scan: g.secrets.Load().Scanner()}, outside, &f.counts)
+		return relay.Run(&watched{Conn: inside, scan: g.secrets.Load().Scanner()}, outside, &f.counts, g.copies)
 	})
 }
 

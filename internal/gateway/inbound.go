@@ -115,7 +115,7 @@ func (p *published) carry(outside relay.TCP) {
 		if err := g.opened(f, *r); err != nil {
 			return err
 		}
-		return relay.Run(inside, outside, &f.counts)
+		return relay.Run(inside, outside, &f.counts, g.copies)
 	})
 }
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"time"
 
@@ -32,6 +33,7 @@ func (g *Gateway) local(a *netstack.Attempt) {
 	}
 	defer g.locals.Add(-1)
 	if g.locals.Add(1) > maxLocal {
+		g.refuseLocal(a, fmt.Sprintf("%d connections to the sandbox's own gateway are open already", maxLocal))
 		return
 	}
 	c, err := a.Accept()
@@ -53,20 +55,27 @@ const (
 	nameSize = 4 << 10 // bytes of one; room is made for it before it is there
 )
 
-// serveNames answers questions over TCP: each message has its length before it.
+// serveNames answers questions over TCP: each message has its length before it. One that does not
+// come whole is recorded as one that cannot be read.
 func (g *Gateway) serveNames(c *netstack.Conn) {
+	unread := func(why string) { zone{g}.Refused("", "a question of DNS over TCP "+why) }
 	for range nameMost {
 		_ = c.SetDeadline(time.Now().Add(nameIdle))
 		var length [2]byte
-		if _, err := io.ReadFull(c, length[:]); err != nil {
+		if read, err := io.ReadFull(c, length[:]); err != nil {
+			if read > 0 {
+				unread("that breaks off")
+			}
 			return
 		}
 		n := binary.BigEndian.Uint16(length[:])
 		if n > nameSize {
+			unread(fmt.Sprintf("that has more than %d bytes", nameSize))
 			return
 		}
 		q := make([]byte, n)
 		if _, err := io.ReadFull(c, q); err != nil {
+			unread("that breaks off")
 			return
 		}
 		answer := g.server.Answer(q, true)

@@ -58,6 +58,8 @@ func (g *Gateway) tell(p netstack.Refusal) {
 // never says why a packet is refused.
 func never(p netstack.Refusal) string {
 	switch {
+	case p.Protocol == spec.ProtocolICMP && p.Form != "":
+		return p.Form + " never leaves, whatever the rules"
 	case p.Protocol == spec.ProtocolICMP:
 		return "an echo (ping) never leaves, whatever the rules"
 	case p.Protocol == spec.ProtocolUDP:
@@ -89,8 +91,12 @@ func inWords(protocol uint8) string {
 
 // nothingThere records an attempt to connect to the gateway itself where it does not answer.
 func (g *Gateway) nothingThere(a *netstack.Attempt) {
+	g.refuseLocal(a, fmt.Sprintf("it is the sandbox's own gateway, which answers for names at port 53 and why at port 80 (%s)", adviceName))
+}
+
+// refuseLocal records that a connection to the gateway itself is refused.
+func (g *Gateway) refuseLocal(a *netstack.Attempt, why string) {
 	g.log(spec.NetworkRecord{
-		Event: spec.NetworkFlow, Protocol: "tcp", Addr: a.To.Addr(), Port: a.To.Port(),
-		Verdict: spec.VerdictDeny, Reason: fmt.Sprintf("it is the sandbox's own gateway, which answers for names at port 53 and why at port 80 (%s)", adviceName),
+		Event: spec.NetworkFlow, Protocol: "tcp", Addr: a.To.Addr(), Port: a.To.Port(), Verdict: spec.VerdictDeny, Reason: why,
 	})
 }

@@ -7,10 +7,8 @@
 package held
 
 import (
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Most is what one sandbox may hold. It is enough for a thousand requests at once, and little
@@ -30,7 +28,6 @@ type Budget struct {
 	over *Budget // has to have the bytes as well; nil: there is none
 	used atomic.Int64
 	peak atomic.Int64 // since memory was given back
-	free sync.Mutex   // held while memory is about to be given back
 }
 
 // New returns a budget of so many bytes.
@@ -62,26 +59,10 @@ func (b *Budget) give(n int64) {
 	}
 	used := b.used.Add(-n)
 	b.over.give(n)
-	if b.over == nil && b.peak.Load() >= b.most/4 && used <= b.most/32 {
-		b.giveBack()
+	if b.over == nil && b.peak.Load() >= b.most/8 && used <= b.most/16 {
+		b.peak.Store(0)
+		GiveBack()
 	}
-}
-
-// aftermath is how long after a peak memory is given back: what was held then is logged by now,
-// and a program that goes on does not pay for it each time.
-const aftermath = 2 * time.Second
-
-// giveBack returns memory to the host after a peak. The collector would not come for it soon: a
-// keeper makes hardly any garbage when its sandbox is quiet.
-func (b *Budget) giveBack() {
-	if !b.free.TryLock() {
-		return
-	}
-	b.peak.Store(0)
-	time.AfterFunc(aftermath, func() {
-		b.free.Unlock()
-		debug.FreeOSMemory()
-	})
 }
 
 // Hold is what one piece of work has taken. The zero Hold has no budget. It is safe for

@@ -208,18 +208,16 @@ func copyBody(w *answer, resp *http.Response, from *answerBody) error {
 	default: // what is masked is held back, unless it is all there
 		soon = from.complete
 	}
-	stall := newStall(w, resp, from)
-	defer stall.clock.end()
 	flushed := soon()
 	for {
 		if !flushed {
-			if err := stall.watch(w.flush); err != nil {
+			if err := w.flush(); err != nil {
 				return err
 			}
 		}
 		n, err := resp.Body.Read(*buf)
 		if n > 0 {
-			if err := stall.watch(func() error { _, err := w.Write((*buf)[:n]); return err }); err != nil {
+			if _, err := w.Write((*buf)[:n]); err != nil {
 				return err
 			}
 		}
@@ -240,10 +238,7 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); ret
 // complete. Over HTTP/2 that is done to the stream.
 func (x *exchange) broken(ctx context.Context) {
 	x.record.Verdict, x.record.Reason = spec.VerdictError, "the answer broke off"
-	switch {
-	case errors.Is(context.Cause(ctx), errStalled):
-		x.refuse(errStalled.Error())
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		x.record.Reason = errHungUp.Error()
 	}
 	if x.record.Protocol == http2 {

@@ -33,9 +33,18 @@ type frames struct {
 	leaving bool          // the server takes no more streams
 	refused []uint32      // streams to be reset as refused
 	running int           // handlers
-	fault   error         // why the connection was ended here
+	ends    map[uint32]*end
+	fault   error // why the connection was ended here
+	gone    bool  // it has ended
 
 	trailers *held.Hold // of requests whose handlers run
+}
+
+// end is that of a stream. Net/http keeps a request until the last of its answer is sent, which
+// may be long after its handler has returned: the client decides when it takes that.
+type end struct {
+	release func() // gives back what the request holds; nil: its handler runs
+	over    bool   // nothing more is sent
 }
 
 // Of RFC 9113.
@@ -46,6 +55,7 @@ const (
 	headersFrame    = 1
 	resetFrame      = 3
 	goAwayFrame     = 7
+	flagEndStream   = 1
 	flagEndHeaders  = 4
 	refusedStream   = 7
 	enhanceYourCalm = 11
@@ -55,7 +65,7 @@ const (
 const (
 	holdHTTP2  = 32 << 10    // beside what every inspected connection takes
 	holdLong   = 2 * maxHead // for a head that comes in several frames, until it is counted
-	bodyWindow = 512 << 10   // for bodies that nobody has read yet
+	bodyWindow = 1 << 20     // for bodies that nobody has read yet
 	frameSize  = 64 << 10
 )
 
@@ -93,6 +103,11 @@ func (f *frames) RemoteAddr() net.Addr {
 // begins looks at the head of a frame, and takes what it will hold.
 func (f *frames) begins() error {
 	switch {
+	case f.in.kind == resetFrame:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.ended(f.in.stream)
+		return nil
 	case f.in.kind == dataFrame && !f.bodies:
 		f.bodies = true
 		return f.hold.Take(bodyWindow)
@@ -158,19 +173,46 @@ func (f *frames) await() {
 }
 
 // handles notes that a handler has counted the head that the server was given last. It returns
-// the stream. The handler says when it has done.
-func (f *frames) handles() (stream uint32, done func()) {
+// the stream.
+func (f *frames) handles() uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running++
-	return f.settle(), f.handled
+	stream := f.settle()
+	if f.ends == nil {
+		f.ends = map[uint32]*end{}
+	}
+	f.ends[stream] = &end{}
+	return stream
 }
 
-func (f *frames) handled() {
+// handled notes that the handler of a stream has returned. What the request holds is released when
+// the last of its answer is sent.
+func (f *frames) handled(stream uint32, release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.running--; f.running == 0 {
 		f.trailers.Reset()
+	}
+	e := f.ends[stream]
+	if e == nil || e.over || f.gone {
+		delete(f.ends, stream)
+		release()
+		return
+	}
+	e.release = release
+}
+
+// ended notes that nothing more is sent on a stream.
+func (f *frames) ended(stream uint32) {
+	e := f.ends[stream]
+	switch {
+	case e == nil:
+	case e.release == nil:
+		e.over = true
+	default:
+		delete(f.ends, stream)
+		e.release()
 	}
 }
 
@@ -192,20 +234,38 @@ func (f *frames) refuse(stream uint32) {
 	f.refused = append(f.refused, stream)
 }
 
-// release gives back what is held for the connection.
+// release gives back what is held for the connection, which has ended.
 func (f *frames) release() {
 	f.long.Release()
 	f.trailers.Release()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone = true
+	for _, e := range f.ends {
+		if e.release != nil {
+			e.release()
+		}
+	}
+	f.ends = nil
 }
 
 // Write sends what the server says.
-func (f *frames) Write(b []byte) (int, error) { return f.Conn.Write(f.says(b)) }
-
-// says looks at what the server says, and gives it as it is sent.
-func (f *frames) says(b []byte) []byte {
+func (f *frames) Write(b []byte) (int, error) {
+	said, over := f.says(b)
+	n, err := f.Conn.Write(said)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	said := b
+	for _, stream := range over {
+		f.ended(stream)
+	}
+	return n, err
+}
+
+// says looks at what the server says, and gives it as it is sent, and the streams that it ends.
+func (f *frames) says(b []byte) (said []byte, over []uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	said = b
 	for rest := b; len(rest) > 0; {
 		at := len(b) - len(rest)
 		n := min(len(rest), f.out.next())
@@ -217,9 +277,12 @@ func (f *frames) says(b []byte) []byte {
 			}
 			f.mark(said[at : at+n])
 		}
+		if f.out.atStart() && f.out.ends() {
+			over = append(over, f.out.stream)
+		}
 		rest = rest[n:]
 	}
-	return said
+	return said, over
 }
 
 // hears looks at the head of a frame of the server's.
@@ -265,6 +328,11 @@ func (c *frameCut) next() int {
 		return c.left
 	}
 	return frameHeadSize - c.have
+}
+
+// ends tells whether the frame is the last of its stream.
+func (c *frameCut) ends() bool {
+	return c.kind == resetFrame || (c.kind == dataFrame || c.kind == headersFrame) && c.flags&flagEndStream != 0
 }
 
 // feed takes bytes. It tells whether they complete the head of a frame.

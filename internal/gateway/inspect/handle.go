@@ -23,6 +23,7 @@ type exchange struct {
 	conn     *conn
 	w        *answer
 	hold     *held.Hold // bytes, until it is over
+	window   *held.Hold // of its answer, if that is wide
 	request  policy.Request
 	decision policy.Decision
 	record   spec.NetworkRecord
@@ -44,7 +45,7 @@ type exchange struct {
 // begin takes what a request holds, and begins its record. The exchange gives back what it
 // holds even if there is an error.
 func (i *Inspector) begin(c *conn, r *http.Request) (*exchange, error) {
-	x := &exchange{conn: c, began: time.Now(), request: asked(r), hold: i.requests.Hold()}
+	x := &exchange{conn: c, began: time.Now(), request: asked(r), hold: i.requests.Hold(), window: i.windows.Hold()}
 	x.record = spec.NetworkRecord{
 		Event: spec.NetworkRequest, Name: c.host.Name, Addr: c.host.Addr, Port: c.host.Port,
 		Protocol: r.Proto, Method: clip(r.Method), Path: clipPath(x.request.Path),

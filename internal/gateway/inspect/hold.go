@@ -3,8 +3,6 @@ package inspect
 import (
 	"context"
 	"net/http"
-
-	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
 // Bytes that a request takes beside its head: goroutines and what they keep, buffers that its
@@ -15,15 +13,6 @@ const (
 	holdInflate = 256 << 10
 	holdField   = 200 // of a header, twice: as it came, and as it is sent
 )
-
-// errStalled ends an answer that its client does not read.
-const errStalled = stalled("the client does not read its answer")
-
-type stalled string
-
-func (s stalled) Error() string { return string(s) + ": " + held.ErrFull.Error() }
-
-func (stalled) Unwrap() error { return held.ErrFull }
 
 // headHolds is how many bytes the head of a request or answer takes at most.
 func headHolds(h http.Header) int64 {
@@ -49,9 +38,12 @@ func (x *exchange) holdRequest(r *http.Request) error {
 	return x.hold.Take(n)
 }
 
-// holdAnswer takes what an answer holds.
+// holdAnswer takes what an answer holds. One that changes the protocol is copied in both directions.
 func (x *exchange) holdAnswer(resp *http.Response) error {
 	n := headHolds(resp.Header)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		n += holdCopy
+	}
 	if resp.Body != nil && resp.Body != http.NoBody {
 		n += holdCopy
 		if resp.Header.Get("Content-Encoding") != "" {
@@ -61,13 +53,18 @@ func (x *exchange) holdAnswer(resp *http.Response) error {
 	return x.hold.Take(n)
 }
 
+// release gives back what a request held.
+func (x *exchange) release() {
+	x.hold.Release()
+	x.window.Release()
+}
+
 // handleHTTP2 counts the head of a request over HTTP/2, and handles it.
 func (i *Inspector) handleHTTP2(w http.ResponseWriter, r *http.Request) {
 	c := connOf(r)
 	x, err := i.begin(c, r)
-	stream, done := c.frames.handles()
-	defer done()
-	defer x.hold.Release()
+	stream := c.frames.handles()
+	defer c.frames.handled(stream, x.release)
 	if err != nil {
 		x.refuse(err.Error())
 		i.log(x)
@@ -80,7 +77,7 @@ func (i *Inspector) handleHTTP2(w http.ResponseWriter, r *http.Request) {
 // handleHTTP1 is handleHTTP2 for a connection on which requests follow each other.
 func (i *Inspector) handleHTTP1(ctx context.Context, c *conn, w http.ResponseWriter, r *http.Request) {
 	x, err := i.begin(c, r)
-	defer x.hold.Release()
+	w.(*reply).giveBack = x.release
 	if err != nil {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		i.log(x)

@@ -111,6 +111,7 @@ type Inspector struct {
 	queue    *queue
 	up       *upstream
 	requests *held.Budget  // for what requests hold; connections have the rest
+	windows  *held.Budget  // for wide windows of answers
 	heads    *held.Budget  // for heads over HTTP/2 that nobody has counted yet
 	room     *held.Budget  // for bodies that are judged
 	readTime time.Duration // for a body that is read as a whole
@@ -139,6 +140,7 @@ func New(c Config) *Inspector {
 	}
 	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c), requests: c.Held.Part(held.Most * 3 / 4), readTime: callsTime, sendTime: callsSend, sessions: map[*session]struct{}{}}
 	i.heads = c.Held.Part(held.Most / 8)
+	i.windows = i.requests.Part(wideSum)
 	i.room = i.requests.Part(callsRoom)
 	i.tls = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},

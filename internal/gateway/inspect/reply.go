@@ -24,6 +24,7 @@ type reply struct {
 	last     bool  // the connection ends behind the answer
 	told     bool  // the client may send its body
 	hijacked bool
+	giveBack func() // what the request holds, when the answer is sent
 }
 
 // framing is how the end of a body is told.

@@ -138,7 +138,8 @@ func (s *session) next(handle handler) bool {
 	} else {
 		r.Body = body
 	}
-	w := &reply{s: s, r: r, body: body, header: s.header}
+	w := &reply{s: s, r: r, body: body, header: s.header, giveBack: func() {}}
+	defer func() { w.giveBack() }()
 	clear(s.header)
 	handle(s.ctx, s.conn, w, r)
 	body.leave()

@@ -25,7 +25,7 @@ type upstream struct {
 	still func(Host, netip.Addr) bool
 	tls   *tls.Config
 	links pool
-	http2 *http.Transport
+	lanes lanes
 	head  time.Duration // until the head of an answer is there
 
 	mu    sync.Mutex
@@ -42,9 +42,7 @@ const (
 	idleUpTime   = time.Minute
 	answerTime   = 30 * time.Minute // models think
 	copyBuffer   = 32 << 10
-	streamWindow = 2 << 20  // of an answer over HTTP/2 that nobody has read yet, bytes
-	serverWindow = 64 << 20 // of all on one connection
-	tickets      = 64       // TLS sessions that can be resumed
+	tickets      = 64 // TLS sessions that can be resumed
 )
 
 func newUpstream(c Config) *upstream {
@@ -56,15 +54,7 @@ func newUpstream(c Config) *upstream {
 			ClientSessionCache: tls.NewLRUClientSessionCache(tickets),
 		},
 	}
-	u.http2 = &http.Transport{
-		DialTLSContext:    u.dialHTTP2,
-		ForceAttemptHTTP2: true, DisableCompression: true,
-		ResponseHeaderTimeout: answerTime, ExpectContinueTimeout: expectTime,
-		HTTP2:           &http.HTTP2Config{MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: serverWindow},
-		MaxConnsPerHost: perHostHTTP2, MaxIdleConns: idleAll, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleUpTime,
-		MaxResponseHeaderBytes: maxAnswerHead,
-		ReadBufferSize:         copyBuffer, WriteBufferSize: copyBuffer,
-	}
+	u.lanes = newLanes(u)
 	return u
 }
 
@@ -204,6 +194,10 @@ func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *ex
 	defer u.closeFresh(h) // another connection may have been there
 	var mu sync.Mutex
 	answered := false
+	lane, err := u.lanes.lane(x)
+	if err != nil {
+		return nil, err
+	}
 	head, err := x.countHead(r)
 	if err != nil {
 		return nil, err
@@ -227,7 +221,7 @@ func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *ex
 	to := *r.URL
 	to.Scheme, to.Host = "https", h.String()
 	r.URL, r.Body = &to, x.countBody(r)
-	resp, err := u.http2.RoundTrip(r)
+	resp, err := lane.RoundTrip(r)
 	mu.Lock()
 	defer mu.Unlock()
 	answered = true
@@ -301,7 +295,7 @@ func (u *upstream) review(judge func(Host, netip.Addr) bool) {
 		}
 	}
 	u.links.closeIdle()
-	u.http2.CloseIdleConnections()
+	u.lanes.closeIdle()
 }
 
 func (u *upstream) list() []*outside {

@@ -41,7 +41,7 @@ func TestB10SlowHead(t *testing.T) {
 		return relay.TCP{TCPConn: c.(*net.TCPConn)}, nil
 	}})
 	defer u.close()
-	if u.head <= 0 || u.http2.ResponseHeaderTimeout <= 0 {
+	if u.head <= 0 || u.lanes.wide.ResponseHeaderTimeout <= 0 || u.lanes.narrow.ResponseHeaderTimeout <= 0 {
 		t.Error("there is no limit")
 	}
 	u.head = 100 * time.Millisecond

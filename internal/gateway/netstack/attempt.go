@@ -19,6 +19,7 @@ import (
 // without either.
 type Attempt struct {
 	From, To netip.AddrPort
+	stack    *Stack
 	request  *tcp.ForwarderRequest
 	once     sync.Once
 }
@@ -26,6 +27,7 @@ type Attempt struct {
 func (s *Stack) attempt(r *tcp.ForwarderRequest) {
 	id := r.ID()
 	a := &Attempt{
+		stack:   s,
 		request: r,
 		From:    netip.AddrPortFrom(address(id.RemoteAddress), id.RemotePort),
 		To:      netip.AddrPortFrom(address(id.LocalAddress), id.LocalPort),
@@ -72,6 +74,7 @@ func (a *Attempt) accept() (*Conn, error) {
 		return nil, fmt.Errorf("the program inside did not complete the connection: %s", err)
 	}
 	a.request.Complete(false)
+	a.stack.fit(ep)
 	return newConn(ep, queue), nil
 }
 

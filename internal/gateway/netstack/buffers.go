@@ -14,18 +14,31 @@ type buffers struct{ usual, most int } // the stack lets one grow that carries m
 const bufferLeast = 4 << 10
 
 // buffersFor gives less to each connection when there are many: programs with thousands of them
-// leave most idle, and one whose reader has stopped keeps its buffers full. All connections that
-// there may be hold less than 500 MiB in sum, where each could hold 2 MiB.
+// leave most idle, and one whose reader has stopped keeps its buffers full. A thousand connections
+// hold less than 128 MiB in sum, all that there may be less than 384 MiB.
 func buffersFor(conns int) buffers {
 	switch {
-	case conns < 64:
+	case conns < 16:
 		return buffers{usual: 64 << 10, most: 1 << 20}
+	case conns < 64:
+		return buffers{usual: 64 << 10, most: 128 << 10}
 	case conns < 512:
 		return buffers{usual: 64 << 10, most: 64 << 10}
 	case conns < 2048:
-		return buffers{usual: 32 << 10, most: 32 << 10}
+		return buffers{usual: 16 << 10, most: 16 << 10}
 	}
 	return buffers{usual: 8 << 10, most: 8 << 10}
+}
+
+// beginWindow is how much a program inside may send before its connection is accepted. What the
+// stack would take instead, 1 MiB, each connection would keep.
+const beginWindow = 64 << 10
+
+// fit gives a connection that was just accepted the size that connections may have now.
+func (s *Stack) fit(ep tcpip.Endpoint) {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	ep.SocketOptions().SetReceiveBufferSize(int64(s.conns.last.most), false)
 }
 
 // conns counts the connections of a stack that the inside has.

@@ -36,6 +36,8 @@ const (
 	options    = "a packet with options"
 	extensions = "a packet with extension headers"
 	nowhere    = "a connection to an address that nobody can have"
+	malformed  = "a malformed packet"
+	message    = "a message of ICMP"
 )
 
 func newFilter(link stack.LinkEndpoint, refused func(Refusal)) *filter {
@@ -63,12 +65,14 @@ func (f *filter) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, pkt 
 func (f *filter) passes4(pkt *stack.PacketBuffer) bool {
 	h, ok := pkt.Data().PullUp(header.IPv4MinimumSize)
 	if !ok {
+		f.refuseMalformed()
 		return false
 	}
 	ip := header.IPv4(h)
 	form := ""
 	switch {
 	case !ip.IsValid(pkt.Data().Size()):
+		f.refuseMalformed()
 		return false
 	case ip.More() || ip.FragmentOffset() != 0:
 		form = fragment
@@ -89,12 +93,14 @@ func (f *filter) passes4(pkt *stack.PacketBuffer) bool {
 func (f *filter) passes6(pkt *stack.PacketBuffer) bool {
 	h, ok := pkt.Data().PullUp(header.IPv6MinimumSize)
 	if !ok {
+		f.refuseMalformed()
 		return false
 	}
 	ip := header.IPv6(h)
 	form, next := "", ip.NextHeader()
 	switch {
 	case !ip.IsValid(pkt.Data().Size()):
+		f.refuseMalformed()
 		return false
 	case isCarried(next):
 		return f.passes(pkt, ip, header.IPv6MinimumSize)
@@ -113,6 +119,9 @@ func (f *filter) passes6(pkt *stack.PacketBuffer) bool {
 	f.refused(Refusal{Protocol: spec.ProtocolIP, To: destination(ip), Number: next, Form: form})
 	return false
 }
+
+// refuseMalformed tells of a packet of which nobody can say what it is for.
+func (f *filter) refuseMalformed() { f.refused(Refusal{Protocol: spec.ProtocolIP, Form: malformed}) }
 
 // passes lets a packet of TCP or UDP through to the stack, unless that would drop it without a
 // word: to a group, to the loopback of who gets it, to IPv4 written as IPv6, and a connection
@@ -173,10 +182,18 @@ const (
 )
 
 // refuse4 answers an echo request with "administratively prohibited". Nothing
-// else of ICMP is answered: an error must not be answered with an error.
+// else of ICMP is answered: an error must not be answered with an error. A kernel says by itself
+// that nobody takes a packet of ours; that is not told.
 func (f *filter) refuse4(ip header.IPv4) {
 	echo := header.ICMPv4(ip.Payload())
-	if len(echo) < header.ICMPv4MinimumSize || echo.Type() != header.ICMPv4Echo {
+	switch {
+	case len(echo) < header.ICMPv4MinimumSize:
+		f.refuseMalformed()
+		return
+	case echo.Type() == header.ICMPv4DstUnreachable:
+		return
+	case echo.Type() != header.ICMPv4Echo:
+		f.refused(Refusal{Protocol: spec.ProtocolICMP, To: destination(ip), Form: message})
 		return
 	}
 	f.answer4(ip, header.ICMPv4AdminProhibited)
@@ -205,14 +222,28 @@ func (f *filter) answer4(ip header.IPv4, why header.ICMPv4Code) {
 	f.send(header.IPv4ProtocolNumber, b)
 }
 
-// refuse6 is refuse4 for IPv6.
+// refuse6 is refuse4 for IPv6, where a kernel also looks, unasked, for neighbours, routers and
+// groups on its link.
 func (f *filter) refuse6(ip header.IPv6) {
 	echo := header.ICMPv6(ip.Payload())
-	if len(echo) < header.ICMPv6MinimumSize || echo.Type() != header.ICMPv6EchoRequest {
+	switch {
+	case len(echo) < header.ICMPv6MinimumSize:
+		f.refuseMalformed()
+		return
+	case echo.Type() == header.ICMPv6DstUnreachable, isOfLink(echo.Type()):
+		return
+	case echo.Type() != header.ICMPv6EchoRequest:
+		f.refused(Refusal{Protocol: spec.ProtocolICMP, To: destination(ip), Form: message})
 		return
 	}
 	f.answer6(ip, header.ICMPv6DstUnreachable, header.ICMPv6Prohibited, 0)
 	f.refused(Refusal{Protocol: spec.ProtocolICMP, To: destination(ip)})
+}
+
+// isOfLink tells messages of neighbour and group discovery (RFC 4861, 3810).
+func isOfLink(t header.ICMPv6Type) bool {
+	const queryGroups, redirect, reportGroups = 130, 137, 143
+	return t >= queryGroups && t <= redirect || t == reportGroups
 }
 
 // answer6 is answer4 for IPv6, where an answer may say at which byte of the packet the

@@ -24,6 +24,7 @@ type link struct {
 	*fdbased.InjectableEndpoint
 	in       source
 	unsummed bool            // packets come without checksums
+	foreign  func()          // is told of packets of no version of IP
 	wake     *os.File        // readable when there are packets
 	raw      syscall.RawConn // of wake
 
@@ -34,8 +35,9 @@ type link struct {
 
 var _ stack.LinkEndpoint = (*link)(nil)
 
-// openLink makes a link of a socket or a device. Unsummed is Config.Unsummed.
-func openLink(fd int, unsummed bool) (*link, error) {
+// openLink makes a link of a socket or a device. Unsummed is Config.Unsummed. Foreign is told of
+// each packet that is of no version of IP.
+func openLink(fd int, unsummed bool, foreign func()) (*link, error) {
 	socket, err := fdbased.IsSocketFD(fd)
 	if err != nil {
 		return nil, fmt.Errorf("look at the sandbox's link: %w", err)
@@ -61,7 +63,7 @@ func openLink(fd int, unsummed bool) (*link, error) {
 		_ = wake.Close()
 		return nil, fmt.Errorf("read the sandbox's link: %w", err)
 	}
-	return &link{InjectableEndpoint: out, in: in, unsummed: unsummed, wake: wake, raw: raw}, nil
+	return &link{InjectableEndpoint: out, in: in, unsummed: unsummed, foreign: foreign, wake: wake, raw: raw}, nil
 }
 
 // awake gives a file that can be read, for Go's runtime, when there are packets. The
@@ -129,6 +131,7 @@ func (l *link) deliver(packet buffer.Buffer) {
 	case header.IPv6Version:
 		pkt.NetworkProtocolNumber = header.IPv6ProtocolNumber
 	default:
+		l.foreign()
 		return
 	}
 	l.InjectInbound(pkt.NetworkProtocolNumber, pkt)

@@ -77,14 +77,16 @@ type Stack struct {
 
 // New starts a stack.
 func New(conf Config) (*Stack, error) {
-	link, err := openLink(conf.FD, conf.Unsummed)
+	s := &Stack{conf: conf}
+	link, err := openLink(conf.FD, conf.Unsummed, func() { s.refused(Refusal{Protocol: spec.ProtocolIP, Form: malformed}) })
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{conf: conf, link: link, stack: stack.New(stack.Options{
+	s.link = link
+	s.stack = stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
-	})}
+	})
 	if err := s.configure(link); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("configure the sandbox's network: %w", err)
@@ -123,7 +125,7 @@ func (s *Stack) configure(link stack.LinkEndpoint) error {
 	s.stack.SetRouteTable([]tcpip.Route{
 		{Destination: anywhere(4), NIC: nic}, {Destination: anywhere(16), NIC: nic},
 	})
-	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxAttempts, s.attempt).HandlePacket)
+	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, beginWindow, maxAttempts, s.attempt).HandlePacket)
 	s.stack.SetTransportProtocolHandler(udp.ProtocolNumber, s.datagram)
 	return s.serveNames()
 }

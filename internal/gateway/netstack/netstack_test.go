@@ -355,7 +355,7 @@ func TestB10PacketsWaitOutside(t *testing.T) {
 	must(t, err)
 	defer unix.Close(sandbox)
 	must(t, unix.SetNonblock(gateway, true))
-	link, err := openLink(gateway, true)
+	link, err := openLink(gateway, true, func() {})
 	must(t, err)
 	to := stuck{free: make(chan struct{})}
 	link.Attach(to)
@@ -728,6 +728,38 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 	}
 	// A kernel says to which groups it listens. That is no news.
 	must(t, unix.Send(in.FD, ip6(hopByHop, netip.MustParseAddr("ff02::16"), 58, 0, 5, 2, 0, 0, 1, 0), 0))
+	// Neither is that it looks for a router, nor that nobody takes a packet of ours.
+	router := ip6(58, netip.MustParseAddr("ff02::2"))
+	router[header.IPv6MinimumSize] = byte(header.ICMPv6RouterSolicit)
+	nobody := ip4(1, some4, nil)
+	nobody[header.IPv4MinimumSize] = byte(header.ICMPv4DstUnreachable)
+	must(t, errors.Join(unix.Send(in.FD, router, 0), unix.Send(in.FD, nobody, 0)))
+	// Other messages of ICMP, and what is no packet, are told and not answered.
+	timestamp, reply := ip4(1, some4, nil), ip6(58, some6)
+	timestamp[header.IPv4MinimumSize], reply[header.IPv6MinimumSize] = byte(header.ICMPv4Timestamp), byte(header.ICMPv6EchoReply)
+	short := ip4(1, some4, func(f *header.IPv4Fields) { f.TotalLength = header.IPv4MinimumSize + 2 })[:header.IPv4MinimumSize+2]
+	for _, c := range []struct {
+		packet []byte
+		want   Refusal
+	}{
+		{timestamp, Refusal{Protocol: spec.ProtocolICMP, To: netip.AddrPortFrom(some4, 0), Form: message}},
+		{reply, Refusal{Protocol: spec.ProtocolICMP, To: netip.AddrPortFrom(some6, 0), Form: message}},
+		{short, Refusal{Protocol: spec.ProtocolIP, Form: malformed}},
+		{ip4(tcp, some4, nil)[:12], Refusal{Protocol: spec.ProtocolIP, Form: malformed}},
+		{ip6(tcp, some6)[:50], Refusal{Protocol: spec.ProtocolIP, Form: malformed}},
+		{[]byte("hello"), Refusal{Protocol: spec.ProtocolIP, Form: malformed}},
+		{[]byte{0x08, 0x06, 0, 1}, Refusal{Protocol: spec.ProtocolIP, Form: malformed}}, // ARP
+	} {
+		must(t, unix.Send(in.FD, c.packet, 0))
+		select {
+		case got := <-told:
+			if got != c.want {
+				t.Errorf("%x: %+v is told as %+v", c.packet, c.want, got)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%+v is not told", c.want)
+		}
+	}
 	// The answer to an echo comes behind all others.
 	echo := ip4(1, some4, nil)
 	echo[header.IPv4MinimumSize] = byte(header.ICMPv4Echo)

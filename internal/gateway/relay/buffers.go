@@ -2,7 +2,8 @@ package relay
 
 import (
 	"sync"
-	"sync/atomic"
+
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
 // Segment is how many bytes one packet over IPv4 carries on a sandbox's card.
@@ -10,50 +11,69 @@ import (
 // two, of which the one with the last 96 bytes costs about as much as the other.
 const Segment = 65440
 
-// Buffers of three sizes. A connection that carries much needs fewer system calls
-// and wake-ups if it takes more at once. How many may is bounded: one whose
-// reader has stopped keeps its buffer.
+// Buffers of three sizes. A connection that carries much needs fewer system calls and wake-ups if
+// it takes more at once. One whose reader has stopped keeps its buffer, so all but the tiny ones
+// are taken from a budget.
 var (
-	tiny  = pool{size: 4 << 10} // for as many as there are connections
-	small = pool{size: Segment, most: 256}
-	large = pool{size: 4 * Segment, most: 64}
+	tiny  = pool{size: 1 << 10, free: true} // for as many as there are connections
+	small = pool{size: Segment}
+	large = pool{size: 4 * Segment}
 )
 
 // pool keeps buffers of a size for use again.
 type pool struct {
 	size int
-	most int64 // in use at once; 0 is as many as there are connections
-	used atomic.Int64
-	free sync.Pool
+	free bool // the budget does not count them
+	kept sync.Pool
 }
 
-// get gives a buffer; nil if all are in use.
-func (p *pool) get() *[]byte {
-	if p.most > 0 && p.used.Add(1) > p.most {
-		p.used.Add(-1)
-		return nil
+// buffer is one of a pool, until it is put back.
+type buffer struct {
+	bytes *[]byte
+	pool  *pool
+	hold  *held.Hold
+}
+
+// get returns a buffer; false if the budget has no room for it.
+func (p *pool) get(b *held.Budget) (buffer, bool) {
+	hold := b.Hold()
+	if !p.free && hold.Take(int64(p.size)) != nil {
+		return buffer{}, false
 	}
-	if b, ok := p.free.Get().(*[]byte); ok {
+	if kept, ok := p.kept.Get().(*[]byte); ok {
+		return buffer{kept, p, hold}, true
+	}
+	fresh := make([]byte, p.size)
+	return buffer{&fresh, p, hold}, true
+}
+
+func (b buffer) put() {
+	b.pool.kept.Put(b.bytes)
+	b.hold.Release()
+}
+
+// first returns the buffer of a connection that has something to carry.
+func first(b *held.Budget) buffer {
+	if s, ok := small.get(b); ok {
+		return s
+	}
+	t, _ := tiny.get(b)
+	return t
+}
+
+// grow returns a larger buffer in the place of one that was filled, if there is room.
+func (b buffer) grow(budget *held.Budget) buffer {
+	next := &small
+	if b.pool != &tiny {
+		next = &large
+	}
+	if b.pool == next {
 		return b
 	}
-	b := make([]byte, p.size)
-	return &b
-}
-
-func (p *pool) put(b *[]byte) {
-	p.free.Put(b)
-	if p.most > 0 {
-		p.used.Add(-1)
+	larger, ok := next.get(budget)
+	if !ok {
+		return b
 	}
-}
-
-// larger is the next size; nil if there is none.
-func (p *pool) larger() *pool {
-	switch p {
-	case &tiny:
-		return &small
-	case &small:
-		return &large
-	}
-	return nil
+	b.put()
+	return larger
 }

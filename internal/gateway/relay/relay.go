@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
 // Conn is one side. Both kinds of connection that a gateway knows can do this.
@@ -51,9 +53,10 @@ type Counts struct {
 }
 
 // Run carries bytes until both directions have ended, and closes both
-// connections. The error is that of the direction that failed first; nil when
+// connections. It takes its buffers from a budget, and makes do with little if that is used up;
+// nil has no end. The error is that of the direction that failed first; nil when
 // both ended properly.
-func Run(inside, outside Conn, n *Counts) error {
+func Run(inside, outside Conn, n *Counts, b *held.Budget) error {
 	var once sync.Once
 	var first error
 	cut := func(err error) {
@@ -65,7 +68,7 @@ func Run(inside, outside Conn, n *Counts) error {
 	}
 	var wg sync.WaitGroup
 	direction := func(to, from Conn, count *atomic.Int64) {
-		if err := carry(to, from, count); err != nil {
+		if err := carry(to, from, count, b); err != nil {
 			cut(err)
 		}
 	}
@@ -88,10 +91,10 @@ func closed(err error) error {
 
 // carry copies one direction to its end and passes the end on. It holds a
 // buffer only while bytes flow: most connections are idle most of the time.
-func carry(to, from Conn, count *atomic.Int64) error {
+func carry(to, from Conn, count *atomic.Int64, b *held.Budget) error {
 	for {
 		from.Await()
-		err := burst(to, from, count)
+		err := burst(to, from, count, b)
 		if err == io.EOF {
 			return to.CloseWrite()
 		}
@@ -103,32 +106,23 @@ func carry(to, from Conn, count *atomic.Int64) error {
 
 // burst copies until a read leaves room in the buffer: then there was no more.
 // Who fills one gets a larger one, if there is one left.
-func burst(to, from Conn, count *atomic.Int64) error {
-	pool := &small
-	b := pool.get()
-	if b == nil {
-		pool = &tiny
-		b = pool.get()
-	}
-	defer func() { pool.put(b) }()
+func burst(to, from Conn, count *atomic.Int64, budget *held.Budget) error {
+	b := first(budget)
+	defer func() { b.put() }()
 	for {
-		n, err := from.Read(*b)
+		room := *b.bytes
+		n, err := from.Read(room)
 		if n > 0 {
-			m, werr := to.Write((*b)[:n])
+			m, werr := to.Write(room[:n])
 			count.Add(int64(m))
 			if werr != nil {
 				return werr
 			}
 		}
-		if err != nil || n < len(*b) {
+		if err != nil || n < len(room) {
 			return err
 		}
-		if bigger := pool.larger(); bigger != nil {
-			if more := bigger.get(); more != nil {
-				pool.put(b)
-				pool, b = bigger, more
-			}
-		}
+		b = b.grow(budget)
 	}
 }
 

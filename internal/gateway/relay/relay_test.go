@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
 func must(t testing.TB, err error) {
@@ -38,7 +40,7 @@ func start(t testing.TB) (client, server *net.TCPConn, n *Counts, end chan error
 	inside, client := pair(t)
 	outside, server := pair(t)
 	n, end = &Counts{}, make(chan error, 1)
-	go func() { end <- Run(inside, outside, n) }()
+	go func() { end <- Run(inside, outside, n, held.New(bufferRoom)) }()
 	return client, server, n, end
 }
 
@@ -154,28 +156,52 @@ func TestBackPressure(t *testing.T) {
 	_ = finish(t, end)
 }
 
-// Few connections have a large buffer at a time, and all give it back.
-func TestLargeBuffers(t *testing.T) {
-	p := pool{size: 8, most: 2}
-	a, b := p.get(), p.get()
-	if a == nil || b == nil || p.get() != nil {
-		t.Fatal("not two of two are given out")
+// bufferRoom is for two relays with large buffers.
+const bufferRoom = 16 * Segment
+
+// Buffers are taken from the budget, and all are given back. Without room there are tiny ones.
+func TestBuffersOfBudget(t *testing.T) {
+	b := held.New(2*Segment + 4*Segment)
+	one, other := first(b), first(b)
+	if len(*one.bytes) != Segment || len(*other.bytes) != Segment {
+		t.Fatal("there is room for two")
 	}
-	p.put(a)
-	if p.get() == nil {
-		t.Error("what was given back is not given out again")
+	one = one.grow(b)
+	if len(*one.bytes) != 4*Segment || b.Used() != 5*Segment {
+		t.Errorf("%d bytes are large, %d are taken", len(*one.bytes), b.Used())
 	}
-	client, server, _, end := start(t)
-	sent := make([]byte, 40*Segment)
-	go func() { _, _ = client.Write(sent); _ = client.CloseWrite() }()
-	n, err := io.Copy(io.Discard, server)
-	must(t, err)
-	if n != int64(len(sent)) {
-		t.Errorf("%d of %d bytes came", n, len(sent))
+	if other = other.grow(b); len(*other.bytes) != Segment {
+		t.Error("a buffer grows for which there is no room")
 	}
-	server.Close()
-	must(t, finish(t, end))
-	if used := large.used.Load(); used != 0 {
-		t.Errorf("%d large buffers are still in use", used)
+	_ = first(b)
+	last := first(b)
+	if len(*last.bytes) != tiny.size || b.Used() != 6*Segment {
+		t.Errorf("the last has %d bytes, %d are taken", len(*last.bytes), b.Used())
+	}
+	one.put()
+	if last = last.grow(b); len(*last.bytes) != Segment || b.Used() != 3*Segment {
+		t.Errorf("a tiny one grows to %d, %d are taken", len(*last.bytes), b.Used())
+	}
+}
+
+// A relay works with large buffers and without room for any, and gives all back.
+func TestRelayWithinBudget(t *testing.T) {
+	for _, room := range []int64{bufferRoom, 0} {
+		inside, client := pair(t)
+		outside, server := pair(t)
+		b, n, end := held.New(room), &Counts{}, make(chan error, 1)
+		go func() { end <- Run(inside, outside, n, b) }()
+		sent := make([]byte, 40*Segment)
+		go func() { _, _ = client.Write(sent); _ = client.CloseWrite() }()
+		got, err := io.Copy(io.Discard, server)
+		must(t, err)
+		if got != int64(len(sent)) {
+			t.Errorf("%d of %d bytes came", got, len(sent))
+		}
+		server.Close()
+		must(t, <-end)
+		if b.Used() != 0 {
+			t.Errorf("%d bytes of buffers are still held", b.Used())
+		}
 	}
 }

@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
 // Filter stands between the inside and the host's agent.
@@ -40,6 +42,8 @@ type Filter struct {
 	Known []string
 	// Log is told of every signature, given or refused.
 	Log func(Use)
+	// Held bounds what messages take; nil: nothing does.
+	Held *held.Budget
 }
 
 // Server is one that somebody is connected to.
@@ -81,10 +85,12 @@ func (f *Filter) Serve(ctx context.Context, inside net.Conn) error {
 	}
 	defer agent.Close()
 	defer context.AfterFunc(ctx, func() { _, _ = agent.Close(), inside.Close() })()
-	c := &conversation{Filter: f, agent: agent}
+	c := &conversation{Filter: f, agent: agent, hold: f.Held.Hold()}
+	defer c.hold.Release()
 	for {
+		c.hold.Reset()
 		_ = inside.SetDeadline(time.Now().Add(idle))
-		q, err := readMessage(inside)
+		q, err := readMessage(inside, c.hold)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -108,6 +114,7 @@ func (f *Filter) Serve(ctx context.Context, inside net.Conn) error {
 type conversation struct {
 	*Filter
 	agent net.Conn
+	hold  *held.Hold // of one question, and its answer
 	bound *binding
 }
 
@@ -133,7 +140,7 @@ func (c *conversation) pass(q []byte, want byte) ([]byte, error) {
 	if err := writeMessage(c.agent, q); err != nil {
 		return nil, err
 	}
-	answer, err := readMessage(c.agent)
+	answer, err := readMessage(c.agent, c.hold)
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +172,9 @@ func (c *conversation) sign(q []byte) ([]byte, error) {
 	return answer, err
 }
 
-// readMessage gives a message without its length; it has at least one byte.
-func readMessage(r io.Reader) ([]byte, error) {
+// readMessage gives a message without its length; it has at least one byte. It takes room for
+// the message, and for the copy that is sent on.
+func readMessage(r io.Reader, hold *held.Hold) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return nil, err
@@ -174,6 +182,9 @@ func readMessage(r io.Reader) ([]byte, error) {
 	n := binary.BigEndian.Uint32(length[:])
 	if n == 0 || n > maxMessage {
 		return nil, fmt.Errorf("a message of %d bytes", n)
+	}
+	if err := hold.Take(2 * int64(n)); err != nil {
+		return nil, err
 	}
 	b := make([]byte, n)
 	_, err := io.ReadFull(r, b)

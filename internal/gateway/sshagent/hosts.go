@@ -22,11 +22,23 @@ func nameOf(at string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	host = strings.ToLower(host)
+	host = lower(host)
 	if port == "22" {
 		return host, nil
 	}
 	return "[" + host + "]:" + port, nil
+}
+
+// lower makes letters of ASCII small, as OpenSSH does. strings.ToLower would make a k of the sign
+// for kelvins.
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] |= 0x20
+		}
+	}
+	return string(b)
 }
 
 func noHosts() error { return errors.New("it is about no host") }
@@ -46,7 +58,7 @@ func parseHosts(text string) (h knownHosts, err error) {
 	if text[0] == '|' { // hashed in a way that is not known
 		return h, noHosts()
 	}
-	for p := range strings.SplitSeq(strings.ToLower(text), ",") {
+	for p := range strings.SplitSeq(lower(text), ",") {
 		if p == "" || p == "!" {
 			return h, noHosts()
 		}
