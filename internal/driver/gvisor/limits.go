@@ -19,8 +19,8 @@ import (
 
 // Of a quota of processors.
 const (
-	quotaPeriod uint64 = 100_000 // microseconds that it counts for: the kernel's default
-	maxCPUs            = 1e6
+	quotaPeriod uint64  = 100_000 // microseconds that it counts for: the kernel's default
+	maxCPUs     float64 = 1e6
 )
 
 // shownResources are the limits that programs inside see, in the words of the runtime
@@ -111,5 +111,5 @@ func hostMemory() uint64 {
 	if unix.Sysinfo(&info) != nil {
 		return 0
 	}
-	return uint64(info.Totalram) * uint64(info.Unit)
+	return info.Totalram * uint64(info.Unit)
 }
