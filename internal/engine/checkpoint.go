@@ -103,7 +103,7 @@ const checkpointTime = 15 * time.Minute
 func (e *Engine) Checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
 	p, err := e.checkpoint(ctx, sb, name, cause, full)
 	if err != nil {
-		return p, &spec.Error{Op: "make a checkpoint of " + sb.Name, Err: err}
+		return p, e.opError("make a checkpoint of "+sb.Name, sb, err)
 	}
 	return p, nil
 }

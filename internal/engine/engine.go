@@ -331,6 +331,15 @@ func errRemoved(sb *spec.Sandbox) error {
 	return spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
 }
 
+// opError is the error of an operation on a sandbox. If the sandbox was removed meanwhile, that is
+// the reason, and not the file that was missed first.
+func (e *Engine) opError(op string, sb *spec.Sandbox, err error) error {
+	if !e.exists(sb) {
+		err = errRemoved(sb)
+	}
+	return &spec.Error{Op: op, Err: err}
+}
+
 // exists reports whether a sandbox was removed meanwhile.
 func (e *Engine) exists(sb *spec.Sandbox) bool {
 	_, err := e.Store.Load(sb.ID)

@@ -29,7 +29,7 @@ import (
 func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, names []string, files bool) (made []*spec.Sandbox, err error) {
 	e.sweep()
 	if err := e.free(names); err != nil {
-		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
+		return nil, e.opError("fork "+from.Name, from, err)
 	}
 	e.sayLeft(p)
 	if p.Memory > 0 && !files {
@@ -53,7 +53,7 @@ func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 func (e *Engine) ForkNow(ctx context.Context, from *spec.Sandbox, names []string, files bool) (made []*spec.Sandbox, err error) {
 	e.sweep()
 	if err := e.free(names); err != nil { // before anything is kept
-		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
+		return nil, e.opError("fork "+from.Name, from, err)
 	}
 	if !files && e.Status(from).State == spec.Running {
 		return e.forkRunning(ctx, from, names)
@@ -73,7 +73,7 @@ func (e *Engine) ForkNow(ctx context.Context, from *spec.Sandbox, names []string
 func (e *Engine) ForkNoted(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	sb, err := e.fork(ctx, from, p, name, files, noted)
 	if err != nil {
-		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
+		return nil, e.opError("fork "+from.Name, from, err)
 	}
 	return sb, nil
 }

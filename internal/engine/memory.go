@@ -132,7 +132,7 @@ func (e *Engine) startFrom(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 func (e *Engine) forkRunning(ctx context.Context, from *spec.Sandbox, names []string) (made []*spec.Sandbox, err error) {
 	defer func() {
 		if err != nil {
-			err = &spec.Error{Op: "fork " + from.Name, Err: err}
+			err = e.opError("fork "+from.Name, from, err)
 		}
 	}()
 	shelf, lock, err := e.openCheckpoints(from)

@@ -37,7 +37,7 @@ type Restored struct {
 func (e *Engine) Restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (Restored, error) {
 	r, err := e.restore(ctx, sb, p, o)
 	if err != nil {
-		err = &spec.Error{Op: fmt.Sprintf("restore checkpoint %s of %s", p.Name, sb.Name), Err: err}
+		err = e.opError(fmt.Sprintf("restore checkpoint %s of %s", p.Name, sb.Name), sb, err)
 	}
 	return r, err
 }

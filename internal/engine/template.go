@@ -34,7 +34,7 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 		return saved.Template{}, err
 	}
 	if err := e.room(); err != nil {
-		return saved.Template{}, &spec.Error{Op: "save sandbox " + sb.Name, Err: err}
+		return saved.Template{}, e.opError("save sandbox "+sb.Name, sb, err)
 	}
 	if sb.Broken != "" {
 		return saved.Template{}, brokenError(sb)
@@ -75,7 +75,7 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 		return save()
 	})
 	if err != nil {
-		return t, &spec.Error{Op: "save sandbox " + sb.Name, Err: err}
+		return t, e.opError("save sandbox "+sb.Name, sb, err)
 	}
 	return t, nil
 }
