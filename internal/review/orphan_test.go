@@ -56,8 +56,9 @@ added gone/edited CONFLICT
 added made/in
 added whole CONFLICT
 `)
-	// Once the file is gone of which another was made, that is still none.
-	p.apply(slices.DeleteFunc(slices.Clone(list), func(c Change) bool { return c.Kind != Deleted }), true)
+	// Once it was decided about the file of which another was made, that is still none.
+	_, err := p.w.Discard(slices.DeleteFunc(slices.Clone(list), func(c Change) bool { return c.Kind != Deleted }))
+	must(t, err)
 	list = p.wants(`
 added dir/created
 added dir/edited CONFLICT
