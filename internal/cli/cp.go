@@ -142,6 +142,10 @@ func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, fol
 	name := "."
 	if src != "-" {
 		name = sourceName(src)
+		if _, err := paths.Find(src); errors.Is(err, spec.ErrSandbox) { // its file system does not answer
+			r.Close()
+			return err
+		}
 		if _, err := os.Lstat(src); err != nil {
 			r.Close()
 			var class error

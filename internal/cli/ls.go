@@ -26,6 +26,7 @@ type listed struct {
 	Mode       string      `json:"workspace_mode"`
 	Missing    bool        `json:"workspace_missing"`
 	Replaced   bool        `json:"workspace_replaced"` // it runs on a directory that is not at its path any more
+	Silent     bool        `json:"workspace_silent"`   // its file system does not answer
 	CreatedAt  time.Time   `json:"created_at"`
 	LastUsedAt *time.Time  `json:"last_used_at"`
 	Waiting    *time.Time  `json:"waiting_since"`
@@ -74,6 +75,7 @@ func (a *app) listing(list []listed) map[string]any {
 
 func rows(list []engine.Info) []listed {
 	out := make([]listed, 0, len(list))
+	silent := silentWorkspaces(list)
 	for _, i := range list {
 		if i.Spec.Broken != "" {
 			i.Status.State = "broken"
@@ -90,11 +92,15 @@ func rows(list []engine.Info) []listed {
 		}
 		if i.Status.State == spec.Running {
 			_, what := engine.Replaced(i.Status)
-			l.Replaced = what != "" && what != hostpath.Gone
+			l.Replaced = what != "" && what != hostpath.Gone && what != hostpath.Silence
 		}
 		l.full = i.Status.State == spec.Stopped && i.Status.Disk.Over()
 		for _, m := range i.Spec.Workspaces {
 			l.Workspaces = append(l.Workspaces, workspaceCell(m))
+			if silent[m.Source] != nil {
+				l.Silent = true
+				continue
+			}
 			if _, err := os.Stat(m.Source); err != nil {
 				l.Missing = true
 			}
@@ -102,6 +108,17 @@ func rows(list []engine.Info) []listed {
 		out = append(out, l)
 	}
 	return out
+}
+
+// silentWorkspaces returns the workspaces of all sandboxes whose file systems do not answer.
+func silentWorkspaces(list []engine.Info) map[string]error {
+	var paths []string
+	for _, i := range list {
+		for _, m := range i.Spec.Workspaces {
+			paths = append(paths, m.Source)
+		}
+	}
+	return hostpath.Silent(paths)
 }
 
 func workspaceCell(m spec.Mount) string {
@@ -142,6 +159,8 @@ func (a *app) table(list []engine.Info) error {
 			where += " (" + l.Mode + ")"
 		}
 		switch {
+		case l.Silent:
+			where += " (does not answer)"
 		case l.Missing:
 			where += " (missing)"
 		case l.Replaced:

@@ -56,7 +56,7 @@ func (e *Engine) ExportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 }
 
 func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) error {
-	shelf, lock, err := e.openCheckpoints(sb)
+	shelf, lock, err := e.lockCheckpoints(sb)
 	if err != nil {
 		return err
 	}

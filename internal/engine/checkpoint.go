@@ -206,9 +206,18 @@ func filesDiffer(m *checkpoint.Making) error {
 	return err
 }
 
-// openCheckpoints gives a sandbox's checkpoints to the caller alone. Locks are taken in
-// this order: checkpoints, sandbox, review.
+// openCheckpoints gives a sandbox's checkpoints to the caller alone, who compares them with the
+// directories that the sandbox shares.
 func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
+	if err := e.answers(sb); err != nil {
+		return e.Checkpoints(sb), nil, err
+	}
+	return e.lockCheckpoints(sb)
+}
+
+// lockCheckpoints gives a sandbox's checkpoints to the caller alone. Locks are taken in
+// this order: checkpoints, sandbox, review.
+func (e *Engine) lockCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
 	shelf := e.Checkpoints(sb)
 	if sb.Broken != "" {
 		return shelf, nil, brokenError(sb)
@@ -359,7 +368,7 @@ func keepLayer(m *checkpoint.Making, d store.Sandbox) error {
 
 // RemoveCheckpoint removes one.
 func (e *Engine) RemoveCheckpoint(sb *spec.Sandbox, p checkpoint.Point) error {
-	shelf, lock, err := e.openCheckpoints(sb)
+	shelf, lock, err := e.lockCheckpoints(sb)
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,9 @@ func (e *Engine) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
 	if sb.Broken != "" {
 		return nil, brokenError(sb)
 	}
+	if err := e.repositoriesAnswer(sb); err != nil {
+		return nil, err
+	}
 	switch sb.Mode() {
 	case spec.WorkspaceClone:
 		return e.clones(sb), nil

@@ -101,7 +101,7 @@ func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 	if why := e.spared(sb, e.claimed()); why != "" {
 		return spec.Errorf(spec.ErrConflict, "sandbox %s stays: %s", sb.Name, why)
 	}
-	if err := release(sb, d, d.ReadStatus()); err != nil {
+	if _, err := e.release(sb, d, d.ReadStatus()); err != nil {
 		return err
 	}
 	return e.erase(sb)

@@ -127,7 +127,7 @@ func (e *Engine) TakeBack(sb *spec.Sandbox) error {
 	if d.MayHaveStarted() {
 		return nil
 	}
-	if err := release(sb, d, d.ReadStatus()); err != nil {
+	if _, err := e.release(sb, d, d.ReadStatus()); err != nil {
 		return err
 	}
 	err := e.Store.Remove(sb.ID)

@@ -72,38 +72,50 @@ func (e *Engine) hasChanges(sb *spec.Sandbox, m spec.Mount) (bool, error) {
 	return len(names) > 0, err
 }
 
-// lookTime bounds the look at the directories of a sandbox that runs. A file system that does not
-// answer is no reason not to run a command.
-const lookTime = 2 * time.Second
-
 // Replaced names the first directory of the host that is mounted in a running sandbox, and is not at its
 // path any more, with what is there. Both are empty if all are.
 func Replaced(st spec.Status) (source, what string) {
-	type answer struct{ source, what string }
-	got := make(chan answer, 1)
-	go func() {
-		for _, m := range st.Mounted {
-			if what := hostpath.Replaced(m); what != "" {
-				got <- answer{m.Source, what}
-				return
-			}
+	for _, m := range st.Mounted {
+		if what := hostpath.Replaced(m); what != "" {
+			return m.Source, what
 		}
-		got <- answer{}
-	}()
-	select {
-	case a := <-got:
-		return a.source, a.what
-	case <-time.After(lookTime):
-		return "", ""
 	}
+	return "", ""
+}
+
+// answers returns an error if a directory of the host that a sandbox shares does not answer: a
+// program that looks at it would hang, and so would this one.
+func (e *Engine) answers(sb *spec.Sandbox) error {
+	return answering(sb, func(m spec.Mount) bool { return !sb.Clones(m) }) // nothing of the host is mounted
+}
+
+// repositoriesAnswer is answers for what a sandbox clones, too.
+func (e *Engine) repositoriesAnswer(sb *spec.Sandbox) error {
+	return answering(sb, func(spec.Mount) bool { return true })
+}
+
+func answering(sb *spec.Sandbox, matters func(spec.Mount) bool) error {
+	var paths []string
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		if matters(m) {
+			paths = append(paths, m.Source)
+		}
+	}
+	for _, err := range hostpath.Silent(paths) {
+		return &spec.Error{Class: spec.ErrSandbox, Op: "use sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
+	}
+	return nil
 }
 
 // sameDirectories refuses to work in a sandbox that runs on a directory in whose place another one is. If there
 // is none, what is inside is all there is, and may be wanted.
 func (e *Engine) sameDirectories(sb *spec.Sandbox) error {
 	source, what := Replaced(e.Store.Sandbox(sb.ID).ReadStatus())
-	if what == "" {
+	switch what {
+	case "":
 		return nil
+	case hostpath.Silence:
+		return e.answers(sb)
 	}
 	if what == hostpath.Gone {
 		e.say("%s is gone on the host; sandbox %s still works on the directory that it was started on", source, sb.Name)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -26,6 +27,9 @@ func (e *Engine) PolicyLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	inputs, err := e.ownLayers(sb)
 	if err != nil || sb == nil || len(sb.Workspaces) == 0 {
 		return inputs, err
+	}
+	if err := hostpath.Answers(sb.Workspaces[0].Source); err != nil {
+		return nil, err
 	}
 	project, err := readProject(filepath.Join(sb.Workspaces[0].Source, projectFile))
 	if err != nil {

@@ -25,6 +25,9 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s writes to your files at once: there is nothing to review", sb.Name).
 			WithHint("a sandbox is made for reviews: bothy create --workspace %s ...", spec.WorkspaceReview)
 	}
+	if err := e.answers(sb); err != nil {
+		return nil, err
+	}
 	if err := e.Whole(sb); err != nil {
 		return nil, err
 	}
@@ -63,12 +66,12 @@ func recoverAll(list []review.Workspace) error {
 
 // Pending tells whether a sandbox may have changes that are neither applied nor
 // discarded, commits among them, or work in a clone that was not fetched. What one has
-// that is broken, or whose files are half of a checkpoint, nobody can tell.
+// that is broken, or whose files are half of a checkpoint or do not answer, cannot be told.
 func (e *Engine) Pending(sb *spec.Sandbox) bool {
 	if sb.Broken != "" {
 		return true
 	}
-	if e.Whole(sb) != nil {
+	if e.repositoriesAnswer(sb) != nil || e.Whole(sb) != nil {
 		return true
 	}
 	e.finishApplies(sb)
@@ -167,6 +170,9 @@ func (e *Engine) erase(sb *spec.Sandbox) error {
 func (e *Engine) tidyWorkspaces(sb *spec.Sandbox) error {
 	if sb.Broken != "" || sb.Mode() != spec.WorkspaceReview {
 		return nil
+	}
+	if err := e.answers(sb); err != nil {
+		return err
 	}
 	d := e.Store.Sandbox(sb.ID)
 	lock, err := store.WaitLock(d.ReviewLock())

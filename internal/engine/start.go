@@ -31,6 +31,7 @@ import (
 const (
 	startTimeout = 60 * time.Second
 	lockPoll     = 5 * time.Millisecond
+	killTime     = 5 * time.Second // for a process that was killed to be gone
 	waitNotice   = 5 * time.Second // after it somebody at a terminal wants to know
 )
 
@@ -43,6 +44,9 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 			WithHint("%s", cmp.Or(sb.Mend, "remove it with all that is in it: bothy rm -f "+sb.Name))
 	}
 	if err := e.unforked(sb); err != nil {
+		return nil, err
+	}
+	if err := e.answers(sb); err != nil {
 		return nil, err
 	}
 	waits, done := context.WithTimeout(ctx, startTimeout)
@@ -388,7 +392,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 	ready, err := handshake(ctx, conn, l, group)
 	if err != nil {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		waitBriefly(cmd)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -398,6 +402,16 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 		e.say("sandbox %s starts without anything it is lent: %s", sb.Name, ready.Unlent)
 	}
 	return conn, cmd.Process.Release()
+}
+
+// waitBriefly waits for a process that was killed. One that hangs in a file system ends later.
+func waitBriefly(cmd *exec.Cmd) {
+	gone := make(chan struct{})
+	go func() { defer close(gone); _ = cmd.Wait() }()
+	select {
+	case <-gone:
+	case <-time.After(killTime):
+	}
 }
 
 // inherited gives the list for exec.Cmd.ExtraFiles that puts files at these

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -22,6 +24,7 @@ import (
 const (
 	pingEvery  = 2 * time.Second
 	pingFails  = 3
+	killedTime = 20 * time.Second
 	endTimeout = 15 * time.Minute
 )
 
@@ -74,7 +77,8 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed
 		lock, err := store.TryLock(d.Lock())
 		if err == nil {
 			if ask.Op == wire.OpDestroy {
-				return lock, release(sb, d, d.ReadStatus())
+				_, err := e.release(sb, d, d.ReadStatus())
+				return lock, err
 			}
 			return lock, e.clean(sb, d)
 		}
@@ -155,13 +159,28 @@ func (e *Engine) watchKeeper(ctx context.Context, sb *spec.Sandbox) error {
 		if fails < pingFails || !askable(d) {
 			continue
 		}
-		if killed, err := killKeeper(d); killed || err != nil {
+		killed, err := killKeeper(d)
+		if killed {
+			return e.awaitKilled(ctx, sb)
+		}
+		if err != nil {
 			return err
 		}
 		if !told {
 			e.say("another bothy is at work on sandbox %s; waiting for it", sb.Name)
 		}
 		told = true
+	}
+}
+
+// awaitKilled returns an error if a keeper that was killed does not end: it hangs in a file system.
+func (e *Engine) awaitKilled(ctx context.Context, sb *spec.Sandbox) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(killedTime):
+		return spec.Errorf(spec.ErrSandbox, "its keeper was killed and does not end: it waits for a file system that does not answer").
+			WithHint("see which one: bothy inspect %s names the directories; bring its server back, or unmount it", sb.Name)
 	}
 }
 
@@ -195,7 +214,8 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 		return err
 	}
 	st := d.ReadStatus()
-	if err := release(sb, d, st); err != nil {
+	left, err := e.release(sb, d, st)
+	if err != nil {
 		return err
 	}
 	d.SweepTemp()
@@ -218,7 +238,7 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 		e.say("sandbox %s had not been stopped properly; cleaned up: %s%s", sb.Name, st.Reason, lost)
 		keepLastWords(d, st.Reason)
 	}
-	st.State, st.KeeperPID, st.Cgroup = spec.Stopped, 0, ""
+	st.State, st.KeeperPID, st.Cgroup = spec.Stopped, 0, left
 	_ = (layer.Store{Dir: d.Layers()}).Sweep()
 	return store.WriteJSON(d.Status(), st)
 }
@@ -244,9 +264,9 @@ func lostSince(st spec.Status) string {
 	return "what was changed outside the home and the shared directories " + since + " is lost"
 }
 
-// release gives back what a sandbox without a keeper may still hold of the
-// host's.
-func release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) error {
+// release gives back what a sandbox without a keeper may still hold of the host's. A control group
+// is left in which a process hangs in a file system: the next command about the sandbox tries again.
+func (e *Engine) release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) (left string, err error) {
 	noted, _ := os.ReadFile(d.Cgroup())
 	for _, path := range []string{st.Cgroup, string(noted)} {
 		if path == "" {
@@ -255,13 +275,25 @@ func release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) error {
 		if st.State != spec.Stopped {
 			_ = cgroup.Kill(path)
 		}
-		if err := cgroup.Remove(path); err != nil {
-			return fmt.Errorf("remove the cgroup of %s: %w", sb.Name, err)
+		err := cgroup.Remove(path)
+		if errors.Is(err, unix.EBUSY) {
+			if hung := e.answers(sb); hung != nil {
+				e.say("processes of sandbox %s cannot be killed while they wait for a file system, and end when it answers: %v; until then the control group %s stays", sb.Name, hung, path)
+				left, err = path, nil
+			}
+		}
+		if err != nil {
+			return "", fmt.Errorf("remove the cgroup of %s: %w", sb.Name, err)
+		}
+		if left != "" {
+			break // both are the same one
 		}
 	}
-	_ = os.Remove(d.Cgroup())
+	if left == "" {
+		_ = os.Remove(d.Cgroup())
+	}
 	_ = os.Remove(d.Control())
-	return nil
+	return left, nil
 }
 
 // Remove makes a sandbox and everything Bothy made for it disappear. Without

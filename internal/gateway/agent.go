@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -79,6 +81,9 @@ func (g *Gateway) dialAgent(ctx context.Context) (net.Conn, error) {
 	l := g.agentLoan()
 	if l == nil {
 		return nil, errors.New("it is not lent any more")
+	}
+	if err := hostpath.Answers(filepath.Dir(string(l.Value))); err != nil {
+		return nil, err
 	}
 	d := net.Dialer{Timeout: agentDial}
 	return d.DialContext(ctx, "unix", string(l.Value))

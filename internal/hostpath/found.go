@@ -29,12 +29,18 @@ func LookUp(path string) (*spec.Mounted, error) {
 	return &spec.Mounted{Source: path, Device: s.id.Device, Inode: s.id.Inode, Birth: s.id.Birth}, nil
 }
 
+// Silence says that the file system of a directory that was mounted does not answer.
+const Silence = "does not answer"
+
 // Gone says that nothing is at the path of a directory that was mounted.
 const Gone = "is gone"
 
 // Replaced tells what became of a directory that was mounted: another one is at its path, or none.
 // It is empty if the directory is still there, or if that cannot be told.
 func Replaced(m spec.Mounted) string {
+	if Answers(m.Source) != nil {
+		return Silence
+	}
 	now, err := LookUp(m.Source)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -87,17 +87,33 @@ func (g *Guard) among(path string, s seen, crossed bool) (bool, error) {
 	return slices.ContainsFunc(g.spots, func(w spot) bool { return w.contains(here) }), nil
 }
 
-func (g *Guard) readSpots() (err error) {
-	if g.mounts != nil {
+func (g *Guard) readSpots() error {
+	if g.spots != nil {
 		return nil
 	}
-	table, err := readMounts()
-	if err != nil {
+	if err := g.readMounts(); err != nil {
 		return err
 	}
 	for _, d := range g.written {
-		g.spots = append(g.spots, table.spotOf(d.Path))
+		g.spots = append(g.spots, g.mounts.spotOf(d.Path))
 	}
-	g.mounts = table
 	return nil
+}
+
+func (g *Guard) readMounts() (err error) {
+	if g.mounts == nil {
+		g.mounts, err = readMounts()
+	}
+	return err
+}
+
+// answers refuses to walk into a mount whose file system does not answer.
+func (g *Guard) answers(next string) error {
+	if err := g.readMounts(); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(g.mounts.list, func(m mount) bool { return m.at == next }) {
+		return nil
+	}
+	return Answers(next)
 }

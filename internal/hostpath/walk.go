@@ -166,6 +166,9 @@ func (w *walk) step(name string) error {
 		return unix.ENOTDIR
 	}
 	next := filepath.Join(w.at, name)
+	if err := w.guard.answers(next); err != nil {
+		return err
+	}
 	s, err := lookAt(next)
 	if err != nil {
 		return err

@@ -172,7 +172,7 @@ func (k *Keeper) shutDown() {
 		// sandbox reads in it which cgroup to remove.
 		var wg sync.WaitGroup
 		wg.Go(stopping)
-		k.wall.Destroy()
+		k.takeDown()
 		k.ports.close()
 		k.gateway.Close()
 		_ = k.bill.close() // whoever had it made may want to know
@@ -191,7 +191,7 @@ func (k *Keeper) shutDown() {
 			k.halt(context.Background())
 		}
 		if err == nil {
-			k.clearWorktrees()
+			bounded(hangTime, k.clearWorktrees)
 			err = k.saver.saveLast(context.Background())
 		}
 		if err != nil {
@@ -200,7 +200,7 @@ func (k *Keeper) shutDown() {
 			k.unsaved = k.lost(err)
 		}
 	}
-	k.wall.Destroy()
+	k.takeDown()
 	k.ports.close()
 	k.gateway.Close()
 	if err := k.bill.close(); err != nil && k.unsaved == nil { // which has the same reason
@@ -230,6 +230,9 @@ func (k *Keeper) lost(err error) error {
 			err, hint = died, "bothy logs --source events "+k.spec.Name+" tells what went before"
 		}
 	case <-time.After(lastBreath):
+	}
+	if wrong := spec.Hint(err); wrong != "" {
+		hint = wrong
 	}
 	if errors.Is(err, driver.ErrOverdue) || errors.Is(err, context.DeadlineExceeded) {
 		hint = "bothy logs --source events " + k.spec.Name + " tells what went before"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/dirwatch"
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -62,6 +63,9 @@ func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
 	m, ok := k.mountAt(inside)
 	if !ok || !sharedWithHost(m) {
 		return unix.ENOENT
+	}
+	if err := hostpath.Answers(m.Source); err != nil {
+		return err
 	}
 	at, err := unix.Open(m.Source, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -23,6 +23,7 @@ type saver struct {
 	log   *slog.Logger
 	every time.Duration
 	note  func(spec.RootLayer) // writes it into the status
+	must  []driver.Mount       // that must answer
 
 	mu       sync.Mutex // held while a save runs
 	smu      sync.Mutex
@@ -37,6 +38,7 @@ func newSaver(k *Keeper) *saver {
 		wall: k.wall, store: k.layers, log: k.log, every: time.Duration(k.launch.SaveEvery),
 		note:  func(r spec.RootLayer) { k.status.update(func(st *spec.Status) { st.Root = r }) },
 		state: k.status.get().Root,
+		must:  k.built.Mounts,
 	}
 	if s.every <= 0 {
 		s.every = defaultSaveEvery
@@ -89,11 +91,17 @@ func (s *saver) saveThen(ctx context.Context, room func() error, settled func() 
 // root has the layer written, and tells how long that took. What memory takes to come in
 // before is no part of it: the next saves would wait for many times as long.
 func (s *saver) root(ctx context.Context, dir string) (time.Duration, error) {
-	if err := s.wall.Settle(ctx); err != nil {
+	var began time.Time
+	err := whileAnswering(ctx, s.must, func(ctx context.Context) error {
+		if err := s.wall.Settle(ctx); err != nil {
+			return err
+		}
+		began = time.Now()
+		return s.wall.SaveRoot(ctx, dir)
+	})
+	if began.IsZero() {
 		return 0, err
 	}
-	began := time.Now()
-	err := s.wall.SaveRoot(ctx, dir)
 	return time.Since(began), err
 }
 

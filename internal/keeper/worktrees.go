@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -103,6 +104,9 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 	var text strings.Builder
 	ask := wire.Worktrees{Mounts: w.mounts, Fresh: fresh}
 	for _, d := range w.dirs {
+		if hostpath.Answers(d.root.Name()) != nil {
+			return // as they are known
+		}
 		list := w.list(d)
 		if list != "" {
 			fmt.Fprintf(&text, "%s\n%s", d.inside, list)

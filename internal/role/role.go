@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/hostpath/look"
 )
 
 func init() {
@@ -34,6 +36,8 @@ func init() {
 		os.Exit(settle("/proc/self/exe", os.Args, goferCaps))
 	case os.Args[0] == "/proc/self/exe" && len(os.Args) == 4 && os.Args[1] == "umount":
 		os.Exit(umount(os.Args[2:]))
+	case os.Args[0] == look.Argv0:
+		os.Exit(look.Main(os.Args))
 	}
 }
 

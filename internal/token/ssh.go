@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -49,6 +51,9 @@ func (s *search) unusable(err error) error {
 
 // judgeSocket refuses what somebody else may listen at, and where nobody listens.
 func judgeSocket(path string) error {
+	if err := hostpath.Answers(filepath.Dir(path)); err != nil {
+		return err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return err

@@ -122,15 +122,18 @@ func (r Rules) resolve(path string) (string, error) {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Home != "" {
 		path = filepath.Join(r.Home, rest)
 	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
 	paths := r.Paths
 	if paths == nil {
 		paths = new(hostpath.Guard)
 	}
-	real, err := paths.Real(path)
+	real, err := paths.Real(path) // before the next, which looks at the working directory
+	if errors.Is(err, spec.ErrSandbox) {
+		return "", err // it does not answer
+	}
+	abs, wrong := filepath.Abs(path)
+	if wrong != nil {
+		return "", wrong
+	}
 	switch {
 	case errors.Is(err, spec.ErrDenied):
 		return "", err

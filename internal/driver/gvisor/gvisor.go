@@ -289,11 +289,16 @@ func (w *wall) Destroy() {
 	w.control.Close()
 }
 
+// reapTime bounds the wait for a killed child: one that hangs in a file system of the host ends
+// when that answers. The keeper's pid namespace goes with it.
+const reapTime = 3 * time.Second
+
 // reap collects a killed child, which gVisor may or may not have done.
 func reap(pid int) {
 	_ = unix.Kill(pid, unix.SIGKILL)
-	for {
-		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
+	for end := time.Now().Add(reapTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		if got != 0 && err != unix.EINTR {
 			return
 		}
 	}

@@ -1,0 +1,238 @@
+package hostpath
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	looker "github.com/bothy-dev/bothy/internal/hostpath/look"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A file system whose server is gone, of NFS, CIFS, FUSE or a shared directory of a virtual
+// machine, does not answer. Whoever asks it hangs, and so does the end of its process. So a path on
+// such a file system is looked at by another process first (package look).
+
+// AnswerTime bounds the wait for a file system.
+const AnswerTime = 2 * time.Second
+
+// How long an answer counts, and how long the lack of one does. Directories of one list are often
+// on one file system.
+const (
+	answerHolds  = time.Second
+	silenceHolds = 5 * time.Second
+)
+
+// localKinds are the types of file systems that need no server. A hung disk below them is not found out.
+var localKinds = []string{
+	"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "jfs", "nilfs2", "overlay", "tmpfs", "ramfs",
+	"devtmpfs", "devpts", "proc", "sysfs", "squashfs", "erofs", "iso9660", "vfat", "exfat", "ntfs3", "rootfs", "cgroup", "cgroup2",
+	"mqueue", "hugetlbfs", "securityfs", "debugfs", "tracefs", "bpf", "pstore", "efivarfs", "configfs", "fusectl", "binfmt_misc", "nsfs",
+}
+
+// Answers returns an error if a path without links is on a file system that does not answer within
+// [AnswerTime]. That the path exists is not said.
+func Answers(path string) error { return AnswersWithin(path, AnswerTime) }
+
+// AnswersWithin is [Answers] with another bound.
+func AnswersWithin(path string, limit time.Duration) error {
+	table, err := asking.mounts()
+	if err != nil {
+		return err
+	}
+	at := table.served(path)
+	if at == "" {
+		return nil
+	}
+	answered, err := asking.ask(at, path, limit)
+	if err == nil && !answered {
+		err = spec.Errorf(spec.ErrSandbox, "%s does not answer: the file system mounted at %s seems to hang", path, at).
+			WithHint("bring its server back, or unmount it: umount -l %s", at)
+	}
+	return err
+}
+
+// Silent returns the errors of [Answers] by the paths that have one. It asks for all at once.
+func Silent(paths []string) map[string]error {
+	errs := make([]error, len(paths))
+	var all sync.WaitGroup
+	for i, path := range paths {
+		all.Go(func() { errs[i] = Answers(path) })
+	}
+	all.Wait()
+	silent := map[string]error{}
+	for i, path := range paths {
+		if errs[i] != nil {
+			silent[path] = errs[i]
+		}
+	}
+	return silent
+}
+
+// served returns the innermost mount point on the way to a path whose file system may need a server;
+// empty if there is none. A mount point that a later mount hides counts, too.
+func (m *mounts) served(path string) (at string) {
+	for _, one := range m.list {
+		if within(one.at, path) && len(one.at) >= len(at) && !slices.Contains(localKinds, one.fsType) {
+			at = one.at
+		}
+	}
+	return at
+}
+
+// asking is what this process knows of file systems, by their mount points.
+var asking askers
+
+type askers struct {
+	mu    sync.Mutex
+	last  map[string]*asker
+	table *mounts
+	read  time.Time // when table was
+}
+
+// asker is one process that looks at a path.
+type asker struct {
+	started time.Time
+	done    chan struct{} // closed when the process has ended
+	ended   time.Time     // set before done is closed, as is answer
+	answer  bool
+}
+
+// mounts returns the mounts of this process, as they were a second ago at most.
+func (a *askers) mounts() (*mounts, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.table != nil && time.Since(a.read) < answerHolds {
+		return a.table, nil
+	}
+	table, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
+	a.table, a.read = table, time.Now()
+	return table, nil
+}
+
+// ask reports whether a path answers. One process at a time asks a file system for this one. While
+// a process of another command hangs there, none is started: it would hang, too.
+func (a *askers) ask(at, path string, limit time.Duration) (answered bool, err error) {
+	one, err := a.process(at, path, limit)
+	if one == nil || err != nil {
+		return false, err
+	}
+	patience := time.NewTimer(time.Until(one.started.Add(limit)))
+	defer patience.Stop()
+	select {
+	case <-one.done:
+		return one.answer, nil
+	case <-patience.C:
+		return false, nil
+	}
+}
+
+// process returns the process that asks, or that has asked just now. It is nil if one of another
+// command hangs.
+func (a *askers) process(at, path string, limit time.Duration) (*asker, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if one := a.last[at]; one != nil && one.counts() {
+		return one, nil
+	}
+	if hangs(at, limit) {
+		return nil, nil
+	}
+	one, err := start(at, path)
+	if err != nil {
+		return nil, err
+	}
+	if a.last == nil {
+		a.last = map[string]*asker{}
+	}
+	a.last[at] = one
+	return one, nil
+}
+
+// counts reports whether what a process asked is still worth knowing.
+func (a *asker) counts() bool {
+	select {
+	case <-a.done:
+		if a.answer {
+			return time.Since(a.ended) < answerHolds
+		}
+		return time.Since(a.ended) < silenceHolds
+	default:
+		return true
+	}
+}
+
+// giveUp is when a process that looks is killed. One that cannot be stays until its file system answers.
+const giveUp = 15 * time.Second
+
+// start starts a process that looks at a path. It has nothing of this one's open, so that nobody
+// waits for it who waits for this one.
+func start(at, path string) (*asker, error) {
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{looker.Argv0, at, path, strconv.FormatInt(sinceBoot(), 10)},
+		Env: []string{}, Dir: "/", SysProcAttr: &unix.SysProcAttr{Setsid: true},
+	}
+	one := &asker{started: time.Now(), done: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "find out whether " + path + " answers", Err: err}
+	}
+	kill := time.AfterFunc(giveUp, func() { _ = cmd.Process.Kill() })
+	go func() {
+		one.answer = cmd.Wait() == nil
+		kill.Stop()
+		one.ended = time.Now()
+		close(one.done)
+	}()
+	return one, nil
+}
+
+func sinceBoot() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	return now.Nano()
+}
+
+// hangs reports whether a process of the caller's has looked at a file system for longer than
+// limit, and still does.
+func hangs(at string, limit time.Duration) bool {
+	all, _ := os.ReadDir("/proc")
+	for _, entry := range all {
+		if _, err := strconv.Atoi(entry.Name()); err == nil && hangsAt(filepath.Join("/proc", entry.Name()), at, limit) {
+			return true
+		}
+	}
+	return false
+}
+
+// hangsAt is hangs for one process. Its name is read first: the command line of another process that
+// hangs may not be readable.
+func hangsAt(proc, at string, limit time.Duration) bool {
+	name, err := os.ReadFile(filepath.Join(proc, "comm"))
+	if err != nil || string(name) != looker.Argv0+"\n" {
+		return false
+	}
+	var owner unix.Stat_t
+	if err := unix.Stat(proc, &owner); err != nil || int(owner.Uid) != os.Geteuid() {
+		return false
+	}
+	line, err := os.ReadFile(filepath.Join(proc, "cmdline"))
+	if err != nil {
+		return false
+	}
+	words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	if len(words) != 4 || words[1] != at {
+		return false
+	}
+	began, err := strconv.ParseInt(words[3], 10, 64)
+	return err == nil && time.Duration(sinceBoot()-began) > limit
+}

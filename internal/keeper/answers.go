@@ -1,0 +1,78 @@
+package keeper
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// hungTime is how long a shared directory of the host may not answer before nothing is expected
+// from it any more. A save cannot be made meanwhile: it waits for programs that wait for the directory.
+const hungTime = 10 * time.Second
+
+// answersPoll is how often shared directories are asked during a save.
+const answersPoll = 2 * time.Second
+
+// answer returns an error if a mount that is shared with the host does not answer for [hungTime].
+func answer(mounts []driver.Mount) error {
+	for _, m := range mounts {
+		if sharedWithHost(m) && hostpath.AnswersWithin(m.Source, hungTime) != nil {
+			return spec.Errorf(spec.ErrSandbox, "the directory that is shared as %s does not answer: its file system seems to hang", m.Target).
+				WithHint("bring its server back, or unmount it on the host")
+		}
+	}
+	return nil
+}
+
+// whileAnswering runs a function whose context ends when a shared mount does not answer for [hungTime].
+func whileAnswering(ctx context.Context, mounts []driver.Mount, do func(context.Context) error) error {
+	if err := answer(mounts); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(answersPoll):
+			}
+			if err := answer(mounts); err != nil {
+				cancel(err)
+			}
+		}
+	}()
+	err := do(ctx)
+	if why := context.Cause(ctx); err != nil && why != nil {
+		return why
+	}
+	return err
+}
+
+// takeDown ends the wall. It looks at what it has mounted, so that what is shared with the host is
+// unmounted first: whoever looks at a file system that hangs does not end.
+func (k *Keeper) takeDown() {
+	for _, m := range k.built.Mounts {
+		if sharedWithHost(m) && strings.HasPrefix(m.Source, k.dir.Scratch()+"/") {
+			_ = unix.Unmount(m.Source, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // in the keeper's own namespace
+		}
+	}
+	k.wall.Destroy()
+}
+
+// bounded runs a function that may hang in a shared directory, and waits for it that long.
+func bounded(limit time.Duration, do func()) {
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
+}
