@@ -30,7 +30,12 @@ func TestMain(m *testing.M) {
 // seed makes a run repeatable: BOTHY_FAULT_SEED sets it, failures show it.
 func seed(t *testing.T) *rand.Rand {
 	t.Helper()
-	n := uint64(time.Now().UnixNano())
+	return seedOr(t, uint64(time.Now().UnixNano()))
+}
+
+// seedOr begins with n, unless BOTHY_FAULT_SEED is set.
+func seedOr(t *testing.T, n uint64) *rand.Rand {
+	t.Helper()
 	if s := os.Getenv("BOTHY_FAULT_SEED"); s != "" {
 		var err error
 		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
