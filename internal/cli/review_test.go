@@ -124,7 +124,8 @@ func TestVerdict(t *testing.T) {
 		says     string
 		hint     string
 	}{
-		{results: []review.Result{review.Applied, review.Left, resultDeclined}},
+		{results: []review.Result{review.Applied, resultDeclined}},
+		{results: []review.Result{review.Applied, review.Left}, class: spec.ErrConflict, says: "1 change left: each goes with one that is not applied"},
 		{results: []review.Result{resultFlagged}, class: spec.ErrDenied, says: "1 change left: it may make", hint: look},
 		{results: []review.Result{review.Failed, resultFlagged}, says: "1 change could not be applied", hint: "bothy exec box chmod u+rwX PATH; 1 change left: it may make something run on this host later: " + look},
 		{results: []review.Result{resultFlagged, review.Conflicts}, class: spec.ErrConflict, says: "1 change left: in conflict", hint: look},

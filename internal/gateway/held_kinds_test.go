@@ -119,6 +119,7 @@ func TestB10HeldWindows(t *testing.T) {
 		must(t, err)
 		resp, err := c.Do(r)
 		must(t, err)
+		defer resp.Body.Close()
 		answers = append(answers, resp)
 	}
 	if n := w.held.Used(); n < held.Most/4 || n > held.Most/2 {

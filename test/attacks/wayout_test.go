@@ -3,6 +3,7 @@ package attacks
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -307,8 +308,8 @@ func farSide(t *testing.T, s *stage.Stage, dir string) {
 	stage.Bridge(t, dir, "tinyproxy", at("4128"))
 
 	own := filepath.Join(dir, "squid.d") // which squid writes to, as whoever it becomes
-	if err := os.Mkdir(own, 0o700); err == nil {
-		err = os.Chmod(own, 0o777)
+	if err := errors.Join(os.Mkdir(own, 0o700), os.Chmod(own, 0o777)); err != nil {
+		t.Fatal(err)
 	}
 	put(t, own, "key.pem", text, 0o644)
 	put(t, own, "ask", "#!/bin/bash\nwhile read -r line; do [[ $(printf %b \"${line//%/\\\\x}\") == '"+squidUser+" "+squidPassword+"' ]] && echo OK || echo ERR; done\n", 0o755)

@@ -17,9 +17,20 @@ var rawPath = regexp.MustCompile(`(?m)^bothy: error: (open|lock|stat|lstat|read)
 // and checks that each works or says in words what happened, and that nothing is left running.
 func TestSameMoment(t *testing.T) {
 	commands := [][]string{
-		{"exec", "box", "true"}, {"exec", "box", "sh", "-c", "sleep 0.05"}, {"stop", "box"}, {"rm", "-f", "box"},
-		{"inspect", "box"}, {"checkpoint", "create", "box"}, {"cp", "in", "box:/tmp/in"}, {"policy", "allow", "--sandbox", "box", "example.org"},
-		{"logs", "box"}, {"cost", "box"}, {"ls"}, {"checkpoint", "ls", "box"}, {"stop", "box"}, {"save", "box", "saved"},
+		{"exec", "box", "true"},
+		{"exec", "box", "sh", "-c", "sleep 0.05"},
+		{"stop", "box"},
+		{"rm", "-f", "box"},
+		{"inspect", "box"},
+		{"checkpoint", "create", "box"},
+		{"cp", "in", "box:/tmp/in"},
+		{"policy", "allow", "--sandbox", "box", "example.org"},
+		{"logs", "box"},
+		{"cost", "box"},
+		{"ls"},
+		{"checkpoint", "ls", "box"},
+		{"stop", "box"},
+		{"save", "box", "saved"},
 	}
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		rng := seed(t)

@@ -2,7 +2,6 @@ package npm
 
 import (
 	"encoding/base64"
-	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
 	"maps"
 	"net/url"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
 )
 
 func must(t testing.TB, err error) {

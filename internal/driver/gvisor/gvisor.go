@@ -381,9 +381,13 @@ func brief(err error) error {
 }
 
 // failedCall is brief, and keeps of a chain of gVisor's steps that ends with an error of the
-// host only the last one, which names the call and the file, and that error as itself.
+// host only the last one, which names the call and the file, and that error as itself. A refusal
+// stays one.
 func failedCall(err error) error {
 	err = brief(err)
+	if errors.Is(err, errRefused) {
+		return err
+	}
 	for _, errno := range hostErrors {
 		if steps, found := strings.CutSuffix(err.Error(), ": "+errno.Error()); found {
 			return fmt.Errorf("%s: %w", lastStep(steps), errno)
