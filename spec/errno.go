@@ -10,7 +10,7 @@ var errnoHints = []struct {
 	errnos []syscall.Errno
 	hint   string
 }{
-	{[]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT}, "free some space on that disk: bothy system df tells what Bothy takes of it"},
+	{[]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT}, "free some space on that disk"},
 	{[]syscall.Errno{syscall.EMFILE, syscall.ENFILE}, "too many files are open: close some, or raise the limit: ulimit -n"},
 	{[]syscall.Errno{syscall.EIO}, "the disk could not read or write: see dmesg, then run bothy system verify"},
 	{[]syscall.Errno{syscall.EROFS}, "the file system can only be read: make it writable (mount -o remount,rw), or set BOTHY_HOME to another directory"},
