@@ -257,7 +257,7 @@ func (e *Engine) sayCrash(sb *spec.Sandbox, d store.Sandbox) {
 
 // lostSince tells what a sandbox loses that is not stopped properly.
 func lostSince(st spec.Status) string {
-	since := "ever"
+	since := "since it was created"
 	if at := st.Root.SavedAt; at != nil {
 		since = "since " + at.Local().Format(time.DateTime)
 	}

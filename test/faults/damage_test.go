@@ -126,7 +126,7 @@ func TestCrashIsTold(t *testing.T) {
 		_ = syscall.Kill(sentry, syscall.SIGKILL)
 		harness.WaitFor(t, harness.Timeout, "the keeper to end", func() bool { return len(c.Keepers()) == 0 })
 		r := c.Run("exec", "box", "true")
-		if r.Code != 0 || !strings.Contains(r.Stderr, "ended by itself: the sentry") || !strings.Contains(r.Stderr, "ever is lost") {
+		if r.Code != 0 || !strings.Contains(r.Stderr, "ended by itself: the sentry") || !strings.Contains(r.Stderr, "since it was created is lost") {
 			t.Errorf("not told: %v", r)
 		}
 		c.Must(t, "stop", "box")
