@@ -122,14 +122,14 @@ func (l *look) prune(paths []string) error {
 			covers[cover] = append(covers[cover], p)
 		default:
 			if err := l.take(p); err != nil {
-				return err
+				return fmt.Errorf("remove the applied %s from the layer: %w", Quote(p), err)
 			}
 			l.record.taken(p)
 		}
 	}
 	for cover, within := range covers {
 		if err := l.uncover(cover, within); err != nil {
-			return err
+			return fmt.Errorf("remove the applied %s from the layer: %w", Quote(cover), err)
 		}
 	}
 	return l.Layer.write(l.record)

@@ -232,6 +232,8 @@ func (f *frames) refuse(stream uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refused = append(f.refused, stream)
+	// A stream that its client has reset gets no reset of ours, and stays in the list.
+	f.refused = f.refused[max(0, len(f.refused)-2*maxStreams):]
 }
 
 // release gives back what is held for the connection, which has ended.
