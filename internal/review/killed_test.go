@@ -42,12 +42,12 @@ func TestFateOfApply(t *testing.T) {
 	points := fate(t, "as it is", func(int) (unix.Errno, bool) { return 0, false })
 	t.Logf("%d calls: %v", len(points), points)
 	for i := range points {
-		if (i+int(time.Now().Unix()))%every == 0 {
+		if i%every == 0 {
 			t.Run(fmt.Sprintf("killed at %d", i), func(t *testing.T) {
 				fate(t, fmt.Sprint(points[i]), func(n int) (unix.Errno, bool) { return 0, n == i })
 			})
 		}
-		if (i+int(time.Now().Unix()))%every == 1%every {
+		if i%every == 1%every {
 			t.Run(fmt.Sprintf("failed at %d", i), func(t *testing.T) {
 				fate(t, fmt.Sprint(points[i]), func(n int) (unix.Errno, bool) {
 					if n == i {
