@@ -113,25 +113,25 @@ func TestB10HeldWindows(t *testing.T) {
 	})
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
 	c := w.client(t, true)
-	var answers []*http.Response
+	var bodies []io.ReadCloser
 	for range 12 {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://api.example.com:%d/", o.port), nil)
 		must(t, err)
 		resp, err := c.Do(r)
 		must(t, err)
 		defer resp.Body.Close()
-		answers = append(answers, resp)
+		bodies = append(bodies, resp.Body)
 	}
 	if n := w.held.Used(); n < held.Most/4 || n > held.Most/2 {
 		t.Errorf("%d bytes are held for 12 answers", n)
 	}
 	close(release)
-	for _, resp := range answers {
-		n, err := io.Copy(io.Discard, resp.Body)
+	for _, body := range bodies {
+		n, err := io.Copy(io.Discard, body)
 		if err != nil || n != size {
 			t.Errorf("%d bytes came, %v", n, err)
 		}
-		resp.Body.Close()
+		body.Close()
 	}
 	c.CloseIdleConnections()
 	w.givesBack(t)
