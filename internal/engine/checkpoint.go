@@ -322,8 +322,8 @@ func brokenOff(d store.Sandbox, err error) error {
 	if st, known := d.LastStatus(); known && st.State != spec.Running {
 		return spec.ErrStopping
 	}
-	return spec.Errorf(spec.ErrConflict, "the sandbox would have had to stand still for too long: %w", err).
-		WithHint("stop it first: bothy stop")
+	return spec.Errorf(spec.ErrConflict, "its keeper broke off: it was killed, or the sandbox would have had to stand still for too long").
+		WithHint("try again; if that is of no use, stop it first: bothy stop")
 }
 
 // keepIdle is keep for a sandbox that does not run. The caller holds its lock.

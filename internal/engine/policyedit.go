@@ -34,6 +34,9 @@ func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*po
 	}
 	defer lock.Unlock()
 	if err := e.rewritePolicy(sb, edit); err != nil {
+		if sb != nil && !e.exists(sb) {
+			return errRemoved(sb)
+		}
 		return err
 	}
 	if sb != nil {

@@ -267,7 +267,7 @@ chmod 755 $HOME/.local/bin/git`
 			t.Fatalf("%v", r)
 		}
 		r := c.Run("fetch", "box")
-		if r.Code != 5 {
+		if r.Code != 1 {
 			t.Errorf("%v", r)
 		}
 		plain(t, "fetch", r.Stdout+r.Stderr)

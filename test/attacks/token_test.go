@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -270,8 +271,11 @@ func (f *forge) nowhereElse(t *testing.T, c *harness.Caller) {
 			harness.Absent(t, what, []byte(r.Stdout+r.Stderr), v)
 		}
 		for line := range strings.Lines(f.saw()) {
-			// git and npm first ask without: that may arrive.
-			if strings.Contains(line, attackerHost) && strings.Contains(line, " Basic ") || strings.Contains(line, " Bearer ") || strings.Contains(line, " token ") {
+			arrived := strings.Contains(line, " Bearer ") || strings.Contains(line, " token ")
+			if strings.Contains(line, attackerHost) { // nobody looks into what goes there: placeholders may arrive
+				arrived = slices.ContainsFunc(f.secrets(), func(v string) bool { return strings.Contains(line, v) })
+			}
+			if arrived {
 				t.Errorf("%s: arrived %s(%v)", what, line, r)
 			}
 		}

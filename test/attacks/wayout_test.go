@@ -333,7 +333,15 @@ shutdown_lifetime 1 seconds
 dns_nameservers %[3]s
 visible_hostname far
 `, own, dir, stage.Resolver), 0o644)
-	daemon(t, at("4129"), squidProgram, "-N", "-f", conf)
+	// What squid keeps in shared memory goes by this name, for all users of the machine.
+	service := fmt.Sprintf("bothy%d", os.Getpid())
+	t.Cleanup(func() {
+		left, _ := filepath.Glob("/dev/shm/" + service + "-*")
+		for _, name := range left {
+			_ = os.Remove(name)
+		}
+	})
+	daemon(t, at("4129"), squidProgram, "-N", "-n", service, "-f", conf)
 	stage.Bridge(t, dir, "squid", at("4129"))
 }
 

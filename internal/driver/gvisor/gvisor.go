@@ -399,9 +399,9 @@ func failedCall(err error) error {
 // lastStep returns the last of steps in a chain, the first being the outermost.
 func lastStep(chain string) string {
 	if i := strings.LastIndex(chain, ": "); i >= 0 {
-		return chain[i+len(": "):]
+		chain = chain[i+len(": "):]
 	}
-	return chain
+	return strings.TrimPrefix(chain, "failed to ")
 }
 
 // hostErrors are errors of the host that gVisor passes on as text.

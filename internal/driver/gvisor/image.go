@@ -45,7 +45,7 @@ func handOut(image *sums.Files, spoil func(error)) (*handing, error) {
 	var err error
 	if h.server, err = stateipc.NewAsyncFileServer(h); err != nil {
 		h.image.Close()
-		return nil, err
+		return nil, fmt.Errorf("get memory to hand the image out: %w", failedCall(err))
 	}
 	if h.conn, h.theirs, err = pair(); err != nil {
 		h.server.Stop()
@@ -161,6 +161,9 @@ func (r *reader) AddReadv(id int, off int64, total uint64, to stateio.Destinatio
 	r.todo <- piece{id, off, total, f, parts}
 }
 
+// errPass says that the sentry could not be given what was read: nothing is wrong with the image.
+var errPass = errors.New("pass a page to the sentry")
+
 // errAsked says that a sentry asked for what one that is well would not.
 var errAsked = errors.New("the sentry asks for memory in a way that none may")
 
@@ -209,7 +212,7 @@ func (r *reader) read(p piece, buf []byte) (uint64, error) {
 	for _, part := range p.parts {
 		some := left[:min(part.Length(), uint64(len(left)))]
 		if _, err := p.to.WriteAt(some, int64(part.Start)); err != nil {
-			r.h.spoil(fmt.Errorf("pass a page to the sentry: %w", err))
+			r.h.spoil(fmt.Errorf("%w: %w", errPass, err))
 			return 0, unix.EIO
 		}
 		left = left[len(some):]

@@ -62,6 +62,9 @@ func (l *layerLoad) spoil(err error) {
 	l.mu.Lock()
 	if l.damage == nil {
 		l.damage = layerError(err)
+		if errors.Is(err, errPass) {
+			l.damage = fmt.Errorf("load the saved layer of the root: %w", err)
+		}
 	}
 	err, end := l.damage, l.onSpoil
 	l.mu.Unlock()
