@@ -120,18 +120,16 @@ func (w *wall) boot(m driver.Machine) error {
 	conf := w.conf
 	if m.Network != nil {
 		if err := w.reach(func() error { return plug(w.sandbox, m.Network) }); err != nil {
-			return fmt.Errorf("plug in the network card: %w", startError(err))
+			return fmt.Errorf("plug in the network card: %w", w.startFault(err))
 		}
 		conf = started(conf)
 	}
 	if err := w.reach(func() error { return w.c.Start(conf) }); err != nil {
-		if m.Restore != "" && strings.Contains(err.Error(), layerSign) {
-			if w.fell(fallTime) { // a tree whose gofer was killed gives the same error
-				return fmt.Errorf("start the sentry: %w", errFell)
-			}
+		fault := w.startFault(err)
+		if m.Restore != "" && !errors.Is(fault, errFell) && strings.Contains(err.Error(), layerSign) {
 			return layerError(brief(err))
 		}
-		return fmt.Errorf("start the sentry: %w", startError(err))
+		return fmt.Errorf("start the sentry: %w", fault)
 	}
 	return nil
 }
@@ -344,6 +342,15 @@ func startError(err error) error {
 		}
 	}
 	return err
+}
+
+// startFault is startError for a sentry that was asked for something: when the gofer is killed, the
+// sentry says that it cannot read or mount a file.
+func (w *wall) startFault(err error) error {
+	if w.fell(fallTime) {
+		return errFell
+	}
+	return startError(err)
 }
 
 var errFell = errors.New("a process of the wall died while it started")

@@ -146,7 +146,7 @@ func (w *wall) goOn(m driver.Machine) error {
 		if spoilt != nil {
 			return spoilt
 		}
-		return fmt.Errorf("go on from memory: %w", startError(err))
+		return fmt.Errorf("go on from memory: %w", w.startFault(err))
 	}
 	go func() {
 		defer close(settled)
