@@ -230,7 +230,12 @@ func (s Store) fill(dir string, write func(string) error) (int64, error) {
 	return store.SyncFiles(dir)
 }
 
-// Sweep removes half-written and outdated saves.
+// filestorePrefix begins the name of the file that gVisor keeps the root's data in. It removes the
+// name at once, unless it is killed.
+const filestorePrefix = "runsc-filestore-"
+
+// Sweep removes half-written and outdated saves, and what a killed start left. No sandbox may be
+// starting from the directory.
 func (s Store) Sweep() error {
 	n, err := s.newest()
 	if err != nil {
@@ -243,7 +248,7 @@ func (s Store) Sweep() error {
 	var errs []error
 	for _, e := range entries {
 		old := strings.HasPrefix(e.Name(), savePrefix) && e.Name() != filepath.Base(s.path(savePrefix, n))
-		if old || strings.HasPrefix(e.Name(), workPrefix) {
+		if old || strings.HasPrefix(e.Name(), workPrefix) || strings.HasPrefix(e.Name(), filestorePrefix) {
 			errs = append(errs, os.RemoveAll(filepath.Join(s.Dir, e.Name())))
 		}
 	}

@@ -178,6 +178,7 @@ func TestCrashLeftovers(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(s.Dir, d, "meta"), []byte("half"), 0o600))
 	}
 	must(t, os.WriteFile(filepath.Join(s.Dir, "overlay"), nil, 0o600))
+	must(t, os.WriteFile(filepath.Join(s.Dir, "runsc-filestore-1"), nil, 0o600))
 	if got := reading(t, s); got != 2 {
 		t.Errorf("the newest is %d", got)
 	}

@@ -341,6 +341,9 @@ func startError(err error) error {
 			return errFell
 		}
 	}
+	if rest, found := strings.CutSuffix(err.Error(), ": "+unix.ENOENT.Error()); found && strings.Contains(rest, "/proc/") {
+		return errFell // a process of the wall, whose root the file was named in
+	}
 	return err
 }
 
