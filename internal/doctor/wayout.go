@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/hostproxy"
@@ -41,9 +40,5 @@ func WayOut(ctx context.Context, environ []string) Check {
 func dialProxy(ctx context.Context, p *hostproxy.Proxy) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Address())
-	if err == nil {
-		_ = conn.Close()
-	}
-	return err
+	return connect(ctx, nil, p.Address())
 }

@@ -41,7 +41,7 @@ type flow struct {
 	elsewhere bool
 	conns     []relay.Conn
 	lease     string         // of the host's SSH agent, by which it logged in
-	gits      *outflow.Meter // counts what git sends on it; nil: nobody does
+	gits      *outflow.Meter // counts what git sends on it; nil: not counted
 	why       error          // it was ended
 }
 

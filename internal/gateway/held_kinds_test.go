@@ -31,15 +31,12 @@ func flooding(t *testing.T) *origin {
 	})
 }
 
-// TestB10HeldAnswers: answers that a client does not read are bounded in sum from the first
-// byte on, for the server's side of each is as fast as it likes.
-func TestB10HeldAnswers(t *testing.T) {
-	o := flooding(t)
-	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
-	before := heap()
-	var conns []*framed
-	for range 8 {
-		f, err := w.tryFramed(t, o.port)
+// unread opens n connections over HTTP/2, each with 100 requests of which the client takes no
+// answer. A connection that the gateway refuses is left out.
+func (w *world) unread(t *testing.T, port uint16, n int, more ...field) (conns []*framed) {
+	t.Helper()
+	for range n {
+		f, err := w.tryFramed(t, port)
 		if err != nil {
 			continue
 		}
@@ -48,9 +45,19 @@ func TestB10HeldAnswers(t *testing.T) {
 		must(t, f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 		go func() { _, _ = io.Copy(io.Discard, f.c) }()
 		for stream := uint32(1); stream < 200; stream += 2 {
-			f.heads(t, stream, f.usual("GET")...)
+			f.heads(t, stream, append(f.usual("GET"), more...)...)
 		}
 	}
+	return conns
+}
+
+// TestB10HeldAnswers: answers that a client does not read are bounded in sum from the first
+// byte on, for the server's side of each is as fast as it likes.
+func TestB10HeldAnswers(t *testing.T) {
+	o := flooding(t)
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
+	before := heap()
+	conns := w.unread(t, o.port, 8)
 	most := int64(0)
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		most = max(most, heapAbove(before))
@@ -71,20 +78,7 @@ func TestB10HeldRefusals(t *testing.T) {
 	o := speechless(t)
 	w := start(t, document(t, 1, "inspect: all\nallow: [{host: api.example.com, methods: [HEAD]}]\n"), apiHosts, o.trusting)
 	before := heap()
-	var conns []*framed
-	for range 10 {
-		f, err := w.tryFramed(t, o.port)
-		if err != nil {
-			continue
-		}
-		must(t, f.c.SetDeadline(time.Now().Add(patience)))
-		conns = append(conns, f)
-		must(t, f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
-		go func() { _, _ = io.Copy(io.Discard, f.c) }()
-		for stream := uint32(1); stream < 200; stream += 2 {
-			f.heads(t, stream, append(f.usual("GET"), field{"x-large", strings.Repeat("~", 100<<10)})...)
-		}
-	}
+	conns := w.unread(t, o.port, 10, field{"x-large", strings.Repeat("~", 100<<10)})
 	if n := w.held.Used(); n < held.Most/2 {
 		t.Errorf("%d bytes are held for requests whose answers wait", n)
 	}

@@ -154,7 +154,7 @@ type overTLS struct {
 // maxRecord is the largest that a read of TLS gives at once.
 const maxRecord = 16 << 10
 
-// Await reads what comes: nobody else can tell whether TLS has something to be read.
+// Await reads the next bytes: only a read shows whether TLS has any.
 func (c *overTLS) Await() {
 	if len(c.came) > 0 || c.err != nil {
 		return

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/bothy-dev/bothy/internal/gateway/names"
 )
 
 // Zone answers what the server must know.
@@ -65,7 +67,7 @@ func (s *Server) Answer(message []byte, overTCP bool) []byte {
 // resolve fills in the answer to a well-formed question.
 func (s *Server) resolve(r *reply) {
 	asked := strings.TrimSuffix(r.query.question.Name.String(), ".")
-	name := lower(asked)
+	name := names.Lower(asked)
 	switch {
 	case r.query.question.Class != dnsmessage.ClassINET:
 		s.Zone.Refused(asked, "a question for another class than IN")
@@ -108,18 +110,6 @@ func (s *Server) reverse(r *reply, name string) {
 		}
 	}
 	r.rcode = dnsmessage.RCodeNameError
-}
-
-// lower makes letters of ASCII small, and leaves all other bytes as they are: strings.ToLower
-// would make a k of the sign for kelvins, which is another name.
-func lower(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			b[i] |= 0x20
-		}
-	}
-	return string(b)
 }
 
 // wellFormed admits names as hosts and services have them.

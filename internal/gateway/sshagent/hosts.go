@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/gateway/names"
 )
 
 // knownHosts are the servers that a line of known_hosts is about: patterns, or one name that
@@ -22,23 +24,11 @@ func nameOf(at string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	host = lower(host)
+	host = names.Lower(host)
 	if port == "22" {
 		return host, nil
 	}
 	return "[" + host + "]:" + port, nil
-}
-
-// lower makes letters of ASCII small, as OpenSSH does. strings.ToLower would make a k of the sign
-// for kelvins.
-func lower(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			b[i] |= 0x20
-		}
-	}
-	return string(b)
 }
 
 func noHosts() error { return errors.New("it is about no host") }
@@ -58,7 +48,7 @@ func parseHosts(text string) (h knownHosts, err error) {
 	if text[0] == '|' { // hashed in a way that is not known
 		return h, noHosts()
 	}
-	for p := range strings.SplitSeq(lower(text), ",") {
+	for p := range strings.SplitSeq(names.Lower(text), ",") {
 		if p == "" || p == "!" {
 			return h, noHosts()
 		}
