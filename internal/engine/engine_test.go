@@ -312,6 +312,32 @@ func TestConnectToNothing(t *testing.T) {
 	}
 }
 
+// One that ends while it is asked is said to run no more, or to be gone, and no file is named.
+func TestInsideOfOneThatEnds(t *testing.T) {
+	for what, end := range map[string]func(d store.Sandbox, lock *store.Lock){
+		"does not run": func(d store.Sandbox, lock *store.Lock) {
+			_ = store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Stopped})
+			lock.Unlock()
+		},
+		"was removed": func(d store.Sandbox, lock *store.Lock) {
+			_ = os.RemoveAll(d.Dir)
+			lock.Unlock()
+		},
+	} {
+		e := newEngine(t)
+		sb := wish("/srv/app")
+		must(t, e.Create(t.Context(), sb))
+		d := e.Store.Sandbox(sb.ID)
+		lock, err := store.TryLock(d.Lock())
+		must(t, err)
+		must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Running}))
+		time.AfterFunc(30*time.Millisecond, func() { end(d, lock) })
+		if _, err := e.Inside(t.Context(), sb); err == nil || !strings.HasSuffix(err.Error(), what) {
+			t.Errorf("one that %s: %v", what, err)
+		}
+	}
+}
+
 // A keeper is known by its command line, whatever is written down of it.
 func TestKillKeeper(t *testing.T) {
 	e := newEngine(t)

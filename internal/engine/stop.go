@@ -329,6 +329,7 @@ func (e *Engine) unused(ctx context.Context, sb *spec.Sandbox) error {
 	const hint = "stop it first, or use --force"
 	switch {
 	case errors.Is(err, spec.ErrConflict): // it does not run, or is of another version
+	case errors.Is(err, spec.ErrNotFound): // somebody else removed it
 	case err != nil:
 		return spec.Errorf(spec.ErrConflict, "sandbox %s may be in use: %v", sb.Name, err).WithHint(hint)
 	case len(st.Sessions) > 0:
@@ -337,44 +338,69 @@ func (e *Engine) unused(ctx context.Context, sb *spec.Sandbox) error {
 	return nil
 }
 
-// Inside asks a running sandbox's keeper how things stand.
+// Inside asks a running sandbox's keeper how things stand. One that starts or ends just now takes
+// no question: for helloTimeout it is asked again, until it answers or is gone.
 func (e *Engine) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatus, error) {
-	var st wire.KeeperStatus
-	c, err := dial(e.Store.Sandbox(sb.ID))
-	if err != nil {
-		return st, e.unheard(sb, err)
-	}
-	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if err = c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStatus}); err == nil {
-		err = c.Expect(wire.Reply, &st)
+	for again := time.Now().Add(helloTimeout); ; {
+		st, err := e.ask(ctx, sb)
+		if err == nil {
+			return st, nil
+		}
+		if ctx.Err() != nil { // the connection was closed for that
+			return st, e.unheard(sb, context.Cause(ctx))
+		}
+		if !absent(err) || time.Now().After(again) || e.Status(sb).State != spec.Running {
+			return st, e.unheard(sb, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lockPoll):
+		}
 	}
-	if err != nil && ctx.Err() == context.DeadlineExceeded { // the connection was closed for that
-		return wire.KeeperStatus{}, e.unheard(sb, ctx.Err())
-	}
+}
+
+// ask puts the question of Inside once.
+func (e *Engine) ask(ctx context.Context, sb *spec.Sandbox) (st wire.KeeperStatus, err error) {
+	c, err := dial(e.Store.Sandbox(sb.ID))
 	if err != nil {
-		return wire.KeeperStatus{}, fmt.Errorf("ask sandbox %s how it stands: %w", sb.Name, err)
+		return st, err
 	}
-	return st, nil
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStatus}); err != nil {
+		return st, err
+	}
+	return st, c.Expect(wire.Reply, &st)
+}
+
+// absent tells whether an error of dial, or of a request, is that no keeper takes requests: it
+// does not do so yet, it ended meanwhile, or it said that it ends.
+func absent(err error) bool {
+	return severed(err) || errors.Is(err, spec.ErrStopping) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
 }
 
 // unheard is why a keeper could not be asked.
 func (e *Engine) unheard(sb *spec.Sandbox, err error) error {
-	if e.Status(sb).State != spec.Running {
+	switch {
+	case !e.exists(sb):
+		return errRemoved(sb)
+	case e.Status(sb).State != spec.Running:
 		return spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name)
+	case errors.Is(err, errSilent), errors.Is(err, context.DeadlineExceeded):
+		return silent(sb)
+	case absent(err):
+		return spec.Errorf(spec.ErrSandbox, "sandbox %s starts or stops just now, and answers nothing until then", sb.Name).
+			WithHint("try again; if it stays so: bothy stop %s", sb.Name)
 	}
 	if _, known := errors.AsType[*spec.Error](err); known {
 		return err
 	}
-	if errors.Is(err, errSilent) {
-		return silent(sb)
-	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // its addresses are those of a descriptor
 	}
-	return spec.Errorf(spec.ErrSandbox, "sandbox %s does not answer: %v", sb.Name, err).WithHint("bothy stop %s ends it", sb.Name)
+	return spec.Errorf(spec.ErrSandbox, "ask sandbox %s how it stands: %v", sb.Name, err).WithHint("bothy stop %s ends it", sb.Name)
 }
 
 // Reset removes every sandbox and every file of Bothy's in the state directory.

@@ -206,7 +206,7 @@ func randomScript(r *rand.Rand, n int, which string) string {
 		at, to := randomPath(r), randomPath(r)
 		ops := []string{
 			fmt.Sprintf("mkdir -p %s", at),
-			fmt.Sprintf("mkdir -p $(dirname %s) && [ ! -d %s ] && printf '%%s\\n' %d same %d > %s", at, at, r.IntN(100), r.IntN(100), at),
+			fmt.Sprintf("mkdir -p $(dirname %s) && [ ! -d %s ] && [ ! -p %s ] && printf '%%s\\n' %d same %d > %s", at, at, at, r.IntN(100), r.IntN(100), at),
 			fmt.Sprintf("mkdir -p $(dirname %s) && ln -s %s %s", at, path.Base(to), at),
 		}
 		if r.IntN(8) == 0 {
