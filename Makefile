@@ -36,7 +36,7 @@ race: ## run the unit tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -short ./internal/... ./spec/...
 
 .PHONY: faults
-faults: ## let every state-changing system call of every job fail (hours)
+faults: ## let every kind of state-changing system call of every job fail (hours)
 	BOTHY_FAULT_CALLS=all CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestFailingCalls$$' ./test/faults
 
 .PHONY: record
