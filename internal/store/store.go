@@ -460,31 +460,40 @@ func IsLocked(path string) bool {
 // WaitLock takes a lock, waiting for it.
 func WaitLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX) }
 
-// AwaitLock is WaitLock that gives up when ctx ends, with its cause.
+// AwaitLock is WaitLock that gives up when ctx ends, with its cause. The file is opened before it
+// waits: after it gave up, nothing is made at the path any more.
 func AwaitLock(ctx context.Context, path string) (*Lock, error) {
-	l, err := TryLock(path)
-	if !errors.Is(err, ErrLocked) {
-		return l, err
+	f, err := openLock(path, os.O_CREATE, unix.LOCK_EX)
+	if err != nil {
+		return nil, err
 	}
-	got := make(chan *Lock)
-	failed := make(chan error, 1)
+	l, err := take(f, unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return l, nil
+	}
+	if !errors.Is(err, ErrLocked) {
+		f.Close()
+		return nil, err
+	}
+	type result struct {
+		lock *Lock
+		err  error
+	}
+	taken := make(chan result)
 	go func() {
-		l, err := WaitLock(path)
+		l, err := take(f, unix.LOCK_EX)
 		if err != nil {
-			failed <- err
-			return
+			f.Close()
 		}
 		select {
-		case got <- l:
-		case <-ctx.Done(): // nobody waits for it any more
-			l.Unlock()
+		case taken <- result{l, err}:
+		case <-ctx.Done(): // AwaitLock gave up
+			f.Close()
 		}
 	}()
 	select {
-	case l := <-got:
-		return l, nil
-	case err := <-failed:
-		return nil, err
+	case r := <-taken:
+		return r.lock, r.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -511,6 +520,18 @@ func unopened(op string, err error) error {
 }
 
 func lock(path string, open, how int) (*Lock, error) {
+	f, err := openLock(path, open, how)
+	if err != nil {
+		return nil, err
+	}
+	l, err := take(f, how)
+	if err != nil {
+		f.Close()
+	}
+	return l, err
+}
+
+func openLock(path string, open, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|open, 0o600)
 	if errors.Is(err, unix.EROFS) && how&unix.LOCK_SH != 0 { // to look is no change
 		f, err = os.OpenFile(path, os.O_RDONLY, 0)
@@ -518,21 +539,22 @@ func lock(path string, open, how int) (*Lock, error) {
 	if err != nil {
 		return nil, unopened("lock "+path, err)
 	}
+	return f, nil
+}
+
+// take locks an open file. After an error the file is the caller's to close.
+func take(f *os.File, how int) (*Lock, error) {
 	for {
-		err = unix.Flock(int(f.Fd()), how)
-		if err != unix.EINTR {
-			break
+		switch err := unix.Flock(int(f.Fd()), how); err {
+		case nil:
+			return &Lock{f}, nil
+		case unix.EINTR:
+		case unix.EWOULDBLOCK:
+			return nil, ErrLocked
+		default:
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 	}
-	switch {
-	case err == unix.EWOULDBLOCK:
-		f.Close()
-		return nil, ErrLocked
-	case err != nil:
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return &Lock{f}, nil
 }
 
 // File is the open lock file, to hand the lock to a child.
