@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -28,12 +29,14 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		defer k.destroy("its command ended")
 	}
 	v := &viewer{conn: c, size: ask.Command.Size}
-	if running := k.sessions.agent(); running != nil && ask.Agent && ask.Command.TTY {
-		if ask.Detached {
-			return c.SendJSON(wire.Reply, wire.Started{Session: running.info.ID, PID: running.info.PID, Existing: true})
+	if ask.Agent && ask.Command.TTY {
+		k.agents.Lock()
+		done, unlock := started, sync.OnceFunc(k.agents.Unlock)
+		defer unlock()
+		started = func() { unlock(); done() }
+		if running := k.sessions.agent(); running != nil {
+			return k.rejoin(c, running, ask.Detached, v, started)
 		}
-		started()
-		return k.view(c, running, v)
 	}
 	k.updateWorktrees(ctx, false) // what the host has done by now counts for the command
 	bound := k.bounding(&ask.Command)
@@ -49,6 +52,15 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		return k.execDirect(ctx, c, ask.Command, p, kind, bound, started)
 	}
 	return k.execSession(ctx, c, ask, p, kind, v, bound, started)
+}
+
+// rejoin attaches a caller to the agent's session that runs, or tells of it.
+func (k *Keeper) rejoin(c *unixconn.Conn, running *session, detached bool, v *viewer, started func()) error {
+	started()
+	if detached {
+		return c.SendJSON(wire.Reply, wire.Started{Session: running.info.ID, PID: running.info.PID, Existing: true})
+	}
+	return k.view(c, running, v)
 }
 
 // execSession runs a program under init: one with a terminal, or one nobody

@@ -64,6 +64,7 @@ type Keeper struct {
 	attach []wire.Attachment // mounts that init makes
 
 	spawning sync.RWMutex // held while a program is started and noted
+	agents   sync.Mutex   // held while an agent's session is looked for or made: there is one at most
 
 	ranBefore bool // this is not the sandbox's first start
 	crashed   bool // it did not end properly the last time
