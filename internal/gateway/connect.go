@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/hostproxy"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -90,6 +91,7 @@ func (g *Gateway) carry(a *netstack.Attempt, f *flow, r spec.NetworkRecord, i po
 	must := i == policy.InspectMust
 	f.subject.Seen = must // nothing of it will pass unseen
 	f.looked = must || i == policy.InspectHTTP
+	f.passes = i == policy.InspectNever
 	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		if err := g.mayFlow(f); err != nil { // from here on changes find it
 			f.end(err)
@@ -106,6 +108,9 @@ func (g *Gateway) carry(a *netstack.Attempt, f *flow, r spec.NetworkRecord, i po
 // first: whether it answers is what the near side is told.
 func (g *Gateway) join(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord) error {
 	outside, err := g.reached(ctx, f, r)
+	if by, ok := errors.AsType[*hostproxy.Error](err); ok && by.Refused() && !f.passes {
+		return g.forward(ctx, a, f, r, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -133,7 +138,7 @@ func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spe
 
 // reached is reach, noted in the flow and its record.
 func (g *Gateway) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) (relay.Conn, error) {
-	outside, err := g.reach(ctx, f.now())
+	outside, err := g.reach(ctx, f.now(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +150,9 @@ func (g *Gateway) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) (
 	return outside, nil
 }
 
-// reach dials the far side of a flow.
-func (g *Gateway) reach(ctx context.Context, s policy.Flow) (relay.Conn, error) {
+// reach dials the far side of a flow. ForHTTP is for requests in clear, which a proxy may be
+// sent instead of the server.
+func (g *Gateway) reach(ctx context.Context, s policy.Flow, forHTTP bool) (relay.Conn, error) {
 	judge := func(to netip.AddrPort) error {
 		if !to.Addr().IsValid() {
 			return g.mayResolveElsewhere(to.Port())
@@ -165,8 +171,14 @@ func (g *Gateway) reach(ctx context.Context, s policy.Flow) (relay.Conn, error) 
 		}
 		return &policy.Denied{Decision: d}
 	}
-	if s.Name == "" {
-		return g.conf.Dialer.Addr(ctx, netip.AddrPortFrom(s.Addr, s.Port), judge)
+	d := g.conf.Dialer
+	switch to := netip.AddrPortFrom(s.Addr, s.Port); {
+	case s.Name == "" && forHTTP:
+		return d.AddrForHTTP(ctx, to, judge)
+	case s.Name == "":
+		return d.Addr(ctx, to, judge)
+	case forHTTP:
+		return d.NameForHTTP(ctx, s.Name, s.Port, judge)
 	}
-	return g.conf.Dialer.Name(ctx, s.Name, s.Port, judge)
+	return d.Name(ctx, s.Name, s.Port, judge)
 }

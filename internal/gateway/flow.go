@@ -29,6 +29,7 @@ type flow struct {
 
 	git      bool          // a rule lets git over SSH pass on it
 	looked   bool          // somebody looked what it speaks
+	passes   bool          // a rule forbids to look into it
 	requests inspect.Track // if that is HTTP
 
 	opening sync.Mutex // held while that is recorded

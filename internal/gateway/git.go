@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
+	"github.com/bothy-dev/bothy/internal/hostproxy"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -187,6 +188,9 @@ func (c *gitCommand) reach(ctx context.Context) (net.Conn, error) {
 	c.fault = err
 	if _, ok := errors.AsType[*dial.Refused](err); ok {
 		return nil, fmt.Errorf("%s leads to an address that is closed to sandboxes", c.name)
+	}
+	if by, ok := errors.AsType[*hostproxy.Error](err); ok {
+		return nil, fmt.Errorf("%s cannot be reached: %s", c.name, by.Told())
 	}
 	return nil, fmt.Errorf("%s cannot be reached", c.name)
 }

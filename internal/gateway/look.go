@@ -288,7 +288,7 @@ func (g *Gateway) admitRequest(h inspect.Host, r *policy.Request) policy.Decisio
 
 // reachHost dials for a connection that is looked into.
 func (g *Gateway) reachHost(ctx context.Context, h inspect.Host) (relay.Conn, error) {
-	return g.reach(ctx, policy.Flow{Name: h.Name, Addr: h.Addr, Port: h.Port})
+	return g.reach(ctx, policy.Flow{Name: h.Name, Addr: h.Addr, Port: h.Port}, !h.TLS)
 }
 
 // logRequest completes the record of a request. Nobody has decided about one to a

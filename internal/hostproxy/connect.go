@@ -29,7 +29,7 @@ func (e *Error) Error() string {
 	case e.Status == 407:
 		return fmt.Sprintf("the proxy %s wants a user and a password (407): write them into %s", e.Proxy, e.Proxy.from)
 	case e.Status != 0:
-		return fmt.Sprintf("the proxy %s refuses CONNECT to %s: %d", e.Proxy, e.To, e.Status)
+		return fmt.Sprintf("the proxy %s refuses CONNECT to %s: %d%s", e.Proxy, e.To, e.Status, e.advice())
 	}
 	return fmt.Sprintf("the proxy %s does not connect to %s: %v", e.Proxy, e.To, e.Err)
 }
@@ -40,9 +40,19 @@ func (e *Error) Told() string {
 	case e.Status == 407:
 		return "the host's proxy wants a user and a password (407)"
 	case e.Status != 0:
-		return fmt.Sprintf("the host's proxy refuses to connect to it (%d)", e.Status)
+		return fmt.Sprintf("the host's proxy refuses to connect to it (%d)%s", e.Status, e.advice())
 	}
 	return "the host's proxy does not answer"
+}
+
+// advice says what to do about a port that the proxy may not connect to: most proxies
+// connect to port 443 alone.
+func (e *Error) advice() string {
+	_, port, err := net.SplitHostPort(e.To)
+	if err != nil || port == "443" || !e.Refused() {
+		return ""
+	}
+	return fmt.Sprintf("; use https (port 443) instead, or have the proxy allow CONNECT to port %s", port)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -88,7 +98,7 @@ func (p *Proxy) Connect(ctx context.Context, c net.Conn, to string) error {
 
 func (p *Proxy) ask(c net.Conn, to string) (status int, err error) {
 	head := "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\nUser-Agent: bothy\r\n"
-	if a := p.authorization(); a != "" {
+	if a := p.Authorization(); a != "" {
 		head += "Proxy-Authorization: " + a + "\r\n"
 	}
 	if _, err := c.Write([]byte(head + "\r\n")); err != nil {

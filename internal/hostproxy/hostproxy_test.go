@@ -144,6 +144,30 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// TestAdvice checks that a refused port is told together with a remedy, outside and inside.
+func TestAdvice(t *testing.T) {
+	p, err := Read([]string{"HTTPS_PROXY=http://me:pw@p:1"}).For("a.example", 22)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const advice = "use https (port 443) instead, or have the proxy allow CONNECT to port 22"
+	for _, tt := range []struct {
+		to     string
+		status int
+		want   bool
+	}{{"git.example:22", 403, true}, {"[2001:db8::1]:22", 405, true}, {"git.example:443", 403, false}, {"git.example:22", 407, false}, {"git.example:22", 502, false}, {"git.example:22", 0, false}} {
+		e := &Error{Proxy: p, To: tt.to, Status: tt.status, Err: io.EOF}
+		for _, text := range []string{e.Error(), e.Told()} {
+			if strings.Contains(text, advice) != tt.want {
+				t.Errorf("%s, %d: %s", tt.to, tt.status, text)
+			}
+		}
+		if strings.Contains(e.Told(), "p:1") {
+			t.Errorf("the inside is told where the proxy is: %s", e.Told())
+		}
+	}
+}
+
 // TestConnectHangs checks that a proxy that says nothing is waited for as long as the context
 // lives, and no longer.
 func TestConnectHangs(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -30,17 +31,19 @@ const (
 	tinyPort  = "3128"
 	squidPort = "3129" // over TLS, with a password
 	deadPort  = "3130"
+	usualPort = "3131" // in clear, with a password, and CONNECT to port 443 alone, as most companies have it
 
 	squidProgram  = "/usr/sbin/squid"
 	squidUser     = "me"
 	squidPassword = "p@ss:w/rd %#1"
+	squidKey      = "bWU6cEBzczp3L3JkICUjMQ==" // both, as they are sent
 	squidEscaped  = "p%40ss%3Aw%2Frd%20%25%231"
 )
 
 // TestWayOut: where a host has no way out but by a proxy, what a sandbox may reach is reached
 // by it, and nothing else is: over real proxies, in clear and over TLS, with a password.
 func TestWayOut(t *testing.T) {
-	for _, program := range []string{"tinyproxy", squidProgram} {
+	for _, program := range []string{"tinyproxy", squidProgram, "apt-get", "git", "ssh"} {
 		if _, err := exec.LookPath(program); err != nil {
 			harness.Missing(t, "%s", program)
 		}
@@ -50,12 +53,15 @@ func TestWayOut(t *testing.T) {
 		squid := stage.Listen(t, squidPort)
 		t.Cleanup(func() { squid.Close() })
 		stage.Join(t, squid, dir, "squid")
+		usual := stage.Listen(t, usualPort)
+		t.Cleanup(func() { usual.Close() })
+		stage.Join(t, usual, dir, "usual")
 		w := &wayOut{Caller: c, s: s, dir: dir, usual: []string{"SSL_CERT_FILE=" + filepath.Join(dir, "roots.pem")}}
 		w.me = c.Plant(t, c.Work)
 		w.before = map[string]int{"tinyproxy.log": len(w.log(t, "tinyproxy.log")), "squid.log": len(w.log(t, "squid.log"))}
 		s.Leads("plain.example.net", stage.Host4.String())
 		s.Leads("seen.example.net", stage.Host4.String())
-		for _, rule := range []string{"api.example.net:443", "web.example.net:80", "plain.example.net", "[2606:2800:220:1::34]:5432", "192.168.7.7:8080"} {
+		for _, rule := range []string{"api.example.net:443", "web.example.net:80", "down.example.net:81", "93.184.216.34:80", "plain.example.net", "[2606:2800:220:1::34]:5432", "192.168.7.7:8080"} {
 			c.Must(t, "policy", "allow", rule)
 		}
 		c.Must(t, "policy", "allow", "api.example.net:443", "--method", "GET", "--path", "/v1/**", "--websocket")
@@ -63,8 +69,11 @@ func TestWayOut(t *testing.T) {
 		w.inClear(t)
 		w.withoutNames(t)
 		w.overTLS(t)
+		w.usualCompany(t)
 		w.refused(t)
 		w.errands(t)
+		w.renewal(t)
+		w.git(t)
 	})
 }
 
@@ -211,6 +220,54 @@ func (w *wayOut) overTLS(t *testing.T) {
 	w.nowhere(t, "wrong-word", squidPassword, squidEscaped)
 }
 
+// usualCompany is by a proxy that connects to port 443 alone, and is sent requests in clear.
+func (w *wayOut) usualCompany(t *testing.T) {
+	t.Helper()
+	proxy := w.usualProxy()
+	name := w.starts(t, "HTTPS_PROXY="+proxy, "HTTP_PROXY="+proxy)
+	w.s.Leads("down.example.net", stage.Host4.String())
+	const apt = `mkdir -p /tmp/apt/l/partial /tmp/apt/c/archives/partial; echo 'deb [trusted=yes] http://web.example.net/debian ./' >/tmp/apt/list
+apt-get update -o Dir::Etc::sourcelist=/tmp/apt/list -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists=/tmp/apt/l -o Dir::Cache=/tmp/apt/c -o Debug::NoLocking=1 -o APT::Sandbox::User=`
+	for what, x := range map[string]struct{ script, want string }{
+		"TLS":              {"curl -sS --max-time 60 https://plain.example.net/v1/x", "GET /v1/x"},
+		"in clear":         {"curl -sS --max-time 60 http://web.example.net/a?b=c", "GET /a?b=c of web.example.net"},
+		"two requests":     {"curl -sS --max-time 60 http://web.example.net/a http://web.example.net/b", "GET /b of web.example.net"},
+		"a body":           {"curl -sS --max-time 60 http://web.example.net/a -d body", "POST /a of web.example.net body"},
+		"its own password": {"curl -sS --max-time 60 http://web.example.net/a -H 'Proxy-Authorization: Basic bm86bm8=' -H 'Max-Forwards: 0'", "GET /a of web.example.net"},
+		"an address":       {"curl -sS --max-time 60 http://93.184.216.34/a", "GET /a of 93.184.216.34"},
+		"another host":     {"curl -sS --max-time 60 http://93.184.216.34/a -H 'Host: web.example.net'", "the request is for host"},
+		"apt":              {apt, "Get:3 http://web.example.net/debian ./ Packages"},
+		"TRACE":            {"curl -sS --max-time 60 http://web.example.net/a -X TRACE -H 'Max-Forwards: 0'", "not sent TRACE"},
+		"no HTTP":          {"exec 3<>/dev/tcp/web.example.net/80; echo hello there >&3; cat <&3; echo over", "over"},
+	} {
+		out := w.says(name, x.script)
+		if !strings.Contains(out, x.want) {
+			t.Errorf("%s: %s", what, out)
+		}
+	}
+	for _, script := range []string{"curl -sS -i --max-time 90 http://down.example.net:81/", "curl -sS -i --max-time 60 http://web.example.net/echo -X OPTIONS -H 'Max-Forwards: 0'"} {
+		out := w.says(name, script)
+		for _, word := range []string{squidPassword, squidEscaped, squidKey, strings.ReplaceAll(squidKey, "=", "%3D"), "Proxy-Auth"} {
+			if strings.Contains(out, word) {
+				t.Errorf("%s shows the proxy's password: %s", script, out)
+			}
+		}
+	}
+	w.logs(t, name, `web\.example\.net:80 .*the proxy http://192\.168\.7\.7:3131 refuses CONNECT to web\.example\.net:80: 403; use https \(port 443\) instead, or have the proxy allow CONNECT to port 80`)
+
+	name = w.starts(t, "http_proxy=http://"+squidUser+":wrong-word@"+net.JoinHostPort(proxyHost, usualPort))
+	if out := w.says(name, "curl -sS -i --max-time 60 http://web.example.net/a"); !strings.Contains(out, " 502") || !strings.Contains(out, "the host's proxy wants a user and a password (407)") {
+		t.Errorf("with a wrong password: %s", out)
+	}
+	w.s.Leads("web.example.net", "10.1.2.3")
+	name = w.starts(t, "http_proxy="+proxy)
+	if out := w.says(name, "curl -sS -i --max-time 60 http://web.example.net/a"); strings.Contains(out, "GET /a of") {
+		t.Errorf("a private address: %s", out)
+	}
+	w.s.Leads("web.example.net", stage.Host4.String())
+	w.nowhere(t, "wrong-word", squidPassword, squidEscaped, squidKey)
+}
+
 // refused is where there is no proxy, or none that can be used.
 func (w *wayOut) refused(t *testing.T) {
 	t.Helper()
@@ -283,6 +340,9 @@ func (w *wayOut) log(t *testing.T, name string) string {
 func farSide(t *testing.T, s *stage.Stage, dir string) {
 	web := &service{seen: make(chan struct{})}
 	roots := stage.Web(t, s.Take(t, "443"), virtual(t, web))
+	clear := &http.Server{Handler: http.HandlerFunc(inClear)}
+	go func() { _ = clear.Serve(s.Take(t, "80")) }()
+	t.Cleanup(func() { _ = clear.Close() })
 	authority, err := ca.New("proxies")
 	if err != nil {
 		t.Fatal(err)
@@ -315,11 +375,15 @@ func farSide(t *testing.T, s *stage.Stage, dir string) {
 	put(t, own, "ask", "#!/bin/bash\nwhile read -r line; do [[ $(printf %b \"${line//%/\\\\x}\") == '"+squidUser+" "+squidPassword+"' ]] && echo OK || echo ERR; done\n", 0o755)
 	put(t, dir, "squid.log", "", 0o666)
 	conf = put(t, own, "squid.conf", fmt.Sprintf(`https_port 127.0.0.1:4129 tls-cert=%[1]s/key.pem
+http_port 127.0.0.1:4131 name=usual
+acl usual myportname usual
+acl tls port 443
 auth_param basic program %[1]s/ask
 auth_param basic children 1
 acl known proxy_auth REQUIRED
 acl git port 9418
 http_access deny git
+http_access deny CONNECT usual !tls
 http_access allow known
 http_access deny all
 access_log stdio:%[2]s/squid.log
@@ -343,6 +407,25 @@ visible_hostname far
 	})
 	daemon(t, at("4129"), squidProgram, "-N", "-n", service, "-f", conf)
 	stage.Bridge(t, dir, "squid", at("4129"))
+	stage.Bridge(t, dir, "usual", at("4131"))
+	stage.Join(t, s.Take(t, "22"), dir, gitSocket)
+}
+
+// inClear is a server that says what it was asked for, and has packages for apt.
+func inClear(w http.ResponseWriter, r *http.Request) {
+	if path, ok := strings.CutPrefix(r.URL.Path, "/debian/"); ok {
+		if strings.Trim(path, "./") != "Packages" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "Package: forwarded\nVersion: 1\nArchitecture: all\nMaintainer: me\nFilename: ./none.deb\nSize: 1\nMD5sum: %032d\n\n", 0)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	if r.Header.Get("Proxy-Authorization") != "" {
+		body = []byte("and the password of the proxy")
+	}
+	_, _ = fmt.Fprintf(w, "welcome: %s %s of %s %s", r.Method, r.RequestURI, r.Host, body)
 }
 
 // virtual serves registries by their names, and all else by a service.
@@ -373,6 +456,8 @@ func virtual(t *testing.T, others http.Handler) http.Handler {
 			toImages.ServeHTTP(w, r)
 		case "npm.example.net":
 			toNPM.ServeHTTP(w, r)
+		case "auth.example.net", "api.anthropic.com":
+			tokens(w, r)
 		default:
 			others.ServeHTTP(w, r)
 		}

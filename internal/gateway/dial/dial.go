@@ -55,9 +55,19 @@ func (d *Dialer) Name(ctx context.Context, name string, port uint16, judge Judge
 	case err != nil:
 		return nil, &Failed{Why: err.Error(), err: err}
 	case proxy != nil:
-		return d.nameByProxy(ctx, proxy, name, port, judge)
+		return d.nameByProxy(ctx, proxy, name, port, judge, d.tunnel)
 	}
 	return d.direct(ctx, name+".", port, judge)
+}
+
+// NameForHTTP connects to a name to which requests are sent in clear. Where Name would have
+// a proxy CONNECT to the name, the connection is [Forwarded].
+func (d *Dialer) NameForHTTP(ctx context.Context, name string, port uint16, judge Judge) (relay.Conn, error) {
+	proxy, err := d.Proxies.For(name, port)
+	if err != nil || proxy == nil {
+		return d.Name(ctx, name, port, judge)
+	}
+	return d.nameByProxy(ctx, proxy, name, port, judge, d.forward)
 }
 
 // Addr connects to an address.
@@ -73,6 +83,16 @@ func (d *Dialer) Addr(ctx context.Context, to netip.AddrPort, judge Judge) (rela
 		return d.addrByProxy(ctx, proxy, to)
 	}
 	return d.direct(ctx, to.Addr().String(), to.Port(), judge)
+}
+
+// AddrForHTTP connects to an address to which requests are sent in clear. Where a proxy
+// refuses to CONNECT to it, the connection is [Forwarded].
+func (d *Dialer) AddrForHTTP(ctx context.Context, to netip.AddrPort, judge Judge) (relay.Conn, error) {
+	conn, err := d.Addr(ctx, to, judge)
+	if by, ok := errors.AsType[*hostproxy.Error](err); ok && by.Refused() {
+		return d.forward(ctx, by.Proxy, net.TCPAddrFromAddrPort(to))
+	}
+	return conn, err
 }
 
 func (d *Dialer) direct(ctx context.Context, host string, port uint16, judge Judge) (relay.Conn, error) {

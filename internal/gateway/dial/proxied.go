@@ -22,8 +22,9 @@ const (
 
 // nameByProxy connects to a name by way of a proxy: to an address of it that was judged, or,
 // where the host finds none or the proxy refuses addresses, by the name. Then the proxy
-// finds the address, and the judge is asked for an invalid one.
-func (d *Dialer) nameByProxy(ctx context.Context, proxy *hostproxy.Proxy, name string, port uint16, judge Judge) (relay.Conn, error) {
+// finds the address, and the judge is asked for an invalid one. How the proxy is asked by
+// the name is the caller's choice.
+func (d *Dialer) nameByProxy(ctx context.Context, proxy *hostproxy.Proxy, name string, port uint16, judge Judge, byName way) (relay.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	all, err := d.lookup(ctx, name)
@@ -52,8 +53,11 @@ func (d *Dialer) nameByProxy(ctx context.Context, proxy *hostproxy.Proxy, name s
 	if err := judge(netip.AddrPortFrom(netip.Addr{}, port)); err != nil {
 		return nil, &Refused{Why: err}
 	}
-	return d.tunnel(ctx, proxy, named(net.JoinHostPort(name, strconv.Itoa(int(port)))))
+	return byName(ctx, proxy, named(net.JoinHostPort(name, strconv.Itoa(int(port)))))
 }
+
+// way connects to a server by a proxy.
+type way func(ctx context.Context, proxy *hostproxy.Proxy, to net.Addr) (relay.Conn, error)
 
 // judged keeps the addresses that may be dialled; closed is about one that may not.
 func judged(all []netip.Addr, port uint16, judge Judge) (list []netip.AddrPort, closed error) {

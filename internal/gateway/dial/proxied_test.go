@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 )
 
@@ -209,6 +210,59 @@ func TestByProxy(t *testing.T) {
 			}
 			c.Close()
 		}
+	}
+}
+
+// TestForHTTP checks when a proxy is sent requests in clear instead of being asked to connect:
+// where it refuses the checked addresses, or is asked by the name. A closed address is neither.
+func TestForHTTP(t *testing.T) {
+	z := &zone{names: map[string][]string{}}
+	z.set("one.example", "192.0.2.1")
+	z.set("mixed.example", "10.0.0.1", "192.0.2.2")
+	z.set("closed.example", "10.0.0.1")
+	z.set("none.example")
+	always := func(status int) func(string) int { return func(string) int { return status } }
+	for _, tt := range []struct {
+		name   string
+		say    func(string) int
+		asked  []string
+		server string // that requests are sent on to; "": it is connected to, or neither
+		err    string
+	}{
+		{"one.example", always(200), []string{"192.0.2.1:80"}, "", ""},
+		{"one.example", always(403), []string{"192.0.2.1:80"}, "one.example", ""},
+		{"192.0.2.1", always(405), []string{"192.0.2.1:80"}, "192.0.2.1", ""},
+		{"none.example", always(403), nil, "none.example", ""},
+		{"mixed.example", always(403), []string{"192.0.2.2:80"}, "", "403"},
+		{"closed.example", always(403), nil, "", "private"},
+		{"10.0.0.1", always(403), nil, "", "private"},
+		{"one.example", always(407), []string{"192.0.2.1:80"}, "", "407"},
+		{"one.example", always(502), []string{"192.0.2.1:80"}, "", "502"},
+	} {
+		p := newProxy(t, tt.say)
+		d := &Dialer{Resolver: z.resolver(t), Proxies: hostproxy.Read([]string{"HTTP_PROXY=http://" + p.at})}
+		dialled := func() (relay.Conn, error) { return d.NameForHTTP(t.Context(), tt.name, 80, public) }
+		if a, err := netip.ParseAddr(tt.name); err == nil {
+			dialled = func() (relay.Conn, error) { return d.AddrForHTTP(t.Context(), netip.AddrPortFrom(a, 80), public) }
+		}
+		c, err := dialled()
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if asked := p.saw(); !slices.Equal(asked, tt.asked) {
+			t.Errorf("%s: the proxy was asked for %q, not for %q", tt.name, asked, tt.asked)
+		}
+		if err != nil {
+			continue
+		}
+		server := ""
+		if f, ok := c.(*Forwarded); ok {
+			server = f.Server()
+		}
+		if server != tt.server {
+			t.Errorf("%s: requests are sent on to %q, not to %q", tt.name, server, tt.server)
+		}
+		c.Close()
 	}
 }
 

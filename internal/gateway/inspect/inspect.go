@@ -69,7 +69,8 @@ type Config struct {
 	Outflow func(*policy.Budget) *outflow.Meter
 	// Closed says why no request may pass now, whatever the policy. May be nil.
 	Closed func() error
-	// Dial connects to the real server, if the address it has may be dialled.
+	// Dial connects to the real server, if the address it has may be dialled. Without TLS,
+	// what it gives may be [dial.Forwarded].
 	Dial func(context.Context, Host) (relay.Conn, error)
 	// Certificate vouches for a name or address towards the inside.
 	Certificate func(name string) (*tls.Certificate, error)

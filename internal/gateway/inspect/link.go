@@ -161,6 +161,10 @@ func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*htt
 		b.drop()
 		return nil, b.failure(ctx, err)
 	}
+	if err = l.checkForwarded(resp); err != nil {
+		b.drop()
+		return nil, b.failure(ctx, err)
+	}
 	b.take(resp)
 	return resp, nil
 }
@@ -445,7 +449,7 @@ func (l *link) send(r *http.Request, up *upload) error {
 	w := writers.Get().(*bufio.Writer)
 	w.Reset(l.writer())
 	defer func() { w.Reset(nil); writers.Put(w) }()
-	if err := writeHead(w, r); err != nil {
+	if err := l.writeHead(w, r); err != nil {
 		return err
 	}
 	if up == nil {
@@ -476,15 +480,25 @@ var unsent = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Enc
 var errRequest = errors.New("the request cannot be written")
 
 // writeHead writes what the request is, and how its body is framed.
-func writeHead(w *bufio.Writer, r *http.Request) error {
-	target := r.URL.RequestURI()
+func (l *link) writeHead(w *bufio.Writer, r *http.Request) error {
+	target, left, by := r.URL.RequestURI(), unsent, l.forwarded()
+	if by != nil {
+		var err error
+		if target, err = forwardTarget(by, r); err != nil {
+			return err
+		}
+		left = unforwarded()
+	}
 	if !plainText(target) || !plainText(r.Host) || r.Method == "" || !plainText(r.Method) {
 		return errRequest
 	}
 	for _, s := range []string{r.Method, " ", target, " HTTP/1.1\r\nHost: ", r.Host, "\r\n"} {
 		_, _ = w.WriteString(s)
 	}
-	if err := r.Header.WriteSubset(w, unsent); err != nil {
+	if by != nil && by.Proxy().Authorization() != "" {
+		_, _ = w.WriteString("Proxy-Authorization: " + by.Proxy().Authorization() + "\r\n")
+	}
+	if err := r.Header.WriteSubset(w, left); err != nil {
 		return err
 	}
 	switch {

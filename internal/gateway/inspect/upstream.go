@@ -174,7 +174,7 @@ func (u *upstream) secured(ctx context.Context, h Host, only1 bool) (net.Conn, *
 
 // connect dials a host.
 func (u *upstream) connect(ctx context.Context, h Host) (*outside, error) {
-	c, err := u.dial(ctx, Host{Name: h.Name, Addr: h.Addr, Port: h.Port})
+	c, err := u.dial(ctx, Host{Name: h.Name, Addr: h.Addr, Port: h.Port, TLS: h.TLS})
 	if err != nil {
 		return nil, err
 	}

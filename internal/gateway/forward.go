@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/hello"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// forward carries a connection whose server the host's proxy refuses to CONNECT to. If it
+// speaks HTTP in clear, the proxy is sent its requests. Anything else ends as refused.
+func (g *Gateway) forward(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord, refused error) error {
+	inside, err := a.Accept()
+	if err != nil {
+		return err
+	}
+	f.hold(inside)
+	said, speaks, err := g.beginsHTTP(inside)
+	if err != nil || !speaks {
+		inside.Reset()
+		return refused
+	}
+	s := f.now()
+	return g.inspect(ctx, inside, said, inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, f, r)
+}
+
+// beginsHTTP tells whether a client sends a request in clear. It gives what was read.
+func (g *Gateway) beginsHTTP(c relay.Conn) (said []byte, speaks bool, err error) {
+	hold := g.held.Hold()
+	defer hold.Release()
+	if err := hold.Take(maxLine); err != nil {
+		return nil, false, err
+	}
+	_ = c.SetReadDeadline(time.Now().Add(helloTime))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	buf := make([]byte, 2048)
+	n, err := c.Read(buf)
+	if n == 0 || hello.Begins(buf[:n]) != hello.No {
+		return nil, false, err
+	}
+	return readLine(c, buf[:n])
+}

@@ -1,0 +1,89 @@
+package attacks
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/bothy-dev/bothy/test/stage"
+)
+
+// gitSocket is where the far side finds the near one's server of SSH, in their directory.
+const gitSocket = "git"
+
+// git checks that git over SSH reaches its server by a proxy, and that a refused port 22 is
+// told together with a remedy.
+func (w *wayOut) git(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(w.dir, gitSocket)
+	_ = os.Remove(path)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	f := newRepositories(t, "team/app")
+	w.Env = nil
+	world := newSSHWorld(t, w.Caller, l)
+	world.run = func(command, protocol string, ch ssh.Channel) uint32 { return f.run(command, protocol, ch) }
+	agent := w.Env
+	w.s.Leads(knownServer, stage.Host4.String())
+	w.Must(t, "policy", "allow", knownServer+":22", "--git", "team/app")
+	const clone = "rm -rf /tmp/app; git clone -q git@" + knownServer + ":team/app.git /tmp/app && cat /tmp/app/file"
+	name := w.starts(t, append(agent, "https_proxy=https://"+squidUser+":"+squidEscaped+"@proxy.example.net:"+squidPort)...)
+	w.Must(t, "run", "--name", name, "--lend", "ssh", "--", "true")
+	if r := w.Sh(name, "", clone); r.Stdout != "of team/app\n" {
+		t.Errorf("a clone by the proxy: %v", r)
+	}
+	name = w.starts(t, append(agent, "https_proxy="+w.usualProxy())...)
+	w.Must(t, "run", "--name", name, "--lend", "ssh", "--", "true")
+	const remedy = "refuses to connect to it (403); use https (port 443) instead, or have the proxy allow CONNECT to port 22"
+	if r := w.Sh(name, "", clone); r.Code == 0 || !strings.Contains(r.Stderr, remedy) || strings.Contains(r.Stderr, proxyHost) {
+		t.Errorf("a clone by a proxy that refuses port 22: %v", r)
+	}
+	w.logs(t, name, `the proxy http://192\.168\.7\.7:3131 refuses CONNECT to ssh\.example\.net:22: 403; use https`)
+}
+
+// renewal checks that a login of the host is renewed by a proxy.
+func (w *wayOut) renewal(t *testing.T) {
+	t.Helper()
+	for _, host := range []string{"api.anthropic.com", "auth.example.net"} {
+		w.s.Leads(host, stage.Host4.String())
+	}
+	agents := filepath.Join(w.Home, ".config/bothy/agents")
+	w.Mkdir(t, agents)
+	w.Write(t, filepath.Join(agents, "tool.yaml"), loginAgent)
+	w.Mkdir(t, filepath.Join(w.Home, ".tool"))
+	file := w.Write(t, filepath.Join(w.Home, ".tool/login.json"),
+		fmt.Sprintf(`{"a":%q,"r":%q,"e":%d}`, realAccess(1), realRefresh(1), time.Now().Add(-time.Hour).UnixMilli()))
+	old := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(file, old, old); err != nil {
+		t.Fatal(err)
+	}
+	w.Env = append([]string{"https_proxy=" + w.usualProxy()}, w.usual...)
+	w.Must(t, "run", "--name", "renewal", "tool", w.Work, "--", "true")
+	const ask = `curl -sS --max-time 60 https://api.anthropic.com/v1/messages -d {} -H "Authorization: Bearer $(sed 's/.*"a":"\([^"]*\)".*/\1/' ~/.tool/login.json)"`
+	if r := w.Sh("renewal", "", ask); !strings.Contains(r.Stdout, "you are Bearer sk-ant-oat01-") || strings.Contains(r.Stdout, "canary") {
+		t.Errorf("with a login that has ended: %v", r)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), realRefresh(2)) {
+		t.Errorf("the login is not renewed: %s, %v", text, err)
+	}
+}
+
+// usualProxy is the proxy that connects to port 443 alone.
+func (w *wayOut) usualProxy() string {
+	return "http://" + squidUser + ":" + squidEscaped + "@" + net.JoinHostPort(proxyHost, usualPort)
+}
+
+// tokens renews the first login of each caller, and says who asks the model.
+func tokens(w http.ResponseWriter, r *http.Request) {
+	(&provider{n: 1}).ServeHTTP(w, r)
+}
