@@ -78,6 +78,30 @@ func (w *wayOut) renewal(t *testing.T) {
 	}
 }
 
+// extraAuthorities checks that an authority which only NODE_EXTRA_CA_CERTS names vouches for the
+// proxy and for servers: to the gateway, to programs inside, and to pulls.
+func (w *wayOut) extraAuthorities(t *testing.T) {
+	t.Helper()
+	usual := w.usual
+	defer func() { w.usual = usual }()
+	proxy := "https_proxy=https://" + squidUser + ":" + squidEscaped + "@proxy.example.net:" + squidPort
+	const seen, unseen = "curl -sS --max-time 60 https://seen.example.net/v1/x", "curl -sS --max-time 60 https://plain.example.net/v1/x"
+	w.usual = nil
+	name := w.starts(t, proxy)
+	if out := w.says(name, seen); strings.Contains(out, "GET /v1/x") {
+		t.Errorf("an authority that no variable names is trusted: %s", out)
+	}
+	w.usual = []string{"NODE_EXTRA_CA_CERTS=" + filepath.Join(w.dir, "roots.pem")}
+	name = w.starts(t, proxy)
+	for _, script := range []string{seen, unseen} {
+		if out := w.says(name, script); !strings.Contains(out, "GET /v1/x") {
+			t.Errorf("%s: %s", script, out)
+		}
+	}
+	w.Env = append([]string{proxy}, w.usual...)
+	w.Must(t, "template", "pull", "images.example.net/team/app:1")
+}
+
 // usualProxy is the proxy that connects to port 443 alone.
 func (w *wayOut) usualProxy() string {
 	return "http://" + squidUser + ":" + squidEscaped + "@" + net.JoinHostPort(proxyHost, usualPort)

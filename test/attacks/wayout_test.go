@@ -72,6 +72,7 @@ func TestWayOut(t *testing.T) {
 		w.usualCompany(t)
 		w.refused(t)
 		w.errands(t)
+		w.extraAuthorities(t)
 		w.renewal(t)
 		w.git(t)
 	})
