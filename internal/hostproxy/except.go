@@ -20,11 +20,11 @@ type exception struct {
 	port    uint16       // zero: any
 }
 
-// parseExceptions reads a list as NO_PROXY has it. Entries that mean nothing are left out, as
-// by all programs.
+// parseExceptions reads a list as NO_PROXY has it, separated by commas or, as curl reads it,
+// by spaces. Entries that mean nothing are left out, as by all programs.
 func parseExceptions(text string) (x exceptions) {
-	for entry := range strings.SplitSeq(text, ",") {
-		entry = strings.ToLower(strings.TrimSpace(entry))
+	separates := func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }
+	for entry := range strings.FieldsFuncSeq(strings.ToLower(text), separates) {
 		if entry == "*" {
 			x.all = true
 		} else if e, ok := parseException(entry); ok {

@@ -33,6 +33,7 @@ func TestFor(t *testing.T) {
 		{"https_proxy=http://p:0", map[string]string{"a.example 443": "error"}},
 		{"https_proxy=http://p:99999", map[string]string{"a.example 443": "error"}},
 		{"https_proxy=http://p:1 NO_PROXY=*", map[string]string{"a.example 443": ""}},
+		{"https_proxy=http://p:1 no_proxy=a.example\t10.0.0.0/8,\tb.example", map[string]string{"a.example 443": "", "10.1.2.3 443": "", "b.example 443": "", "c.example 443": "http://p:1"}},
 		{"https_proxy=http://p:1 no_proxy=B.example,.c.example,*.d.example,e.example:99,10.0.0.0/8,192.0.2.1,192.0.2.2:22,[2001:db8::1],2001:db8:1::/48,bad/prefix,", map[string]string{
 			"a.example 443": "http://p:1", "b.example 443": "", "x.b.example 443": "", "xb.example 443": "http://p:1", "b.example. 443": "", "B.EXAMPLE 443": "",
 			"c.example 443": "", "x.c.example 443": "", "x.d.example 443": "", "e.example 99": "", "x.e.example 99": "", "e.example 443": "http://p:1",
