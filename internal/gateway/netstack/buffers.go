@@ -30,15 +30,20 @@ func buffersFor(conns int) buffers {
 	return buffers{usual: 8 << 10, most: 8 << 10}
 }
 
-// beginWindow is how much a program inside may send before its connection is accepted. What the
-// stack would take instead, 1 MiB, each connection would keep.
-const beginWindow = 64 << 10
+// beginBuffer is the receive buffer of a connection that is not accepted yet. It is the same for
+// all, so it is what the last of many may have.
+const beginBuffer = 16 << 10
 
-// fit gives a connection that was just accepted the size that connections may have now.
+// fit gives a connection that was just accepted the size that connections may have now. It has
+// the stack announce the larger window at once: a program that has filled the first one by then
+// would wait for its retransmission timer, a fifth of a second.
 func (s *Stack) fit(ep tcpip.Endpoint) {
 	s.conns.mu.Lock()
-	defer s.conns.mu.Unlock()
-	ep.SocketOptions().SetReceiveBufferSize(int64(s.conns.last.most), false)
+	most := s.conns.last.most
+	s.conns.mu.Unlock()
+	if most > beginBuffer {
+		ep.SocketOptions().SetReceiveBufferSize(int64(most), true)
+	}
 }
 
 // conns counts the connections of a stack that the inside has.

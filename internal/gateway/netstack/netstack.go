@@ -125,7 +125,7 @@ func (s *Stack) configure(link stack.LinkEndpoint) error {
 	s.stack.SetRouteTable([]tcpip.Route{
 		{Destination: anywhere(4), NIC: nic}, {Destination: anywhere(16), NIC: nic},
 	})
-	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, beginWindow, maxAttempts, s.attempt).HandlePacket)
+	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, beginBuffer, maxAttempts, s.attempt).HandlePacket)
 	s.stack.SetTransportProtocolHandler(udp.ProtocolNumber, s.datagram)
 	return s.serveNames()
 }
