@@ -136,7 +136,7 @@ func markDescriptor(t *kernel.Task, fd int32) {
 // markFile marks the dentry of a file that the host may use as well. The mark goes with
 // the dentry: the next one of the same file is cached as usual.
 func markFile(file vfs.VirtualDentry) {
-	if isShared(file.Mount().Filesystem()) {
+	if isShared(file.Mount().Filesystem()) && !hasOtherNames(file.Dentry()) {
 		file.Dentry().MarkEvictable()
 	}
 }
