@@ -201,6 +201,9 @@ func (x *extractor) place(name string) (at int, base string, err error) {
 		return -1, "", err
 	}
 	base = path.Base(name)
+	if err := x.replaceable(base); err != nil {
+		return -1, "", err
+	}
 	delete(x.made, name)
 	err = unix.Unlinkat(x.parent, base, 0)
 	switch {
@@ -248,9 +251,8 @@ func (x *extractor) file(name string, mode uint32, h *tar.Header, r io.Reader) e
 // replace writes a file beside its name, and gives it that once it is whole: whoever looks,
 // and whoever is left with what was interrupted, finds the old file or the new one.
 func (x *extractor) replace(base string, mode uint32, h *tar.Header, r io.Reader) error {
-	var st unix.Stat_t
-	if unix.Fstatat(x.parent, base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return errDirectory
+	if err := x.replaceable(base); err != nil {
+		return err
 	}
 	f, temp, err := createTemp(x.parent, base)
 	if err != nil {
@@ -276,7 +278,26 @@ func (x *extractor) replace(base string, mode uint32, h *tar.Header, r io.Reader
 	return err
 }
 
-var errDirectory = errors.New("a directory is in the way")
+var (
+	errDirectory = errors.New("a directory is in the way")
+	errSpecial   = errors.New("a device, pipe or socket is in the way")
+)
+
+// replaceable returns an error for a name that only its owner should remove: a directory, or what
+// is no file at all, such as /dev/null.
+func (x *extractor) replaceable(base string) error {
+	var st unix.Stat_t
+	if unix.Fstatat(x.parent, base, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return nil
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return errDirectory
+	case unix.S_IFREG, unix.S_IFLNK:
+		return nil
+	}
+	return errSpecial
+}
 
 // link gives another name to a file of this archive, and to no other.
 func (x *extractor) link(name, old string) error {

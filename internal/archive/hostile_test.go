@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // item is one entry of an archive somebody hostile made.
@@ -241,6 +243,31 @@ func TestExtractOverWhatIsThere(t *testing.T) {
 	for _, name := range []string{"hard", "soft"} {
 		if f := tree(t, a.dir)[name]; !f.mode.IsRegular() || f.body != "new" {
 			t.Errorf("%s is %v with %q", name, f.mode, f.body)
+		}
+	}
+}
+
+// What is no file is not replaced by one: /dev/null is no destination that a copy may take away.
+func TestExtractOverSpecialFiles(t *testing.T) {
+	for what, entry := range map[string]*tar.Header{
+		"file": {Name: "there", Typeflag: tar.TypeReg, Mode: 0o644},
+		"link": {Name: "there", Typeflag: tar.TypeSymlink, Linkname: "elsewhere"},
+	} {
+		for _, kind := range []uint32{unix.S_IFIFO, unix.S_IFSOCK} {
+			dir := t.TempDir()
+			if err := unix.Mknod(filepath.Join(dir, "there"), kind|0o600, 0); err != nil {
+				t.Fatal(err)
+			}
+			var buf bytes.Buffer
+			w := tar.NewWriter(&buf)
+			if err := errors.Join(w.WriteHeader(entry), w.Close()); err != nil {
+				t.Fatal(err)
+			}
+			err := extract(t, &buf, dir, ExtractOptions{})
+			var st unix.Stat_t
+			if e := unix.Lstat(filepath.Join(dir, "there"), &st); e != nil || st.Mode&unix.S_IFMT != kind || err == nil {
+				t.Errorf("a %s over %o: %v, and now there is %o", what, kind, err, st.Mode)
+			}
 		}
 	}
 }
