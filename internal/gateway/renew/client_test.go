@@ -51,3 +51,24 @@ func TestGranted(t *testing.T) {
 		t.Errorf("%+v, %v", g, err)
 	}
 }
+
+// A server's word for a refusal is told inside, unless it repeats a secret.
+func TestQuotes(t *testing.T) {
+	const secret = "aRefreshTokenOfLettersOnly"
+	for word, want := range map[string]bool{
+		"":                           false,
+		"invalid_grant":              false,
+		secret:                       true,
+		"bad-" + secret:              true,
+		secret[:12]:                  true,
+		"x" + secret[len(secret)-8:]: true,
+		secret[:4]:                   false,
+	} {
+		if got := quotes(word, secret, ""); got != want {
+			t.Errorf("%q: %v", word, got)
+		}
+	}
+	if !quotes("the-pin-word", "pin") {
+		t.Error("a short secret is not seen")
+	}
+}
