@@ -15,7 +15,7 @@ const bufferLeast = 4 << 10
 
 // buffersFor gives less to each connection when there are many: programs with thousands of them
 // leave most idle, and one whose reader has stopped keeps its buffers full. A thousand connections
-// hold less than 128 MiB in sum, all that there may be less than 384 MiB.
+// hold less than 128 MiB in sum, all that there may be less than 512 MiB.
 func buffersFor(conns int) buffers {
 	switch {
 	case conns < 16:
