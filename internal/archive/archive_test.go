@@ -255,6 +255,34 @@ func TestWriteSkipsSpecialFiles(t *testing.T) {
 	}
 }
 
+// The source itself is not left out in silence.
+func TestWriteOddSource(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	must(t, unix.Mkfifo(pipe, 0o666))
+	if err := Write(io.Discard, pipe, WriteOptions{}); !errors.Is(err, errOdd) {
+		t.Errorf("a pipe: %v", err)
+	}
+	must(t, Write(io.Discard, pipe, WriteOptions{Special: true}))
+}
+
+// One entry that cannot be read does not keep the others, and is named.
+func TestWriteUnreadable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can read everything")
+	}
+	src := filepath.Join(t.TempDir(), "app")
+	put(t, src, "a", "x", 0o644)
+	put(t, src, "b", "x", 0)
+	put(t, src, "c", "x", 0o644)
+	var buf bytes.Buffer
+	if err := Write(&buf, src, WriteOptions{}); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "app/b") {
+		t.Errorf("it ended with %v", err)
+	}
+	if got, want := names(t, buf.Bytes()), []string{"app/", "app/a", "app/c"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("it has %q, want %q", got, want)
+	}
+}
+
 func TestWriteMissing(t *testing.T) {
 	if err := Write(io.Discard, filepath.Join(t.TempDir(), "nothing"), WriteOptions{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("archived what is not there: %v", err)

@@ -29,7 +29,7 @@ func Destination(path, name string, open func(dir string) (*os.Root, error)) (ro
 		return nil, "", err
 	}
 	if root, err = open(above); err != nil {
-		return nil, "", err
+		return nil, "", noDirectory(above, err)
 	}
 	switch {
 	case missing && name == ".":
@@ -39,12 +39,26 @@ func Destination(path, name string, open func(dir string) (*os.Root, error)) (ro
 	case name == "." || !missing && strings.HasSuffix(path, "/"):
 		err = fmt.Errorf("%s is not a directory", strings.TrimRight(path, "/"))
 	case strings.HasSuffix(path, "/"):
-		err = fmt.Errorf("directory %s does not exist", strings.TrimRight(path, "/"))
+		err = &errMissing{"directory " + strings.TrimRight(path, "/")}
 	default:
 		return root, last, nil
 	}
 	_ = root.Close()
 	return nil, "", err
+}
+
+// noDirectory says of a directory that it is missing, or is something else.
+func noDirectory(path string, err error) error {
+	if len(path) > 1 {
+		path = strings.TrimRight(path, "/")
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &errMissing{"directory " + path}
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	return err
 }
 
 func makeIn(above *os.Root, name string) (*os.Root, error) {

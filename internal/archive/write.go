@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,14 +67,53 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 		name = filepath.Base(src)
 	}
 	a := &writer{tw: tar.NewWriter(w), follow: o.Follow, mayFollow: o.MayFollow, special: o.Special, links: map[fileID]string{}}
-	if err := a.add(parent, base, name); err != nil {
+	err = a.add(parent, base, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &errMissing{src}
+	case errors.Is(err, errOdd):
+		return fmt.Errorf("%s: %w", src, err)
+	case err != nil:
 		return fmt.Errorf("archive %s: %w", src, err)
 	}
-	return a.tw.Close()
+	return cmp.Or(a.tw.Close(), a.unread.err())
+}
+
+// errOdd says that the one thing to archive cannot be archived.
+var errOdd = errors.New("it is a device, a pipe or a socket; only files, directories and links are copied")
+
+// errMissing says that there is nothing at a path.
+type errMissing struct{ path string }
+
+func (m *errMissing) Error() string   { return "there is no " + m.path }
+func (m *errMissing) Is(e error) bool { return e == fs.ErrNotExist }
+
+// unread are the entries of a tree that could not be read.
+type unread struct {
+	first error
+	n     int
+}
+
+func (u *unread) add(err error) {
+	u.first = cmp.Or(u.first, err)
+	u.n++
+}
+
+func (u *unread) err() error {
+	switch u.n {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("all but one entry is copied, which cannot be read: %w", u.first)
+	}
+	return fmt.Errorf("all but %d entries are copied, which cannot be read, the first is %w", u.n, u.first)
 }
 
 // opening names what was to be opened, unless the error does.
 func opening(src string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &errMissing{src}
+	}
 	if _, named := errors.AsType[*fs.PathError](err); named {
 		return err
 	}
@@ -151,6 +191,7 @@ type writer struct {
 	mayFollow func(link string) error
 	// special notes what is neither a file, a directory nor a link.
 	special bool
+	unread  unread
 	links   map[fileID]string // files with several names, by their first
 	above   []fileID          // the directories we are in, to notice circles of links
 }
@@ -266,6 +307,9 @@ const socketMark = "socket"
 
 // addOdd notes what is not opened, or leaves it out.
 func (a *writer) addOdd(odd *oddKind, name string) error {
+	if !a.special && len(a.above) == 0 {
+		return errOdd
+	}
 	if !a.special {
 		return nil
 	}
@@ -301,6 +345,10 @@ func (a *writer) addDir(f *os.File, h *tar.Header, self fileID, name string) err
 		err := a.add(int(f.Fd()), e.Name(), path.Join(name, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it vanished while we looked
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			a.unread.add(err)
+			continue
 		}
 		if err != nil {
 			return err

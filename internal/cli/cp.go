@@ -48,7 +48,7 @@ to what comes out of a sandbox.`,
 				name, path = to, toPath
 			}
 			if !filepath.IsAbs(path) {
-				return spec.Errorf(spec.ErrUsage, "the path inside must be absolute: %s", path)
+				return spec.Errorf(spec.ErrUsage, "the path inside must be absolute: %s:%s", name, path)
 			}
 			e, sb, err := a.existing(name)
 			if err != nil {
@@ -114,9 +114,17 @@ func (a *app) copyOut(paths *hostpath.Guard, start starter, path, dst string, fo
 		if jerr := job(); jerr != nil && errors.Is(err, io.ErrUnexpectedEOF) {
 			return jerr
 		}
-		return &spec.Error{Op: "copy to " + dst, Err: err}
+		return &spec.Error{Class: classOf(err), Op: "copy to " + dst, Err: err}
 	}
 	return job()
+}
+
+// classOf is the class of an error for files.
+func classOf(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return spec.ErrNotFound
+	}
+	return nil
 }
 
 func extractTo(paths *hostpath.Guard, r io.Reader, dst, name string) error {
@@ -146,13 +154,9 @@ func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, fol
 			r.Close()
 			return err
 		}
-		if _, err := os.Lstat(src); err != nil {
+		if _, err := os.Lstat(src); errors.Is(err, fs.ErrNotExist) {
 			r.Close()
-			var class error
-			if errors.Is(err, fs.ErrNotExist) {
-				class = spec.ErrNotFound
-			}
-			return &spec.Error{Class: class, Op: "copy " + src, Err: err}
+			return spec.Errorf(spec.ErrNotFound, "there is no %s", src)
 		}
 		if follow {
 			if err := paths.MayFollow(src); err != nil {

@@ -67,7 +67,7 @@ func copyIn(path, name string) error {
 	}
 	defer root.Close()
 	err = archive.Extract(bufio.NewReaderSize(os.Stdin, 256<<10), root, archive.ExtractOptions{Rename: rename})
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
 		return fmt.Errorf("%w (copy as root with -u root?)", err)
 	}
 	return err
