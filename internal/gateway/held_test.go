@@ -228,3 +228,35 @@ func TestB10HeldHeadsHTTP1(t *testing.T) {
 	}
 	w.givesBack(t)
 }
+
+// A head that the server of HTTP/2 refuses by itself reaches no rule. The flow's record says so.
+func TestUnreadHeadsAreRecorded(t *testing.T) {
+	for what, send := range map[string]func(t *testing.T, f *framed){
+		"without a path": func(t *testing.T, f *framed) { f.heads(t, 1, f.usual("GET")[:3]...) },
+		"two paths":      func(t *testing.T, f *framed) { f.heads(t, 1, append(f.usual("GET"), field{":path", "/other"})...) },
+		"too large": func(t *testing.T, f *framed) {
+			f.heads(t, 1, append(f.usual("GET"), field{"x-large", strings.Repeat("~", 300<<10)})...)
+		},
+		"capitals":          func(t *testing.T, f *framed) { f.heads(t, 1, append(f.usual("GET"), field{"X-Name", "value"})...) },
+		"no head at all":    func(t *testing.T, f *framed) { f.writeBlock(t, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}) },
+		"of the connection": func(t *testing.T, f *framed) { f.heads(t, 1, append(f.usual("GET"), field{"connection", "close"})...) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			o := newOrigin(t, false, func(http.ResponseWriter, *http.Request) { t.Error("it reached the server") })
+			w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
+			f := w.framed(t, o.port)
+			send(t, f)
+			_ = f.c.SetReadDeadline(time.Now().Add(time.Second))
+			_, _ = io.Copy(io.Discard, f.c)
+			_ = f.c.NetConn().Close()
+			w.record(t, "the refusal", func(r spec.NetworkRecord) bool {
+				return r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, "head")
+			})
+		})
+	}
+}
+
+// writeBlock sends a head as it is.
+func (f *framed) writeBlock(t *testing.T, b []byte) {
+	must(t, f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: b, EndHeaders: true, EndStream: true}))
+}

@@ -62,7 +62,7 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 		}
 	case isDenied:
 		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(g.conf.Sandbox)
-	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, held.ErrFull), isSecret:
+	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, held.ErrFull), errors.Is(err, inspect.ErrUnread), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case errors.Is(err, inspect.ErrNoHTTP):
 		g.noHTTP(r, err)

@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -28,6 +30,7 @@ type frames struct {
 
 	mu      sync.Mutex
 	out     frameCut      // guarded by mu
+	comes   bool          // a head is on its way to the server
 	waits   uint32        // stream whose head the server has; 0: none
 	counted chan struct{} // closed when that is counted
 	leaving bool          // the server takes no more streams
@@ -35,6 +38,7 @@ type frames struct {
 	running int           // handlers
 	ends    map[uint32]*end
 	fault   error // why the connection was ended here
+	unread  int   // heads that the server refused by itself
 	gone    bool  // it has ended
 
 	trailers *held.Hold // of requests whose handlers run
@@ -117,6 +121,9 @@ func (f *frames) begins() error {
 		return f.trailers.Take(holdLong)
 	}
 	f.last, f.opens = f.in.stream, f.in.stream
+	f.mu.Lock()
+	f.comes = true
+	f.mu.Unlock()
 	if f.in.flags&flagEndHeaders == 0 {
 		return f.long.Take(holdLong)
 	}
@@ -141,10 +148,17 @@ func (f *frames) calm(why error) {
 	}
 }
 
-// failed tells why the connection was ended here.
+// ErrUnread is for a connection over HTTP/2 on which heads of requests were refused before
+// anything else was looked at, and so without a record of their own.
+var ErrUnread = errors.New("HTTP/2 does not allow their heads: malformed, too large, or too many at once")
+
+// failed tells why the connection was ended here, or else what was refused on it.
 func (f *frames) failed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.fault == nil && f.unread > 0 {
+		return fmt.Errorf("%d requests were refused: %w", f.unread, ErrUnread)
+	}
 	return f.fault
 }
 
@@ -152,6 +166,7 @@ func (f *frames) failed() error {
 func (f *frames) gave(stream uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.comes = false
 	if !f.leaving {
 		f.waits, f.counted = stream, make(chan struct{})
 	}
@@ -292,10 +307,13 @@ func (f *frames) hears() {
 	switch {
 	case f.out.kind == goAwayFrame:
 		f.leaving = true
-		f.settle()
-	case f.out.stream != 0 && f.out.stream == f.waits:
-		f.settle()
+	case f.out.stream == 0 || f.out.stream != f.waits:
+		return
 	}
+	if f.settle() != 0 || f.comes { // no handler has it
+		f.unread++
+	}
+	f.comes = false
 }
 
 func (f *frames) isRefused(stream uint32) bool { return slices.Contains(f.refused, stream) }
