@@ -65,6 +65,7 @@ func survives(t *testing.T, settled string) {
 				t.Fatalf("round %d: %s is %q", round, name, now)
 			}
 		}
+		must(t, p.w.Recover()) // as before each look
 		got := p.apply(p.changes(), settled == "settled")
 		for path, r := range got {
 			if r != Applied {

@@ -127,13 +127,32 @@ func (w Workspace) Prepare() error {
 	if err != nil || !empty {
 		return err
 	}
-	// By the clock that files are dated by: what the host changes from now on is
-	// not earlier.
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil {
+	now, err := changesFrom()
+	if err != nil {
 		return fmt.Errorf("read the clock: %w", err)
 	}
-	return l.write(&record{Version: spec.Version, Since: now.Nano()})
+	return l.write(&record{Version: spec.Version, Since: now})
+}
+
+// changesFrom gives a time that is later than each change before, and not later than one from now
+// on. Files are dated by a clock that ticks every few milliseconds, but Linux 6.13 and later date
+// some changes exactly, and so ahead of that clock: it waits for the next tick.
+func changesFrom() (int64, error) {
+	var exact, ticks unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &exact); err != nil {
+		return 0, err
+	}
+	const tries = 20 // of a millisecond; more if the clock is set back meanwhile
+	for range tries {
+		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &ticks); err != nil {
+			return 0, err
+		}
+		if ticks.Nano() >= exact.Nano() {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return ticks.Nano(), nil
 }
 
 // likeSource gives the top of the layer the mode of the directory that it lies
