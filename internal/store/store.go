@@ -475,25 +475,22 @@ func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 		f.Close()
 		return nil, err
 	}
-	type result struct {
-		lock *Lock
-		err  error
-	}
-	taken := make(chan result)
+	taken := make(chan error)
 	go func() {
-		l, err := take(f, unix.LOCK_EX)
-		if err != nil {
-			f.Close()
-		}
+		_, err := take(f, unix.LOCK_EX)
 		select {
-		case taken <- result{l, err}:
+		case taken <- err:
 		case <-ctx.Done(): // AwaitLock gave up
 			f.Close()
 		}
 	}()
 	select {
-	case r := <-taken:
-		return r.lock, r.err
+	case err := <-taken:
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		return &Lock{f}, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
