@@ -37,9 +37,9 @@ func Destination(path, name string, open func(dir string) (*os.Root, error)) (ro
 		root, err = makeIn(root, last)
 		return root, "", err
 	case name == "." || !missing && strings.HasSuffix(path, "/"):
-		err = fmt.Errorf("%s is not a directory", strings.TrimRight(path, "/"))
+		err = noDirectory(path, unix.ENOTDIR)
 	case strings.HasSuffix(path, "/"):
-		err = &errMissing{"directory " + strings.TrimRight(path, "/")}
+		err = noDirectory(path, fs.ErrNotExist)
 	default:
 		return root, last, nil
 	}

@@ -307,10 +307,11 @@ const socketMark = "socket"
 
 // addOdd notes what is not opened, or leaves it out.
 func (a *writer) addOdd(odd *oddKind, name string) error {
-	if !a.special && len(a.above) == 0 {
+	switch {
+	case a.special:
+	case len(a.above) == 0: // it is the source itself
 		return errOdd
-	}
-	if !a.special {
+	default:
 		return nil
 	}
 	h := &tar.Header{Typeflag: tar.TypeFifo, Name: name, Mode: int64(odd.mode & 0o7777), Format: tar.FormatPAX}
