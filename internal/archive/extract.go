@@ -283,8 +283,8 @@ var (
 	errSpecial   = errors.New("a device, pipe or socket is in the way")
 )
 
-// replaceable returns an error for a name that only its owner should remove: a directory, or what
-// is no file at all, such as /dev/null.
+// replaceable returns an error for a name that only its owner should remove: a directory, or
+// a device, pipe or socket, such as /dev/null.
 func (x *extractor) replaceable(base string) error {
 	var st unix.Stat_t
 	if unix.Fstatat(x.parent, base, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {

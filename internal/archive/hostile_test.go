@@ -247,7 +247,7 @@ func TestExtractOverWhatIsThere(t *testing.T) {
 	}
 }
 
-// What is no file is not replaced by one: /dev/null is no destination that a copy may take away.
+// A copy replaces files and links only, and never a device such as /dev/null.
 func TestExtractOverSpecialFiles(t *testing.T) {
 	for what, entry := range map[string]*tar.Header{
 		"file": {Name: "there", Typeflag: tar.TypeReg, Mode: 0o644},

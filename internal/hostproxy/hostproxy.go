@@ -151,7 +151,7 @@ func (p *Proxy) From() string { return p.from }
 // Login is the user and password that are given to the proxy, if there are any.
 func (p *Proxy) Login() (user, password string, ok bool) { return p.user, p.password, p.named }
 
-// Authorization is the value of Proxy-Authorization; empty if there is no user.
+// Authorization returns the value of Proxy-Authorization, or "" without a user.
 func (p *Proxy) Authorization() string {
 	if !p.named {
 		return ""

@@ -28,7 +28,7 @@ func (l *link) forwarded() *dial.Forwarded {
 }
 
 // forwardTarget is what a proxy is asked for: the server that was judged, and the path. A proxy
-// may answer TRACE with what it was sent, its password included.
+// may answer TRACE with the request that it got, its password included.
 func forwardTarget(f *dial.Forwarded, r *http.Request) (string, error) {
 	path := r.URL.RequestURI()
 	switch {

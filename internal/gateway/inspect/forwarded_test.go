@@ -75,7 +75,7 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// forwardingProxy refuses CONNECT, and gives one answer to what it is sent.
+// forwardingProxy refuses CONNECT, and gives one answer to every other request.
 func forwardingProxy(t *testing.T, answer string, sent chan<- *http.Request) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -152,7 +152,7 @@ func (f *frames) calm(why error) {
 // anything else was looked at, and so without a record of their own.
 var ErrUnread = errors.New("HTTP/2 does not allow their heads: malformed, too large, or too many at once")
 
-// failed tells why the connection was ended here, or else what was refused on it.
+// failed returns why the gateway ended the connection, or else how many heads the server refused.
 func (f *frames) failed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
