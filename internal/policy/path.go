@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxPath bounds a path; servers commonly stop at 8 KiB.
+// maxPath bounds a path, as it comes and in the normal form; servers commonly stop at 8 KiB.
 const maxPath = 8 << 10
 
 // PathError says why a request path cannot be judged. It is of class
@@ -65,7 +65,11 @@ func normalizePath(p string) (string, *PathError) {
 	if why != "" {
 		return fail(why, true)
 	}
-	return escapePath(decoded), nil
+	normal := escapePath(decoded)
+	if len(normal) > maxPath {
+		return fail("is longer than 8192 bytes when escaped", false)
+	}
+	return normal, nil
 }
 
 // plainPath tells paths that need no decoding.
