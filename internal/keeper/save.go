@@ -254,7 +254,8 @@ func cpuTime(pids []int) time.Duration {
 
 // processCPU is what all threads of a process have run for, by the scheduler's own count,
 // in one system call: whoever makes a checkpoint waits for it. The clock ticks of stat are
-// too coarse to tell idle from a single write.
+// too coarse to tell idle from a single write. A thread that runs on another processor at this
+// moment counts up to that processor's last tick.
 func processCPU(pid int) time.Duration {
 	var used unix.Timespec
 	if err := unix.ClockGettime(clockOf(pid), &used); err != nil { // it has ended
