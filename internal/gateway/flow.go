@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxFlows bounds the connections of one sandbox.
-const maxFlows = 16384
+// maxFlows bounds the connections of one sandbox, and with them the memory that their buffers take.
+const maxFlows = 2048
 
 // flow is a connection from the first packet to the record of its end.
 type flow struct {

@@ -55,6 +55,38 @@ func TestFlowIsRecordedWhenItOpens(t *testing.T) {
 	}
 }
 
+// What connections hold is bounded by their number.
+func TestFlowsAreBounded(t *testing.T) {
+	port, _ := echo(t, "")
+	w := start(t, rules(t, 1, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here})
+	echoed := func() (io.Closer, error) {
+		c, err := w.in.DialName(t.Context(), "api.example.com", port)
+		if err != nil {
+			return nil, err
+		}
+		if _, err = io.WriteString(c, "x"); err == nil {
+			_, err = io.ReadFull(c, make([]byte, 1))
+		}
+		return c, err
+	}
+	for range maxFlows - 1 {
+		w.flows.add(&flow{cancel: func() {}})
+	}
+	last, err := echoed()
+	must(t, err)
+	if _, err := echoed(); err == nil {
+		t.Error("one too many is carried")
+	}
+	w.record(t, "the refusal", func(r spec.NetworkRecord) bool {
+		return r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, "connections are open already")
+	})
+	must(t, last.Close())
+	w.record(t, "the end of the last", func(r spec.NetworkRecord) bool { return isFlow(r) && r.State == spec.FlowClosed })
+	if _, err := echoed(); err != nil {
+		t.Errorf("when there is room again: %v", err)
+	}
+}
+
 // On a connection that is looked into, however many requests it has.
 func TestInspectedFlowIsOpenedOnce(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
