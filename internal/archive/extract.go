@@ -106,11 +106,7 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
 		return x.file(name, mode, h, r)
 	case tar.TypeSymlink:
-		at, base, err := x.place(name)
-		if err != nil {
-			return err
-		}
-		return unix.Symlinkat(h.Linkname, at, base)
+		return x.replaceBy(name, func(dir int, temp string) error { return unix.Symlinkat(h.Linkname, dir, temp) })
 	case tar.TypeLink:
 		return x.link(name, h.Linkname)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeXGlobalHeader:
@@ -192,27 +188,42 @@ func openOrMake(parent int, name string) (fd int, made bool, err error) {
 	return fd, made, err
 }
 
-// place makes room for a name: what is there goes, unless it is a directory.
-func (x *extractor) place(name string) (at int, base string, err error) {
+// replaceBy makes a link under a name. What has the name already is replaced by one that is made
+// beside it: whoever looks, and whoever is left with what was interrupted, finds the one or the
+// other.
+func (x *extractor) replaceBy(name string, makeLink func(dir int, temp string) error) error {
 	if name == "." {
-		return -1, "", errOutside
+		return errOutside
 	}
 	if err := x.enter(path.Dir(name)); err != nil {
-		return -1, "", err
+		return err
 	}
-	base = path.Base(name)
+	base := path.Base(name)
+	if err := makeLink(x.parent, base); !errors.Is(err, unix.EEXIST) {
+		return err
+	}
 	if err := x.replaceable(base); err != nil {
-		return -1, "", err
+		return err
 	}
+	lock, locked, err := createTemp(x.parent, base) // a link cannot be locked
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	defer func() { _ = unix.Unlinkat(x.parent, locked, 0) }()
+	temp := locked + linkSuffix
+	_ = unix.Unlinkat(x.parent, temp, 0) // of one that was killed
+	if err := makeLink(x.parent, temp); err != nil {
+		return err
+	}
+	// Renamed to another name of the same file, it would stay.
+	defer func() { _ = unix.Unlinkat(x.parent, temp, 0) }()
 	delete(x.made, name)
-	err = unix.Unlinkat(x.parent, base, 0)
-	switch {
-	case err == nil, errors.Is(err, unix.ENOENT):
-		return x.parent, base, nil
-	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.EPERM):
-		return -1, "", errDirectory
+	err = unix.Renameat(x.parent, temp, x.parent, base)
+	if errors.Is(err, unix.EISDIR) {
+		return errDirectory
 	}
-	return -1, "", err
+	return err
 }
 
 func (x *extractor) dir(name string, mode uint32, mtime time.Time) error {
@@ -316,15 +327,11 @@ func (x *extractor) link(name, old string) error {
 		return err
 	}
 	defer unix.Close(from)
-	at, base, err := x.place(name)
-	if err != nil {
-		return err
+	err = x.replaceBy(name, func(dir int, temp string) error { return unix.Linkat(from, path.Base(old), dir, temp, 0) })
+	if err == nil {
+		x.made[name] = true
 	}
-	if err := unix.Linkat(from, path.Base(old), at, base, 0); err != nil {
-		return err
-	}
-	x.made[name] = true
-	return nil
+	return err
 }
 
 // finish gives directories their own mode and time, inner ones first.

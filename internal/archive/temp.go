@@ -14,6 +14,9 @@ import (
 // whole.
 const tempPrefix = ".bothy-cp-"
 
+// linkSuffix follows the name of a file that is locked while a link is made.
+const linkSuffix = ".link"
+
 // tempTries bounds how often others may come in between before a name is taken that nobody
 // else has.
 const tempTries = 8
@@ -22,8 +25,7 @@ const tempTries = 8
 // name follows from that: one that somebody left who was killed is found, unlocked, and
 // removed.
 func createTemp(dir int, base string) (*os.File, string, error) {
-	sum := sha256.Sum256([]byte(base))
-	temp := tempPrefix + hex.EncodeToString(sum[:8])
+	temp := tempName(base)
 	for try := 0; ; try++ {
 		if try > 0 && (try >= tempTries || !removeStale(dir, temp)) { // somebody is writing the same
 			temp = tempPrefix + rand.Text()
@@ -43,6 +45,12 @@ func createTemp(dir int, base string) (*os.File, string, error) {
 			return nil, "", unix.EBUSY
 		}
 	}
+}
+
+// tempName is what createTemp calls the file, unless another copy writes the same.
+func tempName(base string) string {
+	sum := sha256.Sum256([]byte(base))
+	return tempPrefix + hex.EncodeToString(sum[:8])
 }
 
 // owns locks a file, and tells whether it still has its name then.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -105,5 +106,56 @@ func TestExtractAfterKill(t *testing.T) {
 	extract()
 	if b, _ := os.ReadFile(other); string(b) != "other" {
 		t.Errorf("what the leftover was linked to is %q", b)
+	}
+}
+
+// TestLinkKeepsWhatItCannotReplace checks that what a link would replace is there until the link
+// is, whatever becomes of it, and that nothing is left beside it.
+func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
+	regular := tar.Header{Name: "first", Mode: 0o644, Typeflag: tar.TypeReg}
+	link := func(kind byte, to string) tar.Header {
+		return tar.Header{Name: "there", Linkname: to, Typeflag: kind}
+	}
+	for name, c := range map[string]struct {
+		headers []tar.Header
+		fails   bool
+		becomes string // of which file it has the content; "" for a symbolic link
+	}{
+		"a symbolic link":                {[]tar.Header{link(tar.TypeSymlink, "somewhere")}, false, ""},
+		"one that is too long":           {[]tar.Header{link(tar.TypeSymlink, strings.Repeat("x", 5000))}, true, "old"},
+		"a name of another file":         {[]tar.Header{regular, link(tar.TypeLink, "first")}, false, "first"},
+		"the name that it has":           {[]tar.Header{regular, link(tar.TypeLink, "first"), link(tar.TypeLink, "first")}, false, "first"},
+		"a name of one that is not here": {[]tar.Header{link(tar.TypeLink, "gone")}, true, "old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			at := filepath.Join(dir, "there")
+			must(t, os.WriteFile(at, []byte("old"), 0o644))
+			must(t, os.WriteFile(filepath.Join(dir, tempName("there")), nil, 0o600)) // one was killed
+			must(t, os.Symlink("x", filepath.Join(dir, tempName("there")+linkSuffix)))
+			root, err := os.OpenRoot(dir)
+			must(t, err)
+			defer root.Close()
+			var b bytes.Buffer
+			w := tar.NewWriter(&b)
+			for _, h := range c.headers {
+				must(t, w.WriteHeader(&h))
+			}
+			must(t, w.Close())
+			if err := Extract(&b, root, ExtractOptions{}); (err != nil) != c.fails {
+				t.Errorf("%v", err)
+			}
+			info, err := os.Lstat(at)
+			must(t, err)
+			if symbolic := info.Mode()&os.ModeSymlink != 0; symbolic != (c.becomes == "") {
+				t.Errorf("it is %v", info.Mode())
+			}
+			if text, _ := os.ReadFile(at); c.becomes == "old" && string(text) != "old" || c.becomes == "first" && len(text) > 0 {
+				t.Errorf("it has %q", text)
+			}
+			if left, _ := filepath.Glob(filepath.Join(dir, tempPrefix+"*")); len(left) > 0 && !c.fails {
+				t.Errorf("%v stay", left)
+			}
+		})
 	}
 }
