@@ -62,7 +62,9 @@ to what comes out of a sandbox.`,
 				return err
 			}
 			if outward {
-				return a.copyOut(paths, start, path, args[1], follow)
+				ctx, stop := interruptible(cmd.Context())
+				defer stop()
+				return a.copyOut(ctx, paths, start, path, args[1], follow)
 			}
 			return a.copyIn(paths, start, args[0], path, follow)
 		},
@@ -83,8 +85,8 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 }
 
 // copyOut brings a tree out. What arrives may be anything: it is extracted
-// beneath the destination only.
-func (a *app) copyOut(paths *hostpath.Guard, start starter, path, dst string, follow bool) error {
+// beneath the destination only. When ctx ends, the file that is being written is removed.
+func (a *app) copyOut(ctx context.Context, paths *hostpath.Guard, start starter, path, dst string, follow bool) error {
 	if dst == "-" {
 		if err := noArchive(a.stdout, "redirect standard output, or name a file in its place"); err != nil {
 			return err
@@ -104,10 +106,14 @@ func (a *app) copyOut(paths *hostpath.Guard, start starter, path, dst string, fo
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { r.Close() })()
 	if dst == "-" {
 		_, err = io.Copy(a.stdout, r)
 	} else {
 		err = extractTo(paths, r, dst, sourceName(path))
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if err != nil {
 		r.Close()
@@ -142,49 +148,62 @@ func extractTo(paths *hostpath.Guard, r io.Reader, dst, name string) error {
 
 // copyIn sends a tree in.
 func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, follow bool) error {
+	stdin, name := bufio.NewReader(a.stdin), "."
+	if src == "-" {
+		if _, err := stdin.Peek(1); err == io.EOF {
+			return spec.Errorf(spec.ErrUsage, "standard input is empty: a tar archive is expected")
+		}
+	} else {
+		if err := mayCopy(paths, src, follow); err != nil {
+			return err
+		}
+		name = sourceName(src)
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	name := "."
-	if src != "-" {
-		name = sourceName(src)
-		if _, err := paths.Find(src); errors.Is(err, spec.ErrSandbox) { // its file system does not answer
-			r.Close()
-			return err
-		}
-		if _, err := os.Lstat(src); errors.Is(err, fs.ErrNotExist) {
-			r.Close()
-			return spec.Errorf(spec.ErrNotFound, "there is no %s", src)
-		}
-		if follow {
-			if err := paths.MayFollow(src); err != nil {
-				r.Close()
-				return err
-			}
-		}
-	}
 	job, err := start(r, nil, guest.CopyName, "in", path, name)
 	r.Close()
 	if err != nil {
 		return err
 	}
 	if src == "-" {
-		_, err = io.Copy(w, a.stdin)
+		_, err = io.Copy(w, stdin)
 	} else {
-		bw := bufio.NewWriterSize(w, 256<<10)
-		err = archive.Write(bw, filepath.Clean(src), archive.WriteOptions{
-			Follow: follow, Name: name, Open: paths.Opener(),
-			MayFollow: paths.MayFollow,
-		})
-		if ferr := bw.Flush(); err == nil {
-			err = ferr
-		}
+		err = writeTree(paths, w, src, name, follow)
 	}
 	w.Close()
 	if jerr := job(); jerr != nil {
 		return jerr
+	}
+	return err
+}
+
+// mayCopy returns an error for a source that does not answer, is not there, or is a link that
+// may not be followed.
+func mayCopy(paths *hostpath.Guard, src string, follow bool) error {
+	if _, err := paths.Find(src); errors.Is(err, spec.ErrSandbox) { // its file system does not answer
+		return err
+	}
+	if _, err := os.Lstat(src); errors.Is(err, fs.ErrNotExist) {
+		return spec.Errorf(spec.ErrNotFound, "there is no %s", src)
+	}
+	if follow {
+		return paths.MayFollow(src)
+	}
+	return nil
+}
+
+// writeTree writes a tree of the host as an archive.
+func writeTree(paths *hostpath.Guard, w io.Writer, src, name string, follow bool) error {
+	bw := bufio.NewWriterSize(w, 256<<10)
+	err := archive.Write(bw, filepath.Clean(src), archive.WriteOptions{
+		Follow: follow, Name: name, Open: paths.Opener(), MayFollow: paths.MayFollow,
+	})
+	if ferr := bw.Flush(); err == nil {
+		err = ferr
 	}
 	return err
 }
