@@ -1,8 +1,6 @@
 package keeper
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,29 +66,5 @@ func TestGitDirSearchBound(t *testing.T) {
 	s.visit(searchedDir{root: root, rel: "."})
 	if len(s.queue) != 4 {
 		t.Errorf("%d directories wait, and 4 will be visited", len(s.queue))
-	}
-}
-
-// TestWorktreeWatchesBound makes a new list of worktrees again and again, and keeps those before: no
-// more are watched than may be.
-func TestWorktreeWatchesBound(t *testing.T) {
-	dir := t.TempDir()
-	root, err := os.Open(dir)
-	must(t, err)
-	defer root.Close()
-	notify, err := openNotify()
-	must(t, err)
-	defer notify.Close()
-	w := &worktrees{notify: notify, watched: map[int]bool{}}
-	d := gitDir{root: root, rel: ".git"}
-	for i := range maxWorktreeWatches + 10 {
-		must(t, os.MkdirAll(filepath.Join(dir, ".git", "worktrees"), 0o755))
-		w.list(d)
-		must(t, os.Rename(filepath.Join(dir, ".git"), filepath.Join(dir, strconv.Itoa(i))))
-	}
-	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", notify.Fd()))
-	must(t, err)
-	if n := bytes.Count(info, []byte("inotify wd")); n != maxWorktreeWatches {
-		t.Errorf("%d directories are watched", n)
 	}
 }

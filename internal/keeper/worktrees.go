@@ -27,12 +27,12 @@ type worktrees struct {
 	mounts []wire.Place
 	found  chan struct{} // closed when dirs is set
 	dirs   []gitDir
-	notify *os.File // inotify; nil: it is polled
+	told   chan os.Signal // receives when a list changes; nil: it is polled
 
-	mu      sync.Mutex // held while init is told
-	known   string     // what init was told of
-	watched map[int]bool
-	failed  string // the error that was noted
+	mu     sync.Mutex // held while init is told
+	known  string     // what init was told of
+	lists  signalledDirs
+	failed string // the error that was noted
 }
 
 const (
@@ -40,15 +40,14 @@ const (
 	worktreesPoll  = time.Second
 	worktreesPause = 50 * time.Millisecond // what changes within it is looked at once
 
-	// maxWorktreeWatches bounds how many directories are watched, those that are not worktrees any more
-	// included. Each takes one of the watches that the user has for all programs of the host, and
-	// a program inside can make new ones without end.
-	maxWorktreeWatches = 2048
+	// maxWorktreeDirs bounds how many directories are open for their signals. A program inside can
+	// make new ones without end.
+	maxWorktreeDirs = 512
 )
 
 // searchWorktrees begins to look for git directories beneath what is mounted.
 func searchWorktrees(mounts []driver.Mount) *worktrees {
-	w := &worktrees{found: make(chan struct{}), watched: map[int]bool{}}
+	w := &worktrees{found: make(chan struct{}), lists: signalledDirs{most: maxWorktreeDirs}}
 	var shared []driver.Mount
 	for _, m := range mounts {
 		w.mounts = append(w.mounts, wire.Place{Path: m.Target, Own: m.Memory || m.Exclusive && !m.ReadOnly})
@@ -76,9 +75,8 @@ func (k *Keeper) protectWorktrees() {
 	if len(w.dirs) == 0 {
 		return
 	}
-	var err error
-	if w.notify, err = openNotify(); err != nil {
-		k.log.Warn("watch for new worktrees: they are polled", "err", err)
+	if w.told = notifyChanges(); w.told == nil {
+		k.log.Warn("watch for new worktrees: this kernel has no dnotify; they are polled")
 	}
 	k.updateWorktrees(context.Background(), k.memory == nil)
 }
@@ -115,6 +113,7 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 			ask.GitDirs = append(ask.GitDirs, d.inside)
 		}
 	}
+	w.lists.keepSeen()
 	if text.String() == w.known {
 		return
 	}
@@ -133,64 +132,34 @@ func (k *Keeper) followWorktrees(ctx context.Context) {
 	if w == nil || !w.searched() {
 		return
 	}
-	wait := func() error {
+	var poll <-chan time.Time
+	if w.told == nil {
+		tick := time.NewTicker(worktreesPoll)
+		defer tick.Stop()
+		poll = tick.C
+	}
+	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(worktreesPoll):
-			return nil
-		}
-	}
-	if w.notify != nil {
-		defer context.AfterFunc(ctx, func() { w.notify.Close() })()
-		events := make([]byte, 64<<10)
-		wait = func() error {
-			_, err := w.notify.Read(events)
+			return
+		case <-poll:
+		case <-w.told:
 			time.Sleep(worktreesPause)
-			return err
 		}
-	}
-	for wait() == nil {
 		k.updateWorktrees(ctx, false)
 	}
 }
 
-func openNotify() (*os.File, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), "inotify"), nil
-}
-
-// watchDir adds a directory to what is watched. Where it cannot be, changes are seen with
-// the next command.
-func (w *worktrees) watchDir(fd int) {
-	if w.notify == nil || len(w.watched) >= maxWorktreeWatches {
-		return
-	}
-	const mask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_CLOSE_WRITE | unix.IN_ONLYDIR
-	c, err := w.notify.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = c.Control(func(n uintptr) {
-		wd, err := unix.InotifyAddWatch(int(n), fmt.Sprintf("/proc/self/fd/%d", fd), mask)
-		if err == nil {
-			w.watched[wd] = true
-		}
-	})
-}
-
 // list describes what is registered: another text when that has changed. What tells of
-// the next change is watched.
+// the next change is among the signalled directories; beyond their bound, changes are seen with
+// the next command.
 func (w *worktrees) list(d gitDir) string {
 	fd, err := openBeneath(d.root, d.rel+"/worktrees", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		w.watchAbove(d)
 		return ""
 	}
-	w.watchDir(fd)
+	w.lists.add(fd, dnNames|dnModify)
 	f := os.NewFile(uintptr(fd), "worktrees")
 	defer f.Close()
 	names, _ := f.Readdirnames(wire.MaxWorktrees)
@@ -201,7 +170,7 @@ func (w *worktrees) list(d gitDir) string {
 		if err != nil {
 			continue
 		}
-		w.watchDir(id)
+		w.lists.add(id, dnNames|dnModify)
 		var st unix.Stat_t
 		if unix.Fstatat(id, "gitdir", &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 			fmt.Fprintf(&text, "%q %d %d %d.%09d\n", name, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec)
@@ -216,7 +185,7 @@ func (w *worktrees) watchAbove(d gitDir) {
 	for _, rel := range []string{d.rel, "."} {
 		fd, err := openBeneath(d.root, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err == nil {
-			w.watchDir(fd)
+			w.lists.add(fd, dnNames)
 			unix.Close(fd)
 		}
 		if !errors.Is(err, unix.ENOENT) {

@@ -1,0 +1,106 @@
+package keeper
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestSignalledDirs makes, renames and writes to entries of directories: each change is told, and
+// none in a directory that was not added again.
+func TestSignalledDirs(t *testing.T) {
+	changes := notifyChanges()
+	if changes == nil {
+		t.Skip("this kernel has no dnotify (CONFIG_DNOTIFY)")
+	}
+	defer signal.Stop(changes)
+	dir, other := t.TempDir(), t.TempDir()
+	s := signalledDirs{most: 2}
+	add := func(path string, events int) {
+		t.Helper()
+		f, err := os.Open(path)
+		must(t, err)
+		s.add(int(f.Fd()), events)
+		must(t, f.Close())
+	}
+	expect := func(what string, told bool) {
+		t.Helper()
+		limit := patience
+		if !told {
+			limit = 50 * time.Millisecond
+		}
+		select {
+		case <-changes:
+			if !told {
+				t.Errorf("%s is told", what)
+			}
+		case <-time.After(limit):
+			if told {
+				t.Errorf("%s is not told", what)
+			}
+		}
+	}
+	add(dir, dnNames|dnModify)
+	add(other, dnNames)
+	s.keepSeen()
+	file := filepath.Join(dir, "file")
+	must(t, os.Mkdir(file+".d", 0o755))
+	expect("a new directory", true)
+	must(t, os.WriteFile(file, nil, 0o644))
+	expect("a new file", true)
+	must(t, os.WriteFile(file, []byte("text"), 0o644))
+	expect("a write", true)
+	must(t, os.Rename(file, filepath.Join(other, "file")))
+	expect("a file that was moved", true)
+	for quiet := false; !quiet; { // the other directory has changed, too
+		select {
+		case <-changes:
+		case <-time.After(50 * time.Millisecond):
+			quiet = true
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(other, "file"), []byte("more"), 0o644))
+	expect("a write where only names count", false)
+	add(other, dnNames)
+	s.keepSeen()
+	must(t, os.Remove(file+".d"))
+	expect("a change in a directory that was not added again", false)
+	must(t, os.Remove(filepath.Join(other, "file")))
+	expect("a change in the one that was", true)
+}
+
+// TestSignalledDirsBound adds more directories than are allowed, and lists of worktrees that are
+// replaced again and again: no more are open than may be, and no more than there are.
+func TestSignalledDirsBound(t *testing.T) {
+	const most = 100
+	dir := t.TempDir()
+	root, err := os.Open(dir)
+	must(t, err)
+	defer root.Close()
+	w := &worktrees{lists: signalledDirs{most: most}}
+	defer func() { w.lists.keepSeen(); w.lists.keepSeen() }()
+	d := gitDir{root: root, rel: ".git"}
+	list := filepath.Join(dir, ".git", "worktrees")
+	for i := range most + 10 {
+		must(t, os.MkdirAll(filepath.Join(list, strconv.Itoa(i)), 0o755))
+	}
+	w.list(d)
+	w.lists.keepSeen()
+	if n := len(w.lists.open); n != most {
+		t.Errorf("%d directories are open, at most %d may be", n, most)
+	}
+	for i := range 10 {
+		must(t, os.Rename(filepath.Join(dir, ".git"), filepath.Join(dir, strconv.Itoa(i))))
+		must(t, os.MkdirAll(filepath.Join(list, "one"), 0o755))
+		for range 2 { // those of before leave room for others only when they are closed
+			w.list(d)
+			w.lists.keepSeen()
+		}
+		if n := len(w.lists.open); n != 2 {
+			t.Errorf("%d directories are open, for a list of one", n)
+		}
+	}
+}
