@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,20 +78,23 @@ func (k *Keeper) answerLoans(c *unixconn.Conn, change wire.LoanChange) error {
 func (k *Keeper) changeLoans(change wire.LoanChange) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var old, put []wire.Loan
+	var old, put, former []wire.Loan
+	for _, l := range change.Put {
+		if slices.Contains(change.Keep, l.ID) {
+			put = append(put, l)
+		}
+	}
 	for _, l := range k.loans {
-		if slices.ContainsFunc(change.Put, func(n wire.Loan) bool { return n.ID == l.ID }) {
+		if i := slices.IndexFunc(put, func(n wire.Loan) bool { return n.ID == l.ID }); i >= 0 {
+			put[i].Masked = maskFormer(put[i], l)
+			l.Taken = true
+			former = append(former, l)
 			continue
 		}
 		if !slices.Contains(change.Keep, l.ID) {
 			l.Taken = true
 		}
 		old = append(old, l)
-	}
-	for _, l := range change.Put {
-		if slices.Contains(change.Keep, l.ID) {
-			put = append(put, l)
-		}
 	}
 	k.unlent = slices.DeleteFunc(k.unlent, func(u spec.Unlent) bool { return !slices.Contains(change.Keep, u.Lease) })
 	old = latest(old)
@@ -102,13 +106,29 @@ func (k *Keeper) changeLoans(change wire.LoanChange) error {
 		return nil
 	}
 	if len(put) > 0 {
-		left := k.setLoans(old)
+		left := k.setLoans(slices.Concat(old, former))
 		if left == nil {
 			return err
 		}
 		err = errors.Join(err, left)
 	}
 	return errors.Join(err, k.setLoans(nil))
+}
+
+// maxMasked bounds the values of one loan that are masked and not lent.
+const maxMasked = 16
+
+// maskFormer returns what a loan masks that takes the place of a former one: also the values
+// that were lent before, which a server may still tell.
+func maskFormer(l, former wire.Loan) []wire.Value {
+	masked := slices.Clone(l.Masked)
+	for _, v := range slices.Concat([]wire.Value{former.Value}, former.Masked) {
+		same := func(w wire.Value) bool { return bytes.Equal(v, w) }
+		if len(v) > 0 && !same(l.Value) && !slices.ContainsFunc(masked, same) && len(masked) < maxMasked {
+			masked = append(masked, v)
+		}
+	}
+	return masked
 }
 
 // maxTaken bounds the loans that were taken back. They serve to tell a

@@ -33,14 +33,17 @@ func (g *lender) SetLoans(loans []wire.Loan) error {
 	return nil
 }
 
-// holds writes down what a gateway has: "ID=VALUE ID=VALUE". Of what was taken
-// back only the mask is left.
+// holds writes down what a gateway has: "ID=VALUE ID=VALUE", with what else is masked behind
+// a "-". Of what was taken back only the mask is left.
 func (g *lender) holds() string {
 	var out []string
 	for _, l := range g.has {
 		value := string(l.Value)
 		if l.Taken {
 			value = "*" + value
+		}
+		for _, v := range l.Masked {
+			value += "-" + string(v)
 		}
 		out = append(out, l.ID+"="+value)
 	}
@@ -60,8 +63,12 @@ func TestLoans(t *testing.T) {
 	k.gateway, k.log = g, quiet()
 	k.launch.Loans = []wire.Loan{loan("a", "one"), loan("b", "two")}
 	k.lend()
-	bad := loan("c", "x")
-	bad.Secret = "bad"
+	badly := func(id string) wire.Loan {
+		l := loan(id, "x")
+		l.Secret = "bad"
+		return l
+	}
+	bad := badly("c")
 	for _, step := range []struct {
 		what   string
 		change wire.LoanChange
@@ -69,12 +76,15 @@ func TestLoans(t *testing.T) {
 		fails  bool
 	}{
 		{"nothing new", wire.LoanChange{Keep: []string{"a", "b"}}, "a=one b=two", false},
-		{"another value", wire.LoanChange{Put: []wire.Loan{loan("a", "three")}, Keep: []string{"a", "b"}}, "b=two a=three", false},
-		{"a revocation", wire.LoanChange{Keep: []string{"a"}}, "b=*two a=three", false},
-		{"one more", wire.LoanChange{Put: []wire.Loan{loan("d", "four")}, Keep: []string{"a", "d"}}, "b=*two a=three d=four", false},
-		{"one that is not kept", wire.LoanChange{Put: []wire.Loan{loan("e", "five")}, Keep: []string{"a", "d"}}, "b=*two a=three d=four", false},
-		{"a bad one, and a revocation", wire.LoanChange{Put: []wire.Loan{bad}, Keep: []string{"a", "c"}}, "b=*two a=three d=*four", true},
-		{"everything revoked", wire.LoanChange{}, "b=*two a=*three d=*four", false},
+		{"another value", wire.LoanChange{Put: []wire.Loan{loan("a", "three")}, Keep: []string{"a", "b"}}, "b=two a=three-one", false},
+		{"a third value", wire.LoanChange{Put: []wire.Loan{loan("a", "six")}, Keep: []string{"a", "b"}}, "b=two a=six-three-one", false},
+		{"the first again", wire.LoanChange{Put: []wire.Loan{loan("a", "one")}, Keep: []string{"a", "b"}}, "b=two a=one-six-three", false},
+		{"a revocation", wire.LoanChange{Keep: []string{"a"}}, "b=*two a=one-six-three", false},
+		{"one more", wire.LoanChange{Put: []wire.Loan{loan("d", "four")}, Keep: []string{"a", "d"}}, "b=*two a=one-six-three d=four", false},
+		{"one that is not kept", wire.LoanChange{Put: []wire.Loan{loan("e", "five")}, Keep: []string{"a", "d"}}, "b=*two a=one-six-three d=four", false},
+		{"a bad one, and a revocation", wire.LoanChange{Put: []wire.Loan{bad}, Keep: []string{"a", "c"}}, "b=*two a=one-six-three d=*four", true},
+		{"a bad one in the place of another", wire.LoanChange{Put: []wire.Loan{badly("a")}, Keep: []string{"a"}}, "b=*two d=*four a=*one-six-three", true},
+		{"everything revoked", wire.LoanChange{}, "b=*two d=*four a=*one-six-three", false},
 	} {
 		if err := k.changeLoans(step.change); (err != nil) != step.fails || g.holds() != step.want {
 			t.Errorf("%s: the gateway has %q, want %q (%v)", step.what, g.holds(), step.want, err)
