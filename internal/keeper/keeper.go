@@ -120,12 +120,16 @@ func Begin(dir string) *Boot {
 	return b
 }
 
+// noCore is less than any core file has. Where the kernel hands core files to a program
+// (core_pattern begins with a "|") it ignores all limits but this one, zero too.
+const noCore = 1
+
 // learn reads what the engine wants.
 func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	unix.CloseOnExec(LockFD)
 	// What comes now has values of secrets. Whoever can attach to us can read
 	// them all the same; docs/security-model.md tells why.
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: noCore, Max: noCore}); err != nil {
 		return nil, fmt.Errorf("forbid core files: %w", err)
 	}
 	if b.conn, err = launchConn(); err != nil {

@@ -107,8 +107,9 @@ func TestPosture(t *testing.T) {
 	})
 }
 
-// noCore is how /proc/PID/limits says that no core file is written.
-var noCore = regexp.MustCompile(`(?m)^Max core file size +0 +0 `)
+// noCore is how /proc/PID/limits says that no core file is written, nor given to a program of
+// the host.
+var noCore = regexp.MustCompile(`(?m)^Max core file size +1 +1 `)
 
 // tree lists a process and all below it.
 func tree(root int) []int {
