@@ -159,7 +159,7 @@ func create(conf *config.Config, m driver.Machine, bundle string, init *os.File,
 		FSRestoreImagePath: m.Restore,
 	}
 	layer.passTo(args.PassFiles)
-	if m.Memory != "" || layer != nil {
+	if m.Memory != "" || layer.handsOut() {
 		args.FSRestoreImagePath = "" // it is in the memory, or comes over the socket
 	}
 	c, err := container.New(conf, args)

@@ -16,13 +16,14 @@ import (
 )
 
 // checkedFirst bounds the layers that are checked whole while the sentry comes up, which
-// takes longer than that. The pages of larger ones are checked as the sentry loads them.
+// takes longer than that, and are then read by the sentry itself. Larger ones are handed out,
+// and their pages checked as the sentry loads them.
 const checkedFirst = 32 << 20
 
-// layerLoad hands a saved root layer out to the sentry that is to start from it, and notes
-// when it turns out to be damaged.
+// layerLoad is a saved root layer from which a sentry is to start. It notes when the layer turns
+// out to be damaged.
 type layerLoad struct {
-	handing *handing
+	handing *handing   // nil: the sentry reads it by itself
 	checked chan error // receives the result of the check at the start
 
 	mu      sync.Mutex
@@ -30,8 +31,8 @@ type layerLoad struct {
 	onSpoil func(error) // set when there is a sentry to end
 }
 
-// loadLayer begins to hand out the layer that a machine starts from. It returns nil if there
-// is none, or if it is of a version that wrote no sums: then the sentry reads it by itself.
+// loadLayer begins to check, or to hand out, the layer that a machine starts from. It returns nil
+// if there is none, or if it is of a version that wrote no sums.
 func loadLayer(m driver.Machine) (*layerLoad, error) {
 	if m.Restore == "" || m.Memory != "" { // the layer is in the memory image
 		return nil, nil
@@ -44,10 +45,17 @@ func loadLayer(m driver.Machine) (*layerLoad, error) {
 		return nil, layerError(err)
 	}
 	l := &layerLoad{checked: make(chan error, 1)}
+	if files.Size() <= checkedFirst {
+		go func() {
+			defer files.Close()
+			l.checked <- files.Check(nil)
+		}()
+		return l, nil
+	}
 	if l.handing, err = handOut(files, l.spoil); err != nil {
 		return nil, err
 	}
-	if m.CheckLayer || files.Size() <= checkedFirst {
+	if m.CheckLayer {
 		go func() { l.checked <- files.Check(nil) }()
 	} else {
 		l.checked <- nil
@@ -98,23 +106,26 @@ func (l *layerLoad) found() error {
 	return l.damage
 }
 
+// handsOut tells whether the sentry asks for the layer, and does not read it by itself.
+func (l *layerLoad) handsOut() bool { return l != nil && l.handing != nil }
+
 // passTo adds the socket at which the layer is handed out to what the sentry is passed.
 func (l *layerLoad) passTo(files map[int]*os.File) {
-	if l != nil {
+	if l.handsOut() {
 		files[role.LayerFD] = l.handing.theirs
 	}
 }
 
 // end stops it.
 func (l *layerLoad) end() {
-	if l != nil {
+	if l.handsOut() {
 		l.handing.end()
 	}
 }
 
-// bootFrom starts init in a sandbox that is created and starts from a layer, which is handed
-// out if l is not nil. A sentry that cannot be given a page is ended before it hears of it.
-// What the sentry reads by itself is waited for.
+// bootFrom starts init in a sandbox that is created and starts from a layer. A sentry that the
+// layer is handed out to, and that cannot be given a page, is ended before it hears of it. What
+// the sentry reads by itself is waited for.
 func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
 	if err != nil {
@@ -138,7 +149,8 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 		unix.Close(sentry)
 		return err
 	}
-	if l == nil { // once: it has sums when it is saved again
+	if !l.handsOut() {
+		_ = l.watch(nil)
 		defer unix.Close(sentry)
 		return w.waitForLayer()
 	}
