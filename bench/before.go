@@ -40,6 +40,16 @@ func (b *bench) versions() []version {
 	return list
 }
 
+// turns are the versions in the order of a round. Which is first changes from round to round:
+// whoever brings much to the disk first may wait for what the other left to be written.
+func (b *bench) turns(round int) []version {
+	list := b.versions()
+	if round%2 == 1 {
+		slices.Reverse(list)
+	}
+	return list
+}
+
 type version struct {
 	name  string
 	bothy *bothy

@@ -38,7 +38,7 @@ func (b *bench) layers(ctx context.Context) error {
 			{"start", []string{"exec", "layered", "true"}},
 			{"read all of it", []string{"exec", "layered", "sh", "-c", "cat /var/tmp/blob > /dev/null; echo > /var/tmp/small"}},
 		} {
-			for _, v := range b.versions() {
+			for _, v := range b.turns(round) {
 				ms, err := timed(v.bothy.command(ctx, step.args...))
 				if err != nil {
 					return err
