@@ -33,9 +33,14 @@ func (g *lender) SetLoans(loans []wire.Loan) error {
 	return nil
 }
 
-// holds writes down what a gateway has: "ID=VALUE ID=VALUE", with what else is masked behind
-// a "-". Of what was taken back only the mask is left.
-func (g *lender) holds() string {
+// holds writes down what a gateway has: "ID=VALUE ID=VALUE". Of what was taken
+// back only the mask is left.
+func (g *lender) holds() string { return g.list(false) }
+
+// masks is holds with what else is masked behind each value: "ID=VALUE-FORMER".
+func (g *lender) masks() string { return g.list(true) }
+
+func (g *lender) list(masked bool) string {
 	var out []string
 	for _, l := range g.has {
 		value := string(l.Value)
@@ -43,7 +48,9 @@ func (g *lender) holds() string {
 			value = "*" + value
 		}
 		for _, v := range l.Masked {
-			value += "-" + string(v)
+			if masked {
+				value += "-" + string(v)
+			}
 		}
 		out = append(out, l.ID+"="+value)
 	}
@@ -86,8 +93,8 @@ func TestLoans(t *testing.T) {
 		{"a bad one in the place of another", wire.LoanChange{Put: []wire.Loan{badly("a")}, Keep: []string{"a"}}, "b=*two d=*four a=*one-six-three", true},
 		{"everything revoked", wire.LoanChange{}, "b=*two d=*four a=*one-six-three", false},
 	} {
-		if err := k.changeLoans(step.change); (err != nil) != step.fails || g.holds() != step.want {
-			t.Errorf("%s: the gateway has %q, want %q (%v)", step.what, g.holds(), step.want, err)
+		if err := k.changeLoans(step.change); (err != nil) != step.fails || g.masks() != step.want {
+			t.Errorf("%s: the gateway has %q, want %q (%v)", step.what, g.masks(), step.want, err)
 		}
 	}
 	if len(k.launch.Loans) != 0 {
