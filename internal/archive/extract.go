@@ -40,7 +40,7 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 	if err != nil {
 		return err
 	}
-	x := &extractor{root: fd, parent: -1, o: o, made: map[string]bool{}, madeDirs: map[string]bool{}}
+	x := &extractor{root: fd, parent: -1, o: o, made: map[string]bool{}, madeDirs: map[string]bool{}, swept: map[string]bool{}}
 	defer x.close()
 	tr := tar.NewReader(r)
 	for {
@@ -65,6 +65,7 @@ type extractor struct {
 	dirs  []dirMeta       // set last: a read-only directory must be filled first
 
 	madeDirs map[string]bool // directories that were not there
+	swept    map[string]bool // those that were looked at for leftovers
 
 	parent     int // the directory the last entry lay in, and its name
 	parentName string
@@ -170,6 +171,12 @@ func (x *extractor) enter(dir string) error {
 		}
 	}
 	x.parent, x.parentName = at, dir
+	if !x.swept[dir] {
+		x.swept[dir] = true
+		if !x.madeDirs[dir] {
+			removeLeftovers(at)
+		}
+	}
 	return nil
 }
 
@@ -205,14 +212,13 @@ func (x *extractor) replaceBy(name string, makeLink func(dir int, temp string) e
 	if err := x.replaceable(base); err != nil {
 		return err
 	}
-	lock, locked, err := createTemp(x.parent, base) // a link cannot be locked
+	lock, locked, err := createTemp(x.parent) // a link cannot be locked
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
 	defer func() { _ = unix.Unlinkat(x.parent, locked, 0) }()
 	temp := locked + linkSuffix
-	_ = unix.Unlinkat(x.parent, temp, 0) // of one that was killed
 	if err := makeLink(x.parent, temp); err != nil {
 		return err
 	}
@@ -265,7 +271,7 @@ func (x *extractor) replace(base string, mode uint32, h *tar.Header, r io.Reader
 	if err := x.replaceable(base); err != nil {
 		return err
 	}
-	f, temp, err := createTemp(x.parent, base)
+	f, temp, err := createTemp(x.parent)
 	if err != nil {
 		return err
 	}
@@ -334,10 +340,15 @@ func (x *extractor) link(name, old string) error {
 	return err
 }
 
-// finish gives directories their own mode and time, inner ones first.
+// finish gives directories their own mode and time, inner ones first, and of one that is named
+// several times the last.
 func (x *extractor) finish() error {
+	done := map[string]bool{}
 	for _, d := range slices.Backward(x.dirs) {
-
+		if done[d.name] {
+			continue
+		}
+		done[d.name] = true
 		if err := x.enter(d.name); err != nil {
 			continue // replaced by something else since
 		}

@@ -2,10 +2,9 @@ package archive
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,40 +16,24 @@ const tempPrefix = ".bothy-cp-"
 // linkSuffix follows the name of a file that is locked while a link is made.
 const linkSuffix = ".link"
 
-// tempTries bounds how often others may come in between before a name is taken that nobody
-// else has.
-const tempTries = 8
+// tempTries bounds how often a new file may be taken for a leftover before it is locked.
+const tempTries = 16
 
-// createTemp makes a file beside the name it shall have, locked as long as it is open. Its
-// name follows from that: one that somebody left who was killed is found, unlocked, and
-// removed.
-func createTemp(dir int, base string) (*os.File, string, error) {
-	temp := tempName(base)
-	for try := 0; ; try++ {
-		if try > 0 && (try >= tempTries || !removeStale(dir, temp)) { // somebody is writing the same
-			temp = tempPrefix + rand.Text()
-		}
+// createTemp makes a file in a directory, locked as long as it is open: one that is not locked
+// was left by a copy that was killed.
+func createTemp(dir int) (*os.File, string, error) {
+	for range tempTries {
+		temp := tempPrefix + rand.Text()
 		fd, err := unix.Openat(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-		if errors.Is(err, unix.EEXIST) && try < 2*tempTries {
-			continue
-		}
 		if err != nil {
 			return nil, "", err
 		}
 		if owns(fd, dir, temp) {
 			return os.NewFile(uintptr(fd), temp), temp, nil
 		}
-		unix.Close(fd) // taken for a leftover in the moment before it was locked
-		if try >= 2*tempTries {
-			return nil, "", unix.EBUSY
-		}
+		unix.Close(fd)
 	}
-}
-
-// tempName is what createTemp calls the file, unless another copy writes the same.
-func tempName(base string) string {
-	sum := sha256.Sum256([]byte(base))
-	return tempPrefix + hex.EncodeToString(sum[:8])
+	return nil, "", unix.EBUSY
 }
 
 // owns locks a file, and tells whether it still has its name then.
@@ -61,12 +44,48 @@ func owns(fd, dir int, name string) bool {
 		here.Dev == there.Dev && here.Ino == there.Ino
 }
 
-// removeStale removes a file that is not being written any more.
-func removeStale(dir int, name string) bool {
+// removeLeftovers removes what copies that were killed have left in a directory.
+func removeLeftovers(dir int) {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), "directory")
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(1024)
+		for _, name := range names {
+			if strings.HasPrefix(name, tempPrefix) {
+				removeLeftover(dir, name)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// removeLeftover removes a file that is not being written any more, or a link whose file is not.
+func removeLeftover(dir int, name string) {
+	if locked, isLink := strings.CutSuffix(name, linkSuffix); isLink {
+		if removeUnlocked(dir, locked) {
+			_ = unix.Unlinkat(dir, name, 0)
+		}
+		return
+	}
+	if link := name + linkSuffix; removeUnlocked(dir, name) {
+		_ = unix.Unlinkat(dir, link, 0)
+	}
+}
+
+// removeUnlocked removes a file unless it is locked. It returns true if there is none afterwards.
+func removeUnlocked(dir int, name string) bool {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return errors.Is(err, unix.ENOENT)
 	}
 	defer unix.Close(fd)
-	return owns(fd, dir, name) && unix.Unlinkat(dir, name, 0) == nil
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG &&
+		owns(fd, dir, name) && unix.Unlinkat(dir, name, 0) == nil
 }

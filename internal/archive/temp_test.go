@@ -85,14 +85,17 @@ func TestExtractAfterKill(t *testing.T) {
 		left, _ := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
 		return left
 	}
-	f, temp, err := createTemp(fd, "file")
+	f, temp, err := createTemp(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if left := extract(); len(left) != 1 || filepath.Base(left[0]) != temp {
 		t.Errorf("beside one that is being written there are %v", left)
 	}
-	f.Close() // as if it was killed
+	f.Close() // as if it was killed, as others were
+	must(t, os.WriteFile(filepath.Join(dir, tempPrefix+"OTHER"), nil, 0o600))
+	must(t, os.Symlink("x", filepath.Join(dir, tempPrefix+"OTHER"+linkSuffix)))
+	must(t, os.Symlink("x", filepath.Join(dir, tempPrefix+"GONE"+linkSuffix)))
 	if left := extract(); len(left) > 0 {
 		t.Errorf("%v stay", left)
 	}
@@ -112,6 +115,7 @@ func TestExtractAfterKill(t *testing.T) {
 // TestLinkKeepsWhatItCannotReplace checks that what a link would replace is there until the link
 // is, whatever becomes of it, and that nothing is left beside it.
 func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
+	const killed = tempPrefix + "KILLED"
 	regular := tar.Header{Name: "first", Mode: 0o644, Typeflag: tar.TypeReg}
 	link := func(kind byte, to string) tar.Header {
 		return tar.Header{Name: "there", Linkname: to, Typeflag: kind}
@@ -131,8 +135,8 @@ func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
 			dir := t.TempDir()
 			at := filepath.Join(dir, "there")
 			must(t, os.WriteFile(at, []byte("old"), 0o644))
-			must(t, os.WriteFile(filepath.Join(dir, tempName("there")), nil, 0o600)) // one was killed
-			must(t, os.Symlink("x", filepath.Join(dir, tempName("there")+linkSuffix)))
+			must(t, os.WriteFile(filepath.Join(dir, killed), nil, 0o600)) // one was killed
+			must(t, os.Symlink("x", filepath.Join(dir, killed+linkSuffix)))
 			root, err := os.OpenRoot(dir)
 			must(t, err)
 			defer root.Close()
@@ -157,5 +161,29 @@ func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
 				t.Errorf("%v stay", left)
 			}
 		})
+	}
+}
+
+// TestDirectoryTwice checks that of a directory that an archive names twice the last mode counts.
+func TestDirectoryTwice(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	defer root.Close()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range []tar.Header{
+		{Name: "d/", Mode: 0o555, Typeflag: tar.TypeDir},
+		{Name: "d/file", Mode: 0o644, Typeflag: tar.TypeReg},
+		{Name: "d/", Mode: 0o500, Typeflag: tar.TypeDir},
+	} {
+		must(t, w.WriteHeader(&h))
+	}
+	must(t, w.Close())
+	must(t, Extract(&b, root, ExtractOptions{}))
+	info, err := os.Stat(filepath.Join(dir, "d"))
+	must(t, err)
+	if info.Mode().Perm() != 0o500 {
+		t.Errorf("it is %v", info.Mode())
 	}
 }
