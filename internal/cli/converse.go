@@ -87,7 +87,7 @@ var leaving = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 // forwardSignals passes signals on until the returned function is called.
 func forwardSignals(conn *unixconn.Conn) func() {
 	sigs := make(chan os.Signal, 16)
-	signal.Notify(sigs, forwarded...)
+	notify(sigs, forwarded...)
 	done := make(chan struct{})
 	go func() {
 		for {
@@ -271,7 +271,7 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached ch
 // go. The agent inside goes on then; another program is hung up by the keeper.
 func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 	sigs := make(chan os.Signal, 16)
-	signal.Notify(sigs, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
+	notify(sigs, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	done := make(chan struct{})
 	go func() {
 		for {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/archive"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -178,6 +180,19 @@ func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, fol
 	if jerr := job(); jerr != nil {
 		return jerr
 	}
+	if src == "-" && errors.Is(err, unix.EPIPE) { // behind the archive's end there was more
+		return drain(stdin, a.stdin)
+	}
+	return err
+}
+
+// drain reads what follows an archive in a pipe, such as its padding: who writes it would have a
+// broken pipe.
+func drain(rest io.Reader, f *os.File) error {
+	if info, err := f.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, rest)
 	return err
 }
 

@@ -229,7 +229,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 func interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	sigs := make(chan os.Signal, 1)
-	signal.Notify(sigs, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	notify(sigs, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	go func() {
 		select {
 		case s := <-sigs:

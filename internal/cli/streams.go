@@ -167,7 +167,7 @@ const quiet = 150 * time.Millisecond
 // waited for, until a signal says that nobody wants to.
 func (s *streams) drain() error {
 	enough := make(chan os.Signal, 1)
-	signal.Notify(enough, leaving...)
+	notify(enough, leaving...)
 	defer signal.Stop(enough)
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()

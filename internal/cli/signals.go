@@ -1,0 +1,18 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// notify passes signals on to a channel. A SIGHUP that was ignored when the command began stays
+// so: that is what nohup is for.
+func notify(to chan<- os.Signal, signals ...os.Signal) {
+	if signal.Ignored(unix.SIGHUP) {
+		signals = slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool { return s == unix.SIGHUP })
+	}
+	signal.Notify(to, signals...)
+}
