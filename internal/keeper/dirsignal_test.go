@@ -80,26 +80,28 @@ func TestSignalledDirsBound(t *testing.T) {
 	root, err := os.Open(dir)
 	must(t, err)
 	defer root.Close()
-	w := &worktrees{lists: signalledDirs{most: most}}
-	defer func() { w.lists.keepSeen(); w.lists.keepSeen() }()
 	d := gitDir{root: root, rel: ".git"}
+	w := &worktrees{lists: signalledDirs{most: most}, entries: signalledDirs{most: most}}
+	look := func() {
+		w.list(d)
+		w.lists.keepSeen()
+		w.entries.keepSeen()
+	}
 	list := filepath.Join(dir, ".git", "worktrees")
 	for i := range most + 10 {
 		must(t, os.MkdirAll(filepath.Join(list, strconv.Itoa(i)), 0o755))
 	}
-	w.list(d)
-	w.lists.keepSeen()
-	if n := len(w.lists.open); n != most {
+	look()
+	if n := len(w.entries.open); n != most {
 		t.Errorf("%d directories are open, at most %d may be", n, most)
 	}
 	for i := range 10 {
 		must(t, os.Rename(filepath.Join(dir, ".git"), filepath.Join(dir, strconv.Itoa(i))))
 		must(t, os.MkdirAll(filepath.Join(list, "one"), 0o755))
 		for range 2 { // those of before leave room for others only when they are closed
-			w.list(d)
-			w.lists.keepSeen()
+			look()
 		}
-		if n := len(w.lists.open); n != 2 {
+		if n := len(w.lists.open) + len(w.entries.open); n != 4 {
 			t.Errorf("%d directories are open, for a list of one", n)
 		}
 	}

@@ -38,7 +38,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 			return k.rejoin(c, running, ask.Detached, v, started)
 		}
 	}
-	k.updateWorktrees(ctx, false) // what the host has done by now counts for the command
+	k.commandBegins(ctx)
 	bound := k.bounding(&ask.Command)
 	p, err := k.process(ctx, ask.Command)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -26,18 +27,24 @@ const (
 	maxGitDirs    = 64
 )
 
+// openShared opens the shared directories. The others are files.
+func openShared(shared []driver.Mount) (dirs []searchedDir) {
+	for _, m := range shared {
+		root, err := os.OpenFile(m.Source, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err == nil {
+			dirs = append(dirs, searchedDir{root: root, rel: ".", inside: m.Target})
+		}
+	}
+	return dirs
+}
+
 // findGitDirs looks for git directories beneath shared directories, the nearest first:
 // repositories, bare ones, and those of submodules. Nothing is opened outside of them, nor on
 // another file system.
-func findGitDirs(shared []driver.Mount) []gitDir {
-	s := &gitDirSearch{}
-	for _, m := range shared {
-		root, err := os.OpenFile(m.Source, unix.O_PATH|unix.O_DIRECTORY, 0)
-		if err != nil {
-			continue // a file
-		}
-		s.found = append(s.found, gitDir{root, ".git", path.Join(m.Target, ".git")})
-		s.queue = append(s.queue, searchedDir{root: root, rel: ".", inside: m.Target})
+func findGitDirs(shared []searchedDir) []gitDir {
+	s := &gitDirSearch{queue: slices.Clone(shared)}
+	for _, d := range shared {
+		s.found = append(s.found, gitDir{d.root, ".git", path.Join(d.inside, ".git")})
 	}
 	for len(s.queue) > 0 && s.visits < gitDirVisits && len(s.found) < maxGitDirs {
 		next := s.queue[0]
@@ -45,6 +52,17 @@ func findGitDirs(shared []driver.Mount) []gitDir {
 		s.visit(next)
 	}
 	return s.found
+}
+
+// addNew adds the git directories that are not known yet. Those that are known stay: what is made
+// inside must not take their places.
+func addNew(known, found []gitDir) []gitDir {
+	for _, d := range found {
+		if len(known) < maxGitDirs && !slices.ContainsFunc(known, func(k gitDir) bool { return k.inside == d.inside }) {
+			known = append(known, d)
+		}
+	}
+	return known
 }
 
 type gitDirSearch struct {

@@ -42,7 +42,7 @@ func TestFindGitDirs(t *testing.T) {
 		}
 	}
 	var got []string
-	for _, d := range findGitDirs([]driver.Mount{{Source: dir, Target: "/w"}}) {
+	for _, d := range findGitDirs(openShared([]driver.Mount{{Source: dir, Target: "/w"}})) {
 		got = append(got, d.inside)
 	}
 	want := []string{"/w/.git", "/w/bare.git", "/w/a/.git", "/w/a/linked/to", "/w/a/b/c/.git", "/w/.git/modules/libs/one"}

@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -25,29 +24,38 @@ import (
 // there are, and when their lists of worktrees change.
 type worktrees struct {
 	mounts []wire.Place
-	found  chan struct{} // closed when dirs is set
-	dirs   []gitDir
+	shared []searchedDir
+	found  chan struct{}  // closed when dirs is set
 	told   chan os.Signal // receives when a list changes; nil: it is polled
+	asked  chan struct{}  // receives when a command begins
 
-	mu     sync.Mutex // held while init is told
-	known  string     // what init was told of
-	lists  signalledDirs
-	failed string // the error that was noted
+	mu      sync.Mutex // held while init is told
+	dirs    []gitDir
+	known   string        // what init was told of
+	lists   signalledDirs // the lists, and the directories above them
+	entries signalledDirs // of the lists
+	failed  string        // the error that was noted
 }
 
 const (
 	searchPatience = 5 * time.Second // how long a start waits for the search
 	worktreesPoll  = time.Second
 	worktreesPause = 50 * time.Millisecond // what changes within it is looked at once
+	worktreesShare = 10                    // a look takes at most this part of the time
+	searchPause    = time.Second           // between two searches for git directories, at least
+	searchShare    = 100                   // searches take at most this part of the time
 
-	// maxWorktreeDirs bounds how many directories are open for their signals. A program inside can
-	// make new ones without end.
-	maxWorktreeDirs = 512
+	// maxSignalledDirs bounds how many directories are open for their signals, of lists and of
+	// their entries. A program inside can make new ones without end.
+	maxSignalledDirs = 256
 )
 
 // searchWorktrees begins to look for git directories beneath what is mounted.
 func searchWorktrees(mounts []driver.Mount) *worktrees {
-	w := &worktrees{found: make(chan struct{}), lists: signalledDirs{most: maxWorktreeDirs}}
+	w := &worktrees{
+		found: make(chan struct{}), asked: make(chan struct{}, 1),
+		lists: signalledDirs{most: maxSignalledDirs}, entries: signalledDirs{most: maxSignalledDirs},
+	}
 	var shared []driver.Mount
 	for _, m := range mounts {
 		w.mounts = append(w.mounts, wire.Place{Path: m.Target, Own: m.Memory || m.Exclusive && !m.ReadOnly})
@@ -57,7 +65,8 @@ func searchWorktrees(mounts []driver.Mount) *worktrees {
 	}
 	go func() {
 		defer close(w.found)
-		w.dirs = findGitDirs(shared)
+		w.shared = openShared(shared)
+		w.dirs = findGitDirs(w.shared)
 	}()
 	return w
 }
@@ -72,7 +81,7 @@ func (k *Keeper) protectWorktrees() {
 		k.event("worktrees.unprotected", map[string]any{"error": "the search for git directories takes too long"})
 		return
 	}
-	if len(w.dirs) == 0 {
+	if len(w.shared) == 0 {
 		return
 	}
 	if w.told = notifyChanges(); w.told == nil {
@@ -85,7 +94,7 @@ func (k *Keeper) protectWorktrees() {
 func (w *worktrees) searched() bool {
 	select {
 	case <-w.found:
-		return len(w.dirs) > 0
+		return len(w.shared) > 0
 	default:
 		return false
 	}
@@ -114,6 +123,7 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 		}
 	}
 	w.lists.keepSeen()
+	w.entries.keepSeen()
 	if text.String() == w.known {
 		return
 	}
@@ -138,15 +148,53 @@ func (k *Keeper) followWorktrees(ctx context.Context) {
 		defer tick.Stop()
 		poll = tick.C
 	}
+	var due <-chan time.Time // of the next search, while something has changed since the last
+	next, pause := time.Now().Add(searchPause), worktreesPause
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-poll:
+		case <-w.asked:
+		case <-due:
 		case <-w.told:
-			time.Sleep(worktreesPause)
+			time.Sleep(pause)
 		}
+		began := time.Now()
+		if began.Before(next) {
+			due = time.After(next.Sub(began))
+		} else {
+			w.searchAgain()
+			next, due = time.Now().Add(max(searchPause, searchShare*time.Since(began))), nil
+		}
+		began = time.Now()
 		k.updateWorktrees(ctx, false)
+		pause = max(worktreesPause, worktreesShare*time.Since(began))
+	}
+}
+
+// searchAgain adds the git directories that were made since the last search.
+func (w *worktrees) searchAgain() {
+	for _, d := range w.shared {
+		if hostpath.Answers(d.root.Name()) != nil {
+			return
+		}
+	}
+	found := findGitDirs(w.shared)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dirs = addNew(w.dirs, found)
+}
+
+// commandBegins has what the host has done by now count for a command. Repositories that are
+// new are looked for meanwhile.
+func (k *Keeper) commandBegins(ctx context.Context) {
+	k.updateWorktrees(ctx, false)
+	if k.worktrees != nil {
+		select {
+		case k.worktrees.asked <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -154,12 +202,12 @@ func (k *Keeper) followWorktrees(ctx context.Context) {
 // the next change is among the signalled directories; beyond their bound, changes are seen with
 // the next command.
 func (w *worktrees) list(d gitDir) string {
+	w.watchAbove(d)
 	fd, err := openBeneath(d.root, d.rel+"/worktrees", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		w.watchAbove(d)
 		return ""
 	}
-	w.lists.add(fd, dnNames|dnModify)
+	w.lists.add(fd, dnNames)
 	f := os.NewFile(uintptr(fd), "worktrees")
 	defer f.Close()
 	names, _ := f.Readdirnames(wire.MaxWorktrees)
@@ -170,7 +218,7 @@ func (w *worktrees) list(d gitDir) string {
 		if err != nil {
 			continue
 		}
-		w.lists.add(id, dnNames|dnModify)
+		w.entries.add(id, dnNames|dnModify)
 		var st unix.Stat_t
 		if unix.Fstatat(id, "gitdir", &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 			fmt.Fprintf(&text, "%q %d %d %d.%09d\n", name, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec)
@@ -180,16 +228,12 @@ func (w *worktrees) list(d gitDir) string {
 	return text.String()
 }
 
-// watchAbove watches for the list of worktrees, or the git directory, to be made.
+// watchAbove watches for the list of worktrees, or a directory above it, to be made or replaced.
 func (w *worktrees) watchAbove(d gitDir) {
-	for _, rel := range []string{d.rel, "."} {
-		fd, err := openBeneath(d.root, rel, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err == nil {
+	for _, rel := range []string{".", d.rel, d.rel + "/modules"} {
+		if fd, err := openBeneath(d.root, rel, unix.O_RDONLY|unix.O_DIRECTORY); err == nil {
 			w.lists.add(fd, dnNames)
 			unix.Close(fd)
-		}
-		if !errors.Is(err, unix.ENOENT) {
-			return
 		}
 	}
 }

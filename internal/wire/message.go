@@ -201,7 +201,7 @@ type Place struct {
 }
 
 // MaxWorktrees bounds how many worktrees of one git directory are looked at.
-const MaxWorktrees = 256
+const MaxWorktrees = 4096
 
 // Listen asks init to listen at a socket and to carry what connects to it to the
 // gateway.
