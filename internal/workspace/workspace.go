@@ -41,7 +41,13 @@ func (r Rules) Parse(arg string) (spec.Mount, error) {
 		target = WholeDisk
 	}
 	m := spec.Mount{Source: real, Target: target, ReadOnly: ro}
-	return m, r.judge(m)
+	if err := r.judge(m); err != nil {
+		return m, err
+	}
+	if why := r.personal(real); why != "" && !r.Force {
+		return m, notMeant(real, why)
+	}
+	return m, nil
 }
 
 // WholeDisk is where a forced workspace of / lies inside: the root of a sandbox
@@ -187,7 +193,12 @@ func (r Rules) judge(m spec.Mount) error {
 	if what == "" {
 		return nil
 	}
-	return spec.Errorf(spec.ErrDenied, "%s %s", real, what).
+	return notMeant(real, what)
+}
+
+// notMeant is the error for what is shared only if a person insists.
+func notMeant(path, why string) error {
+	return spec.Errorf(spec.ErrDenied, "%s %s", path, why).
 		WithHint("go into a project directory, or share it all the same with --force-workspace")
 }
 

@@ -22,7 +22,7 @@ func newHost(t testing.TB) (host, Rules) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	h := host{base: base, home: base + "/home/me", state: base + "/home/me/.local/share/bothy", app: base + "/home/me/app"}
-	for _, d := range []string{h.state + "/sandboxes", h.app + "/sub", h.base + "/srv/data", h.base + "/home/meow", h.home + "/.local/share/bothyx", h.base + "/a:b"} {
+	for _, d := range []string{h.state + "/sandboxes", h.app + "/sub", h.base + "/srv/data", h.base + "/home/meow", h.home + "/.local/share/bothyx", h.home + "/.ssh/keys", h.home + "/.config/nvim", h.home + "/.config/gh", h.base + "/a:b"} {
 		must(t, os.MkdirAll(d, 0o755))
 	}
 	must(t, os.WriteFile(h.app+"/file", nil, 0o644))
@@ -136,6 +136,7 @@ func TestJudge(t *testing.T) {
 	h, r := newHost(t)
 	links := map[string]string{
 		"/srv/tohome": h.home, "/srv/tosystem": "/usr/bin", "/srv/toroot": "/", "/srv/tostate": h.state, "/srv/tosandboxes": "tostate/sandboxes",
+		"/srv/tokeys": h.home + "/.ssh",
 		"/srv/toproc": "/proc", "/srv/todev": "/dev", "/srv/relative": "../home/me", "/srv/chain": "relative",
 	}
 	for name, to := range links {
@@ -166,6 +167,13 @@ func TestJudge(t *testing.T) {
 		{"/", forcible},
 		{"//", forcible},
 		{"/usr/..", forcible},
+		{h.home + "/.ssh", forcible},
+		{h.home + "/.ssh/keys", forcible},
+		{h.home + "/.config", forcible},
+		{h.home + "/.config/nvim", fine},
+		{h.home + "/.config/gh", forcible},
+		{h.base + "/srv/tokeys", forcible},
+		{h.base + "/srv/tokeys/keys", forcible},
 		{h.home + "/.local", forcible},
 		{h.home + "/.local/share", forcible},
 		{h.base + "/srv/tohome", forcible},
