@@ -42,6 +42,7 @@ const (
 	worktreesPoll  = time.Second
 	worktreesPause = 50 * time.Millisecond // what changes within it is looked at once
 	worktreesShare = 10                    // a look takes at most this part of the time
+	searchDelay    = time.Second / 4       // a search waits until a command that begins has done so
 	searchPause    = time.Second           // between two searches for git directories, at least
 	searchShare    = 100                   // searches take at most this part of the time
 
@@ -156,6 +157,8 @@ func (k *Keeper) followWorktrees(ctx context.Context) {
 			return
 		case <-poll:
 		case <-w.asked:
+			due = time.After(max(searchDelay, time.Until(next)))
+			continue
 		case <-due:
 		case <-w.told:
 			time.Sleep(pause)
