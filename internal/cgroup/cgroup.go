@@ -73,6 +73,10 @@ func Create(id string, asked, def spec.Limits, note func(path string) error) (*G
 	return thisHost().create(id, asked, def, note)
 }
 
+// Check returns an error for limits that were asked for and for which [Create] would find no place.
+// It changes nothing. The kernel may still refuse a number.
+func Check(asked spec.Limits) error { return thisHost().checkLimits(asked) }
+
 // Open gives the group that Path described. It touches nothing and cannot
 // fail; a group that is gone shows in the errors of its methods.
 func Open(path string) *Group {

@@ -18,15 +18,30 @@ func (h *host) create(id string, asked, def spec.Limits, note func(string) error
 	}
 	wishes := wishesOf(asked, def)
 	places := h.plan(controllersOf(wishes))
-	for _, w := range wishes {
-		if p := places[w.controller]; w.asked && p.parent == "" {
-			return nil, nil, w.denied(p.refusal)
-		}
+	if err := denied(wishes, places); err != nil {
+		return nil, nil, err
 	}
 	if err := note(join(h.dirsFor(name, places))); err != nil {
 		return nil, nil, fmt.Errorf("note where the cgroup will be: %w", err)
 	}
 	return h.build(name, wishes, places)
+}
+
+// checkLimits returns the error that create would return for limits that were asked for, as far as it is
+// known without making anything.
+func (h *host) checkLimits(asked spec.Limits) error {
+	wishes := wishesOf(asked, spec.Limits{})
+	return denied(wishes, h.plan(controllersOf(wishes)))
+}
+
+// denied returns the error for the first limit that was asked for and has no place.
+func denied(wishes []wish, places map[string]place) error {
+	for _, w := range wishes {
+		if p := places[w.controller]; w.asked && p.parent == "" {
+			return w.denied(p.refusal)
+		}
+	}
+	return nil
 }
 
 // dirsFor lists the directories that a plan makes for a group.

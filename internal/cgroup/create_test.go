@@ -216,7 +216,14 @@ func TestCreate(t *testing.T) {
 		t.Run(tt.name+"/asked", func(t *testing.T) {
 			f := newFake(t)
 			tt.machine(f)
+			known := f.host().checkLimits(all)
+			if left := f.leftovers(); len(left) > 0 {
+				t.Errorf("looking created %v", left)
+			}
 			g, report, err := f.host().create(testID, all, spec.Limits{}, unnoted)
+			if (known == nil) != (err == nil) || err != nil && known.Error() != err.Error() {
+				t.Errorf("known before is %v, and then %v", known, err)
+			}
 			if len(tt.by) == 2 {
 				if err != nil {
 					t.Fatal(err)

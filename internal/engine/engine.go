@@ -19,6 +19,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
+	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/template"
@@ -191,6 +192,11 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	}
 	if err := template.CheckMounts(sb.Mounted()); err != nil { // it could never be started
 		return err
+	}
+	if sb.Limits.CPUs > 0 || sb.Limits.Memory > 0 {
+		if err := cgroup.Check(sb.Limits); err != nil {
+			return &spec.Error{Class: spec.ErrSandbox, Op: "create a sandbox", Err: err, Hint: spec.Hint(err)}
+		}
 	}
 	if err := e.checkReviewed(sb); err != nil {
 		return err

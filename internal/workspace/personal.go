@@ -18,7 +18,7 @@ var keyDirs = []string{
 }
 
 // settingsDirs hold them among other things. A project may be below one, such as ~/.config/nvim.
-var settingsDirs = []string{".config", ".local", ".local/share", ".claude", ".codex", ".gemini"}
+var settingsDirs = []string{".config", ".local", ".local/share"}
 
 // personal tells why a directory is no project but somebody's own; empty if it is not.
 func (r Rules) personal(real string) string {
