@@ -227,7 +227,7 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 	c := &command.Command{
 		Use:   "restore [-f] SANDBOX CHECKPOINT",
 		Short: "Have a sandbox be what it was",
-		Long:  "Puts back the files that a checkpoint holds. A sandbox that runs is stopped. What files\nthere were before is kept as a checkpoint of its own, to come back to. From a full\ncheckpoint the programs go on that ran then; their connections are broken off. Rules and\nwhat is lent stay those of today. With --to a new sandbox begins from the checkpoint, and\nthis one goes on.",
+		Long:  "Puts back the files that a checkpoint holds. A sandbox that runs is stopped. What files\nthere were before is kept as a checkpoint of its own, to come back to. From a full\ncheckpoint the programs go on that ran then; their connections are broken off. Rules and\nwhat is lent stay those of today. With --to a new sandbox begins from the checkpoint, and\nthis one goes on; directories that both share with the host have the files of today there.",
 		Args:  exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
 		RunE: func(cmd *command.Command, args []string) error {
 			if to != "" && (o.Discard || o.NoWorkspace) {
