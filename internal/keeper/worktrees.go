@@ -157,7 +157,9 @@ func (k *Keeper) followWorktrees(ctx context.Context) {
 			return
 		case <-poll:
 		case <-w.asked:
-			due = time.After(max(searchDelay, time.Until(next)))
+			if due == nil {
+				due = time.After(max(searchDelay, time.Until(next)))
+			}
 			continue
 		case <-due:
 		case <-w.told:
