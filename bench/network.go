@@ -246,7 +246,7 @@ const (
 )
 
 // crowdOfConns is how many connections idle at once.
-const crowdOfConns = 2_000
+const crowdOfConns = 4_000
 
 // idleNetwork measures what a gateway takes that has nothing to do, and with
 // many connections.
@@ -287,6 +287,6 @@ func (b *bench) idleNetwork(ctx context.Context, a *arena) error {
 	if err := wait(ctx, 3*time.Second); err != nil {
 		return err
 	}
-	_, err = weigh(fmt.Sprintf("memory of %d idle connections", crowdOfConns), 80, empty)
+	_, err = weigh(fmt.Sprintf("memory of %d idle connections", crowdOfConns), 160, empty)
 	return err
 }

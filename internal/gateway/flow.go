@@ -16,7 +16,7 @@ import (
 )
 
 // maxFlows bounds the connections of one sandbox, and with them the memory that their buffers take.
-const maxFlows = 2048
+const maxFlows = 4096
 
 // flow is a connection from the first packet to the record of its end.
 type flow struct {

@@ -15,7 +15,7 @@ const bufferLeast = 4 << 10
 
 // buffersFor gives less to each connection when there are many: programs with thousands of them
 // leave most idle, and one whose reader has stopped keeps its buffers full. A thousand connections
-// hold less than 128 MiB in sum, the 2048 that there may be less than 160 MiB.
+// hold less than 128 MiB in sum, the 4096 that there may be less than 200 MiB.
 func buffersFor(conns int) buffers {
 	switch {
 	case conns < 16:
@@ -24,8 +24,10 @@ func buffersFor(conns int) buffers {
 		return buffers{usual: 64 << 10, most: 128 << 10}
 	case conns < 512:
 		return buffers{usual: 64 << 10, most: 64 << 10}
+	case conns < 2048:
+		return buffers{usual: 16 << 10, most: 16 << 10}
 	}
-	return buffers{usual: 16 << 10, most: 16 << 10}
+	return buffers{usual: 8 << 10, most: 8 << 10}
 }
 
 // beginBuffer is the receive buffer of a connection that is not accepted yet. It is the same for
