@@ -45,7 +45,7 @@ func loadLayer(m driver.Machine) (*layerLoad, error) {
 		return nil, layerError(err)
 	}
 	l := &layerLoad{checked: make(chan error, 1)}
-	if files.Size() <= checkedFirst {
+	if files.Size() <= checkedFirst && hasRoom(m.Overlay) {
 		go func() {
 			defer files.Close()
 			l.checked <- files.Check(nil)
@@ -61,6 +61,13 @@ func loadLayer(m driver.Machine) (*layerLoad, error) {
 		l.checked <- nil
 	}
 	return l, nil
+}
+
+// hasRoom tells whether the disk that the root layer is loaded to is far from full. On a full one
+// the sentry by itself fails with an I/O error, which does not say so.
+func hasRoom(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Bavail*uint64(st.Bsize) > 4*checkedFirst
 }
 
 func layerError(err error) error { return fmt.Errorf("%w: %w", driver.ErrLayer, err) }
