@@ -175,7 +175,7 @@ func TestDirectoryTwice(t *testing.T) {
 	for _, h := range []tar.Header{
 		{Name: "d/", Mode: 0o555, Typeflag: tar.TypeDir},
 		{Name: "d/file", Mode: 0o644, Typeflag: tar.TypeReg},
-		{Name: "d/", Mode: 0o500, Typeflag: tar.TypeDir},
+		{Name: "d/", Mode: 0o750, Typeflag: tar.TypeDir},
 	} {
 		must(t, w.WriteHeader(&h))
 	}
@@ -183,7 +183,7 @@ func TestDirectoryTwice(t *testing.T) {
 	must(t, Extract(&b, root, ExtractOptions{}))
 	info, err := os.Stat(filepath.Join(dir, "d"))
 	must(t, err)
-	if info.Mode().Perm() != 0o500 {
+	if info.Mode().Perm() != 0o750 {
 		t.Errorf("it is %v", info.Mode())
 	}
 }
