@@ -28,7 +28,6 @@ var opensByName = map[string]string{
 	"internal/cli/loop_printed.go":    "a log in the state directory",
 	"internal/cli/ralph.go":           "the working directory, to compare it",
 	"internal/builder/step.go":        "a cache in the state directory",
-	"internal/workspace/personal.go":  "the accounts of the host",
 	"internal/workspace/workspace.go": "a path that is compared, and not opened",
 }
 

@@ -3,9 +3,9 @@ package engine
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/passwd"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
@@ -64,14 +64,10 @@ func usable(shell string) bool {
 }
 
 func account(uid int) (name, shell string) {
-	b, err := os.ReadFile("/etc/passwd")
-	if err != nil {
-		return "", ""
-	}
-	for line := range strings.Lines(string(b)) {
-		f := strings.Split(strings.TrimSpace(line), ":")
-		if len(f) == 7 && f[2] == strconv.Itoa(uid) {
-			return f[0], f[6]
+	accounts, _ := passwd.Read()
+	for _, a := range accounts {
+		if a.UID == uid {
+			return a.Name, a.Shell
 		}
 	}
 	return "", ""

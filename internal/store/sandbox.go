@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/passwd"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -363,12 +364,11 @@ func (s *Store) sweep(prefix string) error {
 	return errors.Join(errs...)
 }
 
-// passwdHome finds the home directory of a uid in the text of /etc/passwd.
-func passwdHome(passwd string, uid int) string {
-	for line := range strings.Lines(passwd) {
-		f := strings.Split(strings.TrimSpace(line), ":")
-		if len(f) == 7 && f[2] == strconv.Itoa(uid) && filepath.IsAbs(f[5]) {
-			return f[5]
+// homeOf finds the home directory of a uid.
+func homeOf(accounts []passwd.Account, uid int) string {
+	for _, a := range accounts {
+		if a.UID == uid && filepath.IsAbs(a.Home) {
+			return a.Home
 		}
 	}
 	return ""

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/passwd"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -565,11 +566,11 @@ func Home() (string, error) {
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
 		return home, nil
 	}
-	data, err := os.ReadFile("/etc/passwd")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	accounts, err := passwd.Read()
+	if err != nil {
 		return "", err
 	}
-	if home := passwdHome(string(data), os.Getuid()); home != "" {
+	if home := homeOf(accounts, os.Getuid()); home != "" {
 		return home, nil
 	}
 	return "", errors.New("HOME is not set and the account has no home directory")

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/passwd"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -598,7 +599,7 @@ func TestPasswdHome(t *testing.T) {
 		want string
 	}{{0, "/root"}, {1000, "/home/me"}, {7, ""}, {8, ""}, {9, ""}, {10, "/l"}, {11, ""}, {100, ""}}
 	for _, tt := range tests {
-		if got := passwdHome(db, tt.uid); got != tt.want {
+		if got := homeOf(passwd.Parse(db), tt.uid); got != tt.want {
 			t.Errorf("uid %d lives in %q, want %q", tt.uid, got, tt.want)
 		}
 	}

@@ -1,17 +1,15 @@
 package workspace
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/passwd"
 )
 
-// keyDirs are directories in a home that hold keys, tokens and passwords: neither they nor what
-// is below them is a project.
+// keyDirs are directories in a home that hold keys, tokens and passwords: neither they nor the
+// directories below them are projects.
 var keyDirs = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".config/gcloud", ".config/gh",
 	".local/share/keyrings", ".mozilla", ".config/chromium", ".config/google-chrome",
@@ -20,16 +18,10 @@ var keyDirs = []string{
 // settingsDirs hold them among other things. A project may be below one, such as ~/.config/nvim.
 var settingsDirs = []string{".config", ".local", ".local/share"}
 
-// personal tells why a directory is no project but somebody's own; empty if it is not.
+// personal returns why a directory belongs to a person and is not a project; empty if it may be one.
 func (r Rules) personal(real string) string {
-	if r.Home != "" {
-		at := func(dir string) string { return filepath.Join(r.Home, dir) }
-		holdsKeys := func(dir string) bool {
-			return Within(realOr(at(dir)), real) || hostpath.SameFile(real, at(dir))
-		}
-		if slices.ContainsFunc(keyDirs, holdsKeys) || slices.ContainsFunc(settingsDirs, func(dir string) bool { return hostpath.SameFile(real, at(dir)) }) {
-			return "holds keys and secrets of yours"
-		}
+	if r.Home != "" && r.keepsKeys(real) {
+		return "holds keys and secrets of yours"
 	}
 	for name, home := range homes() {
 		if real == home || slices.ContainsFunc(keyDirs, func(dir string) bool { return Within(filepath.Join(home, dir), real) }) {
@@ -39,24 +31,38 @@ func (r Rules) personal(real string) string {
 	return ""
 }
 
+// keepsKeys reports whether the caller's home has keys or settings in a directory.
+func (r Rules) keepsKeys(real string) bool {
+	is := func(dir string) bool { return hostpath.SameFile(real, filepath.Join(r.Home, dir)) }
+	isBelow := func(dir string) bool { return Within(realOr(filepath.Join(r.Home, dir)), real) }
+	return slices.ContainsFunc(settingsDirs, is) || slices.ContainsFunc(keyDirs, is) || slices.ContainsFunc(keyDirs, isBelow)
+}
+
 // firstPerson is the first ID that systems give to people; accounts below have homes such as
 // /var/www, in which projects are.
-const firstPerson = 1000
+const (
+	firstPerson = 1000
+	nobody      = 65534
+)
 
-// homes are the home directories of people, by their names.
+// homes returns the home directories of people by their names. Links above a home are followed,
+// and the home itself is not looked at: each may be a mount that does not answer.
 func homes() map[string]string {
-	found := map[string]string{}
-	b, _ := os.ReadFile("/etc/passwd")
-	for line := range strings.Lines(string(b)) {
-		f := strings.Split(strings.TrimSpace(line), ":")
-		if len(f) != 7 {
+	accounts, _ := passwd.Read()
+	found, above := map[string]string{}, map[string]string{}
+	for _, a := range accounts {
+		home := filepath.Clean(a.Home)
+		if a.UID < firstPerson || a.UID == nobody || home == "/" {
 			continue
 		}
-		if uid, err := strconv.ParseUint(f[2], 10, 32); err == nil && uid >= firstPerson && uid != nobody && filepath.Clean(f[5]) != "/" {
-			found[f[0]] = realOr(f[5])
+		dir := filepath.Dir(home)
+		if _, known := above[dir]; !known {
+			above[dir] = dir
+			if hostpath.Answers(dir) == nil {
+				above[dir] = realOr(dir)
+			}
 		}
+		found[a.Name] = filepath.Join(above[dir], filepath.Base(home))
 	}
 	return found
 }
-
-const nobody = 65534

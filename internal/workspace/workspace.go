@@ -196,7 +196,7 @@ func (r Rules) judge(m spec.Mount) error {
 	return notMeant(real, what)
 }
 
-// notMeant is the error for what is shared only if a person insists.
+// notMeant returns the error for a path that is shared only with --force-workspace.
 func notMeant(path, why string) error {
 	return spec.Errorf(spec.ErrDenied, "%s %s", path, why).
 		WithHint("go into a project directory, or share it all the same with --force-workspace")
