@@ -157,7 +157,6 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 		return err
 	}
 	if !l.handsOut() {
-		_ = l.watch(nil)
 		defer unix.Close(sentry)
 		return w.waitForLayer()
 	}
