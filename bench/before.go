@@ -40,8 +40,8 @@ func (b *bench) versions() []version {
 	return list
 }
 
-// turns are the versions in the order of a round. Which is first changes from round to round:
-// whoever brings much to the disk first may wait for what the other left to be written.
+// turns returns the versions in the order of a round. The first of one round is the last of the
+// next: a stop that syncs may also wait for the pages that the other version left unwritten.
 func (b *bench) turns(round int) []version {
 	list := b.versions()
 	if round%2 == 1 {
