@@ -107,7 +107,7 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
 		return x.file(name, mode, h, r)
 	case tar.TypeSymlink:
-		return x.replaceBy(name, func(dir int, temp string) error { return unix.Symlinkat(h.Linkname, dir, temp) })
+		return x.replaceBy(name, func(dir int, as string) error { return unix.Symlinkat(h.Linkname, dir, as) })
 	case tar.TypeLink:
 		return x.link(name, h.Linkname)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeXGlobalHeader:
@@ -195,10 +195,9 @@ func openOrMake(parent int, name string) (fd int, made bool, err error) {
 	return fd, made, err
 }
 
-// replaceBy makes a link under a name. What has the name already is replaced by one that is made
-// beside it: whoever looks, and whoever is left with what was interrupted, finds the one or the
-// other.
-func (x *extractor) replaceBy(name string, makeLink func(dir int, temp string) error) error {
+// replaceBy makes a link under a name. If the name exists, the link is made beside it and renamed:
+// at every moment the name leads to the old file or to the link.
+func (x *extractor) replaceBy(name string, makeLink func(dir int, as string) error) error {
 	if name == "." {
 		return errOutside
 	}
@@ -333,7 +332,7 @@ func (x *extractor) link(name, old string) error {
 		return err
 	}
 	defer unix.Close(from)
-	err = x.replaceBy(name, func(dir int, temp string) error { return unix.Linkat(from, path.Base(old), dir, temp, 0) })
+	err = x.replaceBy(name, func(dir int, as string) error { return unix.Linkat(from, path.Base(old), dir, as, 0) })
 	if err == nil {
 		x.made[name] = true
 	}

@@ -44,7 +44,7 @@ func owns(fd, dir int, name string) bool {
 		here.Dev == there.Dev && here.Ino == there.Ino
 }
 
-// removeLeftovers removes what copies that were killed have left in a directory.
+// removeLeftovers removes the files and links that killed copies left in a directory.
 func removeLeftovers(dir int) {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -186,7 +186,7 @@ func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, fol
 	return err
 }
 
-// drain reads what follows an archive in a pipe, such as its padding: who writes it would have a
+// drain reads the rest of a pipe behind an archive, such as padding: its writer would fail with a
 // broken pipe.
 func drain(rest io.Reader, f *os.File) error {
 	if info, err := f.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // notify passes signals on to a channel. A SIGHUP that was ignored when the command began stays
-// so: that is what nohup is for.
+// so: nohup asks for that.
 func notify(to chan<- os.Signal, signals ...os.Signal) {
 	if signal.Ignored(unix.SIGHUP) {
 		signals = slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool { return s == unix.SIGHUP })

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What dnotify tells of entries of a directory, from linux/fcntl.h.
+// Events of dnotify about the entries of a directory, from linux/fcntl.h.
 const (
 	dnModify = 0x2              // one was written
 	dnNames  = 0x4 | 0x8 | 0x10 // one was created, deleted or renamed

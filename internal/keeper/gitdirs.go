@@ -54,8 +54,8 @@ func findGitDirs(shared []searchedDir) []gitDir {
 	return s.found
 }
 
-// addNew adds the git directories that are not known yet. Those that are known stay: what is made
-// inside must not take their places.
+// addNew adds the git directories that are not known yet. It keeps those that are known: a program
+// inside must not push them out by making others.
 func addNew(known, found []gitDir) []gitDir {
 	for _, d := range found {
 		if len(known) < maxGitDirs && !slices.ContainsFunc(known, func(k gitDir) bool { return k.inside == d.inside }) {

@@ -118,8 +118,8 @@ func (k *Keeper) changeLoans(change wire.LoanChange) error {
 // maxMasked bounds the values of one loan that are masked and not lent.
 const maxMasked = 16
 
-// maskFormer returns what a loan masks that takes the place of a former one: also the values
-// that were lent before, which a server may still tell.
+// maskFormer returns the values to mask for a loan that replaces a former one. They include the
+// values that were lent before: a server may still tell them.
 func maskFormer(l, former wire.Loan) []wire.Value {
 	masked := slices.Clone(l.Masked)
 	for _, v := range slices.Concat([]wire.Value{former.Value}, former.Masked) {

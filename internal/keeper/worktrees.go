@@ -41,10 +41,10 @@ const (
 	searchPatience = 5 * time.Second // how long a start waits for the search
 	worktreesPoll  = time.Second
 	worktreesPause = 50 * time.Millisecond // what changes within it is looked at once
-	worktreesShare = 10                    // a look takes at most this part of the time
+	worktreesShare = 10                    // looks take at most a tenth of the time
 	searchDelay    = time.Second / 4       // a search waits until a command that begins has done so
 	searchPause    = time.Second           // between two searches for git directories, at least
-	searchShare    = 100                   // searches take at most this part of the time
+	searchShare    = 100                   // searches take at most a hundredth of the time
 
 	// maxSignalledDirs bounds how many directories are open for their signals, of lists and of
 	// their entries. A program inside can make new ones without end.
@@ -191,8 +191,8 @@ func (w *worktrees) searchAgain() {
 	w.dirs = addNew(w.dirs, found)
 }
 
-// commandBegins has what the host has done by now count for a command. Repositories that are
-// new are looked for meanwhile.
+// commandBegins tells init of the worktrees before a command, and starts a search for new
+// repositories.
 func (k *Keeper) commandBegins(ctx context.Context) {
 	k.updateWorktrees(ctx, false)
 	if k.worktrees != nil {
