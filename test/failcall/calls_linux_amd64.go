@@ -1,6 +1,7 @@
 package failcall
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -82,16 +83,16 @@ func (r *run) point(pid int, regs *unix.PtraceRegs) (Point, bool) {
 	case pathFirst:
 		path = readString(pid, regs.Rdi)
 	case pathSecond:
-		path = readString(pid, regs.Rsi)
+		path = pathIn(pid, regs.Rdi, regs.Rsi)
 	case pathThird:
-		path = readString(pid, regs.R10)
+		path = pathIn(pid, regs.Rdx, regs.R10)
 	case pathOfFile:
 		path = openFile(pid, regs.Rdi)
 		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/dev/") || regs.Rdi <= 2 {
 			return Point{}, false // a pipe, a socket, a terminal, or what the caller reads
 		}
 	case openedFlags:
-		path = readString(pid, regs.Rsi)
+		path = pathIn(pid, regs.Rdi, regs.Rsi)
 		flags := regs.Rdx
 		if regs.Orig_rax == unix.SYS_OPENAT2 {
 			flags = readWord(pid, regs.Rdx)
@@ -102,6 +103,15 @@ func (r *run) point(pid int, regs *unix.PtraceRegs) (Point, bool) {
 	}
 	p.Path = stablePath(path, r.Base)
 	return p, true
+}
+
+// pathIn is the path of a call that names a file in an open directory.
+func pathIn(pid int, dir, at uint64) string {
+	path := readString(pid, at)
+	if filepath.IsAbs(path) || int32(dir) == unix.AT_FDCWD {
+		return path
+	}
+	return filepath.Join(openFile(pid, dir), path)
 }
 
 // Errnos returns the errors that the kernel can answer the call of a point with.

@@ -2,7 +2,6 @@ package failcall
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -23,6 +22,7 @@ func (p Point) String() string {
 // same name in each run of the same scenario.
 var (
 	hexPart   = regexp.MustCompile(`[0-9a-f]{8,}`)
+	runPart   = regexp.MustCompile(`-[0-9]{2}-[0-9a-f]{4}\b`) // of the name of a run, after its date
 	digitPart = regexp.MustCompile(`[0-9]+`)
 	tempPart  = regexp.MustCompile(`tmp-?[0-9A-Za-z]+|[.~-][0-9A-Za-z]{10,}$`)
 )
@@ -32,8 +32,11 @@ func stablePath(path, base string) string {
 	if base != "" {
 		path = strings.ReplaceAll(path, base, "@")
 	}
-	dir, name := filepath.Split(path)
-	name = tempPart.ReplaceAllString(name, "TMP")
-	path = hexPart.ReplaceAllString(dir+name, "ID")
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		parts[i] = tempPart.ReplaceAllString(part, "TMP")
+	}
+	path = runPart.ReplaceAllString(strings.Join(parts, "/"), "-ID")
+	path = hexPart.ReplaceAllString(path, "ID")
 	return digitPart.ReplaceAllString(path, "N")
 }

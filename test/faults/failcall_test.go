@@ -36,6 +36,9 @@ type callScenario struct {
 	// script is run by sh with one call failing after the line with the mark; the exit code
 	// of its last command is that of the job.
 	script string
+	// within are the jobs that this one does among others. A call that they make as well fails
+	// with one error here, with each that the kernel has there.
+	within []string
 	// check looks at the outcome with nothing failing. done says that the job was
 	// acknowledged: then its effect must be there.
 	check func(t *testing.T, c *harness.Caller, done bool)
@@ -168,7 +171,8 @@ var callScenarios = []callScenario{
 		},
 	},
 	{
-		name: "loop",
+		name:   "loop",
+		within: []string{"create", "exec-starts", "stop", "checkpoint", "restore", "apply"},
 		setUp: func(t *testing.T, c *harness.Caller) {
 			dir := filepath.Join(c.Home, ".config", "bothy", "agents")
 			c.Mkdir(t, dir)
@@ -328,14 +332,16 @@ type trial struct {
 
 // copied matches the paths of a tree that Bothy copies or makes as a whole: the names in it are
 // those of the host's files.
-var copied = regexp.MustCompile(`((?:/cache/tmp-|/layers/\.root-|/scratch/root/|^\.bothy/|^var/|/checkpoints/\.new-)[^/]*).*`)
+var copied = regexp.MustCompile(`((?:/cache/TMP|/layers/\.root-|/scratch/root/|/checkpoints/\.new|/sandboxes/\.gone|/review/N/up/)[^/]*).*`)
+
+// kind is what the points from one line of code have in common.
+func kind(p failcall.Point) failcall.Point {
+	return failcall.Point{Program: p.Program, Call: p.Call, Path: copied.ReplaceAllString(p.Path, "$1")}
+}
 
 // distinct returns the first and the last of the points that come from the same line of code, as
 // far as program, call and path show it: those between differ in their data only.
 func distinct(points []failcall.Point) []failcall.Point {
-	kind := func(p failcall.Point) failcall.Point {
-		return failcall.Point{Program: p.Program, Call: p.Call, Path: copied.ReplaceAllString(p.Path, "$1")}
-	}
 	first, last := map[failcall.Point]failcall.Point{}, map[failcall.Point]failcall.Point{}
 	for _, p := range points {
 		last[kind(p)] = p
@@ -349,21 +355,46 @@ func distinct(points []failcall.Point) []failcall.Point {
 }
 
 // draw returns the trials of a scenario in an order that the seed decides. A point that one run
-// has and another has not leaves the order of the others alone.
-func draw(points []failcall.Point, seed uint64) []trial {
+// has and another has not leaves the order of the others alone. A point of a kind that is
+// swept elsewhere fails with the first of its errors only.
+func draw(points []failcall.Point, seed uint64, elsewhere map[failcall.Point]bool) []trial {
 	var trials []trial
 	ranks := map[trial]uint64{}
+	order := func(a, b trial) int { return cmp.Compare(ranks[a], ranks[b]) }
 	for _, p := range points {
+		var own []trial
 		for _, errno := range p.Errnos() {
 			tr := trial{p, errno}
 			h := fnv.New64a()
 			fmt.Fprint(h, seed, p, int(errno))
-			trials, ranks[tr] = append(trials, tr), h.Sum64()
+			own, ranks[tr] = append(own, tr), h.Sum64()
 		}
+		slices.SortFunc(own, order)
+		if elsewhere[kind(p)] {
+			own = own[:min(1, len(own))]
+		}
+		trials = append(trials, own...)
 	}
-	slices.SortFunc(trials, func(a, b trial) int { return cmp.Compare(ranks[a], ranks[b]) })
+	slices.SortFunc(trials, order)
 	return trials
 }
+
+// swept are the kinds of calls that the jobs within a job make.
+func (s callScenario) swept(t *testing.T, name string) map[failcall.Point]bool {
+	t.Helper()
+	kinds := map[failcall.Point]bool{}
+	for _, other := range callScenarios {
+		if slices.Contains(s.within, other.name) {
+			for _, p := range other.play(t, name, none).Points {
+				kinds[kind(p)] = true
+			}
+		}
+	}
+	return kinds
+}
+
+// callsVar sets how many calls of each job fail: a number, or all.
+const callsVar = "BOTHY_FAULT_CALLS"
 
 // drawnCalls is how many calls of each job fail in a usual run.
 const drawnCalls = 3
@@ -371,7 +402,7 @@ const drawnCalls = 3
 // callsWanted says how many of a number of trials are wanted: see TestFailingCalls.
 func callsWanted(t *testing.T, trials int) int {
 	t.Helper()
-	v := os.Getenv("BOTHY_FAULT_CALLS")
+	v := os.Getenv(callsVar)
 	if v == "" {
 		return min(drawnCalls, trials)
 	}
@@ -380,7 +411,7 @@ func callsWanted(t *testing.T, trials int) int {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil {
-		t.Fatalf("BOTHY_FAULT_CALLS is neither a number nor all: %v", err)
+		t.Fatalf("%s is neither a number nor all: %v", callsVar, err)
 	}
 	return min(n, trials)
 }
@@ -390,7 +421,8 @@ func callsWanted(t *testing.T, trials int) int {
 // nothing runs twice, and that the same job works afterwards. Each job runs once with no call
 // failing, then once for each of a few calls that are drawn: always the same ones, so that no
 // change fails by luck. BOTHY_FAULT_SEED draws others; BOTHY_FAULT_CALLS=N draws N calls for each
-// job, all takes every one that distinct leaves.
+// job, all takes every one that distinct leaves, and each error (of calls that another job makes
+// too, one).
 func TestFailingCalls(t *testing.T) {
 	if !failcall.Supported {
 		harness.Missing(t, "system calls cannot be made to fail on this kind of processor")
@@ -403,7 +435,11 @@ func TestFailingCalls(t *testing.T) {
 				if len(points) == 0 {
 					t.Fatal("no call was seen")
 				}
-				trials := draw(distinct(points), n)
+				var elsewhere map[failcall.Point]bool
+				if os.Getenv(callsVar) == "all" {
+					elsewhere = s.swept(t, name)
+				}
+				trials := draw(distinct(points), n, elsewhere)
 				want := callsWanted(t, len(trials))
 				missed, began := 0, time.Now()
 				for i, tr := range trials[:want] {
