@@ -181,12 +181,16 @@ var callScenarios = []callScenario{
 		script: `/bin/true ` + mark + ` && "$BOTHY" loop run --name run --agent mine --workspace review --until 'test $(wc -l < work) -ge 2' 'work once'`,
 		check: func(t *testing.T, c *harness.Caller, done bool) {
 			r := c.Run("loop", "status", "--json")
-			explained(t, r)
-			if done && !strings.Contains(r.Stdout, `"completed"`) {
+			switch {
+			case done && !strings.Contains(r.Stdout, `"completed"`):
 				t.Errorf("the loop was acknowledged, but its status is %v", r)
-			}
-			if !done && r.Code == 0 {
+			case !done && r.Code == int(spec.ExitNotFound): // it failed before there was a run
+				c.Must(t, "loop", "run", "--name", "run", "--agent", "mine", "--workspace", "review",
+					"--until", "test $(wc -l < work) -ge 2", "work once")
+			case !done && r.Code == 0:
 				explained(t, c.Run("loop", "resume"))
+			default:
+				explained(t, r)
 			}
 		},
 	},
