@@ -144,6 +144,18 @@ func answer(pid int, errno unix.Errno) error {
 	return unix.PtraceSetRegs(pid, &regs)
 }
 
+// failedByItself says whether a call that the kernel carried out was answered with an error of
+// its own, other than that it goes on: that error stands. A call that was refused never was
+// carried out, and says ENOSYS.
+func failedByItself(pid int) (bool, error) {
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(pid, &regs); err != nil {
+		return false, err
+	}
+	errno := unix.Errno(-int64(regs.Rax))
+	return int64(regs.Rax) < 0 && errno != unix.ENOSYS && errno != unix.EINPROGRESS, nil
+}
+
 // tracesItself says whether a process asks to be traced by its parent, which it cannot be by two.
 func tracesItself(regs *unix.PtraceRegs) bool {
 	return regs.Orig_rax == unix.SYS_PTRACE && regs.Rdi == unix.PTRACE_TRACEME

@@ -185,6 +185,9 @@ var callScenarios = []callScenario{
 			case done && !strings.Contains(r.Stdout, `"completed"`):
 				t.Errorf("the loop was acknowledged, but its status is %v", r)
 			case !done && r.Code == int(spec.ExitNotFound): // it failed before there was a run
+				if r := c.Run("rm", "-f", "run"); r.Code != int(spec.ExitNotFound) {
+					explained(t, r)
+				}
 				c.Must(t, "loop", "run", "--name", "run", "--agent", "mine", "--workspace", "review",
 					"--until", "test $(wc -l < work) -ge 2", "work once")
 			case !done && r.Code == 0:
