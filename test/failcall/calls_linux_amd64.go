@@ -134,26 +134,25 @@ func refuse(pid int, regs *unix.PtraceRegs) error {
 	return unix.PtraceSetRegs(pid, regs)
 }
 
-// answer has the call that was refused return an error.
+// answer has a call return an error. If the kernel carried the call out and refused it, the
+// kernel's error stands.
 func answer(pid int, errno unix.Errno) error {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &regs); err != nil {
 		return err
 	}
+	if failedByItself(&regs) {
+		return nil
+	}
 	regs.Rax = uint64(-int64(errno))
 	return unix.PtraceSetRegs(pid, &regs)
 }
 
-// failedByItself says whether a call that the kernel carried out was answered with an error of
-// its own, other than that it goes on: that error stands. A call that was refused never was
-// carried out, and says ENOSYS.
-func failedByItself(pid int) (bool, error) {
-	var regs unix.PtraceRegs
-	if err := unix.PtraceGetRegs(pid, &regs); err != nil {
-		return false, err
-	}
+// failedByItself says whether the kernel carried out a call and answered it with an error,
+// other than that it goes on. A call that the tracer refused says ENOSYS.
+func failedByItself(regs *unix.PtraceRegs) bool {
 	errno := unix.Errno(-int64(regs.Rax))
-	return int64(regs.Rax) < 0 && errno != unix.ENOSYS && errno != unix.EINPROGRESS, nil
+	return int64(regs.Rax) < 0 && errno != unix.ENOSYS && errno != unix.EINPROGRESS
 }
 
 // tracesItself says whether a process asks to be traced by its parent, which it cannot be by two.

@@ -230,9 +230,6 @@ func (s *run) atCall(pid int) (detached bool, err error) {
 		delete(s.inCall, pid)
 		if errno, ok := s.failing[pid]; ok {
 			delete(s.failing, pid)
-			if failed, err := failedByItself(pid); err != nil || failed {
-				return false, err
-			}
 			return false, answer(pid, errno)
 		}
 		return false, nil
