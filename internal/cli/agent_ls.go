@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
@@ -116,7 +115,7 @@ func agentRow(i engine.AgentInfo) (listedAgent, error) {
 
 // agentTable has a row for each version, and one for an agent without any.
 func (a *app) agentTable(list []listedAgent) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "AGENT\tTITLE\tINSTALLED\tNEW\tSIZE\tSANDBOXES\tSOURCE")
 	for _, l := range list {
 		title, source := dash(printable(l.Title)), printable(l.Source)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
@@ -94,7 +93,7 @@ func (a *app) checkpointLsCommand() *command.Command {
 				}
 				return a.printJSON(map[string]any{"checkpoints": points, "damaged": unread, "head": head})
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			w := a.table()
 			fmt.Fprintln(w, "CHECKPOINT\tNUMBER\tPARENT\tKIND\tCREATED\tHOLDS\tADDED\tCAUSE")
 			for _, p := range list {
 				number := strconv.FormatInt(p.Number, 10)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -124,7 +123,7 @@ func (f *budgetFlags) change(a *app, cmd *command.Command, e *engine.Engine, arg
 
 // showCost shows one sandbox's, by model.
 func (a *app) showCost(c cost) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "MODEL\tANSWERS\tINPUT\tCACHED\tTO CACHE\tOUTPUT\tUSD")
 	row := func(name string, i spec.BillItem) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", name, i.Answers, i.Input, i.Cached, i.CacheWrite, i.Output, usdCell(i))
@@ -176,7 +175,7 @@ func (a *app) explainCost(sum spec.BillItem) {
 }
 
 func (a *app) showCosts(costs []cost) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "SANDBOX\tANSWERS\tTOKENS\tUSD\tBUDGET")
 	for _, c := range costs {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", c.Name, c.Total.Answers, c.Total.Counted(), usdCell(c.Total), cmp.Or(budgetCell(c), "-"))

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -34,7 +33,7 @@ func (a *app) flowLsCommand() *command.Command {
 			if a.json {
 				return a.printJSON(map[string]any{"runs": views})
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			w := a.table()
 			fmt.Fprintln(w, "RUN\tSTATUS\tSTEPS\tFLOW")
 			for _, v := range views {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.ID, v.Status, stepsDone(v.State), term.Sanitize(v.Plan.File))
@@ -66,7 +65,7 @@ func (a *app) flowShowCommand() *command.Command {
 			if a.json {
 				return a.printJSON(f)
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			w := a.table()
 			fmt.Fprintln(w, "STEP\tBY\tNEEDS\tOUTPUT")
 			for i := range f.Steps {
 				s := &f.Steps[i]
@@ -118,7 +117,7 @@ func (a *app) flowStatusCommand() *command.Command {
 			if a.json {
 				return a.printJSON(l.view())
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			w := a.table()
 			for _, row := range l.rows() {
 				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
 			}
@@ -133,7 +132,7 @@ func (a *app) flowStatusCommand() *command.Command {
 // stepTable prints what models took for each step that asked some.
 func (a *app) stepTable(s *flow.State) error {
 	var each []spec.Metered
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	row := func(name string, tries string, m *spec.Metered) {
 		if len(each) == 0 {
 			fmt.Fprintln(w, "\nSTEP\tTRIES\t"+strings.Join(meterTitles[:], "\t"))

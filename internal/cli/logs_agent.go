@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
@@ -137,7 +136,7 @@ func (a *app) listSessions(ctx context.Context, s *transcript.Sessions) error {
 	if a.json {
 		return a.printJSON(map[string]any{"sessions": list})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "SESSION\tCHANGED\tSIZE\tBEGINS WITH")
 	for _, one := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", term.Sanitize(one.ID), one.Changed.Local().Format(time.DateTime),

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/loop"
@@ -32,7 +31,7 @@ func (a *app) spentTable(l *looping) error {
 		title = append(title, "BY")
 	}
 	title = append(title, "TOOK", "TOOLS", "FILES")
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "\n"+strings.Join(append(title, meterTitles[:]...), "\t"))
 	each := make([]spec.Metered, 0, len(l.spent))
 	for i, p := range l.spent {

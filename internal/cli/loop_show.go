@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -33,7 +32,7 @@ func (a *app) loopLsCommand() *command.Command {
 			if a.json {
 				return a.printJSON(map[string]any{"runs": views})
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			w := a.table()
 			fmt.Fprintln(w, "RUN\tSTATUS\tITERATION\tAGENT\tSANDBOX\tDIRECTORY")
 			for _, v := range views {
 				fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", v.ID, v.Status, v.Iteration, v.Plan.Limits.MaxIterations, v.Plan.Agent, dash(v.Sandbox), term.Sanitize(v.Plan.Directory))
@@ -72,7 +71,7 @@ func (a *app) loopStatusCommand() *command.Command {
 
 // loopTable shows people how a loop stands, and what it took.
 func (a *app) loopTable(l *looping) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	for _, row := range l.rows() {
 		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
 	}
@@ -161,7 +160,7 @@ func (a *app) tollTable(list []loop.Toll) error {
 	if len(list) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "\nID\tITERATIONS\t"+strings.Join(meterTitles[:], "\t"))
 	var all spec.Metered
 	each := make([]spec.Metered, 0, len(list))

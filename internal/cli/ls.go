@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
@@ -56,7 +55,7 @@ func (a *app) lsCommand() *command.Command {
 				}
 				return nil
 			}
-			return a.table(list)
+			return a.listed(list)
 		},
 	}
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print names only")
@@ -146,8 +145,8 @@ func statusCell(l listed, now time.Time) string {
 	return fmt.Sprintf("waiting %ds", int(waited.Seconds()))
 }
 
-func (a *app) table(list []engine.Info) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+func (a *app) listed(list []engine.Info) error {
+	w := a.table()
 	fmt.Fprintln(w, "SANDBOX\tAGENT\tSTATUS\tPORTS\tWORKSPACE")
 	for _, l := range rows(list) {
 		var cells []string

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -296,7 +295,7 @@ func (a *app) sumUpNetwork(e *engine.Engine, names []string, filter recordFilter
 }
 
 func (a *app) printTraffic(rows []*traffic, quiet bool) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	if !quiet {
 		fmt.Fprintln(w, "SANDBOX\tHOST\tVERDICT\tCOUNT\tREQUESTS\tUP\tDOWN\tLAST SEEN\tWHY")
 	}

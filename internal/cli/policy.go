@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -208,7 +207,7 @@ func (a *app) printRules(rows []row, p *policy.Policy) error {
 	if a.json {
 		return a.printJSON(map[string]any{"rules": rows, "default": p.Default().String(), "inspect_all": p.InspectsAll()})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "ID\tFROM\tACTION\tRULE")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Source, r.Action, printable(r.Rule)+sentText(r.Uploaded))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -134,7 +133,7 @@ func (a *app) showPorts(e *engine.Engine, name string) error {
 	if a.json {
 		return a.printJSON(append([]spec.Port{}, ports...))
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "HOST IP\tHOST PORT\tSANDBOX PORT\tPROTOCOL")
 	for _, p := range ports {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", p.HostIP, orAny(p.HostPort), p.Port, p.Protocol)

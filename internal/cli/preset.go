@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -52,7 +51,7 @@ func (a *app) listPresets() error {
 	if a.json {
 		return a.printJSON(map[string]any{"presets": rows})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "PRESET\tABOUT")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\n", r.Name, r.About)
@@ -79,7 +78,7 @@ func (a *app) showPreset(name string) error {
 	if p.Block.Default != 0 {
 		fmt.Fprintln(a.stdout, "everything else:", p.Block.Default)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	for _, list := range [][]policy.Rule{p.Block.Allow, p.Block.Deny} {
 		for _, r := range list {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", r.Action, r.String(), r.Why)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -37,7 +36,7 @@ func (a *app) runsCommand() *command.Command {
 			if a.json {
 				return a.printJSON(map[string]any{"runs": views})
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			w := a.table()
 			fmt.Fprintln(w, "RUN\tKIND\tSTATUS\tWHY\tNEXT")
 			for _, v := range views {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Sanitize(term.Opening(v.why()))), dash(term.Sanitize(v.Next)))

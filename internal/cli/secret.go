@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -146,7 +145,7 @@ func (a *app) printSecrets(secrets []vault.Secret, leases []listedLease) error {
 		}
 		return a.printJSON(map[string]any{"secrets": list, "leases": leases})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "SECRET\tSERVICE\tSOURCE\tCHANGED")
 	for _, s := range secrets {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, dash(s.Service), printable(s.Source.String()), s.UpdatedAt.Local().Format(time.DateTime))

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"text/tabwriter"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -121,7 +120,7 @@ func (a *app) printImported(list []imported) error {
 		a.note("no credential of a known service stands in your environment")
 		return nil
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	left := false
 	for _, i := range list {
 		result := i.Result

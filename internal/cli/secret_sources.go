@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/token"
@@ -64,7 +63,7 @@ func (a *app) printTokens(list []token.Token) error {
 		a.note("no token of %s was found", strings.Join(token.Names(), ", "))
 		return nil
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "TOOL\tFOR\tFROM\tIF LENT, GOES TO")
 	for _, f := range out {
 		goes := strings.Join(f.Hosts, ",")

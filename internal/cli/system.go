@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -20,15 +20,16 @@ func (a *app) systemCommand() *command.Command {
 	return c
 }
 
-// diskKinds are the rows of df, in order, with what a person calls them.
-var diskKinds = []struct{ kind, title string }{
-	{engine.DiskSandbox, "Sandboxes"},
-	{engine.DiskTemplate, "Templates"},
-	{engine.DiskImage, "Images"},
-	{engine.DiskBuild, "Builds"},
-	{engine.DiskAgent, "Agents"},
-	{engine.DiskLeftover, "Leftovers"},
-	{engine.DiskCache, "Cache"},
+// diskKinds are the rows of df, in order, with what a person calls them, and the command
+// that frees what nobody uses of them.
+var diskKinds = []struct{ kind, title, frees string }{
+	{engine.DiskSandbox, "Sandboxes", "bothy prune"},
+	{engine.DiskTemplate, "Templates", "bothy system prune --templates"},
+	{engine.DiskImage, "Images", "bothy system prune --templates"},
+	{engine.DiskBuild, "Builds", "bothy system prune"},
+	{engine.DiskAgent, "Agents", "bothy system prune"},
+	{engine.DiskLeftover, "Leftovers", "bothy system prune"},
+	{engine.DiskCache, "Cache", ""},
 }
 
 // diskItem is an item in JSON.
@@ -101,8 +102,8 @@ func (a *app) disk() (engine.Disk, error) {
 }
 
 func (a *app) diskSums(d engine.Disk) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "WHAT\tTOTAL\tIN USE\tSIZE\tRECLAIMABLE")
+	w := a.table()
+	fmt.Fprintln(w, "WHAT\tTOTAL\tIN USE\tSIZE\tRECLAIMABLE\tFREED BY")
 	var kinds []string
 	for _, row := range diskKinds {
 		kinds = append(kinds, row.kind)
@@ -111,7 +112,11 @@ func (a *app) diskSums(d engine.Disk) error {
 	for _, row := range diskKinds {
 		total, size := sumOf(d.Items, row.kind)
 		idle, free := sumOf(all, row.kind)
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", row.title, total, total-idle, formatSize(size), formatSize(free))
+		by := ""
+		if free > 0 {
+			by = row.frees
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", row.title, total, total-idle, formatSize(size), formatSize(free), dash(by))
 	}
 	if d.Limit > 0 {
 		fmt.Fprintf(w, "\nWith what belongs to none of these, %s of %s (store_limit)\n", formatSize(d.Taken), formatSize(d.Limit))
@@ -130,7 +135,7 @@ func sumOf(list []engine.DiskItem, kind string) (n int, bytes int64) {
 }
 
 func (a *app) diskItems(list []engine.DiskItem) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "KIND\tNAME\tSIZE\tLAST USED\tKEPT BECAUSE")
 	for _, it := range list {
 		used := "-"
@@ -218,7 +223,9 @@ func (a *app) prune(cmd *command.Command, f *pruneFlags) error {
 	}
 	list := d.Chosen(p)
 	if f.dry {
-		return a.pruned(list, true)
+		err := a.pruned(list, true)
+		a.pointToOthers(d, p)
+		return err
 	}
 	if len(list) > 0 && !f.force && a.canAsk() {
 		if err := a.diskItems(list); err != nil {
@@ -238,7 +245,32 @@ func (a *app) prune(cmd *command.Command, f *pruneFlags) error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, a.pruned(done, false))
+	a.pointToOthers(d, p)
 	return only(errs)
+}
+
+// pointToOthers says which other command would free something, in the person's words: who
+// runs one kind of prune may have looked for what another removes.
+func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
+	if a.json || len(p.Names) > 0 || len(p.Agents) > 0 || !p.Before.IsZero() {
+		return
+	}
+	var commands []string
+	sums := map[string]int64{}
+	for _, row := range diskKinds {
+		if row.frees == "" || slices.Contains(p.Kinds, row.kind) {
+			continue
+		}
+		if _, free := sumOf(d.Chosen(engine.Pruning{Kinds: []string{row.kind}}), row.kind); free > 0 {
+			if sums[row.frees] == 0 {
+				commands = append(commands, row.frees)
+			}
+			sums[row.frees] += free
+		}
+	}
+	for _, c := range commands {
+		a.note("%s would free %s more", c, formatSize(sums[c]))
+	}
 }
 
 // pruned tells what was removed, or would be.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -264,7 +263,7 @@ func (t *taskCall) printIDs(g *task.Graph, list []*task.Task, also map[string]an
 
 // taskTable prints tasks, a line each. The title, which may be long, comes last.
 func (t *taskCall) taskTable(g *task.Graph, list []*task.Task) error {
-	w := tabwriter.NewWriter(t.stdout, 0, 4, 2, ' ', 0)
+	w := t.table()
 	fmt.Fprintln(w, "ID\tSTATE\tP\tTYPE\tNOTE\tTITLE")
 	now := time.Now()
 	for _, x := range list {

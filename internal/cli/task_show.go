@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -57,7 +56,7 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 	}
 	s := g.State(x, now)
 	fmt.Fprintf(t.stdout, "%s  %s\n\n", x.ID, term.Sanitize(x.Title))
-	w := tabwriter.NewWriter(t.stdout, 0, 4, 2, ' ', 0)
+	w := t.table()
 	row := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "  %s\t%s\n", name, text)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -106,7 +105,7 @@ func (a *app) listTemplates() error {
 	if a.json {
 		return a.printJSON(map[string]any{"templates": append([]saved.Template{}, list...), "images": images})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "TEMPLATE\tAGENT\tFROM\tSIZE\tSAVED")
 	for _, t := range list {
 		if t.Broken != "" {

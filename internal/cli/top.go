@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -125,7 +124,7 @@ func (a *app) showLoads(loads []load, processes bool) error {
 	if a.json {
 		return a.printJSON(map[string]any{"sandboxes": loads})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	if processes {
 		fmt.Fprintln(w, "PID\tPPID\tUID\tTIME\tCOMMAND")
 		for _, t := range loads[0].Processes {
@@ -150,7 +149,7 @@ func (a *app) showLoads(loads []load, processes bool) error {
 
 // showFlows prints the open connections, those with most bytes first.
 func (a *app) showFlows(loads []load, now time.Time) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintln(w, "SANDBOX\tHOST\tADDRESS\tUP\tDOWN\tOPEN FOR")
 	for _, l := range loads {
 		slices.SortStableFunc(l.Flows, func(a, b spec.Flow) int { return cmp.Compare(b.Up+b.Down, a.Up+a.Down) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -37,7 +38,8 @@ func isPlain(s string) bool {
 }
 
 // SanitizingWriter makes a stream that somebody else writes safe to show on a
-// terminal. Lines and tabs stay, CR and CR LF become LF, escape sequences and
+// terminal. Lines and tabs stay, CR and CR LF become LF, a cursor that is moved leaves blanks
+// or a line's end, so that words stay apart; other escape sequences and
 // all other control, bidirectional and invisible characters are taken out, bytes
 // that are no UTF-8 become U+FFFD. An escape sequence ends with its line at the latest;
 // one that was cut off leaves a U+FFFD. The result does not depend on how the
@@ -108,6 +110,8 @@ func (c *cleaner) take(r rune) {
 		c.text(r)
 	case tokenControl:
 		c.control(r)
+	case tokenCSI:
+		c.move()
 	}
 	if c.lex.size >= maxSequence {
 		c.cut()
@@ -143,6 +147,32 @@ func (c *cleaner) text(r rune) {
 	}
 	c.cr, c.last = false, r
 	c.out = utf8.AppendRune(c.out, r)
+}
+
+// maxBlanks is how many blanks a cursor that is moved to the right leaves at most.
+const maxBlanks = 200
+
+// move writes what sets the text before a cursor's move apart from the text behind it.
+// Programs that draw a screen move the cursor in place of writing blanks and line ends.
+func (c *cleaner) move() {
+	if c.cell || c.lex.inter != 0 || len(c.lex.params) > 0 && c.lex.params[0] >= '<' {
+		return
+	}
+	begins := c.last == 0 || c.last == '\n'
+	switch c.lex.final {
+	case 'C', 'a': // to the right
+		if n := max(1, numbers(c.lex.params)[0]); !begins {
+			c.write(strings.Repeat(" ", min(n, maxBlanks)))
+		}
+	case 'G', '`': // to a column
+		if !begins && c.last != ' ' {
+			c.write(" ")
+		}
+	case 'A', 'B', 'E', 'F', 'H', 'd', 'e', 'f': // to another line
+		if !begins {
+			c.write("\n")
+		}
+	}
 }
 
 // control handles a character that must not reach the terminal.

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/tui"
+)
+
+// table aligns lines whose cells are separated by tabs. On a terminal too narrow for them it
+// breaks between columns and between words, never within a word. Elsewhere each line stays
+// one line, for programs.
+type table struct {
+	w     io.Writer
+	width int // of the terminal; 0: none
+	text  bytes.Buffer
+}
+
+const (
+	columnGap   = 2
+	rowIndent   = 4  // of a row's second line and of those behind it
+	leastColumn = 24 // a last column with less room than this has a line of its own
+)
+
+// table is one for standard output. It prints what was written when it is flushed.
+func (a *app) table() *table {
+	t := &table{w: a.stdout}
+	if _, cols, err := term.Size(a.stdout); err == nil {
+		t.width = int(cols)
+	}
+	return t
+}
+
+// Write takes lines.
+func (t *table) Write(p []byte) (int, error) { return t.text.Write(p) }
+
+// Flush prints them.
+func (t *table) Flush() error {
+	var out bytes.Buffer
+	w := tabwriter.NewWriter(&out, 0, 4, columnGap, ' ', 0)
+	_, _ = w.Write(t.text.Bytes())
+	_ = w.Flush()
+	if t.width > 0 && !fits(out.String(), t.width) {
+		out.Reset()
+		out.WriteString(folded(t.text.String(), t.width))
+	}
+	t.text.Reset()
+	_, err := t.w.Write(out.Bytes())
+	return err
+}
+
+func fits(text string, width int) bool {
+	for line := range strings.Lines(text) {
+		if tui.Width(strings.TrimRight(line, " \n")) > width {
+			return false
+		}
+	}
+	return true
+}
+
+// column is where a column stands when its table is folded.
+type column struct {
+	line   int // of its row, from 0
+	offset int
+	width  int
+}
+
+// folded is a table of lines no wider than width, where words allow it.
+func folded(text string, width int) string {
+	var rows [][]string
+	for line := range strings.Lines(text) {
+		rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+	}
+	columns := place(rows, width)
+	var b strings.Builder
+	for _, row := range rows {
+		if len(row) == 1 { // no row of the table
+			b.WriteString(strings.Join(words(row[0], width), "\n") + "\n")
+			continue
+		}
+		for line := range columns[len(columns)-1].line + 1 {
+			writeRow(&b, row, columns, line)
+		}
+	}
+	return b.String()
+}
+
+// place finds a place for each column: beside the one before it, or on the next line.
+func place(rows [][]string, width int) []column {
+	var columns []column
+	for _, row := range rows {
+		if len(row) == 1 {
+			continue
+		}
+		for i, cell := range row {
+			if i == len(columns) {
+				columns = append(columns, column{})
+			}
+			columns[i].width = max(columns[i].width, tui.Width(cell))
+		}
+	}
+	line, x := 0, 0
+	for i := range columns {
+		c := &columns[i]
+		room, least := width-x, c.width
+		if i == len(columns)-1 {
+			least = min(least, leastColumn)
+		}
+		if x > 0 && room < least {
+			line, x = line+1, rowIndent
+			room = width - x
+		}
+		c.line, c.offset, c.width = line, x, min(c.width, max(room, 1))
+		x += c.width + columnGap
+	}
+	return columns
+}
+
+// writeRow writes those cells of a row that stand on this line of it.
+func writeRow(b *strings.Builder, row []string, columns []column, line int) {
+	var cells [][]string
+	var at []column
+	for i, cell := range row {
+		if columns[i].line == line && cell != "" {
+			cells, at = append(cells, words(cell, columns[i].width)), append(at, columns[i])
+		}
+	}
+	for n := 0; slices.ContainsFunc(cells, func(c []string) bool { return n < len(c) }); n++ {
+		x := 0
+		for i, c := range cells {
+			if n >= len(c) || c[n] == "" {
+				continue
+			}
+			if gap := at[i].offset - x; gap > 0 {
+				b.WriteString(strings.Repeat(" ", gap))
+				x += gap
+			} else if x > 0 {
+				b.WriteString(" ")
+				x++
+			}
+			b.WriteString(c[n])
+			x += tui.Width(c[n])
+		}
+		b.WriteString("\n")
+	}
+}
+
+// words breaks a text into lines of at most width columns, between words. Where it begins
+// with blanks its first line keeps them.
+func words(text string, width int) []string {
+	rest := strings.TrimLeft(text, " ")
+	line := text[:len(text)-len(rest)]
+	var lines []string
+	for i, word := range strings.Fields(rest) {
+		switch {
+		case i == 0:
+			line += word
+		case tui.Width(line)+1+tui.Width(word) > width:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
