@@ -42,7 +42,7 @@ if cat "$2" 2>/dev/null; then echo "home seen"; else echo "home hidden"; fi
 echo "interfaces" $(sed -n "s/^ *\([^ :]*\):.*/\1/p" /proc/net/dev)
 soon=$(command -v timeout) && soon="$soon 10"
 if command -v git >/dev/null; then
-	if said=$($soon git ls-remote git://1.1.1.1/x 2>&1); then echo "reached 1.1.1.1"; fi
+	if said=$($soon git -C / ls-remote git://1.1.1.1/x 2>&1); then echo "reached 1.1.1.1"; fi
 else
 	if said=$($soon bash -c "exec 3<>/dev/tcp/1.1.1.1/443" 2>&1); then echo "reached 1.1.1.1"; fi
 fi

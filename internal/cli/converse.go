@@ -117,7 +117,7 @@ func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 		return context.Cause(ctx)
 	}
 	if started.Existing {
-		a.note("back in the running session")
+		a.note("back in the running session; a second shell beside it: bothy exec -it %s sh", s.Sandbox.Name)
 	}
 	return a.watch(conn, s)
 }

@@ -27,7 +27,7 @@ conversations:
 // typed are commands of the README that are run at a terminal: what is on its screen before
 // the person types, and what they type.
 var typed = map[string]struct{ shows, keys string }{
-	"bothy run shell .":  {"app$", "exit\r"},
+	"bothy run shell .":  {"$ ", "exit\r"},
 	"bothy run claude .": {"bypass permissions on", "\x1c\x1c"},
 }
 
@@ -50,7 +50,7 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 		sh := openShell(t, w, root)
-		same := sameness(t, w)
+		same := sameness(t, w, root)
 		for _, s := range steps(read(t, "README.md")) {
 			t.Logf("line %d: %s", s.line, s.command)
 			got, code := sh.run(t, w, s.command)
@@ -211,13 +211,13 @@ var late = regexp.MustCompile(`(?m)^bothy: sandbox \S+ does not answer yet; .*\n
 
 // sameness gives a function that takes from a text what differs from one machine, person and
 // moment to the next.
-func sameness(t *testing.T, w *world) func(string) string {
+func sameness(t *testing.T, w *world, root string) func(string) string {
 	t.Helper()
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := strings.NewReplacer(w.Home, "/home/tourer", account(t), "tourer",
+	names := strings.NewReplacer(root, "/home/tourer/bothy", w.Home, "/home/tourer", account(t), "tourer",
 		strings.TrimSpace(string(kernel)), "KERNEL", "6.18.44-fc-v657", "KERNEL")
 	kinds := []struct{ found, word string }{
 		{`\bghp_\w+`, "TOKEN"},
@@ -232,6 +232,6 @@ func sameness(t *testing.T, w *world) func(string) string {
 		for _, k := range kinds {
 			text = regexp.MustCompile(k.found).ReplaceAllString(text, k.word)
 		}
-		return text
+		return strings.TrimRight(text, "\n")
 	}
 }
