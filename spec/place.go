@@ -27,6 +27,9 @@ const (
 	// PlaceAgent is no place in a request: the value is the socket of the host's SSH
 	// agent, which is asked to sign.
 	PlaceAgent PlaceKind = "agent"
+	// PlaceSignature is the same agent, asked to sign commits and tags of git, and
+	// nothing else.
+	PlaceSignature PlaceKind = "signature"
 )
 
 // notForSecrets are headers, in small letters, that make up the message, that
@@ -43,7 +46,7 @@ var notForSecrets = []string{
 func (p Place) Check() error {
 	named := p.Kind == PlaceHeader || p.Kind == PlaceQuery
 	switch {
-	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery, PlaceAuthorization, PlaceAgent}, p.Kind):
+	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery, PlaceAuthorization, PlaceAgent, PlaceSignature}, p.Kind):
 		return Errorf(ErrUsage, "%q is no place for a secret", p.Kind).WithHint("it is bearer, basic, header, query or authorization")
 	case !named && p.Name != "":
 		return Errorf(ErrUsage, "place %s has a name, %q", p.Kind, p.Name)
