@@ -41,6 +41,9 @@ var notForSecrets = []string{
 	"if-range", "sec-websocket-key", "sec-websocket-extensions", "sec-websocket-version",
 }
 
+// IsAgent tells that the value is the socket of the host's SSH agent.
+func (p Place) IsAgent() bool { return p.Kind == PlaceAgent || p.Kind == PlaceSignature }
+
 // Check refuses a place in which no secret can stand. It is asked when a lease
 // is made and by who exchanges placeholders. Errors are of class [ErrUsage].
 func (p Place) Check() error {
