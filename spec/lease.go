@@ -14,7 +14,8 @@ type Lease struct {
 	Sandbox string `json:"sandbox"` // the ID of whom it is lent to
 	// Hosts are targets as in rules of the network policy. Methods and Paths
 	// restrict the requests as there; empty is any. With PlaceAgent Hosts are empty,
-	// too: it may log in wherever the policy lets the sandbox go.
+	// too: it may log in wherever the policy lets the sandbox go. So they are with
+	// PlaceSignature, which is for nobody to log in with.
 	Hosts   []string `json:"hosts"`
 	Methods []string `json:"methods,omitempty"`
 	Paths   []string `json:"paths,omitempty"`

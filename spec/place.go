@@ -27,6 +27,9 @@ const (
 	// PlaceAgent is no place in a request: the value is the socket of the host's SSH
 	// agent, which is asked to sign.
 	PlaceAgent PlaceKind = "agent"
+	// PlaceSignature is the same agent, asked to sign commits and tags of git, and
+	// nothing else.
+	PlaceSignature PlaceKind = "signature"
 )
 
 // notForSecrets are headers, in small letters, that make up the message, that
@@ -38,12 +41,15 @@ var notForSecrets = []string{
 	"if-range", "sec-websocket-key", "sec-websocket-extensions", "sec-websocket-version",
 }
 
+// IsAgent tells that the value is the socket of the host's SSH agent.
+func (p Place) IsAgent() bool { return p.Kind == PlaceAgent || p.Kind == PlaceSignature }
+
 // Check refuses a place in which no secret can stand. It is asked when a lease
 // is made and by who exchanges placeholders. Errors are of class [ErrUsage].
 func (p Place) Check() error {
 	named := p.Kind == PlaceHeader || p.Kind == PlaceQuery
 	switch {
-	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery, PlaceAuthorization, PlaceAgent}, p.Kind):
+	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery, PlaceAuthorization, PlaceAgent, PlaceSignature}, p.Kind):
 		return Errorf(ErrUsage, "%q is no place for a secret", p.Kind).WithHint("it is bearer, basic, header, query or authorization")
 	case !named && p.Name != "":
 		return Errorf(ErrUsage, "place %s has a name, %q", p.Kind, p.Name)

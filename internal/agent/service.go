@@ -82,7 +82,7 @@ func checkService(a *spec.Agent, name string) error {
 	if len(t.Hosts) == 0 || len(t.Env) == 0 {
 		return spec.Errorf(spec.ErrUsage, "hosts, place and env must be there")
 	}
-	if t.Place.Kind == spec.PlaceAgent {
+	if t.Place.IsAgent() {
 		return spec.Errorf(spec.ErrUsage, "%q is no place in a request", t.Place.Kind)
 	}
 	if err := t.Check(); err != nil {

@@ -60,6 +60,9 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 	}
 	sb, err := a.sandbox(cmd.Context(), e, f, l.name, paths)
 	if err == nil {
+		err = a.gitDirs(cmd, e, f, sb, false)
+	}
+	if err == nil {
 		err = a.bounds(e, f, l)
 	}
 	if err == nil {

@@ -42,6 +42,7 @@ type createFlags struct {
 	mock     string
 	force    bool
 	mode     string
+	gitDir   string
 	when     string
 	quiet    bool
 	tasks    string
@@ -77,6 +78,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
 	f.ports.add(c)
 	fs.StringVar(&f.mode, "workspace", spec.WorkspaceLive, "how writes reach your directories: live; review: they wait for bothy diff and bothy apply; clone: it works on a private clone, see bothy fetch")
+	fs.StringVar(&f.gitDir, "git-dir", "", "for a worktree or a submodule: share, too, the directory in which git keeps what belongs to it (share), or do not ask (none)")
 	fs.StringVar(&f.when, "checkpoint", "", "have checkpoints made by themselves: "+spec.EachTurn+", "+spec.EachCommit+" or a time such as 10m, or several with commas")
 	fs.StringVar(&f.tasks, "share-tasks", "", "what programs inside may do with the tasks of the project (bothy task), by the command bd and by MCP: read, add or write")
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
@@ -87,6 +89,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	}
 	c.CompleteFlag("template", a.templateNames)
 	c.CompleteFlag("lend", toolNames)
+	c.CompleteFlag("git-dir", command.Words(gitDirShare, gitDirNone))
 	c.CompleteFlag("share-tasks", command.Words(spec.TasksRead, spec.TasksAdd, spec.TasksWrite))
 	c.CompleteFlag("checkpoint", command.Words(spec.EachTurn, spec.EachCommit))
 }

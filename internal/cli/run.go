@@ -353,6 +353,9 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 	if err == nil {
 		err = f.lodger.visible(wish)
 	}
+	if err == nil {
+		err = a.gitDirs(cmd, e, &f.createFlags, wish, !f.remove)
+	}
 	if err != nil {
 		return berth{}, err
 	}
@@ -449,7 +452,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "checkpoint", "max-tokens", "max-cost", "share-tasks"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "git-dir", "checkpoint", "max-tokens", "max-cost", "share-tasks"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}

@@ -69,6 +69,9 @@ func (a *app) printTokens(list []token.Token) error {
 		goes := strings.Join(f.Hosts, ",")
 		if goes == "" {
 			goes = "nobody: it signs logins at servers the network policy allows"
+			if f.Tool == "ssh-sign" {
+				goes = "nobody: it signs commits and tags of git"
+			}
 		}
 		if f.Error != "" {
 			goes = "nobody: " + f.Error

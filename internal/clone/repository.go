@@ -6,11 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/gitdir"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -44,7 +43,7 @@ func Locate(dir string) (*Repository, error) {
 
 // none says what to do about a directory that has no repository of its own.
 func none(dir string) error {
-	if isGitDir(dir) {
+	if gitdir.IsGitDir(dir) {
 		return spec.Errorf(spec.ErrUsage, "%s is a bare repository: there are no files to work on", dir).
 			WithHint("share a clone of it: git clone %s ELSEWHERE", dir)
 	}
@@ -61,22 +60,13 @@ func none(dir string) error {
 		WithHint("make it one (git init, git add, git commit), or use --workspace %s", spec.WorkspaceReview)
 }
 
-func isGitDir(dir string) bool {
-	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // linked finds the repository of a further working tree, made by git worktree add.
 func linked(dir, at string) (*Repository, error) {
 	astray := func(why string) error {
 		return spec.Errorf(spec.ErrDenied, "%s is a file, and %s", at, why).
 			WithHint("share a clone of the repository: git clone %s ELSEWHERE", dir)
 	}
-	text, err := pointer(at, dir, "gitdir: ")
+	text, err := gitdir.Pointer(at, dir, "gitdir: ")
 	if err != nil {
 		return nil, astray("cannot be read: " + err.Error())
 	}
@@ -85,34 +75,15 @@ func linked(dir, at string) (*Repository, error) {
 		return nil, astray("what it leads to is not there")
 	}
 	common := filepath.Dir(filepath.Dir(own))
-	back, err := pointer(filepath.Join(own, "gitdir"), own, "")
+	back, err := gitdir.Pointer(filepath.Join(own, "gitdir"), own, "")
 	if err != nil || back != at || filepath.Base(filepath.Dir(own)) != "worktrees" {
 		return nil, astray("what it leads to, " + own + ", does not lead back as that of a working tree does")
 	}
-	if shared, err := pointer(filepath.Join(own, "commondir"), own, ""); err != nil || shared != common {
+	if shared, err := gitdir.Pointer(filepath.Join(own, "commondir"), own, ""); err != nil || shared != common {
 		return nil, astray("what it leads to, " + own + ", is no part of a repository")
 	}
 	r := &Repository{Dir: dir, Git: common, own: own}
 	return r, r.check()
-}
-
-// maxPointer bounds a file that has a path in it.
-const maxPointer = 8 << 10
-
-// pointer reads a path, relative to a directory, out of a file.
-func pointer(file, dir, prefix string) (string, error) {
-	data, err := store.ReadFile(file, 0, maxPointer)
-	if err != nil {
-		return "", err
-	}
-	path, ok := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), prefix)
-	if !ok || path == "" || strings.ContainsAny(path, "\n\x00") {
-		return "", errors.New("it has no path in it")
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
-	return filepath.Clean(path), nil
 }
 
 // check wants what this package knows how to read and to write.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/gitdefaults"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -197,8 +198,12 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	reading, enough := context.WithCancel(ctx)
 	lent := make(chan lending, 1)
 	go func() { defer close(lent); lent <- e.lending(reading, sb) }()
+	person := make(chan *gitdefaults.Person, 1)
+	go func() { defer close(person); person <- e.askGit(reading, sb) }()
 	defer func() { // whatever fails below, no command of a secret outlives it
 		enough()
+		for range person {
+		}
 		for range lent {
 		}
 	}()
@@ -213,6 +218,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	if err == nil {
 		n := <-lent
 		launch.Loans, launch.Unlent = n.loans, n.unlent
+		e.tellGit(&launch, <-person)
 		if from != nil {
 			launch.GoOn, launch.Authority = from.dir, from.authority()
 		}

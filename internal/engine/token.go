@@ -130,6 +130,9 @@ func (e *Engine) LendToken(ctx context.Context, sb *spec.Sandbox, t *token.Token
 	if l != nil && len(npmLines([]spec.Lease{*l})) > 0 && e.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
 		e.say("npm finds what is lent in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
 	}
+	if l != nil && l.Place.Kind == spec.PlaceSignature && e.Store.Sandbox(sb.ID).ReadStatus().State == spec.Running {
+		e.say("git of sandbox %s hears by which key it signs at its next start; until then name one: git config --global gpg.format ssh, and user.signingKey", sb.Name)
+	}
 	return l, err
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ const agentDial = 5 * time.Second
 // splitLoans tells what is put into requests from what is asked elsewhere.
 func splitLoans(loans []wire.Loan) (requests, agents []wire.Loan) {
 	for _, l := range loans {
-		if l.Place.Kind == spec.PlaceAgent {
+		if l.Place.IsAgent() {
 			agents = append(agents, l)
 		} else {
 			requests = append(requests, l)
@@ -35,14 +36,14 @@ func splitLoans(loans []wire.Loan) (requests, agents []wire.Loan) {
 	return requests, agents
 }
 
-// agentLoan is the lease by which the host's SSH agent may be asked now; nil if
-// there is none.
-func (g *Gateway) agentLoan() *wire.Loan {
+// agentLoan is the lease by which the host's SSH agent may be asked now for logins, or
+// for signatures; nil if there is none.
+func (g *Gateway) agentLoan(kind spec.PlaceKind) *wire.Loan {
 	list := g.agents.Load()
 	if list == nil {
 		return nil
 	}
-	i := slices.IndexFunc(*list, func(l wire.Loan) bool { return isAgentLent(&l) })
+	i := slices.IndexFunc(*list, func(l wire.Loan) bool { return l.Place.Kind == kind && isAgentLent(&l) })
 	if i < 0 {
 		return nil
 	}
@@ -55,11 +56,12 @@ func isAgentLent(l *wire.Loan) bool { return !l.Taken && len(l.Value) > 0 && l.L
 // serveAgent has a program inside talk to the host's SSH agent.
 func (g *Gateway) serveAgent(a *netstack.Attempt) {
 	defer g.talks.Add(-1)
+	l := cmp.Or(g.agentLoan(spec.PlaceAgent), g.agentLoan(spec.PlaceSignature))
 	switch {
 	case g.talks.Add(1) > maxAgents:
 		g.refuseLocal(a, fmt.Sprintf("%d programs talk to the host's SSH agent already", maxAgents))
 		return
-	case g.agentLoan() == nil:
+	case l == nil:
 		g.refuseLocal(a, "the host's SSH agent is not lent")
 		return
 	}
@@ -68,8 +70,16 @@ func (g *Gateway) serveAgent(a *netstack.Attempt) {
 		return
 	}
 	defer func() { _ = c.Close() }()
+	socket := string(l.Value)
+	lent := func(kind spec.PlaceKind) func() bool {
+		return func() bool { // by that agent: each may be lent one of its own
+			l := g.agentLoan(kind)
+			return l != nil && string(l.Value) == socket && g.pausedBy() == nil
+		}
+	}
 	f := &sshagent.Filter{
-		Dial: g.dialAgent, Lent: func() bool { return g.agentLoan() != nil && g.pausedBy() == nil },
+		Dial:   func(ctx context.Context) (net.Conn, error) { return dialAgent(ctx, socket) },
+		Logins: lent(spec.PlaceAgent), Signatures: lent(spec.PlaceSignature),
 		Reached: g.connected, Known: g.conf.KnownHosts, Log: g.logAgent, Held: g.held,
 	}
 	if err := f.Serve(g.ctx, c); err != nil && g.ctx.Err() == nil {
@@ -77,16 +87,21 @@ func (g *Gateway) serveAgent(a *netstack.Attempt) {
 	}
 }
 
-func (g *Gateway) dialAgent(ctx context.Context) (net.Conn, error) {
-	l := g.agentLoan()
-	if l == nil {
-		return nil, errors.New("it is not lent any more")
-	}
-	if err := hostpath.Answers(filepath.Dir(string(l.Value))); err != nil {
+func dialAgent(ctx context.Context, socket string) (net.Conn, error) {
+	if err := hostpath.Answers(filepath.Dir(socket)); err != nil {
 		return nil, err
 	}
 	d := net.Dialer{Timeout: agentDial}
-	return d.DialContext(ctx, "unix", string(l.Value))
+	return d.DialContext(ctx, "unix", socket)
+}
+
+// dialLogins connects to the host's SSH agent for a login that the gateway makes.
+func (g *Gateway) dialLogins(ctx context.Context) (net.Conn, error) {
+	l := g.agentLoan(spec.PlaceAgent)
+	if l == nil {
+		return nil, errors.New("it is not lent any more")
+	}
+	return dialAgent(ctx, string(l.Value))
 }
 
 // connected are the servers that the inside is connected to, which the policy allows:
@@ -109,10 +124,17 @@ func (g *Gateway) connected() (list []sshagent.Server) {
 
 func (g *Gateway) logAgent(u sshagent.Use) {
 	r := spec.NetworkRecord{Event: spec.NetworkSecret, Verdict: spec.VerdictAllow, Name: u.Server.Name, Port: u.Server.Port, Protocol: "ssh"}
-	if l := g.agentLoan(); l != nil {
+	kind := spec.PlaceAgent
+	if u.Signature || g.agentLoan(kind) == nil {
+		kind = spec.PlaceSignature
+	}
+	if l := g.agentLoan(kind); l != nil {
 		r.Secret, r.Lease = l.Secret, l.ID
 	}
 	r.Reason = "key " + u.Key + " signed the login of " + u.User
+	if u.Signature {
+		r.Reason = "key " + u.Key + " signed for git"
+	}
 	if u.Err != nil {
 		r.Verdict, r.Reason = spec.VerdictDeny, "the SSH agent did not sign: "+u.Err.Error()
 	}

@@ -49,7 +49,7 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 	}
 	server := &gitssh.Server{
 		Name: c.name, Port: c.port, Key: g.sshKey, Counts: &f.counts,
-		Ask: c.ask, Refused: c.refused, Reach: c.reach, Agent: g.dialAgent, Signed: c.signed,
+		Ask: c.ask, Refused: c.refused, Reach: c.reach, Agent: g.dialLogins, Signed: c.signed,
 		Known: func() (*sshagent.Known, error) { return sshagent.ReadKnown(g.conf.KnownHosts) },
 	}
 	done := make(chan error, 1)
@@ -142,7 +142,7 @@ func pathOf(repository string) string {
 // begin has the flow be judged by what passes on it, from now on, and by the lease by
 // which it may log in.
 func (c *gitCommand) begin(asked *policy.GitRequest, b *policy.Budget, r *spec.NetworkRecord) error {
-	l := c.g.agentLoan()
+	l := c.g.agentLoan(spec.PlaceAgent)
 	if l == nil {
 		r.Suggest = policy.Suggestion{Args: []string{"run", "--name", c.g.conf.Sandbox, "--lend", "ssh", "--", "true"}}.Command("")
 		return errors.New("no key is lent to log in with: the host's SSH agent is not lent to the sandbox")

@@ -35,6 +35,13 @@ func (g *Guard) Path() string {
 	return path
 }
 
+// WrittenAt reports whether a sandbox may have written what is at a path, or have chosen what is
+// there. What cannot be looked at counts as such, unless it does not exist.
+func (g *Guard) WrittenAt(path string) bool {
+	p, err := g.Find(path)
+	return p.Top != "" || p.written || err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
 // writtenDir reports whether a directory is in one that a sandbox writes to. One that cannot be
 // looked at counts as such, unless it does not exist.
 func (g *Guard) writtenDir(dir string) bool {

@@ -100,6 +100,9 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 	}
 	env = append(env, trust.Environment()...)
 	env = append(env, gitConfig(lent, who.UID == 0 && k.launch.Image != nil)...)
+	if len(k.launch.Git) > 0 { // in the place of the system's, which it includes
+		env = append(env, "GIT_CONFIG_SYSTEM="+template.GitConfigPath)
+	}
 	env = append(env, placeholders(lent)...)
 	env = append(env, k.spec.Env...)
 	env = append(env, c.Env...)

@@ -75,6 +75,10 @@ type Launch struct {
 	Loans []wire.Loan `json:"loans,omitempty"`
 	// Unlent are leases without effect, for the status.
 	Unlent []spec.Unlent `json:"unlent,omitempty"`
+	// Git is what git inside reads before the configuration of repositories, and GitIgnore what it
+	// does not commit: of the person's git. Empty: nothing.
+	Git       []byte `json:"git,omitempty"`
+	GitIgnore []byte `json:"git_ignore,omitempty"`
 	// Login is how a login inside is kept on the host; nil: it is not.
 	Login *LoginInside `json:"login,omitempty"`
 	// GoOn is the directory of a memory image that programs go on from; none if init

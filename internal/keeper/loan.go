@@ -175,7 +175,10 @@ func placeholders(leases []spec.Lease) []string {
 		}
 		for _, s := range l.Settings {
 			if s.Kind == spec.SettingVariable {
-				names, words[s.Name] = append(names, s.Name), append(words[s.Name], l.Filled(s))
+				names = append(names, s.Name)
+				if text := l.Filled(s); !slices.Contains(words[s.Name], text) { // two leases may say the same
+					words[s.Name] = append(words[s.Name], text)
+				}
 			}
 		}
 	}
@@ -201,7 +204,7 @@ const agentPause = 30 * time.Second
 // openAgent sees to it that the socket is there before a program that is told of it.
 // One that init cannot make is missed by who wants to log in, and by nobody else.
 func (k *Keeper) openAgent(ctx context.Context, lent []spec.Lease) {
-	if !slices.ContainsFunc(lent, func(l spec.Lease) bool { return l.Place.Kind == spec.PlaceAgent }) {
+	if !slices.ContainsFunc(lent, func(l spec.Lease) bool { return l.Place.IsAgent() }) {
 		return
 	}
 	k.agent.mu.Lock()

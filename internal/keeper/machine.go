@@ -145,6 +145,8 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs, Build: k.spec.Build != nil, Disowned: k.launch.Programs,
 		Hidden:      state,
 		NameServers: []netip.Addr{names.Gateway4},
+		GitConfig:   k.launch.Git,
+		GitIgnore:   k.launch.GitIgnore,
 		Authorities: k.launch.LocalAuthorities,
 	})
 	if err != nil {

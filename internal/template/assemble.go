@@ -38,6 +38,8 @@ type Options struct {
 	Hidden string
 	// NameServers are the network's; none if there is no network.
 	NameServers []netip.Addr
+	// GitConfig and GitIgnore are what git inside has of the person's: see [GitConfigPath].
+	GitConfig, GitIgnore []byte
 	// Authorities are trusted inside besides the public ones, in PEM.
 	Authorities []byte
 }
@@ -58,6 +60,15 @@ const Agent = "/" + Own + "/agent"
 
 // Runtime is where an installation of what the agent runs on can be mounted.
 const Runtime = "/" + Own + "/runtime"
+
+// OwnEtcPath is where files lie that are generated for each sandbox.
+const OwnEtcPath = "/" + Own + "/etc"
+
+// Files in there that git is told of.
+const (
+	GitConfigPath = OwnEtcPath + "/gitconfig"
+	GitIgnorePath = OwnEtcPath + "/gitignore"
+)
 
 // Path is where programs of the host are looked for inside.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -180,6 +191,11 @@ func (h *Host) assemble(dir string, o *Options, plant func(root int) (*tree, err
 	h.gaps, h.disowned = nil, o.Disowned
 	if err := t.bindProgram(o.Program); err != nil {
 		return err
+	}
+	for path, content := range map[string][]byte{GitConfigPath: o.GitConfig, GitIgnorePath: o.GitIgnore} {
+		if err := t.write(path[1:], content, 0o644); err != nil {
+			return err
+		}
 	}
 	for name, target := range o.Programs {
 		if err := t.link(Own+"/bin/"+name, target); err != nil {

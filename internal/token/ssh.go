@@ -19,23 +19,30 @@ import (
 // findAgent looks where ssh looks for its agent. What is lent is not the agent: the
 // gateway asks it, and not everything that it is asked.
 func findAgent(s *search) {
+	s.addAgent("ssh-agent", spec.PlaceAgent,
+		// The home inside knows no server. A wrong one is sent no login: the host's
+		// known_hosts counts for that.
+		// Who vouches for those that are looked into is named for images whose ssh
+		// does not look there.
+		spec.Setting{Kind: spec.SettingVariable, Name: "GIT_SSH_COMMAND", Text: "ssh -o StrictHostKeyChecking=accept-new -o 'GlobalKnownHostsFile=/etc/ssh/ssh_known_hosts " + trust.KnownHosts + "'"})
+}
+
+// findSigner looks for the same agent, which is to sign for git and nothing else. How commits
+// are signed is among the defaults of git inside.
+func findSigner(s *search) { s.addAgent("ssh-agent signatures", spec.PlaceSignature) }
+
+// addAgent notes the agent, for a use that has such settings besides.
+func (s *search) addAgent(purpose string, kind spec.PlaceKind, settings ...spec.Setting) {
 	name := s.tool.Variables[0]
 	path, ok := s.host.lookup(name)
 	if !ok {
 		return
 	}
 	t := Token{
-		For: "ssh-agent", From: "$" + name, Value: wire.Value(path), Err: s.unusable(judgeSocket(path)),
+		For: purpose, From: "$" + name, Value: wire.Value(path), Err: s.unusable(judgeSocket(path)),
 		Terms: vault.Terms{
-			Place: &spec.Place{Kind: spec.PlaceAgent},
-			Settings: []spec.Setting{
-				{Kind: spec.SettingVariable, Name: name, Text: wire.AgentSocket},
-				// The home inside knows no server. A wrong one is sent no login: the host's
-				// known_hosts counts for that.
-				// Who vouches for those that are looked into is named for images whose ssh
-				// does not look there.
-				{Kind: spec.SettingVariable, Name: "GIT_SSH_COMMAND", Text: "ssh -o StrictHostKeyChecking=accept-new -o 'GlobalKnownHostsFile=/etc/ssh/ssh_known_hosts " + trust.KnownHosts + "'"},
-			},
+			Place:    &spec.Place{Kind: kind},
+			Settings: append([]spec.Setting{{Kind: spec.SettingVariable, Name: name, Text: wire.AgentSocket}}, settings...),
 		},
 	}
 	s.add(t)

@@ -64,6 +64,13 @@ var Tools = []Tool{
 		Get:       `start one, and give it a key: eval "$(ssh-agent)"; ssh-add`,
 		find:      findAgent,
 	},
+	{
+		Name: "ssh-sign", Title: "your SSH agent, for signatures over commits and tags of git",
+		Variables: []string{"SSH_AUTH_SOCK"},
+		None:      "no SSH agent is known here: SSH_AUTH_SOCK is not set",
+		Get:       `start one, and give it a key: eval "$(ssh-agent)"; ssh-add`,
+		find:      findSigner,
+	},
 }
 
 // Names are those of the tools.

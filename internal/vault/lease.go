@@ -138,7 +138,7 @@ func defaultVariable(s *Secret) []string {
 
 // check judges what a lease says, before it is of any consequence.
 func check(l *spec.Lease) error {
-	if len(l.Hosts) == 0 && l.Place.Kind != spec.PlaceAgent {
+	if len(l.Hosts) == 0 && !l.Place.IsAgent() {
 		return spec.Errorf(spec.ErrUsage, "it is not known where secret %s belongs", l.Secret).
 			WithHint("name the host that may get it: --host api.example.com")
 	}

@@ -109,8 +109,8 @@ func (r Rules) Show(path, target string) (spec.Mount, error) {
 	return m, r.judge(m)
 }
 
-// shellWord writes a path for a shell, to be copied.
-func shellWord(path string) string {
+// ShellWord writes a path for a shell, to be copied.
+func ShellWord(path string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+@,:", r)
 	}
@@ -145,7 +145,7 @@ func (r Rules) resolve(path string) (string, error) {
 		return "", err
 	case errors.Is(err, fs.ErrNotExist):
 		return "", spec.Errorf(spec.ErrNotFound, "%s does not exist", abs).
-			WithHint("create it first: mkdir -p %s", shellWord(abs))
+			WithHint("create it first: mkdir -p %s", ShellWord(abs))
 	case err != nil:
 		return "", &spec.Error{Op: "open " + abs, Err: err}
 	}

@@ -11,9 +11,14 @@
 // the sandbox is connected to. So another server's login cannot be passed off as one
 // for a server that is allowed, whoever stands between.
 //
+// Where signatures are lent, too, a third is: a signature for git to keep with a commit or
+// a tag. What is signed says so itself: it is in the form SSHSIG, whose first bytes are those
+// of no login, and names the purpose "git". For another purpose (a file, an e-mail, a login
+// that some other program takes) it is worth nothing.
+//
 // Everything else is refused: keys that come or go, locks, other extensions,
-// signatures over anything else, those of git and ssh-keygen included, and agents that
-// are passed on to a server.
+// signatures over anything else, those of ssh-keygen for other purposes included, and agents
+// that are passed on to a server.
 package sshagent
 
 import (
@@ -34,8 +39,9 @@ import (
 type Filter struct {
 	// Dial connects to the host's agent.
 	Dial func(context.Context) (net.Conn, error)
-	// Lent tells whether the agent may be asked now.
-	Lent func() bool
+	// Logins tells whether the agent may be asked to sign logins now, Signatures whether
+	// it may be asked to sign commits and tags.
+	Logins, Signatures func() bool
 	// Reached are the servers that the inside is connected to, as it named them.
 	Reached func() []Server
 	// Known are the files that say which keys servers have. Missing ones say nothing.
@@ -56,8 +62,10 @@ type Server struct {
 type Use struct {
 	Server Server // empty if it is not known
 	User   string // whom somebody wants to be there
-	Key    string // its fingerprint
-	Err    error  // why it was refused
+	// Signature tells that it is no login but for git to keep.
+	Signature bool
+	Key       string // its fingerprint
+	Err       error  // why it was refused
 }
 
 // What may be asked, and answers, by their numbers in the protocol.
@@ -97,7 +105,7 @@ func (f *Filter) Serve(ctx context.Context, inside net.Conn) error {
 		if err != nil {
 			return err
 		}
-		if !f.Lent() {
+		if !f.Logins() && !f.Signatures() {
 			return errors.New("it is not lent any more")
 		}
 		answer, err := c.answer(q)
@@ -129,6 +137,9 @@ func (c *conversation) answer(q []byte) ([]byte, error) {
 	case askExtension:
 		return c.bind(q)
 	case askSignature:
+		if isSignature(q) {
+			return c.signForGit(q)
+		}
 		return c.sign(q)
 	}
 	return []byte{sayFailure}, nil
@@ -157,9 +168,17 @@ func (c *conversation) sign(q []byte) ([]byte, error) {
 	if key, kerr := ssh.ParsePublicKey(l.Key); kerr == nil {
 		use.Key = ssh.FingerprintSHA256(key)
 	}
-	if err == nil {
+	switch {
+	case !c.Logins():
+		use.Err = errNoLogins
+	case err == nil:
 		use.Server, use.Err = c.judge(l)
 	}
+	return c.passSignature(q, use)
+}
+
+// passSignature has the host's agent sign what was judged, and tells of it.
+func (c *conversation) passSignature(q []byte, use Use) ([]byte, error) {
 	if use.Err != nil {
 		c.Log(use)
 		return []byte{sayFailure}, nil

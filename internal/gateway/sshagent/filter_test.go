@@ -38,9 +38,10 @@ type world struct {
 	agent  agent.ExtendedAgent // of the host, really
 	asked  *asked
 	user   ssh.Signer
-	server ssh.Signer // its key is known as git.example.com's
-	other  ssh.Signer // its key is known as other.example.com's
-	ended  atomic.Bool
+	server ssh.Signer  // its key is known as git.example.com's
+	other  ssh.Signer  // its key is known as other.example.com's
+	ended  atomic.Bool // logins are not lent any more
+	signs  atomic.Bool // signatures are lent
 	mu     sync.Mutex
 	uses   []Use
 	filter *Filter
@@ -81,9 +82,10 @@ func newWorld(t *testing.T) *world {
 			go func() { _ = agent.ServeAgent(w.asked, theirs); theirs.Close() }()
 			return mine, nil
 		},
-		Lent:    func() bool { return !w.ended.Load() },
-		Reached: func() []Server { return []Server{{"elsewhere.example.com", 22}, {"git.example.com", 2222}} },
-		Known:   []string{filepath.Join(t.TempDir(), "missing"), known},
+		Logins:     func() bool { return !w.ended.Load() },
+		Signatures: func() bool { return w.signs.Load() },
+		Reached:    func() []Server { return []Server{{"elsewhere.example.com", 22}, {"git.example.com", 2222}} },
+		Known:      []string{filepath.Join(t.TempDir(), "missing"), known},
 		Log: func(u Use) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -206,7 +208,7 @@ func TestC10NothingElseIsSigned(t *testing.T) {
 		"no session": {nil, func(w *world) []byte { return loginData(nil, "git", "ssh-connection", "publickey", true, me(w), nil) }, "no login"},
 		"a signed file": {nil, func(*world) []byte {
 			return append([]byte("SSHSIG"), ssh.Marshal(struct{ A, B, C, D []byte }{[]byte("git"), nil, []byte("sha512"), make([]byte, 64)})...)
-		}, "no login"},
+		}, "signatures are not lent"},
 		"anything": {nil, func(*world) []byte { return []byte("anything") }, "no login"},
 		"nothing":  {nil, func(*world) []byte { return nil }, "no login"},
 	} {

@@ -27,11 +27,15 @@ func (r refusal) Error() string { return string(r) }
 const (
 	errUnbound  = refusal("it is not said which server it is for: that takes OpenSSH 8.9 or later")
 	errNotLogin = refusal("it is no login at a server")
+	errNoLogins = refusal("logins are not lent (--lend ssh)")
 )
 
 // bind notes which session a connection to the agent is for. The host's agent hears
 // of it, too: keys may be restricted to servers there.
 func (c *conversation) bind(q []byte) ([]byte, error) {
+	if !c.Logins() {
+		return []byte{sayFailure}, nil
+	}
 	b, err := parseBind(q)
 	if err == nil && c.bound != nil {
 		err = errors.New("it is said a second time which server it is for")

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/gitdir"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// What --git-dir may be.
+const (
+	gitDirShare = "share"
+	gitDirNone  = "none"
+)
+
+// gitDirs sees to it that git works in the workspaces of a new sandbox, or says why it will not
+// and which command makes it work. Where there is a sandbox already nothing is asked.
+func (a *app) gitDirs(cmd *command.Command, e *engine.Engine, f *createFlags, sb *spec.Sandbox, mayExist bool) error {
+	if f.gitDir != "" && f.gitDir != gitDirShare && f.gitDir != gitDirNone {
+		return spec.Errorf(spec.ErrUsage, "--git-dir %q is neither %s nor %s", f.gitDir, gitDirShare, gitDirNone)
+	}
+	if f.gitDir == gitDirNone {
+		return nil
+	}
+	asks := cmd.Flags().Lookup("git-dir") != nil
+	for _, m := range slices.Clone(sb.Workspaces) {
+		p, err := gitdir.Find(m.Source)
+		if err != nil || p == nil || sb.Clones(m) || isShown(sb, m, p.Dir) {
+			continue // what git cannot read either, it says itself
+		}
+		if mayExist && f.gitDir == "" {
+			if there, err := e.Existing(sb); err != nil || there != nil {
+				return err
+			}
+		}
+		w := gitWorkspace{app: a, rules: workspace.Rules{}, flags: f, sandbox: sb, mount: m, place: p, asks: asks}
+		if w.rules, err = a.rules(e, f.force); err != nil {
+			return err
+		}
+		if err := w.settle(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isShown tells whether a directory is shared already, at its own path.
+func isShown(sb *spec.Sandbox, m spec.Mount, dir string) bool {
+	return m.Target != m.Source || slices.ContainsFunc(slices.Concat(sb.Workspaces, sb.Volumes), func(s spec.Mount) bool {
+		return s.Source == s.Target && workspace.Within(s.Source, dir)
+	})
+}
+
+// gitWorkspace is a workspace in which git does not work.
+type gitWorkspace struct {
+	*app
+	rules   workspace.Rules
+	flags   *createFlags
+	sandbox *spec.Sandbox
+	mount   spec.Mount
+	place   *gitdir.Place
+	asks    bool // somebody may be asked, at a terminal
+}
+
+// settle shares what git lacks, or says how that is done.
+func (w *gitWorkspace) settle() error {
+	dir, at := printable(w.mount.Source), printable(w.place.Dir)
+	share := w.flags.gitDir == gitDirShare
+	also, err := w.rules.Parse(w.place.Dir)
+	if err != nil && !share {
+		return nil // it may not be shared: a home directory that is a repository, for instance
+	}
+	if err != nil {
+		return err
+	}
+	what := "a worktree"
+	switch w.place.Kind {
+	case gitdir.Part:
+		// With the git directory alone, git would take all other files for deleted.
+		return w.refuse(share, "%s is a part of the repository %s: git works inside only if all of it is shared", dir, at)(
+			"bothy create --workdir %s %s %s", workspace.ShellWord(w.mount.Source), w.sandbox.Agent, workspace.ShellWord(w.place.Dir))
+	case gitdir.Astray:
+		return w.refuse(share, "git will not work inside: what git keeps of %s is in %s, from where nothing leads back", dir, at)(
+			"if that is its place, share it, too: bothy create %s %s %s", w.sandbox.Agent, workspace.ShellWord(w.mount.Source), workspace.ShellWord(w.place.Dir))
+	case gitdir.Submodule:
+		what = "a submodule"
+	}
+	if w.sandbox.Reviews(w.mount) {
+		return w.refuse(share, "git will not work inside: %s is %s, and what git keeps of it, in %s, cannot be reviewed", dir, what, at)(
+			"bothy create --workspace %s --git-dir %s %s %s", spec.WorkspaceLive, gitDirShare, w.sandbox.Agent, workspace.ShellWord(w.mount.Source))
+	}
+	if !share && w.asks && w.canAsk() {
+		share = w.ask("bothy: %s is %s: git works inside only if %s is shared, too.\nPrograms inside can then change its branches, hooks and settings, which git obeys on the host. Share it?", dir, what, at)
+		if !share {
+			return nil
+		}
+	}
+	if !share {
+		return w.refuse(false, "git will not work inside: %s is %s, and what git keeps of it, in %s, is not shared", dir, what, at)(
+			"bothy create --git-dir %s %s %s", gitDirShare, w.sandbox.Agent, workspace.ShellWord(w.mount.Source))
+	}
+	also.ReadOnly = w.mount.ReadOnly
+	w.sandbox.Workspaces = append(w.sandbox.Workspaces, also)
+	return nil
+}
+
+// refuse says why git does not work, and the command with which it does: as an error to who
+// insists.
+func (w *gitWorkspace) refuse(insists bool, why string, args ...any) func(hint string, words ...any) error {
+	return func(hint string, words ...any) error {
+		err := spec.Errorf(spec.ErrUsage, why, args...).WithHint(hint, words...)
+		if insists {
+			return err
+		}
+		w.note("%s", err.Error())
+		w.note("hint: %s", err.Hint)
+		return nil
+	}
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os/exec"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/gitdefaults"
+	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// askGit asks git of the host who commits in the directory that a sandbox works on. A start does
+// not fail for it: git inside says itself what it lacks.
+func (e *Engine) askGit(ctx context.Context, sb *spec.Sandbox) *gitdefaults.Person {
+	if sb.Build != nil || len(sb.Workspaces) == 0 {
+		return nil
+	}
+	home, err := store.Home()
+	if err != nil {
+		return nil
+	}
+	paths, err := e.Paths()
+	var p *gitdefaults.Person
+	if err == nil {
+		p, err = gitdefaults.Ask(ctx, paths, home, sb.Workspaces[0].Source)
+	}
+	switch {
+	case err == nil, errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), ctx.Err() != nil:
+	default:
+		e.say("git inside does not know who you are: git of this host does not tell (%v)", err)
+	}
+	return p
+}
+
+// tellGit has a sandbox that starts hear of the person.
+func (e *Engine) tellGit(l *keeper.Launch, p *gitdefaults.Person) {
+	if p == nil {
+		return
+	}
+	signed := signs(l.Loans)
+	l.Git, l.GitIgnore = p.Config(template.GitIgnorePath, signed), p.Ignore
+	left := p.Left
+	if signed {
+		left = append(left, p.Signing.Left...)
+	}
+	for _, what := range left {
+		e.say("git inside does not have %s", what)
+	}
+}
+
+// signs tells that commits may be signed by what is lent.
+func signs(loans []wire.Loan) bool {
+	return slices.ContainsFunc(loans, func(l wire.Loan) bool { return l.Place.Kind == spec.PlaceSignature && len(l.Value) > 0 })
+}

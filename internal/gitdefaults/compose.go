@@ -1,0 +1,45 @@
+package gitdefaults
+
+import "strings"
+
+// Config writes the configuration that git inside reads before all others but that of
+// the system, so that what a repository, or somebody inside, says counts more. Empty: there
+// is nothing to say. ignore is where Ignore lies inside; signs tells that the inside may have
+// commits signed.
+func (p *Person) Config(ignore string, signs bool) []byte {
+	var b strings.Builder
+	line := func(section, key, value string) {
+		if value != "" {
+			b.WriteString("[" + section + "]\n\t" + key + " = " + quote(value) + "\n")
+		}
+	}
+	line("user", "name", p.Name)
+	line("user", "email", p.Email)
+	if len(p.Ignore) > 0 {
+		line("core", "excludesFile", ignore)
+	}
+	if signs {
+		line("gpg", "format", "ssh")
+		line("user", "signingKey", p.Signing.Key)
+		if p.Signing.Key == "" {
+			line(`gpg "ssh"`, "defaultKeyCommand", "ssh-add -L")
+		}
+		if p.Signing.Commits {
+			line("commit", "gpgSign", "true")
+		}
+		if p.Signing.Tags {
+			line("tag", "gpgSign", "true")
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	// A git that is told of this file does not look for that of the system by itself.
+	return []byte("# From git of the host, at the start of the sandbox. What repositories and ~/.gitconfig say counts more.\n" +
+		"[include]\n\tpath = /etc/gitconfig\n" + b.String())
+}
+
+// quote writes a value. There are no control characters in it.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}

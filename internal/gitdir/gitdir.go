@@ -1,0 +1,151 @@
+// Package gitdir answers where git keeps what belongs to a directory, if that is not within it.
+package gitdir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// Kind is why what git keeps is elsewhere.
+type Kind int
+
+// The kinds.
+const (
+	Worktree  Kind = iota // a further working tree, made by git worktree add
+	Submodule             // of a repository above it
+	Part                  // a part of a repository's files
+	Astray                // it leads elsewhere, from where nothing leads back
+)
+
+// Place is where it is.
+type Place struct {
+	Kind Kind
+	Dir  string // what git needs to work: its directory, or all of the repository's files
+}
+
+// Find looks for it. Nil: it is within the directory, or there is no repository.
+//
+// A sandbox that could write to the directory once may have made it lead to another repository.
+// So what it leads to counts only if that leads back.
+func Find(dir string) (*Place, error) {
+	at := filepath.Join(dir, ".git")
+	info, err := os.Lstat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return above(dir), nil
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, nil
+	case info.Mode()&fs.ModeSymlink != 0:
+		real, err := filepath.EvalSymlinks(at)
+		if err != nil || within(dir, real) {
+			return nil, nil // what it leads to is not on the host, or comes along
+		}
+		return &Place{Astray, real}, nil
+	}
+	text, err := Pointer(at, dir, "gitdir: ")
+	if err != nil {
+		return nil, err
+	}
+	own, err := filepath.EvalSymlinks(text)
+	if err != nil || within(dir, own) {
+		return nil, nil
+	}
+	return led(dir, own), nil
+}
+
+// led judges the git directory that a file leads to.
+func led(dir, own string) *Place {
+	common := filepath.Dir(filepath.Dir(own))
+	if back, err := Pointer(filepath.Join(own, "gitdir"), own, ""); err == nil && back == filepath.Join(dir, ".git") && filepath.Base(filepath.Dir(own)) == "worktrees" {
+		if shared, err := Pointer(filepath.Join(own, "commondir"), own, ""); err == nil && shared == common && IsGitDir(common) {
+			return &Place{Worktree, common}
+		}
+	}
+	if tree := worktreeOf(own); tree == dir && IsGitDir(own) && strings.Contains(own, "/.git/modules/") {
+		return &Place{Submodule, own}
+	}
+	return &Place{Astray, own}
+}
+
+// above finds the repository that a directory is a part of.
+func above(dir string) *Place {
+	if IsGitDir(dir) { // a bare one
+		return nil
+	}
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return &Place{Part, dir}
+		}
+	}
+	return nil
+}
+
+// IsGitDir tells a directory that git takes for its own.
+func IsGitDir(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Bounds of files that are read.
+const (
+	maxPointer = 8 << 10
+	maxConfig  = 1 << 20
+)
+
+// Pointer reads a path, relative to a directory, out of a file.
+func Pointer(file, dir, prefix string) (string, error) {
+	data, err := store.ReadFile(file, 0, maxPointer)
+	if err != nil {
+		return "", err
+	}
+	path, ok := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), prefix)
+	if !ok || path == "" || strings.ContainsAny(path, "\n\x00") {
+		return "", errors.New("it has no path in it")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return filepath.Clean(path), nil
+}
+
+// worktreeOf reads core.worktree out of the configuration of a git directory, as git writes it
+// for submodules; empty if there is none.
+func worktreeOf(own string) string {
+	data, err := store.ReadFile(filepath.Join(own, "config"), 0, maxConfig)
+	if err != nil {
+		return ""
+	}
+	section, tree := "", ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = line
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if ok && section == "[core]" && strings.EqualFold(strings.TrimSpace(key), "worktree") {
+			tree = strings.Trim(strings.TrimSpace(value), `"`)
+		}
+	}
+	if tree != "" && !filepath.IsAbs(tree) {
+		tree = filepath.Join(own, tree)
+	}
+	if real, err := filepath.EvalSymlinks(tree); err == nil {
+		return real
+	}
+	return ""
+}
+
+func within(dir, path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
