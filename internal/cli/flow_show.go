@@ -120,7 +120,7 @@ func (a *app) flowStatusCommand() *command.Command {
 			}
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			for _, row := range l.rows() {
-				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
+				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
 			}
 			if err := w.Flush(); err != nil {
 				return err
@@ -165,8 +165,8 @@ func (l *flowing) rows() [][2]string {
 	rows := [][2]string{
 		{"run", l.run.ID},
 		{"status", statusText(status, reason, s.Detail)},
-		{"flow", l.plan.File},
-		{"directory", l.run.Dir()},
+		{"flow", term.Sanitize(l.plan.File)},
+		{"directory", term.Sanitize(l.run.Dir())},
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(l.took(time.Now()))},
 	}

@@ -74,7 +74,7 @@ func (a *app) loopStatusCommand() *command.Command {
 func (a *app) loopTable(l *looping) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	for _, row := range l.rows() {
-		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
+		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (l *looping) rows() [][2]string {
 		{"iteration", fmt.Sprintf("%d/%d", s.Iteration, p.Limits.MaxIterations)},
 		{"agent", strings.Join(append([]string{p.Agent}, p.Others()...), ", ")},
 		{"sandbox", cmp.Or(s.Sandbox, p.Sandbox)},
-		{"directory", p.Directory},
+		{"directory", term.Sanitize(p.Directory)},
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(took)},
 	}
@@ -216,7 +216,7 @@ func (l *looping) rows() [][2]string {
 		rows = append(rows, [2]string{"model", cmp.Or(s.Model, p.ModelOf(1)) + ofModels(p)})
 	}
 	if p.Tasks != nil {
-		rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d closed, %d put back, of %s", len(s.Closed), len(s.Left), p.Tasks.Project)})
+		rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d closed, %d put back, of %s", len(s.Closed), len(s.Left), term.Sanitize(p.Tasks.Project))})
 	}
 	if s.Task != nil {
 		rows = append(rows, [2]string{"task", s.Task.ID + " " + s.Task.Title})
@@ -537,7 +537,7 @@ func leftText(ev run.Event) string {
 func workText(s *loop.State) string {
 	text := verdictText(s)
 	if stayed := s.Work.Stayed; stayed != "" {
-		text += " (" + term.Sanitize(stayed) + ")"
+		text += " (" + term.Line(stayed) + ")"
 	}
 	return text
 }

@@ -40,7 +40,7 @@ func (a *app) runsCommand() *command.Command {
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "RUN\tKIND\tSTATUS\tWHY\tNEXT")
 			for _, v := range views {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Sanitize(term.Opening(v.why()))), dash(term.Sanitize(v.Next)))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Opening(v.why())), dash(term.Sanitize(v.Next)))
 			}
 			return w.Flush()
 		},
