@@ -178,6 +178,7 @@ func (l *flowing) rows() [][2]string {
 	if d, waits := s.Waits(); waits {
 		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
+	rows = append(rows, refusalRow(l.denied())...)
 	for _, room := range l.plan.Copies() {
 		rows = append(rows, [2]string{"copy", room + "  bothy diff " + s.Sandboxes[room]})
 	}

@@ -33,7 +33,7 @@ func (a *app) flowWatchCommand() *command.Command {
 				return err
 			}
 			return a.watchRun(cmd.Context(), watching{
-				run: l.run,
+				run: l.run, denied: l.denied,
 				tell: func(ev run.Event) (string, error) {
 					if err := s.Add(ev); err != nil {
 						return "", err

@@ -230,6 +230,7 @@ func (l *looping) rows() [][2]string {
 	if d, waits := s.Waits(); waits {
 		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
+	rows = append(rows, refusalRow(l.denied())...)
 	v := s.LastVerdict()
 	if v == nil && len(s.Beneath) > 0 {
 		rows = append(rows, [2]string{"gate", "not asked  of what there is: " + beneathText(s)})
@@ -558,7 +559,16 @@ func verdictText(s *loop.State) string {
 	case w.Done:
 		return "the agent says that it is done, after " + took
 	}
-	return "the agent ended after " + took + ", and says that it is not done"
+	return "the agent ended after " + took + ", and " + unsaidText(w)
+}
+
+// unsaidText tells of an agent that has promised nothing: who says nothing of being done has not
+// said that it is not.
+func unsaidText(w *loop.Work) string {
+	if strings.TrimSpace(w.Message) == "" {
+		return "said nothing"
+	}
+	return "said nothing of being done"
 }
 
 // doubtText tells why an agent is not believed, behind what the gates say; empty if it is.

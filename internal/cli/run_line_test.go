@@ -28,7 +28,7 @@ func TestOneLine(t *testing.T) {
 	if err := a.printRunEvent(run.Event{Type: loop.Ended, Time: time.Now()}, line); err != nil {
 		t.Fatal(err)
 	}
-	l := &looping{run: &run.Run{ID: "which-2026-01-01-0001"}, plan: loop.Plan{Directory: "/tmp/a\nb"}, state: s}
+	l := &looping{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}, plan: loop.Plan{Directory: "/tmp/a\nb"}, state: s}
 	if err := a.loopTable(l); err != nil {
 		t.Fatal(err)
 	}
