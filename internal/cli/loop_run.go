@@ -162,6 +162,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 			return errors.Join(err, context.Cause(ctx))
 		}
 		if r, err = run.Named(f.about(), time.Now(), func(id string) (*run.Run, error) { return run.Create(e.Store.Runs(), id, &f.plan) }); err == nil {
+			sb.Loop = r.ID
 			h, _, err = r.Host()
 		}
 		if err == nil {

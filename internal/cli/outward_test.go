@@ -59,7 +59,7 @@ func TestDenied(t *testing.T) {
 	began := time.Now().UTC().Truncate(time.Second)
 	box := func(name string, b spec.Bill) {
 		t.Helper()
-		sb := &spec.Sandbox{Version: spec.Version, ID: name + "-id", Name: name, Agent: "shell"}
+		sb := &spec.Sandbox{ID: store.NewID(), Name: name}
 		_, err := e.Store.Create(sb)
 		must(t, err)
 		must(t, store.WriteJSON(e.Store.Sandbox(sb.ID).Bill(), b))

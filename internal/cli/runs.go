@@ -116,7 +116,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
 		v.left = len(l.Behind) > 0
 		v.wait(l.State)
-		v.answered = len(l.Hints) > 0
+		v.answered = l.Urged()
 		v.held = heldUp(e, r, l)
 		_, err = e.Find(l.Plan.Sandbox)
 		v.gone = l.Ready && errors.Is(err, spec.ErrNotFound)

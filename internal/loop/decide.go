@@ -230,7 +230,7 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 		}
 	}
 	step := joined(p, w)
-	if len(w.Hints) > 0 && (step.Rejudge || step.Settle) {
+	if w.Urged() && (step.Rejudge || step.Settle) {
 		return nil
 	}
 	return &step
@@ -343,7 +343,7 @@ func wanted(p *Plan, s *State) bool {
 	if s.Task != nil && s.Task.Closed { // it is too late for that
 		return false
 	}
-	return len(s.Hints) > 0 || s.Iteration < p.Limits.MinIterations
+	return s.Urged() || s.Iteration < p.Limits.MinIterations
 }
 
 // complete tells whether a task, or without tasks the loop, is done, and nothing more is wanted.
