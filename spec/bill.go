@@ -36,15 +36,33 @@ type Bill struct {
 	// Overloaded is likewise the last time that one said that it cannot answer just now,
 	// whoever asks.
 	Overloaded *Limited `json:"overloaded,omitempty"`
+	// Failed is the last time that a question came to nothing for any other reason: the
+	// provider refused it, as without a key (401), or could not be reached.
+	Failed *Limited `json:"failed,omitempty"`
 }
 
-// Limited is a question that a provider refused: because too much was asked (429), or
-// because it had too much to do (502, 503, 504, 529).
+// Refusal is the last of these that no answer has come after, since a time; nil: whoever was
+// asked has answered.
+func (b Bill) Refusal(since time.Time) (last *Limited) {
+	for _, l := range []*Limited{b.Limited, b.Overloaded, b.Failed} {
+		if l != nil && !l.Over && !l.At.Before(since) && (last == nil || l.At.After(last.At)) {
+			last = l
+		}
+	}
+	return last
+}
+
+// Limited is a question that a provider refused: because too much was asked (429),
+// because it had too much to do (502, 503, 504, 529), or for another reason.
 type Limited struct {
 	At    time.Time `json:"at"`
 	Host  string    `json:"host"`
 	Until time.Time `json:"until,omitzero"` // when it may be asked again; zero: it did not say
 	Over  bool      `json:"over,omitempty"` // it has answered a question since
+	// Status is what it answered; 0: it said so within an answer, or gave none.
+	Status int `json:"status,omitempty"`
+	// Why is what became of a question that it did not answer; empty: it did.
+	Why string `json:"why,omitempty"`
 }
 
 // Claimed is what an agent says that it used. It may be wrong.

@@ -88,46 +88,6 @@ func ownHint(err error) string {
 	return ""
 }
 
-// Exit codes of every bothy command. Otherwise a command that runs a program
-// ends with that program's own code, or 128 plus the signal that ended it.
-const (
-	ExitOK          = 0
-	ExitError       = 1
-	ExitUsage       = 2
-	ExitDenied      = 3
-	ExitNotFound    = 4
-	ExitConflict    = 5
-	ExitMayHaveRun  = 123
-	ExitTimeout     = 124
-	ExitSandbox     = 125
-	ExitNotRunnable = 126
-	ExitNoSuchFile  = 127
-	ExitSignal      = 128 // plus the signal's number
-)
-
-// Exited is the error of a command whose program ended with a code of its own.
-type Exited struct{ Code int }
-
-func (e *Exited) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
-
-// classes pairs each class with its name on the wire and its exit code.
-var classes = []struct {
-	err  error
-	name string
-	code int
-}{
-	{ErrUsage, "usage", ExitUsage},
-	{ErrDenied, "denied", ExitDenied},
-	{ErrNotFound, "not_found", ExitNotFound},
-	{ErrConflict, "conflict", ExitConflict},
-	{ErrStopping, "stopping", ExitConflict},
-	{ErrTimeout, "timeout", ExitTimeout},
-	{ErrMayHaveRun, "may_have_run", ExitMayHaveRun},
-	{ErrSandbox, "sandbox", ExitSandbox},
-	{ErrNotRunnable, "not_runnable", ExitNotRunnable},
-	{ErrNoSuchBinary, "no_such_command", ExitNoSuchFile},
-}
-
 // ExitCode gives the exit code for an error; nil is ExitOK.
 func ExitCode(err error) int {
 	if err == nil {
@@ -136,9 +96,9 @@ func ExitCode(err error) int {
 	if exited, ok := errors.AsType[*Exited](err); ok {
 		return exited.Code
 	}
-	for _, c := range classes {
-		if errors.Is(err, c.err) {
-			return c.code
+	for _, c := range exits {
+		if c.class != nil && errors.Is(err, c.class) {
+			return c.Code
 		}
 	}
 	return ExitError
@@ -156,9 +116,9 @@ type WireError struct {
 // ToWire flattens an error for the other side.
 func ToWire(err error) *WireError {
 	w := &WireError{Class: "error", Code: ExitCode(err), Message: err.Error(), Hint: Hint(err)}
-	for _, c := range classes {
-		if errors.Is(err, c.err) {
-			w.Class = c.name
+	for _, c := range exits {
+		if c.class != nil && errors.Is(err, c.class) {
+			w.Class = c.Name
 			break
 		}
 	}
@@ -168,9 +128,9 @@ func ToWire(err error) *WireError {
 // Err rebuilds the error on the receiving side, its class intact.
 func (w *WireError) Err() error {
 	e := &Error{Err: errors.New(w.Message), Hint: w.Hint}
-	for _, c := range classes {
-		if c.name == w.Class {
-			e.Class = c.err
+	for _, c := range exits {
+		if c.Name == w.Class {
+			e.Class = c.class
 		}
 	}
 	return e
@@ -179,9 +139,9 @@ func (w *WireError) Err() error {
 // ClassOf gives the class that an exit code of bothy stands for; nil if none
 // does, as for those of programs inside.
 func ClassOf(code int) error {
-	for _, c := range classes {
-		if c.code == code {
-			return c.err
+	for _, c := range exits {
+		if c.Code == code {
+			return c.class
 		}
 	}
 	return nil

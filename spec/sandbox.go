@@ -72,6 +72,9 @@ type Sandbox struct {
 	// ... Empty: nothing.
 	Tasks string `json:"tasks,omitempty"`
 
+	// Loop is the ID of the loop that works in it; empty: none.
+	Loop string `json:"loop,omitempty"`
+
 	// Mock has the providers of models played by a script; nil: they are asked.
 	Mock *Mock `json:"mock,omitempty"`
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // soakIterations is the variable that makes the soak of a loop longer, as 500; at least 2.
@@ -169,7 +171,7 @@ func (l *lodging) killedWithin(cmd *exec.Cmd, after time.Duration) bool {
 	if !killer.Stop() {
 		return l.soakStatus().Status == "limit"
 	}
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 4 {
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != spec.ExitLimit {
 		said, _ := os.ReadFile(out.Name())
 		l.t.Fatalf("%v\n%s", err, said)
 	}

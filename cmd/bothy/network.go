@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
 	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/loopserver"
 	"github.com/bothy-dev/bothy/internal/modelserver"
 	"github.com/bothy-dev/bothy/internal/taskserver"
 )
@@ -49,6 +50,9 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	}
 	if t := o.Tasks; t != nil {
 		conf.Tasks = &taskserver.Server{Store: t.Store, Who: t.Who, Access: t.Access}
+	}
+	if l := o.Loop; l != nil {
+		conf.Loop = (&loopserver.Server{Runs: l.Runs, Loop: l.ID, Sandbox: o.Sandbox}).Command
 	}
 	g, err := gateway.New(conf)
 	if err != nil {

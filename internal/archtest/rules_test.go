@@ -20,6 +20,7 @@ internal/sums internal/audit internal/store internal/term internal/wire internal
 internal/hostpath internal/gitdir internal/hostproxy/transport
 internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
 internal/seal internal/agent internal/saved internal/token internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
+internal/loopserver
 internal/seal/early internal/task/database/early internal/agent/npm internal/image/pull
 internal/agent/install internal/image/pull/early
 internal/agent/install/early

@@ -140,6 +140,7 @@ func (a *app) showCost(c cost) error {
 	a.explainCost(c.Total)
 	a.explainRefusal(c.Limited, "an allowance is used up")
 	a.explainRefusal(c.Overloaded, "it is overloaded")
+	a.explainFailure(c.Failed)
 	if c.Budget != (spec.Budget{}) {
 		a.note("budget: %s", budgetCell(c))
 	}
@@ -159,6 +160,22 @@ func (a *app) explainRefusal(l *spec.Limited, why string) {
 		until = "until " + l.Until.Local().Format(time.DateTime)
 	}
 	a.note("%s refused a question at %s, because %s; %s", term.Sanitize(l.Host), l.At.Local().Format(time.DateTime), why, until)
+}
+
+// explainFailure tells likewise of the last question that came to nothing for another reason.
+func (a *app) explainFailure(l *spec.Limited) {
+	if l == nil {
+		return
+	}
+	why := l.Why
+	if why == "" {
+		why = "it answered " + statusWord(l.Status)
+	}
+	since := ""
+	if l.Over {
+		since = "; it has answered since"
+	}
+	a.note("%s", shortened(term.Line(fmt.Sprintf("a question to %s came to nothing at %s: %s", l.Host, l.At.Local().Format(time.DateTime), why)), maxRefusalText)+since)
 }
 
 // explainCost says what of the numbers is not as sure as it looks.

@@ -124,9 +124,10 @@ type flowView struct {
 	Reason     string              `json:"stop_reason,omitempty"`
 	WaitingFor string              `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Until      time.Time           `json:"until,omitzero"`
-	Elements   []flow.ElementState `json:"elements,omitempty"`    // of lists
-	Behind     []string            `json:"left_behind,omitempty"` // sandboxes that it was to remove
-	Raised     *run.Limits         `json:"raised,omitempty"`      // limits that were set anew, which the plan has
+	Elements   []flow.ElementState `json:"elements,omitempty"`      // of lists
+	Refusal    *spec.Limited       `json:"model_refused,omitempty"` // a question to a model that came to nothing; none was answered since
+	Behind     []string            `json:"left_behind,omitempty"`   // sandboxes that it was to remove
+	Raised     *run.Limits         `json:"raised,omitempty"`        // limits that were set anew, which the plan has
 	Plan       *flow.Plan          `json:"plan"`
 }
 
@@ -140,7 +141,7 @@ func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
 
 func (l *flowing) view() flowView {
 	delay := delayOf(l.state)
-	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: delay.For, Until: delay.Until, Elements: l.state.Elements(), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
+	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: delay.For, Until: delay.Until, Elements: l.state.Elements(), Refusal: l.denied(), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
 	status, reason := l.standing()
 	v.Status, v.Reason = flow.Status(status), reason
 	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none

@@ -488,9 +488,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
 	h := &herald{app: a, engine: e, notice: n}
 	c.Tell = func(ev run.Event, s *flow.State) {
-		if line := flowLine(ev, s); line != "" {
-			a.note("%s", line)
-		}
+		a.noteRunEvent(flowLine(ev, s))
 		if ev.Type == flow.Began {
 			h.began(ctx, flow.Began, events)
 			events = append(events, ev)
@@ -501,7 +499,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
 			n.Event = engine.EventAsks
-			n.Status, n.Reason, n.Detail, n.Step = string(flow.Running), q.Reason, term.Sanitize(q.Detail), q.Step
+			n.Status, n.Reason, n.Detail, n.Step = string(flow.Running), q.Reason, term.Line(q.Detail), q.Step
 			<-h.tell(ctx, n)
 		}
 	}
@@ -558,6 +556,6 @@ func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
 
 // flowStopped tells of a flow that is carried on no more.
 func flowStopped(n engine.Notice, s *flow.State) engine.Notice {
-	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Sanitize(s.Detail)
+	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Line(s.Detail)
 	return n
 }

@@ -119,7 +119,7 @@ func (a *app) flowStatusCommand() *command.Command {
 			}
 			w := a.table()
 			for _, row := range l.rows() {
-				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
+				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
 			}
 			if err := w.Flush(); err != nil {
 				return err
@@ -164,8 +164,8 @@ func (l *flowing) rows() [][2]string {
 	rows := [][2]string{
 		{"run", l.run.ID},
 		{"status", statusText(status, reason, s.Detail)},
-		{"flow", l.plan.File},
-		{"directory", l.run.Dir()},
+		{"flow", term.Sanitize(l.plan.File)},
+		{"directory", term.Sanitize(l.run.Dir())},
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(l.took(time.Now()))},
 	}
@@ -177,6 +177,7 @@ func (l *flowing) rows() [][2]string {
 	if d, waits := s.Waits(); waits {
 		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
+	rows = append(rows, refusalRow(l.denied())...)
 	for _, room := range l.plan.Copies() {
 		rows = append(rows, [2]string{"copy", room + "  bothy diff " + s.Sandboxes[room]})
 	}

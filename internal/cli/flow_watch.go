@@ -33,7 +33,7 @@ func (a *app) flowWatchCommand() *command.Command {
 				return err
 			}
 			return a.watchRun(cmd.Context(), watching{
-				run: l.run,
+				run: l.run, denied: l.denied,
 				tell: func(ev run.Event) (string, error) {
 					if err := s.Add(ev); err != nil {
 						return "", err
@@ -113,7 +113,7 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 		tokens: s.Tokens, usd: s.USD, metered: &s.Metered, most: plan.Limits,
 	}
 	page := v.head(
-		tui.Text(tui.Dim, plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host")),
+		tui.Text(tui.Dim, term.Sanitize(plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host"))),
 		tui.Text(tui.Plain, term.Opening(cmp.Or(plan.Flow.Description, plan.Flow.Name))),
 	)
 	settled := 0

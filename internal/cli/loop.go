@@ -106,16 +106,17 @@ type loopView struct {
 	Hosted    bool      `json:"hosted"`              // a process carries it on
 	ExitCode  *int      `json:"exit_code,omitempty"` // of who carried it on to its end; a crash has none
 	*loop.State
-	Status     loop.Status  `json:"status"`
-	Reason     string       `json:"stop_reason,omitempty"`
-	WaitingFor string       `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
-	Until      time.Time    `json:"until,omitzero"`
-	Hints      []string     `json:"hints"`
-	Workers    []workerView `json:"workers,omitempty"`
-	Iterations []loop.Spent `json:"iterations"`            // what each took
-	Behind     []string     `json:"left_behind,omitempty"` // sandboxes of workers that it was to remove
-	Raised     *run.Limits  `json:"raised,omitempty"`      // limits that were set anew, which the plan has
-	Plan       *loop.Plan   `json:"plan"`
+	Status     loop.Status   `json:"status"`
+	Reason     string        `json:"stop_reason,omitempty"`
+	WaitingFor string        `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
+	Until      time.Time     `json:"until,omitzero"`
+	Hints      []string      `json:"hints"`
+	Workers    []workerView  `json:"workers,omitempty"`
+	Iterations []loop.Spent  `json:"iterations"`              // what each took
+	Refusal    *spec.Limited `json:"model_refused,omitempty"` // a question to a model that came to nothing; none was answered since
+	Behind     []string      `json:"left_behind,omitempty"`   // sandboxes of workers that it was to remove
+	Raised     *run.Limits   `json:"raised,omitempty"`        // limits that were set anew, which the plan has
+	Plan       *loop.Plan    `json:"plan"`
 }
 
 func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
@@ -128,7 +129,7 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 
 func (l *looping) view() loopView {
 	delay := delayOf(l.state)
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: delay.For, Until: delay.Until, Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: delay.For, Until: delay.Until, Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Refusal: l.denied(), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
 	status, reason := l.standing()
 	v.Status, v.Reason = loop.Status(status), reason
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {

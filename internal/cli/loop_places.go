@@ -121,6 +121,7 @@ func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbo
 			f.name = fmt.Sprintf("%s-%d-%s", sb.Name, seat.Worker, of.Name)
 		}
 		made, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
+			own.Loop = sb.Loop
 			own.Checkpoint, own.Ports = "", nil // those are of the loop's sandbox
 			own.Budget = sb.Budget
 			if err := context.Cause(ctx); err != nil {

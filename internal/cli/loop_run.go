@@ -162,6 +162,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 			return errors.Join(err, context.Cause(ctx))
 		}
 		if r, err = run.Named(f.about(), time.Now(), func(id string) (*run.Run, error) { return run.Create(e.Store.Runs(), id, &f.plan) }); err == nil {
+			sb.Loop = r.ID
 			h, _, err = r.Host()
 		}
 		if err == nil {
@@ -460,9 +461,7 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 	n := engine.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
 	h := &herald{app: a, engine: e, notice: n}
 	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) {
-		if line := lineOf(c.plan, ev, s); line != "" {
-			a.note("%s", line)
-		}
+		a.noteRunEvent(lineOf(c.plan, ev, s))
 		if ev.Type == loop.Began {
 			h.began(ctx, loop.Began, events)
 		}
@@ -491,6 +490,6 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 
 // stopped tells of a loop that is carried on no more.
 func stopped(n engine.Notice, s *loop.State) engine.Notice {
-	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Sanitize(s.Detail)
+	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Line(s.Detail)
 	return n
 }

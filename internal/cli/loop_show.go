@@ -73,7 +73,7 @@ func (a *app) loopStatusCommand() *command.Command {
 func (a *app) loopTable(l *looping) error {
 	w := a.table()
 	for _, row := range l.rows() {
-		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
+		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (l *looping) rows() [][2]string {
 		{"iteration", fmt.Sprintf("%d/%d", s.Iteration, p.Limits.MaxIterations)},
 		{"agent", strings.Join(append([]string{p.Agent}, p.Others()...), ", ")},
 		{"sandbox", cmp.Or(s.Sandbox, p.Sandbox)},
-		{"directory", p.Directory},
+		{"directory", term.Sanitize(p.Directory)},
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(took)},
 	}
@@ -215,7 +215,7 @@ func (l *looping) rows() [][2]string {
 		rows = append(rows, [2]string{"model", cmp.Or(s.Model, p.ModelOf(1)) + ofModels(p)})
 	}
 	if p.Tasks != nil {
-		rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d closed, %d put back, of %s", len(s.Closed), len(s.Left), p.Tasks.Project)})
+		rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d closed, %d put back, of %s", len(s.Closed), len(s.Left), term.Sanitize(p.Tasks.Project))})
 	}
 	if s.Task != nil {
 		rows = append(rows, [2]string{"task", s.Task.ID + " " + s.Task.Title})
@@ -229,6 +229,7 @@ func (l *looping) rows() [][2]string {
 	if d, waits := s.Waits(); waits {
 		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
+	rows = append(rows, refusalRow(l.denied())...)
 	v := s.LastVerdict()
 	if v == nil && len(s.Beneath) > 0 {
 		rows = append(rows, [2]string{"gate", "not asked  of what there is: " + beneathText(s)})
@@ -536,7 +537,7 @@ func leftText(ev run.Event) string {
 func workText(s *loop.State) string {
 	text := verdictText(s)
 	if stayed := s.Work.Stayed; stayed != "" {
-		text += " (" + term.Sanitize(stayed) + ")"
+		text += " (" + term.Line(stayed) + ")"
 	}
 	return text
 }
@@ -557,7 +558,16 @@ func verdictText(s *loop.State) string {
 	case w.Done:
 		return "the agent says that it is done, after " + took
 	}
-	return "the agent ended after " + took + ", and says that it is not done"
+	return "the agent ended after " + took + ", and " + unsaidText(w)
+}
+
+// unsaidText tells of an agent that has promised nothing: who says nothing of being done has not
+// said that it is not.
+func unsaidText(w *loop.Work) string {
+	if strings.TrimSpace(w.Message) == "" {
+		return "said nothing"
+	}
+	return "said nothing of being done"
 }
 
 // doubtText tells why an agent is not believed, behind what the gates say; empty if it is.

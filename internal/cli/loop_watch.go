@@ -34,7 +34,7 @@ func (a *app) loopWatchCommand() *command.Command {
 			out := &lookout{desk: deskOf(l.engine, &l.plan, l.run)}
 			defer out.close()
 			return a.watchRun(cmd.Context(), watching{
-				run: l.run,
+				run: l.run, denied: l.denied,
 				tell: func(ev run.Event) (string, error) {
 					if err := s.Add(ev); err != nil {
 						return "", err
@@ -148,7 +148,7 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 		most: flow.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
 	page := v.head(
-		tui.Text(tui.Dim, plan.Agent+" in "+cmp.Or(s.Sandbox, plan.Sandbox)+", "+plan.Directory),
+		tui.Text(tui.Dim, plan.Agent+" in "+cmp.Or(s.Sandbox, plan.Sandbox)+", "+term.Sanitize(plan.Directory)),
 		tui.Text(tui.Plain, term.Opening(promptText(plan))),
 	)
 	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
@@ -200,7 +200,7 @@ func (p *watched) table(most, cols int, now time.Time) []tui.Line {
 			page = append(page, tui.Text(tui.Dim, fmt.Sprintf("%4s  and %d before", "", i+1)))
 			break
 		}
-		page = append(page, t.line(&p.plan, p.meteredOf(t.number), p.under(i), cols, now))
+		page = append(page, t.line(&p.plan, p.meteredOf(t.number), p.traffic.denied, p.under(i), cols, now))
 	}
 	return append(page, nil)
 }
@@ -215,7 +215,7 @@ func (p *watched) meteredOf(iteration int) *spec.Metered {
 	return &spec.Metered{}
 }
 
-func (t *tried) line(p *loop.Plan, m *spec.Metered, under bool, cols int, now time.Time) tui.Line {
+func (t *tried) line(p *loop.Plan, m *spec.Metered, denied *spec.Limited, under bool, cols int, now time.Time) tui.Line {
 	took, changed := "", ""
 	text, style := "cut short", tui.Yellow
 	switch {
@@ -224,6 +224,9 @@ func (t *tried) line(p *loop.Plan, m *spec.Metered, under bool, cols int, now ti
 		text, style = became(t.work)
 	case under:
 		took, text, style = now.Sub(t.began).Round(time.Second).String(), "works", tui.Cyan
+		if denied != nil && !denied.At.Before(t.began) {
+			text, style = "asks a model that does not answer", tui.Yellow
+		}
 	}
 	if t.keep != nil {
 		changed = strconv.Itoa(t.keep.Changes)
@@ -260,7 +263,7 @@ func became(w *loop.Work) (string, tui.Style) {
 	case w.Done:
 		return "says it is done", tui.Green
 	}
-	return "not done", tui.Plain
+	return unsaidText(w), tui.Plain
 }
 
 // gates are what they said the last time.

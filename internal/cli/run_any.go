@@ -128,8 +128,16 @@ func (a *app) printRunEvent(ev run.Event, text string) error {
 	if text == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", ev.Time.Local().Format(time.DateTime), printable(text))
+	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", ev.Time.Local().Format(time.DateTime), term.Line(text))
 	return err
+}
+
+// noteRunEvent tells likewise what has happened just now. What it is about may be many lines of
+// somebody else's, each of which could pass for one of ours.
+func (a *app) noteRunEvent(text string) {
+	if text != "" {
+		a.note("%s", term.Line(text))
+	}
 }
 
 // stopPoll is how often it is looked whether a run has ended.

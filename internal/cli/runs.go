@@ -39,7 +39,7 @@ func (a *app) runsCommand() *command.Command {
 			w := a.table()
 			fmt.Fprintln(w, "RUN\tKIND\tSTATUS\tWHY\tNEXT")
 			for _, v := range views {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Sanitize(term.Opening(v.why()))), dash(term.Sanitize(v.Next)))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Opening(v.why())), dash(term.Sanitize(v.Next)))
 			}
 			return w.Flush()
 		},
@@ -115,7 +115,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
 		v.left = len(l.Behind) > 0
 		v.wait(l.State)
-		v.answered = len(l.Hints) > 0
+		v.answered = l.Urged()
 		v.held = heldUp(e, r, l)
 		_, err = e.Find(l.Plan.Sandbox)
 		v.gone = l.Ready && errors.Is(err, spec.ErrNotFound)

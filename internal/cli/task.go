@@ -268,7 +268,7 @@ func (t *taskCall) taskTable(g *task.Graph, list []*task.Task) error {
 	now := time.Now()
 	for _, x := range list {
 		s := g.State(x, now)
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", x.ID, stateCell(x, s), x.Priority, term.Sanitize(x.Type), dash(noteCell(x, s)), term.Sanitize(x.Title))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", x.ID, stateCell(x, s), x.Priority, term.Sanitize(x.Type), dash(noteCell(x, s)), term.Line(x.Title))
 	}
 	return w.Flush()
 }

@@ -160,7 +160,7 @@ func branch[T any](b *strings.Builder, indent string, list []T, look func(T) (st
 // line is a task in the tree.
 func (p picture) line(x *task.Task) string {
 	s := p.graph.State(x, p.now)
-	text := fmt.Sprintf("%s  %s  P%d  %s", stateCell(x, s), x.ID, x.Priority, term.Sanitize(x.Title))
+	text := fmt.Sprintf("%s  %s  P%d  %s", stateCell(x, s), x.ID, x.Priority, term.Line(x.Title))
 	if note := noteCell(x, s); note != "" {
 		text += "  (" + note + ")"
 	}

@@ -55,7 +55,7 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 		return t.printJSON(document(doc))
 	}
 	s := g.State(x, now)
-	fmt.Fprintf(t.stdout, "%s  %s\n\n", x.ID, term.Sanitize(x.Title))
+	fmt.Fprintf(t.stdout, "%s  %s\n\n", x.ID, term.Line(x.Title))
 	w := t.table()
 	row := func(name, text string) {
 		if text != "" {
@@ -70,7 +70,7 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 	row("started", dateRow(x.StartedAt))
 	row("due", dateRow(x.DueAt))
 	row("deferred", dateRow(x.DeferUntil))
-	row("closed", strings.TrimSpace(dateRow(x.ClosedAt)+" "+term.Sanitize(x.CloseReason)))
+	row("closed", strings.TrimSpace(dateRow(x.ClosedAt)+" "+term.Line(x.CloseReason)))
 	if x.ExternalRef != nil {
 		row("external", term.Sanitize(*x.ExternalRef))
 	}
@@ -149,7 +149,7 @@ func taskRow(g *task.Graph, id string, now time.Time) string {
 	if err != nil || x.ID != id {
 		return term.Sanitize(id) + "  (not here)"
 	}
-	return stateCell(x, g.State(x, now)) + "  " + x.ID + "  " + term.Sanitize(x.Title)
+	return stateCell(x, g.State(x, now)) + "  " + x.ID + "  " + term.Line(x.Title)
 }
 
 // blockerRow tells why a task waits for another.

@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -31,6 +28,8 @@ type watching struct {
 	run  *run.Run
 	tell func(run.Event) (string, error)            // takes the next event, and says it in words
 	look func(context.Context) (watchedPage, error) // what there is to see now
+	// denied is why models do not answer, for who sees no page.
+	denied func() *spec.Limited
 }
 
 // watchedPage is what is seen of a run at a time.
@@ -62,6 +61,7 @@ func pause(ctx context.Context) bool {
 // follow tells every event, those of the past first.
 func (a *app) follow(ctx context.Context, w watching) error {
 	told := 0
+	var refused refusals
 	for {
 		hosted := w.run.Hosted() // before the events: who ends writes that before it goes
 		events, err := w.run.Events()
@@ -78,10 +78,27 @@ func (a *app) follow(ctx context.Context, w watching) error {
 			}
 		}
 		told = len(events)
+		if err := a.tellRefusal(&refused, w, hosted); err != nil {
+			return err
+		}
 		if !hosted || !pause(ctx) {
 			return nil
 		}
 	}
+}
+
+// tellRefusal tells why models do not answer, as long as somebody carries the run on, if that is
+// news.
+func (a *app) tellRefusal(r *refusals, w watching, hosted bool) error {
+	if a.json || !hosted {
+		return nil
+	}
+	text := r.tell(w.denied())
+	if text == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", time.Now().Format(time.DateTime), text)
+	return err
 }
 
 // draw draws a page until there is nothing more to see.
@@ -108,49 +125,6 @@ func (a *app) draw(ctx context.Context, w watching) error {
 			return screen.Close(page)
 		}
 	}
-}
-
-// outward is what the gateways of a run's sandboxes have seen.
-type outward struct {
-	sum     spec.BillItem // of all models
-	refused []string      // whom they could not reach, with how often
-}
-
-// trafficOf asks the gateways of sandboxes, since the run was begun.
-func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
-	refused := map[string]int64{}
-	var bill spec.Bill
-	for _, id := range ids {
-		sb, err := e.Find(id)
-		if err != nil {
-			continue // it is not there yet, or not any more
-		}
-		b, err := e.Bill(ctx, sb)
-		if err != nil && ctx.Err() == nil {
-			t.refused = append(t.refused, err.Error())
-			continue
-		}
-		bill.Models = append(bill.Models, b.Models...)
-		_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // a log that cannot be read is no reason to look away
-			if r.Verdict == spec.VerdictDeny && !r.IsPacket() && r.Time.After(since) {
-				refused[term.Sanitize(recordHost(r))] += max(r.Count, r.Suppressed, 1)
-			}
-		})
-	}
-	t.sum = bill.Total()
-	for host, n := range refused {
-		t.refused = append(t.refused, fmt.Sprintf("%s (%d)", host, n))
-	}
-	slices.Sort(t.refused)
-	return t
-}
-
-// lines say whom the sandboxes could not reach.
-func (t *outward) lines() []tui.Line {
-	if len(t.refused) == 0 {
-		return nil
-	}
-	return []tui.Line{{tui.Yellow.Of("refused    "), tui.Plain.Of(strings.Join(t.refused, ", "))}}
 }
 
 // vitals are how a run stands, in what is the same for all of them.

@@ -91,7 +91,7 @@ cost       0.2500+? USD  seen 2.50, claimed -
 
    #     took     seen   claimed  files  what became of it
    6       5s                            works
-   5     1m1s      100       100      4  not done, 1 of 2 red
+   5     1m1s      100       100      4  said nothing, 1 of 2 red
    4     1m1s      100       90!      3  says it is done, 1 of 2 red
       and 3 before
 
@@ -104,6 +104,18 @@ refused    x.example (3)
 stuck      the same gates said the same 5 times, of 6
 hint       look at b
 `
+	// While its model refuses the agent does not work, and that is said in its line, and why.
+	denied := page(20, func(p *watched) {
+		p.traffic = outward{denied: &spec.Limited{At: p.past[len(p.past)-1].began, Host: "a.example", Status: 529}}
+	})
+	if !strings.Contains(denied, "asks a model that does not answer\n") || !strings.Contains(denied, "\nprovider   a.example refused a question at ") {
+		t.Errorf("%s", denied)
+	}
+	if early := page(20, func(p *watched) {
+		p.traffic = outward{denied: &spec.Limited{At: p.past[len(p.past)-1].began.Add(-time.Second), Host: "a.example", Status: 529}}
+	}); !strings.Contains(early, "  works\n") {
+		t.Errorf("%s", early)
+	}
 	got := page(20, func(p *watched) {
 		p.traffic = outward{sum: spec.BillItem{Tokens: spec.Tokens{Input: 700}, USD: .25, Unpriced: 1}, refused: []string{"x.example (3)"}}
 	})
@@ -294,7 +306,7 @@ cost       0.00 USD  seen 0.00, claimed -
 ✓     30s      100         -      1  plan  outputs/plan, 7 bytes
 ✓    1m0s      200         -      2  a greets
 ▶    1m5s      200         -      3  b sums
-▶     35s      100         -      2    work.2  after: check: exit code 1: red` + "\x1b" + `[2J
+▶     35s      100         -      2    work.2  after: check: exit code 1: red
 ·     30s      100         -      1    check.2  what it needs is done again
 ·                                    c
 ·                                    good

@@ -22,17 +22,23 @@ func (e *Engine) Bill(ctx context.Context, sb *spec.Sandbox) (spec.Bill, error) 
 			return err
 		}
 		return c.Expect(wire.Reply, &b)
-	}, func() error {
-		err := store.ReadJSON(e.Store.Sandbox(sb.ID).Bill(), &b)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+	}, func() (err error) {
+		b, err = e.WrittenBill(sb)
 		return err
 	})
 	if err != nil {
 		return b, &spec.Error{Op: "read what models have taken for " + sb.Name, Err: err}
 	}
 	return b, nil
+}
+
+// WrittenBill is what of that is on the disk, also of a sandbox whose keeper does not answer.
+func (e *Engine) WrittenBill(sb *spec.Sandbox) (b spec.Bill, err error) {
+	err = store.ReadJSON(e.Store.Sandbox(sb.ID).Bill(), &b)
+	if errors.Is(err, fs.ErrNotExist) {
+		return spec.Bill{}, nil
+	}
+	return b, err
 }
 
 // SetBudget bounds what models may take for a sandbox, also for one that runs.

@@ -141,6 +141,9 @@ func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint
 	sb := *from
 	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), name, time.Now().UTC()
 	sb.Ports, sb.Remove = nil, false
+	if noted == nil { // a person's: the loop that works in the other does not in this one
+		sb.Loop = ""
+	}
 	if sb.Mode() == spec.WorkspaceLive {
 		sb.WorkspaceMode = spec.WorkspaceReview
 	}

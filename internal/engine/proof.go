@@ -49,7 +49,7 @@ func forOneCommand(like *spec.Sandbox, what string) spec.Sandbox {
 	sb := *like
 	sb.ID, sb.CreatedAt = store.NewID(), time.Now().UTC()
 	sb.Name = what + "-" + sb.ID
-	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Tasks, sb.Remove = nil, nil, "", "", true
+	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Tasks, sb.Loop, sb.Remove = nil, nil, "", "", "", true
 	return sb
 }
 

@@ -259,6 +259,9 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	if sb.Tasks != "" {
 		l.Tasks = e.Store.Tasks()
 	}
+	if sb.Loop != "" {
+		l.Runs = e.Store.Runs()
+	}
 	if v := os.Getenv("BOTHY_SAVE_EVERY"); v != "" {
 		if err := l.SaveEvery.UnmarshalText([]byte(v)); err != nil {
 			return l, spec.Errorf(spec.ErrUsage, "BOTHY_SAVE_EVERY: %w", err)

@@ -375,7 +375,8 @@ func TestStopBeside(t *testing.T) {
 		s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Carry(ctx, events)
 		must(t, err)
 		h.Close()
-		if want := map[string]Status{"stop": Cancelled, "signal": Interrupted}[name]; s.Status != want || s.ExitCode() != 143 {
+		code := map[string]int{"stop": spec.ExitCancelled, "signal": 143}[name]
+		if want := map[string]Status{"stop": Cancelled, "signal": Interrupted}[name]; s.Status != want || s.ExitCode() != code {
 			t.Errorf("%s: it is %s, code %d", name, s.Status, s.ExitCode())
 		}
 		if s.Tokens != 300 || b.atWork != 0 || strings.Count(b.read("events.jsonl"), `"cut"`) != 3 {

@@ -385,7 +385,7 @@ func TestLimit(t *testing.T) {
 	b.run = r
 	s = b.carry()
 	b.want(s, Limited, "tokens", "one.1 two.1")
-	if s.ExitCode() != 4 || !s.Status.Final() {
+	if s.ExitCode() != spec.ExitLimit || !s.Status.Final() {
 		t.Errorf("exit code %d", s.ExitCode())
 	}
 	if end := s.Reached(); end == nil || end.Reason != "tokens" {
@@ -454,7 +454,7 @@ func TestExcluded(t *testing.T) {
 			b := begin(t, "name: x\ninputs: [{name: l, default: \"a, b\"}]\nsteps: ["+tt.steps+"]\n", fine)
 			s := b.carry()
 			b.want(s, Completed, tt.reason, tt.done)
-			if want := map[bool]int{true: 0, false: spec.ExitError}[tt.reason == "done"]; s.ExitCode() != want || !s.Over() {
+			if want := map[bool]int{true: spec.ExitOK, false: spec.ExitPartly}[tt.reason == "done"]; s.ExitCode() != want || !s.Over() {
 				t.Errorf("its code is %d, over is %t", s.ExitCode(), s.Over())
 			}
 			b.want(b.carry(), Completed, tt.reason, "")
@@ -477,7 +477,7 @@ func TestApproval(t *testing.T) {
 	b := begin(t, decided, fine)
 	s := b.carry()
 	b.want(s, Waiting, "approval", "work.1 other.1")
-	if want := "good: Is " + b.run.Dir() + "/outputs/a.txt good?"; s.ExitCode() != 3 || s.Detail != want {
+	if want := "good: Is " + b.run.Dir() + "/outputs/a.txt good?"; s.ExitCode() != spec.ExitWaiting || s.Detail != want {
 		t.Errorf("code %d, %s, not %s", s.ExitCode(), s.Detail, want)
 	}
 	b.want(b.carry(), Waiting, "approval", "")
@@ -631,7 +631,7 @@ func TestStopped(t *testing.T) {
 		return Done{Verdict: spec.VerdictFailed}
 	}
 	s := b.carry()
-	if s.Status != Cancelled || s.ExitCode() != 143 {
+	if s.Status != Cancelled || s.ExitCode() != spec.ExitCancelled {
 		t.Errorf("it is %s", s.Status)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

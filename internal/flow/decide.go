@@ -439,23 +439,5 @@ func (s *State) Over() bool {
 
 // ExitCode is that of the command that carried a flow on.
 func (s *State) ExitCode() int {
-	switch s.Status {
-	case Completed:
-		if s.Reason == ReasonSkipped || s.Reason == ReasonNoOutput {
-			return spec.ExitError
-		}
-		return spec.ExitOK
-	case Waiting:
-		return 3
-	case Limited:
-		return 4
-	case Interrupted:
-		return spec.ExitSignal + s.Signal
-	case Cancelled:
-		return spec.ExitSignal + sigterm
-	}
-	return spec.ExitError
+	return run.ExitCode(string(s.Status), s.Reason == ReasonSkipped || s.Reason == ReasonNoOutput, s.Signal)
 }
-
-// sigterm is what stopping a flow is like.
-const sigterm = 15

@@ -30,6 +30,10 @@ func (o own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.g.conf.Tasks.ServeHTTP(w, r)
 		return
 	}
+	if strings.EqualFold(strings.TrimSuffix(name, "."), wire.LoopHost) {
+		o.loop(w, r)
+		return
+	}
 	advice(o).ServeHTTP(w, r)
 }
 

@@ -74,6 +74,8 @@ type Config struct {
 	Capture *Capture
 	// Tasks answers about the tasks of the project; nil: they are not shared.
 	Tasks http.Handler
+	// Loop carries out commands about the loop that works in the sandbox; nil: none does.
+	Loop func(args []string) (out, complaint string, code int)
 	// Join asks init for servers that Dial cannot reach itself; may be nil.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and every flow that ended. It must not

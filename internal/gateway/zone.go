@@ -24,7 +24,7 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 		z.Refused(name, err.Error())
 		return v4, v6, dns.ErrNoName
 	}
-	if clean == adviceName || clean == wire.TasksHost && z.g.conf.Tasks != nil {
+	if clean == adviceName || clean == wire.TasksHost && z.g.conf.Tasks != nil || clean == wire.LoopHost && z.g.conf.Loop != nil {
 		return names.Gateway4, names.Gateway6, nil
 	}
 	z.g.conf.CatchUp()

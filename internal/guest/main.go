@@ -13,6 +13,8 @@ func Main(args []string) (code int, ok bool) {
 		return Sudo(args[1:]), true
 	case TasksName:
 		return Tasks(args[1:]), true
+	case LoopName:
+		return Loop(args[1:]), true
 	}
 	if args[0] != Path || len(args) < 2 {
 		return 0, false

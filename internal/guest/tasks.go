@@ -21,10 +21,24 @@ const TasksName = "bd"
 // maxTasks bounds an answer, in bytes.
 const maxTasks = 64 << 20
 
+// LoopName is the name by which whoever is inside asks about the loop that works there: that of
+// open-ralph, which people know.
+const LoopName = "ralph"
+
 // Tasks has a command carried out by the gateway, which knows the tasks if they are
 // shared with this sandbox.
 func Tasks(args []string) int {
-	text, err := askTasks(args)
+	return askGateway(TasksName+": ask for the tasks of this project", wire.TasksHost, args)
+}
+
+// Loop has one carried out likewise, about the loop that works in this sandbox.
+func Loop(args []string) int {
+	return askGateway(LoopName+": ask how the loop stands", wire.LoopHost, args)
+}
+
+// askGateway has a command carried out, and prints what came of it.
+func askGateway(what, host string, args []string) int {
+	text, err := askCommand(host, args)
 	var r struct {
 		Out  string `json:"out"`
 		Err  string `json:"err"`
@@ -34,7 +48,7 @@ func Tasks(args []string) int {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "bd: ask for the tasks of this project: %v\n", err)
+		fmt.Fprintf(os.Stderr, "%s: %v\n", what, err)
 		return 1
 	}
 	fmt.Print(r.Out)
@@ -42,9 +56,9 @@ func Tasks(args []string) int {
 	return r.Code
 }
 
-// askTasks speaks as much HTTP as it takes: package net is not for programs that are
+// askCommand speaks as much HTTP as it takes: package net is not for programs that are
 // started all the time.
-func askTasks(args []string) ([]byte, error) {
+func askCommand(host string, args []string) ([]byte, error) {
 	body, err := json.Marshal(map[string]any{"args": args})
 	if err != nil {
 		return nil, err
@@ -58,7 +72,7 @@ func askTasks(args []string) ([]byte, error) {
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: wire.GatewayIPv4, Port: 80}); err != nil {
 		return nil, err
 	}
-	head := "POST /command HTTP/1.0\r\nHost: " + wire.TasksHost + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	head := "POST /command HTTP/1.0\r\nHost: " + host + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
 	if _, err := f.Write(append([]byte(head), body...)); err != nil {
 		return nil, err
 	}

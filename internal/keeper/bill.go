@@ -39,7 +39,7 @@ func (k *Keeper) openBill() (*bill, error) {
 		return nil, &spec.Error{Op: "read what models have taken", Err: err, Hint: cmp.Or(spec.Hint(err), "to count anew, remove "+b.path)}
 	}
 	b.written = before
-	b.meter = meter.New(spec.Bill{Models: slices.Clone(before.Models), Limited: before.Limited, Overloaded: before.Overloaded}, append(price.List(k.launch.Prices), price.Usual()...), k.spec.Budget, b.changed)
+	b.meter = meter.New(spec.Bill{Models: slices.Clone(before.Models), Limited: before.Limited, Overloaded: before.Overloaded, Failed: before.Failed}, append(price.List(k.launch.Prices), price.Usual()...), k.spec.Budget, b.changed)
 	go b.keep()
 	return b, nil
 }
@@ -77,7 +77,7 @@ func (b *bill) note() error {
 
 func (b *bill) write() error {
 	now := b.meter.Bill()
-	if slices.Equal(now.Models, b.written.Models) && now.Limited == b.written.Limited && now.Overloaded == b.written.Overloaded {
+	if slices.Equal(now.Models, b.written.Models) && now.Limited == b.written.Limited && now.Overloaded == b.written.Overloaded && now.Failed == b.written.Failed {
 		return nil
 	}
 	if err := store.WriteJSON(b.path, now); err != nil {

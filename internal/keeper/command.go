@@ -79,6 +79,9 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 	if k.spec.Tasks != "" {
 		own += "/.bothy/tasks:"
 	}
+	if k.spec.Loop != "" {
+		own += "/.bothy/loop:"
+	}
 	if d := k.spec.Devcontainer; d != nil {
 		env = append(env, d.Env...)
 		path = value(d.Env, "PATH", path)

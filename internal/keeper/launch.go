@@ -70,6 +70,8 @@ type Launch struct {
 	// Tasks is where the tasks of all projects are, if the sandbox may know those of its
 	// own; else empty.
 	Tasks string `json:"tasks,omitempty"`
+	// Runs is where loops are kept, if one works in the sandbox; else empty.
+	Runs string `json:"runs,omitempty"`
 	// Loans are the secrets lent to the sandbox, with their values: they are
 	// never written down.
 	Loans []wire.Loan `json:"loans,omitempty"`

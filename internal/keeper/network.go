@@ -45,6 +45,8 @@ type NetworkOptions struct {
 	Turn   func()
 	// Tasks are those of the project; nil: they are not shared.
 	Tasks *Tasks
+	// Loop is the one that works in the sandbox; nil: none does.
+	Loop *Loop
 	// Capture keeps what programs inside are given to log in with; nil: nobody does.
 	Capture *Capture
 	// Meter counts what they take.
@@ -71,6 +73,17 @@ type Tasks struct {
 	Store  task.Store
 	Who    string // by what name it holds them
 	Access string // spec.TasksRead ...
+}
+
+// Loop is a loop, and where it is kept.
+type Loop struct{ Runs, ID string }
+
+// loop is the one that works in the sandbox; nil if none does.
+func (k *Keeper) loop() *Loop {
+	if k.spec.Loop == "" || k.launch.Runs == "" {
+		return nil
+	}
+	return &Loop{k.launch.Runs, k.spec.Loop}
 }
 
 // tasks are those that the sandbox may know; nil if there are none.
@@ -132,7 +145,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Capture: k.captures(), Identity: id, CatchUp: k.catchUp,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.captures(), Identity: id, CatchUp: k.catchUp,
 		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})
 	if err != nil {

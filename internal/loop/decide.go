@@ -230,7 +230,7 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 		}
 	}
 	step := joined(p, w)
-	if len(w.Hints) > 0 && (step.Rejudge || step.Settle) {
+	if w.Urged() && (step.Rejudge || step.Settle) {
 		return nil
 	}
 	return &step
@@ -343,7 +343,7 @@ func wanted(p *Plan, s *State) bool {
 	if s.Task != nil && s.Task.Closed { // it is too late for that
 		return false
 	}
-	return len(s.Hints) > 0 || s.Iteration < p.Limits.MinIterations
+	return s.Urged() || s.Iteration < p.Limits.MinIterations
 }
 
 // complete tells whether a task, or without tasks the loop, is done, and nothing more is wanted.
@@ -468,26 +468,7 @@ func (s *State) waits() (run.Delay, bool) { return s.denial, !s.Until.IsZero() }
 
 // ExitCode is that of the command that carried a loop on.
 func (s *State) ExitCode() int {
-	switch s.Status {
-	case Completed:
-		if s.Reason == reasonTasksFailed {
-			return spec.ExitError
-		}
-		return 0
-	case Waiting:
-		return 3
-	case Limited:
-		return 4
-	case Stalled:
-		return 5
-	case Aborted:
-		return 6
-	case Interrupted:
-		return spec.ExitSignal + s.Signal
-	case Cancelled:
-		return spec.ExitSignal + sigterm
-	}
-	return spec.ExitError
+	return run.ExitCode(string(s.Status), s.Reason == reasonTasksFailed, s.Signal)
 }
 
 // ReasonQuestion is why a loop waits whose agent wants to know something of a person.
@@ -504,6 +485,3 @@ func (s *State) Crash() {
 
 // Crashed tells whether it was so.
 func (s *State) Crashed() bool { return s.Status == Interrupted && s.Reason == reasonCrash }
-
-// sigterm is what stopping a loop is like.
-const sigterm = 15

@@ -114,7 +114,7 @@ func TestTaskStaysRed(t *testing.T) {
 	f.work = func(int) (Work, error) { return says(done) }
 	f.green = func(n int) bool { return n > 2 }
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Completed || s.Reason != "tasks_failed" || s.ExitCode() != 1 || s.Iteration != 3 {
+	if s.Status != Completed || s.Reason != "tasks_failed" || s.ExitCode() != spec.ExitPartly || s.Iteration != 3 {
 		t.Fatalf("it is %+v", s)
 	}
 	if x := at(t, d, "bd-hard"); x.Status != task.Open || x.Assignee != "" || !strings.Contains(x.Notes, "run x: it is not done after 2 iterations") {
@@ -126,7 +126,7 @@ func TestTaskStaysRed(t *testing.T) {
 
 	p, r, d = desk(t, "hard")
 	f.green = always(false)
-	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "tasks_failed" || s.ExitCode() != 5 {
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "tasks_failed" || s.ExitCode() != spec.ExitStalled {
 		t.Fatalf("if the gates are red, too, it is %+v", s)
 	}
 	f.green = always(true) // who goes on gives it all its tries again

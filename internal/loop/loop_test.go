@@ -346,7 +346,7 @@ func TestForgedLimits(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s, r := carry(t, p, f)
-		if s.Status != Stalled || s.Reason != "same_limit" || f.n != 3 || s.Iteration != 1 || s.Tokens != 3 || s.ExitCode() != 5 {
+		if s.Status != Stalled || s.Reason != "same_limit" || f.n != 3 || s.Iteration != 1 || s.Tokens != 3 || s.ExitCode() != spec.ExitStalled {
 			t.Fatalf("after %d tries it is %+v", f.n, s)
 		}
 		f.work = func(n int) (Work, error) {
@@ -523,7 +523,7 @@ func TestPeople(t *testing.T) {
 		return says("no")
 	}
 	s := goOn(t.Context(), t, p, f, r)
-	if s.Status != Waiting || s.Reason != "paused" || s.Iteration != 1 || s.Verdict == nil || len(s.Hints) != 1 || s.ExitCode() != 3 {
+	if s.Status != Waiting || s.Reason != "paused" || s.Iteration != 1 || s.Verdict == nil || len(s.Hints) != 1 || s.ExitCode() != spec.ExitWaiting {
 		t.Fatalf("it is %+v", s)
 	}
 	f.work = func(n int) (Work, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestTasksOpen has a loop not be done while tasks are open that it cannot take, and go on
@@ -30,7 +31,7 @@ func TestTasksOpen(t *testing.T) {
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 	for range 2 { // and again, as long as nobody has seen to them
 		s := workThrough(t.Context(), t, p, f, r, d)
-		if s.Status != Waiting || s.Reason != ReasonTasksOpen || s.ExitCode() != 3 || s.Status.Final() || len(s.Closed) != 1 || f.n != 1 {
+		if s.Status != Waiting || s.Reason != ReasonTasksOpen || s.ExitCode() != spec.ExitWaiting || s.Status.Final() || len(s.Closed) != 1 || f.n != 1 {
 			t.Fatalf("after %d iterations it is %+v", f.n, s)
 		}
 		if s.OpenTasks[task.ReasonHuman] != 1 || s.OpenTasks[task.ReasonBlocked] != 1 || len(s.HeldUp) != 2 {

@@ -95,9 +95,12 @@ func decodePreset(data []byte) (*Preset, error) {
 
 func (p *Preset) leaveOut(n *node) error {
 	var l LeftOut
-	err := n.fields("left_out", []string{"host", "why"}, func(key string, v *node) error {
-		if key == "host" {
+	err := n.fields("left_out", []string{"host", "why", "telemetry"}, func(key string, v *node) error {
+		switch key {
+		case "host":
 			return v.string(key, &l.Host)
+		case "telemetry":
+			return v.bool(key, &l.Telemetry)
 		}
 		return v.string(key, &l.Why)
 	})

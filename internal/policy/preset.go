@@ -17,8 +17,13 @@ type Preset struct {
 	LeftOut []LeftOut
 }
 
-// LeftOut is a host that a preset does not allow.
-type LeftOut struct{ Host, Why string }
+// LeftOut is a host that a preset does not allow, or several, each perhaps with a path.
+type LeftOut struct {
+	Host, Why string
+	// Telemetry tells that a program asks there for its maker's sake, or for switches of its
+	// maker's, and does its work without.
+	Telemetry bool
+}
 
 const (
 	presetNone = "none"

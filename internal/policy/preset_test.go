@@ -27,7 +27,7 @@ func presetHosts(t *testing.T, name string) []string {
 }
 
 func TestPresets(t *testing.T) {
-	want := []string{"anthropic", "cargo", "claude", "codex", "copilot", "cursor", "debian", "gemini", "github-read", "github-write", "go", "google", "none", "npm", "open", "openai", "opencode", "openrouter", "pypi"}
+	want := []string{"ai-dev-kit", "anthropic", "cargo", "claude", "codex", "copilot", "cursor", "debian", "gemini", "github-read", "github-write", "go", "google", "none", "npm", "open", "openai", "opencode", "openrouter", "pypi"}
 	if got := PresetNames(); !slices.Equal(got, want) {
 		t.Errorf("presets are %v", got)
 	}
@@ -57,10 +57,10 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// Telemetry is in no preset.
+// Telemetry is in no preset but in the one that is a whole list of somebody else's.
 func TestPresetsHaveNoTelemetry(t *testing.T) {
 	for _, name := range PresetNames() {
-		if name == presetOpen {
+		if name == presetOpen || name == "ai-dev-kit" {
 			continue
 		}
 		p := compile(t, Input{LayerSandbox, Block{Presets: []string{name}}})
@@ -70,6 +70,42 @@ func TestPresetsHaveNoTelemetry(t *testing.T) {
 			"-POST https://api.anthropic.com/api/event_logging/batch",
 		)
 	}
+}
+
+// aiDevKit are the domains that ai-dev-kit's page whitelists, word for word.
+const aiDevKit = `
+| api.anthropic.com | Claude API |
+| statsig.anthropic.com, statsig.com | Feature flags |
+| sentry.io | Error reporting |
+| *.npmjs.org, *.yarnpkg.com | npm/yarn packages |
+| github.com, *.github.com | Git operations |
+| *.githubusercontent.com | GitHub raw content |
+`
+
+// The whole list is one preset: each of its domains with any method and path, and no other.
+func TestPresetAIDevKit(t *testing.T) {
+	var want []string
+	p := compile(t, Input{LayerSandbox, Block{Presets: []string{"ai-dev-kit"}}})
+	for row := range strings.Lines(strings.TrimSpace(aiDevKit)) {
+		for host := range strings.SplitSeq(strings.Split(row, "|")[1], ",") {
+			host = strings.TrimSpace(host)
+			want = append(want, host)
+			host = strings.Replace(host, "*.", "any.", 1)
+			expect(t, p, "+connect "+host+":443", "+DELETE https://"+host+"/any/path?any=query", "+lookup "+host, "-connect "+host+":80", "-connect "+host+":22", "-lookup "+host+".example")
+		}
+	}
+	found, err := FindPreset("ai-dev-kit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []string
+	for _, r := range found.Block.Allow {
+		hosts = append(hosts, strings.TrimSuffix(r.Target.String(), ":443"))
+	}
+	if !slices.Equal(hosts, want) {
+		t.Errorf("it allows %q, the list has %q", hosts, want)
+	}
+	expect(t, p, "-lookup api.openai.com", "-lookup claude.ai", "-lookup yarnpkg.com", "-lookup githubusercontent.com", "-lookup o1.ingest.sentry.io")
 }
 
 func TestPresetGitHub(t *testing.T) {
@@ -131,8 +167,9 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("preset %s is missing", name)
 		}
 		for _, r := range p.Block.Allow {
-			if !strings.Contains(page, "`"+r.Target.name+"`") || !strings.Contains(page, r.Why) {
-				t.Errorf("preset %s: %s (%s) is missing", name, r.Target.name, r.Why)
+			host := strings.TrimSuffix(strings.TrimSuffix(r.Target.String(), ":443"), ":80")
+			if !strings.Contains(page, "`"+host+"`") || !strings.Contains(page, r.Why) {
+				t.Errorf("preset %s: %s (%s) is missing", name, host, r.Why)
 			}
 		}
 	}

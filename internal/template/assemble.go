@@ -95,7 +95,7 @@ var skeleton = []struct {
 	{0o755, "var/empty var/lib var/lib/apt var/lib/apt/lists var/lib/apt/lists/partial var/lib/apt/mirrors var/lib/apt/mirrors/partial var/lib/apt/periodic"},
 	{0o755, "var/lib/dpkg var/lib/misc var/local var/log var/log/apt var/mail var/opt var/spool run/user"},
 	{0o1777, "tmp var/tmp run/lock"},
-	{0o755, Own + " " + Own + "/bin " + Own + "/tasks " + Own + "/etc " + Own + "/empty " + Agent[1:] + " " + Runtime[1:] + " " + trust.Dir[1:]},
+	{0o755, Own + " " + Own + "/bin " + Own + "/tasks " + Own + "/loop " + Own + "/etc " + Own + "/empty " + Agent[1:] + " " + Runtime[1:] + " " + trust.Dir[1:]},
 }
 
 // skeletonLinks are the links of that tree.
@@ -104,6 +104,7 @@ var skeletonLinks = []struct{ name, target string }{
 	{"var/lock", "/run/lock"},
 	{Own + "/bin/sudo", "../guest"},
 	{Own + "/tasks/bd", "../guest"}, // apart: a program of that name may be the template's
+	{Own + "/loop/ralph", "../guest"},
 }
 
 // programs is the allow-list: what of the host is visible inside, if it is a

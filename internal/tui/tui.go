@@ -107,7 +107,7 @@ func (s *Screen) Close(last []Line) error {
 func render(l Line, cols int, styled bool) string {
 	var b strings.Builder
 	for _, p := range l {
-		text, width := cut(term.Sanitize(p.Text), cols)
+		text, width := cut(term.Line(p.Text), cols)
 		cols -= width
 		if text == "" {
 			continue

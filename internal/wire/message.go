@@ -221,6 +221,9 @@ const (
 // they are shared, and GatewayIPv4 its own address.
 const TasksHost = "tasks.bothy"
 
+// LoopHost is likewise the name at which it answers about the loop that works in the sandbox.
+const LoopHost = "loop.bothy"
+
 // GatewayIPv4 is where programs inside find the gateway.
 var GatewayIPv4 = [4]byte{198, 18, 0, 1}
 

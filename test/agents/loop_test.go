@@ -250,11 +250,11 @@ func TestTraps(t *testing.T) {
 				t.Errorf("%s: %v\nit is %s, %s", prompt, r, s.Status, s.Reason)
 			}
 		}
-		try("rewrite the test", 4, loop.Limited, "iterations", "--protect", "test.sh")
+		try("rewrite the test", spec.ExitLimit, loop.Limited, "iterations", "--protect", "test.sh")
 		w.Write(t, filepath.Join(w.Work, "test.sh"), "test -e work\n")
-		try("ask first", 3, loop.Waiting, "question")
-		try("do nothing", 5, loop.Stalled, "unchanged")
-		try("echo it", 4, loop.Limited, "iterations", "--until", "true", "--stall-unchanged", "0")
+		try("ask first", spec.ExitWaiting, loop.Waiting, "question")
+		try("do nothing", spec.ExitStalled, loop.Stalled, "unchanged")
+		try("echo it", spec.ExitLimit, loop.Limited, "iterations", "--until", "true", "--stall-unchanged", "0")
 		w.onlyProvider(t)
 	})
 }

@@ -157,7 +157,7 @@ func fill(t *testing.T, c *harness.Caller) {
 	c.Must(t, "stop", "review")
 	c.Must(t, "create", "--name", "clone", "--workspace", "clone", "shell", ".")
 	r := c.Run("loop", "run", "--agent", "mine", "--max-iterations", "1", "--until", "false", "work")
-	if r.Code != 1 && r.Code != 4 {
+	if r.Code != spec.ExitError && r.Code != spec.ExitLimit {
 		t.Fatal(r)
 	}
 	box := filepath.Join(c.State, "sandboxes", c.Inspect(t, "box").ID)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/spec"
@@ -77,6 +78,9 @@ func (b *bill) end(r spec.NetworkRecord) {
 		return
 	}
 	b.limit.end()
+	if r.Verdict == spec.VerdictError && r.Reason != errHungUp.Error() {
+		b.tally.Failed(spec.Limited{At: time.Now().UTC(), Host: r.Name, Why: r.Reason})
+	}
 	if r.Status == http.StatusSwitchingProtocols {
 		if b.socket == nil {
 			b.tally.Unread()

@@ -39,10 +39,13 @@ func (b *bill) headed(host string, status int, h http.Header) {
 		return
 	default:
 		b.tally.Answered(host)
+		if status >= http.StatusBadRequest {
+			b.tally.Failed(spec.Limited{At: time.Now().UTC(), Host: host, Status: status})
+		}
 		return
 	}
 	now := time.Now().UTC()
-	b.limit.Limited = spec.Limited{At: now, Host: host, Until: again(h, now)}
+	b.limit.Limited = spec.Limited{At: now, Host: host, Until: again(h, now), Status: status}
 	b.limit.more = b.limit.Until.IsZero()
 	b.limit.tell(b.limit.Limited)
 }

@@ -204,6 +204,9 @@ func (t *Tally) Limited(l spec.Limited) { t.meter.denied(&t.meter.bill.Limited, 
 // Overloaded notes likewise that it had too much to do.
 func (t *Tally) Overloaded(l spec.Limited) { t.meter.denied(&t.meter.bill.Overloaded, l) }
 
+// Failed notes that a question came to nothing for another reason.
+func (t *Tally) Failed(l spec.Limited) { t.meter.denied(&t.meter.bill.Failed, l) }
+
 func (m *Meter) denied(last **spec.Limited, l spec.Limited) {
 	m.mu.Lock()
 	if was := *last; was != nil && was.At.Equal(l.At) && was.Host == l.Host {
@@ -223,7 +226,7 @@ func (t *Tally) Answered(host string) {
 	m := t.meter
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, last := range []**spec.Limited{&m.bill.Limited, &m.bill.Overloaded} {
+	for _, last := range []**spec.Limited{&m.bill.Limited, &m.bill.Overloaded, &m.bill.Failed} {
 		if l := *last; l != nil && l.Host == host && !l.Over {
 			over := *l // who has the bill has this one
 			over.Over = true
@@ -238,7 +241,7 @@ func (m *Meter) Bill() spec.Bill {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nothing := func(i spec.BillItem) bool { return i.Answers == 0 && i.Unseen == 0 } // an answer said its name late
-	return spec.Bill{Models: slices.DeleteFunc(slices.Clone(m.bill.Models), nothing), Limited: m.bill.Limited, Overloaded: m.bill.Overloaded}
+	return spec.Bill{Models: slices.DeleteFunc(slices.Clone(m.bill.Models), nothing), Limited: m.bill.Limited, Overloaded: m.bill.Overloaded, Failed: m.bill.Failed}
 }
 
 func (m *Meter) leave() {

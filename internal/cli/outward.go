@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/tui"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has what the gateways of a run's sandboxes have seen: where nothing moves, why.
+
+// outward is that.
+type outward struct {
+	sum       spec.BillItem // of all models
+	refused   []string      // whom they could not reach, with how often
+	telemetry []string      // likewise, of what nobody's work needs
+	denied    *spec.Limited // a question to a model that came to nothing, and none has been answered since
+}
+
+// trafficOf asks the gateways of sandboxes, since the run was begun.
+func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
+	refused, telemetry := map[string]int64{}, map[string]int64{}
+	var bill spec.Bill
+	for _, id := range ids {
+		sb, err := e.Find(id)
+		if err != nil {
+			continue // it is not there yet, or not any more
+		}
+		b, err := e.Bill(ctx, sb)
+		if err != nil && ctx.Err() == nil {
+			t.refused = append(t.refused, err.Error())
+			continue
+		}
+		bill.Models = append(bill.Models, b.Models...)
+		t.denies(b.Refusal(since))
+		_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // a log that cannot be read is no reason to look away
+			if r.Verdict != spec.VerdictDeny || r.IsPacket() || !r.Time.After(since) {
+				return
+			}
+			list := refused
+			if policy.IsTelemetry(r.Name, r.Path) {
+				list = telemetry
+			}
+			list[term.Sanitize(recordHost(r))] += max(r.Count, r.Suppressed, 1)
+		})
+	}
+	t.sum = bill.Total()
+	t.refused = append(t.refused, timesEach(refused)...)
+	t.telemetry = timesEach(telemetry)
+	slices.Sort(t.refused)
+	return t
+}
+
+// deniedOf is what bills on the disk tell of models that could not be asked: they are written
+// as soon as there is something to write, and nobody needs to answer.
+func deniedOf(e *engine.Engine, ids []string, since time.Time) *spec.Limited {
+	var t outward
+	for _, id := range ids {
+		if sb, err := e.Find(id); err == nil {
+			if b, err := e.WrittenBill(sb); err == nil { // what cannot be read is told by who counts
+				t.denies(b.Refusal(since))
+			}
+		}
+	}
+	return t.denied
+}
+
+// denies takes one, if it is the last.
+func (t *outward) denies(l *spec.Limited) {
+	if l != nil && (t.denied == nil || l.At.After(t.denied.At)) {
+		t.denied = l
+	}
+}
+
+// denied is why models do not answer who works in a loop; nil if they do, or nobody needs them any more.
+func (l *looping) denied() *spec.Limited {
+	if l.state.Status == loop.Completed {
+		return nil
+	}
+	return deniedOf(l.engine, l.sandboxes(), l.since)
+}
+
+// denied is likewise of a flow.
+func (l *flowing) denied() *spec.Limited {
+	if l.state.Status == flow.Completed {
+		return nil
+	}
+	return deniedOf(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes)), l.since)
+}
+
+// refusals tells of the same where there is no page: when models begin to refuse, for another
+// reason than before, and when they answer again.
+type refusals struct{ last *spec.Limited }
+
+func (r *refusals) tell(now *spec.Limited) string {
+	was := r.last
+	r.last = now
+	switch {
+	case now == nil && was != nil:
+		return "models answer again"
+	case now == nil || was != nil && was.Host == now.Host && was.Status == now.Status && was.Why == now.Why && was.Until.Equal(now.Until):
+		return ""
+	}
+	return refusalText(now)
+}
+
+// timesEach are hosts, with how often each was refused.
+func timesEach(hosts map[string]int64) (list []string) {
+	for host, n := range hosts {
+		list = append(list, fmt.Sprintf("%s (%d)", host, n))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// lines say why models do not answer, and whom the sandboxes could not reach.
+func (t *outward) lines() (page []tui.Line) {
+	if t.denied != nil {
+		page = append(page, tui.Line{tui.Yellow.Of("provider   "), tui.Plain.Of(refusalText(t.denied))})
+	}
+	if len(t.refused) > 0 {
+		page = append(page, tui.Line{tui.Yellow.Of("refused    "), tui.Plain.Of(strings.Join(t.refused, ", "))})
+	}
+	if len(t.telemetry) > 0 {
+		page = append(page, tui.Line{tui.Dim.Of("telemetry  "), tui.Dim.Of("refused, which no work needs: " + strings.Join(t.telemetry, ", "))})
+	}
+	return page
+}
+
+// refusalRow is that in a table; none if models answer.
+func refusalRow(l *spec.Limited) [][2]string {
+	if l == nil {
+		return nil
+	}
+	return [][2]string{{"provider", refusalText(l)}}
+}
+
+// refusalText tells of a question to a model that came to nothing, and until when, if somebody
+// said that. What the other side has had a hand in is bounded, and one line.
+func refusalText(l *spec.Limited) string {
+	text := l.Host + " refused a question at " + l.At.Local().Format(time.TimeOnly)
+	switch {
+	case l.Why != "":
+		text = "a question to " + l.Host + " came to nothing at " + l.At.Local().Format(time.TimeOnly) + ": " + l.Why
+	case l.Status != 0:
+		text += ": " + statusWord(l.Status)
+	}
+	switch {
+	case !l.Until.IsZero():
+		text += "; it may be asked again at " + l.Until.Local().Format(time.DateTime)
+	case l.Why == "":
+		text += "; it does not say until when"
+	}
+	return shortened(term.Line(text), maxRefusalText) + ", and none was answered since"
+}
+
+// maxRefusalText bounds such a text, in characters.
+const maxRefusalText = 300
+
+// statusWords are the answers of providers of models that are no answer, and what they mean by
+// them.
+var statusWords = map[int]string{
+	400: "it does not accept the question",
+	401: "the key or the login is not accepted",
+	402: "the account has nothing left",
+	403: "the account may not do that",
+	404: "there is no such model, or no such address",
+	408: "it waited too long for the question",
+	413: "the question is too large",
+	422: "it does not accept the question",
+	429: "an allowance is used up",
+	500: "an error of its own",
+	502: "it is overloaded",
+	503: "it is overloaded",
+	504: "it is overloaded",
+	529: "it is overloaded", // Anthropic's
+}
+
+func statusWord(status int) string {
+	if word, known := statusWords[status]; known {
+		return fmt.Sprintf("%d, %s", status, word)
+	}
+	return fmt.Sprintf("status %d", status)
+}

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// maxLoopAsked bounds a command about the loop, in bytes.
+const maxLoopAsked = 64 << 10
+
+// loop answers POST /command about the loop that works in the sandbox.
+func (o own) loop(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Args []string `json:"args"`
+	}
+	switch {
+	case o.g.conf.Loop == nil:
+		http.Error(w, "no loop works in this sandbox", http.StatusNotFound)
+		return
+	case r.Method != http.MethodPost || r.URL.Path != "/command":
+		http.Error(w, "POST /command", http.StatusNotFound)
+		return
+	case r.Header.Get("Origin") != "": // a page in a browser inside is nobody whom the user has let in
+		http.Error(w, "not for pages", http.StatusForbidden)
+		return
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxLoopAsked)).Decode(&asked); err != nil {
+		http.Error(w, "read the command: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	out, complaint, code := o.g.conf.Loop(asked.Args)
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(map[string]any{"out": out, "err": complaint, "code": code}) // who asked may have gone
+}

@@ -1,0 +1,196 @@
+// Package loopserver lets whoever is inside a sandbox ask how the loop stands that works there,
+// and say something for its next iteration, in the words of the command ralph.
+//
+// Whoever asks may be hostile: the agent itself, as a rule. It sees what it is told anyway, of
+// this loop alone, and what it says is told to the next iteration as said by nobody known: it
+// keeps no loop from being done, answers no question, and there is room for little of it.
+package loopserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Server serves one sandbox of one loop.
+type Server struct {
+	Runs    string // where runs are
+	Loop    string // the ID of this one
+	Sandbox string // the name of the sandbox that asks
+
+	mu   sync.Mutex // held while a command is carried out
+	next time.Time  // when the next one is: a loop that was long at work takes long to read
+}
+
+// Bounds of what is said from inside.
+const (
+	maxHint  = 4 << 10 // of one text, in bytes
+	maxHints = 8       // of those that no iteration was told yet
+	pace     = 200 * time.Millisecond
+)
+
+// Command carries a command out, and gives what it prints, what it complains of, and its exit
+// code.
+func (s *Server) Command(args []string) (out, complaint string, code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	time.Sleep(time.Until(s.next)) // it is its own sandbox that waits
+	defer func() { s.next = time.Now().Add(pace) }()
+	out, err := s.do(args)
+	if err == nil {
+		return out, "", spec.ExitOK
+	}
+	complaint = "ralph: " + term.Line(err.Error()) + "\n"
+	if hint := spec.Hint(err); hint != "" {
+		complaint += "ralph: hint: " + term.Line(hint) + "\n"
+	}
+	return "", complaint, spec.ExitCode(err)
+}
+
+const usage = `ralph --status [--tasks]     how the loop stands that works in this sandbox
+ralph --add-context TEXT     tell its next iteration something
+`
+
+func (s *Server) do(args []string) (string, error) {
+	switch {
+	case len(args) == 1 && (args[0] == "--help" || args[0] == "-h"):
+		return usage, nil
+	case len(args) == 1 && args[0] == "--status":
+		return s.status(false)
+	case len(args) == 2 && slices.Contains(args, "--status") && slices.Contains(args, "--tasks"):
+		return s.status(true)
+	case len(args) == 2 && args[0] == "--add-context":
+		return s.hint(args[1])
+	case len(args) == 1 && strings.HasPrefix(args[0], "--add-context="):
+		return s.hint(strings.TrimPrefix(args[0], "--add-context="))
+	}
+	return "", spec.Errorf(spec.ErrUsage, "inside a sandbox there are --status, --status --tasks and --add-context TEXT").
+		WithHint("loops are begun, paused and ended outside")
+}
+
+// stands reads how the loop stands, and what was said to it that nobody has taken.
+func (s *Server) stands() (*run.Run, *loop.Plan, *loop.State, error) {
+	r, err := run.Find(s.Runs, s.Loop)
+	if err != nil {
+		return nil, nil, nil, spec.Errorf(spec.ErrNotFound, "no loop works in this sandbox any more")
+	}
+	var p loop.Plan
+	if _, err := r.Plan(&p); err != nil {
+		return nil, nil, nil, err
+	}
+	events, err := r.Events()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if raised, err := run.Raises(events); err != nil {
+		return nil, nil, nil, err
+	} else if raised != nil && raised.Iterations != nil {
+		p.Limits.MaxIterations = *raised.Iterations
+	}
+	state, err := loop.Fold(events)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	mail, err := r.Mail()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	state.Expect(mail)
+	return r, &p, state, nil
+}
+
+func (s *Server) status(tasks bool) (string, error) {
+	r, p, state, err := s.stands()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", name, term.Line(fmt.Sprintf(format, args...)))
+	}
+	status, reason := string(state.Status), state.Reason
+	d, waits := state.Waits()
+	switch {
+	case waits:
+		status, reason = string(loop.Waiting), d.For
+	case state.Status == loop.Running && !r.Hosted():
+		status, reason = string(loop.Interrupted), ""
+	}
+	if reason != "" {
+		status += ", " + reason
+	}
+	row("run", "%s", r.ID)
+	row("status", "%s", status)
+	row("iteration", "%d/%d", state.Iteration, p.Limits.MaxIterations)
+	row("agent", "%s", p.Agent)
+	if waits {
+		row("until", "%s", d.Until.UTC().Format(time.RFC3339))
+	}
+	if state.Question != "" {
+		row("question", "%s", state.Question)
+	}
+	if v := state.LastVerdict(); v != nil {
+		for _, g := range v.Gates {
+			row("gate", "%s  %s", map[bool]string{true: "green", false: "red  "}[g.Green], g.Name)
+		}
+	}
+	for _, h := range state.Hints {
+		row("hint", "%s", term.Opening(h))
+	}
+	if tasks {
+		s.tasks(p, state, row)
+	}
+	return b.String(), nil
+}
+
+// tasks tells of those that the loop has had to do with. What else there is only who the tasks are
+// shared with sees.
+func (s *Server) tasks(p *loop.Plan, state *loop.State, row func(string, string, ...any)) {
+	if p.Tasks == nil {
+		row("tasks", "the loop takes none: it works at its prompt")
+		return
+	}
+	for _, f := range state.Closed {
+		row("closed", "%s", f.Task)
+	}
+	for _, l := range state.Left {
+		row("put back", "%s %s", l.Task, term.Opening(l.Why))
+	}
+	for _, w := range append([]*loop.State{state}, state.Workers...) {
+		if w.Task != nil {
+			row("in hand", "%s %s", w.Task.ID, term.Opening(w.Task.Title))
+		}
+	}
+	row("to come", "bd ready lists that, in a sandbox that the tasks are shared with")
+}
+
+// hint leaves something for the next iteration.
+func (s *Server) hint(text string) (string, error) {
+	switch text = strings.TrimSpace(text); {
+	case text == "":
+		return "", spec.Errorf(spec.ErrUsage, "--add-context: there is nothing to tell")
+	case len(text) > maxHint:
+		return "", spec.Errorf(spec.ErrUsage, "--add-context: a text has at most %d KiB", maxHint>>10)
+	}
+	r, _, state, err := s.stands()
+	if err != nil {
+		return "", err
+	}
+	if state.Status.Final() || state.Status == loop.Completed {
+		return "", spec.Errorf(spec.ErrConflict, "the loop %s has ended: %s", r.ID, state.Status)
+	}
+	if loop.FromInside(state.Hints) >= maxHints {
+		return "", spec.Errorf(spec.ErrConflict, "%d texts wait already for the next iteration", maxHints)
+	}
+	if err := r.Leave(run.Message{Kind: run.Hint, Text: loop.Inside(text), Actor: "inside:" + s.Sandbox}); err != nil {
+		return "", err
+	}
+	return "for the next iteration of " + r.ID + "\n", nil
+}

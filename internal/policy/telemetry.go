@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"strings"
+	"sync"
+)
+
+// IsTelemetry tells whether what was refused is known to be for the maker of a program, such as
+// its reports and switches, and no need of what the program works at. It decides nothing: the
+// rules let it through or not, and this sorts what people are told.
+func IsTelemetry(host, path string) bool {
+	for _, p := range telemetry() {
+		if p.matches(host, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// spot is a host, in which a label may be any (*), and a path in it, if not all are meant.
+type spot struct {
+	labels []string
+	path   string
+}
+
+func (p spot) matches(host, path string) bool {
+	labels := strings.Split(strings.ToLower(strings.TrimSuffix(host, ".")), ".")
+	if len(labels) != len(p.labels) {
+		return false
+	}
+	for i, want := range p.labels {
+		if want != "*" && want != labels[i] {
+			return false
+		}
+	}
+	return p.path == "" || path == p.path || strings.HasPrefix(path, p.path+"/")
+}
+
+// telemetry are the places that presets leave out for that reason.
+var telemetry = sync.OnceValue(func() (list []spot) {
+	for _, name := range PresetNames() {
+		p, err := FindPreset(name)
+		if err != nil { // it is in the binary, and tested
+			continue
+		}
+		for _, l := range p.LeftOut {
+			if !l.Telemetry {
+				continue
+			}
+			for one := range strings.SplitSeq(l.Host, ", ") {
+				host, path, found := strings.Cut(one, "/")
+				if found {
+					path = "/" + path
+				}
+				list = append(list, spot{strings.Split(host, "."), path})
+			}
+		}
+	}
+	return list
+})

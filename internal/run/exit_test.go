@@ -1,0 +1,64 @@
+package run
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// The codes that docs tell of loops and flows are those that they end with.
+func TestEndsAreDocumented(t *testing.T) {
+	for file, want := range map[string]int{"../../docs/loops.md": 8, "../../docs/flows.md": 6} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, seen := "", map[string]bool{}
+		for _, row := range regexp.MustCompile("(?m)^\\| (?:`([a-z]+)` )?\\| ([0-9]+|128 \\+ n) \\|").FindAllStringSubmatch(string(text), -1) {
+			partly := row[1] == "" // a row below that of its status
+			if !partly {
+				status = row[1]
+			}
+			code, signal := spec.ExitSignal+9, 9
+			if row[2] != "128 + n" {
+				if code, err = strconv.Atoi(row[2]); err != nil {
+					t.Fatal(err)
+				}
+				signal = 0
+			}
+			if got := ExitCode(status, partly, signal); got != code {
+				t.Errorf("%s: %s (partly: %t) is %d there, and ends with %d", file, status, partly, code, got)
+			}
+			seen[status] = true
+		}
+		if len(seen) != want {
+			t.Errorf("%s tells of %v alone", file, seen)
+		}
+		for status := range ends {
+			if !seen[status] && (status != "stalled" && status != "aborted" || file == "../../docs/loops.md") {
+				t.Errorf("%s does not tell of %s", file, status)
+			}
+		}
+	}
+}
+
+// No two ends are alike, and none is the code of an error but that of a failure.
+func TestEndsDiffer(t *testing.T) {
+	seen := map[int]string{ExitCode("completed", true, 0): "completed, partly"}
+	for status := range ends {
+		code := ExitCode(status, false, 0)
+		if other, taken := seen[code]; taken {
+			t.Errorf("%s and %s end with %d", status, other, code)
+		}
+		seen[code] = status
+		if class := spec.ClassOf(code); class != nil {
+			t.Errorf("%s ends with %d, as an error of the class %v does", status, code, class)
+		}
+	}
+	if ExitCode("melted", false, 0) != spec.ExitError {
+		t.Error("what is not known ends well")
+	}
+}

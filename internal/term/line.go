@@ -1,0 +1,73 @@
+package term
+
+import "strings"
+
+// Line makes text that somebody else wrote the one line that there is room for: a row, a line
+// of a log, of a page that is drawn. It is safe to show, as [Sanitize] makes it, but a line end,
+// with the blanks around it, is one space, and so is a tab: who reads prose is not helped by a
+// \n, and what stands behind one cannot pass for a line of ours. Names, in which a line end is
+// to be seen, are for Sanitize.
+func Line(text string) string {
+	if isPlain(text) {
+		return text
+	}
+	var b strings.Builder
+	for piece := range pieces(text) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(piece)
+	}
+	return b.String()
+}
+
+// mostOpening is how many characters of a text a row has room for.
+const mostOpening = 80
+
+// Opening is the beginning of such a text: its first line that says something, or as much of
+// it as a row has room for.
+func Opening(text string) string {
+	var first string
+	n := 0
+	for piece := range pieces(text) {
+		if n++; n > 1 {
+			break
+		}
+		first = strings.TrimSpace(piece)
+	}
+	if r := []rune(first); len(r) > mostOpening {
+		return string(r[:mostOpening]) + " ..."
+	}
+	if n > 1 {
+		first += " ..."
+	}
+	return first
+}
+
+// pieces are the lines of a text that say something, each safe to show. The blanks that a text
+// begins and ends with are of its layout, and stay.
+func pieces(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for first := true; text != ""; first = false {
+			end := strings.IndexAny(text, "\r\n")
+			piece, rest, ended := text, "", end >= 0
+			if ended {
+				piece, rest = text[:end], text[end+1:]
+			}
+			text = rest
+			piece = strings.ReplaceAll(piece, "\t", " ")
+			if !first {
+				piece = strings.TrimLeft(piece, " ")
+			}
+			if ended {
+				piece = strings.TrimRight(piece, " ")
+			}
+			if piece = Sanitize(piece); strings.TrimSpace(piece) == "" && (ended || !first) {
+				continue
+			}
+			if !yield(piece) {
+				return
+			}
+		}
+	}
+}

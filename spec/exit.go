@@ -1,0 +1,75 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Exit codes of every bothy command. Each means one thing, whatever command ends with it, so
+// that a script need not know how far one came. Otherwise a command that runs a program ends
+// with that program's own code, or 128 plus the signal that ended it.
+const (
+	ExitOK       = 0
+	ExitError    = 1
+	ExitUsage    = 2
+	ExitDenied   = 3
+	ExitNotFound = 4
+	ExitConflict = 5
+
+	// Those of a loop or flow, once it has begun.
+	ExitAborted   = 6  // the agent gave up
+	ExitWaiting   = 7  // for a person, or for what somebody else has to do
+	ExitLimit     = 8  // one of its limits is reached
+	ExitStalled   = 9  // nothing moves any more
+	ExitPartly    = 10 // it came to its end, and left something undone
+	ExitCancelled = 11 // a person stopped it for good
+
+	ExitMayHaveRun  = 123
+	ExitTimeout     = 124
+	ExitSandbox     = 125
+	ExitNotRunnable = 126
+	ExitNoSuchFile  = 127
+	ExitSignal      = 128 // plus the signal's number
+)
+
+// Exit is one exit code, and the word for what it means: the class of an error, or how a loop
+// or flow has ended.
+type Exit struct {
+	Code  int
+	Name  string
+	class error // nil: it is the end of a run, or no failure
+}
+
+// exits are all of them. Of two errors with the same code the first is what the code stands for.
+var exits = []Exit{
+	{ExitOK, "done", nil},
+	{ExitUsage, "usage", ErrUsage},
+	{ExitDenied, "denied", ErrDenied},
+	{ExitNotFound, "not_found", ErrNotFound},
+	{ExitConflict, "conflict", ErrConflict},
+	{ExitConflict, "stopping", ErrStopping}, // a conflict with the end of a sandbox
+	{ExitAborted, "aborted", nil},
+	{ExitWaiting, "waiting", nil},
+	{ExitLimit, "limit", nil},
+	{ExitStalled, "stalled", nil},
+	{ExitPartly, "partly", nil},
+	{ExitCancelled, "cancelled", nil},
+	{ExitMayHaveRun, "may_have_run", ErrMayHaveRun},
+	{ExitTimeout, "timeout", ErrTimeout},
+	{ExitSandbox, "sandbox", ErrSandbox},
+	{ExitNotRunnable, "not_runnable", ErrNotRunnable},
+	{ExitNoSuchFile, "no_such_command", ErrNoSuchBinary},
+	{ExitError, "error", nil}, // what is none of the others
+}
+
+// Class is the class of errors that end with this code; nil if it is the end of a run, or of
+// what went well, or of errors of no class.
+func (x Exit) Class() error { return x.class }
+
+// Exits are the exit codes of bothy's own.
+func Exits() []Exit { return slices.Clone(exits) }
+
+// Exited is the error of a command whose program ended with a code of its own.
+type Exited struct{ Code int }
+
+func (e *Exited) Error() string { return fmt.Sprintf("exit status %d", e.Code) }

@@ -1,0 +1,72 @@
+package spec
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Each exit code means one thing, and each thing has one code. Stopping alone shares one: it is
+// a conflict that passes.
+func TestExitCodesMeanOneThing(t *testing.T) {
+	names, codes := map[string]bool{}, map[int]string{}
+	for _, x := range Exits() {
+		if names[x.Name] {
+			t.Errorf("%s stands twice in the table", x.Name)
+		}
+		names[x.Name] = true
+		if other, taken := codes[x.Code]; taken && (x.Class() != ErrStopping || ClassOf(x.Code) != ErrConflict) {
+			t.Errorf("%d is %s and %s", x.Code, other, x.Name)
+		}
+		codes[x.Code] = x.Name
+		if x.Code >= ExitSignal {
+			t.Errorf("%d, %s, is that of a signal", x.Code, x.Name)
+		}
+	}
+}
+
+// How a run ends is no class of errors: who reads the code of a command must not take it for one.
+func TestEndsOfRunsAreNoErrors(t *testing.T) {
+	for code := ExitAborted; code <= ExitCancelled; code++ {
+		if class := ClassOf(code); class != nil {
+			t.Errorf("%d is the class %v", code, class)
+		}
+	}
+}
+
+// What docs/cli.md lists is what there is.
+func TestExitCodesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "\n## Exit codes\n")
+	section, _, ends := strings.Cut(section, "\n## ")
+	if !found || !ends {
+		t.Fatal("docs/cli.md has no section of exit codes")
+	}
+	listed := map[int]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9, ]+) \|`).FindAllStringSubmatch(section, -1) {
+		for cell := range strings.SplitSeq(row[1], ", ") {
+			code, err := strconv.Atoi(cell)
+			if err != nil || listed[code] {
+				t.Errorf("the row of %q: %v, or it is listed twice", row[1], err)
+			}
+			listed[code] = true
+		}
+	}
+	have := map[int]bool{}
+	for _, x := range Exits() {
+		have[x.Code] = true
+		if x.Class() != nil && !strings.Contains(section, x.Name) {
+			t.Errorf("the class %s is not named", x.Name)
+		}
+	}
+	if !maps.Equal(listed, have) {
+		t.Errorf("listed are %v, there are %v", slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(have)))
+	}
+}
