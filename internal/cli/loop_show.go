@@ -477,6 +477,9 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 		if n := len(w.Join.Conflicts); n > 0 {
 			return fmt.Sprintf("task %s: in conflict with what others have done: %s", w.Task.ID, counted(n, "path"))
 		}
+		if n := len(w.Join.Texts); n > 0 {
+			return fmt.Sprintf("task %s: lines of %s are brought together with what others have done", w.Task.ID, counted(n, "file"))
+		}
 		return ""
 	case loop.Reviewing:
 		return at + "gate " + w.Reviewing + " is asked: " + p.Reviewer(w.Reviewing)

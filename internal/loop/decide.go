@@ -31,6 +31,7 @@ type Step struct {
 	Rejudge bool // ask the gates again, of both together
 	Settle  bool // have the loop's sandbox hold it
 	Again   bool // with PutBack: for now
+	Outrun  bool // with Again: because of what others have done
 }
 
 // Next decides what comes next, at a time.
@@ -229,7 +230,7 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 			return step
 		}
 	}
-	step := joined(p, w)
+	step := joined(p, s, w)
 	if len(w.Hints) > 0 && (step.Rejudge || step.Settle) {
 		return nil
 	}
@@ -237,8 +238,15 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 }
 
 // joined is what follows of a task that is done by itself.
-func joined(p *Plan, w *State) Step {
+func joined(p *Plan, s, w *State) Step {
 	again := func(why string) Step {
+		switch s.outrun[w.Task.ID] {
+		case maxOutrun - 1:
+			why += "; it is done next while nobody else is at anything"
+			fallthrough
+		case 0:
+			return Step{PutBack: why, Again: true, Outrun: true}
+		}
 		if w.tries >= p.Tasks.Tries {
 			return Step{PutBack: why + ", and it is not done after " + tally(w.tries, "iteration", "iterations")}
 		}

@@ -189,6 +189,8 @@ type Left struct {
 	Checkpoint int64 `json:"checkpoint,omitempty"`
 	// Again says that it is tried again, from what others have done meanwhile.
 	Again bool `json:"again,omitempty"`
+	// Outrun says that what others have done is why, and not what was done: so that is no try.
+	Outrun bool `json:"outrun,omitempty"`
 	// Objected tells that a reviewer does not agree to what was done, and that it is still
 	// there.
 	Objected bool `json:"objected,omitempty"`
@@ -205,6 +207,7 @@ type Join struct {
 	// gates have said holds.
 	Alone     bool     `json:"alone,omitempty"`
 	Conflicts []string `json:"conflicts,omitempty"` // paths that others have changed, too
+	Texts     []string `json:"texts,omitempty"`     // likewise, of which each line is one side's
 }
 
 // Settle tells which checkpoint the loop's sandbox holds.

@@ -109,12 +109,15 @@ type State struct {
 	claims    bool              // who worked last says that it is done
 	unjudged  bool              // files may be otherwise than what the gates said something of
 	stale     bool              // likewise than what was kept: somebody has gone on since
-	alone     *Verdict          // what the gates said of what a worker did, by itself
+	own       *Verdict          // what the gates said of what a worker did, by itself
 	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
 	lost      bool              // what was done in the iteration is gone with the place
 	turns     int               // iterations that a worker has begun
 	holder    string            // the agent whose place, of those of a worker, holds what it has done; empty: the first's, nobody: none's
 	spent     map[string]int    // iterations at each task, whoever made them
+	tried     int               // of those at a worker's, that were made before it took it
+	outrun    map[string]int    // how often others came first with something, by task
+	alone     []string          // tasks to be done while nobody else is at any
 	sessions  map[string]string // that agents can go on with, by who has a place of his own
 
 	reviewed   int // reviewers that were asked of the verdict
