@@ -58,7 +58,9 @@ func TestMergeTextsBelow(t *testing.T) {
 	packs := b.Packs()
 	defer packs.Close()
 	how := all
-	how.Below = func(_, path string) (*Text, error) { return NewText([]byte(numbered), trees[1][0].ByPath()[path].Mode), nil }
+	how.Below = func(_, path string) (*Text, error) {
+		return NewText([]byte(numbered), trees[1][0].ByPath()[path].Mode), nil
+	}
 	out, err := Merge(trees[0], trees[1], trees[2], packs, how)
 	must(t, err)
 	if len(out.Conflicts) > 0 || len(out.Texts) != 1 || out.lines[0] != "1\ntwo\n3\n4\n5\n6\n7\neight\n9\n" {

@@ -20,6 +20,7 @@ type Step struct {
 	Wait     time.Time
 	End      *End
 
+	Guard   bool   // put back what gates protect
 	Restore bool   // put files back, as somebody wanted who was cut short
 	Take    bool   // claim a task; the one that was worked on, if there is one
 	Close   bool   // the task is done
@@ -41,6 +42,9 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	}
 	if s.Baseline == nil {
 		return Step{Baseline: true}
+	}
+	if s.tampered {
+		return Step{Guard: true}
 	}
 	if p.Tasks != nil && !s.held {
 		return Step{Take: true}
@@ -157,6 +161,14 @@ func taskJudged(p *Plan, s *State) *Step {
 // NextOf decides what comes next for one of several workers. An End is the end of all, as
 // soon as nobody is at anything any more.
 func NextOf(p *Plan, s, w *State, now time.Time) Step {
+	step := nextOf(p, s, w, now)
+	if step.Iterate > 0 && w.tampered {
+		return Step{Guard: true}
+	}
+	return step
+}
+
+func nextOf(p *Plan, s, w *State, now time.Time) Step {
 	if !w.held {
 		return Step{Take: true}
 	}

@@ -63,7 +63,7 @@ func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
 	switch {
 	case step.Iterate > 0:
 		return t.Plan.workerSeat(h.worker, w.turn(step.Iterate))
-	case step.Keep, step.Confirm:
+	case step.Keep, step.Confirm, step.Guard:
 		return Seat{Worker: h.worker, Agent: w.Agent}
 	}
 	return h.seat()
@@ -82,7 +82,7 @@ func (t *Team) hand(ctx context.Context, h *hand, w *State, at Seat) error {
 // needsPlace tells whether a step has to do with what is in a worker's place. What is done
 // with its checkpoints has not; who had a task may have it judged and joined without.
 func needsPlace(w *State, step Step) bool {
-	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep
+	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep || step.Guard
 }
 
 // remake makes a place anew that somebody has removed, as is done at the end of a loop that
@@ -110,6 +110,10 @@ func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map
 		k, err := keepDone(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at)
 		k.By = h.by()
 		return t.keeping(err, Kept, k)
+	case step.Guard:
+		g, err := guard(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, baseline, at+": what is protected is put back")
+		g.By = h.by()
+		return t.keeping(err, Guarded, g)
 	case step.Confirm:
 		kind, k, err := confirm(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
 		k.By = h.by()

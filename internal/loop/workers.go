@@ -107,6 +107,8 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 			w.judged(v)
 			w.own = w.Verdict
 		})
+	case Guarded:
+		return into(ev, w.guarded)
 	case Joined:
 		return into(ev, func(j Join) { w.Join, w.step = &j, Joined })
 	case Rejudged:
@@ -159,6 +161,7 @@ func (s *State) workerTook(w *State, t Taken) {
 		return
 	}
 	w.letGo()
+	w.tampered = false // it begins with what all have
 	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.LastVerdict(), nil, nil, nil
 	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
 	w.tried = w.tries
