@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,6 +28,8 @@ type ExtractOptions struct {
 	// NoHoles refuses a file that is said to have holes: a small archive can claim one that
 	// takes years to write for nothing, and Write makes none.
 	NoHoles bool
+
+	exact bool // owners, all bits of modes, and pipes
 }
 
 // Extract writes the archive beneath root. It passes through no symbolic link,
@@ -40,9 +41,13 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 	if err != nil {
 		return err
 	}
-	x := &extractor{root: fd, parent: -1, o: o, made: map[string]bool{}, madeDirs: map[string]bool{}, swept: map[string]bool{}}
+	return extractAll(tar.NewReader(r), fd, o)
+}
+
+// extractAll writes what is left of an archive, and closes the directory.
+func extractAll(tr *tar.Reader, root int, o ExtractOptions) error {
+	x := &extractor{root: root, parent: -1, o: o, made: map[string]bool{}, madeDirs: map[string]bool{}, swept: map[string]bool{}}
 	defer x.close()
-	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
@@ -74,6 +79,7 @@ type extractor struct {
 type dirMeta struct {
 	name  string
 	mode  uint32
+	owner [2]int
 	mtime time.Time
 }
 
@@ -95,6 +101,9 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 		return err
 	}
 	mode := uint32(h.FileInfo().Mode().Perm()) // never set-uid
+	if x.o.exact {
+		mode = uint32(h.Mode & 0o7777) //nolint:gosec // it is masked
+	}
 	if x.o.Outward {
 		mode &^= 0o022
 	}
@@ -103,14 +112,19 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		return x.dir(name, mode, h.ModTime)
+		return x.dir(name, mode, h)
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
 		return x.file(name, mode, h, r)
 	case tar.TypeSymlink:
 		return x.replaceBy(name, func(dir int, as string) error { return unix.Symlinkat(h.Linkname, dir, as) })
 	case tar.TypeLink:
 		return x.link(name, h.Linkname)
-	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeXGlobalHeader:
+	case tar.TypeFifo:
+		if !x.o.exact {
+			return nil
+		}
+		return x.replaceBy(name, func(dir int, as string) error { return unix.Mkfifoat(dir, as, mode) })
+	case tar.TypeChar, tar.TypeBlock, tar.TypeXGlobalHeader:
 		return nil
 	}
 	return fmt.Errorf("it is of an unknown kind (%q)", h.Typeflag)
@@ -231,7 +245,7 @@ func (x *extractor) replaceBy(name string, makeLink func(dir int, as string) err
 	return err
 }
 
-func (x *extractor) dir(name string, mode uint32, mtime time.Time) error {
+func (x *extractor) dir(name string, mode uint32, h *tar.Header) error {
 	if name == "." {
 		return nil
 	}
@@ -240,7 +254,7 @@ func (x *extractor) dir(name string, mode uint32, mtime time.Time) error {
 		return err
 	}
 	if !x.o.Outward || x.madeDirs[name] {
-		x.dirs = append(x.dirs, dirMeta{name, mode, mtime})
+		x.dirs = append(x.dirs, dirMeta{name, mode, [2]int{h.Uid, h.Gid}, h.ModTime})
 	}
 	return nil
 }
@@ -276,8 +290,11 @@ func (x *extractor) replace(base string, mode uint32, h *tar.Header, r io.Reader
 	}
 	defer f.Close() // which unlocks it: it has its name by then
 	err = copyHoles(f, r, h.Size)
+	if err == nil && x.o.exact {
+		err = f.Chown(h.Uid, h.Gid)
+	}
 	if err == nil {
-		err = f.Chmod(fs.FileMode(mode))
+		err = unix.Fchmod(int(f.Fd()), mode)
 	}
 	if err == nil {
 		err = setTime(int(f.Fd()), h.ModTime)
@@ -350,6 +367,11 @@ func (x *extractor) finish() error {
 		done[d.name] = true
 		if err := x.enter(d.name); err != nil {
 			continue // replaced by something else since
+		}
+		if x.o.exact {
+			if err := unix.Fchown(x.parent, d.owner[0], d.owner[1]); err != nil {
+				return fmt.Errorf("set owner of %q: %w", d.name, err)
+			}
 		}
 		if err := unix.Fchmod(x.parent, d.mode); err != nil {
 			return fmt.Errorf("set mode of %q: %w", d.name, err)

@@ -54,8 +54,8 @@ func find(trees []Tree, name string) Tree {
 	return Tree{Name: name}
 }
 
-// byPath finds entries by their paths.
-func (t *Tree) byPath() map[string]*Entry {
+// ByPath finds entries by their paths.
+func (t *Tree) ByPath() map[string]*Entry {
 	all := make(map[string]*Entry, len(t.Entries))
 	for i := range t.Entries {
 		all[t.Entries[i].Path] = &t.Entries[i]
@@ -64,7 +64,7 @@ func (t *Tree) byPath() map[string]*Entry {
 }
 
 func compare(was, now Tree, packs *Packs) (list []Change, err error) {
-	before, after := was.byPath(), now.byPath()
+	before, after := was.ByPath(), now.ByPath()
 	for path, e := range after {
 		o := before[path]
 		same := path == "" // the directory itself

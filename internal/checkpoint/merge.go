@@ -15,6 +15,9 @@ type Merging struct {
 	Trees func(tree string) bool
 	// Ours tells the paths of which ours stays, whatever became of them.
 	Ours func(tree, path string) bool
+	// Below reads a text that base shows at a path without holding it, such as that of the host
+	// below a layer; nil if there is none, or none that is still what it was then. May be nil.
+	Below func(tree, path string) (*Text, error)
 }
 
 // Merged is what two states are together.
@@ -22,27 +25,39 @@ type Merged struct {
 	Trees     []Tree
 	Conflicts []Change
 	Besides   []Change // paths that are otherwise than theirs has them
+	Texts     []Change // paths whose texts were brought together, line by line
+
+	texts []*Entry // of those, in the trees
+	lines []string // what they hold
 }
 
 // Merge brings two states together that both come from a third: what theirs has made of
-// base is done to ours. A path that both have changed, and not in the same way, is in
-// conflict, as is what one has changed in a directory that the other removed or put
-// something else in the place of. Files are not brought together line by line. If there
-// are conflicts there is no merged state. All are of one shelf.
+// base is done to ours. A text that both have changed has what both did, if that is in
+// different places of it; of any other path it is a conflict if both have changed it, and not in
+// the same way, as is what one has changed in a directory that the other removed or put
+// something else in the place of. If there are conflicts there is no merged state. All are of
+// one shelf.
 func Merge(base, ours, theirs []Tree, packs *Packs, how Merging) (out Merged, err error) {
+	room := int64(maxTexts)
 	for _, o := range ours {
 		if !how.Trees(o.Name) {
 			out.Trees = append(out.Trees, o)
 			continue
 		}
-		m := merger{base: newSide(base, o.Name), ours: newSide(ours, o.Name), theirs: newSide(theirs, o.Name), packs: packs}
+		m := merger{base: newSide(base, o.Name), ours: newSide(ours, o.Name), theirs: newSide(theirs, o.Name), packs: packs, room: &room}
 		m.stays = func(path string) bool { return how.Ours(o.Name, path) }
+		m.below = func(path string) (*Text, error) {
+			if how.Below == nil {
+				return nil, nil
+			}
+			return how.Below(o.Name, path)
+		}
 		if err := m.merge(&out, o); err != nil {
 			return Merged{}, fmt.Errorf("%s: %w", o.Name, err)
 		}
 	}
 	if len(out.Conflicts) > 0 {
-		out.Trees = nil
+		out = Merged{Conflicts: out.Conflicts, Besides: out.Besides}
 	}
 	return out, nil
 }
@@ -52,7 +67,7 @@ type side map[string]*Entry
 
 func newSide(trees []Tree, name string) side {
 	t := find(trees, name)
-	return t.byPath()
+	return t.ByPath()
 }
 
 func (s side) hasDir(at string) bool {
@@ -68,6 +83,11 @@ type merger struct {
 	packs              *Packs
 	stays              func(path string) bool
 	conflicts          map[string]bool
+
+	below  func(path string) (*Text, error)
+	texts  map[string]string // that were brought together, by their paths
+	linked map[string]bool   // files that have further names
+	room   *int64            // for texts that are read yet
 }
 
 func (m *merger) merge(out *Merged, o Tree) error {
@@ -79,7 +99,7 @@ func (m *merger) merge(out *Merged, o Tree) error {
 	if err != nil {
 		return err
 	}
-	m.conflicts = map[string]bool{}
+	m.conflicts, m.texts = map[string]bool{}, map[string]string{}
 	result := maps.Clone(m.ours)
 	if result[""] == nil && m.theirs[""] != nil { // ours was not there yet
 		result[""] = m.theirs[""]
@@ -91,12 +111,19 @@ func (m *merger) merge(out *Merged, o Tree) error {
 	}
 	m.above(mine, other)
 	m.above(other, mine)
+	maps.DeleteFunc(m.conflicts, func(_ string, is bool) bool { return !is })
 	for _, at := range slices.Sorted(maps.Keys(m.conflicts)) {
 		out.Conflicts = append(out.Conflicts, Change{Tree: o.Name, Path: at, Kind: Modified})
 	}
-	out.Trees = append(out.Trees, Tree{Name: o.Name, Entries: m.entries(result)})
+	tree := Tree{Name: o.Name, Entries: m.entries(result)}
+	out.Trees = append(out.Trees, tree)
+	m.tell(out, tree)
 	for at := range union(result, m.theirs) {
-		same, err := m.alike(result[at], m.sideOf(result[at]), m.theirs[at], m.theirs)
+		_, together := m.texts[at] // which is what neither has
+		same, err := !together, error(nil)
+		if same {
+			same, err = m.alike(result[at], m.sideOf(result[at]), m.theirs[at], m.theirs)
+		}
 		if err != nil {
 			return err
 		}
@@ -165,7 +192,12 @@ func (m *merger) take(result side, mine changes, at string) error {
 		return err
 	}
 	if _, both := mine[at]; both {
-		m.conflicts[at] = true
+		e, err := m.text(at)
+		m.conflicts[at] = e == nil
+		if e == nil || err != nil {
+			return err
+		}
+		result[at] = e
 		return nil
 	}
 	if t == nil {
@@ -201,6 +233,9 @@ var originAttrs = []string{overlayAttr + "origin", overlayAttr + "impure", overl
 func hides(e *Entry) bool {
 	return slices.ContainsFunc(e.Attrs, func(a Attr) bool { return a.Name == opaqueAttr && a.Value == "y" })
 }
+
+// ShowsBelow tells whether, in the layer of an overlay, what lies below an entry shows through it.
+func (e *Entry) ShowsBelow() bool { return e.isDir() && !hides(e) }
 
 // telling are the attributes that make a difference.
 func telling(attrs []Attr) []Attr {
@@ -262,13 +297,21 @@ func byWalk(a, b string) int {
 }
 
 // BeginMerged starts on a checkpoint of a merged state of the shelf, which adds no
-// contents. Its root layer is that of one of the two; what else Take would do is done.
-func (s Shelf) BeginMerged(p Point, merged []Tree, cause string) (*Making, error) {
+// contents but texts that were brought together. Its root layer is that of one of the two;
+// what else Take would do is done.
+func (s Shelf) BeginMerged(p Point, merged Merged, cause string) (*Making, error) {
 	m, err := s.begin("", cause)
-	if err == nil {
-		m.aside = true
-		m.holds(merged)
-		m.point.Parent, m.point.CreatedAt, m.point.Left = p.Number, time.Now().UTC(), p.Left
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	m.aside = true
+	m.point.Parent, m.point.CreatedAt, m.point.Left = p.Number, time.Now().UTC(), p.Left
+	for i, e := range merged.texts {
+		if e.Content, err = m.pack.addText(merged.lines[i]); err != nil {
+			_, err = m.End(err)
+			return nil, err
+		}
+	}
+	m.holds(merged.Trees)
+	return m, nil
 }

@@ -260,7 +260,7 @@ func (b *box) joinAt(base, ours, theirs Point) (p Point, conflicts []string) {
 	if len(conflicts) > 0 {
 		return p, conflicts
 	}
-	m, err := b.BeginMerged(ours, out.Trees, "both")
+	m, err := b.BeginMerged(ours, out, "both")
 	must(b.t, err)
 	p, err = m.End(nil)
 	must(b.t, err)

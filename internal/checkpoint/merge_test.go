@@ -51,7 +51,7 @@ func (b *box) merge(trees [3][]Tree, how Merging) (Merged, string) {
 	}
 	p, err := b.List()
 	must(b.t, err)
-	m, err := b.BeginMerged(p[len(p)-1], out.Trees, "both")
+	m, err := b.BeginMerged(p[len(p)-1], out, "both")
 	must(b.t, err)
 	at, err := m.End(nil)
 	must(b.t, err)

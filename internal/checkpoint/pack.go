@@ -68,6 +68,25 @@ func (p *pack) add(f *os.File, size int64) (Content, error) {
 	return c, nil
 }
 
+// addText puts a text at the end.
+func (p *pack) addText(text string) (Content, error) {
+	c := Content{Pack: p.number, Offset: p.size, Summed: true}
+	n := int64(len(text))
+	if n == 0 {
+		return c, nil
+	}
+	if _, err := p.f.WriteAt([]byte(text), p.size); err != nil {
+		return c, fmt.Errorf("write into the checkpoint: %w", err)
+	}
+	var err error
+	if c.Sum, err = p.summer.add(0, p.f, p.size, n); err != nil {
+		return c, fmt.Errorf("sum what was written into the checkpoint: %w", err)
+	}
+	p.size += n
+	c.Pieces = []Piece{{0, n}}
+	return c, nil
+}
+
 // nextPiece finds the next part of a file that has data; none is of no length.
 func nextPiece(f *os.File, at, size int64) (Piece, error) {
 	from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)

@@ -132,7 +132,7 @@ func (s *Source) differs() func(*Entry) bool {
 	if s.Before == nil {
 		return everything
 	}
-	before := s.Before.byPath()
+	before := s.Before.ByPath()
 	return func(e *Entry) bool {
 		b := before[e.Path]
 		return b == nil || b.seen.fresh || e.seen != b.seen || e.Size != b.Size || e.Mode != b.Mode

@@ -76,7 +76,7 @@ func (a *app) rewind(cmd *command.Command, l *looping, h *run.Host, events []run
 			return err
 		}
 	}
-	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: shop.NewLoop(hosting{a, l.engine}, l.engine, sb, nil, &l.plan, nil), Desk: deskOf(l.engine, &l.plan, l.run)}
+	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: shop.NewLoop(hosting{a, l.engine}, l.engine, sb, nil, &l.plan, nil, l.run.Originals()), Desk: deskOf(l.engine, &l.plan, l.run)}
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}

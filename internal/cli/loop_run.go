@@ -206,7 +206,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carry(ctx, e, &crew{&f.plan, r, h, shop.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others), deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carry(ctx, e, &crew{&f.plan, r, h, shop.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // loopBoundable sees that the bounds of a loop would hold who works, and who reviews, to whom

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -420,6 +421,8 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 			return ""
 		}
 		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+	case loop.Guarded:
+		return guardText(ev)
 	case loop.Took:
 		return "task " + s.Task.ID + ": " + term.Opening(s.Task.Title)
 	case loop.Closed:
@@ -477,6 +480,9 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 		if n := len(w.Join.Conflicts); n > 0 {
 			return fmt.Sprintf("task %s: in conflict with what others have done: %s", w.Task.ID, counted(n, "path"))
 		}
+		if n := len(w.Join.Texts); n > 0 {
+			return fmt.Sprintf("task %s: lines of %s are brought together with what others have done", w.Task.ID, counted(n, "file"))
+		}
 		return ""
 	case loop.Reviewing:
 		return at + "gate " + w.Reviewing + " is asked: " + p.Reviewer(w.Reviewing)
@@ -506,6 +512,28 @@ func replacedText(ev run.Event) string {
 		return ""
 	}
 	return "the sandbox " + at.Sandbox + " was removed, and is made anew"
+}
+
+// guardText tells what was put back of what is protected.
+func guardText(ev run.Event) string {
+	var g loop.Guard
+	if json.Unmarshal(ev.Data, &g) != nil {
+		return ""
+	}
+	var parts []string
+	if list := slices.Clone(g.Paths); len(list) > 0 {
+		for i := range list {
+			list[i] = review.Quote(list[i])
+		}
+		if g.More > 0 {
+			list = append(list, fmt.Sprintf("%d more", g.More))
+		}
+		parts = append(parts, "put back: "+strings.Join(list, ", "))
+	}
+	for _, left := range g.Left {
+		parts = append(parts, "not put back: "+term.Opening(left))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func cutText(ev run.Event) string {

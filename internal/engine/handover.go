@@ -170,8 +170,9 @@ type Joined struct {
 	// Alone says that it has what the one had, and nothing else: nobody did anything
 	// meanwhile.
 	Alone bool
-	// Conflicts are paths that both have changed, as they are inside.
-	Conflicts []string
+	// Conflicts are paths that both have changed, as they are inside; Texts are those whose lines
+	// were brought together.
+	Conflicts, Texts []string
 }
 
 // ReadyToJoin has the layers of a sandbox be ready for others to be brought into: from here
@@ -191,8 +192,8 @@ func (e *Engine) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 }
 
 // Join makes a checkpoint of a sandbox that has what it holds now, and what was done from
-// one of its checkpoints to another. Changes of one path are not brought together, and
-// what git keeps of a repository is as the sandbox has it: commits are not brought along,
+// one of its checkpoints to another. Of a path that both have changed only texts are brought
+// together, by their lines, and what git keeps of a repository is as the sandbox has it: commits are not brought along,
 // only files. The sandbox is stopped, and not changed by that.
 func (e *Engine) Join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (Joined, error) {
 	j, err := e.join(ctx, sb, base, theirs, cause)
@@ -221,14 +222,17 @@ func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkp
 		return j, err
 	}
 	j.Ours = ours
-	both, err := joinTrees(shelf, base, ours, theirs)
+	both, err := joinTrees(sb, shelf, base, ours, theirs)
 	for _, c := range both.Conflicts {
 		j.Conflicts = append(j.Conflicts, placeInside(sb, c))
+	}
+	for _, c := range both.Texts {
+		j.Texts = append(j.Texts, placeInside(sb, c))
 	}
 	if err != nil || len(both.Conflicts) > 0 {
 		return j, err
 	}
-	if m, err = shelf.BeginMerged(ours, both.Trees, cause); err != nil {
+	if m, err = shelf.BeginMerged(ours, both, cause); err != nil {
 		return j, err
 	}
 	j.Point, err = m.End(keepLayer(m, d))
@@ -267,7 +271,7 @@ func (e *Engine) settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoi
 }
 
 // joinTrees brings the layers over the workspaces together.
-func joinTrees(shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (checkpoint.Merged, error) {
+func joinTrees(sb *spec.Sandbox, shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (checkpoint.Merged, error) {
 	var trees [3][]checkpoint.Tree
 	for i, p := range []checkpoint.Point{base, ours, theirs} {
 		var err error
@@ -277,7 +281,8 @@ func joinTrees(shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (che
 	}
 	packs := shelf.Packs()
 	defer packs.Close()
-	return checkpoint.Merge(trees[0], trees[1], trees[2], packs, checkpoint.Merging{Trees: isReview, Ours: isNotJoined})
+	shown := &shownBelow{sb: sb, base: trees[0], since: base.CreatedAt.Add(-clockStep)}
+	return checkpoint.Merge(trees[0], trees[1], trees[2], packs, checkpoint.Merging{Trees: isReview, Ours: isNotJoined, Below: shown.text})
 }
 
 func isReview(tree string) bool { return strings.HasPrefix(tree, reviewTree) }

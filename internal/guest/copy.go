@@ -20,6 +20,8 @@ import (
 //	out PATH (follow|keep|straight)
 //	                         archives PATH to standard output; straight: no link
 //	                         may stand in it, and pipes and the like are noted too
+//	back DIR PATH            has what lies at PATH below DIR be what standard input
+//	                         says, see [archive.PutBack]
 //	in PATH NAME             extracts standard input at PATH, NAME being what
 //	                         the source was called; "." extracts its contents
 func Copy(args []string) int {
@@ -27,6 +29,8 @@ func Copy(args []string) int {
 	switch {
 	case len(args) == 3 && args[0] == "out":
 		err = copyOut(args[1], archive.WriteOptions{Follow: args[2] == "follow", Straight: args[2] == "straight", Special: args[2] == "straight"})
+	case len(args) == 3 && args[0] == "back":
+		err = archive.PutBack(bufio.NewReaderSize(os.Stdin, 256<<10), args[1], args[2])
 	case len(args) == 3 && args[0] == "in":
 		err = copyIn(args[1], args[2])
 	default:

@@ -20,6 +20,7 @@ type Step struct {
 	Wait     time.Time
 	End      *End
 
+	Guard   bool   // put back what gates protect
 	Restore bool   // put files back, as somebody wanted who was cut short
 	Take    bool   // claim a task; the one that was worked on, if there is one
 	Close   bool   // the task is done
@@ -31,6 +32,7 @@ type Step struct {
 	Rejudge bool // ask the gates again, of both together
 	Settle  bool // have the loop's sandbox hold it
 	Again   bool // with PutBack: for now
+	Outrun  bool // with Again: because of what others have done
 }
 
 // Next decides what comes next, at a time.
@@ -40,6 +42,9 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	}
 	if s.Baseline == nil {
 		return Step{Baseline: true}
+	}
+	if s.tampered {
+		return Step{Guard: true}
 	}
 	if p.Tasks != nil && !s.held {
 		return Step{Take: true}
@@ -156,6 +161,14 @@ func taskJudged(p *Plan, s *State) *Step {
 // NextOf decides what comes next for one of several workers. An End is the end of all, as
 // soon as nobody is at anything any more.
 func NextOf(p *Plan, s, w *State, now time.Time) Step {
+	step := nextOf(p, s, w, now)
+	if step.Iterate > 0 && w.tampered {
+		return Step{Guard: true}
+	}
+	return step
+}
+
+func nextOf(p *Plan, s, w *State, now time.Time) Step {
 	if !w.held {
 		return Step{Take: true}
 	}
@@ -229,7 +242,7 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 			return step
 		}
 	}
-	step := joined(p, w)
+	step := joined(p, s, w)
 	if w.Urged() && (step.Rejudge || step.Settle) {
 		return nil
 	}
@@ -237,8 +250,15 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 }
 
 // joined is what follows of a task that is done by itself.
-func joined(p *Plan, w *State) Step {
+func joined(p *Plan, s, w *State) Step {
 	again := func(why string) Step {
+		switch s.outrun[w.Task.ID] {
+		case maxOutrun - 1:
+			why += "; it is done next while nobody else is at anything"
+			fallthrough
+		case 0:
+			return Step{PutBack: why, Again: true, Outrun: true}
+		}
 		if w.tries >= p.Tasks.Tries {
 			return Step{PutBack: why + ", and it is not done after " + tally(w.tries, "iteration", "iterations")}
 		}

@@ -27,6 +27,8 @@ const (
 	ReviewDelayed = "review_delayed" // Unheard: no model answers it for now; it is asked again
 	ReviewCut     = "review_cut"     // Unheard: it was cut short; what it has used counts
 
+	Guarded = "guarded" // Guard: what is protected was put back
+
 	Hinted   = "hinted"   // Advice
 	Cleared  = "cleared"  // nothing: what was advised and not told yet is taken back
 	Took     = "took"     // Taken: the task to work on from here
@@ -155,6 +157,8 @@ type Gate struct {
 	Output  string  `json:"output,omitempty"` // the end of what it printed
 	Seconds float64 `json:"seconds"`
 	Review  bool    `json:"review,omitempty"` // a reviewer said it, of the task in hand
+
+	Protects string `json:"protects,omitempty"` // the path that is to stay as it was
 }
 
 // Verdict is what all gates said of a checkpoint.
@@ -164,6 +168,15 @@ type Verdict struct {
 	Checkpoint int64             `json:"checkpoint"`
 	Gates      []Gate            `json:"gates"`
 	Protected  map[string]string `json:"protected,omitempty"` // of a baseline: what they hash to
+}
+
+// Guard is that what is protected was put back, where it was otherwise.
+type Guard struct {
+	By
+	Paths      []string `json:"paths,omitempty"`      // the first of what was put back
+	More       int      `json:"more,omitempty"`       // how many others were
+	Left       []string `json:"left,omitempty"`       // what could not be, each with why
+	Checkpoint int64    `json:"checkpoint,omitempty"` // of it; 0 if nothing was otherwise
 }
 
 // Advice is what a person has to say to the next iteration.
@@ -189,6 +202,8 @@ type Left struct {
 	Checkpoint int64 `json:"checkpoint,omitempty"`
 	// Again says that it is tried again, from what others have done meanwhile.
 	Again bool `json:"again,omitempty"`
+	// Outrun says that what others have done is why, and not what was done: so that is no try.
+	Outrun bool `json:"outrun,omitempty"`
 	// Objected tells that a reviewer does not agree to what was done, and that it is still
 	// there.
 	Objected bool `json:"objected,omitempty"`
@@ -205,6 +220,7 @@ type Join struct {
 	// gates have said holds.
 	Alone     bool     `json:"alone,omitempty"`
 	Conflicts []string `json:"conflicts,omitempty"` // paths that others have changed, too
+	Texts     []string `json:"texts,omitempty"`     // likewise, of which each line is one side's
 }
 
 // Settle tells which checkpoint the loop's sandbox holds.

@@ -109,12 +109,16 @@ type State struct {
 	claims    bool              // who worked last says that it is done
 	unjudged  bool              // files may be otherwise than what the gates said something of
 	stale     bool              // likewise than what was kept: somebody has gone on since
-	alone     *Verdict          // what the gates said of what a worker did, by itself
+	own       *Verdict          // what the gates said of what a worker did, by itself
 	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
 	lost      bool              // what was done in the iteration is gone with the place
 	turns     int               // iterations that a worker has begun
 	holder    string            // the agent whose place, of those of a worker, holds what it has done; empty: the first's, nobody: none's
+	tampered  bool              // what gates protect is not what it was, as far as is known
 	spent     map[string]int    // iterations at each task, whoever made them
+	tried     int               // of those at a worker's, that were made before it took it
+	outrun    map[string]int    // how often others came first with something, by task
+	alone     []string          // tasks to be done while nobody else is at any
 	sessions  map[string]string // that agents can go on with, by who has a place of his own
 
 	reviewed   int // reviewers that were asked of the verdict
@@ -181,6 +185,8 @@ func (s *State) Add(ev run.Event) error {
 		s.confirmed()
 	case Judged:
 		return into(ev, s.judged)
+	case Guarded:
+		return into(ev, s.guarded)
 	case Reviewing:
 		return into(ev, s.asking)
 	case Reviewed:
@@ -294,7 +300,20 @@ func (s *State) restored(p Put) {
 			s.Verdict, s.unjudged = nil, true
 		}
 	}
+	s.tampered = s.Verdict.tampered() || s.Verdict == nil && s.Iteration > 0 && s.Baseline != nil && len(s.Baseline.Protected) > 0
 	s.back = nil
+}
+
+// guarded says that what gates protect is what it was.
+func (s *State) guarded(g Guard) {
+	if s.tampered = false; g.Checkpoint > 0 {
+		s.checked, s.unjudged = g.Checkpoint, true
+	}
+}
+
+// tampered tells whether something that is protected is not what it was.
+func (v *Verdict) tampered() bool {
+	return slices.ContainsFunc(v.Red(), func(g Gate) bool { return g.Protects != "" })
 }
 
 // Expect counts in what people have said and nobody has taken yet, as far as it is about
@@ -469,6 +488,7 @@ func (s *State) confirmed() {
 
 func (s *State) judged(v Verdict) {
 	s.Verdict, s.Beneath, s.step, s.unjudged, s.reviewed = &v, nil, Judged, false, 0
+	s.tampered = v.tampered()
 	s.wasSame, s.wasRed = s.SameRed, s.red
 	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
 }

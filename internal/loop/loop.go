@@ -39,6 +39,9 @@ type Shop interface {
 	// Judge has the gates judge a checkpoint. What they protect is compared with the
 	// hashes of a baseline; without these they are taken.
 	Judge(ctx context.Context, checkpoint int64, baseline map[string]string) (gates []Gate, hashes map[string]string, err error)
+	// PutBack has what gates protect be what it was by the hashes of a baseline, in the place of
+	// a seat, where nobody is at work. It may be cut short, and repeated.
+	PutBack(ctx context.Context, seat Seat, baseline map[string]string) (Guard, error)
 	// Review has a reviewer look at a checkpoint. With an error, too, there is in Opinion
 	// what was used.
 	Review(ctx context.Context, job ReviewJob) (Opinion, error)
@@ -187,6 +190,8 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 		return l.baseline(ctx)
 	case step.Restore:
 		return l.restore(ctx)
+	case step.Guard:
+		return l.holding(ctx, l.guard)
 	case step.Take:
 		return l.takeTask(ctx)
 	case step.Close:
@@ -234,6 +239,23 @@ func (l *Loop) baseline(ctx context.Context) error {
 		return err
 	}
 	return l.keep(Baseline, v)
+}
+
+// guard puts back what gates protect, and keeps that: what the agent does next is compared with it.
+func (l *Loop) guard(ctx context.Context) error {
+	g, err := guard(ctx, l.Shop, Seat{}, l.state.Baseline.Protected, "run "+l.Run.ID+": what is protected is put back")
+	if err != nil {
+		return err
+	}
+	return l.keep(Guarded, g)
+}
+
+func guard(ctx context.Context, shop Shop, seat Seat, baseline map[string]string, cause string) (Guard, error) {
+	g, err := shop.PutBack(ctx, seat, baseline)
+	if err == nil && len(g.Paths) > 0 {
+		g.Checkpoint, err = shop.Keep(ctx, seat, cause)
+	}
+	return g, err
 }
 
 // maxMessage is how much of a message is kept, in bytes.

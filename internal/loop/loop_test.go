@@ -67,6 +67,9 @@ type fake struct {
 
 	gone   map[Seat]bool // whose place somebody has removed
 	remade []Seat
+
+	spoilt  bool  // what is protected is not what it was
+	putBack []int // behind which tries it was put back
 }
 
 var _ Shop = (*fake)(nil)
@@ -160,7 +163,22 @@ func (f *fake) Judge(context.Context, int64, map[string]string) ([]Gate, map[str
 	if !g.Green {
 		g.Why, g.Output = "exit code 1", "the same"
 	}
-	return []Gate{g}, nil, nil
+	gates := []Gate{g}
+	if f.spoilt {
+		gates = append(gates, Gate{Name: "protected test", Protects: "test", Why: "it is not what it was"})
+	}
+	return gates, map[string]string{"test": "sum"}, nil
+}
+
+func (f *fake) PutBack(_ context.Context, _ Seat, baseline map[string]string) (g Guard, err error) {
+	if baseline["test"] != "sum" {
+		return g, errors.New("nobody knows what it was")
+	}
+	if f.spoilt {
+		g.Paths = []string{"test/one"}
+	}
+	f.spoilt, f.putBack = false, append(f.putBack, f.n)
+	return g, nil
 }
 
 func says(text string) (Work, error) {

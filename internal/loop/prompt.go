@@ -229,7 +229,7 @@ func checksOf(p *Plan) string {
 		fmt.Fprintf(&b, "- %s\n", c)
 	}
 	for _, path := range p.Protect {
-		fmt.Fprintf(&b, "- %s must stay as it was\n", path)
+		fmt.Fprintf(&b, "- %s must stay as it was: what is changed there is put back\n", path)
 	}
 	for _, c := range p.Gates {
 		fmt.Fprintf(&b, "- %s: %s\n", c.ID, c.describe())

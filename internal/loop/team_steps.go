@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
 	switch {
 	case step.Iterate > 0:
 		return t.Plan.workerSeat(h.worker, w.turn(step.Iterate))
-	case step.Keep, step.Confirm:
+	case step.Keep, step.Confirm, step.Guard:
 		return Seat{Worker: h.worker, Agent: w.Agent}
 	}
 	return h.seat()
@@ -81,7 +82,7 @@ func (t *Team) hand(ctx context.Context, h *hand, w *State, at Seat) error {
 // needsPlace tells whether a step has to do with what is in a worker's place. What is done
 // with its checkpoints has not; who had a task may have it judged and joined without.
 func needsPlace(w *State, step Step) bool {
-	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep
+	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep || step.Guard
 }
 
 // remake makes a place anew that somebody has removed, as is done at the end of a loop that
@@ -109,6 +110,10 @@ func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map
 		k, err := keepDone(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at)
 		k.By = h.by()
 		return t.keeping(err, Kept, k)
+	case step.Guard:
+		g, err := guard(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, baseline, at+": what is protected is put back")
+		g.By = h.by()
+		return t.keeping(err, Guarded, g)
 	case step.Confirm:
 		kind, k, err := confirm(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
 		k.By = h.by()
@@ -151,21 +156,24 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 	if h.idle {
 		return nil
 	}
-	id := ""
+	id, next := "", ""
 	var except []string
 	if w.Task != nil {
 		id = w.Task.ID
 	} else {
-		except = append(leftOf(t.state), t.state.hands()...)
-		for _, other := range t.hands {
-			if other.task != "" {
-				except = append(except, other.task)
-			}
+		var wait bool
+		var err error
+		if next, wait, err = t.alone(ctx); err != nil || wait {
+			h.idle = wait // until somebody has done something
+			return err
 		}
+		except = append(leftOf(t.state), t.inHand()...)
 	}
 	h.renewed = time.Now()
-	taken, err := t.Desk.Take(ctx, id, except)
+	taken, err := t.Desk.Take(ctx, cmp.Or(id, next), except)
 	switch {
+	case next != "" && errors.Is(err, spec.ErrConflict): // somebody was faster
+		return nil
 	case id != "" && errors.Is(err, spec.ErrConflict):
 		h.lost = err
 		return t.lost(h)
@@ -185,6 +193,39 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 		return t.keeping(err, Took, taken)
 	})
 	return nil
+}
+
+// inHand are the tasks that somebody works at, or takes just now.
+func (t *Team) inHand() []string {
+	list := t.state.hands()
+	for _, h := range t.hands {
+		if h.task != "" && !slices.Contains(list, h.task) {
+			list = append(list, h.task)
+		}
+	}
+	return list
+}
+
+// alone is the task that is to be taken now, because nobody may be at anything else meanwhile;
+// wait is true if somebody still is, or is at such a task.
+func (t *Team) alone(ctx context.Context) (id string, wait bool, err error) {
+	if len(t.state.alone) == 0 {
+		return "", false, nil
+	}
+	busy := t.inHand()
+	if slices.ContainsFunc(busy, func(id string) bool { return slices.Contains(t.state.alone, id) }) {
+		return "", true, nil
+	}
+	ready, _, err := t.Desk.Ahead(ctx, t.state)
+	if err != nil {
+		return "", false, err
+	}
+	for _, id := range t.state.alone {
+		if slices.ContainsFunc(ready, func(o Open) bool { return o.Task == id }) {
+			return id, len(busy) > 0, nil
+		}
+	}
+	return "", false, nil
 }
 
 // iterate has a worker's agent work.
@@ -251,7 +292,7 @@ func (t *Team) putBack(ctx context.Context, h *hand, w *State, step Step) error 
 		return err
 	}
 	t.wake()
-	return t.keep(PutBack, Left{By: h.by(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again})
+	return t.keep(PutBack, Left{By: h.by(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again, Outrun: step.Outrun})
 }
 
 // close closes a task whose result is in the loop's sandbox.

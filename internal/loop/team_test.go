@@ -175,7 +175,25 @@ func (b *bench) Beneath(int64) ([]string, error) { return nil, nil }
 func (b *bench) Judge(_ context.Context, n int64, _ map[string]string) ([]Gate, map[string]string, error) {
 	defer b.locked()()
 	why := b.judge(b.points[n-1])
+	if _, is := b.points[n-1]["spoilt"]; is {
+		return []Gate{{Name: "protected test", Protects: "test", Why: "it is not what it was"}}, nil, nil
+	}
 	return []Gate{{Name: "all is well", Green: why == "", Why: why}}, nil, nil
+}
+
+func (b *bench) PutBack(_ context.Context, seat Seat, _ map[string]string) (g Guard, err error) {
+	defer b.locked()()
+	if b.gone[seat] {
+		return g, errGone
+	}
+	if b.at[seat] {
+		b.t.Errorf("%v works while something is put back", seat)
+	}
+	if _, is := b.places[seat]["spoilt"]; is {
+		delete(b.places[seat], "spoilt")
+		g.Paths = []string{"spoilt"}
+	}
+	return g, nil
 }
 
 func (b *bench) Review(_ context.Context, job ReviewJob) (Opinion, error) {

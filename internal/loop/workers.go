@@ -105,8 +105,10 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case Judged:
 		return into(ev, func(v Verdict) {
 			w.judged(v)
-			w.alone = w.Verdict
+			w.own = w.Verdict
 		})
+	case Guarded:
+		return into(ev, w.guarded)
 	case Joined:
 		return into(ev, func(j Join) { w.Join, w.step = &j, Joined })
 	case Rejudged:
@@ -139,15 +141,12 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case Closed:
 		return into(ev, func(f Finished) {
 			s.Closed = append(s.Closed, f)
+			s.crowd(f.Task)
 			s.dismiss(w)
 		})
 	case PutBack, Lost:
 		return into(ev, func(l Left) {
-			if l.Again {
-				s.Retries++
-			} else {
-				s.Left = append(s.Left, l)
-			}
+			s.workerLeft(w, l)
 			s.dismiss(w)
 		})
 	}
@@ -162,8 +161,10 @@ func (s *State) workerTook(w *State, t Taken) {
 		return
 	}
 	w.letGo()
+	w.tampered = false // it begins with what all have
 	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.LastVerdict(), nil, nil, nil
 	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
+	w.tried = w.tries
 	w.holder, w.before = "", s.LastVerdict()
 }
 
@@ -192,6 +193,38 @@ func (s *State) workerBegan(w *State, b Begun) {
 	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
 }
 
+// workerLeft is the end of a worker's work at a task that is not done. If others came first that
+// was no try, and the last time that it is none it is for whoever is alone.
+func (s *State) workerLeft(w *State, l Left) {
+	if !l.Again {
+		s.Left = append(s.Left, l)
+		s.crowd(l.Task)
+		return
+	}
+	s.Retries++
+	if !l.Outrun {
+		return
+	}
+	if s.outrun == nil {
+		s.outrun = map[string]int{}
+	}
+	s.outrun[l.Task]++
+	if s.spent != nil {
+		s.spent[l.Task] = w.tried
+	}
+	if s.outrun[l.Task] >= maxOutrun && !slices.Contains(s.alone, l.Task) {
+		s.alone = append(s.alone, l.Task)
+	}
+}
+
+// maxOutrun is how often others may come first before a task is done with nobody beside it.
+const maxOutrun = 2
+
+// crowd has a task be one like others.
+func (s *State) crowd(id string) {
+	s.alone = slices.DeleteFunc(s.alone, func(o string) bool { return o == id })
+}
+
 // turn is which of its own iterations one is for a worker, from 1.
 func (s *State) turn(iteration int) int {
 	if iteration == s.Iteration { // it is begun again
@@ -207,7 +240,7 @@ func (s *State) workerReviewed(w *State, r Review) {
 	s.useReview(r.Usage)
 	s.unmetered(w)
 	if w.step == Judged {
-		w.alone = w.Verdict
+		w.own = w.Verdict
 	}
 }
 
@@ -249,7 +282,7 @@ func (s *State) rest() {
 		s.untell(w)
 		w.held, w.Reviewing = false, ""
 		if w.step == Joined || w.step == Rejudged {
-			w.step, w.Join, w.Verdict, w.reviewed = Judged, nil, w.alone, w.alone.reviews()
+			w.step, w.Join, w.Verdict, w.reviewed = Judged, nil, w.own, w.own.reviews()
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/linediff"
 )
 
 // Whatever two texts are, all hunks make one of the other, none leave it as it is,
@@ -23,8 +25,8 @@ func FuzzHunks(f *testing.F) {
 
 func checkHunks(t *testing.T, a, b string) {
 	t.Helper()
-	old, now := lines(a), lines(b)
-	hunks := hunksOf(editsOf(old, now), len(old), len(now))
+	old, now := linediff.Lines(a), linediff.Lines(b)
+	hunks := hunksOf(linediff.Edits(old, now), len(old), len(now))
 	if got := merge(old, now, hunks); got != b {
 		t.Fatalf("%q to %q gives %q", a, b, got)
 	}
@@ -65,7 +67,7 @@ func TestHunksAreBounded(t *testing.T) {
 		"one line": {same, same[:len(same)-2]}, "other": {same, strings.Repeat("y\n", maxText/2)}, "turned": {numbers(false), numbers(true)},
 	} {
 		began := time.Now()
-		editsOf(lines(texts[0]), lines(texts[1]))
+		linediff.Edits(linediff.Lines(texts[0]), linediff.Lines(texts[1]))
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: %s", name, took)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/linediff"
 )
 
 // maxSources is how much of the host's is read to find where the inside moved files
@@ -176,7 +178,7 @@ func text(d *dir, path string) []string {
 	defer f.Close()
 	var b strings.Builder
 	_, _ = io.Copy(&b, io.LimitReader(f, maxText))
-	list := lines(b.String())
+	list := linediff.Lines(b.String())
 	slices.Sort(list)
 	return slices.Compact(list)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/linediff"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -70,11 +71,11 @@ func (r *Reader) Text(c Change) (Text, error) {
 	if err != nil || left != "" {
 		return Text{Left: left, sides: r.blobs(c)}, err
 	}
-	t := Text{old: lines(old), now: lines(now), Digest: digestOfText(now)}
-	edits := editsOf(t.old, t.now)
+	t := Text{old: linediff.Lines(old), now: linediff.Lines(now), Digest: digestOfText(now)}
+	edits := linediff.Edits(t.old, t.now)
 	for _, e := range edits {
-		t.Removed += e.b - e.a
-		t.Added += e.d - e.c
+		t.Removed += e.B - e.A
+		t.Added += e.D - e.C
 	}
 	t.hunks = hunksOf(edits, len(t.old), len(t.now))
 	return t, nil
@@ -156,7 +157,7 @@ func (p *Patch) Write(c Change, t Text) error {
 			} else {
 				t2.now = t.now
 			}
-			t2.hunks = hunksOf(editsOf(t2.old, t2.now), len(t2.old), len(t2.now))
+			t2.hunks = hunksOf(linediff.Edits(t2.old, t2.now), len(t2.old), len(t2.now))
 			p.file(&b, part, t2)
 			continue
 		}
@@ -332,12 +333,12 @@ func (t Text) Picked(chosen Pick) (_ Text, ok bool) {
 	if len(some) == 0 {
 		return t, false
 	}
-	now := lines(merge(t.old, t.now, some))
+	now := linediff.Lines(merge(t.old, t.now, some))
 	p := Text{old: t.old, now: now}
-	edits := editsOf(p.old, p.now)
+	edits := linediff.Edits(p.old, p.now)
 	for _, e := range edits {
-		p.Removed += e.b - e.a
-		p.Added += e.d - e.c
+		p.Removed += e.B - e.A
+		p.Added += e.D - e.C
 	}
 	p.hunks = hunksOf(edits, len(p.old), len(p.now))
 	return p, true

@@ -52,6 +52,8 @@ const (
 	lockName   = "lock"
 	makingName = "making.lock"
 	mailName   = "mail"
+
+	originalsName = "protected"
 )
 
 // newPrefix marks a run that is being made. While its makingName is held, however long that
@@ -376,6 +378,9 @@ func (r *Run) lock() (*store.Lock, error) {
 		}
 	}
 }
+
+// Originals is the directory for what must stay as it was, which is made when there is something.
+func (r *Run) Originals() string { return filepath.Join(r.dir, originalsName) }
 
 // Hosted tells whether a process carries the run on. Any number may ask at once: none is
 // taken for a host by another, or keeps one from beginning.

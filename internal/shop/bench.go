@@ -61,7 +61,7 @@ func (b *Bench) Join(ctx context.Context, base, theirs int64, cause string) (loo
 		return loop.Join{}, err
 	}
 	j, err := b.engine.Join(ctx, b.Sandbox, from, to, cause)
-	return loop.Join{Checkpoint: j.Point.Number, Ours: j.Ours.Number, Alone: j.Alone, Conflicts: j.Conflicts}, err
+	return loop.Join{Checkpoint: j.Point.Number, Ours: j.Ours.Number, Alone: j.Alone, Conflicts: j.Conflicts, Texts: j.Texts}, err
 }
 
 // Hand has a worker's sandbox hold a checkpoint.

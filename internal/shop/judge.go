@@ -56,7 +56,7 @@ func (s *Loop) protected(ctx context.Context, in *copies, baseline map[string]st
 	hashes = map[string]string{}
 	for _, path := range s.plan.Protect {
 		g := judged("protected "+path, func() (string, string, error) {
-			sum, err := s.hash(ctx, in, path)
+			sum, err := s.original(ctx, in, path, baseline == nil)
 			if err != nil {
 				return "", "", err
 			}
@@ -66,6 +66,7 @@ func (s *Loop) protected(ctx context.Context, in *copies, baseline map[string]st
 			}
 			return "", "", nil
 		})
+		g.Protects = path
 		if baseline == nil && hashes[path] == "" && ctx.Err() == nil {
 			return nil, nil, spec.Errorf(nil, "%s cannot be protected: %s", path, g.Why)
 		}

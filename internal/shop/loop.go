@@ -25,14 +25,16 @@ type Loop struct {
 	plan    *loop.Plan
 	places  *Places
 	ahead   *early // nil: nothing was
+
+	originals string // the directory in which what is protected is kept; empty: nowhere
 }
 
 var _ loop.Shop = (*Loop)(nil)
 
 // NewLoop gives the shop of a loop in a sandbox, whose agent is nil if nobody will work.
-// Places may be nil: nobody works elsewhere.
-func NewLoop(h Host, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places) *Loop {
-	return &Loop{shop: shop{host: h, engine: e}, Sandbox: sb, agent: of, plan: p, places: elsewhere}
+// Places may be nil: nobody works elsewhere. What the gates protect is kept in a directory.
+func NewLoop(h Host, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places, originals string) *Loop {
+	return &Loop{shop: shop{host: h, engine: e}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
 }
 
 // Close waits for what was begun and has nobody who waits for it. The work is over then.

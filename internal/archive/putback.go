@@ -1,0 +1,118 @@
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// goneName is the first entry of what [PutBack] reads: names that are to be removed before
+// anything is put back, each with a zero behind it.
+const goneName = "gone"
+
+// maxGone bounds that list, in bytes.
+const maxGone = 64 << 20
+
+// WriteGone begins an archive that is put back. The names are as those of the archive.
+func WriteGone(w *tar.Writer, names []string) error {
+	list := strings.Join(append(names, ""), "\x00")
+	if len(list) > maxGone {
+		return errors.New("too many names are to be removed")
+	}
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: goneName, Mode: 0o600, Size: int64(len(list))}); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, list)
+	return err
+}
+
+// PutBack removes and replaces parts of what lies at a path below a directory, as an archive of
+// that path says: with the owners and all of the modes that it has. It follows no link: one that
+// stands in the way to the path is replaced by a directory. It may be cut short anywhere, and
+// repeated.
+func PutBack(r io.Reader, dir, rel string) error {
+	rel = path.Clean(rel)
+	if rel == "." || !filepath.IsLocal(rel) {
+		return errOutside
+	}
+	at, err := openStraight(dir)
+	if err != nil {
+		return opening(dir, err)
+	}
+	defer func() { unix.Close(at) }()
+	if above := path.Dir(rel); above != "." {
+		for name := range strings.SplitSeq(above, "/") {
+			next, err := clearWay(at, name)
+			if err != nil {
+				return fmt.Errorf("make way for %s: %w", rel, err)
+			}
+			unix.Close(at)
+			at = next
+		}
+	}
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", at))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	tr := tar.NewReader(r)
+	if err := removeGone(tr, root, path.Base(rel)); err != nil {
+		return err
+	}
+	own, err := dirHandle(root)
+	if err != nil {
+		return err
+	}
+	return extractAll(tr, own, ExtractOptions{exact: true})
+}
+
+// clearWay opens a directory of a name. What else has the name is removed, but not what is in it.
+func clearWay(parent int, name string) (int, error) {
+	fd, _, err := openOrMake(parent, name)
+	if err == nil {
+		return fd, nil
+	}
+	var st unix.Stat_t
+	if unix.Fstatat(parent, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return -1, err
+	}
+	if err := unix.Unlinkat(parent, name, 0); err != nil {
+		return -1, err
+	}
+	fd, _, err = openOrMake(parent, name)
+	return fd, err
+}
+
+// removeGone removes what the archive says that there was not.
+func removeGone(tr *tar.Reader, root *os.Root, base string) error {
+	h, err := tr.Next()
+	if err != nil {
+		return fmt.Errorf("read archive: %w", err)
+	}
+	if h.Name != goneName || h.Size > maxGone {
+		return errors.New("the archive does not begin with what is to be removed")
+	}
+	list, err := io.ReadAll(tr)
+	if err != nil {
+		return fmt.Errorf("read archive: %w", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if name == "" {
+			continue
+		}
+		if name = path.Clean(name); name != base && !strings.HasPrefix(name, base+"/") {
+			return errOutside
+		}
+		if err := root.RemoveAll(name); err != nil && !errors.Is(err, unix.ENOTDIR) {
+			return err
+		}
+	}
+	return nil
+}

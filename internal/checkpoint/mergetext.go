@@ -1,0 +1,141 @@
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/linediff"
+)
+
+// This file brings texts together that both sides have changed.
+
+// MaxText is the largest text that is brought together line by line, in bytes; maxTexts is how
+// much is read of all, base and both sides together. How many there are is for whoever is inside
+// to say: the rest is in conflict by its paths.
+const (
+	MaxText  = 1 << 20
+	maxTexts = 256 << 20
+)
+
+// binaryHead is how far git looks for a zero byte, by which it tells what is no text.
+const binaryHead = 8000
+
+// Text is a file that is no binary.
+type Text struct {
+	Data string
+	Mode uint32 // of its inode
+}
+
+// NewText is a text of a file's bytes; nil if they are none.
+func NewText(data []byte, mode uint32) *Text {
+	if len(data) > MaxText || bytes.IndexByte(data[:min(len(data), binaryHead)], 0) >= 0 {
+		return nil
+	}
+	return &Text{string(data), mode}
+}
+
+// text is what both sides made of a file, together; nil if that is a conflict. It is one of
+// anything but lines: a file with several names, another mode, other attributes.
+func (m *merger) text(at string) (*Entry, error) {
+	o, t := m.ours[at], m.theirs[at]
+	if !m.isText(o) || !m.isText(t) || o.Mode != t.Mode || !slices.Equal(telling(o.Attrs), telling(t.Attrs)) {
+		return nil, nil
+	}
+	was, err := m.was(at)
+	if was == nil || err != nil || was.Mode != o.Mode {
+		return nil, err
+	}
+	mine, err := m.read(o)
+	if mine == nil || err != nil {
+		return nil, err
+	}
+	other, err := m.read(t)
+	if other == nil || err != nil {
+		return nil, err
+	}
+	both, ok := linediff.Merge(was.Data, mine.Data, other.Data)
+	switch {
+	case !ok:
+		return nil, nil
+	case both == mine.Data:
+		return o, nil
+	case both == other.Data:
+		return t, nil
+	}
+	e := *o
+	e.Size, e.Modified, e.Content, e.seen = int64(len(both)), time.Now().UnixNano(), Content{}, seen{fresh: true}
+	m.texts[at] = both
+	return &e, nil
+}
+
+// isText tells whether an entry may be a text, with one name.
+func (m *merger) isText(e *Entry) bool {
+	if m.linked == nil {
+		m.linked = map[string]bool{}
+		for _, s := range []side{m.base, m.ours, m.theirs} {
+			for _, e := range s {
+				if e.Same != "" {
+					m.linked[e.Same] = true
+				}
+			}
+		}
+	}
+	return e != nil && e.hasData() && e.Size <= MaxText && !m.linked[e.Path]
+}
+
+// was is what both come from; nil if it is no text.
+func (m *merger) was(at string) (*Text, error) {
+	if e := m.base[at]; e != nil {
+		if !m.isText(e) || !slices.Equal(telling(e.Attrs), telling(m.ours[at].Attrs)) {
+			return nil, nil
+		}
+		return m.read(e)
+	}
+	if len(telling(m.ours[at].Attrs)) > 0 {
+		return nil, nil
+	}
+	t, err := m.below(at)
+	if t != nil {
+		*m.room -= int64(len(t.Data))
+	}
+	return t, err
+}
+
+// read reads what was kept of a file; nil if it is no text, or if there is no room for more.
+func (m *merger) read(e *Entry) (*Text, error) {
+	if *m.room -= e.Size; *m.room < 0 {
+		return nil, nil
+	}
+	if err := m.packs.verify(e); err != nil {
+		return nil, err
+	}
+	data := make([]byte, e.Size)
+	at := e.Content.Offset
+	for _, p := range e.Content.Pieces {
+		f, err := m.packs.at(e.Content.Pack)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := io.ReadFull(io.NewSectionReader(f, at, p.Length), data[p.At:p.At+p.Length]); err != nil {
+			return nil, fmt.Errorf("read %q: %w", e.Path, err)
+		}
+		at += p.Length
+	}
+	return NewText(data, e.Mode), nil
+}
+
+// tell notes the texts of a tree that have to be kept yet.
+func (m *merger) tell(out *Merged, tree Tree) {
+	for i := range tree.Entries {
+		e := &tree.Entries[i]
+		text, is := m.texts[e.Path]
+		if !is || m.conflicts[e.Path] {
+			continue
+		}
+		out.Texts = append(out.Texts, Change{Tree: tree.Name, Path: e.Path, Kind: Modified})
+		out.texts, out.lines = append(out.texts, e), append(out.lines, text)
+	}
+}

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// shownBelow are files of the host that showed through layers when these were kept, because
+// nobody inside had changed them.
+type shownBelow struct {
+	sb    *spec.Sandbox
+	base  []checkpoint.Tree
+	since time.Time // what was changed after it may be another file by now
+
+	paths map[string]map[string]*checkpoint.Entry
+}
+
+// text reads one of them; nil if nobody can say that it is what was shown then. Whoever is
+// inside has chosen the path, so no link is followed and no other file system entered.
+func (b *shownBelow) text(tree, at string) (*checkpoint.Text, error) {
+	rel, below := strings.CutPrefix(at, "up/")
+	n, err := strconv.Atoi(strings.TrimPrefix(tree, reviewTree))
+	if !below || err != nil || n >= len(b.sb.Workspaces) || !b.shows(tree, at) {
+		return nil, nil
+	}
+	f, err := openBelow(b.sb.Workspaces[n].Source, rel)
+	if err != nil {
+		return nil, unlessGone(err)
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > checkpoint.MaxText || time.Unix(st.Ctim.Unix()).After(b.since) {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(f, checkpoint.MaxText+1))
+	if err != nil {
+		return nil, err
+	}
+	var after unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &after); err != nil || after.Ctim != st.Ctim {
+		return nil, err
+	}
+	return checkpoint.NewText(data, st.Mode), nil
+}
+
+// shows tells whether no directory of the layer hid what lies below it at a path.
+func (b *shownBelow) shows(tree, at string) bool {
+	if b.paths == nil {
+		b.paths = map[string]map[string]*checkpoint.Entry{}
+		for i := range b.base {
+			b.paths[b.base[i].Name] = b.base[i].ByPath()
+		}
+	}
+	for d := path.Dir(at); d != "."; d = path.Dir(d) {
+		if e := b.paths[tree][d]; e != nil && !e.ShowsBelow() {
+			return false
+		}
+	}
+	return true
+}
+
+func openBelow(dir, rel string) (*os.File, error) {
+	top, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(top)
+	how := &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	}
+	for {
+		fd, err := unix.Openat2(top, rel, how)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) { // something was renamed meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: rel, Err: err}
+		}
+		return os.NewFile(uintptr(fd), rel), nil
+	}
+}
+
+// unlessGone is no error for what is not there, is another thing, or is not the caller's to read.
+func unlessGone(err error) error {
+	for _, e := range []error{fs.ErrNotExist, fs.ErrPermission, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.ENXIO, unix.ENAMETOOLONG} {
+		if errors.Is(err, e) {
+			return nil
+		}
+	}
+	return err
+}

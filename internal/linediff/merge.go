@@ -1,0 +1,113 @@
+package linediff
+
+import (
+	"slices"
+	"strings"
+)
+
+// Merge does to a text what two others have made of it, if they did it in different places, or
+// the same in the same place. Places that touch each other are one: of two that put something
+// between the same lines nobody can say whose comes first. Then ok is false.
+func Merge(base, ours, theirs string) (text string, ok bool) {
+	m := merger{base: Lines(base)}
+	m.sides[0].now, m.sides[1].now = Lines(ours), Lines(theirs)
+	for i := range m.sides {
+		m.sides[i].edits = Edits(m.base, m.sides[i].now)
+	}
+	for m.left() {
+		if !m.next() {
+			return "", false
+		}
+	}
+	m.keep(len(m.base))
+	return m.out.String(), true
+}
+
+// merger goes through a text, and what two made of it.
+type merger struct {
+	base  []string
+	sides [2]made
+	at    int // lines of base that are done
+	out   strings.Builder
+}
+
+// made is what one side has done.
+type made struct {
+	now   []string
+	edits []Edit // that are not done yet
+}
+
+func (m *merger) left() bool { return len(m.sides[0].edits)+len(m.sides[1].edits) > 0 }
+
+// keep takes over what nobody has changed, up to a line.
+func (m *merger) keep(to int) {
+	write(&m.out, m.base[m.at:to])
+	m.at = to
+}
+
+func write(b *strings.Builder, lines []string) {
+	for _, line := range lines {
+		b.WriteString(line)
+	}
+}
+
+// next does the next place that somebody has changed. It is false if both have, not in the
+// same way.
+func (m *merger) next() bool {
+	from, to := m.place()
+	var parts [2][]Edit
+	for i := range m.sides {
+		s := &m.sides[i]
+		n := 0
+		for n < len(s.edits) && s.edits[n].A <= to {
+			n++
+		}
+		parts[i], s.edits = s.edits[:n], s.edits[n:]
+	}
+	m.keep(from)
+	m.at = to
+	switch {
+	case len(parts[1]) == 0:
+		write(&m.out, m.sides[0].within(m.base, parts[0], from, to))
+	case len(parts[0]) == 0:
+		write(&m.out, m.sides[1].within(m.base, parts[1], from, to))
+	default:
+		one, other := m.sides[0].within(m.base, parts[0], from, to), m.sides[1].within(m.base, parts[1], from, to)
+		if !slices.Equal(one, other) {
+			return false
+		}
+		write(&m.out, one)
+	}
+	return true
+}
+
+// place are the lines of base that the next edits are about, with all that touch each other.
+func (m *merger) place() (from, to int) {
+	var n [2]int
+	from = len(m.base) + 1
+	for _, s := range m.sides {
+		if len(s.edits) > 0 {
+			from = min(from, s.edits[0].A)
+		}
+	}
+	to = from
+	for grown := true; grown; {
+		grown = false
+		for i, s := range m.sides {
+			for n[i] < len(s.edits) && s.edits[n[i]].A <= to {
+				to, grown = max(to, s.edits[n[i]].B), true
+				n[i]++
+			}
+		}
+	}
+	return from, to
+}
+
+// within is what a side has made of some lines of base.
+func (s made) within(base []string, edits []Edit, from, to int) (list []string) {
+	for _, e := range edits {
+		list = append(append(list, base[from:e.A]...), s.now[e.C:e.D]...)
+		from = e.B
+	}
+	return append(list, base[from:to]...)
+}
