@@ -33,6 +33,7 @@ type runFlags struct {
 	command          []string
 	lodger           *lodger
 	paths            []string
+	named            []spec.Named // the paths, as far as they lead through links
 	existing         *spec.Sandbox
 	script           *engine.Mock // that it has to play by; nil: any
 }
@@ -208,7 +209,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 		conn = nil
 	}
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
-		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f),
+		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f), Caller: wire.Caller{Named: f.named},
 	}}
 	if q.Command.Env, err = a.environment(f.env, f.envFiles); err != nil {
 		return err
@@ -369,6 +370,7 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 		}
 	}
 	asked := rules
+	f.named = wish.Named
 	f.lodger.settle(wish, &rules, config)
 	mock.Apply(wish)
 	wish.Remove = f.remove
@@ -497,11 +499,27 @@ func containsAll[T comparable](have, want []T) bool {
 	return !slices.ContainsFunc(want, func(w T) bool { return !slices.Contains(have, w) })
 }
 
-// warnLimit tells a person that a limit does not hold.
-func (a *app) warnLimit(l spec.Enforcement) {
-	if term.IsTerminal(a.stderr) {
+// warnLimit tells a person that a limit that they asked for does not hold. Of the usual ones doctor
+// tells.
+func (a *app) warnLimit(sb *spec.Sandbox, l spec.Enforcement) {
+	if term.IsTerminal(a.stderr) && (asksFor(sb.Limits, l.Limit) || asksFor(a.config.asked(), l.Limit)) {
 		a.note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
 	}
+}
+
+// asksFor tells whether one of the limits has a value.
+func asksFor(l spec.Limits, name string) bool {
+	switch name {
+	case spec.LimitCPUs:
+		return l.CPUs > 0
+	case spec.LimitMemory:
+		return l.Memory > 0
+	case spec.LimitPids:
+		return l.Pids > 0
+	case spec.LimitDisk:
+		return l.Disk > 0
+	}
+	return true // one that is not known here
 }
 
 func (a *app) detachKeysOf(flag string) ([]byte, error) {

@@ -112,6 +112,9 @@ func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why
 	}
 	if err == nil && why == "" && status != 0 {
 		why = fmt.Sprintf("exit code %d", status)
+		if status == notFound {
+			why = s.missing(ctx, sb, said)
+		}
 	}
 	return why, strings.ToValidUTF8(strings.TrimSpace(out.String()+"\n"+said), ""), err
 }

@@ -62,6 +62,10 @@ const Runtime = "/" + Own + "/runtime"
 // Path is where programs of the host are looked for inside.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// SearchPathVariable holds the PATH that programs inside start with, for login shells: the profile
+// of some distributions sets another.
+const SearchPathVariable = "BOTHY_PATH"
+
 // Visible tells whether a file of the host, its path without links, is among
 // what is visible inside.
 func Visible(file string) bool {
