@@ -142,6 +142,9 @@ func (h *Host) Assemble(dir string, o Options) error {
 		if err := h.bindPrograms(t); err != nil {
 			return err
 		}
+		if err := h.openClosed(t); err != nil {
+			return err
+		}
 		if err := h.bindDatabases(t); err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func (s source) addTrust(dst int) error {
 		if unix.Lstat(s.path("/etc/"+name), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 			continue // the others are links to it
 		}
-		if err := addBundle(dst, name, false); unlessGone(err) != nil {
+		if err := addBundle(dst, name, true); unlessGone(err) != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -93,7 +93,7 @@ func (s source) prepareTrust(dst int) error {
 			return err
 		}
 	}
-	return nil
+	return s.listClosed(fd)
 }
 
 // ownCertsDir replaces a link to certificates that do not exist inside.
