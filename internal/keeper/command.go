@@ -105,6 +105,8 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 		env = append(env, "NPM_CONFIG_PREFIX="+who.Home+"/.local")
 	}
 	env = append(env, trust.Environment()...)
+	// pnpm would keep its packages in the project; see engine.storesAtHome.
+	env = append(env, "PNPM_CONFIG_STORE_DIR="+strings.TrimSuffix(who.Home, "/")+"/.local/share/pnpm/store")
 	if k.tellsJava() {
 		env = append(env, trust.JavaOptions)
 	}

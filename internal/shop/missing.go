@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -20,18 +21,19 @@ const notFound = 127
 const pathTime = 10 * time.Second
 
 // missing explains why a command ended with 127: which program the shell looked for, as far as
-// that can be read from what it said, and where.
-func (s *shop) missing(ctx context.Context, sb *spec.Sandbox, said string) string {
-	why := fmt.Sprintf("exit code %d: a program was not found", notFound)
+// that can be read from what it said, and where. What it gives as more is all of PATH.
+func (s *shop) missing(ctx context.Context, sb *spec.Sandbox, said string) (why, more string) {
+	why = fmt.Sprintf("exit code %d: a program was not found", notFound)
 	if name := sought(said); name != "" {
 		why = fmt.Sprintf("exit code %d: %s was not found", notFound, term.Opening(name))
 	}
 	out := &inside.Ending{}
 	q := wire.Command{Args: []string{"/bin/sh", "-c", `printf %s "$PATH"`}, Timeout: spec.Duration(pathTime)}
 	if status, err := s.in(sb).Run(ctx, q, "", out, io.Discard); err != nil || status != 0 {
-		return why
+		return why, ""
 	}
-	return why + "; PATH in the sandbox is " + term.Opening(strings.ToValidUTF8(out.String(), ""))
+	path := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(out.String(), ""), unicode.IsControl), "")
+	return why + "; PATH in the sandbox is " + term.Opening(path), "\nPATH in the sandbox: " + path
 }
 
 // sought is the program that a shell says it has not found, in the last line that says so:
