@@ -499,29 +499,6 @@ func containsAll[T comparable](have, want []T) bool {
 	return !slices.ContainsFunc(want, func(w T) bool { return !slices.Contains(have, w) })
 }
 
-// warnLimit tells a person that a limit that they asked for does not hold. Of the usual ones doctor
-// tells.
-func (a *app) warnLimit(sb *spec.Sandbox, l spec.Enforcement) {
-	if term.IsTerminal(a.stderr) && (asksFor(sb.Limits, l.Limit) || asksFor(a.config.asked(), l.Limit)) {
-		a.note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
-	}
-}
-
-// asksFor tells whether one of the limits has a value.
-func asksFor(l spec.Limits, name string) bool {
-	switch name {
-	case spec.LimitCPUs:
-		return l.CPUs > 0
-	case spec.LimitMemory:
-		return l.Memory > 0
-	case spec.LimitPids:
-		return l.Pids > 0
-	case spec.LimitDisk:
-		return l.Disk > 0
-	}
-	return true // one that is not known here
-}
-
 func (a *app) detachKeysOf(flag string) ([]byte, error) {
 	if flag == "" {
 		flag = a.config.detachKeys()

@@ -135,6 +135,14 @@ func terminals(name string) []string {
 	return []string{"xterm-256color", "xterm"}
 }
 
+// umask is the file mode mask of a caller's programs; empty in a build.
+func (k *Keeper) umask(c wire.Caller) string {
+	if k.spec.Build != nil {
+		return ""
+	}
+	return c.Umask
+}
+
 // maxNamed bounds how many links are made for one command.
 const maxNamed = 16
 

@@ -15,16 +15,16 @@ func TestSearchPath(t *testing.T) {
 	shared := []spec.Mount{{Source: "/work", Target: "/work"}, {Source: "/private", Target: "/elsewhere"}}
 	for _, tt := range []struct {
 		name string
-		k    Keeper
+		k    *Keeper
 		want string
 	}{
-		{"host", Keeper{spec: &spec.Sandbox{Workspaces: shared}, launch: Launch{Hidden: []string{"/work/.git/state"}}},
+		{"host", &Keeper{spec: &spec.Sandbox{Workspaces: shared}, launch: Launch{Hidden: []string{"/work/.git/state"}}},
 			"/.bothy/bin:/home/u/.local/bin:/work/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin"},
-		{"tasks", Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}},
+		{"tasks", &Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}},
 			"/.bothy/bin:/.bothy/tasks:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin"},
-		{"image", Keeper{spec: &spec.Sandbox{Workspaces: shared[:1]}, launch: Launch{Hidden: []string{"/work/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
+		{"image", &Keeper{spec: &spec.Sandbox{Workspaces: shared[:1]}, launch: Launch{Hidden: []string{"/work/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
 			"/.bothy/bin:/home/u/.local/bin:/work/bin:/own:/bin"},
-		{"devcontainer", Keeper{spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}},
+		{"devcontainer", &Keeper{spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}},
 			"/.bothy/bin:/home/u/.local/bin:/dev/own"},
 	} {
 		if got := tt.k.searchPath(who, caller); got != tt.want {
@@ -34,7 +34,7 @@ func TestSearchPath(t *testing.T) {
 }
 
 func TestKeepOwn(t *testing.T) {
-	k := Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}}
+	k := &Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}}
 	for have, want := range map[string]string{
 		"/bin": "/.bothy/bin:/.bothy/tasks:/bin", "": "/.bothy/bin:/.bothy/tasks",
 		"/bin:/.bothy/bin": "/.bothy/tasks:/bin:/.bothy/bin", "/.bothy/tasks:/.bothy/bin": "/.bothy/tasks:/.bothy/bin",
@@ -82,7 +82,7 @@ func TestLanguage(t *testing.T) {
 		{Launch{Image: img, Zones: true}, set, []string{"LC_ALL=C", "TZ=UTC+3"}},
 		{Launch{Image: img, Zones: true}, c, []string{"LC_ALL=C", "TZ=Europe/Berlin"}},
 	} {
-		k := Keeper{launch: tt.l}
+		k := &Keeper{launch: tt.l}
 		if got := k.language(tt.c); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%+v: %q, want %q", tt.l, got, tt.want)
 		}
