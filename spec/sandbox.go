@@ -49,6 +49,9 @@ type Sandbox struct {
 	// on, mounted at their own path. The first is the primary one: commands
 	// start there. None means a sandbox without a project.
 	Workspaces []Mount `json:"workspaces"`
+	// Named are the paths by which the person who created it named workspaces, where those lead
+	// through symbolic links of the host. Inside, each is a link to the workspace.
+	Named []Named `json:"named,omitempty"`
 	// WorkspaceMode says how writes reach those of them that are directories and
 	// can be written to: WorkspaceLive, WorkspaceReview, or WorkspaceClone.
 	// Default: live.
@@ -121,6 +124,12 @@ func (s *Sandbox) Primary() string {
 		return s.Workspaces[0].Target
 	}
 	return ""
+}
+
+// Named is a path that leads to a shared directory, or to a file.
+type Named struct {
+	Path   string `json:"path"`
+	Target string `json:"target"` // where that is inside
 }
 
 // Program is one installation of an agent's program.

@@ -332,6 +332,64 @@ func TestTerminalShell(t *testing.T) {
 	})
 }
 
+// TestTerminalSettings checks that what a person has set up for their terminal counts inside.
+func TestTerminalSettings(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		l.env = append(l.env, "TERM=bothy-unheard-of", "COLORTERM=truecolor", "TERM_PROGRAM=Mine", "TERM_PROGRAM_VERSION=1.2", "FORCE_COLOR=1")
+		tm := openTerminal(t)
+		tm.pixels(37, 91, 910, 740)
+		start := l.command("run", "shell", ".")
+		shell := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `umask 027; exec "$@"`, "sh"}, start.Args...)...)
+		shell.Dir, shell.Env = start.Dir, start.Env
+		tm.start(shell)
+		if got := tm.ask("echo $TERM $COLORTERM $TERM_PROGRAM $TERM_PROGRAM_VERSION $FORCE_COLOR"); got != "xterm-256color truecolor Mine 1.2 1" {
+			t.Errorf("the terminal's variables are %q", got)
+		}
+		if got := tm.ask("umask"); got != "0027" {
+			t.Errorf("the file mode mask is %q", got)
+		}
+		if _, err := exec.LookPath("python3"); err == nil {
+			size := `python3 -c 'import fcntl, struct, termios; print(*struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))))'`
+			if got := tm.ask(size); got != "37 91 910 740" {
+				t.Errorf("rows, columns and pixels are %q", got)
+			}
+			tm.pixels(20, 50, 500, 400)
+			for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+				got := tm.ask(size)
+				if got == "20 50 500 400" {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("after a change they are %q", got)
+				}
+			}
+		}
+		tm.press("exit\r")
+		tm.code()
+
+		// What was asked for in so many words stays.
+		tm = openTerminal(t)
+		tm.start(l.command("run", "-e", "COLORTERM=mine", "shell", "."))
+		if got := tm.ask("echo $COLORTERM"); got != "mine" {
+			t.Errorf("COLORTERM is %q", got)
+		}
+		tm.press("exit\r")
+		tm.code()
+		if got := l.bothy("exec", "shell-proj", "env"); strings.Contains(got, "COLORTERM=true") || strings.Contains(got, "FORCE_COLOR") {
+			t.Errorf("a command without a terminal has\n%s", got)
+		}
+	})
+}
+
+// pixels is resize for a terminal that knows how large its characters are.
+func (tm *terminal) pixels(rows, cols, width, height uint16) {
+	tm.t.Helper()
+	size := unix.Winsize{Row: rows, Col: cols, Xpixel: width, Ypixel: height}
+	if err := unix.IoctlSetWinsize(int(tm.Emulator.Fd()), unix.TIOCSWINSZ, &size); err != nil {
+		tm.t.Fatal(err)
+	}
+}
+
 func TestTerminalBulk(t *testing.T) {
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "shell", ".", "--", "bash", "-c", `stty raw -echo; printf 'go{'; head -c 300000 | sha256sum; printf '}'; stty sane; seq 100000; echo end`)

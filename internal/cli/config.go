@@ -161,10 +161,15 @@ func (c config) detachKeys() string {
 // title tells whether an attached terminal gets the sandbox's name.
 func (c config) title() bool { return c.Title == nil || *c.Title }
 
+// asked are the limits that the settings name.
+func (c config) asked() spec.Limits {
+	return spec.Limits{CPUs: c.CPUs, Memory: c.memory, Pids: c.Pids, Disk: c.disk}
+}
+
 // limits are those of a sandbox that asks for none: nothing inside may starve
 // the host.
 func (c config) limits() spec.Limits {
-	l := spec.Limits{CPUs: c.CPUs, Memory: c.memory, Pids: c.Pids, Disk: c.disk}
+	l := c.asked()
 	if l.Memory == 0 {
 		l.Memory = min(max(hostMemory()/2, minMemory), maxMemory)
 	}

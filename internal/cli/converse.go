@@ -105,8 +105,8 @@ func forwardSignals(conn *unixconn.Conn) func() {
 // attach runs a program on a terminal inside, shown on ours.
 func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 	q.Command.Env = append([]string{"TERM=" + termName()}, q.Command.Env...)
-	if rows, cols, err := term.Size(a.stdout); err == nil {
-		q.Command.Size = wire.Winsize{Rows: rows, Cols: cols}
+	if size, ok := a.size(); ok {
+		q.Command.Size = size
 	}
 	conn, started, err := s.Ask(ctx, q)
 	if err != nil {
@@ -280,8 +280,8 @@ func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 				return
 			case s := <-sigs:
 				if s == unix.SIGWINCH {
-					if rows, cols, err := term.Size(a.stdout); err == nil {
-						_ = conn.Send(wire.ResizeFrame(0, wire.Winsize{Rows: rows, Cols: cols}))
+					if size, ok := a.size(); ok {
+						_ = conn.Send(wire.ResizeFrame(0, size))
 					}
 					continue
 				}
@@ -291,6 +291,12 @@ func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 		}
 	}()
 	return func() { signal.Stop(sigs); close(done) }
+}
+
+// size is that of the terminal, if it has one.
+func (a *app) size() (wire.Winsize, bool) {
+	s, err := term.Winsize(a.stdout)
+	return wire.Winsize{Rows: s.Row, Cols: s.Col, Width: s.Xpixel, Height: s.Ypixel}, err == nil
 }
 
 func termName() string {

@@ -163,6 +163,9 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 			return nil, err
 		}
 		sb.Workspaces = append(sb.Workspaces, m)
+		if n, ok := r.Named(p, m); ok {
+			sb.Named = append(sb.Named, n)
+		}
 	}
 	for _, v := range f.volumes {
 		m, err := r.ParseVolume(v)

@@ -33,6 +33,7 @@ type runFlags struct {
 	command          []string
 	lodger           *lodger
 	paths            []string
+	named            []spec.Named // the paths, as far as they lead through links
 	existing         *spec.Sandbox
 	script           *engine.Mock // that it has to play by; nil: any
 }
@@ -208,7 +209,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 		conn = nil
 	}
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
-		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f),
+		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f), Caller: wire.Caller{Named: f.named},
 	}}
 	if q.Command.Env, err = a.environment(f.env, f.envFiles); err != nil {
 		return err
@@ -372,6 +373,7 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 		}
 	}
 	asked := rules
+	f.named = wish.Named
 	f.lodger.settle(wish, &rules, config)
 	mock.Apply(wish)
 	wish.Remove = f.remove
@@ -498,13 +500,6 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 
 func containsAll[T comparable](have, want []T) bool {
 	return !slices.ContainsFunc(want, func(w T) bool { return !slices.Contains(have, w) })
-}
-
-// warnLimit tells a person that a limit does not hold.
-func (a *app) warnLimit(l spec.Enforcement) {
-	if term.IsTerminal(a.stderr) {
-		a.note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
-	}
 }
 
 func (a *app) detachKeysOf(flag string) ([]byte, error) {

@@ -36,7 +36,7 @@ type Engine struct {
 	Progress func(string)
 	// Unenforced is told of limits that a sandbox it just started will not be
 	// held to. May be nil.
-	Unenforced func(spec.Enforcement)
+	Unenforced func(*spec.Sandbox, spec.Enforcement)
 	// Passphrase asks the user for the passphrase of the secrets; twice for a
 	// fresh one. Nil if nobody can be asked.
 	Passphrase func(fresh bool) ([]byte, error)

@@ -20,6 +20,7 @@ import (
 // done before the sandbox starts for the first time: nobody inside has been
 // there. What is there already stays.
 func (e *Engine) furnish(sb *spec.Sandbox) error {
+	e.storesAtHome(sb)
 	a, err := e.AgentIn(sb)
 	if a == nil {
 		return err
@@ -43,6 +44,29 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 		}
 		return nil
 	})
+}
+
+// Where pnpm looks for settings until its version 10, and what it is told there: to keep packages in
+// the home. It would keep them in the project, because the home is another file system than that.
+// Later versions read PNPM_CONFIG_STORE_DIR; npm complains of the variable that earlier ones read.
+const (
+	pnpmSettings = ".config/pnpm/rc"
+	pnpmStore    = "store-dir=${HOME}/.local/share/pnpm/store\n"
+)
+
+// storesAtHome has package managers keep what they download in the sandbox's home.
+func (e *Engine) storesAtHome(sb *spec.Sandbox) {
+	if sb.Build != nil {
+		return
+	}
+	home, err := os.OpenRoot(e.Store.Sandbox(sb.ID).Home())
+	if err == nil {
+		defer home.Close()
+		err = place(home, pnpmSettings, pnpmStore)
+	}
+	if err != nil { // an image's home may have anything there
+		e.say("pnpm in sandbox %s may keep its packages in the project: ~/%s: %v", sb.Name, pnpmSettings, err)
+	}
 }
 
 // refurnish gives files that began when nothing had been lent yet what they begin with

@@ -55,6 +55,21 @@ func (i *imageFiles) lacks(r *spec.Agent, least string) (why string) {
 	return ""
 }
 
+// has tells whether the image has a directory or file; in doubt it has not.
+func (i *imageFiles) has(name string) bool {
+	f, err := store.OpenRegular(i.root.File(), 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	files, err := erofs.Open(f)
+	if err != nil {
+		return false
+	}
+	_, n, err := find(files, name)
+	return err == nil && n != nil
+}
+
 // version is that of the program of a runtime, as a file tells it. No program is
 // fs.ErrNotExist.
 func (i *imageFiles) version(f *os.File, r *spec.Agent) (string, error) {

@@ -240,7 +240,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	}
 	for _, l := range launch.Limits {
 		if !l.Enforced && e.Unenforced != nil {
-			e.Unenforced(l)
+			e.Unenforced(sb, l)
 		}
 	}
 	return conn, nil
@@ -294,6 +294,8 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	}
 	if l.Image != nil {
 		l.ImageFile, me.home = l.Image.File(), l.Image.Account.Home
+		files := imageFiles{sandbox: sb, root: *l.Image}
+		l.Zones = files.has("/usr/share/zoneinfo/Etc")
 	}
 	if err := e.apart(sb); err != nil {
 		return l, err

@@ -153,7 +153,7 @@ func (in *initProc) answer(f wire.Frame) error {
 		return in.fall(q.Ask == wire.AskSilence, wire.InitReply{ID: q.ID})
 	}
 	switch q.Ask {
-	case wire.AskJoin, wire.AskListen, wire.AskTree, wire.AskWatched, wire.AskChanged, wire.AskWorktrees: // they take as long as others like
+	case wire.AskJoin, wire.AskListen, wire.AskTree, wire.AskWatched, wire.AskChanged, wire.AskWorktrees, wire.AskNamed: // they take as long as others like
 		go func() { _ = in.find(q) }()
 		return nil
 	}
@@ -198,6 +198,8 @@ func (in *initProc) find(q wire.InitAsk) error {
 		in.watching.changed(q.Changes)
 	case wire.AskWorktrees:
 		err = in.worktrees.update(q.Worktrees)
+	case wire.AskNamed:
+		r.Led = leadAll(q.Named, q.Places)
 	default:
 		err = fmt.Errorf("unknown question %q", q.Ask)
 	}

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -70,6 +72,9 @@ func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
 	if st, err := os.Stat(sp.Dir); err != nil || !st.IsDir() {
 		return nil, nil, spec.Errorf(spec.ErrNotRunnable, "working directory %s: no such directory in the sandbox", sp.Dir)
 	}
+	if sp.TTY {
+		sp.Env = knownTerminal(sp.Env, sp.Terminals)
+	}
 	path, err := lookPath(sp.Args[0], sp.Env, sp.Dir)
 	if err != nil {
 		return nil, nil, err
@@ -103,7 +108,8 @@ func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
 	for _, f := range theirs {
 		attr.Files = append(attr.Files, f.Fd())
 	}
-	wait, err := s.fork(path, sp.Args, attr)
+	var wait chan unix.WaitStatus
+	masked(sp.Umask, func() { wait, err = s.fork(path, sp.Args, attr) })
 	for _, f := range theirs {
 		f.Close()
 	}
@@ -130,6 +136,26 @@ func (s *session) fork(path string, args []string, attr *syscall.ProcAttr) (chan
 	s.in.waits[pid] = wait
 	s.in.wm.Unlock()
 	return wait, nil
+}
+
+// masked calls f with a file mode mask, which is that of one thread alone: init's other files
+// are made with its own.
+func masked(umask string, f func()) {
+	mask, err := strconv.ParseUint(umask, 8, 9)
+	if err != nil { // the caller's is not known
+		f()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with its mask
+		if unix.Unshare(unix.CLONE_FS) == nil {
+			unix.Umask(int(mask))
+		}
+		f()
+	}()
+	<-done
 }
 
 func credential(sp wire.Spawn) *syscall.Credential {

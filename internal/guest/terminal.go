@@ -82,7 +82,7 @@ func getSize(tty *os.File) (w wire.Winsize, err error) {
 	cerr := raw.Control(func(fd uintptr) {
 		var got *unix.Winsize
 		if got, err = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
-			w = wire.Winsize{Rows: got.Row, Cols: got.Col}
+			w = wire.Winsize{Rows: got.Row, Cols: got.Col, Width: got.Xpixel, Height: got.Ypixel}
 		}
 	})
 	return w, errors.Join(cerr, err)
@@ -95,6 +95,6 @@ func setSize(tty *os.File, w wire.Winsize) {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: w.Rows, Col: w.Cols})
+		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: w.Rows, Col: w.Cols, Xpixel: w.Width, Ypixel: w.Height})
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/carried"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -53,6 +54,7 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 			return nil, started, spec.Errorf(spec.ErrUsage, "%q is no UTF-8: it cannot be passed into a sandbox", word)
 		}
 	}
+	q.Command.Caller = carried.Settings(q.Command.Caller.Named, q.Command.TTY)
 	for try := 1; ; try++ {
 		conn := s.Conn
 		var err error

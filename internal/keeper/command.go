@@ -17,6 +17,9 @@ import (
 // process turns a command into something the wall can run: who, where, with
 // which environment.
 func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, error) {
+	if k.spec.Build != nil { // what it makes is the same whoever builds
+		c.Caller = wire.Caller{}
+	}
 	who := k.account
 	if user := c.User; user != "" || k.spec.User != "" {
 		if user == "" {
@@ -47,12 +50,20 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	if p.Dir == "" {
 		p.Dir = who.Home
 	}
+	var pwd string
+	if len(k.spec.Named)+len(c.Caller.Named) > 0 {
+		named := slices.Concat(c.Caller.Named, k.spec.Named)
+		p.Dir, pwd = namedDir(p.Dir, c.Dir != "", k.lead(ctx, c.Caller.Named), named)
+	}
 	if !filepath.IsAbs(p.Dir) {
 		return driver.Process{}, spec.Errorf(spec.ErrUsage, "working directory %q is not absolute", p.Dir)
 	}
 	lent := k.lent(time.Now())
 	k.openAgent(ctx, lent)
 	p.Env = k.environment(who, c, lent)
+	if pwd != "" {
+		p.Env = append(p.Env, "PWD="+pwd)
+	}
 	return p, nil
 }
 
@@ -69,25 +80,23 @@ func (k *Keeper) hides(dir string) bool {
 
 // environment is what every program inside starts with; later entries win.
 func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease) []string {
-	path := template.Path
-	env := []string{"LANG=C.UTF-8"}
+	path := k.searchPath(who, c.Caller)
+	env := append([]string{"LANG=C.UTF-8"}, k.language(c.Caller)...)
 	if i := k.launch.Image; i != nil {
 		env = append(env, i.Env...)
-		path = value(i.Env, "PATH", path)
-	}
-	own := "/.bothy/bin:"
-	if k.spec.Tasks != "" {
-		own += "/.bothy/tasks:"
 	}
 	if k.spec.Loop != "" {
 		own += "/.bothy/loop:"
 	}
 	if d := k.spec.Devcontainer; d != nil {
 		env = append(env, d.Env...)
-		path = value(d.Env, "PATH", path)
+	}
+	env = append(env, c.Caller.Env...)
+	if c.TTY {
+		env = append(env, c.Caller.Terminal...)
 	}
 	env = append(env,
-		"PATH="+own+who.Home+"/.local/bin:"+path,
+		"PATH="+path,
 		"HOME="+who.Home,
 		"USER="+who.Name,
 		"LOGNAME="+who.Name,
@@ -102,6 +111,11 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 		env = append(env, "NPM_CONFIG_PREFIX="+who.Home+"/.local")
 	}
 	env = append(env, trust.Environment()...)
+	// pnpm would keep its packages in the project; see engine.storesAtHome.
+	env = append(env, "PNPM_CONFIG_STORE_DIR="+strings.TrimSuffix(who.Home, "/")+"/.local/share/pnpm/store")
+	if k.tellsJava() {
+		env = append(env, trust.JavaOptions)
+	}
 	env = append(env, gitConfig(lent, who.UID == 0 && k.launch.Image != nil)...)
 	if len(k.launch.Git) > 0 { // in the place of the system's, which it includes
 		env = append(env, "GIT_CONFIG_SYSTEM="+template.GitConfigPath)
@@ -109,7 +123,9 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 	env = append(env, placeholders(lent)...)
 	env = append(env, k.spec.Env...)
 	env = append(env, c.Env...)
-	return lastWins(env)
+	env = lastWins(env)
+	k.keepOwn(env)
+	return append(env, template.SearchPathVariable+"="+value(env, "PATH", path))
 }
 
 // value is what the last variable of a name has, if there is one.

@@ -68,7 +68,10 @@ func (k *Keeper) rejoin(c *unixconn.Conn, running *session, detached bool, v *vi
 func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer, bound func(*session), started func()) error {
 	sp := wire.Spawn{
 		Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
-		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size,
+		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size, Umask: k.umask(ask.Command.Caller),
+	}
+	if sp.TTY {
+		sp.Terminals = terminals(value(sp.Env, "TERM", ""))
 	}
 	s, err := k.spawn(ctx, ask, sp, kind)
 	if err != nil {

@@ -48,16 +48,22 @@ type Keeper struct {
 	keeping   sync.Mutex                            // held while a login made inside is kept
 	refused   string                                // why the gateway would not have the secrets
 	worktrees *worktrees                            // nil for a build
+	places    []wire.Place                          // what is mounted over the root
+	naming    sync.Mutex                            // held while links at named paths are made
+	led       map[spec.Named]bool                   // the paths that init was asked for, and whether they lead there
 	trust     func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
-	saver     *saver
-	status    *status
-	sessions  sessions
-	ports     ports
-	happened  happenings
-	bill      *bill
-	uploads   *outflow.Ledger
-	disk      diskWatch
-	served    atomic.Int64 // connections to published ports that have ended
+	// javaServed says that Java of the host finds the sandbox's authority where it looks by itself.
+	javaServed bool
+
+	saver    *saver
+	status   *status
+	sessions sessions
+	ports    ports
+	happened happenings
+	bill     *bill
+	uploads  *outflow.Ledger
+	disk     diskWatch
+	served   atomic.Int64 // connections to published ports that have ended
 
 	memory *Memory           // what belongs to the image that it goes on from; else nil
 	built  driver.Machine    // what the wall was built from

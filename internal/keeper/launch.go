@@ -94,6 +94,8 @@ type Launch struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Image is the root of the container image the sandbox has, if it has one.
 	Image *image.Root `json:"image,omitempty"`
+	// Zones says that the image knows time zones.
+	Zones bool `json:"zones,omitempty"`
 	// ImageFile is where that lies.
 	ImageFile string `json:"image_file,omitempty"`
 	// Config is the agent's configuration of the host, as far as it is shown.

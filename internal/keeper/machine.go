@@ -39,8 +39,11 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	if err != nil {
 		return driver.Machine{}, err
 	}
+	for _, m := range mounts {
+		k.places = append(k.places, wire.Place{Path: m.Target, Own: m.Memory || m.Exclusive && !m.ReadOnly})
+	}
 	if k.spec.Build == nil {
-		k.worktrees = searchWorktrees(mounts)
+		k.worktrees = searchWorktrees(mounts, k.places)
 	}
 	root := filepath.Join(scratch, "root")
 	if err := k.assemble(root, mounts); err != nil {
@@ -157,5 +160,6 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	k.status.st.Gaps = host.Gaps()
 	k.trust = host.Trust
+	k.javaServed = host.Java()
 	return nil
 }

@@ -22,6 +22,7 @@ func (s *session) size() wire.Winsize {
 	defer s.mu.Unlock()
 	w := s.smallest()
 	if s.drawing != nil && w.Rows > 1 && w.Cols > 1 {
+		w.Width, w.Height = w.Width/w.Cols*(w.Cols-1), w.Height/w.Rows*(w.Rows-1)
 		w.Rows--
 		w.Cols--
 	}
@@ -33,11 +34,11 @@ func (s *session) smallest() (w wire.Winsize) {
 		if v.size.Rows == 0 || v.size.Cols == 0 {
 			continue
 		}
-		if w.Rows == 0 || v.size.Rows < w.Rows {
-			w.Rows = v.size.Rows
+		if w.Rows == 0 || v.size.Rows < w.Rows { // the pixels are those of the terminal that decides
+			w.Rows, w.Height = v.size.Rows, v.size.Height
 		}
 		if w.Cols == 0 || v.size.Cols < w.Cols {
-			w.Cols = v.size.Cols
+			w.Cols, w.Width = v.size.Cols, v.size.Width
 		}
 	}
 	return w

@@ -52,14 +52,13 @@ const (
 )
 
 // searchWorktrees begins to look for git directories beneath what is mounted.
-func searchWorktrees(mounts []driver.Mount) *worktrees {
+func searchWorktrees(mounts []driver.Mount, places []wire.Place) *worktrees {
 	w := &worktrees{
-		found: make(chan struct{}), asked: make(chan struct{}, 1),
+		mounts: places, found: make(chan struct{}), asked: make(chan struct{}, 1),
 		lists: signalledDirs{most: maxSignalledDirs}, entries: signalledDirs{most: maxSignalledDirs},
 	}
 	var shared []driver.Mount
 	for _, m := range mounts {
-		w.mounts = append(w.mounts, wire.Place{Path: m.Target, Own: m.Memory || m.Exclusive && !m.ReadOnly})
 		if !m.Memory && !m.Exclusive && !m.ReadOnly {
 			shared = append(shared, m)
 		}

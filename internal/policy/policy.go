@@ -126,6 +126,13 @@ func (p *Policy) Default() Action {
 // InspectsAll tells whether all HTTP is looked into, also where no rule needs it.
 func (p *Policy) InspectsAll() bool { return p.inspectAll }
 
+// Inspects tells whether something that it lets through is looked into.
+func (p *Policy) Inspects() bool {
+	return p.inspectAll || slices.ContainsFunc(p.rules, func(r *Rule) bool {
+		return r.Action == Allow && (r.Inspect || !r.HTTP.none()) || r.Action == Deny && !r.HTTP.none()
+	})
+}
+
 // Rules gives every rule with its source, those of presets and those that have
 // ended included.
 func (p *Policy) Rules() []Rule {

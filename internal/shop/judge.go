@@ -113,6 +113,11 @@ func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why
 	}
 	if err == nil && why == "" && status != 0 {
 		why = fmt.Sprintf("exit code %d", status)
+		if status == notFound {
+			var more string
+			why, more = s.missing(ctx, sb, said)
+			said += more
+		}
 	}
 	return why, strings.ToValidUTF8(strings.TrimSpace(out.String()+"\n"+said), ""), err
 }

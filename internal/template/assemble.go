@@ -73,6 +73,10 @@ const (
 // Path is where programs of the host are looked for inside.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// SearchPathVariable holds the PATH that programs inside start with, for login shells: the profile
+// of some distributions sets another.
+const SearchPathVariable = "BOTHY_PATH"
+
 // Visible tells whether a file of the host, its path without links, is among
 // what is visible inside.
 func Visible(file string) bool {
@@ -148,6 +152,9 @@ func (h *Host) Assemble(dir string, o Options) error {
 	plant := func(root int) (*tree, error) { return newTree(dir, root, h.mounts) }
 	return h.assemble(dir, &o, plant, func(t *tree) error {
 		if err := h.bindPrograms(t); err != nil {
+			return err
+		}
+		if err := h.openClosed(t); err != nil {
 			return err
 		}
 		if err := h.bindDatabases(t); err != nil {

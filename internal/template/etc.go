@@ -69,7 +69,7 @@ rpc: files
 
 const pathProfile = `case ":$PATH:" in
 *:/.bothy/bin:*) ;;
-*) PATH="/.bothy/bin:$PATH" ;;
+*) PATH="${` + SearchPathVariable + `:-/.bothy/bin}:$PATH" ;;
 esac
 export PATH
 `

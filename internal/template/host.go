@@ -61,6 +61,7 @@ type Host struct {
 	disowned string
 	trust    *trust.Files
 	gaps     []string
+	java     bool // see Java
 }
 
 // source is where the host's files are found. The zero value is the host

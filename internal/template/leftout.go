@@ -10,7 +10,7 @@ import (
 
 // version changes whenever a snapshot made by older code should not be used
 // any more.
-const version = "2"
+const version = "3"
 
 // Bounds of the copy of /etc. A larger file is left out; when the total is
 // reached the rest is.

@@ -182,12 +182,7 @@ func (t *tree) enter(at int, name string) (int, error) {
 	if err != unix.EACCES {
 		return -1, err
 	}
-	dir := fmt.Sprintf("%s/closed-%d", Own, t.closed)
-	t.closed++
-	if err := t.mkdir(dir, 0o755); err != nil {
-		return -1, err
-	}
-	if err := unix.Mount(t.path(dir), fmt.Sprintf("/proc/self/fd/%d", fd), "", unix.MS_BIND, ""); err != nil {
+	if err := t.close(fd); err != nil {
 		return -1, err
 	}
 	return t.open(at, name)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -56,6 +57,15 @@ func (s source) addTrust(dst int) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	for _, name := range trust.JavaStores {
+		var st unix.Stat_t
+		if unix.Lstat(s.path("/etc/"+name), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue // the others are links to it
+		}
+		if err := addBundle(dst, name, true); unlessGone(err) != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	links := []struct{ dir, name, target string }{
 		{certsDir, "bothy.pem", trust.Own},
 		{certsDir, trust.Hash + ".0", "bothy.pem"},
@@ -83,7 +93,7 @@ func (s source) prepareTrust(dst int) error {
 			return err
 		}
 	}
-	return nil
+	return s.listClosed(fd)
 }
 
 // ownCertsDir replaces a link to certificates that do not exist inside.
@@ -209,8 +219,43 @@ func (h *Host) bindTrust(t *tree, local []byte) error {
 			return err
 		}
 	}
+	return h.bindJava(t)
+}
+
+// javaHomes are where Java is installed that has a key store of its own, with its place there.
+var javaHomes = []string{
+	"/usr/lib/jvm/*/lib/security/cacerts", "/usr/lib/jvm/*/jre/lib/security/cacerts", "/usr/lib64/jvm/*/lib/security/cacerts",
+	"/usr/java/*/lib/security/cacerts", "/usr/local/*/lib/security/cacerts", "/usr/local/lib/*/lib/security/cacerts",
+	"/opt/*/lib/security/cacerts", "/opt/*/*/lib/security/cacerts", "/opt/*/jre/lib/security/cacerts",
+}
+
+// bindJava lays the sandbox's key store over those of the host's Java.
+func (h *Host) bindJava(t *tree) error {
+	var stores []string
+	for _, name := range trust.JavaStores {
+		stores = append(stores, "etc/"+name)
+	}
+	for _, pattern := range javaHomes {
+		found, _ := filepath.Glob(t.path(pattern)) // the patterns are well-formed
+		for _, f := range found {
+			stores = append(stores, strings.TrimPrefix(f, t.dir+"/"))
+		}
+	}
+	for _, name := range stores {
+		if !plainFile(t.fd, name) { // a link leads to one of the others
+			continue
+		}
+		if err := t.bind(t.path(trust.Java), t.path(name)); err != nil {
+			return err
+		}
+		h.java = true
+	}
 	return nil
 }
+
+// Java tells whether the key store of the sandbox lies over that of some Java of the host. It is
+// known once Assemble was called.
+func (h *Host) Java() bool { return h.java }
 
 // plainFile reports whether there is a file at a path, without a link on the
 // way.

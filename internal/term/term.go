@@ -25,18 +25,24 @@ func IsTerminal(f *os.File) bool {
 
 // Size is the size of the terminal f in characters.
 func Size(f *os.File) (rows, cols uint16, err error) {
+	ws, err := Winsize(f)
+	return ws.Row, ws.Col, err
+}
+
+// Winsize is the size of the terminal f in characters and in pixels, which most terminals leave
+// at zero.
+func Winsize(f *os.File) (ws unix.Winsize, err error) {
 	err = control(f, func(fd int) error {
-		ws, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
-		if err != nil {
-			return err
+		got, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err == nil {
+			ws = *got
 		}
-		rows, cols = ws.Row, ws.Col
-		return nil
+		return err
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("read terminal size: %w", err)
+		return ws, fmt.Errorf("read terminal size: %w", err)
 	}
-	return rows, cols, nil
+	return ws, nil
 }
 
 // control runs fn with the descriptor of f. Unlike f.Fd it leaves f's blocking

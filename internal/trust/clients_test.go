@@ -79,7 +79,7 @@ func prepare(t testing.TB, r trust.Roots) string {
 // variables are those for programs inside, or some of them.
 func (s *site) variables(only ...string) []string {
 	var out []string
-	for _, kv := range trust.Environment() {
+	for _, kv := range append(trust.Environment(), trust.JavaOptions) {
 		if name, value, _ := strings.Cut(kv, "="); len(only) == 0 || slices.Contains(only, name) {
 			out = append(out, name+"="+strings.ReplaceAll(value, trust.Dir, s.files))
 		}

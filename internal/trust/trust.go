@@ -75,6 +75,20 @@ func Environment() []string {
 		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=" + Bundle,   // gRPC's C core: python, ruby, C++
 		"CARGO_HTTP_CAINFO=" + Bundle,                  // cargo
 		"NIX_SSL_CERT_FILE=" + Bundle,                  // programs of Nix
-		"JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" + Java,
 	}
+}
+
+// JavaOptions names the key store to every Java. Each that starts says on stderr that it picked
+// them up, before anything of its own: they are for where the store cannot lie in the place of
+// Java's own (JavaStores).
+const JavaOptions = "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" + Java
+
+// JavaStores are the files of /etc in which distributions keep the key store that their Java
+// reads, without the /etc/.
+var JavaStores = []string{
+	"ssl/certs/java/cacerts",                     // Debian, Temurin's packages
+	"pki/ca-trust/extracted/java/cacerts",        // Fedora, RHEL
+	"pki/java/cacerts",                           // the same, before
+	"ssl/java/cacerts",                           // openSUSE
+	"ca-certificates/extracted/java-cacerts.jks", // Arch
 }

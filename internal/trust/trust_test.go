@@ -177,7 +177,7 @@ func TestRenew(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	complete(t, dir, trust.Roots{}, []byte(authority(t)))
-	for _, kv := range trust.Environment() {
+	for _, kv := range append(trust.Environment(), trust.JavaOptions) {
 		_, value, _ := strings.Cut(kv, "=")
 		name := value[strings.Index(value, trust.Dir)+len(trust.Dir):]
 		if read(t, dir, name) == "" {

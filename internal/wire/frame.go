@@ -29,7 +29,7 @@ const (
 	Data2                   // bytes of standard error
 	EOF                     // no more standard input
 	Credit                  // uint32: so many more bytes may be sent
-	Resize                  // rows, cols: two uint16
+	Resize                  // rows, cols: two uint16; then width and height in pixels, if they are known
 	Signal                  // one byte
 	Exit                    // code and signal: two int32
 	Note                    // text for the person: why the program ended
@@ -135,24 +135,36 @@ func (f Frame) CreditValue() (int, error) {
 	return int(binary.BigEndian.Uint32(f.Payload)), nil
 }
 
-// Winsize is the size of a terminal in characters.
+// Winsize is the size of a terminal in characters, and of the whole of it in pixels; zero if that
+// is not known.
 type Winsize struct {
-	Rows uint16 `json:"rows"`
-	Cols uint16 `json:"cols"`
+	Rows   uint16 `json:"rows"`
+	Cols   uint16 `json:"cols"`
+	Width  uint16 `json:"width,omitempty"`
+	Height uint16 `json:"height,omitempty"`
 }
 
 // ResizeFrame tells a new size.
 func ResizeFrame(stream uint32, w Winsize) Frame {
 	b := binary.BigEndian.AppendUint16(nil, w.Rows)
-	return Frame{Resize, stream, binary.BigEndian.AppendUint16(b, w.Cols)}
+	b = binary.BigEndian.AppendUint16(b, w.Cols)
+	if w.Width > 0 || w.Height > 0 { // a keeper of an earlier build knows four bytes
+		b = binary.BigEndian.AppendUint16(b, w.Width)
+		b = binary.BigEndian.AppendUint16(b, w.Height)
+	}
+	return Frame{Resize, stream, b}
 }
 
 // Winsize reads a resize frame.
 func (f Frame) Winsize() (Winsize, error) {
-	if len(f.Payload) != 4 {
+	if n := len(f.Payload); n != 4 && n != 8 {
 		return Winsize{}, fmt.Errorf("malformed resize")
 	}
-	return Winsize{binary.BigEndian.Uint16(f.Payload), binary.BigEndian.Uint16(f.Payload[2:])}, nil
+	w := Winsize{Rows: binary.BigEndian.Uint16(f.Payload), Cols: binary.BigEndian.Uint16(f.Payload[2:])}
+	if len(f.Payload) == 8 {
+		w.Width, w.Height = binary.BigEndian.Uint16(f.Payload[4:]), binary.BigEndian.Uint16(f.Payload[6:])
+	}
+	return w, nil
 }
 
 // SignalFrame asks for a signal.

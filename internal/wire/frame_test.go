@@ -129,7 +129,7 @@ func TestReadTakesNoMemoryForPromises(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	want := Spawn{Args: []string{"a", "<&>", "naïve\x00"}, Env: []string{}, Dir: "/", UID: 7, Groups: []int{1, 2}, TTY: true, Size: Winsize{24, 80}}
+	want := Spawn{Args: []string{"a", "<&>", "naïve\x00"}, Env: []string{}, Dir: "/", UID: 7, Groups: []int{1, 2}, TTY: true, Size: Winsize{Rows: 24, Cols: 80}}
 	f, err := JSON(Request, 9, want)
 	must(t, err)
 	var got Spawn
@@ -167,7 +167,7 @@ func TestValues(t *testing.T) {
 			t.Errorf("credit %d became %d, %v", n, got, err)
 		}
 	}
-	for _, w := range []Winsize{{}, {1, 2}, {math.MaxUint16, math.MaxUint16}} {
+	for _, w := range []Winsize{{}, {Rows: 1, Cols: 2}, {Rows: 3, Cols: 4, Width: 5, Height: 6}, {Rows: 1, Cols: 2, Height: 9}, {Rows: math.MaxUint16, Cols: math.MaxUint16}} {
 		if got, err := sent(t, ResizeFrame(3, w)).Winsize(); got != w || err != nil {
 			t.Errorf("size %v became %v, %v", w, got, err)
 		}

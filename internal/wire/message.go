@@ -126,6 +126,26 @@ type Command struct {
 	Size Winsize  `json:"size,omitzero"`
 	// Timeout is how long it may take, with all that it starts; 0: for ever.
 	Timeout spec.Duration `json:"timeout,omitempty"`
+	// Caller holds the settings of the person who runs it, as far as they count inside.
+	Caller Caller `json:"caller,omitzero"`
+}
+
+// Caller holds what a person has set up on the host and expects inside.
+type Caller struct {
+	// Path lists the directories of PATH that are absolute.
+	Path []string `json:"path,omitempty"`
+	// Locale holds the variables of the language, Env those of the person's taste, and Terminal
+	// those that describe the terminal, each as NAME=VALUE. TZ is the variable, Zone the host's
+	// time zone by its name.
+	Locale   []string `json:"locale,omitempty"`
+	Env      []string `json:"env,omitempty"`
+	Terminal []string `json:"terminal,omitempty"`
+	TZ       string   `json:"tz,omitempty"`
+	Zone     string   `json:"zone,omitempty"`
+	// Umask is the file mode mask in octal digits; empty if it is not known.
+	Umask string `json:"umask,omitempty"`
+	// Named are paths by which the person named what is shared.
+	Named []spec.Named `json:"named,omitempty"`
 }
 
 // Started answers OpExec.
@@ -146,6 +166,11 @@ type Spawn struct {
 	Elevate bool     `json:"elevate,omitempty"`
 	TTY     bool     `json:"tty,omitempty"`
 	Size    Winsize  `json:"size,omitzero"`
+	// Terminals are names for TERM, the best first, to be used if the terminal's own is not
+	// known inside.
+	Terminals []string `json:"terminals,omitempty"`
+	// Umask is the file mode mask in octal digits; empty: init's own.
+	Umask string `json:"umask,omitempty"`
 }
 
 // Spawned answers Spawn.
@@ -166,6 +191,9 @@ const (
 	AskChanged = "changed" // tell the watchers of Changes that the host made
 	// AskWorktrees has placeholders made for linked worktrees that are not shown: Worktrees.
 	AskWorktrees = "worktrees"
+	// AskNamed has links made at the paths by which shared directories were named: Named, Places;
+	// InitReply.Led says which of the paths lead there.
+	AskNamed = "named"
 )
 
 // InitAsk is a question to init.
@@ -181,6 +209,9 @@ type InitAsk struct {
 	Since     int       `json:"since,omitempty"`
 	Changes   []Change  `json:"changes,omitempty"`
 	Worktrees Worktrees `json:"worktrees,omitzero"`
+
+	Named  []spec.Named `json:"named,omitempty"`
+	Places []Place      `json:"places,omitempty"` // what is mounted over the root
 }
 
 // Worktrees asks init to put a placeholder wherever the worktrees registered in git
@@ -253,6 +284,7 @@ type InitReply struct {
 	Command string  `json:"command,omitempty"`
 
 	Watched [][]byte `json:"watched,omitempty"`
+	Led     []bool   `json:"led,omitempty"`
 }
 
 // Account is an entry of the inside's user database.

@@ -50,6 +50,23 @@ func (r Rules) Parse(arg string) (spec.Mount, error) {
 	return m, nil
 }
 
+// Named is the path by which a person named a workspace in one PATH[:ro] argument, if it leads
+// there through links. The shell's idea of the working directory counts.
+func (r Rules) Named(arg string, m spec.Mount) (spec.Named, bool) {
+	path := strings.TrimSuffix(arg, ":ro")
+	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Home != "" {
+		path = filepath.Join(r.Home, rest)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil || abs == m.Target || m.Source != m.Target || !utf8.ValidString(abs) || strings.ContainsFunc(abs, unicode.IsControl) {
+		return spec.Named{}, false
+	}
+	if real, err := filepath.EvalSymlinks(abs); err != nil || real != m.Source { // ".." behind a link leads elsewhere
+		return spec.Named{}, false
+	}
+	return spec.Named{Path: abs, Target: m.Target}, true
+}
+
 // WholeDisk is where a forced workspace of / lies inside: the root of a sandbox
 // is its own.
 const WholeDisk = "/host"

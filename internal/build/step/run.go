@@ -128,7 +128,7 @@ func (c *command) whose(m *pb.Meta) error {
 	if !has("HOME") {
 		c.Env = append(c.Env, "HOME="+who.Home)
 	}
-	for _, kv := range trust.Environment() {
+	for _, kv := range append(trust.Environment(), trust.JavaOptions) {
 		if name, _, _ := strings.Cut(kv, "="); !has(name) {
 			c.Env = append(c.Env, kv)
 		}

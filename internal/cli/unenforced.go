@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// warnLimit tells a person that a limit that they asked for does not hold. Of the usual ones doctor
+// tells.
+func (a *app) warnLimit(sb *spec.Sandbox, l spec.Enforcement) {
+	if term.IsTerminal(a.stderr) && (asksFor(sb.Limits, l.Limit) || asksFor(a.config.asked(), l.Limit)) {
+		a.note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
+	}
+}
+
+// asksFor tells whether one of the limits has a value.
+func asksFor(l spec.Limits, name string) bool {
+	switch name {
+	case spec.LimitCPUs:
+		return l.CPUs > 0
+	case spec.LimitMemory:
+		return l.Memory > 0
+	case spec.LimitPids:
+		return l.Pids > 0
+	case spec.LimitDisk:
+		return l.Disk > 0
+	}
+	return true // one that is not known here
+}

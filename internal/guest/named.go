@@ -1,0 +1,60 @@
+package guest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// leadAll makes links at the paths by which shared directories were named, and tells which of the
+// paths lead there. Init makes them, as a process inside: it can reach nothing that programs
+// inside could not.
+func leadAll(named []spec.Named, mounts []wire.Place) []bool {
+	led := make([]bool, len(named))
+	for i, n := range named {
+		led[i] = lead(n, mounts) == nil
+	}
+	return led
+}
+
+// lead makes one link, if nothing exists at its place and the place belongs to the sandbox alone.
+// It returns an error unless the path leads to the target.
+func lead(n spec.Named, mounts []wire.Place) error {
+	if !filepath.IsAbs(n.Path) || filepath.Clean(n.Path) != n.Path {
+		return fs.ErrInvalid
+	}
+	if _, err := os.Lstat(n.Path); errors.Is(err, fs.ErrNotExist) {
+		dir := filepath.Dir(n.Path)
+		if !isOwn(dir, mounts) {
+			return fs.ErrPermission
+		}
+		if _, err := makeDirs(dir); err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err != nil {
+			return err
+		}
+		if err := os.Symlink(n.Target, n.Path); err != nil {
+			return err
+		}
+		if err := os.Lchown(n.Path, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+	}
+	at, err := os.Stat(n.Path)
+	if err != nil {
+		return err
+	}
+	target, err := os.Stat(n.Target)
+	if err == nil && !os.SameFile(at, target) {
+		err = fs.ErrExist
+	}
+	return err
+}
