@@ -73,6 +73,13 @@ func (c config) modelServer() (*spec.ModelServer, error) {
 	return spec.NewModelServer(c.ModelServer, c.ModelKey, c.ServerModel)
 }
 
+// askedPorts are the ports of the host that somebody asked for, and did not get by asking for
+// a model server.
+func askedPorts(wish *spec.Sandbox) []uint16 {
+	s := wish.ModelServer
+	return slices.DeleteFunc(slices.Clone(wish.HostPorts), func(p uint16) bool { return s != nil && s.IsLocal() && p == s.Port() })
+}
+
 // sameServer tells whether a sandbox that exists asks whom another one would.
 func sameServer(sb, wish *spec.Sandbox) bool {
 	a, b := sb.ModelServer, wish.ModelServer

@@ -338,10 +338,6 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 		return berth{}, err
 	}
 	f.script = mock
-	server, err := a.modelServer(e, &f.createFlags, f.lodger.spec)
-	if err != nil {
-		return berth{}, err
-	}
 	if f.existing != nil {
 		return a.join(ctx, e, f.existing, true, func() error {
 			if err := sameRules(e, f.existing, rules); err != nil {
@@ -352,6 +348,10 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 			}
 			return a.refit(ctx, e, f.lodger, f.existing, version, mock)
 		})
+	}
+	server, err := a.modelServer(e, &f.createFlags, f.lodger.spec)
+	if err != nil {
+		return berth{}, err
 	}
 	wish, err := a.sandbox(ctx, e, &f.createFlags, f.lodger.name, f.paths)
 	if err == nil {
@@ -486,7 +486,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 		return differs("limits")
 	case !containsAll(sb.Ports, wish.Ports):
 		return differs("published ports").WithHint("bothy ports %s --publish adds one", sb.Name)
-	case !containsAll(sb.HostPorts, wish.HostPorts):
+	case !containsAll(sb.HostPorts, askedPorts(wish)):
 		return differs("ports of the host").WithHint("bothy ports %s --allow-host-port adds one", sb.Name)
 	case (changed("model-server") || changed("model-key") || changed("server-model")) && !sameServer(sb, wish):
 		return differs("models to ask (--model-server)")

@@ -112,7 +112,7 @@ func (g *Gateway) unseen(r *spec.NetworkRecord) policy.Suggestion {
 		return policy.Suggestion{Note: "as long as a secret is lent for it, it is looked into, whatever the rules say"}
 	case g.logsInAt(r.Name, r.Port):
 		return policy.Suggestion{Note: "whoever logs in there gets what is kept outside, for which it is looked into"}
-	case g.isBounded(inspect.Host{Name: r.Name, Addr: r.Addr, Port: r.Port}):
+	case g.hasBudget():
 		return policy.Suggestion{Note: "as long as the sandbox has a budget for models, it is looked into, whatever the rules say"}
 	}
 	q := policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: now}
