@@ -110,16 +110,15 @@ func pointsTo(variable, value string) string {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	if host == "host.docker.internal" {
+	switch a, err := netip.ParseAddr(host); {
+	case host == "host.docker.internal" || host == spec.HostName:
 		host = spec.HostName
-	}
-	if a, err := netip.ParseAddr(host); err == nil {
+	case err == nil:
 		host = a.Unmap().String()
-	} else if host, err = policy.CleanName(host); err != nil && u.Hostname() != spec.HostName {
-		return ""
-	}
-	if host == "" {
-		host = spec.HostName
+	default:
+		if host, err = policy.CleanName(host); err != nil {
+			return ""
+		}
 	}
 	return net.JoinHostPort(host, port)
 }
