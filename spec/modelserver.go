@@ -1,9 +1,7 @@
 package spec
 
 import (
-	"net"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 )
@@ -28,54 +26,91 @@ func NewModelServer(text, key, model string) (*ModelServer, error) {
 		return Errorf(ErrUsage, "the model server %q %s", text, why).
 			WithHint("write its root, such as http://localhost:11434 or https://llm.example.com/proxy")
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fail("is no URL that begins with http:// or https://")
-	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	scheme = strings.ToLower(scheme)
+	authority, path, _ := strings.Cut(rest, "/")
 	switch {
-	case u.User != nil:
+	case !ok || scheme != "http" && scheme != "https" || authority == "":
+		return nil, fail("is no URL that begins with http:// or https://")
+	case strings.Contains(authority, "@"):
 		return nil, fail("has a password in it, which every program inside could read: --model-key NAME lends a secret")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+	case strings.ContainsAny(rest, "?#"):
 		return nil, fail("ends with a query or a fragment")
-	case strings.ContainsFunc(u.Path, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }) || u.RawPath != "":
+	case strings.ContainsFunc(path, escaped):
 		return nil, fail("has a path that would have to be escaped")
-	case strings.ContainsFunc(model, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):
+	case strings.ContainsFunc(model, escaped):
 		return nil, Errorf(ErrUsage, "%q is no name of a model", model)
 	}
 	s := &ModelServer{Key: key, Model: model}
-	if s.URL, err = rootOf(u); err != nil {
+	var err error
+	if s.URL, err = rootOf(scheme, authority, path); err != nil {
 		return nil, fail(err.Error())
 	}
 	if a, err := netip.ParseAddr(s.host()); err == nil && a.IsUnspecified() || err == nil && a.IsLoopback() && !s.IsLocal() {
 		return nil, fail("has an address that is not reached: write localhost")
 	}
-	if key != "" && u.Scheme == "http" && !s.IsLocal() {
+	if key != "" && scheme == "http" && !s.IsLocal() {
 		return nil, Errorf(ErrUsage, "the key %s would go to %s in clear, for everybody on the way to read", key, s.host()).
 			WithHint("have the server speak TLS (https://), or reach it at this machine's loopback, as by ssh -L")
 	}
 	return s, nil
 }
 
+// escaped tells of characters that mean something else in what an agent is told.
+func escaped(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"%\{}`, r) }
+
 // rootOf gives a URL as it is kept: with the port, without what agents append by themselves.
-func rootOf(u *url.URL) (string, error) {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+func rootOf(scheme, authority, path string) (string, error) {
+	host, port, ok := hostPort(authority)
+	if port == "" && ok {
+		port = map[string]string{"http": "80", "https": "443"}[scheme]
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", Errorf(ErrUsage, "has no port that there is: %s", port)
+		return "", Errorf(ErrUsage, "has no port that there is: %s", authority)
 	}
-	path := strings.TrimRight(u.Path, "/")
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "" || strings.ContainsFunc(host, func(r rune) bool { return escaped(r) || strings.ContainsRune("[]<>^`|", r) }) {
+		return "", Errorf(ErrUsage, "names no host")
+	}
+	path = strings.TrimRight("/"+path, "/")
 	path = strings.TrimRight(strings.TrimSuffix(path, "/v1"), "/")
-	return u.Scheme + "://" + net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port) + path, nil
+	return scheme + "://" + joined(host, port) + path, nil
+}
+
+// hostPort parts them; a port may be missing. It is done by hand: every process that links this
+// package would pay for package net.
+func hostPort(authority string) (host, port string, ok bool) {
+	if rest, is := strings.CutPrefix(authority, "["); is {
+		host, port, ok = strings.Cut(rest, "]")
+		a, err := netip.ParseAddr(host)
+		if !ok || err != nil || !a.Is6() || a.Zone() != "" {
+			return "", "", false
+		}
+		if port == "" {
+			return host, "", true
+		}
+		port, ok = strings.CutPrefix(port, ":")
+		return host, port, ok && port != ""
+	}
+	host, port, with := strings.Cut(authority, ":")
+	return host, port, !with || port != "" && !strings.Contains(port, ":")
+}
+
+func joined(host, port string) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + port
 }
 
 func (s *ModelServer) parts() (scheme, host, port, path string) {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return "", "", "", ""
+	scheme, rest, _ := strings.Cut(s.URL, "://")
+	authority, path, below := strings.Cut(rest, "/")
+	if below {
+		path = "/" + path
 	}
-	return u.Scheme, u.Hostname(), u.Port(), u.Path
+	host, port, _ = hostPort(authority)
+	return scheme, host, port, path
 }
 
 func (s *ModelServer) host() string { _, host, _, _ := s.parts(); return host }
@@ -106,7 +141,7 @@ func (s *ModelServer) At() string {
 	if s.IsLocal() {
 		host = HostName
 	}
-	return net.JoinHostPort(host, port)
+	return joined(host, port)
 }
 
 // Target is what a rule, or a lease, calls it.
@@ -115,7 +150,7 @@ func (s *ModelServer) Target() string {
 	if s.IsLocal() {
 		host = "127.0.0.1"
 	}
-	return net.JoinHostPort(host, port)
+	return joined(host, port)
 }
 
 // Named is what it is called on the host itself, where it is there.
