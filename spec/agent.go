@@ -85,6 +85,24 @@ type Agent struct {
 	Elsewhere []AgentElsewhere `json:"elsewhere,omitempty"`
 	// Mock is what it is told when a script plays the model; nil: nothing.
 	Mock *AgentMock `json:"mock,omitempty"`
+	// Server is how it is told of a model server of its user's own; nil: nobody knows how.
+	Server *AgentServer `json:"server,omitempty"`
+}
+
+// AgentServer tells an agent of a model server of its user's own. In what it is told {server}
+// stands for the URL of its root, {server-v1} for that with the version, and {server-model} for what
+// it calls the model.
+type AgentServer struct {
+	Env map[string]string `json:"env,omitempty"`
+	// Model are variables for an agent whose user names a model.
+	Model map[string]string `json:"model,omitempty"`
+	// NeedsModel says that it asks for none by itself.
+	NeedsModel bool `json:"needs_model,omitempty"`
+	// Key are the variables that hold what it logs in with there, which belongs in Place.
+	Key   []string `json:"key"`
+	Place Place    `json:"place"`
+	// Ignored are variables that people take for such, and it does not read.
+	Ignored []string `json:"ignored,omitempty"`
 }
 
 // AgentService is a kind of credential: to whom it may go, where in a request it belongs,
@@ -159,6 +177,9 @@ type AgentFile struct {
 	// lent. Empty: whatever is lent. Of several with the same path the first counts
 	// that fits; if none does, there is no such file.
 	Lent []string `json:"lent,omitempty"`
+	// Barred is a host, with its port: the file begins so only where the policy keeps the
+	// sandbox from it. Empty: wherever.
+	Barred string `json:"barred,omitempty"`
 }
 
 // AgentServers is a file of configuration, in JSON or, if it ends with .toml, in TOML,

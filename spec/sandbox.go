@@ -81,6 +81,9 @@ type Sandbox struct {
 	// Mock has the providers of models played by a script; nil: they are asked.
 	Mock *Mock `json:"mock,omitempty"`
 
+	// ModelServer is what its agent asks instead of its maker's models; nil: those.
+	ModelServer *ModelServer `json:"model_server,omitempty"`
+
 	// Ports are those of the sandbox that are published on the host, HostPorts
 	// those of the host's loopback that the inside reaches as host.bothy.
 	Ports     []Port   `json:"ports,omitempty"`

@@ -155,6 +155,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"freeport":   cmdFreePort,
 	"greeter":    cmdGreeter,
 	"waiter":     cmdWaiter,
+	"models":     cmdModels,
 	"visit":      cmdVisit,
 	"keep":       cmdKeep,
 	"registry":   cmdRegistry,

@@ -43,7 +43,7 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 		Dialer: &dial.Dialer{Proxies: hostproxy.Read(o.Proxies), Roots: roots}, Roots: roots,
 		Unsummed: true, // gVisor's stack, as driver/gvisor sets it up
 		FD:       fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
-		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Meter: o.Meter, Uploads: o.Uploads, Identity: o.Identity, CatchUp: o.CatchUp,
+		KnownHosts: o.KnownHosts, Models: o.Models, Servers: o.Servers, Own: o.Own, Turn: o.Turn, Meter: o.Meter, Uploads: o.Uploads, Identity: o.Identity, CatchUp: o.CatchUp,
 	}
 	if c := o.Capture; c != nil {
 		conf.Capture = &gateway.Capture{How: c.How, Keep: c.Keep}

@@ -89,9 +89,17 @@ func check(a *spec.Agent) error {
 	if err := checkMock(a.Mock); err != nil {
 		return err
 	}
+	if err := checkServer(a.Server); err != nil {
+		return err
+	}
 	for _, f := range a.Home {
 		if !localFile(f.Path) {
 			return fail("home: %q is no path below the home directory", f.Path)
+		}
+		if f.Barred != "" {
+			if _, err := policy.ParseRule(policy.Allow, f.Barred); err != nil {
+				return fail("home: %s: barred: %w", f.Path, err)
+			}
 		}
 		if _, err := Expand(f.Text, func(string) (string, bool) { return "", true }); err != nil {
 			return fail("home: %s: %w", f.Path, err)
@@ -128,6 +136,9 @@ func checkRuntime(a *spec.Agent) error {
 
 // mayBeLent tells whether something of a service can be lent to an agent by itself.
 func mayBeLent(a *spec.Agent, service string) bool {
+	if service == LentServer || service == LentModel {
+		return a.Server != nil
+	}
 	return slices.Contains(a.Credentials, service) || a.Login != nil && a.Login.Service == service
 }
 

@@ -198,13 +198,13 @@ func (a *app) progress() (told engine.Progress, end func()) {
 
 // settle gives a new sandbox what its agent needs. What the user says in so
 // many words comes after it, and wins.
-func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block, config bool) {
+func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block, config bool, server *spec.ModelServer) {
 	if l.spec == nil {
 		return
 	}
 	sb.Env = append(agent.Env(l.spec), sb.Env...)
 	sb.Config = config
-	if slices.Contains(rules.Presets, "none") {
+	if slices.Contains(rules.Presets, "none") || server != nil { // of its own, which is all that it asks
 		return
 	}
 	for _, name := range l.spec.Presets {
@@ -298,7 +298,7 @@ func (l *lodger) visible(sb *spec.Sandbox) error {
 // credential gives what is lent to a new sandbox: what the user says, else what
 // its agent can log in with, unless models are played for it.
 func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, asked []lendAt) ([]lendAt, error) {
-	if l.spec == nil || sb.Mock != nil || len(asked) > 0 || len(l.spec.Credentials) == 0 && l.spec.Login == nil {
+	if l.spec == nil || sb.Mock != nil || sb.ModelServer != nil || len(asked) > 0 || len(l.spec.Credentials) == 0 && l.spec.Login == nil {
 		return asked, nil
 	}
 	secret, err := e.Credential(cmd.Context(), l.spec)

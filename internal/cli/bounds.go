@@ -13,13 +13,13 @@ import (
 // lendings are why the gateway sees what is asked in a sandbox, whatever the description of
 // its agent says.
 type lendings struct {
-	played  bool     // no model is asked
+	played  bool     // no model is asked, or one at a server that it was made for
 	secrets []string // that are for models which the gateway knows
 }
 
 // lendings are those of a sandbox that is to be made. A secret that is for something else is none.
 func (f *createFlags) lendings(e *engine.Engine) (w lendings, err error) {
-	w.played = f.mock != ""
+	w.played = f.mock != "" || f.server.chosen != nil
 	list, err := parseLend(f.secrets)
 	for _, l := range list {
 		var models bool
@@ -35,7 +35,7 @@ func (f *createFlags) lendings(e *engine.Engine) (w lendings, err error) {
 
 // lendingsOf are those of a sandbox that there is.
 func lendingsOf(e *engine.Engine, sb *spec.Sandbox) (w lendings, err error) {
-	w.played = sb.Mock != nil
+	w.played = sb.Mock != nil || sb.ModelServer != nil
 	list, err := e.Leases(sb)
 	for i := range list {
 		if l := &list[i]; l.Live(time.Now()) && engine.MeteredLease(l) && !slices.Contains(w.secrets, l.Secret) {

@@ -40,6 +40,10 @@ type config struct {
 
 	Lend []string `yaml:"lend"` // tools whose tokens a new sandbox is lent
 
+	ModelServer string `yaml:"model_server"` // what agents ask instead of their makers' models
+	ModelKey    string `yaml:"model_key"`    // the secret that is lent for it
+	ServerModel string `yaml:"server_model"` // what it calls the model that is asked
+
 	memory, disk, store int64
 	lend                []token.Choice
 }
@@ -126,6 +130,9 @@ func (c *config) check(path string) (err error) {
 		if !filepath.IsLocal(p) || filepath.Clean(p) == "." {
 			return spec.Errorf(spec.ErrUsage, "%s: private: %q is no path within a project", path, p)
 		}
+	}
+	if _, err := c.modelServer(); err != nil {
+		return &spec.Error{Class: spec.ErrUsage, Op: path + ": model_server", Err: err, Hint: spec.Hint(err)}
 	}
 	if c.lend, err = token.ParseChoices(c.Lend); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: lend: %w", path, err).WithHint("%s", spec.Hint(err))

@@ -93,7 +93,7 @@ type budgetFlags struct{ spec.Budget }
 
 func (f *budgetFlags) add(c *command.Command) {
 	c.Flags().Int64Var(&f.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, those of their caches not counted (0: any)")
-	c.Flags().Float64Var(&f.USD, "max-cost", 0, "the same in USD; a model without a price is not asked twice (0: any)")
+	c.Flags().Float64Var(&f.USD, "max-cost", 0, "the same in USD; a model without a price is not asked (0: any)")
 }
 
 func (f *budgetFlags) given(cmd *command.Command) bool {

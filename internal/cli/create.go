@@ -58,6 +58,10 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 	if err != nil {
 		return nil, err
 	}
+	server, err := a.modelServer(e, f, l.spec)
+	if err != nil {
+		return nil, err
+	}
 	sb, err := a.sandbox(cmd.Context(), e, f, l.name, paths)
 	if err == nil {
 		err = a.gitDirs(cmd, e, f, sb, false)
@@ -90,8 +94,11 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 	if err != nil {
 		return nil, err
 	}
-	l.settle(sb, &rules, config)
+	l.settle(sb, &rules, config, server)
 	mock.Apply(sb)
+	if err := engine.Serve(sb, l.spec, server, &rules); err != nil {
+		return nil, err
+	}
 	if before != nil {
 		err = before(sb)
 	}

@@ -40,6 +40,7 @@ type createFlags struct {
 	secrets  []string
 	lend     []string
 	mock     string
+	server   serverFlags
 	force    bool
 	mode     string
 	gitDir   string
@@ -61,6 +62,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	command.WordsVar(fs, &f.secrets, "secret", "lend it a secret: NAME[:TIME], e.g. anthropic:8h; repeatable")
 	command.WordsVar(fs, &f.lend, "lend", "lend it what tools of this host log in with: TOOL[:HOST],... of "+strings.Join(token.Names(), " "))
 	fs.StringVar(&f.mock, "mock", "", "play the providers of models by this script: no model is asked, and no key is needed")
+	f.server.add(a, c)
 	fs.StringVarP(&f.workdir, "workdir", "w", "", "directory inside to work in (default the first PATH)")
 	fs.StringVarP(&f.user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID] (default you; root may do anything inside)")
 	fs.Float64Var(&f.cpus, "cpus", 0, "processors the sandbox may use, e.g. 1.5")
@@ -150,6 +152,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if err := f.ports.apply(a, sb); err != nil {
 		return nil, err
 	}
+	a.warnLocalhost(e, agent, env, paths)
 	if f.idle == 0 {
 		sb.IdleTimeout = a.config.idleTimeout()
 	}

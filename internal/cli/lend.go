@@ -67,6 +67,9 @@ func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spe
 	if err == nil {
 		err = a.lend(cmd, e, sb, l.spec, w.secrets)
 	}
+	if err == nil && (making || e.NeverLent(sb)) {
+		_, err = e.LendServerKey(cmd.Context(), sb, l.spec)
+	}
 	if err == nil {
 		err = a.lendTokens(cmd, e, sb, w.tokens)
 	}

@@ -80,7 +80,7 @@ func (g *guests) ready(ctx context.Context, cmd *command.Command, first *spec.Ag
 // template or an image.
 func (a *app) credited(cmd *command.Command, e *engine.Engine, f *createFlags, of *spec.Agent, sb *spec.Sandbox) error {
 	needs := len(of.Credentials) > 0 || of.Login != nil
-	if !needs || sb.Mock != nil || len(f.secrets)+len(f.env)+len(sb.Volumes) > 0 || sb.Template != spec.TemplateHost {
+	if !needs || sb.Mock != nil || sb.ModelServer != nil || len(f.secrets)+len(f.env)+len(sb.Volumes) > 0 || sb.Template != spec.TemplateHost {
 		return nil
 	}
 	if own, err := a.wantsConfig(cmd, f, &lodger{name: of.Name, spec: of}); own || err != nil {

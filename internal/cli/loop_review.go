@@ -64,6 +64,9 @@ func (a *app) houseReviewer(ctx context.Context, e *engine.Engine, sb *spec.Sand
 	if sb.Mock != nil {
 		return engine.Playable(of)
 	}
+	if sb.ModelServer != nil {
+		return engine.ForServer(of, sb.ModelServer)
+	}
 	c, err := e.FindCredential(of)
 	if err == nil && c.Secret == "" && len(of.Credentials) > 0 {
 		a.note("%s, who reviews, has no credential: %s", of.Title, strings.Join(waysToLogIn(of), ", or "))

@@ -350,6 +350,10 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 			return a.refit(ctx, e, f.lodger, f.existing, version, mock)
 		})
 	}
+	server, err := a.modelServer(e, &f.createFlags, f.lodger.spec)
+	if err != nil {
+		return berth{}, err
+	}
 	wish, err := a.sandbox(ctx, e, &f.createFlags, f.lodger.name, f.paths)
 	if err == nil {
 		err = f.lodger.visible(wish)
@@ -374,8 +378,11 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 	}
 	asked := rules
 	f.named = wish.Named
-	f.lodger.settle(wish, &rules, config)
+	f.lodger.settle(wish, &rules, config, server)
 	mock.Apply(wish)
+	if err := engine.Serve(wish, f.lodger.spec, server, &rules); err != nil {
+		return berth{}, err
+	}
 	wish.Remove = f.remove
 	sb, created := wish, true
 	begin := []func(store.Sandbox) error{engine.Rules(rules), engine.Script(mock), e.Making(wish)}
@@ -454,7 +461,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "git-dir", "checkpoint", "max-tokens", "max-cost", "share-tasks"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "git-dir", "checkpoint", "max-tokens", "max-cost", "share-tasks", "model-server", "model-key", "server-model"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}
@@ -484,8 +491,10 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 		return differs("limits")
 	case !containsAll(sb.Ports, wish.Ports):
 		return differs("published ports").WithHint("bothy ports %s --publish adds one", sb.Name)
-	case !containsAll(sb.HostPorts, wish.HostPorts):
+	case !containsAll(sb.HostPorts, askedPorts(wish)):
 		return differs("ports of the host").WithHint("bothy ports %s --allow-host-port adds one", sb.Name)
+	case (changed("model-server") || changed("model-key") || changed("server-model")) && !sameServer(sb, wish):
+		return differs("models to ask (--model-server)")
 	case changed("share-tasks") && sb.Tasks != wish.Tasks:
 		return differs("access to tasks")
 	case changed("checkpoint") && sb.Checkpoint != wish.Checkpoint:

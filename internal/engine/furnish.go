@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -122,6 +123,11 @@ func change(home *os.Root, name, before, now string) error {
 func beginnings(files []spec.AgentFile, lookup lookup) (list []spec.AgentFile) {
 	for _, f := range files {
 		there := slices.ContainsFunc(list, func(o spec.AgentFile) bool { return o.Path == f.Path })
+		if f.Barred != "" {
+			if barred, _ := lookup(barredWord + f.Barred); barred == "" {
+				continue
+			}
+		}
 		if !there && (len(f.Lent) == 0 || slices.ContainsFunc(f.Lent, lookup.lends)) {
 			list = append(list, f)
 		}
@@ -165,8 +171,12 @@ func (l lookup) lendingNothing() lookup {
 // lends tells whether a file names what stands for a credential.
 func lends(f spec.AgentFile) bool { return strings.Contains(f.Text, "{"+placeholderWord) }
 
-// placeholderWord begins the words that stand for credentials.
-const placeholderWord = "placeholder:"
+// placeholderWord begins the words that stand for credentials, barredWord those that tell
+// whether the policy keeps the sandbox from a host.
+const (
+	placeholderWord = "placeholder:"
+	barredWord      = "barred:"
+)
 
 // words are what the text of a file may name. A service nothing is lent of has
 // an empty placeholder.
@@ -185,13 +195,36 @@ func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
 		placeholders[services[l.Secret]] = l.Placeholder
 	}
 	maps.Copy(placeholders, mockKeys(sb))
+	if s := sb.ModelServer; s != nil {
+		placeholders = map[string]string{agent.LentServer: s.URL, agent.LentModel: s.Model}
+	}
 	return func(word string) (string, bool) {
 		if word == "workspace" {
 			return sb.Primary(), true
 		}
+		if value, ok := agent.ServerWord(word, sb.ModelServer); ok {
+			return value, true
+		}
+		if host, ok := strings.CutPrefix(word, barredWord); ok {
+			return e.barred(sb, host), true
+		}
 		service, ok := strings.CutPrefix(word, placeholderWord)
 		return placeholders[service], ok
 	}, nil
+}
+
+// barred says why the policy keeps a sandbox from a host; the empty string: it does not.
+func (e *Engine) barred(sb *spec.Sandbox, host string) string {
+	p, err := e.Policy(sb)
+	if err != nil {
+		return err.Error()
+	}
+	name, _, _ := strings.Cut(host, ":")
+	d := p.Decide(policy.Query{Stage: policy.StageLookup, Name: name, Now: time.Now()})
+	if d.Allowed() {
+		return ""
+	}
+	return d.Reason()
 }
 
 func place(home *os.Root, name, text string) error {

@@ -72,13 +72,18 @@ func (e *Engine) invite(ctx context.Context, of *spec.Sandbox, g Guest, noted fu
 func inhabit(sb *spec.Sandbox, first, a *spec.Agent, p *spec.Program, played *Mock) {
 	env := without(sb.Env, ofAgent(sb, first))
 	sb.Agent, sb.Program, sb.Command, sb.Config = a.Name, p, nil, false
-	sb.Env = slices.Concat(agent.Env(a), env)
+	sb.Env = slices.Concat(agent.Env(a), agent.ServerEnv(a, sb.ModelServer), env)
 	played.Apply(sb)
 }
 
 // lendGuest lends a guest what it is to have, and what it logs in with is not what the
 // other agent does.
 func (e *Engine) lendGuest(ctx context.Context, of, sb *spec.Sandbox, g Guest) error {
+	if sb.ModelServer != nil { // whose key each has in variables of its own
+		key := sb.ModelServer.Key
+		e.lendSome(ctx, of, sb, false, func(l *spec.Lease) bool { return l.Secret != key && slices.Contains(g.Lent, l.Secret) })
+		return e.logInAt(ctx, sb, g.Agent)
+	}
 	e.lendSome(ctx, of, sb, false, func(l *spec.Lease) bool { return slices.Contains(g.Lent, l.Secret) })
 	if sb.Mock != nil {
 		return nil

@@ -55,7 +55,12 @@ func (e *Engine) review(ctx context.Context, of *spec.Sandbox, p checkpoint.Poin
 	if err != nil || played != nil {
 		return sb, err
 	}
-	if err := e.logIn(ctx, sb, r.Agent); err != nil {
+	if sb.ModelServer != nil {
+		err = e.logInAt(ctx, sb, r.Agent)
+	} else {
+		err = e.logIn(ctx, sb, r.Agent)
+	}
+	if err != nil {
 		_ = e.Remove(context.WithoutCancel(ctx), sb, true)
 		return nil, err
 	}
@@ -88,7 +93,7 @@ func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.B
 		return policy.Block{}, err
 	}
 	b.Allow = withoutRules(b.Allow, was)
-	if slices.Contains(b.Presets, "none") {
+	if slices.Contains(b.Presets, "none") || sb.ModelServer != nil { // which is all that it asks
 		return b, nil
 	}
 	its, err := agent.Allowed(other)
@@ -107,7 +112,7 @@ func withoutRules(list, other []policy.Rule) []policy.Rule {
 
 // ofAgent are the variables that a sandbox has for its agent.
 func ofAgent(sb *spec.Sandbox, a *spec.Agent) []string {
-	env := agent.Env(a)
+	env := slices.Concat(agent.Env(a), agent.ServerEnv(a, sb.ModelServer))
 	if sb.Mock == nil {
 		return env
 	}

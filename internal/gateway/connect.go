@@ -48,15 +48,18 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 	d := g.policy.Load().Decide(policy.Query{
 		Stage: policy.StageConnect, Name: subject.Name, Addr: subject.Addr, Port: subject.Port, Now: time.Now(),
 	})
-	look := d.Inspection
-	if g.secrets.Load().Bound(subject.Name, subject.Addr, subject.Port, time.Now()) || g.isBounded(subject.Name) {
+	look := g.lookFor(hostOf(subject), d.Inspection)
+	if g.isLent(hostOf(subject)) {
 		look = policy.InspectMust
 	}
 	if look != policy.InspectMust { // else its requests are refused, which are told why
 		g.afford(&d)
 	}
 	r = g.decided(r, &d)
-	if !d.Allowed() {
+	if d.Allowed() && look == policy.InspectNever && g.hasBudget() {
+		r.Verdict, r.Reason = spec.VerdictDeny, errUnseen.Error()
+	}
+	if r.Verdict == spec.VerdictDeny {
 		g.log(r)
 		return
 	}
@@ -153,6 +156,9 @@ func (g *Gateway) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) (
 // reach dials the far side of a flow. ForHTTP is for requests in clear, which a proxy may be
 // sent instead of the server.
 func (g *Gateway) reach(ctx context.Context, s policy.Flow, forHTTP bool) (relay.Conn, error) {
+	if isHost(s.Name) {
+		return g.dialHost(ctx, s.Port)
+	}
 	judge := func(to netip.AddrPort) error {
 		if !to.Addr().IsValid() {
 			return g.mayResolveElsewhere(to.Port())

@@ -61,6 +61,10 @@ type Config struct {
 	// concurrently; nil: nobody is told.
 	Models []string
 	Turn   func()
+	// Servers are others, to which the sandbox is pointed, as HOST:PORT.
+	Servers []string
+	// Own is the one of them that it was made for; nil: there is none.
+	Own *wire.ModelServer
 	// Meter counts what they take; nil: nobody does. If it has a budget, nothing passes
 	// to them that is not looked into.
 	Meter *meter.Meter
@@ -189,7 +193,7 @@ func New(c Config) (*Gateway, error) {
 	g.inspector = inspect.New(inspect.Config{
 		Judge: g.admitRequest, CatchUp: c.CatchUp, Outflow: g.count, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.at(), Sandbox: c.Sandbox, Log: g.logRequest,
-		Mock: g.mock, Sent: g.sent(), Meter: g.meter, Held: g.held,
+		Mock: g.mock, Sent: g.sent(), Meter: g.meter, Held: g.held, Target: g.target, Named: g.named,
 		Local: func(h inspect.Host) http.Handler {
 			if h.Name == adviceName {
 				return own{g}
@@ -278,7 +282,7 @@ func (g *Gateway) Policy() *policy.Policy { return g.policy.Load() }
 // review judges every flow again, and comes back when the next rule ends.
 func (g *Gateway) review() {
 	for _, f := range g.flows.list() {
-		if f.kind != judged {
+		if f.kind != judged && f.kind != toHost {
 			continue
 		}
 		s, over := f.now(), g.mayFlow(f)
@@ -293,7 +297,7 @@ func (g *Gateway) review() {
 			if err := g.recount(m, d.Budget); err != nil {
 				return err
 			}
-			if g.isBounded(s.Name) && isEndless(r) {
+			if g.isBounded(hostOf(s)) && isEndless(r) {
 				return errUncounted
 			}
 			return g.secrets.Load().Lent(uses, time.Now())
@@ -312,6 +316,9 @@ var errCarrier = errors.New("its connection may not go on by the rules of now")
 
 // mayFlow judges a flow again.
 func (g *Gateway) mayFlow(f *flow) error {
+	if f.kind == toHost {
+		return g.mayReachHost(f)
+	}
 	now, s := time.Now(), f.now()
 	d := g.policy.Load().Still(s, now)
 	if !d.Allowed() {
@@ -322,11 +329,8 @@ func (g *Gateway) mayFlow(f *flow) error {
 			return err
 		}
 	}
-	if !f.looked && g.secrets.Load().Bound(s.Name, s.Addr, s.Port, now) {
-		return errors.New("a secret is lent for it now, and nobody looked into it: connect again")
-	}
-	if !f.looked && g.isBounded(s.Name) {
-		return errUnmetered
+	if err := g.mayGoUnseen(f); err != nil {
+		return err
 	}
 	if err := g.mayLogIn(f); err != nil {
 		return err
@@ -339,6 +343,26 @@ func (g *Gateway) mayFlow(f *flow) error {
 		return nil
 	}
 	return g.recount(m, d.Budget)
+}
+
+// mayGoUnseen says why a flow may not go on if nobody looked into it.
+func (g *Gateway) mayGoUnseen(f *flow) error {
+	s := f.now()
+	switch {
+	case f.looked:
+		return nil
+	case g.isLent(hostOf(s)):
+		return errors.New("a secret is lent for it now, and nobody looked into it: connect again")
+	case g.hasBudget():
+		return errUnmetered
+	}
+	return nil
+}
+
+// isLent tells whether a secret is lent for a host now.
+func (g *Gateway) isLent(h inspect.Host) bool {
+	to := g.target(h)
+	return g.secrets.Load().Bound(to.Name, to.Addr, to.Port, time.Now())
 }
 
 func (g *Gateway) watchExpiry() {
@@ -367,7 +391,7 @@ func (g *Gateway) sent() func(inspect.Host) {
 		return nil
 	}
 	return func(h inspect.Host) {
-		if g.isModel(h.Name) {
+		if g.isModel(h) {
 			g.conf.Turn()
 		}
 	}

@@ -37,6 +37,7 @@ func (g *Gateway) SetHostPorts(ports []uint16) {
 			f.end(&advised{errHostPort(port), g.suggestHostPort(fmt.Sprint(port))})
 		}
 	}
+	g.inspector.Review()
 }
 
 func errHostPort(port uint16) error { return fmt.Errorf("port %d of the host is not allowed", port) }
@@ -72,7 +73,15 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 		return
 	}
 	f := &flow{kind: toHost, subject: policy.Flow{Name: hostName, Port: port}}
+	look := g.lookFor(hostOf(f.subject), policy.InspectNo)
+	if g.isLent(hostOf(f.subject)) {
+		look = policy.InspectMust
+	}
+	f.looked = look != policy.InspectNo
 	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+		if f.looked {
+			return g.look(ctx, a, f, r, look == policy.InspectMust)
+		}
 		outside, err := g.dialHost(ctx, port)
 		if err != nil {
 			return err

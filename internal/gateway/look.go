@@ -218,7 +218,7 @@ func (g *Gateway) asking(f *flow) func(string) error {
 	return func(asked string) error {
 		s := f.now()
 		switch {
-		case asked == "" || isName(asked, s.Name):
+		case asked == "" || isName(asked, s.Name) || f.kind == toHost:
 			return nil
 		case s.Name != "":
 			return fmt.Errorf("%w: %q", errOtherName, asked)
@@ -273,6 +273,9 @@ func (g *Gateway) unreadable(f *flow) func(error) error {
 
 // judgeRequest decides about a request on a connection that is looked into.
 func (g *Gateway) judgeRequest(h inspect.Host, r *policy.Request) policy.Decision {
+	if isHost(h.Name) {
+		return g.judgeHost(h)
+	}
 	return g.policy.Load().Decide(policy.Query{
 		Stage: policy.StageRequest, Name: h.Name, Addr: h.Addr, Port: h.Port, Request: r, Now: time.Now(),
 	})
@@ -301,6 +304,10 @@ func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
 		g.log(r)
 		return
 	}
+	if isHost(r.Name) { // whom no rule is about
+		g.logHostRequest(r)
+		return
+	}
 	full := g.decided(r, d)
 	if r.Verdict != "" {
 		full.Verdict, full.Reason = r.Verdict, r.Reason
@@ -310,6 +317,10 @@ func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
 
 // mayGoOn judges a connection to a server again.
 func (g *Gateway) mayGoOn(h inspect.Host, addr netip.Addr) bool {
+	if isHost(h.Name) {
+		d := g.judgeHost(h)
+		return d.Allowed()
+	}
 	if !addr.IsValid() && g.mayResolveElsewhere(h.Port) != nil {
 		return false
 	}

@@ -106,13 +106,13 @@ func (g *Gateway) noHTTP(r *spec.NetworkRecord, err error) {
 func (g *Gateway) unseen(r *spec.NetworkRecord) policy.Suggestion {
 	now := time.Now()
 	switch {
-	case r.Mocked:
+	case r.Mocked, isHost(r.Name):
 		return policy.Suggestion{}
 	case g.secrets.Load().Bound(r.Name, r.Addr, r.Port, now):
 		return policy.Suggestion{Note: "as long as a secret is lent for it, it is looked into, whatever the rules say"}
 	case g.logsInAt(r.Name, r.Port):
 		return policy.Suggestion{Note: "whoever logs in there gets what is kept outside, for which it is looked into"}
-	case g.isBounded(r.Name):
+	case g.hasBudget():
 		return policy.Suggestion{Note: "as long as the sandbox has a budget for models, it is looked into, whatever the rules say"}
 	}
 	q := policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: now}

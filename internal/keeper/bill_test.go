@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -19,7 +20,7 @@ func TestBillUnwritten(t *testing.T) {
 		b, err := k.openBill()
 		must(t, err)
 		ask := func() error {
-			tally, err := b.meter.Open()
+			tally, err := b.meter.Open(meter.Question{})
 			if err == nil {
 				tally.End(40, 40, true)
 			}

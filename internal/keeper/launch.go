@@ -65,6 +65,10 @@ type Launch struct {
 	KnownHosts []string `json:"known_hosts,omitempty"`
 	// Models are names at which models answer.
 	Models []string `json:"models,omitempty"`
+	// Servers are others, to which the sandbox is pointed, as HOST:PORT; Own is the one of them
+	// that it was made for, if it was.
+	Servers []string          `json:"servers,omitempty"`
+	Own     *wire.ModelServer `json:"own,omitempty"`
 	// Prices are what models cost, before the usual ones.
 	Prices []price.Price `json:"prices,omitempty"`
 	// Tasks is where the tasks of all projects are, if the sandbox may know those of its

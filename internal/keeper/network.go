@@ -43,6 +43,9 @@ type NetworkOptions struct {
 	// them has left the inside.
 	Models []string
 	Turn   func()
+	// Servers are others, to which the sandbox is pointed; Own is the one that it was made for.
+	Servers []string
+	Own     *wire.ModelServer
 	// Tasks are those of the project; nil: they are not shared.
 	Tasks *Tasks
 	// Loop is the one that works in the sandbox; nil: none does.
@@ -145,7 +148,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.captures(), Identity: id, CatchUp: k.catchUp,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.captures(), Identity: id, CatchUp: k.catchUp,
 		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})
 	if err != nil {

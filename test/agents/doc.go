@@ -24,7 +24,8 @@
 // of what they do at a terminal (TestAtTerminal).
 // BOTHY_TEST_AGENTS_RECORD names a directory to put that into.
 //
-// TestMockClaude and its like run them with --mock as all that is needed.
+// TestMockClaude and its like run them with --mock as all that is needed, TestServerClaude and its like
+// with a model server of the user's own.
 //
 // TestCrashClaude kills the process that carries a loop on in each of its states.
 //

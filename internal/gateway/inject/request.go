@@ -2,6 +2,7 @@ package inject
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -82,8 +83,12 @@ func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
 	}
 	q := to.query(now)
 	q.Stage = policy.StageRequest
+	called := r.Host
+	if to.Local {
+		called = netip.AddrPortFrom(to.Addr, to.Port).String()
+	}
 	q.Request = &policy.Request{
-		Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+		Method: r.Method, Host: called, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
 		Header: r.Header, Body: -1, Upgrade: r.Header.Get("Upgrade"),
 	}
 	if r.URL.Opaque != "" {

@@ -29,7 +29,8 @@ type Target struct {
 	Name   string     // empty for a literal address
 	Addr   netip.Addr // the literal address; not looked at if there is a name
 	Port   uint16
-	Secure bool // over TLS, the server's certificate verified for the target
+	Secure bool // over TLS, the server's certificate verified for the target; or nowhere but on this host
+	Local  bool // a port of this host's, which the inside calls by other names
 }
 
 // loan is a lease ready to be applied.

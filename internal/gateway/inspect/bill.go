@@ -54,7 +54,7 @@ func (b *bill) read(status int, h http.Header, p []byte) {
 	if !b.begun {
 		b.begun = true
 		b.coded = h.Get("Content-Encoding") != "" && h.Get("Content-Encoding") != "identity"
-		if strings.HasPrefix(h.Get("Content-Type"), "text/event-stream") {
+		if kind := h.Get("Content-Type"); strings.HasPrefix(kind, "text/event-stream") || strings.HasPrefix(kind, "application/x-ndjson") {
 			b.tally.Stream()
 		}
 	}

@@ -28,7 +28,7 @@ type Capture struct {
 // captures tells whether the answer to a request may be a login that is to be kept. While
 // one of the host's is lent for the same server, nobody need log in.
 func (i *Inspector) captures(r *http.Request, x *exchange) bool {
-	to := x.conn.host.target()
+	to := i.target(x.conn.host)
 	return i.conf.Capture != nil && i.conf.Capture.At.Answers(r, to) && !x.secrets.LendsLogin(to, time.Now())
 }
 

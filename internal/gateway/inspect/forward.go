@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -34,6 +36,11 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		return
 	}
 	out := outgoing(ctx, r)
+	if i.conf.Named != nil {
+		if name := i.conf.Named(x.conn.host); name != "" {
+			out.Host = net.JoinHostPort(name, strconv.Itoa(int(x.conn.host.Port)))
+		}
+	}
 	if x.bill.tally != nil {
 		out.Header["Accept-Encoding"] = []string{"identity"} // so that the answer can be read
 		maps.DeleteFunc(out.Header, func(name string, _ []string) bool { return strings.EqualFold(name, "Sec-WebSocket-Extensions") })
@@ -157,7 +164,7 @@ func (i *Inspector) answered(resp *http.Response, x *exchange) error {
 		return err
 	}
 	i.rejected(resp, x)
-	if err := x.secrets.Response(resp, x.conn.host.target()); err != nil {
+	if err := x.secrets.Response(resp, i.target(x.conn.host)); err != nil {
 		return err
 	}
 	if len(resp.Trailer) > 0 && x.record.Protocol != http2 {

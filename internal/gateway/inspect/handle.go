@@ -164,7 +164,7 @@ func (i *Inspector) lend(ctx context.Context, w *answer, r *http.Request, x *exc
 	trailer := r.Trailer     // filled when the body ends
 	r = r.Clone(r.Context()) // it will hold the values; the client's own must not
 	r.Trailer = trailer
-	uses, err := x.secrets.Request(r, x.conn.host.target(), time.Now())
+	uses, err := x.secrets.Request(r, i.target(x.conn.host), time.Now())
 	if err == nil && x.request.MethodInBody { // of which nobody can read which
 		err = x.secrets.AnyMethod(uses)
 	}

@@ -51,6 +51,14 @@ func (h Host) target() inject.Target {
 	return inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
 }
 
+// target is whom a host is as far as secrets are concerned.
+func (i *Inspector) target(h Host) inject.Target {
+	if i.conf.Target != nil {
+		return i.conf.Target(h)
+	}
+	return h.target()
+}
+
 func (h Host) host() string {
 	if h.Name != "" {
 		return h.Name
@@ -98,6 +106,11 @@ type Config struct {
 	// Meter begins to count what the model takes that a request asks; nil if it asks none.
 	// The error says why it may not be asked. May be nil.
 	Meter func(Host, *http.Request) (*meter.Tally, error)
+	// Target is whom a host is as far as secrets are concerned; nil: itself.
+	Target func(Host) inject.Target
+	// Named is what a server is called where that is not what the inside calls it; nil, and the
+	// empty string: it is the same.
+	Named func(Host) string
 	// Held bounds what the inside can have it hold; nil: nothing does.
 	Held *held.Budget
 	// Log is told of every request, when it was refused or has ended.

@@ -34,7 +34,7 @@ func (i *Inspector) good(ctx context.Context, w *answer, r *http.Request, x *exc
 	if i.conf.Logins == nil {
 		return true
 	}
-	leases := x.secrets.Logins(r, x.conn.host.target(), time.Now())
+	leases := x.secrets.Logins(r, i.target(x.conn.host), time.Now())
 	for _, lease := range leases {
 		if err := i.conf.Logins.Renew(ctx, lease); err != nil {
 			x.noteLogin(lease, err)
@@ -76,7 +76,7 @@ var errAskedLate = errors.New("a body that may ask for a token does not come to 
 // does it now, and inside stays what stands for the tokens. It is false for all
 // other requests, whose body can then be read from the beginning.
 func (i *Inspector) renewed(ctx context.Context, w *answer, r *http.Request, x *exchange) bool {
-	to := x.conn.host.target()
+	to := i.target(x.conn.host)
 	if i.conf.Logins == nil || r.Body == nil || !x.secrets.Renews(r, to, time.Now()) {
 		return false
 	}

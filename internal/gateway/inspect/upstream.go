@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -23,6 +24,7 @@ import (
 type upstream struct {
 	dial  func(context.Context, Host) (relay.Conn, error)
 	still func(Host, netip.Addr) bool
+	named func(Host) string
 	tls   *tls.Config
 	links pool
 	lanes lanes
@@ -47,7 +49,7 @@ const (
 
 func newUpstream(c Config) *upstream {
 	u := &upstream{
-		dial: c.Dial, still: c.Still, head: answerTime,
+		dial: c.Dial, still: c.Still, named: c.Named, head: answerTime,
 		set: map[*outside]struct{}{}, fresh: map[Host][]*tls.Conn{},
 		tls: &tls.Config{
 			RootCAs: c.Roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
@@ -161,6 +163,9 @@ func (u *upstream) secured(ctx context.Context, h Host, only1 bool) (net.Conn, *
 	defer cancel()
 	conf := u.tls.Clone()
 	conf.ServerName = h.host()
+	if u.named != nil {
+		conf.ServerName = cmp.Or(u.named(h), conf.ServerName)
+	}
 	if only1 {
 		conf.NextProtos = []string{"http/1.1"}
 	}

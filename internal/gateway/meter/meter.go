@@ -72,14 +72,37 @@ func (m *Meter) longest(model string) int64 {
 // what they take is known when it has been taken.
 const maxUnderWay = 16
 
-// ends are those of the paths at which models are asked.
-var ends = []string{"/messages", "/responses", "/responses/compact", "/completions", ":generateContent", ":streamGenerateContent"}
+// ends are those of the paths at which models are asked: the APIs of Anthropic, OpenAI, Gemini and
+// Ollama, at whoever's server.
+var ends = []string{
+	"/messages", "/responses", "/responses/compact", "/completions", ":generateContent", ":streamGenerateContent",
+	"/api/chat", "/api/generate",
+}
 
-// IsQuestion tells whether a model is asked at a path.
+// IsQuestion tells whether a model is asked at a path, as the most generous server reads it.
 func IsQuestion(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	path = strings.TrimRight(path, "/")
+	return slices.ContainsFunc(ends, func(end string) bool {
+		return len(path) >= len(end) && strings.EqualFold(path[len(path)-len(end):], end)
+	})
+}
+
+// isPlainQuestion tells whether every server reads that in a path.
+func isPlainQuestion(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	path = strings.TrimSuffix(path, "/")
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(path, end) })
+}
+
+// modelIn gives the model that a path names, as those of Gemini do: /v1beta/models/NAME:generateContent.
+func modelIn(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	name, call, ok := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")
+	if !ok || !strings.HasSuffix(strings.ToLower(call), "generatecontent") {
+		return ""
+	}
+	return plain(name)
 }
 
 // Request is what a request to a host of models is, as far as it matters here.
@@ -88,6 +111,7 @@ type Request struct {
 	Type         string // of the body: Content-Type
 	Upgrade      bool   // it wants another protocol
 	Coded        bool   // its body is compressed
+	Own          bool   // the host is no maker's, and has no accounts
 }
 
 // Countable says why it is not known what a request would take; nil: that is known, or
@@ -103,9 +127,9 @@ func (r *Request) Countable() error {
 		return nil
 	case !isPlain(r.Path):
 		return refuse("this path could be read in several ways")
-	case isFree(r.Path):
+	case isFree(r.Path, r.Own):
 		return nil
-	case r.Method != "POST" || !IsQuestion(r.Path): //nolint:usestdlibvars // package net/http is for those who speak it
+	case r.Method != "POST" || !isPlainQuestion(r.Path): //nolint:usestdlibvars // package net/http is for those who speak it
 		return refuse("what this request takes is not known")
 	case r.Coded:
 		return refuse("a compressed question cannot be read")
@@ -120,14 +144,17 @@ func isPlain(path string) bool {
 		!strings.Contains(path+"/", "/./") && !strings.Contains(path+"/", "/../")
 }
 
-// isFree tells of paths at which no model is asked: counts of tokens, and those of
-// accounts.
-func isFree(path string) bool {
+// isFree tells of paths at which no model is asked: counts of tokens, what Ollama tells of a
+// model and, at their makers', those of accounts.
+func isFree(path string, own bool) bool {
 	path, _, _ = strings.Cut(path, "?")
 	lower := strings.ToLower(path)
 	asks := func(word string) bool { return strings.Contains(lower, word) }
 	if slices.ContainsFunc([]string{"/count_tokens", "/input_tokens", ":counttokens"}, func(end string) bool { return strings.HasSuffix(lower, end) }) {
 		return true
+	}
+	if own {
+		return strings.HasSuffix(lower, "/api/show")
 	}
 	if call, ok := strings.CutPrefix(path, "/v1internal:"); ok && slices.Contains(ofCodeAssist, call) {
 		return true
@@ -166,9 +193,17 @@ func (m *Meter) Kept(err error) {
 	m.unkept = err
 }
 
+// Question is one to a model.
+type Question struct {
+	Path string
+	// Likely says that it only looks like one, by its path: it is one if it names a model, or its answer
+	// says what that took.
+	Likely bool
+}
+
 // Open begins with a question. What it gives has to be ended. An error says why the
 // question may not be asked.
-func (m *Meter) Open() (*Tally, error) {
+func (m *Meter) Open(q Question) (*Tally, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.spent(); err != nil {
@@ -181,8 +216,12 @@ func (m *Meter) Open() (*Tally, error) {
 	if m.bounded() && m.under >= maxUnderWay {
 		return nil, spec.Errorf(spec.ErrDenied, "%d questions are under way: with a budget there may be no more", m.under)
 	}
+	model := modelIn(q.Path)
+	if err := m.priced(model); err != nil {
+		return nil, err
+	}
 	m.under++
-	t := &Tally{meter: m, said: figures{}}
+	t := &Tally{meter: m, said: figures{}, asks: model, likely: q.Likely}
 	t.scan.value, t.scan.end = t.found, t.documented
 	t.ask.value, t.ask.end = t.wanted, func() {}
 	return t, nil
@@ -262,6 +301,22 @@ func (m *Meter) spent() error {
 		return spec.Errorf(spec.ErrDenied, "the budget of this sandbox is in USD, and a model that it asks has no price: %s", m.unpriced())
 	}
 	return nil
+}
+
+// priced refuses a model that has no price, where the budget is in USD. Whose name is not known
+// costs as much as the dearest. The caller holds the lock.
+func (m *Meter) priced(model string) error {
+	if _, ok := m.price(model); ok || m.budget.USD == 0 {
+		return nil
+	}
+	return spec.Errorf(spec.ErrDenied, "the budget of this sandbox is in USD, and %s has no price: the setting prices of the host can give it one", model)
+}
+
+// affordable is priced for who does not hold the lock.
+func (m *Meter) affordable(model string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.priced(model)
 }
 
 func (m *Meter) unpriced() string {

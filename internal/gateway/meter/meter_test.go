@@ -85,6 +85,16 @@ var answers = map[string]struct {
 		text:   "data: {\"response\":{\"usageMetadata\":{\"promptTokenCount\":100,\"candidatesTokenCount\":10},\"modelVersion\":\"m\"},\"traceId\":\"x\"}\r\n\r\n",
 		model:  "m", want: spec.Tokens{Input: 100, Output: 10},
 	},
+	"ollama": {
+		text:  `{"model":"m","created_at":"2026-01-01T00:00:00Z","message":{"role":"assistant","content":"hi"},"done":true,"total_duration":5,"prompt_eval_count":100,"eval_count":40}`,
+		model: "m", want: spec.Tokens{Input: 100, Output: 40},
+	},
+	"ollama, lines": {
+		stream: true,
+		text: "{\"model\":\"m\",\"response\":\"h\",\"done\":false}\n{\"model\":\"m\",\"response\":\"i\",\"done\":false}\n" +
+			"{\"model\":\"m\",\"done\":true,\"prompt_eval_count\":100,\"eval_count\":40}\n",
+		model: "m", want: spec.Tokens{Input: 100, Output: 40},
+	},
 	"one that does not say": {
 		text: strings.Repeat("{}", 2000), want: spec.Tokens{Input: 1000, Output: 1000},
 	},
@@ -99,7 +109,7 @@ func TestAnswers(t *testing.T) {
 	for name, a := range answers {
 		for _, piece := range []int{1, 7, len(a.text)} {
 			m := newMeter(spec.Budget{})
-			tally, err := m.Open()
+			tally, err := m.Open(Question{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,11 +126,11 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s: %d answers before its end", name, n)
 			}
 			m.SetBudget(spec.Budget{Tokens: 1})
-			if _, err := m.Open(); (err == nil) != guessed {
+			if _, err := m.Open(Question{}); (err == nil) != guessed {
 				t.Errorf("%s: with a budget that it has used up, before its end: %v", name, err)
 			}
 			tally.End(4000, int64(len(a.text)), false)
-			if _, err := m.Open(); err == nil {
+			if _, err := m.Open(Question{}); err == nil {
 				t.Errorf("%s: another question passes, and the budget is used up", name)
 			}
 			b := m.Bill()
@@ -144,11 +154,11 @@ func TestKept(t *testing.T) {
 			m.SetBudget(spec.Budget{Tokens: 1000})
 		}
 		m.Kept(errors.New("the disk is full"))
-		if _, err := m.Open(); errors.Is(err, spec.ErrDenied) != bounded || (tried == 1) != bounded {
+		if _, err := m.Open(Question{}); errors.Is(err, spec.ErrDenied) != bounded || (tried == 1) != bounded {
 			t.Errorf("bounded %v: %v, tried again %d times", bounded, err, tried)
 		}
 		m.Kept(nil)
-		if _, err := m.Open(); err != nil {
+		if _, err := m.Open(Question{}); err != nil {
 			t.Errorf("it is kept again: %v", err)
 		}
 	}
@@ -157,7 +167,7 @@ func TestKept(t *testing.T) {
 // What broke off took what it said, and at least what there was of it.
 func TestBroken(t *testing.T) {
 	m := newMeter(spec.Budget{})
-	tally, _ := m.Open()
+	tally, _ := m.Open(Question{})
 	tally.Stream()
 	_, _ = tally.Write([]byte("data: {\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\ndata: {\"delta"))
 	tally.End(4000, 16_000, true)
@@ -165,13 +175,13 @@ func TestBroken(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	before := m.Bill()
-	tally, _ = m.Open()
+	tally, _ = m.Open(Question{})
 	_, _ = tally.Write([]byte("data: {\"type\":\"response.completed\",\"response\":{\"model\":\"m\",\"usage\":{\"input_tokens\":10,\"output_tokens\":5}}}\n"))
 	tally.End(4000, 16_000, true) // the client has all it wanted
 	if i := m.Bill().Since(before); i.Tokens != (spec.Tokens{Input: 10, Output: 5}) || i.Guessed != 0 {
 		t.Errorf("%+v", i)
 	}
-	tally, _ = m.Open()
+	tally, _ = m.Open(Question{})
 	tally.End(4000, 0, false) // it was refused
 	if i := m.Bill().Total(); i.Answers != 2 {
 		t.Errorf("%+v", i)
@@ -180,7 +190,7 @@ func TestBroken(t *testing.T) {
 
 func (m *Meter) ask(t *testing.T, model string, in int) {
 	t.Helper()
-	tally, err := m.Open()
+	tally, err := m.Open(Question{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,17 +214,17 @@ func TestBudget(t *testing.T) {
 		for range c.last {
 			m.ask(t, c.model, 1e6)
 		}
-		_, err := m.Open()
+		_, err := m.Open(Question{})
 		if c.why == "" && err != nil || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		before := m.Bill()
 		again := New(before, prices, c.budget, func() {})
-		if _, err := again.Open(); (err == nil) != (c.why == "") {
+		if _, err := again.Open(Question{}); (err == nil) != (c.why == "") {
 			t.Errorf("%s: after a start it is %v", name, err)
 		}
 		if c.why == "" {
-			tally, _ := m.Open()
+			tally, _ := m.Open(Question{})
 			tally.Unread()
 			tally.End(100, 0, false)
 			if i := m.Bill().Total(); i.Unseen != 1 || i.Answers != before.Total().Answers {
@@ -225,17 +235,17 @@ func TestBudget(t *testing.T) {
 	m := newMeter(spec.Budget{Tokens: 1})
 	var open []*Tally
 	for range maxUnderWay {
-		tally, err := m.Open()
+		tally, err := m.Open(Question{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		open = append(open, tally)
 	}
-	if _, err := m.Open(); err == nil {
+	if _, err := m.Open(Question{}); err == nil {
 		t.Error("any number of questions may be under way")
 	}
 	open[0].End(0, 0, false)
-	if _, err := m.Open(); err != nil {
+	if _, err := m.Open(Question{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -247,7 +257,7 @@ func TestLeft(t *testing.T) {
 	ask := func(question string, answered int64) spec.Tokens {
 		t.Helper()
 		before := m.Bill()
-		tally, err := m.Open()
+		tally, err := m.Open(Question{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +279,7 @@ func TestLeft(t *testing.T) {
 	if got := ask("", 0); got != (spec.Tokens{}) {
 		t.Errorf("a question that was not asked: %+v", got)
 	}
-	tally, _ := m.Open()
+	tally, _ := m.Open(Question{})
 	if err := tally.Asked([]byte(`{"model":"m","input":"{\"background\":true","metadata":{"background":true},"background" : tr`)); err != nil {
 		t.Error(err)
 	}
@@ -283,14 +293,14 @@ func TestLeft(t *testing.T) {
 func TestPricedLater(t *testing.T) {
 	m := newMeter(spec.Budget{USD: 100})
 	m.ask(t, "x", 1e6)
-	if _, err := m.Open(); err == nil {
+	if _, err := m.Open(Question{}); err == nil {
 		t.Fatal("a model without a price is asked twice")
 	}
 	again := New(m.Bill(), append(price.List{{Model: "x", Input: 3, Output: 4}}, prices...), spec.Budget{USD: 100}, func() {})
 	if i := again.Bill().Total(); i.USD != 3 || i.Unpriced != 0 {
 		t.Errorf("%+v", i)
 	}
-	if _, err := again.Open(); err != nil {
+	if _, err := again.Open(Question{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -339,7 +349,7 @@ func TestCountable(t *testing.T) {
 func TestRefused(t *testing.T) {
 	changes := 0
 	m := New(spec.Bill{}, prices, spec.Budget{}, func() { changes++ })
-	q, err := m.Open()
+	q, err := m.Open(Question{})
 	if err != nil {
 		t.Fatal(err)
 	}

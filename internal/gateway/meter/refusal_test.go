@@ -41,7 +41,7 @@ func TestRefusedLate(t *testing.T) {
 	} {
 		for _, piece := range []int{1, len(c.text)} {
 			m := newMeter(spec.Budget{})
-			tally, err := m.Open()
+			tally, err := m.Open(Question{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestRefusedLate(t *testing.T) {
 					t.Errorf("%s: %+v", name, l)
 				}
 			}
-			tally, _ = m.Open()
+			tally, _ = m.Open(Question{})
 			tally.Answered("h")
 			if b := m.Bill(); b.Limited != nil && !b.Limited.Over || b.Overloaded != nil && !b.Overloaded.Over {
 				t.Errorf("%s: it has answered since, and %+v, %+v", name, b.Limited, b.Overloaded)

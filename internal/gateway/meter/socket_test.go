@@ -51,7 +51,7 @@ func TestSocket(t *testing.T) {
 	} {
 		for _, piece := range []int{1, 5, len(c.said) + 1} {
 			m := newMeter(spec.Budget{})
-			tally, err := m.Open()
+			tally, err := m.Open(Question{})
 			if err != nil {
 				t.Fatal(err)
 			}

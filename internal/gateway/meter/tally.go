@@ -22,6 +22,7 @@ type Tally struct {
 	stream bool       // events, most of which are frame
 	said   figures
 	asks   string // whom the question is for
+	likely bool   // it may be no question at all
 	most   int64  // tokens it may be answered with, as it says; 0: it does not
 	apart  bool   // it is to be answered later, to somebody who comes back for it
 	why    error  // it may not be asked
@@ -72,6 +73,10 @@ func (t *Tally) found(path, text string) {
 	switch {
 	case path == "model", path == "modelVersion":
 		t.model = plain(text)
+	case path == "prompt_eval_count", path == "eval_count": // Ollama says it in its last document
+		if n, ok := number(text); ok {
+			t.heard, t.final, t.said[path] = true, true, n
+		}
 	case strings.HasPrefix(path, "usage."), strings.HasPrefix(path, "usageMetadata."):
 		if n, ok := number(text); ok {
 			_, field, _ := strings.Cut(path, ".")
@@ -99,7 +104,7 @@ func (t *Tally) wanted(path, text string) {
 		t.asks = plain(text)
 	case "background":
 		t.apart = text == "true"
-	case "max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens", "request.generationConfig.maxOutputTokens":
+	case "max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens", "request.generationConfig.maxOutputTokens", "options.num_predict":
 		if n, ok := number(text); ok && n > 0 {
 			t.most = n
 		}
@@ -110,7 +115,11 @@ func (t *Tally) wanted(path, text string) {
 func (t *Tally) Asked(p []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	was := t.asks
 	t.ask.write(p)
+	if t.asks != was && t.why == nil {
+		t.why = t.meter.affordable(t.asks)
+	}
 	if t.apart && t.meter.Bounded() {
 		t.why = spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and what is answered in the background is not counted")
 	}
@@ -145,10 +154,10 @@ func plain(name string) string {
 // tokens are what was said, in the words of all providers.
 func (f figures) tokens() spec.Tokens {
 	t := spec.Tokens{
-		Input:      f["input_tokens"] + f["prompt_tokens"] + f["promptTokenCount"] + f["toolUsePromptTokenCount"],
+		Input:      f["input_tokens"] + f["prompt_tokens"] + f["promptTokenCount"] + f["toolUsePromptTokenCount"] + f["prompt_eval_count"],
 		Cached:     f["cache_read_input_tokens"],
 		CacheWrite: f["cache_creation_input_tokens"],
-		Output:     f["output_tokens"] + f["completion_tokens"] + f["candidatesTokenCount"] + f["thoughtsTokenCount"],
+		Output:     f["output_tokens"] + f["completion_tokens"] + f["candidatesTokenCount"] + f["thoughtsTokenCount"] + f["eval_count"],
 	}
 	// Anthropic counts what a cache has apart, all others among the input.
 	within := f["input_tokens_details.cached_tokens"] + f["prompt_tokens_details.cached_tokens"] + f["cachedContentTokenCount"]
@@ -194,6 +203,9 @@ func (t *Tally) End(asked, answered int64, broken bool) {
 	defer t.meter.leave()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.likely && !t.heard && t.asks == "" {
+		return // it was none
+	}
 	if t.heard && (!broken || t.final) || answered == 0 && (!broken || asked == 0) {
 		return
 	}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// serverFlags name a model server of the user's own, for a new sandbox.
+type serverFlags struct {
+	url, key, model string
+	chosen          *spec.ModelServer // with what the settings say; nil: the agent's maker is asked
+}
+
+// noServer is the word for the agent's maker, whatever the settings say.
+const noServer = "none"
+
+func (f *serverFlags) add(a *app, c *command.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.url, "model-server", "", "have the agent ask this server instead of its maker's: URL, e.g. http://localhost:11434; none: not even that of the settings")
+	fs.StringVar(&f.key, "model-key", "", "the secret that is lent for it")
+	fs.StringVar(&f.model, "server-model", "", "what the server calls the model that is asked")
+	c.CompleteFlag("model-key", a.secretNames)
+}
+
+// modelServer is the server that a new sandbox of an agent asks, by the flags or else by the
+// settings; nil: the agent's maker.
+func (a *app) modelServer(e *engine.Engine, f *createFlags, of *spec.Agent) (*spec.ModelServer, error) {
+	s := &f.server
+	var err error
+	switch {
+	case s.url == noServer && s.key+s.model != "":
+		return nil, spec.Errorf(spec.ErrUsage, "--model-server none goes with neither --model-key nor --server-model")
+	case s.url == noServer:
+		s.chosen = nil
+	case s.url != "":
+		s.chosen, err = spec.NewModelServer(s.url, s.key, s.model)
+	case f.mock == "" && of != nil: // a shell asks nobody by itself
+		s.chosen, err = a.config.modelServer()
+		if err == nil && s.chosen != nil {
+			s.chosen, err = spec.NewModelServer(s.chosen.URL, cmp.Or(s.key, s.chosen.Key), cmp.Or(s.model, s.chosen.Model))
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case s.chosen == nil && s.key+s.model != "":
+		return nil, spec.Errorf(spec.ErrUsage, "--model-key and --server-model are for a model server").WithHint("name it: --model-server URL")
+	case s.chosen != nil && f.mock != "":
+		return nil, spec.Errorf(spec.ErrUsage, "--mock and --model-server exclude each other: a script answers, or a server")
+	}
+	if s.chosen != nil && s.chosen.Key != "" {
+		if err := e.HasSecret(s.chosen.Key); err != nil {
+			return nil, err
+		}
+	}
+	return s.chosen, engine.ForServer(of, s.chosen)
+}
+
+// modelServer is that of the settings; nil: they name none.
+func (c config) modelServer() (*spec.ModelServer, error) {
+	if c.ModelServer == "" {
+		if c.ModelKey+c.ServerModel != "" {
+			return nil, spec.Errorf(spec.ErrUsage, "model_key and server_model are for a model server")
+		}
+		return nil, nil
+	}
+	return spec.NewModelServer(c.ModelServer, c.ModelKey, c.ServerModel)
+}
+
+// askedPorts are the ports of the host that somebody asked for, and did not get by asking for
+// a model server.
+func askedPorts(wish *spec.Sandbox) []uint16 {
+	s := wish.ModelServer
+	return slices.DeleteFunc(slices.Clone(wish.HostPorts), func(p uint16) bool { return s != nil && s.IsLocal() && p == s.Port() })
+}
+
+// sameServer tells whether a sandbox that exists asks whom another one would.
+func sameServer(sb, wish *spec.Sandbox) bool {
+	a, b := sb.ModelServer, wish.ModelServer
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+// warnLocalhost tells of variables that name a server at localhost, which inside is the sandbox
+// itself, and of those that an agent does not read, with the command that works.
+func (a *app) warnLocalhost(e *engine.Engine, name string, env, paths []string) {
+	of, _ := e.Agents.Find(name)
+	for _, kv := range env {
+		variable, value, _ := strings.Cut(kv, "=")
+		u, err := url.Parse(value)
+		if err != nil || u.Host == "" || !engine.NamesServer(variable) {
+			continue
+		}
+		command := "bothy run --model-server " + u.Redacted() + " " + strings.Join(append([]string{name}, paths...), " ")
+		switch {
+		case spec.IsLoopback(strings.ToLower(u.Hostname())):
+			a.note("%s names %s, which inside is the sandbox itself; a server of this machine is asked with: %s", printable(variable), printable(u.Host), printable(command))
+		case of != nil && of.Server != nil && slices.Contains(of.Server.Ignored, variable):
+			a.note("%s does not read %s; to have it ask that server: %s", of.Title, printable(variable), printable(command))
+		}
+	}
+}

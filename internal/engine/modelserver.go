@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// ForServer refuses an agent that cannot be told of a model server of its user's own; nil stands
+// for a shell, and for any other program, which is told nothing.
+func ForServer(a *spec.Agent, s *spec.ModelServer) error {
+	switch {
+	case a == nil || s == nil:
+		return nil
+	case a.Server == nil:
+		return spec.Errorf(spec.ErrUsage, "--model-server: it is not known how %s is told of a model server", a.Title).
+			WithHint("its description would say so under server (docs/models.md); --model-server none asks its maker")
+	case a.Server.NeedsModel && s.Model == "":
+		return spec.Errorf(spec.ErrUsage, "--model-server: %s asks a server of one's own for no model by itself", a.Title).
+			WithHint("name one as the server calls it: --server-model NAME")
+	}
+	return nil
+}
+
+// Serve has a new sandbox ask a model server of its user's own: of the host's ports it reaches
+// that one, and elsewhere what a rule of its own lets it.
+func Serve(sb *spec.Sandbox, a *spec.Agent, s *spec.ModelServer, rules *policy.Block) error {
+	if s == nil {
+		return nil
+	}
+	sb.ModelServer = s
+	if a != nil {
+		sb.Env = slices.Concat(agent.ServerEnv(a, s), sb.Env)
+	}
+	if s.IsLocal() {
+		if slices.Contains(sb.HostPorts, s.Port()) {
+			return nil
+		}
+		return OpenHostPort(sb, s.Port())
+	}
+	r, err := policy.ParseRule(policy.Allow, s.Target())
+	if err != nil {
+		return err
+	}
+	if !policy.HasRule(rules.Allow, &r) {
+		rules.Allow = append(slices.Clip(rules.Allow), r)
+	}
+	return nil
+}
+
+// LendServerKey lends a sandbox the key for its model server, and nothing if it has none,
+// or has that already. A nil agent finds it in the usual variable.
+func (e *Engine) LendServerKey(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) (*spec.Lease, error) {
+	s := sb.ModelServer
+	if s == nil || s.Key == "" {
+		return nil, nil
+	}
+	t := vault.Terms{Hosts: []string{s.Target()}}
+	if a != nil && a.Server != nil {
+		place := a.Server.Place
+		t.Place, t.Env = &place, slices.Clone(a.Server.Key)
+	}
+	return e.lend(ctx, sb, s.Key, t, hasLive(s.Key))
+}
+
+// HasSecret refuses the name of a secret that there is not.
+func (e *Engine) HasSecret(name string) error {
+	d, err := e.vault().Read()
+	if err == nil {
+		_, err = d.Find(name)
+	}
+	return err
+}
+
+// serversOf are the servers of models that a sandbox is pointed to, as HOST:PORT: the one that it was
+// made for, and those that variables name.
+func serversOf(sb *spec.Sandbox) (list []string) {
+	if sb.ModelServer != nil {
+		list = append(list, sb.ModelServer.At())
+	}
+	for _, kv := range sb.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		if at := pointsTo(name, value); at != "" && !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// pointsTo gives the server that a variable names by which agents are told of one.
+func pointsTo(variable, value string) string {
+	if !NamesServer(variable) {
+		return ""
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	switch a, err := netip.ParseAddr(host); {
+	case host == "host.docker.internal" || host == spec.HostName:
+		host = spec.HostName
+	case err == nil:
+		host = a.Unmap().String()
+	default:
+		if host, err = policy.CleanName(host); err != nil {
+			return ""
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// NamesServer tells of variables by which agents are told which server to ask.
+func NamesServer(variable string) bool {
+	return strings.HasSuffix(variable, "_BASE_URL") || strings.HasSuffix(variable, "_API_BASE")
+}
+
+// ownServer is what a gateway knows of a sandbox's model server.
+func ownServer(sb *spec.Sandbox) *wire.ModelServer {
+	s := sb.ModelServer
+	if s == nil {
+		return nil
+	}
+	own := &wire.ModelServer{At: s.At()}
+	if s.IsLocal() {
+		own.Named = s.Named()
+	}
+	return own
+}
+
+// logInAt lends another agent the key for the model server of the sandbox that its own is like.
+func (e *Engine) logInAt(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) error {
+	if err := ForServer(a, sb.ModelServer); err != nil {
+		return err
+	}
+	_, err := e.LendServerKey(ctx, sb, a)
+	if errors.Is(err, spec.ErrNotFound) {
+		e.say("the key %s is not lent: %s", sb.ModelServer.Key, withHint(err))
+		return nil
+	}
+	return err
+}

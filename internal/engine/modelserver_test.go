@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// opencode has no model of its maker's where the rules keep the sandbox from that, and has it
+// where they do not.
+func TestBarredBeginning(t *testing.T) {
+	e, _, _ := signedIn(t)
+	for _, open := range []bool{false, true} {
+		sb := wish(t.TempDir())
+		sb.Name, sb.Agent = "opencode", "opencode"
+		var rules policy.Block
+		if open {
+			r, err := policy.ParseRule(policy.Allow, "opencode.ai:443")
+			must(t, err)
+			rules.Allow = append(rules.Allow, r)
+		}
+		must(t, e.Create(t.Context(), sb, Rules(rules)))
+		must(t, e.furnish(sb))
+		text, _ := os.ReadFile(filepath.Join(e.Store.Sandbox(sb.ID).Home(), ".config/opencode/opencode.json"))
+		if off := strings.Contains(string(text), `"disabled_providers":["opencode"]`); off == open {
+			t.Errorf("its host allowed: %v; %s", open, text)
+		}
+		must(t, e.Remove(t.Context(), sb, true))
+	}
+}
+
+// A home tells its agent of the sandbox's model server, at every start, and of a model if one is named.
+func TestServerInHome(t *testing.T) {
+	e, _, _ := signedIn(t)
+	for _, tt := range []struct{ agent, model, file, has, hasNot string }{
+		{"codex", "", ".codex/config.toml", `base_url = "http://host.bothy:4000/v1"`, "\nmodel = "},
+		{"codex", "m", ".codex/config.toml", `model = "m"`, "placeholder"},
+		{"opencode", "m", ".config/opencode/opencode.json", `"baseURL":"http://host.bothy:4000/v1"`, "disabled_providers"},
+		{"gemini", "", ".gemini/settings.json", `"gemini-api-key"`, "oauth"},
+		{"claude", "", ".claude.json", `"hasCompletedOnboarding":true`, "customApiKeyResponses"},
+	} {
+		sb := wish(t.TempDir())
+		sb.Name, sb.Agent = tt.agent, tt.agent
+		s, err := spec.NewModelServer("http://localhost:4000", "", tt.model)
+		must(t, err)
+		of, err := e.Agents.Find(tt.agent)
+		must(t, err)
+		var rules policy.Block
+		must(t, Serve(sb, of, s, &rules))
+		must(t, e.Create(t.Context(), sb, Rules(rules)))
+		must(t, e.furnish(sb))
+		must(t, e.refurnish(sb))
+		text, err := os.ReadFile(filepath.Join(e.Store.Sandbox(sb.ID).Home(), tt.file))
+		if err != nil || !strings.Contains(string(text), tt.has) || strings.Contains(string(text), tt.hasNot) {
+			t.Errorf("%s: %s, %v", tt.agent, text, err)
+		}
+		if !slices.Contains(sb.HostPorts, 4000) || len(rules.Allow) > 0 {
+			t.Errorf("%s: open are %v, %v", tt.agent, sb.HostPorts, rules.Allow)
+		}
+		must(t, e.Remove(t.Context(), sb, true))
+	}
+}
+
+// Servers that variables name are known, whatever they are called inside.
+func TestServersOf(t *testing.T) {
+	s, err := spec.NewModelServer("https://llm.example", "", "")
+	must(t, err)
+	sb := &spec.Sandbox{ModelServer: s, Env: []string{
+		"ANTHROPIC_BASE_URL=http://host.docker.internal:4000/x", "OPENAI_BASE_URL=https://Gate.example/v1", "OPENAI_API_BASE=http://[fd00::1]:8000",
+		"OTHER_URL=http://no.example", "EMPTY_BASE_URL=", "ODD_BASE_URL=http://%zz",
+	}}
+	want := []string{"llm.example:443", "host.bothy:4000", "gate.example:443", "[fd00::1]:8000"}
+	if got := serversOf(sb); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has what is looked into on its way to a port of the host: what is asked of models
+// there, and what is lent for those.
+
+// isOwn tells whether a host is the model server that the sandbox was made for.
+func (g *Gateway) isOwn(h inspect.Host) bool { return g.conf.Own != nil && g.conf.Own.At == h.String() }
+
+// target is whom a host is as far as secrets are concerned: a port of the host is one of
+// its loopback's. What goes to the sandbox's own model server there stays on this host, so
+// that a secret may go to it in clear; to no other port.
+func (g *Gateway) target(h inspect.Host) inject.Target {
+	to := inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
+	if isHost(h.Name) {
+		to.Name, to.Addr, to.Local = "", loopback[0], true
+		to.Secure = h.TLS || g.isOwn(h)
+	}
+	return to
+}
+
+// named is what the sandbox's own model server is called on the host: some servers answer nobody
+// who calls them otherwise.
+func (g *Gateway) named(h inspect.Host) string {
+	if isHost(h.Name) && g.isOwn(h) {
+		return g.conf.Own.Named
+	}
+	return ""
+}
+
+// judgeHost decides about a request to a port of the host.
+func (g *Gateway) judgeHost(h inspect.Host) policy.Decision {
+	d := policy.Decision{Action: policy.Deny, MaxBody: policy.NoLimit}
+	if slices.Contains(g.hostPorts(), h.Port) {
+		d.Action, d.Cause = policy.Allow, policy.CauseDefault
+	}
+	return d
+}
+
+// mayReachHost judges a flow to a port of the host again.
+func (g *Gateway) mayReachHost(f *flow) error {
+	if port := f.now().Port; !slices.Contains(g.hostPorts(), port) {
+		return &advised{errHostPort(port), g.suggestHostPort(fmt.Sprint(port))}
+	}
+	return g.mayGoUnseen(f)
+}
+
+// logHostRequest completes the record of a request to a port of the host, which is open by its
+// number.
+func (g *Gateway) logHostRequest(r spec.NetworkRecord) {
+	r.Addr = netip.Addr{}
+	if r.Verdict == "" {
+		r.Verdict = spec.VerdictAllow
+	}
+	r.Rule, r.Source = fmt.Sprintf("--allow-host-port %d", r.Port), "sandbox"
+	g.log(r)
+}

@@ -1,0 +1,178 @@
+package spec
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// ModelServer is a server of models of the user's own, which the agent of a sandbox asks
+// instead of its maker's.
+type ModelServer struct {
+	// URL is its root as the host calls it, without a slash, or /v1, at its end.
+	URL string `json:"url"`
+	// Key is the secret that is lent for it; empty: it wants none, or is lent otherwise.
+	Key string `json:"key,omitempty"`
+	// Model is what it calls the model that is asked; empty: the agent knows, or is told.
+	Model string `json:"model,omitempty"`
+}
+
+// HostName is what the inside calls the host, of which it reaches single ports.
+const HostName = "host.bothy"
+
+// NewModelServer reads what a person writes.
+func NewModelServer(text, key, model string) (*ModelServer, error) {
+	fail := func(why string) error {
+		return Errorf(ErrUsage, "the model server %q %s", text, why).
+			WithHint("write its root, such as http://localhost:11434 or https://llm.example.com/proxy")
+	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	scheme = strings.ToLower(scheme)
+	authority, path, _ := strings.Cut(rest, "/")
+	switch {
+	case !ok || scheme != "http" && scheme != "https" || authority == "":
+		return nil, fail("is no URL that begins with http:// or https://")
+	case strings.Contains(authority, "@"):
+		return nil, fail("has a password in it, which every program inside could read: --model-key NAME lends a secret")
+	case strings.ContainsAny(rest, "?#"):
+		return nil, fail("ends with a query or a fragment")
+	case strings.ContainsFunc(path, escaped):
+		return nil, fail("has a path that would have to be escaped")
+	case strings.ContainsFunc(model, escaped):
+		return nil, Errorf(ErrUsage, "%q is no name of a model", model)
+	}
+	s := &ModelServer{Key: key, Model: model}
+	var err error
+	if s.URL, err = rootOf(scheme, authority, path); err != nil {
+		return nil, fail(err.Error())
+	}
+	if a, err := netip.ParseAddr(s.host()); err == nil && a.IsUnspecified() || err == nil && a.IsLoopback() && !s.IsLocal() {
+		return nil, fail("has an address that is not reached: write localhost")
+	}
+	if key != "" && scheme == "http" && !s.IsLocal() {
+		return nil, Errorf(ErrUsage, "the key %s would go to %s in clear, for everybody on the way to read", key, s.host()).
+			WithHint("have the server speak TLS (https://), or reach it at this machine's loopback, as by ssh -L")
+	}
+	return s, nil
+}
+
+// escaped tells of characters that mean something else in what an agent is told.
+func escaped(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"%\{}`, r) }
+
+// rootOf gives a URL as it is kept: with the port, without what agents append by themselves.
+func rootOf(scheme, authority, path string) (string, error) {
+	host, port, ok := hostPort(authority)
+	if port == "" && ok {
+		port = map[string]string{"http": "80", "https": "443"}[scheme]
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", Errorf(ErrUsage, "has no port that there is: %s", authority)
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "" || strings.ContainsFunc(host, func(r rune) bool { return escaped(r) || strings.ContainsRune("[]<>^`|", r) }) {
+		return "", Errorf(ErrUsage, "names no host")
+	}
+	path = strings.TrimRight("/"+path, "/")
+	path = strings.TrimRight(strings.TrimSuffix(path, "/v1"), "/")
+	return scheme + "://" + joined(host, port) + path, nil
+}
+
+// hostPort parts them; a port may be missing. It is done by hand: every process that links this
+// package would pay for package net.
+func hostPort(authority string) (host, port string, ok bool) {
+	if rest, is := strings.CutPrefix(authority, "["); is {
+		host, port, ok = strings.Cut(rest, "]")
+		a, err := netip.ParseAddr(host)
+		if !ok || err != nil || !a.Is6() || a.Zone() != "" {
+			return "", "", false
+		}
+		if port == "" {
+			return host, "", true
+		}
+		port, ok = strings.CutPrefix(port, ":")
+		return host, port, ok && port != ""
+	}
+	host, port, with := strings.Cut(authority, ":")
+	return host, port, !with || port != "" && !strings.Contains(port, ":")
+}
+
+func joined(host, port string) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + port
+}
+
+func (s *ModelServer) parts() (scheme, host, port, path string) {
+	scheme, rest, _ := strings.Cut(s.URL, "://")
+	authority, path, below := strings.Cut(rest, "/")
+	if below {
+		path = "/" + path
+	}
+	host, port, _ = hostPort(authority)
+	return scheme, host, port, path
+}
+
+func (s *ModelServer) host() string { _, host, _, _ := s.parts(); return host }
+
+// IsLocal tells whether it is at the host's own loopback.
+func (s *ModelServer) IsLocal() bool { return IsLoopback(s.host()) || isHostName(s.host()) }
+
+// IsLoopback tells whether a name or an address is that of the loopback of who uses it.
+func IsLoopback(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1" || host == "::1"
+}
+
+func isHostName(host string) bool { return host == HostName || host == "host.docker.internal" }
+
+// InClear tells whether it speaks HTTP without TLS.
+func (s *ModelServer) InClear() bool { scheme, _, _, _ := s.parts(); return scheme == "http" }
+
+// Port is where it answers.
+func (s *ModelServer) Port() uint16 {
+	_, _, port, _ := s.parts()
+	n, _ := strconv.ParseUint(port, 10, 16) // which was judged
+	return uint16(n)
+}
+
+// At is how the inside reaches it, as HOST:PORT.
+func (s *ModelServer) At() string {
+	_, host, port, _ := s.parts()
+	if s.IsLocal() {
+		host = HostName
+	}
+	return joined(host, port)
+}
+
+// Target is what a rule, or a lease, calls it.
+func (s *ModelServer) Target() string {
+	_, host, port, _ := s.parts()
+	if s.IsLocal() {
+		host = "127.0.0.1"
+	}
+	return joined(host, port)
+}
+
+// Named is what it is called on the host itself, where it is there.
+func (s *ModelServer) Named() string {
+	if host := s.host(); !isHostName(host) {
+		return host
+	}
+	return "localhost"
+}
+
+// Inside is its root as the inside calls it.
+func (s *ModelServer) Inside() string {
+	scheme, _, _, path := s.parts()
+	return scheme + "://" + s.At() + path
+}
+
+// Versioned is Inside for clients that want the version in it: /v1, if there is none yet.
+func (s *ModelServer) Versioned() string {
+	root := s.Inside()
+	last := root[strings.LastIndexByte(root, '/')+1:]
+	if len(last) > 1 && last[0] == 'v' && last[1] >= '0' && last[1] <= '9' && strings.Count(root, "/") > 2 {
+		return root
+	}
+	return root + "/v1"
+}
