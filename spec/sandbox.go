@@ -72,6 +72,9 @@ type Sandbox struct {
 	// ... Empty: nothing.
 	Tasks string `json:"tasks,omitempty"`
 
+	// Docker gives it a Docker daemon of its own, which begins when it is first asked for.
+	Docker bool `json:"docker,omitempty"`
+
 	// Mock has the providers of models played by a script; nil: they are asked.
 	Mock *Mock `json:"mock,omitempty"`
 

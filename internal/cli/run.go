@@ -449,7 +449,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "checkpoint", "max-tokens", "max-cost", "share-tasks"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "checkpoint", "max-tokens", "max-cost", "share-tasks", "docker"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}
@@ -483,6 +483,8 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 		return differs("ports of the host").WithHint("bothy ports %s --allow-host-port adds one", sb.Name)
 	case changed("share-tasks") && sb.Tasks != wish.Tasks:
 		return differs("access to tasks")
+	case changed("docker") && sb.Docker != wish.Docker:
+		return differs("settings (--docker)")
 	case changed("checkpoint") && sb.Checkpoint != wish.Checkpoint:
 		return differs("checkpoints").WithHint("bothy checkpoint auto %s changes when they are made", sb.Name)
 	case changed("max-tokens") && sb.Budget.Tokens != wish.Budget.Tokens, changed("max-cost") && sb.Budget.USD != wish.Budget.USD:

@@ -13,6 +13,10 @@ func Main(args []string) (code int, ok bool) {
 		return Sudo(args[1:]), true
 	case TasksName:
 		return Tasks(args[1:]), true
+	case RuncName:
+		return Runc(args[1:]), true
+	case IptablesName, Ip6tablesName:
+		return Iptables(args[1:]), true
 	}
 	if args[0] != Path || len(args) < 2 {
 		return 0, false
@@ -25,6 +29,10 @@ func Main(args []string) (code int, ok bool) {
 		return Init(args[2:]), true
 	case CopyName:
 		return Copy(args[2:]), true
+	case DockerdName:
+		return Dockerd(), true
+	case DockerNamesName:
+		return DockerNames(args[2:]), true
 	case TrustName:
 		return Trust(), true
 	}
