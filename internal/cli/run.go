@@ -200,6 +200,9 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if err := e.Plays(sb, f.script); err != nil { // another command was faster with another one
 		return err
 	}
+	if sb.Docker && (at.created || at.adopted) {
+		a.warnDocker(ctx, e, sb)
+	}
 	if sb.Devcontainer != nil {
 		if err := a.setUp(ctx, e, sb, !f.detached); err != nil {
 			return err
