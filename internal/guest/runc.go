@@ -23,11 +23,11 @@ const containerTrust = "/dev/bothy-ca"
 // maxContainer bounds what describes a container, in bytes.
 const maxContainer = 16 << 20
 
-// Runc has a container trust the sandbox's authority, and becomes the real runc. What describes
+// Runc has a container trust the sandbox's authority and want no more than the sandbox has, and becomes the real runc. What describes
 // the container was written by the sandbox's own Docker: nothing here guards anything.
 func Runc(args []string) int {
 	if err := prepareContainer(args); err != nil {
-		fmt.Fprintf(os.Stderr, "bothy: have the container trust the sandbox's authority: %v\n", err)
+		fmt.Fprintf(os.Stderr, "bothy: fit the container into the sandbox: %v\n", err)
 		return 1
 	}
 	path, err := lookPath(RuncName, []string{dockerPath}, "/")
@@ -98,14 +98,21 @@ func option(args []string, names ...string) string {
 }
 
 // trusting adds to a description what names the authorities to programs, and shows their files.
-// It is nil if nothing is to be changed: a container without a /dev of its own has no place for
-// them.
+// A container without a /dev of its own has no place for them. It is nil if nothing is to be
+// changed.
 func trusting(text []byte, whole bool) ([]byte, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, err
 	}
+	had, err := bounding()
+	if err != nil {
+		return nil, err
+	}
 	if !whole {
+		if err := within(doc, had); err != nil {
+			return nil, err
+		}
 		return withTrust(doc)
 	}
 	var mounts []json.RawMessage
@@ -113,8 +120,17 @@ func trusting(text []byte, whole bool) ([]byte, error) {
 	if err := errors.Join(decode(doc["mounts"], &mounts), decode(doc["process"], &process)); err != nil {
 		return nil, err
 	}
-	if !ownDev(mounts) || process == nil {
+	if process == nil {
 		return nil, nil
+	}
+	if err := within(process, had); err != nil {
+		return nil, err
+	}
+	if !ownDev(mounts) {
+		if doc["process"], err = json.Marshal(process); err != nil {
+			return nil, err
+		}
+		return json.Marshal(doc)
 	}
 	show, err := json.Marshal(map[string]any{
 		"destination": containerTrust, "type": "bind", "source": trust.Dir, "options": []string{"rbind", "ro", "nosuid", "nodev", "noexec"},
