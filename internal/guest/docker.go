@@ -58,14 +58,24 @@ func (in *initProc) serveDocker(wish string) {
 	}
 	d := &docker{in: in}
 	err := d.parse(wish)
+	if err == nil && !d.on { // the start of a sandbox does not wait for what is only a word of advice
+		go func() { _ = d.begin() }()
+		return
+	}
 	if err == nil {
-		err = d.listen()
+		err = d.begin()
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "init: listen at %s: %v\n", dockerSocket, err)
-		return
 	}
-	go d.serve()
+}
+
+func (d *docker) begin() error {
+	err := d.listen()
+	if err == nil {
+		go d.serve()
+	}
+	return err
 }
 
 func (d *docker) parse(wish string) error {
