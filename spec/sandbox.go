@@ -78,6 +78,9 @@ type Sandbox struct {
 	// Loop is the ID of the loop that works in it; empty: none.
 	Loop string `json:"loop,omitempty"`
 
+	// Docker gives it a Docker daemon of its own, which begins when it is first asked for.
+	Docker bool `json:"docker,omitempty"`
+
 	// Mock has the providers of models played by a script; nil: they are asked.
 	Mock *Mock `json:"mock,omitempty"`
 

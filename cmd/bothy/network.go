@@ -41,6 +41,7 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	card := os.NewFile(uintptr(inside), "network card")
 	conf := gateway.Config{
 		Dialer: &dial.Dialer{Proxies: hostproxy.Read(o.Proxies), Roots: roots}, Roots: roots,
+		Sources:  sources(o.Docker),
 		Unsummed: true, // gVisor's stack, as driver/gvisor sets it up
 		FD:       fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
 		KnownHosts: o.KnownHosts, Models: o.Models, Servers: o.Servers, Own: o.Own, Turn: o.Turn, Meter: o.Meter, Uploads: o.Uploads, Identity: o.Identity, CatchUp: o.CatchUp,
@@ -66,6 +67,21 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 		},
 		Gateways: []netip.Addr{names.Gateway4, names.Gateway6},
 	}, g, nil
+}
+
+// sources are the addresses whose packets the gateway takes: the card's, and those that networks of
+// containers have, which are private ones. There is no translation of addresses inside, and
+// nobody else behind the card.
+func sources(docker bool) []netip.Prefix {
+	list := []netip.Prefix{
+		netip.PrefixFrom(names.Inside4, names.Inside4.BitLen()), netip.PrefixFrom(names.Inside6, names.Inside6.BitLen()),
+	}
+	if docker {
+		for _, private := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} {
+			list = append(list, netip.MustParsePrefix(private))
+		}
+	}
+	return list
 }
 
 // play makes the model that answers in the place of servers, if one is to.

@@ -29,6 +29,7 @@ type config struct {
 	Title       *bool          `yaml:"title"`        // of the terminal while it is attached; default true
 	Bell        string         `yaml:"bell"`         // when an agent waits: off, terminal or desktop; default off
 	AgentConfig bool           `yaml:"agent_config"` // agents see the configuration of the home
+	Docker      bool           `yaml:"docker"`       // new sandboxes have a Docker daemon of their own
 	CPUs        float64        `yaml:"cpus"`         // for sandboxes that ask for none
 	Memory      string         `yaml:"memory"`       // default: half of the host's
 	Pids        int64          `yaml:"pids"`         // default 4096

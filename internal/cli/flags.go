@@ -47,6 +47,8 @@ type createFlags struct {
 	when     string
 	quiet    bool
 	tasks    string
+	docker   bool
+	changed  func(flag string) bool
 	budget   budgetFlags
 	network  networkFlags
 	ports    portFlags
@@ -54,6 +56,7 @@ type createFlags struct {
 
 func (f *createFlags) add(a *app, c *command.Command) {
 	fs := c.Flags()
+	f.changed = fs.Changed
 	fs.StringVar(&f.name, "name", "", "name of the sandbox (default AGENT-DIRECTORY)")
 	command.WordsVarP(fs, &f.env, "env", "e", "set KEY=VALUE, or pass KEY on from your environment")
 	command.WordsVar(fs, &f.envFiles, "env-file", "read KEY=VALUE lines from a file")
@@ -83,6 +86,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.StringVar(&f.gitDir, "git-dir", "", "for a worktree or a submodule: share, too, the directory in which git keeps what belongs to it (share), or do not ask (none)")
 	fs.StringVar(&f.when, "checkpoint", "", "have checkpoints made by themselves: "+spec.EachTurn+", "+spec.EachCommit+" or a time such as 10m, or several with commas")
 	fs.StringVar(&f.tasks, "share-tasks", "", "what programs inside may do with the tasks of the project (bothy task), by the command bd and by MCP: read, add or write")
+	fs.BoolVar(&f.docker, "docker", false, "give it a Docker daemon of its own, which begins when it is first asked for (default: setting docker)")
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "accepted as of create; does nothing here")
 	f.network.add(c)
@@ -145,6 +149,10 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
 		Workspaces: []spec.Mount{}, Checkpoint: when.String(), Budget: f.budget.Budget, Tasks: f.tasks,
+		Docker: a.config.Docker,
+	}
+	if f.changed("docker") {
+		sb.Docker = f.docker
 	}
 	if f.mode != spec.WorkspaceLive {
 		sb.WorkspaceMode = f.mode

@@ -201,6 +201,9 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if err := e.Plays(sb, f.script); err != nil { // another command was faster with another one
 		return err
 	}
+	if sb.Docker && (at.created || at.adopted) {
+		a.warnDocker(ctx, e, sb)
+	}
 	if sb.Devcontainer != nil {
 		if err := a.setUp(ctx, e, sb, !f.detached); err != nil {
 			return err
@@ -461,7 +464,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "git-dir", "checkpoint", "max-tokens", "max-cost", "share-tasks", "model-server", "model-key", "server-model"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "git-dir", "checkpoint", "max-tokens", "max-cost", "share-tasks", "model-server", "model-key", "server-model", "docker"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}
@@ -497,6 +500,8 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 		return differs("models to ask (--model-server)")
 	case changed("share-tasks") && sb.Tasks != wish.Tasks:
 		return differs("access to tasks")
+	case changed("docker") && sb.Docker != wish.Docker:
+		return differs("settings (--docker)")
 	case changed("checkpoint") && sb.Checkpoint != wish.Checkpoint:
 		return differs("checkpoints").WithHint("bothy checkpoint auto %s changes when they are made", sb.Name)
 	case changed("max-tokens") && sb.Budget.Tokens != wish.Budget.Tokens, changed("max-cost") && sb.Budget.USD != wish.Budget.USD:

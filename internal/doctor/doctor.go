@@ -48,7 +48,7 @@ type Check struct {
 func Run(ctx context.Context, state string) []Check {
 	checks := []Check{build(nsproc.Static), kernel(), namespaces(ctx)}
 	checks = append(checks, limits()...)
-	return append(checks, stateDir(state), space(state), authorities(""), WayOut(ctx, os.Environ()), inotify())
+	return append(checks, stateDir(state), space(state), authorities(""), WayOut(ctx, os.Environ()), inotify(), docker())
 }
 
 // build checks how this program was built.

@@ -114,6 +114,9 @@ type Mount struct {
 	Memory bool
 	Size   int64
 	Mode   os.FileMode
+	// Kept, with Memory, has what is in it lie in a file in the directory Source, which is
+	// empty and on disk, instead of memory, and be saved and restored with the root's layer.
+	Kept bool
 }
 
 // Process is a program to run behind the wall.

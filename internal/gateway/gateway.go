@@ -42,9 +42,11 @@ type Config struct {
 	FD int // the gateway's end of the card; New takes it over
 	// Unsummed says that the stack inside neither makes nor checks checksums.
 	Unsummed bool
-	Sandbox  string // its name, for what is said to people
-	Policy   *policy.Policy
-	Names    *names.Pool // nil: a new one, with the names of Identity
+	// Sources are whose packets are taken; nil: everybody's.
+	Sources []netip.Prefix
+	Sandbox string // its name, for what is said to people
+	Policy  *policy.Policy
+	Names   *names.Pool // nil: a new one, with the names of Identity
 	// Identity is what programs inside know already; zero: nothing.
 	Identity wire.Identity
 	Dialer   *dial.Dialer
@@ -202,7 +204,7 @@ func New(c Config) (*Gateway, error) {
 		},
 	})
 	g.stack, err = netstack.New(netstack.Config{
-		FD: c.FD, Unsummed: c.Unsummed, Gateway: []netip.Addr{names.Gateway4, names.Gateway6},
+		FD: c.FD, Unsummed: c.Unsummed, Sources: c.Sources, Gateway: []netip.Addr{names.Gateway4, names.Gateway6},
 		TCP: g.attempt, DNS: func(q []byte) []byte { return g.server.Answer(q, false) },
 		Refused: g.dropped,
 	})

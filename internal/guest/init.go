@@ -36,8 +36,9 @@ const pidsMax = "/sys/fs/cgroup/pids/pids.max"
 const initFD = 7
 
 // Init is process 1. It returns only when the keeper is gone. Its arguments are
-// the greatest number of processes and threads inside, 0 for no bound, and
-// whether the root has a past ("true"): what earlier starts left there.
+// the greatest number of processes and threads inside, 0 for no bound;
+// whether the root has a past ("true"): what earlier starts left there; and what
+// it does at Docker's socket (DockerOn, DockerOff), nothing if that is empty.
 func Init(args []string) int {
 	err := become(0, 0, nil)
 	if err == nil && len(args) > 0 && args[0] != "0" {
@@ -61,6 +62,9 @@ func Init(args []string) int {
 	// by every program.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	go in.reap()
+	if len(args) > 2 {
+		in.serveDocker(args[2])
+	}
 	fmt.Fprintf(os.Stderr, "init: %v\n", in.serve(sock, hello))
 	return 1
 }

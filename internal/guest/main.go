@@ -15,6 +15,10 @@ func Main(args []string) (code int, ok bool) {
 		return Tasks(args[1:]), true
 	case LoopName:
 		return Loop(args[1:]), true
+	case RuncName:
+		return Runc(args[1:]), true
+	case IptablesName, Ip6tablesName:
+		return Iptables(args[1:]), true
 	}
 	if args[0] != Path || len(args) < 2 {
 		return 0, false
@@ -27,6 +31,10 @@ func Main(args []string) (code int, ok bool) {
 		return Init(args[2:]), true
 	case CopyName:
 		return Copy(args[2:]), true
+	case DockerdName:
+		return Dockerd(), true
+	case DockerNamesName:
+		return DockerNames(args[2:]), true
 	case TrustName:
 		return Trust(), true
 	}

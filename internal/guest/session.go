@@ -121,9 +121,7 @@ func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
 }
 
 func (s *session) fork(path string, args []string, attr *syscall.ProcAttr) (chan unix.WaitStatus, error) {
-	s.in.forks.RLock()
-	defer s.in.forks.RUnlock()
-	pid, err := syscall.ForkExec(path, args, attr)
+	pid, wait, err := s.in.spawn(path, args, attr)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, spec.Errorf(spec.ErrNoSuchBinary, "%s: cannot be run: %w", args[0], err)
@@ -131,10 +129,6 @@ func (s *session) fork(path string, args []string, attr *syscall.ProcAttr) (chan
 		return nil, spec.Errorf(spec.ErrNotRunnable, "%s: %w", args[0], err)
 	}
 	s.pid = pid
-	wait := make(chan unix.WaitStatus, 1)
-	s.in.wm.Lock()
-	s.in.waits[pid] = wait
-	s.in.wm.Unlock()
 	return wait, nil
 }
 

@@ -45,6 +45,9 @@ func (k *Keeper) diskTrees() []diskTree {
 		list = append(list, diskTree{"the root layer", current})
 	}
 	list = append(list, diskTree{"the home directory", k.dir.Home()})
+	if k.spec.Docker {
+		list = append(list, diskTree{"Docker's images and volumes", k.dir.Kept()})
+	}
 	for i, target := range k.spec.Private {
 		list = append(list, diskTree{fmt.Sprintf("the private directory %q", target), k.dir.Private(i)})
 	}

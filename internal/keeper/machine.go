@@ -77,7 +77,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 		ID: k.spec.ID, Hostname: k.spec.Name,
 		Scratch: run, Root: root, Image: k.launch.ImageFile, Overlay: k.dir.Layers(), RootLimit: limit, Restore: restore,
 		CheckLayer: k.crashed, Mounts: mounts, UID: uid, GID: gid,
-		Init:  []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10), strconv.FormatBool(restore != "")},
+		Init:  []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10), strconv.FormatBool(restore != ""), k.dockerWish()},
 		Env:   []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},
 		Files: openFiles, ShownMemory: k.launch.Memory, ShownCPUs: k.launch.CPUs,
 		PanicLog: panicLog.Name(),

@@ -110,6 +110,8 @@ func how(m driver.Mount) string {
 		stage = ", staged at " + m.Stage
 	}
 	switch {
+	case m.Memory && m.Kept:
+		return fmt.Sprintf("memory %o, kept", m.Mode)
 	case m.Memory:
 		return fmt.Sprintf("memory %o", m.Mode)
 	case m.ReadOnly:

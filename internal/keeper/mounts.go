@@ -38,6 +38,13 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		{Target: template.SharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4},
 		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
 	}
+	if k.spec.Docker {
+		kept, err := k.dockerMount()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, kept)
+	}
 	for i, m := range slices.Concat(k.spec.Workspaces, k.spec.Volumes, k.config()) {
 		if i < len(k.spec.Workspaces) && k.spec.Clones(m) {
 			list = append(list, driver.Mount{Source: clone.Tree(k.dir.Clone(i)), Target: m.Target, Exclusive: true})

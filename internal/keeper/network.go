@@ -33,6 +33,8 @@ type Network interface {
 type NetworkOptions struct {
 	Sandbox string // its name
 	Policy  *policy.Policy
+	// Docker says that containers inside send packets from addresses of their own.
+	Docker bool
 	// HostPorts are those of the host's loopback that the inside may reach.
 	HostPorts []uint16
 	// KnownHosts are files that say which keys SSH servers have.
@@ -147,7 +149,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 		id.Authority, k.launch.Authority = *a, nil
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
-		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
+		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
 		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.captures(), Identity: id, CatchUp: k.catchUp,
 		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})

@@ -129,7 +129,7 @@ func (k *Keeper) makeStages(root string, list []driver.Mount) error {
 // attached waits until init has attached everything. Before that nothing may run
 // inside: it would see, and might use, what lies below the mounts.
 func (k *Keeper) attached(ctx context.Context) error {
-	if len(k.attach) == 0 {
+	if len(k.attach) == 0 && !k.spec.Docker { // at whose socket init listens before it says a word
 		return nil
 	}
 	if err := k.link.ready(ctx); err != nil {

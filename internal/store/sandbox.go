@@ -72,6 +72,7 @@ func (d Sandbox) Aside() string   { return filepath.Join(d.Dir, ".control.sock")
 func (d Sandbox) Cgroup() string  { return filepath.Join(d.Dir, "cgroup") }
 func (d Sandbox) Home() string    { return filepath.Join(d.Dir, "home") }
 func (d Sandbox) Layers() string  { return filepath.Join(d.Dir, "layers") }
+func (d Sandbox) Kept() string    { return filepath.Join(d.Dir, "kept") }
 func (d Sandbox) Scratch() string { return filepath.Join(d.Dir, "scratch") }
 
 // Programs is where a keeper of root's sees the host's programs as nobody's.

@@ -84,7 +84,8 @@ func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 
 // hints tells gVisor which file the root is in, if it is, and which mounts others
 // change too; the rest it may cache, by configuration. (The opposite hint would put an overlay over a mount and keep
-// what is written to it from the host.) They are all the annotations there
+// what is written to it from the host.) A file system in memory that is kept is a bind that a hint makes
+// one, with a file of its source for its memory: gVisor saves those alone. They are all the annotations there
 // are: none is ever taken from outside, for annotations override flags.
 func hints(machine driver.Machine, overlay string) map[string]string {
 	out := map[string]string{}
@@ -96,8 +97,11 @@ func hints(machine driver.Machine, overlay string) map[string]string {
 		}
 	}
 	for i, m := range machine.Mounts {
-		if !m.Memory && !m.Exclusive {
-			key := "dev.gvisor.spec.mount.m" + strconv.Itoa(i) + "."
+		key := "dev.gvisor.spec.mount.m" + strconv.Itoa(i) + "."
+		switch {
+		case m.Memory && m.Kept: // "container" puts nothing over a bind, for it makes no bind of it
+			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "tmpfs", "container"
+		case !m.Memory && !m.Exclusive:
 			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "bind", "shared"
 		}
 	}
@@ -120,6 +124,10 @@ func binds(mounts []driver.Mount) []specs.Mount {
 			opts := []string{"mode=" + strconv.FormatUint(uint64(m.Mode), 8)}
 			if m.Size > 0 {
 				opts = append(opts, "size="+strconv.FormatInt(m.Size, 10))
+			}
+			if m.Kept {
+				out = append(out, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: append(opts, "bind", "rw")})
+				continue
 			}
 			out = append(out, specs.Mount{Destination: m.Target, Type: "tmpfs", Source: "tmpfs", Options: opts})
 			continue

@@ -40,6 +40,7 @@ func RunChild(args []string) {
 		noTracePoints()
 		clockEarly()
 		seekTerminalsAsLinux()
+		openFifosAsLinux()
 		closeUnusedFiles()
 		passHostEvents()
 		signalBrokenPipes()

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/pkg/sentry/checkpoint"
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
 	"gvisor.dev/gvisor/runsc/sandbox"
@@ -88,7 +89,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 		mine.Close()
 		return nil, err
 	}
-	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, overlay: m.Overlay, settled: always(), done: make(chan struct{})}
+	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, overlay: m.Overlay, saved: saved(m.Mounts), settled: always(), done: make(chan struct{})}
 	switch {
 	case m.Memory != "":
 		err = w.goOn(m)
@@ -106,6 +107,17 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 		return nil, err
 	}
 	return w, nil
+}
+
+// saved names the file systems of the layer.
+func saved(mounts []driver.Mount) []checkpoint.ResourceID {
+	list := []checkpoint.ResourceID{{Path: "/"}}
+	for _, m := range mounts {
+		if m.Memory && m.Kept {
+			list = append(list, checkpoint.ResourceID{Path: m.Target})
+		}
+	}
+	return list
 }
 
 // always is closed.
@@ -175,7 +187,8 @@ type wall struct {
 	c       *container.Container
 	sandbox *sandbox.Sandbox // c's own, which c forgets when it is destroyed
 	control *os.File
-	overlay string // the directory with the data of the root layer
+	overlay string                  // the directory with the data of the root layer
+	saved   []checkpoint.ResourceID // what is saved as the layer: the root's, and what is kept
 
 	settled  <-chan struct{} // closed when all memory is there
 	done     chan struct{}

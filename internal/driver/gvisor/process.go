@@ -11,7 +11,6 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
-	"gvisor.dev/gvisor/pkg/sentry/checkpoint"
 	"gvisor.dev/gvisor/pkg/sentry/control"
 	"gvisor.dev/gvisor/pkg/sentry/kernel/auth"
 	"gvisor.dev/gvisor/pkg/urpc"
@@ -224,7 +223,7 @@ const saveTimeout = 10 * time.Minute
 
 func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	err := w.save(ctx, func() error {
-		return w.sandbox.FSSave(w.conf, w.c.ID, dir, sandbox.FSSaveOpts{Paths: []checkpoint.ResourceID{{Path: "/"}}})
+		return w.sandbox.FSSave(w.conf, w.c.ID, dir, sandbox.FSSaveOpts{Paths: w.saved})
 	})
 	if err != nil {
 		return fmt.Errorf("have the sentry write it: %w", err)

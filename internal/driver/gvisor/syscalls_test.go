@@ -29,6 +29,7 @@ func TestWrapSyscalls(t *testing.T) {
 		names []string
 	}{
 		"seekTerminalsAsLinux": {seekTerminalsAsLinux, []string{"pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2"}},
+		"openFifosAsLinux":     {openFifosAsLinux, []string{"open", "openat", "openat2", "creat"}},
 		"signalBrokenPipes":    {signalBrokenPipes, slices.Collect(maps.Keys(writingCalls()))},
 		"continueOrphans":      {continueOrphans, append(slices.Collect(maps.Keys(signalingCalls())), "write", "writev")},
 	} {

@@ -2,6 +2,7 @@ package netstack
 
 import (
 	"net/netip"
+	"slices"
 
 	"gvisor.dev/gvisor/pkg/buffer"
 	"gvisor.dev/gvisor/pkg/tcpip"
@@ -19,6 +20,7 @@ import (
 // refused as a router's administrator would.
 type filter struct {
 	nested.Endpoint
+	sources []netip.Prefix // nil: all
 	refused func(Refusal)
 }
 
@@ -37,11 +39,12 @@ const (
 	extensions = "a packet with extension headers"
 	nowhere    = "a connection to an address that nobody can have"
 	malformed  = "a malformed packet"
+	foreign    = "a packet in the name of an address that is not the sandbox's"
 	message    = "a message of ICMP"
 )
 
-func newFilter(link stack.LinkEndpoint, refused func(Refusal)) *filter {
-	f := &filter{refused: refused}
+func newFilter(link stack.LinkEndpoint, sources []netip.Prefix, refused func(Refusal)) *filter {
+	f := &filter{sources: sources, refused: refused}
 	f.Init(link, f)
 	return f
 }
@@ -128,6 +131,10 @@ func (f *filter) refuseMalformed() { f.refused(Refusal{Protocol: spec.ProtocolIP
 // to everybody or nobody.
 func (f *filter) passes(pkt *stack.PacketBuffer, ip header.Network, size int) bool {
 	to, isTCP := destination(ip), ip.TransportProtocol() == header.TCPProtocolNumber
+	if !f.takes(ip) { // unanswered: whoever sent it is not who would hear it
+		f.refused(Refusal{Protocol: spec.ProtocolIP, To: to, Number: uint8(ip.TransportProtocol()), Form: foreign})
+		return false
+	}
 	a := to.Addr()
 	switch {
 	case a.IsMulticast(), a.IsLoopback(), a.Is4In6():
@@ -144,6 +151,15 @@ func (f *filter) passes(pkt *stack.PacketBuffer, ip header.Network, size int) bo
 	}
 	f.refused(Refusal{Protocol: spec.ProtocolUDP, To: to})
 	return false
+}
+
+// takes tells whether a packet is from who may send some.
+func (f *filter) takes(ip header.Network) bool {
+	if f.sources == nil {
+		return true
+	}
+	from := address(ip.SourceAddress())
+	return slices.ContainsFunc(f.sources, func(p netip.Prefix) bool { return p.Contains(from) })
 }
 
 // isCarried tells of which protocols the stack is given packets.

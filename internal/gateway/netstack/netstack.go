@@ -39,6 +39,8 @@ type Config struct {
 	// that of a sandbox whose card [Card] made: packets stay in this host's memory. Without
 	// it both sides sum, as is needed if a kernel is on the other end, or another host.
 	Unsummed bool
+	// Sources are whose packets of TCP and UDP are taken, besides which none are; nil: everybody's.
+	Sources []netip.Prefix
 	// Gateway are the addresses of the name server, at port 53.
 	Gateway []netip.Addr
 	// TCP is called for each attempt to connect, on a goroutine of its own. It returns when
@@ -110,7 +112,7 @@ func (s *Stack) configure(link stack.LinkEndpoint) error {
 		return err
 	}
 	steps := []func() tcpip.Error{
-		func() tcpip.Error { return s.stack.CreateNIC(nic, newFilter(link, s.refused)) },
+		func() tcpip.Error { return s.stack.CreateNIC(nic, newFilter(link, s.conf.Sources, s.refused)) },
 		func() tcpip.Error { return s.stack.SetPromiscuousMode(nic, true) }, // packets for any address are ours,
 		func() tcpip.Error { return s.stack.SetSpoofing(nic, true) },        // and answered in its name
 	}

@@ -57,8 +57,11 @@ func newSave() *save {
 	s.tw = tar.NewWriter(&s.tree)
 	s.manifest = func(tarEnd, metaEnd uint64) []byte {
 		id := message(1, message(1, []byte("c")), message(2, []byte("/")))
+		kept := message(1, message(1, []byte("c")), message(2, []byte("/var/lib/docker"))) // is no part of the root
 		return bytes.Join([][]byte{
 			number(fieldVersion, 1), message(2, []byte("runsc")), number(fieldPageSize, 4096), message(fieldEndian, []byte("little")),
+			message(fieldMemories, kept, number(fieldStart, 1<<40), number(fieldEnd, 1<<41), number(fieldPages, 1<<40)),
+			message(fieldTrees, kept, number(fieldStart, 1<<40), number(fieldEnd, 1<<41)),
 			message(fieldMemories, id, number(fieldEnd, metaEnd), number(fieldPages, 4096)),
 			message(fieldTrees, id, number(fieldEnd, tarEnd)),
 		}, nil)

@@ -22,6 +22,8 @@ const (
 	fieldMemories = 5
 	fieldTrees    = 6
 
+	fieldOf    = 1 // what a memory or a tree is of
+	fieldPath  = 2 // of that
 	fieldStart = 2 // of a memory, and of a tree
 	fieldEnd   = 3
 	fieldPages = 4
@@ -45,6 +47,9 @@ func parseManifest(text []byte) (m manifest, err error) {
 		case fieldEndian:
 			endian = string(sub)
 		case fieldMemories:
+			if root, err := ofRoot(sub); err != nil || !root {
+				return err
+			}
 			memories++
 			return fields(sub, func(field int, n uint64, _ []byte) error {
 				switch field {
@@ -58,6 +63,9 @@ func parseManifest(text []byte) (m manifest, err error) {
 				return nil
 			})
 		case fieldTrees:
+			if root, err := ofRoot(sub); err != nil || !root {
+				return err
+			}
 			trees++
 			return fields(sub, func(field int, n uint64, _ []byte) error {
 				switch {
@@ -86,6 +94,22 @@ func parseManifest(text []byte) (m manifest, err error) {
 		return m, errWire
 	}
 	return m, nil
+}
+
+// ofRoot tells whether a memory or a tree is that of the root, and not of what else is kept with it.
+func ofRoot(text []byte) (root bool, err error) {
+	err = fields(text, func(field int, _ uint64, sub []byte) error {
+		if field != fieldOf {
+			return nil
+		}
+		return fields(sub, func(field int, _ uint64, path []byte) error {
+			if field == fieldPath {
+				root = string(path) == "/"
+			}
+			return nil
+		})
+	})
+	return root, err
 }
 
 // spans reads pages_meta.img: which parts of the memory are in the pages.

@@ -1,0 +1,328 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where a sandbox's own Docker has its files. DockerSocket is where programs look for it,
+// whether there is one or not: init listens there.
+const (
+	DockerData   = "/var/lib/docker"
+	dockerSocket = "/var/run/docker.sock"
+	dockerLog    = "/var/log/bothy-docker.log"
+)
+
+const (
+	// dockerReady is how long the daemon may take to answer.
+	dockerReady = 60 * time.Second
+	// dockerAsk is how long a program may take to say what it wants of a daemon that is not there.
+	dockerAsk = time.Second
+	// maxDockerLog is how long the log may be when the daemon starts.
+	maxDockerLog = 8 << 20
+	// maxDockerHead bounds the head of a request.
+	maxDockerHead = 16 << 10
+)
+
+// DockerOn and DockerOff are init's argument that says who may use Docker's socket, and whether
+// there is a daemon behind it.
+func DockerOn(uid, gid int) string  { return fmt.Sprintf("on:%d:%d", uid, gid) }
+func DockerOff(uid, gid int) string { return fmt.Sprintf("off:%d:%d", uid, gid) }
+
+// docker is init's part of a sandbox's own Docker: it holds the socket, and starts the daemon
+// when somebody connects.
+type docker struct {
+	in       *initProc
+	on       bool
+	uid, gid int
+
+	listener *os.File
+	raw      syscall.RawConn
+}
+
+// serveDocker listens for who wants Docker. A sandbox without the socket goes on: only Docker
+// is not there.
+func (in *initProc) serveDocker(wish string) {
+	if wish == "" {
+		return
+	}
+	d := &docker{in: in}
+	err := d.parse(wish)
+	if err == nil && !d.on { // the start of a sandbox does not wait for what is only a word of advice
+		go func() { _ = d.begin() }()
+		return
+	}
+	if err == nil {
+		err = d.begin()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "init: listen at %s: %v\n", dockerSocket, err)
+	}
+}
+
+func (d *docker) begin() error {
+	err := d.listen()
+	if err == nil {
+		go d.serve()
+	}
+	return err
+}
+
+func (d *docker) parse(wish string) error {
+	parts := strings.Split(wish, ":")
+	if len(parts) != 3 {
+		return fmt.Errorf("%q is no wish", wish)
+	}
+	d.on, d.uid, d.gid = parts[0] == "on", number(parts[1]), number(parts[2])
+	if d.uid < 0 || d.gid < 0 {
+		return fmt.Errorf("%q is no wish", wish)
+	}
+	return nil
+}
+
+// listen makes the socket, which is the agent's user's, and of the group docker if there is
+// one, so that nobody needs sudo for it.
+func (d *docker) listen() error {
+	for _, dir := range []string{"/run", filepath.Dir(dockerSocket)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if groups, err := os.ReadFile("/etc/group"); err == nil {
+		if gid := findGroup(string(groups), "docker"); gid >= 0 {
+			d.gid = gid
+		}
+	}
+	if err := os.Remove(dockerSocket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	d.listener = os.NewFile(uintptr(fd), dockerSocket)
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: dockerSocket})
+	if err == nil {
+		err = os.Chown(dockerSocket, d.uid, d.gid)
+	}
+	if err == nil {
+		err = os.Chmod(dockerSocket, 0o660)
+	}
+	if err == nil {
+		err = unix.Listen(fd, 128)
+	}
+	if err == nil {
+		d.raw, err = d.listener.SyscallConn()
+	}
+	if err != nil {
+		d.listener.Close()
+	}
+	return err
+}
+
+// noDocker is what a program hears in a sandbox that has no Docker.
+const noDocker = "this sandbox has no Docker daemon: a sandbox that is made with it has one (bothy run --docker, or docker: true in config.yaml)"
+
+// noDockerd is what it hears if the daemon's program is missing.
+const noDockerd = "dockerd is not installed in this sandbox; install it with: sudo apt-get update && sudo apt-get install -y docker.io (or your distribution's package), and try again"
+
+func (d *docker) serve() {
+	for d.await() {
+		if !d.on {
+			d.refuse(noDocker)
+			continue
+		}
+		if said := d.run(); said != "" {
+			d.refuse(said)
+		}
+	}
+}
+
+// await returns when somebody connects, and is false if nobody ever will.
+func (d *docker) await() bool {
+	ready := false
+	err := d.raw.Read(func(fd uintptr) bool {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(p, 0)
+		ready = err == nil && n > 0
+		return ready
+	})
+	return err == nil && ready
+}
+
+// run runs the daemon until it ends. If it was never ready it says why.
+func (d *docker) run() (said string) {
+	if !hasDockerd() {
+		return noDockerd
+	}
+	pid, wait, err := d.start()
+	if err != nil {
+		return "start the Docker daemon: " + err.Error()
+	}
+	ready := make(chan error, 1)
+	go func() { ready <- askDocker(dockerReady) }()
+	select {
+	case <-wait:
+		return "the Docker daemon ended while it started: " + lastWords(dockerLog) + " (all of it: " + dockerLog + ")"
+	case err = <-ready:
+	}
+	if err != nil {
+		_ = unix.Kill(-pid, unix.SIGKILL)
+		<-wait
+		return fmt.Sprintf("the Docker daemon did not answer within %v: %v; its words are in %s", dockerReady, err, dockerLog)
+	}
+	<-wait
+	return ""
+}
+
+// dockerPath is where the daemon and what it starts are looked for.
+const dockerPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+func hasDockerd() bool {
+	_, err := lookPath("dockerd", []string{dockerPath}, "/")
+	return err == nil
+}
+
+// start starts the daemon with the socket as its third descriptor, by way of a role that sees to
+// what it needs (Dockerd).
+func (d *docker) start() (pid int, wait chan unix.WaitStatus, err error) {
+	if st, err := os.Stat(dockerLog); err == nil && st.Size() > maxDockerLog {
+		_ = os.Remove(dockerLog)
+	}
+	if err := os.MkdirAll(filepath.Dir(dockerLog), 0o755); err != nil {
+		return 0, nil, err
+	}
+	log, err := os.OpenFile(dockerLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer log.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer null.Close()
+	var listener uintptr
+	if err := d.raw.Control(func(fd uintptr) { listener = fd }); err != nil {
+		return 0, nil, err
+	}
+	return d.in.spawn(Path, []string{Path, DockerdName}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{dockerPath, "HOME=/root", "LANG=C.UTF-8"},
+		Files: []uintptr{null.Fd(), log.Fd(), log.Fd(), listener},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+}
+
+// spawn starts a process of init's own.
+func (in *initProc) spawn(path string, args []string, attr *syscall.ProcAttr) (int, chan unix.WaitStatus, error) {
+	in.forks.RLock()
+	defer in.forks.RUnlock()
+	pid, err := syscall.ForkExec(path, args, attr)
+	if err != nil {
+		return 0, nil, err
+	}
+	wait := make(chan unix.WaitStatus, 1)
+	in.wm.Lock()
+	in.waits[pid] = wait
+	in.wm.Unlock()
+	return pid, wait, nil
+}
+
+// askDocker returns when the daemon answers. Until it takes connections this one waits among
+// the others.
+func askDocker(within time.Duration) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	limit := unix.NsecToTimeval(within.Nanoseconds())
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
+		return err
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: dockerSocket}); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, []byte("GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")); err != nil {
+		return err
+	}
+	head := make([]byte, 64)
+	n, err := unix.Read(fd, head)
+	switch {
+	case err != nil:
+		return err
+	case !bytes.Contains(head[:max(n, 0)], []byte(" 200 ")):
+		return fmt.Errorf("it said %q", head[:max(n, 0)])
+	}
+	return nil
+}
+
+// refuse tells everybody who waits why there is no daemon.
+func (d *docker) refuse(why string) {
+	for {
+		conn := -1
+		err := d.raw.Control(func(fd uintptr) { conn, _, _ = unix.Accept4(int(fd), unix.SOCK_CLOEXEC) })
+		if err != nil || conn < 0 {
+			return
+		}
+		refuseOne(conn, why)
+	}
+}
+
+// refuseOne answers a request as the daemon would that cannot do what is asked. Who asks
+// nothing hears nothing.
+func refuseOne(conn int, why string) {
+	defer unix.Close(conn)
+	limit := unix.NsecToTimeval(dockerAsk.Nanoseconds())
+	if unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit) != nil || unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit) != nil {
+		return
+	}
+	head := make([]byte, 0, maxDockerHead)
+	for end := time.Now().Add(dockerAsk); !bytes.Contains(head, []byte("\r\n\r\n")); {
+		n, err := unix.Read(conn, head[len(head):cap(head)])
+		if err != nil || n <= 0 || time.Now().After(end) {
+			return
+		}
+		head = head[:len(head)+n]
+	}
+	body, err := json.Marshal(map[string]string{"message": why})
+	if err != nil {
+		return
+	}
+	answer := "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	if !bytes.HasPrefix(head, []byte("HEAD ")) {
+		answer += string(body)
+	}
+	_, _ = unix.Write(conn, []byte(answer))
+}
+
+// lastWords are the last line of a log, short enough for an error.
+func lastWords(path string) string {
+	const most = 4 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return "it said nothing"
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > most {
+		_, _ = f.Seek(-most, 2)
+	}
+	buf := make([]byte, most)
+	n, _ := f.Read(buf)
+	text := strings.TrimSpace(string(buf[:max(n, 0)]))
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	if line == "" {
+		return "it said nothing"
+	}
+	return line[:min(len(line), 500)]
+}

@@ -1,0 +1,245 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names under which the sandbox's Docker finds what sets up tables of packets.
+const (
+	IptablesName  = "iptables"
+	Ip6tablesName = "ip6tables"
+)
+
+// DockerNamesName is the role that carries questions for names to Docker.
+const DockerNamesName = "bothy-docker-names"
+
+// dockerNames is where containers of a network of their own ask for names, by Docker's rules.
+const dockerNames = "127.0.0.11"
+
+// Iptables does for the sandbox's Docker what it has iptables do, on a kernel without the
+// tables. That is one thing: containers ask for names at port 53, and the daemon answers at
+// another one. All else is refused.
+func Iptables(args []string) int {
+	switch {
+	case slices.Contains(args, "--version"):
+		fmt.Println("iptables v1.8.0 (bothy)")
+		return 0
+	case !aboutNames(args):
+		fmt.Fprintf(os.Stderr, "iptables: this kernel has no tables of packets; Bothy's gateway judges what leaves (docs/docker.md): %s\n", strings.Join(args, " "))
+		return 1
+	case slices.Contains(args, "-C"): // there never is such a rule
+		return 1
+	case option(args, "-j") != "DNAT":
+		return 0 // chains, and what turns answers back: the answers come from port 53
+	}
+	if err := carryNames(option(args, "-p"), option(args, "--to-destination")); err != nil {
+		fmt.Fprintf(os.Stderr, "iptables: carry questions for names to Docker: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// aboutNames tells the rules by which Docker leads questions for names to itself.
+func aboutNames(args []string) bool {
+	if option(args, "-t") != "nat" {
+		return false
+	}
+	return slices.ContainsFunc(args, func(a string) bool {
+		return a == dockerNames || a == "DOCKER_OUTPUT" || a == "DOCKER_POSTROUTING"
+	})
+}
+
+// carryNames listens where containers ask, and leaves the rest to a process that goes with the
+// container. When it returns, questions wait.
+func carryNames(protocol, to string) error {
+	server, err := namesAt(to)
+	if err != nil {
+		return err
+	}
+	kind := unix.SOCK_DGRAM
+	if protocol == "tcp" {
+		kind = unix.SOCK_STREAM
+	}
+	fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: server.Addr, Port: 53}); err != nil {
+		return err
+	}
+	if protocol == "tcp" {
+		if err := unix.Listen(fd, 64); err != nil {
+			return err
+		}
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	_, err = syscall.ForkExec(Path, []string{Path, DockerNamesName, protocol, to}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=2"}, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), uintptr(fd)},
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	return err
+}
+
+// namesAt reads where the daemon answers.
+func namesAt(to string) (*unix.SockaddrInet4, error) {
+	host, port, ok := strings.Cut(to, ":")
+	n := number(port)
+	if !ok || host != dockerNames || n <= 0 || n > 65535 {
+		return nil, fmt.Errorf("%q is none of Docker's own addresses", to)
+	}
+	return &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 11}, Port: n}, nil
+}
+
+const (
+	namesWait    = 10 * time.Second // for an answer
+	namesAtATime = 64               // questions
+	namesLook    = 3 * time.Second  // how often to look whether the container is there
+	namesFirst   = 30 * time.Second // how long it may take to be connected
+	maxQuestion  = 64 << 10
+)
+
+// DockerNames carries questions from the descriptor that it was given to the daemon.
+func DockerNames(args []string) int {
+	if len(args) != 2 {
+		return 2
+	}
+	server, err := namesAt(args[1])
+	if err != nil {
+		return 2
+	}
+	if args[0] == "tcp" {
+		go carryStreams(server)
+	} else {
+		go carryDatagrams(server)
+	}
+	for connected, began := false, time.Now(); ; time.Sleep(namesLook) {
+		switch now := hasCard(); {
+		case now:
+			connected = true
+		case connected || time.Since(began) > namesFirst:
+			return 0
+		}
+	}
+}
+
+// hasCard tells whether the container has a network besides its loopback. It is taken away at
+// its end.
+func hasCard() bool {
+	text, err := os.ReadFile("/proc/net/dev")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, _, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) != "lo" {
+			return true
+		}
+	}
+	return false
+}
+
+func dialNames(kind int, server *unix.SockaddrInet4) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	limit := unix.NsecToTimeval(namesWait.Nanoseconds())
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+	if err := unix.Connect(fd, server); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func carryDatagrams(server *unix.SockaddrInet4) {
+	free := make(chan struct{}, namesAtATime)
+	for {
+		question := make([]byte, maxQuestion)
+		n, from, err := unix.Recvfrom(3, question, 0)
+		if err != nil {
+			if err == unix.EINTR {
+				continue
+			}
+			return
+		}
+		free <- struct{}{}
+		go func() {
+			defer func() { <-free }()
+			fd, err := dialNames(unix.SOCK_DGRAM, server)
+			if err != nil {
+				return
+			}
+			defer unix.Close(fd)
+			if _, err := unix.Write(fd, question[:n]); err != nil {
+				return
+			}
+			if n, err := unix.Read(fd, question); err == nil {
+				_ = unix.Sendto(3, question[:n], 0, from)
+			}
+		}()
+	}
+}
+
+func carryStreams(server *unix.SockaddrInet4) {
+	free := make(chan struct{}, namesAtATime)
+	for {
+		conn, _, err := unix.Accept4(3, unix.SOCK_CLOEXEC)
+		if err != nil {
+			if err == unix.EINTR || err == unix.ECONNABORTED {
+				continue
+			}
+			return
+		}
+		free <- struct{}{}
+		go func() {
+			defer func() { <-free }()
+			defer unix.Close(conn)
+			limit := unix.NsecToTimeval(namesWait.Nanoseconds())
+			_ = unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+			fd, err := dialNames(unix.SOCK_STREAM, server)
+			if err != nil {
+				return
+			}
+			defer unix.Close(fd)
+			done := make(chan struct{})
+			go func() { defer close(done); pass(conn, fd) }()
+			pass(fd, conn)
+			<-done
+		}()
+	}
+}
+
+// pass carries bytes one way until their end.
+func pass(from, to int) {
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := unix.Read(from, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		for done := 0; err == nil && done < n; {
+			var m int
+			m, err = unix.Write(to, buf[done:n])
+			done += max(m, 0)
+		}
+		if err != nil || n == 0 {
+			_ = unix.Shutdown(to, unix.SHUT_WR)
+			return
+		}
+	}
+}

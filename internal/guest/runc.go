@@ -1,0 +1,189 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/trust"
+)
+
+// RuncName is the name under which the sandbox's Docker finds what starts containers.
+const RuncName = "runc"
+
+// containerTrust is where a container has the files of package trust: in its /dev, which is in
+// memory, so that nothing of it gets into an image.
+const containerTrust = "/dev/bothy-ca"
+
+// maxContainer bounds what describes a container, in bytes.
+const maxContainer = 16 << 20
+
+// Runc has a container trust the sandbox's authority and want no more than the sandbox has, and becomes the real runc. What describes
+// the container was written by the sandbox's own Docker: nothing here guards anything.
+func Runc(args []string) int {
+	if err := prepareContainer(args); err != nil {
+		fmt.Fprintf(os.Stderr, "bothy: fit the container into the sandbox: %v\n", err)
+		return 1
+	}
+	path, err := lookPath(RuncName, []string{dockerPath}, "/")
+	if err == nil {
+		err = unix.Exec(path, append([]string{RuncName}, args...), os.Environ())
+	}
+	fmt.Fprintf(os.Stderr, "bothy: runc: %v\n", err)
+	return 127
+}
+
+// prepareContainer changes the description that a call of runc goes by, if it has one.
+func prepareContainer(args []string) error {
+	file, whole := describedBy(args)
+	if file == "" {
+		return nil
+	}
+	info, err := os.Stat(file)
+	if err == nil && info.Size() > maxContainer {
+		err = errors.New("its description is too large")
+	}
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed, err := trusting(text, whole)
+	if err != nil || changed == nil {
+		return err
+	}
+	return os.WriteFile(file, changed, info.Mode().Perm())
+}
+
+// describedBy finds the file that describes what a call of runc starts: a whole container, or one
+// more process of it. None for all other calls.
+func describedBy(args []string) (file string, whole bool) {
+	for i, a := range args {
+		switch a {
+		case "create", "run":
+			dir := option(args[i+1:], "--bundle", "-b")
+			if dir == "" {
+				dir = "."
+			}
+			return filepath.Join(dir, "config.json"), true
+		case "exec":
+			return option(args[i+1:], "--process", "-p"), false
+		case "start", "delete", "kill", "state", "ps", "events", "pause", "resume", "update", "spec", "list", "features", "checkpoint", "restore":
+			return "", false
+		}
+	}
+	return "", false
+}
+
+// option finds the value of an option.
+func option(args []string, names ...string) string {
+	for i, a := range args {
+		for _, name := range names {
+			if value, ok := strings.CutPrefix(a, name+"="); ok {
+				return value
+			}
+			if a == name && i+1 < len(args) {
+				return args[i+1]
+			}
+		}
+	}
+	return ""
+}
+
+// trusting adds to a description what names the authorities to programs, and shows their files.
+// A container without a /dev of its own has no place for them. It is nil if nothing is to be
+// changed.
+func trusting(text []byte, whole bool) ([]byte, error) {
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	had, err := bounding()
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		if err := within(doc, had); err != nil {
+			return nil, err
+		}
+		return withTrust(doc)
+	}
+	var mounts []json.RawMessage
+	var process map[string]json.RawMessage
+	if err := errors.Join(decode(doc["mounts"], &mounts), decode(doc["process"], &process)); err != nil {
+		return nil, err
+	}
+	if process == nil {
+		return nil, nil
+	}
+	if err := within(process, had); err != nil {
+		return nil, err
+	}
+	if !ownDev(mounts) {
+		if doc["process"], err = json.Marshal(process); err != nil {
+			return nil, err
+		}
+		return json.Marshal(doc)
+	}
+	show, err := json.Marshal(map[string]any{
+		"destination": containerTrust, "type": "bind", "source": trust.Dir, "options": []string{"rbind", "ro", "nosuid", "nodev", "noexec"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if doc["process"], err = withTrust(process); err != nil {
+		return nil, err
+	}
+	if doc["mounts"], err = json.Marshal(append(mounts, show)); err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc)
+}
+
+func decode(text json.RawMessage, into any) error {
+	if text == nil {
+		return nil
+	}
+	return json.Unmarshal(text, into)
+}
+
+// ownDev tells whether /dev is a file system in memory.
+func ownDev(mounts []json.RawMessage) bool {
+	for _, m := range mounts {
+		var at struct{ Destination, Type string }
+		if json.Unmarshal(m, &at) == nil && at.Destination == "/dev" {
+			return at.Type == "tmpfs"
+		}
+	}
+	return false
+}
+
+// withTrust is a process with the variables that it does not set itself.
+func withTrust(process map[string]json.RawMessage) ([]byte, error) {
+	var env []string
+	if err := decode(process["env"], &env); err != nil {
+		return nil, err
+	}
+	set := map[string]bool{}
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		set[name] = true
+	}
+	for _, kv := range trust.Environment() {
+		if name, _, _ := strings.Cut(kv, "="); !set[name] {
+			env = append(env, strings.ReplaceAll(kv, trust.Dir, containerTrust))
+		}
+	}
+	var err error
+	if process["env"], err = json.Marshal(env); err != nil {
+		return nil, err
+	}
+	return json.Marshal(process)
+}
