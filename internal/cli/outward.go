@@ -167,28 +167,30 @@ func refusalText(l *spec.Limited) string {
 // maxRefusalText bounds such a text, in characters.
 const maxRefusalText = 300
 
-// statusWords are the answers of providers of models that are no answer, and what they mean by
-// them.
-var statusWords = map[int]string{
-	400: "it does not accept the question",
-	401: "the key or the login is not accepted",
-	402: "the account has nothing left",
-	403: "the account may not do that",
-	404: "there is no such model, or no such address",
-	408: "it waited too long for the question",
-	413: "the question is too large",
-	422: "it does not accept the question",
-	429: "an allowance is used up",
-	500: "an error of its own",
-	502: "it is overloaded",
-	503: "it is overloaded",
-	504: "it is overloaded",
-	529: "it is overloaded", // Anthropic's
-}
-
+// statusWord is an answer of a provider of models that is no answer, and what it means by it.
 func statusWord(status int) string {
-	if word, known := statusWords[status]; known {
-		return fmt.Sprintf("%d, %s", status, word)
+	word := ""
+	switch status {
+	case 400, 422:
+		word = "it does not accept the question"
+	case 401:
+		word = "the key or the login is not accepted"
+	case 402:
+		word = "the account has nothing left"
+	case 403:
+		word = "the account may not do that"
+	case 404:
+		word = "there is no such model, or no such address"
+	case 413:
+		word = "the question is too large"
+	case 429:
+		word = "an allowance is used up"
+	case 500:
+		word = "an error of its own"
+	case 502, 503, 504, 529: // 529 is Anthropic's
+		word = "it is overloaded"
+	default:
+		return fmt.Sprintf("status %d", status)
 	}
-	return fmt.Sprintf("status %d", status)
+	return fmt.Sprintf("%d, %s", status, word)
 }

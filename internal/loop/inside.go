@@ -5,7 +5,7 @@ import "strings"
 // insideMark stands before what was said inside a sandbox for the next iteration. Whoever is in
 // there may be the agent, so it is no word of a person's: it is told, and keeps nothing from being
 // done.
-const insideMark = "Said inside the sandbox, perhaps by an agent, and by nobody who could be asked:\n"
+const insideMark = "Said inside the sandbox, by nobody known: "
 
 // Inside is a hint that was given inside a sandbox.
 func Inside(text string) string { return insideMark + text }
