@@ -10,10 +10,10 @@ import (
 )
 
 // capabilityNames are those of capabilities, by their numbers.
-var capabilityNames = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
+const capabilityNames = `CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
 	NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN
 	SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG
-	WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE`)
+	WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE`
 
 // bounding are the capabilities that a process of the sandbox can have at all.
 func bounding() ([]string, error) {
@@ -36,7 +36,7 @@ func bounding() ([]string, error) {
 }
 
 func namedCapabilities(set uint64) (list []string) {
-	for i, name := range capabilityNames {
+	for i, name := range strings.Fields(capabilityNames) {
 		if set&(1<<i) != 0 {
 			list = append(list, "CAP_"+name)
 		}
