@@ -14,15 +14,20 @@ import (
 
 // ownPath are Bothy's own directories of PATH.
 func (k *Keeper) ownPath() []string {
+	list := []string{ownBin}
 	if k.spec.Tasks != "" {
-		return []string{ownBin, ownTasks}
+		list = append(list, ownTasks)
 	}
-	return []string{ownBin}
+	if k.spec.Loop != "" {
+		list = append(list, ownLoop)
+	}
+	return list
 }
 
 const (
 	ownBin   = "/" + template.Own + "/bin"
 	ownTasks = "/" + template.Own + "/tasks"
+	ownLoop  = "/" + template.Own + "/loop"
 )
 
 // searchPath is PATH. Of the caller's directories those count that show the same inside; they

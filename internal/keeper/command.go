@@ -85,9 +85,6 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 	if i := k.launch.Image; i != nil {
 		env = append(env, i.Env...)
 	}
-	if k.spec.Loop != "" {
-		own += "/.bothy/loop:"
-	}
 	if d := k.spec.Devcontainer; d != nil {
 		env = append(env, d.Env...)
 	}
