@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"regexp"
@@ -19,7 +20,7 @@ func TestExitCodesMeanOneThing(t *testing.T) {
 			t.Errorf("%s stands twice in the table", x.Name)
 		}
 		names[x.Name] = true
-		if other, taken := codes[x.Code]; taken && (x.Class() != ErrStopping || ClassOf(x.Code) != ErrConflict) {
+		if other, taken := codes[x.Code]; taken && (!errors.Is(x.Class(), ErrStopping) || !errors.Is(ClassOf(x.Code), ErrConflict)) {
 			t.Errorf("%d is %s and %s", x.Code, other, x.Name)
 		}
 		codes[x.Code] = x.Name

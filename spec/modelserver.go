@@ -59,6 +59,27 @@ func NewModelServer(text, key, model string) (*ModelServer, error) {
 // escaped tells of characters that mean something else in what an agent is told.
 func escaped(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"%\{}`, r) }
 
+// ServerOf gives the host and the port that a URL names, and its root: without a user, a
+// query or a fragment. It may have been written for anybody.
+func ServerOf(text string) (host, port, root string, ok bool) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return "", "", "", false
+	}
+	scheme = strings.ToLower(scheme)
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	authority, path, _ := strings.Cut(rest, "/")
+	host, port, ok = hostPort(authority[strings.LastIndexByte(authority, '@')+1:])
+	host = strings.ToLower(host)
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[scheme]
+	}
+	root = strings.TrimRight(scheme+"://"+joined(host, port)+"/"+path, "/")
+	return host, port, root, ok && host != "" && port != ""
+}
+
 // rootOf gives a URL as it is kept: with the port, without what agents append by themselves.
 func rootOf(scheme, authority, path string) (string, error) {
 	host, port, ok := hostPort(authority)

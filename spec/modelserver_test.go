@@ -46,3 +46,23 @@ func TestModelServer(t *testing.T) {
 		}
 	}
 }
+
+func TestServerOf(t *testing.T) {
+	for text, want := range map[string][3]string{
+		"http://localhost:11434":                 {"localhost", "11434", "http://localhost:11434"},
+		"HTTP://user:pw@LocalHost/v1?key=a#b":    {"localhost", "80", "http://localhost:80/v1"},
+		"https://llm.example.com/anthropic/":     {"llm.example.com", "443", "https://llm.example.com:443/anthropic"},
+		"http://[::1]:8000/v1":                   {"::1", "8000", "http://[::1]:8000/v1"},
+		"https://a@evil.example/@b.example:1/":   {"evil.example", "443", "https://evil.example:443/@b.example:1"},
+		"https://evil.example?x=@127.0.0.1:1/v1": {"evil.example", "443", "https://evil.example:443"},
+	} {
+		if host, port, root, ok := ServerOf(text); !ok || [3]string{host, port, root} != want {
+			t.Errorf("ServerOf(%q) = %q, %q, %q, %v", text, host, port, root, ok)
+		}
+	}
+	for _, text := range []string{"", "localhost:1", "http://", "http://:80", "ftp://x", "http://[fe80::1%25eth0]/", "http://a:b:c/"} {
+		if host, port, _, ok := ServerOf(text); ok {
+			t.Errorf("ServerOf(%q) = %q, %q", text, host, port)
+		}
+	}
+}

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"cmp"
-	"net/url"
+	"net"
 	"slices"
 	"strings"
 
@@ -92,14 +92,15 @@ func (a *app) warnLocalhost(e *engine.Engine, name string, env, paths []string) 
 	of, _ := e.Agents.Find(name)
 	for _, kv := range env {
 		variable, value, _ := strings.Cut(kv, "=")
-		u, err := url.Parse(value)
-		if err != nil || u.Host == "" || !engine.NamesServer(variable) {
+		host, port, root, ok := spec.ServerOf(value)
+		if !ok || !engine.NamesServer(variable) {
 			continue
 		}
-		command := "bothy run --model-server " + u.Redacted() + " " + strings.Join(append([]string{name}, paths...), " ")
+		at := net.JoinHostPort(host, port)
+		command := "bothy run --model-server " + root + " " + strings.Join(append([]string{name}, paths...), " ")
 		switch {
-		case spec.IsLoopback(strings.ToLower(u.Hostname())):
-			a.note("%s names %s, which inside is the sandbox itself; a server of this machine is asked with: %s", printable(variable), printable(u.Host), printable(command))
+		case spec.IsLoopback(host):
+			a.note("%s names %s, which inside is the sandbox itself; a server of this machine is asked with: %s", printable(variable), printable(at), printable(command))
 		case of != nil && of.Server != nil && slices.Contains(of.Server.Ignored, variable):
 			a.note("%s does not read %s; to have it ask that server: %s", of.Title, printable(variable), printable(command))
 		}

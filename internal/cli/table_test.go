@@ -25,7 +25,7 @@ func tableOf(t *testing.T, text string, width int) string {
 // At no width is a line too long or a word broken, and nothing is lost or in another order.
 func TestTableFolds(t *testing.T) {
 	var all []string
-	for _, row := range strings.Split(strings.TrimSpace(traffics), "\n") {
+	for row := range strings.SplitSeq(strings.TrimSpace(traffics), "\n") {
 		all = append(all, strings.Fields(row)...)
 	}
 	for width := 40; width <= 180; width++ {

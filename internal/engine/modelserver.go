@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -102,13 +101,9 @@ func pointsTo(variable, value string) string {
 	if !NamesServer(variable) {
 		return ""
 	}
-	u, err := url.Parse(value)
-	if err != nil || u.Hostname() == "" {
+	host, port, _, ok := spec.ServerOf(value)
+	if !ok {
 		return ""
-	}
-	host, port := strings.ToLower(u.Hostname()), u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	switch a, err := netip.ParseAddr(host); {
 	case host == "host.docker.internal" || host == spec.HostName:

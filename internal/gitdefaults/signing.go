@@ -1,11 +1,11 @@
 package gitdefaults
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"strings"
-
-	"golang.org/x/crypto/ssh"
 )
 
 // Signing is how the person has commits signed by SSH.
@@ -39,12 +39,32 @@ func (a *asker) signing(list map[string]setting, p *Person) {
 			return
 		}
 	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
-	if err != nil {
+	key, ok := plainKey(text)
+	if !ok {
 		leave(&p.Signing.Left, "%s: it is no public key of SSH", what)
 		return
 	}
-	p.Signing.Key = "key::" + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+	p.Signing.Key = "key::" + key
+}
+
+// plainKey is a public key without its comment: its kind, and the key itself, which begins
+// with the kind again (RFC 4253, section 6.6). What else such a line may hold is refused, as
+// are private keys. Package x/crypto/ssh would tell the same, and be initialised by every
+// command.
+func plainKey(line string) (string, bool) {
+	fields := strings.Fields(line)
+	if len(fields) < 2 || strings.ContainsAny(strings.TrimSpace(line), "\r\n") {
+		return "", false
+	}
+	kind, text := fields[0], fields[1]
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(key) < 4 {
+		return "", false
+	}
+	if n := binary.BigEndian.Uint32(key); uint64(n) >= uint64(len(key)-4) || string(key[4:4+n]) != kind {
+		return "", false
+	}
+	return kind + " " + text, true
 }
 
 // publicKey reads the public key that git is told of by the path of it, or of the private

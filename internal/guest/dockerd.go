@@ -109,7 +109,7 @@ func linkDockerTools() error {
 	if err := os.MkdirAll(dockerTools, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{RuncName, IptablesName, Ip6tablesName} {
+	for _, name := range []string{RuncName, IptablesName, IP6tablesName} {
 		if err := os.Symlink(Path, filepath.Join(dockerTools, name)); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 // Names under which the sandbox's Docker finds what sets up tables of packets.
 const (
 	IptablesName  = "iptables"
-	Ip6tablesName = "ip6tables"
+	IP6tablesName = "ip6tables"
 )
 
 // DockerNamesName is the role that carries questions for names to Docker.

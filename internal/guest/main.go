@@ -17,7 +17,7 @@ func Main(args []string) (code int, ok bool) {
 		return Loop(args[1:]), true
 	case RuncName:
 		return Runc(args[1:]), true
-	case IptablesName, Ip6tablesName:
+	case IptablesName, IP6tablesName:
 		return Iptables(args[1:]), true
 	}
 	if args[0] != Path || len(args) < 2 {

@@ -18,14 +18,22 @@ func TestSearchPath(t *testing.T) {
 		k    *Keeper
 		want string
 	}{
-		{"host", &Keeper{spec: &spec.Sandbox{Workspaces: shared}, launch: Launch{Hidden: []string{"/work/.git/state"}}},
-			"/.bothy/bin:/home/u/.local/bin:/work/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin"},
-		{"tasks", &Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}},
-			"/.bothy/bin:/.bothy/tasks:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin"},
-		{"image", &Keeper{spec: &spec.Sandbox{Workspaces: shared[:1]}, launch: Launch{Hidden: []string{"/work/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
-			"/.bothy/bin:/home/u/.local/bin:/work/bin:/own:/bin"},
-		{"devcontainer", &Keeper{spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}},
-			"/.bothy/bin:/home/u/.local/bin:/dev/own"},
+		{
+			"host", &Keeper{spec: &spec.Sandbox{Workspaces: shared}, launch: Launch{Hidden: []string{"/work/.git/state"}}},
+			"/.bothy/bin:/home/u/.local/bin:/work/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin",
+		},
+		{
+			"tasks", &Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}},
+			"/.bothy/bin:/.bothy/tasks:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin",
+		},
+		{
+			"image", &Keeper{spec: &spec.Sandbox{Workspaces: shared[:1]}, launch: Launch{Hidden: []string{"/work/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
+			"/.bothy/bin:/home/u/.local/bin:/work/bin:/own:/bin",
+		},
+		{
+			"devcontainer", &Keeper{spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}},
+			"/.bothy/bin:/home/u/.local/bin:/dev/own",
+		},
 	} {
 		if got := tt.k.searchPath(who, caller); got != tt.want {
 			t.Errorf("%s:\n%s, want\n%s", tt.name, got, tt.want)

@@ -37,7 +37,18 @@ func (p spot) matches(host, path string) bool {
 }
 
 // telemetry are the places that presets leave out for that reason.
-var telemetry = sync.OnceValue(func() (list []spot) {
+func telemetry() []spot {
+	theirs.read.Do(func() { theirs.spots = readTelemetry() })
+	return theirs.spots
+}
+
+// theirs is read once. It is no sync.OnceValue, which every process would make at its start.
+var theirs struct {
+	read  sync.Once
+	spots []spot
+}
+
+func readTelemetry() (list []spot) {
 	for _, name := range PresetNames() {
 		p, err := FindPreset(name)
 		if err != nil { // it is in the binary, and tested
@@ -57,4 +68,4 @@ var telemetry = sync.OnceValue(func() (list []spot) {
 		}
 	}
 	return list
-})
+}

@@ -22,8 +22,16 @@ const (
 	flagSHA512 = 4
 )
 
-// hashSizes are the hashes that SSHSIG has, and how long each is.
-var hashSizes = map[string]int{"sha256": 32, "sha512": 64}
+// hashSize is how long a hash is; SSHSIG has two.
+func hashSize(name string) (size int, ok bool) {
+	switch name {
+	case "sha256":
+		return 32, true
+	case "sha512":
+		return 64, true
+	}
+	return 0, false
+}
 
 // isSignature tells that somebody asks for a signature in the form SSHSIG, well formed or not.
 func isSignature(q []byte) bool {
@@ -71,7 +79,7 @@ func judgeSignature(q []byte) (ssh.PublicKey, error) {
 	if blob.Purpose != gitPurpose {
 		return key, refusal(fmt.Sprintf("it is a signature for the purpose %.40q, not for %q", blob.Purpose, gitPurpose))
 	}
-	size, known := hashSizes[blob.Algorithm]
+	size, known := hashSize(blob.Algorithm)
 	if blob.Reserved != "" || !known || len(blob.Hash) != size {
 		return key, malformed
 	}
