@@ -151,9 +151,6 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 		Workspaces: []spec.Mount{}, Checkpoint: when.String(), Budget: f.budget.Budget, Tasks: f.tasks,
 		Docker: a.config.Docker,
 	}
-	if f.changed("docker") {
-		sb.Docker = f.docker
-	}
 	if f.mode != spec.WorkspaceLive {
 		sb.WorkspaceMode = f.mode
 	}
@@ -195,11 +192,23 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	}
 	if isPath(f.template) {
 		if project, file := devcontainerAt(f.template); file != "" {
-			return sb, a.fromDevcontainer(ctx, e, sb, project, file, buildFlags{pull: pull, network: f.network})
+			err = a.fromDevcontainer(ctx, e, sb, project, file, buildFlags{pull: pull, network: f.network})
+			f.hasDocker(e, sb)
+			return sb, err
 		}
 	}
 	sb.Template, sb.Image, err = a.templateOf(ctx, e, f.template, pull, &f.network)
+	f.hasDocker(e, sb)
 	return sb, err
+}
+
+// hasDocker settles whether a sandbox has a Docker daemon: as the flag says, or else if the
+// settings or the template ask for one.
+func (f *createFlags) hasDocker(e *engine.Engine, sb *spec.Sandbox) {
+	sb.Docker = sb.Docker || e.AsksForDocker(sb)
+	if f.changed("docker") {
+		sb.Docker = f.docker
+	}
 }
 
 // privateDirs are those asked for, and those of the settings that the first

@@ -39,7 +39,7 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 	if sb.Broken != "" {
 		return saved.Template{}, brokenError(sb)
 	}
-	t := saved.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC()}
+	t := saved.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC(), Docker: sb.Docker}
 	if sb.Image != nil {
 		t.Base, t.BaseName = sb.Image.Digest, sb.Image.Name
 	}

@@ -78,9 +78,14 @@ type Config struct {
 	User    string
 	Env     []string
 	Workdir string
+	Docker  bool // it asks for a Docker daemon, by DockerLabel
 	DiffIDs []string
 	Made    time.Time
 }
+
+// DockerLabel is a label of images. With the value "true" sandboxes that begin with the image
+// have a Docker daemon of their own.
+const DockerLabel = "dev.bothy.docker"
 
 // RootVersion is the version of Root, and of how roots are made.
 const RootVersion = 1
@@ -92,6 +97,7 @@ type Root struct {
 	Account Account   `json:"account"`
 	Env     []string  `json:"env,omitempty"`
 	Workdir string    `json:"workdir,omitempty"`
+	Docker  bool      `json:"docker,omitempty"` // by DockerLabel
 	OS      string    `json:"os"`
 	Arch    string    `json:"arch"`
 	Libc    string    `json:"libc,omitempty"`

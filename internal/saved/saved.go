@@ -44,7 +44,10 @@ type Template struct {
 	// Places are where directories of the host, and private ones, were in the sandbox:
 	// what lies there is nothing but where they were mounted.
 	Places []string `json:"places,omitempty"`
-	Bytes  int64    `json:"bytes"` // layer and home
+	// Docker says that the sandbox had a Docker daemon of its own. What that kept is not in
+	// the template.
+	Docker bool  `json:"docker,omitempty"`
+	Bytes  int64 `json:"bytes"` // layer and home
 
 	// Broken says why it cannot be used: what is written down about it cannot be read.
 	// Then only the name is known. It is never stored.

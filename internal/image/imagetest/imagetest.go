@@ -24,6 +24,7 @@ type Config struct {
 	Env     []string
 	Workdir string
 	Arch    string // default: that of this machine
+	Labels  map[string]string
 }
 
 // Image is one with its blobs.
@@ -41,6 +42,8 @@ func New(t testing.TB, c Config, layers ...[]byte) *Image {
 	if c.Arch == "" {
 		c.Arch = runtime.GOARCH
 	}
+	labels := map[string]string{"dev.gvisor.spec.rootfs.source": "/etc/shadow"}
+	maps.Copy(labels, c.Labels)
 	var diffIDs []string
 	for _, plain := range layers {
 		diffIDs = append(diffIDs, sum(plain))
@@ -54,7 +57,7 @@ func New(t testing.TB, c Config, layers ...[]byte) *Image {
 	i.Manifest.SchemaVersion, i.Manifest.MediaType = 2, image.TypeManifest
 	i.Manifest.Config = i.add("application/vnd.oci.image.config.v1+json", encode(t, map[string]any{
 		"architecture": c.Arch, "os": "linux", "created": "2024-01-02T03:04:05Z",
-		"config": map[string]any{"User": c.User, "Env": c.Env, "WorkingDir": c.Workdir, "Labels": map[string]string{"dev.gvisor.spec.rootfs.source": "/etc/shadow"}},
+		"config": map[string]any{"User": c.User, "Env": c.Env, "WorkingDir": c.Workdir, "Labels": labels},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
 	}))
 	i.Descriptor = i.add(image.TypeManifest, encode(t, i.Manifest))

@@ -24,7 +24,7 @@ import (
 func based(t *testing.T) (b bench, base image.Image, home string) {
 	t.Helper()
 	b = newBench(t)
-	i := imagetest.New(t, imagetest.Config{User: "node", Env: []string{"PATH=/bin"}, Workdir: "/srv"},
+	i := imagetest.New(t, imagetest.Config{User: "node", Env: []string{"PATH=/bin"}, Workdir: "/srv", Labels: map[string]string{image.DockerLabel: "true"}},
 		imagetest.Layer(t,
 			imagetest.File("etc/passwd", "node:x:1200:1300::/home/node:/bin/sh\n"), imagetest.File("etc/group", "node:x:1300:\n"),
 			imagetest.Symlink("home", "var/homes"), imagetest.Dir("var/homes/node").Owned(1200, 1300), imagetest.File("var/homes/node/old", "x").Owned(1200, 1300)))
@@ -40,6 +40,9 @@ func based(t *testing.T) (b bench, base image.Image, home string) {
 	when := time.Unix(1_600_000_000, 0)
 	for _, name := range []string{"sub/file", "sub", "."} {
 		must(t, os.Chtimes(filepath.Join(home, name), when, when))
+	}
+	if !got.Images[0].Root.Docker {
+		t.Error("the label that asks for Docker was not read")
 	}
 	return b, got.Images[0], home
 }
@@ -69,7 +72,7 @@ func TestExport(t *testing.T) {
 	got, err := other.do(t, image.Order{Load: at})
 	must(t, err)
 	loaded := got.Images[0]
-	if loaded.Digest != img.Digest || loaded.Name != x.Name || loaded.Root.Account.Name != "node" || loaded.Root.Workdir != "/srv" || loaded.Root.Env[0] != "PATH=/bin" {
+	if loaded.Digest != img.Digest || loaded.Name != x.Name || loaded.Root.Account.Name != "node" || loaded.Root.Workdir != "/srv" || !loaded.Root.Docker || loaded.Root.Env[0] != "PATH=/bin" {
 		t.Errorf("%+v is not %+v", loaded, img)
 	}
 	if names := list(t, loaded.Root.Home()); !slices.Equal(names, []string{"link -> /etc/shadow", "sub/ 750", "sub/file 640 kept at home", "twin => sub/file"}) {

@@ -171,6 +171,7 @@ func parseConfig(text []byte) (image.Config, error) {
 		Config                    struct {
 			User, WorkingDir string
 			Env              []string
+			Labels           map[string]string
 		}
 		RootFS struct {
 			DiffIDs []string `json:"diff_ids"`
@@ -186,6 +187,7 @@ func parseConfig(text []byte) (image.Config, error) {
 	}
 	return image.Config{
 		Platform: p, User: c.Config.User, Env: c.Config.Env, Workdir: c.Config.WorkingDir,
+		Docker:  c.Config.Labels[image.DockerLabel] == "true",
 		DiffIDs: c.RootFS.DiffIDs, Made: c.Created,
 	}, nil
 }
