@@ -50,6 +50,11 @@ soak: ## kill at random and take random steps for STORM (2h) each
 	BOTHY_SOAK=$(STORM) CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./test
 	BOTHY_SOAK_ITERATIONS=500 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoakLoop$$' ./test
 
+INSTALLS ?= registry.example
+.PHONY: installs
+installs: ## have package managers install from their registries, INSTALLS being their network if that is closed by itself
+	BOTHY_INSTALLS=$(INSTALLS) CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run 'TestScript/.*/^installs-' ./test
+
 .PHONY: arch
 arch: ## check layers, doors, pins and the init budget
 	go test ./internal/archtest

@@ -204,6 +204,7 @@ func again(t *testing.T) {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + lab.user, "TMPDIR=" + lab.user,
 		binVar + "=" + lab.bin, scriptsVar + "=" + lab.scripts,
 		harness.CompleteVar + "=" + os.Getenv(harness.CompleteVar),
+		installsVar + "=" + os.Getenv(installsVar),
 		soakTime + "=" + os.Getenv(soakTime), soakSeed + "=" + os.Getenv(soakSeed), soakIterations + "=" + os.Getenv(soakIterations),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{

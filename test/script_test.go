@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -86,12 +87,20 @@ func setUp(t *testing.T, env *testscript.Env) error {
 	env.Setenv("BOTHY_HOME", h.dir)
 	env.Setenv("BOTHY_BIN", filepath.Join(lab.bin, "bothy"))
 	env.Setenv("UID", strconv.Itoa(os.Getuid()))
+	env.Setenv("ALLOW", "--allow="+cmp.Or(os.Getenv(installsVar), "registry.example"))
+	if tool, err := exec.LookPath("go"); err == nil {
+		env.Setenv("GODIR", filepath.Dir(tool))
+	}
 	env.Setenv("INNER_UID", "1000")
 	if os.Getuid() != 0 {
 		env.Setenv("INNER_UID", strconv.Itoa(os.Getuid()))
 	}
 	return nil
 }
+
+// installsVar has package managers install from their registries. Its value is a network
+// that these are in, if that is one which is closed by itself.
+const installsVar = "BOTHY_INSTALLS"
 
 // condition answers [root], [user], [account] (the caller has one), [cgroup] (this caller's limits can be
 // enforced) and [inside:PROGRAM] (a sandbox has that program).
@@ -106,6 +115,8 @@ func condition(cond string) (bool, error) {
 		return os.Geteuid() != 0, nil
 	case "cgroup":
 		return canLimit()
+	case "installs":
+		return os.Getenv(installsVar) != "", nil
 	}
 	if prog, ok := strings.CutPrefix(cond, "inside:"); ok {
 		for _, dir := range []string{"/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"} {
