@@ -172,15 +172,17 @@ func TestWithin(t *testing.T) {
 }
 
 func TestIptables(t *testing.T) {
+	const done, refused = 0, 1
 	for rule, want := range map[string]int{
-		"--version":                      0,
-		"--wait -t nat -N DOCKER_OUTPUT": 0,
-		"-t nat -C OUTPUT -d 127.0.0.11 -j DOCKER_OUTPUT":                                                1,
-		"-t nat -I DOCKER_POSTROUTING -s 127.0.0.11 -p udp --sport 40000 -j SNAT --to-source :53":        0,
-		"-t nat -I DOCKER_OUTPUT -d 127.0.0.11 -p udp --dport 53 -j DNAT --to-destination 198.18.0.1:53": 1,
-		"-t nat -A POSTROUTING -s 172.17.0.0/16 -j MASQUERADE":                                           1,
-		"-t filter -P FORWARD DROP":      1,
-		"-A INPUT -d 127.0.0.11 -j DROP": 1,
+		"--version":                      done,
+		"--wait -t nat -N DOCKER_OUTPUT": done,
+		"-t filter -P FORWARD DROP":      refused,
+		"-A INPUT -d 127.0.0.11 -j DROP": refused,
+
+		"-t nat -A POSTROUTING -s 172.17.0.0/16 -j MASQUERADE":                                           refused,
+		"-t nat -C OUTPUT -d 127.0.0.11 -j DOCKER_OUTPUT":                                                refused,
+		"-t nat -I DOCKER_POSTROUTING -s 127.0.0.11 -p udp --sport 40000 -j SNAT --to-source :53":        done,
+		"-t nat -I DOCKER_OUTPUT -d 127.0.0.11 -p udp --dport 53 -j DNAT --to-destination 198.18.0.1:53": refused,
 	} {
 		if got := Iptables(strings.Fields(rule)); got != want {
 			t.Errorf("%q: %d", rule, got)
