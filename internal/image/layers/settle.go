@@ -50,8 +50,7 @@ func (b *builder) settle(o Options) (image.Root, error) {
 	}
 	return image.Root{
 		Version: image.RootVersion, Account: a, Env: environment(o.Config.Env), Workdir: workdir(o.Config.Workdir),
-		Docker: o.Config.Docker,
-		OS: "linux", Arch: runtime.GOARCH, Libc: b.libc(), Built: time.Now().UTC().Truncate(time.Second),
+		Docker: o.Config.Docker, OS: "linux", Arch: runtime.GOARCH, Libc: b.libc(), Built: time.Now().UTC().Truncate(time.Second),
 	}, nil
 }
 
