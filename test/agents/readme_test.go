@@ -222,6 +222,7 @@ func sameness(t *testing.T, w *world, root string) func(string) string {
 	kinds := []struct{ found, word string }{
 		{`\bghp_\w+`, "TOKEN"},
 		{`\b[0-9a-f]{12}\b`, "ID"},
+		{`\d{4}-\d\d-\d\d-[0-9a-f]{4}\b`, "RUN"},
 		{`\b(\d+m)?\d+(\.\d+)?s\b`, "TIME"},
 		{`\d+(\.\d+)?`, "N"},
 		{`[ \t]+`, " "},
