@@ -74,7 +74,7 @@ func ServerOf(text string) (host, port, root string, ok bool) {
 	host, port, ok = hostPort(authority[strings.LastIndexByte(authority, '@')+1:])
 	host = strings.ToLower(host)
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[scheme]
+		port = usualPort(scheme)
 	}
 	root = strings.TrimRight(scheme+"://"+joined(host, port)+"/"+path, "/")
 	return host, port, root, ok && host != "" && port != ""
@@ -84,7 +84,7 @@ func ServerOf(text string) (host, port, root string, ok bool) {
 func rootOf(scheme, authority, path string) (string, error) {
 	host, port, ok := hostPort(authority)
 	if port == "" && ok {
-		port = map[string]string{"http": "80", "https": "443"}[scheme]
+		port = usualPort(scheme)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", Errorf(ErrUsage, "has no port that there is: %s", authority)
@@ -96,6 +96,11 @@ func rootOf(scheme, authority, path string) (string, error) {
 	path = strings.TrimRight("/"+path, "/")
 	path = strings.TrimRight(strings.TrimSuffix(path, "/v1"), "/")
 	return scheme + "://" + joined(host, port) + path, nil
+}
+
+// usualPort is the port of a scheme's servers; empty if it is neither http nor https.
+func usualPort(scheme string) string {
+	return map[string]string{"http": "80", "https": "443"}[scheme]
 }
 
 // hostPort parts them; a port may be missing. It is done by hand: every process that links this

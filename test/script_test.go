@@ -1,7 +1,6 @@
 package test
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -87,7 +86,7 @@ func setUp(t *testing.T, env *testscript.Env) error {
 	env.Setenv("BOTHY_HOME", h.dir)
 	env.Setenv("BOTHY_BIN", filepath.Join(lab.bin, "bothy"))
 	env.Setenv("UID", strconv.Itoa(os.Getuid()))
-	env.Setenv("ALLOW", "--allow="+cmp.Or(os.Getenv(installsVar), "registry.example"))
+	env.Setenv("ALLOW", "--allow="+os.Getenv(installsVar))
 	if tool, err := exec.LookPath("go"); err == nil {
 		env.Setenv("GODIR", filepath.Dir(tool))
 	}

@@ -10,25 +10,25 @@ import (
 )
 
 func TestSearchPath(t *testing.T) {
-	caller := wire.Caller{Path: []string{"/work/bin", "/home/u/bin", "/usr/local/go/bin", "/usr/bin", "/workbench", "/work/.git/state/x", "/private/x"}}
+	caller := wire.Caller{Path: []string{"/project/bin", "/home/u/bin", "/usr/local/go/bin", "/usr/bin", "/projectbench", "/project/.git/state/x", "/private/x"}}
 	who := wire.Account{Home: "/home/u"}
-	shared := []spec.Mount{{Source: "/work", Target: "/work"}, {Source: "/private", Target: "/elsewhere"}}
+	shared := []spec.Mount{{Source: "/project", Target: "/project"}, {Source: "/private", Target: "/elsewhere"}}
 	for _, tt := range []struct {
 		name string
 		k    *Keeper
 		want string
 	}{
 		{
-			"host", &Keeper{spec: &spec.Sandbox{Workspaces: shared}, launch: Launch{Hidden: []string{"/work/.git/state"}}},
-			"/.bothy/bin:/home/u/.local/bin:/work/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin",
+			"host", &Keeper{spec: &spec.Sandbox{Workspaces: shared}, launch: Launch{Hidden: []string{"/project/.git/state"}}},
+			"/.bothy/bin:/home/u/.local/bin:/project/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin",
 		},
 		{
 			"tasks", &Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}},
 			"/.bothy/bin:/.bothy/tasks:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin",
 		},
 		{
-			"image", &Keeper{spec: &spec.Sandbox{Workspaces: shared[:1]}, launch: Launch{Hidden: []string{"/work/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
-			"/.bothy/bin:/home/u/.local/bin:/work/bin:/own:/bin",
+			"image", &Keeper{spec: &spec.Sandbox{Workspaces: shared[:1]}, launch: Launch{Hidden: []string{"/project/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
+			"/.bothy/bin:/home/u/.local/bin:/project/bin:/own:/bin",
 		},
 		{
 			"devcontainer", &Keeper{spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}},

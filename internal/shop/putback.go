@@ -99,20 +99,14 @@ func (s *Loop) PutBack(ctx context.Context, seat loop.Seat, baseline map[string]
 // putBack does it to one path, and gives the names of what was otherwise.
 func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (names []string, err error) {
 	is := map[string]item{}
-	now := listing{sum: absent}
-	began, rerr := readTree(ctx, s.in(sb), sb, rel, "root", func(r io.Reader) (err error) {
-		now, err = list(r, is)
-		return err
-	})
+	began, now, rerr := s.look(ctx, sb, rel, is)
 	switch {
 	case !began || ctx.Err() != nil:
 		return nil, errors.Join(rerr, ctx.Err())
-	case errors.Is(rerr, spec.ErrNotFound):
-		now = listing{sum: absent}
 	case rerr != nil: // such as a link in its way: all of it is put back
-		now, is = listing{}, nil
+		now, is = "", nil
 	}
-	if now.sum == sum {
+	if now == sum {
 		return nil, nil
 	}
 	kept, was, err := s.kept(sum)
@@ -123,17 +117,9 @@ func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (
 	if err := s.send(ctx, sb, rel, kept, p); err != nil {
 		return nil, err
 	}
-	now = listing{sum: absent}
-	if _, err = readTree(ctx, s.in(sb), sb, rel, "root", func(r io.Reader) (err error) {
-		now, err = list(r, nil)
-		return err
-	}); err != nil && !errors.Is(err, spec.ErrNotFound) {
+	if _, now, err := s.look(ctx, sb, rel, nil); err != nil {
 		return nil, err
-	}
-	if errors.Is(err, spec.ErrNotFound) {
-		now.sum = absent
-	}
-	if now.sum != sum {
+	} else if now != sum {
 		return nil, errors.New("it was put back, and is not what it was")
 	}
 	above := path.Dir(filepath.ToSlash(rel))
@@ -141,6 +127,20 @@ func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (
 		names = append(names, path.Join(above, name))
 	}
 	return names, nil
+}
+
+// look hashes what is at a path inside, as root, and notes its entries if there is something to
+// note them in. Began is false if nobody could look.
+func (s *Loop) look(ctx context.Context, sb *spec.Sandbox, rel string, entries map[string]item) (began bool, sum string, err error) {
+	var l listing
+	began, err = readTree(ctx, s.in(sb), sb, rel, "root", func(r io.Reader) (err error) {
+		l, err = list(r, entries)
+		return err
+	})
+	if began && errors.Is(err, spec.ErrNotFound) {
+		return began, absent, nil
+	}
+	return began, l.sum, err
 }
 
 // kept reads what was kept, which is what its hash says.
