@@ -41,7 +41,13 @@ func (k *Keeper) captures() *Capture {
 // keepTime is how long a login waits to be kept.
 const keepTime = 10 * time.Second
 
-var errKeepTime = fmt.Errorf("it took longer than %v", keepTime)
+// errKeepTime is made without a format, which every process would carry out at its start.
+var errKeepTime error = tooLong(keepTime)
+
+// tooLong is the error of what had so much time.
+type tooLong time.Duration
+
+func (d tooLong) Error() string { return fmt.Sprintf("it took longer than %v", time.Duration(d)) }
 
 // keepLogin makes a login of tokens, which is this sandbox's alone, and lends it. While one
 // is lent there is no other: a program inside that has tokens of somebody else's would have
