@@ -30,9 +30,10 @@ const (
 	ownLoop  = "/" + template.Own + "/loop"
 )
 
-// searchPath is PATH. Of the caller's directories those count that show the same inside; they
-// come in their order before the template's usual ones, unless an image or a devcontainer.json
-// says where programs are to be looked for.
+// searchPath is PATH. Of the caller's directories those count that show the same inside, unless
+// an image or a devcontainer.json says where programs are to be looked for. Those of the host's
+// programs come in their order before the template's usual ones. Shared ones come last: what an
+// agent writes there takes no system program's place, of those that a check runs least of all.
 func (k *Keeper) searchPath(who wire.Account, c wire.Caller) string {
 	var usual string
 	fixed := false
@@ -48,37 +49,47 @@ func (k *Keeper) searchPath(who wire.Account, c wire.Caller) string {
 		usual = template.Path
 	}
 	list := append(k.ownPath(), strings.TrimSuffix(who.Home, "/")+"/.local/bin")
-	if !fixed {
-		for _, dir := range c.Path {
-			if k.shows(dir) && !slices.Contains(list, dir) {
+	add := func(dirs ...string) {
+		for _, dir := range dirs {
+			if !slices.Contains(list, dir) {
 				list = append(list, dir)
 			}
 		}
 	}
-	for dir := range strings.SplitSeq(usual, ":") {
-		if !slices.Contains(list, dir) {
-			list = append(list, dir)
+	var programs, shared []string
+	if !fixed {
+		for _, dir := range c.Path {
+			switch {
+			case k.covered(dir):
+			case k.shares(dir):
+				shared = append(shared, dir)
+			case k.launch.Image == nil && (template.Visible(dir+"/") || template.Visible(dir)):
+				programs = append(programs, dir)
+			}
 		}
 	}
+	add(programs...)
+	add(strings.Split(usual, ":")...)
+	add(shared...)
 	return strings.Join(list, ":")
 }
 
-// shows tells whether a directory of the host is at its own path inside: one of the host's
-// programs, or one that is shared. A directory of the sandbox's own covers it.
-func (k *Keeper) shows(dir string) bool {
-	within := func(top string) bool { return dir == top || strings.HasPrefix(dir, strings.TrimSuffix(top, "/")+"/") }
-	if slices.ContainsFunc(k.launch.Hidden, within) {
-		return false
-	}
-	if slices.ContainsFunc(k.spec.Named, func(n spec.Named) bool { return within(n.Path) }) {
-		return true
-	}
-	for _, m := range slices.Concat(k.spec.Workspaces, k.spec.Volumes) {
-		if m.Source == m.Target && within(m.Target) {
-			return true
-		}
-	}
-	return k.launch.Image == nil && (template.Visible(dir+"/") || template.Visible(dir))
+// covered tells whether a directory of the sandbox's own covers one of the host.
+func (k *Keeper) covered(dir string) bool {
+	return slices.ContainsFunc(k.launch.Hidden, func(top string) bool { return under(dir, top) })
+}
+
+// shares tells whether a directory of the host is shared, and at its own path inside.
+func (k *Keeper) shares(dir string) bool {
+	return slices.ContainsFunc(k.spec.Named, func(n spec.Named) bool { return under(dir, n.Path) }) ||
+		slices.ContainsFunc(slices.Concat(k.spec.Workspaces, k.spec.Volumes), func(m spec.Mount) bool {
+			return m.Source == m.Target && under(dir, m.Target)
+		})
+}
+
+// under tells whether a path is a directory or below it.
+func under(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // keepOwn puts Bothy's own directories before a PATH that was set by hand and lacks them: the

@@ -219,8 +219,11 @@ func TestCanaries(t *testing.T) {
 			k.quiet(t, as+", by path", run(append([]string{"read"}, k.files...)...))
 			out := run("search", k.mark[:8+len("canary-")], "/", "/proc/1/root", "/proc/self/root", "/proc/1/cwd")
 			k.quiet(t, as+", by search", out)
-			if out := run(append([]string{"connect"}, k.sockets...)...); strings.Contains(out, "CONNECTED") {
-				t.Errorf("%s: a socket of the host answered:\n%s", as, out)
+			// Docker's is one of the sandbox's own; who came to the host's is counted below.
+			for line := range strings.Lines(run(append([]string{"connect"}, k.sockets...)...)) {
+				if strings.HasPrefix(line, "CONNECTED") && !strings.Contains(line, " /run/docker.sock ") {
+					t.Errorf("%s: a socket of the host answered: %s", as, line)
+				}
 			}
 		}
 		k.mu.Lock()
