@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/imagetest"
 	"github.com/bothy-dev/bothy/test/harness"
 )
@@ -36,7 +37,7 @@ type imagesKey struct{}
 // image stop ends the registry: nobody answers any more.
 func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: image publish|save|layout|docker|odd|stop")
+		ts.Fatalf("usage: image publish|save|layout|daemon|docker|odd|stop")
 	}
 	i := ts.Value(imagesKey{}).(*images)
 	if i.registry == nil {
@@ -69,6 +70,8 @@ func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Setenv("DOCKER_HOST", "unix://"+i.docker.Socket)
 		}
 		i.docker.Tag(args[1], tiny(i.t, arg(2), arg(3)))
+	case args[0] == "daemon" && len(args) == 3:
+		withDocker(i.t).Save(i.t, ts.MkAbs(args[1]), args[2])
 	case args[0] == "odd" && len(args) == 4 && odd[args[3]] != nil:
 		imagetest.New(i.t, imagetest.Config{}, programs(i.t), imagetest.Layer(i.t, odd[args[3]]...)).Save(i.t, ts.MkAbs(args[1]), args[2])
 	case args[0] == "stop" && len(args) == 1:
@@ -128,10 +131,28 @@ func tiny(t *testing.T, user, text string) *imagetest.Image {
 	)
 }
 
-// programs is a layer of programs of this host with what they are linked to.
+// withDocker makes an image with the Docker of this host.
+func withDocker(t *testing.T) *imagetest.Image {
+	t.Helper()
+	docker := layerOf(t, "dockerd", "docker", "containerd", "containerd-shim-runc-v2", "runc", "docker-proxy", "docker-init")
+	return imagetest.New(t, imagetest.Config{User: "node", Labels: map[string]string{image.DockerLabel: "true"}}, programs(t), docker,
+		imagetest.Layer(t,
+			imagetest.File("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n"),
+			imagetest.File("etc/group", "root:x:0:\nnode:x:1000:\n"),
+			imagetest.Dir("home/node").Owned(1000, 1000),
+		))
+}
+
+// programs is a layer of programs of this host.
 func programs(t *testing.T) []byte {
 	t.Helper()
-	files := harness.Programs(t, "cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln", "truncate", "getent")
+	return layerOf(t, "cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln", "truncate", "getent")
+}
+
+// layerOf is a layer of programs of this host with what they are linked to.
+func layerOf(t *testing.T, names ...string) []byte {
+	t.Helper()
+	files := harness.Programs(t, names...)
 	var list []imagetest.Entry
 	for _, to := range slices.Sorted(maps.Keys(files)) {
 		b, err := os.ReadFile(files[to])

@@ -47,7 +47,7 @@ type Registry struct {
 func NewRegistry(t testing.TB) *Registry {
 	t.Helper()
 	r := &Registry{tags: map[string]string{}, blobs: map[string][]byte{}, types: map[string]string{}, broken: map[string]bool{}}
-	r.server = httptest.NewServer(http.HandlerFunc(r.serve))
+	r.server = httptest.NewServer(r)
 	r.Host = strings.TrimPrefix(r.server.URL, "http://")
 	t.Cleanup(r.Close)
 	return r
@@ -96,7 +96,8 @@ func (r *Registry) Asked(word string) []string {
 
 const token = "token-of-the-registry"
 
-func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
+// ServeHTTP answers as the registry, for a server of the caller's own.
+func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked = append(r.asked, strings.TrimSpace(q.Method+" "+q.URL.Path+" "+q.URL.RawQuery+" "+q.Header.Get("Range")))
