@@ -2,21 +2,72 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/inside"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// warnDocker tells of a sandbox that is to have a Docker daemon, and whose template has not the
-// program. What asks for the daemon hears it, too, if there is anything to ask with.
-func (a *app) warnDocker(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) {
+// findDockerd is a script that ends with one of the codes below.
+const findDockerd = `PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+if command -v dockerd; then exit 0; fi
+if ! command -v apt-get; then exit 12; fi
+while read -r line; do
+	case $line in ID=debian | ID='"debian"') exit 10 ;; esac
+done < /etc/os-release
+exit 11`
+
+const (
+	dockerdMissing = 10 // on Debian
+	dockerdByApt   = 11 // on another system with apt
+	dockerdNowhere = 12
+)
+
+// installDocker has Debian's package installed, by root.
+const installDocker = "export DEBIAN_FRONTEND=noninteractive; apt-get -q update && apt-get -yq install docker.io"
+
+// provideDocker sees to a sandbox that is to have a Docker daemon, and whose template has not the
+// program: who is at a terminal is asked whether it is to be installed, others are told how.
+func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, asks bool) error {
 	in := inside.Session{Engine: e, Sandbox: sb, Prepares: true}
-	look := wire.Command{Args: []string{"/bin/sh", "-c", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin command -v dockerd"}}
-	if status, err := in.Run(ctx, look, "", io.Discard, io.Discard); err != nil || status == 0 {
-		return // whatever fails now is told by what comes next
+	status, err := in.Run(ctx, wire.Command{Args: []string{"/bin/sh", "-c", findDockerd}}, "", io.Discard, io.Discard)
+	if err != nil {
+		return nil // whatever fails now is told by what comes next
 	}
-	a.note("there is no dockerd in sandbox %s; to install it there: bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", sb.Name, sb.Name)
+	switch status {
+	case dockerdMissing:
+		if asks && a.canAsk() && a.ask("bothy: there is no dockerd in sandbox %s. Install docker.io in it now, and let it read Debian's packages for that (preset debian)?", sb.Name) {
+			return a.installDocker(ctx, &in)
+		}
+		a.note("there is no dockerd in sandbox %s; to install it there: bothy policy allow --preset debian --sandbox %s && bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", sb.Name, sb.Name, sb.Name)
+	case dockerdByApt:
+		a.note("there is no dockerd in sandbox %s; to install it there: bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", sb.Name, sb.Name)
+	case dockerdNowhere:
+		a.note("there is no dockerd in sandbox %s: its template lacks it, and has no apt-get to install docker.io with", sb.Name)
+	}
+	return nil
+}
+
+// installDocker lets a sandbox read Debian's packages and installs the daemon. That it could not be
+// installed is said, and keeps nobody from their work.
+func (a *app) installDocker(ctx context.Context, in *inside.Session) error {
+	err := in.Engine.EditPolicy(ctx, in.Sandbox, func(f *policy.File) error { return f.AddPreset("debian") })
+	if err != nil {
+		return fmt.Errorf("let sandbox %s read Debian's packages: %w", in.Sandbox.Name, err)
+	}
+	out, errs := a.lines()
+	status, err := in.Run(ctx, wire.Command{User: "root", Args: []string{"/bin/sh", "-c", installDocker}}, "", out, errs)
+	out.end()
+	errs.end()
+	if err != nil {
+		return fmt.Errorf("install docker.io in sandbox %s: %w", in.Sandbox.Name, err)
+	}
+	if status != 0 {
+		a.note("docker.io was not installed in sandbox %s: apt-get ended with code %d; what was refused: bothy policy log %s", in.Sandbox.Name, status, in.Sandbox.Name)
+	}
+	return nil
 }

@@ -202,7 +202,9 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 		return err
 	}
 	if sb.Docker && (at.created || at.adopted) {
-		a.warnDocker(ctx, e, sb)
+		if err := a.provideDocker(ctx, e, sb, !f.detached); err != nil {
+			return err
+		}
 	}
 	if sb.Devcontainer != nil {
 		if err := a.setUp(ctx, e, sb, !f.detached); err != nil {
