@@ -20,7 +20,7 @@ func TestSearchPath(t *testing.T) {
 	}{
 		{
 			"host", &Keeper{spec: &spec.Sandbox{Workspaces: shared}, launch: Launch{Hidden: []string{"/project/.git/state"}}},
-			"/.bothy/bin:/home/u/.local/bin:/project/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin",
+			"/.bothy/bin:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin:/project/bin",
 		},
 		{
 			"tasks", &Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}},
@@ -28,7 +28,7 @@ func TestSearchPath(t *testing.T) {
 		},
 		{
 			"image", &Keeper{spec: &spec.Sandbox{Workspaces: shared[:1]}, launch: Launch{Hidden: []string{"/project/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
-			"/.bothy/bin:/home/u/.local/bin:/project/bin:/own:/bin",
+			"/.bothy/bin:/home/u/.local/bin:/own:/bin:/project/bin",
 		},
 		{
 			"devcontainer", &Keeper{spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}},

@@ -40,8 +40,10 @@ const (
 	answerTimeout = 10 * time.Second
 )
 
-var errSilent = spec.Errorf(spec.ErrSandbox, "init inside the sandbox does not answer").
-	WithHint("stop the sandbox and start it again: something inside may have stopped its init")
+var errSilent = &spec.Error{
+	Class: spec.ErrSandbox, Err: errors.New("init inside the sandbox does not answer"),
+	Hint: "stop the sandbox and start it again: something inside may have stopped its init",
+}
 
 // newLink starts listening to init. It does not wait for init's first word: a
 // sandbox takes plain commands while init still starts.

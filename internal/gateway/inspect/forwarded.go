@@ -3,7 +3,6 @@ package inspect
 import (
 	"bytes"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 
@@ -15,7 +14,7 @@ import (
 // unforwarded returns the fields that a proxy is not sent: those that are written otherwise,
 // and Max-Forwards, which would have the proxy answer in the server's place.
 func unforwarded() map[string]bool {
-	fields := maps.Clone(unsent)
+	fields := unsent()
 	fields["Max-Forwards"] = true
 	return fields
 }

@@ -473,7 +473,9 @@ func (l *link) writer() io.Writer {
 }
 
 // unsent are fields of a request that are written otherwise.
-var unsent = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+func unsent() map[string]bool {
+	return map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+}
 
 // errRequest is for a request that could be read in two ways. Nothing that is
 // judged has got so far.
@@ -481,7 +483,7 @@ var errRequest = errors.New("the request cannot be written")
 
 // writeHead writes what the request is, and how its body is framed.
 func (l *link) writeHead(w *bufio.Writer, r *http.Request) error {
-	target, left, by := r.URL.RequestURI(), unsent, l.forwarded()
+	target, left, by := r.URL.RequestURI(), unsent(), l.forwarded()
 	if by != nil {
 		var err error
 		if target, err = forwardTarget(by, r); err != nil {

@@ -80,20 +80,13 @@ func reason(status int) string {
 
 // Fields that are written otherwise, or belong to other answers. What begins
 // with TrailerPrefix has no name that could be written.
-var (
-	unsaidAlways  = map[string]bool{"Connection": true, "Transfer-Encoding": true}
-	unsaidNoBody  = map[string]bool{"Connection": true, "Transfer-Encoding": true, "Content-Length": true}
-	unsaidUpgrade = map[string]bool{"Transfer-Encoding": true, "Content-Length": true}
-)
-
 func (w *reply) unsaid(status int) map[string]bool {
-	switch {
-	case status == http.StatusSwitchingProtocols:
-		return unsaidUpgrade
-	case status < 200 || status == http.StatusNoContent:
-		return unsaidNoBody
+	upgrade := status == http.StatusSwitchingProtocols
+	return map[string]bool{
+		"Transfer-Encoding": true,
+		"Connection":        !upgrade,
+		"Content-Length":    upgrade || status < 200 || status == http.StatusNoContent,
 	}
-	return unsaidAlways
 }
 
 // frame decides how the body ends, and whether the connection does.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -61,7 +62,7 @@ func newUpstream(c Config) *upstream {
 }
 
 // errClosed is for a server that other rules closed meanwhile.
-var errClosed = spec.Errorf(spec.ErrDenied, "the rules changed while the server was asked")
+var errClosed = &spec.Error{Class: spec.ErrDenied, Err: errors.New("the rules changed while the server was asked")}
 
 // outside is a connection to a real server.
 type outside struct {
