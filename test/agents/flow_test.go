@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,11 +100,11 @@ func (w *world) drafts(t *testing.T) {
 }
 
 // kit has a flow make a writing kit, and gives its run. The agent is sent back once.
-func (w *world) kit(t *testing.T, name, text string) (run string) {
+func (w *world) kit(t *testing.T, name, text string, flags ...string) (run string) {
 	t.Helper()
 	file := w.Write(t, filepath.Join(w.Base, name), text)
 	article := w.Write(t, filepath.Join(w.Base, "my-article.md"), "# What a bothy is\n")
-	r := w.within(t, append([]string{"flow", "run", "--agent", w.cli.name, "--file", article}, append(w.cli.flags, file)...)...)
+	r := w.within(t, slices.Concat([]string{"flow", "run", "--agent", w.cli.name, "--file", article}, w.cli.flags, flags, []string{file})...)
 	if r.Code != 0 {
 		t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
 	}

@@ -4,13 +4,15 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/modelserver"
 	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
 )
 
 // own is what the model of a server of the user's own is called.
@@ -32,19 +34,9 @@ func served(t *testing.T, a cli, command ...string) {
 	t.Helper()
 	inWorld(t, a, jobs, func(t *testing.T, w *world) {
 		w.once(t)
-		server := w.provider(t, jobs)
-		server.RequireKey = newKey("sk-own-")
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &http.Server{Handler: server}
-		defer func() { server.Close(); _ = s.Close() }()
-		go func() { _ = s.Serve(l) }()
-		port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-		w.Env = append(w.Env, "OWN_KEY="+server.RequireKey)
-		w.Must(t, "secret", "set", "own", "--env", "OWN_KEY")
-		args := []string{"run", "--name", box, "--model-server", "http://localhost:" + port, "--model-key", "own", "--server-model", own, "--max-tokens", "100000000", a.name, w.Work, "--"}
+		server, url := w.local(t, jobs)
+		args := append([]string{"run", "--name", box}, w.servedBy(t, server, url)...)
+		args = append(args, "--max-tokens", "100000000", a.name, w.Work, "--")
 		r := w.within(t, append(args, command...)...)
 		asked := server.Requests()
 		if r.Code != 0 || !strings.Contains(r.Stdout, "It is shouted.") {
@@ -56,15 +48,7 @@ func served(t *testing.T, a cli, command ...string) {
 		if strings.Contains(r.Stderr, "credential") {
 			t.Errorf("it speaks of a credential: %s", r.Stderr)
 		}
-		if !slices.ContainsFunc(asked, func(q modelserver.Request) bool { return q.Outcome == modelserver.Answered }) {
-			t.Errorf("nobody was answered:\n%s", summary(asked))
-		}
-		for _, q := range w.model.Requests() {
-			t.Errorf("its maker was asked %s %s", q.Method, q.Path)
-		}
-		if told := w.saw(); len(told) > 0 {
-			t.Errorf("others were asked: %v", told)
-		}
+		w.onlyServer(t, server)
 		var cost struct {
 			Sandboxes []struct {
 				Total spec.BillItem `json:"total"`
@@ -86,5 +70,88 @@ func served(t *testing.T, a cli, command ...string) {
 				t.Errorf("with a budget that is used up it was asked %s %s", q.Method, q.Path)
 			}
 		}
+	})
+}
+
+// local is a provider of the user's own, which speaks plain HTTP at the host's loopback and wants a key.
+func (w *world) local(t *testing.T, script string) (server *modelserver.Server, url string) {
+	t.Helper()
+	server = w.provider(t, script)
+	server.RequireKey = newKey("sk-own-")
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: server}
+	t.Cleanup(func() { server.Close(); _ = s.Close() })
+	go func() { _ = s.Serve(l) }()
+	return server, "http://localhost:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// servedBy are the flags that have a server of the user's own asked, with its key.
+func (w *world) servedBy(t *testing.T, server *modelserver.Server, url string) []string {
+	t.Helper()
+	w.Env = append(w.Env, "OWN_KEY="+server.RequireKey)
+	w.Must(t, "secret", "set", "own", "--env", "OWN_KEY")
+	return []string{"--model-server", url, "--model-key", "own", "--server-model", own}
+}
+
+// onlyServer: nobody else was asked, and it for its own model.
+func (w *world) onlyServer(t *testing.T, server *modelserver.Server) {
+	t.Helper()
+	for _, q := range w.model.Requests() {
+		t.Errorf("its maker was asked %s %s", q.Method, q.Path)
+	}
+	if told := w.saw(); len(told) > 0 {
+		t.Errorf("others were asked: %v", told)
+	}
+	answered := 0
+	for _, q := range server.Requests() {
+		if q.Outcome != modelserver.Answered {
+			continue
+		}
+		if answered++; q.Model != own {
+			t.Errorf("it was asked for %q", q.Model)
+		}
+	}
+	if answered == 0 {
+		t.Error("nobody was answered")
+	}
+	harness.AbsentInProcesses(t, server.RequireKey)
+}
+
+// TestServerLoop: a loop with a model server of the user's own is believed when the gate is,
+// and its tokens are counted as the server says them.
+func TestServerLoop(t *testing.T) {
+	inWorld(t, claude, rounds, func(t *testing.T, w *world) {
+		w.once(t)
+		server, url := w.local(t, rounds)
+		r := w.loop(t, append(w.servedBy(t, server, url), "--max-iterations", "5", "--max-tokens", "100000000", "--until", complete)...)
+		if r.Code != 0 {
+			t.Fatalf("%v\n%s", r, summary(server.Requests()))
+		}
+		if got := w.read(t, "three"); got != "1\n2\n" {
+			t.Errorf("the work is %q", got)
+		}
+		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 3 || s.Tokens != spent {
+			t.Errorf("it is %s after %d iterations and %d tokens, of which %d were claimed", s.Status, s.Iteration, s.Tokens, spent)
+		}
+		w.onlyServer(t, server)
+	})
+}
+
+// TestServerFlow: a flow with one in the internet, over TLS, whose authority only the host knows.
+func TestServerFlow(t *testing.T) {
+	kit, played := shipped(t, "writing-kit")
+	inWorld(t, codex, played, func(t *testing.T, w *world) {
+		w.once(t)
+		const host = "llm.corp.example"
+		server := w.provider(t, played)
+		server.RequireKey = newKey("sk-own-")
+		t.Cleanup(server.Close)
+		w.hosts = map[string]http.Handler{host: server}
+		w.stage.Leads(host, stage.Host4.String())
+		w.kit(t, "writing-kit.yaml", kit, w.servedBy(t, server, "https://"+host)...)
+		w.onlyServer(t, server)
 	})
 }
