@@ -73,6 +73,10 @@ func (b *shownBelow) shows(tree, at string) bool {
 	return true
 }
 
+// openTries bounds how often a file is opened anew: whoever renames without end, inside, cannot
+// keep the host at it.
+const openTries = 1000
+
 func openBelow(dir, rel string) (*os.File, error) {
 	top, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -85,9 +89,9 @@ func openBelow(dir, rel string) (*os.File, error) {
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	}
-	for {
+	for try := 1; ; try++ {
 		fd, err := unix.Openat2(top, rel, how)
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) { // something was renamed meanwhile
+		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < openTries { // something was renamed meanwhile
 			continue
 		}
 		if err != nil {

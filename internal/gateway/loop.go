@@ -3,10 +3,15 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 )
 
-// maxLoopAsked bounds a command about the loop, in bytes.
-const maxLoopAsked = 64 << 10
+// maxLoopAsked bounds a command about the loop, in bytes, loopTime how long it may take to come,
+// and its answer to be taken.
+const (
+	maxLoopAsked = 64 << 10
+	loopTime     = 20 * time.Second
+)
 
 // loop answers POST /command about the loop that works in the sandbox.
 func (o own) loop(w http.ResponseWriter, r *http.Request) {
@@ -24,6 +29,9 @@ func (o own) loop(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not for pages", http.StatusForbidden)
 		return
 	}
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(loopTime)) // where it can be: it is its own sandbox that waits
+	_ = c.SetWriteDeadline(time.Now().Add(loopTime))
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxLoopAsked)).Decode(&asked); err != nil {
 		http.Error(w, "read the command: "+err.Error(), http.StatusBadRequest)
 		return
