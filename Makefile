@@ -55,6 +55,10 @@ INSTALLS ?= registry.example
 installs: ## have package managers install from their registries, INSTALLS being their network if that is closed by itself
 	BOTHY_INSTALLS=$(INSTALLS) CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run 'TestScript/.*/^installs-' ./test
 
+.PHONY: agents
+agents: ## have every agent do what the tests have agents do
+	CGO_ENABLED=0 go test -count=1 -timeout 90m ./test/agents
+
 .PHONY: arch
 arch: ## check layers, doors, pins and the init budget
 	go test ./internal/archtest
