@@ -15,7 +15,7 @@ type goalRow struct {
 
 // goals are those of all groups, in the order of what was measured.
 func (r *Report) goals() (rows []goalRow) {
-	for _, group := range []string{groupLife, groupMemory, groupReview, groupNetwork, groupHeld, groupAgent, groupCheckpoint, groupLoop} {
+	for _, group := range []string{groupLife, groupMemory, groupReview, groupNetwork, groupHeld, groupAgent, groupCheckpoint, groupLoop, groupDocker} {
 		rows = append(rows, r.targets(group)...)
 		if group == groupNetwork && len(r.of(group)) > 0 {
 			rows = append(rows, r.networkGoals()...)

@@ -40,6 +40,7 @@ var groups = []struct {
 	{groupAgent, (*bench).agent},
 	{groupCheckpoint, (*bench).checkpoints},
 	{groupLoop, (*bench).loops},
+	{groupDocker, (*bench).dockers},
 }
 
 func main() {
@@ -48,7 +49,7 @@ func main() {
 		names = append(names, g.name)
 	}
 	only := flag.String("only", strings.Join(names, ","), "groups to measure")
-	n := flag.Int("n", 0, "samples of each case (default life 21, layer 9, agent 7, review 5, files and network 3; memory is always one run)")
+	n := flag.Int("n", 0, "samples of each case (default life 21, layer 9, agent 7, review and docker 5, files and network 3; memory is always one run)")
 	loads := flag.String("workloads", "", "of the group files, only these: repo,npm,go,sqlite")
 	out := flag.String("out", "", "where the samples go (default bench/results/DATE-HOST.json)")
 	before := flag.String("before", "", "measure an earlier commit as well, by turns, instead of other programs (life, layer, files)")

@@ -22,6 +22,7 @@ const (
 
 	groupCheckpoint = "checkpoint"
 	groupLoop       = "loop"
+	groupDocker     = "docker"
 )
 
 // Report is a run as it is kept.

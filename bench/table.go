@@ -21,6 +21,7 @@ func (r *Report) markdown() string {
 	r.listTable(&b, groupAgent, "agent, ms")
 	r.listTable(&b, groupCheckpoint, "checkpoint, ms or MiB")
 	r.listTable(&b, groupLoop, "loop, ms")
+	r.peerTable(&b, groupDocker)
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", n)
 	}
