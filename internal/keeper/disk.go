@@ -42,12 +42,13 @@ type diskTree struct{ what, path string }
 func (k *Keeper) diskTrees() []diskTree {
 	var list []diskTree
 	if current, err := k.layers.Current(); err == nil && current != "" {
-		list = append(list, diskTree{"the root layer", current})
+		what := "the root layer"
+		if k.spec.Docker {
+			what += ", and Docker's images and volumes"
+		}
+		list = append(list, diskTree{what, current})
 	}
 	list = append(list, diskTree{"the home directory", k.dir.Home()})
-	if k.spec.Docker {
-		list = append(list, diskTree{"Docker's images and volumes", k.dir.Kept()})
-	}
 	for i, target := range k.spec.Private {
 		list = append(list, diskTree{fmt.Sprintf("the private directory %q", target), k.dir.Private(i)})
 	}

@@ -31,6 +31,16 @@ func rootLimit(limit, saved int64) int64 {
 	return most
 }
 
+// layerLimit is what the wall lets the root layer take that begins as a saved one, and by itself
+// what is kept with it.
+func (k *Keeper) layerLimit(saved string) (int64, error) {
+	if !k.watchesDisk() { // then it is all of it
+		return k.launch.Disk, nil
+	}
+	size, err := layerSize(saved)
+	return rootLimit(k.launch.Disk, size), err
+}
+
 // diskLimit is what a sandbox may keep that had so much when it started.
 func diskLimit(limit int64, had quota.Use) quota.Use {
 	allowed := quota.Use{Bytes: limit, Files: max(limit/bytesPerFile, minFiles)}

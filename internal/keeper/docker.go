@@ -21,10 +21,12 @@ func (k *Keeper) dockerMount() (driver.Mount, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return driver.Mount{}, fmt.Errorf("make room for Docker's files: %w", err)
 	}
-	return driver.Mount{
-		Source: dir, Target: guest.DockerData, Memory: true, Kept: true, Mode: 0o711,
-		Size: rootLimit(k.launch.Disk, 0),
-	}, nil
+	saved, err := k.layers.Current()
+	if err != nil {
+		return driver.Mount{}, fmt.Errorf("find the root layer: %w", err)
+	}
+	limit, err := k.layerLimit(saved)
+	return driver.Mount{Source: dir, Target: guest.DockerData, Memory: true, Kept: true, Mode: 0o711, Size: limit}, err
 }
 
 // dockerWish says what init does at Docker's socket.

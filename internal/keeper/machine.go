@@ -65,13 +65,9 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	if err != nil {
 		return driver.Machine{}, fmt.Errorf("find the root layer: %w", err)
 	}
-	limit := k.launch.Disk
-	if k.watchesDisk() { // else it is all of it
-		saved, err := layerSize(restore)
-		if err != nil {
-			return driver.Machine{}, err
-		}
-		limit = rootLimit(limit, saved)
+	limit, err := k.layerLimit(restore)
+	if err != nil {
+		return driver.Machine{}, err
 	}
 	m := driver.Machine{
 		ID: k.spec.ID, Hostname: k.spec.Name,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
@@ -101,6 +102,7 @@ func hints(machine driver.Machine, overlay string) map[string]string {
 		switch {
 		case m.Memory && m.Kept: // "container" puts nothing over a bind, for it makes no bind of it
 			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "tmpfs", "container"
+			out[key+"options"] = strings.Join(memoryOptions(m), ",") // those of the mount itself count for nothing then
 		case !m.Memory && !m.Exclusive:
 			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "bind", "shared"
 		}
@@ -117,14 +119,20 @@ func systemMounts() []specs.Mount {
 	}
 }
 
+// memoryOptions are those of a file system in memory.
+func memoryOptions(m driver.Mount) []string {
+	opts := []string{"mode=" + strconv.FormatUint(uint64(m.Mode), 8)}
+	if m.Size > 0 {
+		opts = append(opts, "size="+strconv.FormatInt(m.Size, 10))
+	}
+	return opts
+}
+
 func binds(mounts []driver.Mount) []specs.Mount {
 	var out []specs.Mount
 	for _, m := range mounts {
 		if m.Memory {
-			opts := []string{"mode=" + strconv.FormatUint(uint64(m.Mode), 8)}
-			if m.Size > 0 {
-				opts = append(opts, "size="+strconv.FormatInt(m.Size, 10))
-			}
+			opts := memoryOptions(m)
 			if m.Kept {
 				out = append(out, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: append(opts, "bind", "rw")})
 				continue
