@@ -108,6 +108,7 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 	if err != nil {
 		return nil, err
 	}
+	a.adviseGit(cmd, f, sb)
 	a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
 	if err := a.lendAll(cmd, e, l, sb, wanted, true); err != nil {
 		return nil, only([]error{err, e.TakeBack(sb)})

@@ -52,6 +52,8 @@ type createFlags struct {
 	budget   budgetFlags
 	network  networkFlags
 	ports    portFlags
+
+	gitAdvice []gitAdvice // why git will not work in what is made now
 }
 
 func (f *createFlags) add(a *app, c *command.Command) {

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -25,6 +27,7 @@ func (a *app) gitDirs(cmd *command.Command, e *engine.Engine, f *createFlags, sb
 	if f.gitDir == gitDirNone {
 		return nil
 	}
+	f.gitAdvice = nil
 	asks := cmd.Flags().Lookup("git-dir") != nil
 	for _, m := range slices.Clone(sb.Workspaces) {
 		p, err := gitdir.Find(m.Source)
@@ -80,17 +83,21 @@ func (w *gitWorkspace) settle() error {
 	switch w.place.Kind {
 	case gitdir.Part:
 		// With the git directory alone, git would take all other files for deleted.
-		return w.refuse(share, "%s is a part of the repository %s: git works inside only if all of it is shared", dir, at)(
-			"bothy create --workdir %s %s %s", workspace.ShellWord(w.mount.Source), w.sandbox.Agent, workspace.ShellWord(w.place.Dir))
+		options := []string{"--workdir", workspace.ShellWord(w.mount.Source)}
+		if whole, err := gitdir.Find(w.place.Dir); err == nil && whole != nil {
+			options = append(options, "--git-dir", gitDirShare) // a worktree or a submodule itself
+		}
+		return w.refuse(share, options, []string{w.place.Dir},
+			"%s is a part of the repository %s: git works inside only if all of it is shared", dir, at)
 	case gitdir.Astray:
-		return w.refuse(share, "git will not work inside: what git keeps of %s is in %s, from where nothing leads back", dir, at)(
-			"if that is its place, share it, too: bothy create %s %s %s", w.sandbox.Agent, workspace.ShellWord(w.mount.Source), workspace.ShellWord(w.place.Dir))
+		return w.refuse(share, nil, []string{w.mount.Source, w.place.Dir},
+			"git will not work inside: what git keeps of %s is in %s, from where nothing leads back; if that is its place, share it, too", dir, at)
 	case gitdir.Submodule:
 		what = "a submodule"
 	}
 	if w.sandbox.Reviews(w.mount) {
-		return w.refuse(share, "git will not work inside: %s is %s, and what git keeps of it, in %s, cannot be reviewed", dir, what, at)(
-			"bothy create --workspace %s --git-dir %s %s %s", spec.WorkspaceLive, gitDirShare, w.sandbox.Agent, workspace.ShellWord(w.mount.Source))
+		return w.refuse(share, []string{"--workspace", spec.WorkspaceLive, "--git-dir", gitDirShare}, []string{w.mount.Source},
+			"git will not work inside: %s is %s, and what git keeps of it, in %s, cannot be reviewed", dir, what, at)
 	}
 	if !share && w.asks && w.canAsk() {
 		share = w.ask("bothy: %s is %s: git works inside only if %s is shared, too.\nPrograms inside can then change its branches, hooks and settings, which git obeys on the host. Share it?", dir, what, at)
@@ -99,24 +106,56 @@ func (w *gitWorkspace) settle() error {
 		}
 	}
 	if !share {
-		return w.refuse(false, "git will not work inside: %s is %s, and what git keeps of it, in %s, is not shared", dir, what, at)(
-			"bothy create --git-dir %s %s %s", gitDirShare, w.sandbox.Agent, workspace.ShellWord(w.mount.Source))
+		return w.refuse(false, []string{"--git-dir", gitDirShare}, []string{w.mount.Source},
+			"git will not work inside: %s is %s, and what git keeps of it, in %s, is not shared", dir, what, at)
 	}
 	also.ReadOnly = w.mount.ReadOnly
 	w.sandbox.Workspaces = append(w.sandbox.Workspaces, also)
 	return nil
 }
 
+// gitAdvice is why git does not work in a sandbox, and with which options and directories it does.
+type gitAdvice struct {
+	why            string
+	options, paths []string
+}
+
+// command is the one that makes a sandbox in which git works.
+func (g gitAdvice) command(verb, agent string) string {
+	words := slices.Concat([]string{"bothy", verb}, g.options, []string{agent})
+	for _, path := range g.paths {
+		words = append(words, workspace.ShellWord(path))
+	}
+	return strings.Join(words, " ")
+}
+
 // refuse says why git does not work, and the command with which it does: as an error to who
-// insists.
-func (w *gitWorkspace) refuse(insists bool, why string, args ...any) func(hint string, words ...any) error {
-	return func(hint string, words ...any) error {
-		err := spec.Errorf(spec.ErrUsage, why, args...).WithHint(hint, words...)
-		if insists {
-			return err
+// insists, and to others when the sandbox is made.
+func (w *gitWorkspace) refuse(insists bool, options, paths []string, why string, args ...any) error {
+	g := gitAdvice{fmt.Sprintf(why, args...), options, paths}
+	if insists {
+		return spec.Errorf(spec.ErrUsage, "%s", g.why).WithHint("%s", g.command("create", w.sandbox.Agent))
+	}
+	w.flags.gitAdvice = append(w.flags.gitAdvice, g)
+	return nil
+}
+
+// adviseGit says what gitDirs found, of a sandbox that was made now: with one in its place git works.
+func (a *app) adviseGit(cmd *command.Command, f *createFlags, sb *spec.Sandbox) {
+	for _, g := range f.gitAdvice {
+		a.note("%s", g.why)
+		verb, before := "create", ""
+		if cmd.Flags().Lookup("git-dir") != nil { // else it is a loop's, or a flow's
+			verb = cmd.Name()
+			if cmd.Flags().Changed("name") {
+				g.options = append([]string{"--name", sb.Name}, g.options...)
+			}
+			if sb.Remove {
+				g.options = append([]string{"--rm"}, g.options...)
+			} else {
+				before = "bothy rm -f " + sb.Name + " && "
+			}
 		}
-		w.note("%s", err.Error())
-		w.note("hint: %s", err.Hint)
-		return nil
+		a.note("hint: %s%s", before, g.command(verb, sb.Agent))
 	}
 }
