@@ -2,6 +2,7 @@ package spec
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,8 +31,12 @@ func NewModelServer(text, key, model string) (*ModelServer, error) {
 	scheme = strings.ToLower(scheme)
 	authority, path, _ := strings.Cut(rest, "/")
 	switch {
-	case !ok || scheme != "http" && scheme != "https" || authority == "":
+	case !ok || scheme != "http" && scheme != "https":
 		return nil, fail("is no URL that begins with http:// or https://")
+	case authority == "":
+		return nil, fail("names no host")
+	case isEndpoint(path):
+		return nil, fail("is where one kind of question goes, and not the root of the server")
 	case strings.Contains(authority, "@"):
 		return nil, fail("has a password in it, which every program inside could read: --model-key NAME lends a secret")
 	case strings.ContainsAny(rest, "?#"):
@@ -54,6 +59,14 @@ func NewModelServer(text, key, model string) (*ModelServer, error) {
 			WithHint("have the server speak TLS (https://), or reach it at this machine's loopback, as by ssh -L")
 	}
 	return s, nil
+}
+
+// isEndpoint tells of a path that an agent appends itself: an address that was copied as a whole.
+func isEndpoint(path string) bool {
+	path = "/" + strings.TrimRight(path, "/")
+	return slices.ContainsFunc([]string{
+		"/chat/completions", "/completions", "/responses", "/messages", "/models", "/embeddings", "/api/chat", "/api/generate",
+	}, func(end string) bool { return strings.HasSuffix(path, end) }) || strings.Contains(path, ":generateContent") || strings.Contains(path, ":streamGenerateContent")
 }
 
 // escaped tells of characters that mean something else in what an agent is told.

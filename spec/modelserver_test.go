@@ -31,7 +31,7 @@ func TestModelServer(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "localhost:11434", "ftp://localhost", "http://", "http://user:pw@localhost", "http://localhost:0", "http://localhost:99999",
-		"http://localhost?x", "http://localhost/#x", "http://localhost/a b", "http://localhost/%2e", `http://localhost/{x}`, "http://0.0.0.0:1", "http://127.0.0.2:1", "http://[::]:1",
+		"http://localhost?x", "http://localhost/#x", "http://localhost/a b", "http://localhost/%2e", `http://localhost/{x}`, "https://", "http://localhost:4000/v1/chat/completions", "https://llm.example/v1/messages/", "http://localhost:11434/api/generate", "http://0.0.0.0:1", "http://127.0.0.2:1", "http://[::]:1",
 	} {
 		if s, err := NewModelServer(text, "", ""); !errors.Is(err, ErrUsage) {
 			t.Errorf("%s: %+v, %v", text, s, err)

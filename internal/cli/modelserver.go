@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -60,6 +62,30 @@ func (a *app) modelServer(e *engine.Engine, f *createFlags, of *spec.Agent) (*sp
 		}
 	}
 	return s.chosen, engine.ForServer(of, s.chosen)
+}
+
+// answerTime is how long a server of this machine may take to take a connection.
+const answerTime = time.Second
+
+// tellServer says where the server is of a sandbox that was made now, if nothing inside is told, and
+// that nobody listens there: an agent would try again and again, and say nothing.
+func (a *app) tellServer(of *spec.Agent, sb *spec.Sandbox) {
+	s := sb.ModelServer
+	if s == nil {
+		return
+	}
+	if of == nil {
+		a.note("inside, the model server is %s", s.Inside())
+	}
+	if !s.IsLocal() {
+		return
+	}
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort("localhost", strconv.Itoa(int(s.Port()))), answerTime)
+	if err != nil {
+		a.note("the model server %s does not answer (%v): is it running?", s.URL, err)
+		return
+	}
+	_ = conn.Close()
 }
 
 // modelServer is that of the settings; nil: they name none.

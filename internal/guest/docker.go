@@ -306,7 +306,7 @@ func refuseOne(conn int, why string) {
 	_, _ = unix.Write(conn, []byte(answer))
 }
 
-// lastWords are the last line of a log, short enough for an error.
+// lastWords are the end of a log, short enough for an error.
 func lastWords(path string) string {
 	const most = 4 << 10
 	f, err := os.Open(path)
@@ -320,9 +320,11 @@ func lastWords(path string) string {
 	buf := make([]byte, most)
 	n, _ := f.Read(buf)
 	text := strings.TrimSpace(string(buf[:max(n, 0)]))
-	line := text[strings.LastIndexByte(text, '\n')+1:]
-	if line == "" {
+	lines := strings.Split(text, "\n")
+	if text == "" {
 		return "it said nothing"
 	}
-	return line[:min(len(line), 500)]
+	// An error may take several lines, the last of which says least.
+	last := strings.Join(lines[max(0, len(lines)-2):], " ")
+	return last[max(0, len(last)-500):]
 }

@@ -85,7 +85,9 @@ func givenSettings(path string) (map[string]json.RawMessage, error) {
 	}
 	var given map[string]json.RawMessage
 	if err == nil {
-		err = json.Unmarshal(text, &given)
+		if err = json.Unmarshal(text, &given); err != nil {
+			err = fmt.Errorf("it is no JSON object: %w", err)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
