@@ -271,6 +271,14 @@ func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
 	for _, c := range commands {
 		a.note("%s would free %s more", c, formatSize(sums[c]))
 	}
+	if !slices.Contains(p.Kinds, engine.DiskSandbox) {
+		return
+	}
+	for _, it := range d.Items {
+		if it.Fresh {
+			a.note("sandbox %s stays: it was used within the last 2 minutes", printable(it.Name))
+		}
+	}
 }
 
 // pruned tells what was removed, or would be.

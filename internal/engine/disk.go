@@ -37,6 +37,7 @@ type DiskItem struct {
 	Running    bool      // a sandbox that does
 	Holders    []string  // the sandboxes that use it; of an image also templates
 	Kept       string    // why it is not to be removed; empty if it may be
+	Fresh      bool      // a sandbox that was used just now, and is kept for that alone
 
 	remove func() error
 	build  string   // a step of a build: what it lies under

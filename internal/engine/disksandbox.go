@@ -33,7 +33,7 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 		if i.Status.State != spec.Stopped {
 			it.Running, it.Kept = true, "it runs"
 		} else if it.Kept = e.spared(i.Spec, claimed); it.Kept == "" && time.Since(it.Used) < justNow {
-			it.Kept = "it was used just now"
+			it.Kept, it.Fresh = "it was used just now", true
 		}
 		it.remove = func() error { return e.removeStopped(i.Spec) }
 		items = append(items, it)

@@ -131,7 +131,7 @@ func (d *docker) listen() error {
 }
 
 // noDocker is what a program hears in a sandbox that has no Docker.
-const noDocker = "this sandbox has no Docker daemon: a sandbox that is made with it has one (bothy run --docker, or docker: true in config.yaml)"
+const noDocker = "this sandbox has no Docker daemon, and cannot be given one: another that is made with it has one (bothy run --docker --name NAME …, or docker: true in config.yaml)"
 
 // noDockerd is what it hears if the daemon's program is missing.
 const noDockerd = "dockerd is not installed in this sandbox; install it with: sudo apt-get update && sudo apt-get install -y docker.io (or your distribution's package), and try again"
