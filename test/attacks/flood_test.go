@@ -3,6 +3,7 @@ package attacks
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -88,7 +89,8 @@ func overload(target string) {
 				}
 			}()
 			line, err := bufio.NewReader(c).ReadString('\n')
-			if !strings.HasPrefix(line, "HTTP/1.1 400 ") {
+			// Who still writes when the connection is closed may lose what was said before.
+			if !strings.HasPrefix(line, "HTTP/1.1 400 ") && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, io.EOF) {
 				fmt.Printf("%q, %v\n", line, err)
 			}
 		})
