@@ -109,7 +109,7 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 		return nil, err
 	}
 	a.adviseGit(cmd, f, sb)
-	a.tellServer(l.spec, sb)
+	a.tellServer(cmd.Context(), l.spec, sb)
 	a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
 	if err := a.lendAll(cmd, e, l, sb, wanted, true); err != nil {
 		return nil, only([]error{err, e.TakeBack(sb)})

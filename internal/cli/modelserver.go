@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"slices"
 	"strconv"
@@ -69,7 +70,7 @@ const answerTime = time.Second
 
 // tellServer says where the server is of a sandbox that was made now, if nothing inside is told, and
 // that nobody listens there: an agent would try again and again, and say nothing.
-func (a *app) tellServer(of *spec.Agent, sb *spec.Sandbox) {
+func (a *app) tellServer(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) {
 	s := sb.ModelServer
 	if s == nil {
 		return
@@ -80,7 +81,8 @@ func (a *app) tellServer(of *spec.Agent, sb *spec.Sandbox) {
 	if !s.IsLocal() {
 		return
 	}
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort("localhost", strconv.Itoa(int(s.Port()))), answerTime)
+	dialer := net.Dialer{Timeout: answerTime}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort("localhost", strconv.Itoa(int(s.Port()))))
 	if err != nil {
 		a.note("the model server %s does not answer (%v): is it running?", s.URL, err)
 		return

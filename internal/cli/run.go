@@ -404,7 +404,7 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 		return berth{}, only([]error{errGone, e.Remove(context.WithoutCancel(ctx), sb, true)})
 	case created:
 		a.adviseGit(cmd, &f.createFlags, sb)
-		a.tellServer(f.lodger.spec, sb)
+		a.tellServer(ctx, f.lodger.spec, sb)
 		a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
 		return berth{sandbox: sb, created: true}, nil
 	}
