@@ -50,11 +50,7 @@ func (b *bench) dockers(ctx context.Context) error {
 
 // dockerContext makes a directory with an image, and what is built of it.
 func (b *bench) dockerContext(ctx context.Context, dir string) error {
-	program, err := buildTrue(ctx, b.work)
-	if err != nil {
-		return err
-	}
-	layer, err := oneFile("true", program)
+	layer, err := trueLayer(ctx, b.work)
 	if err != nil {
 		return err
 	}
@@ -89,8 +85,8 @@ func (b *bench) dockerInside(ctx context.Context, dir string, round int) (err er
 	return b.dockerSteps("bothy", docker)
 }
 
-// dockerOnHost measures one on the host, in a network of its own: what it makes there is gone
-// with it.
+// dockerOnHost measures a daemon on the host. It runs in its own network namespace, which takes
+// its bridge along when it ends.
 func (b *bench) dockerOnHost(ctx context.Context, dir string, round int) (err error) {
 	home := filepath.Join(b.work, fmt.Sprintf("dockerd-%d", round))
 	if err := os.Mkdir(home, 0o700); err != nil {

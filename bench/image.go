@@ -17,11 +17,7 @@ const benchImage = "bothy-bench:latest"
 
 // loadImage makes the image and has a first sandbox begin from it, which makes its root.
 func (l *life) loadImage(ctx context.Context) error {
-	program, err := buildTrue(ctx, l.work)
-	if err != nil {
-		return err
-	}
-	layer, err := oneFile("true", program)
+	layer, err := trueLayer(ctx, l.work)
 	if err != nil {
 		return err
 	}

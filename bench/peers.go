@@ -43,16 +43,13 @@ func newDocker(ctx context.Context, work string) (*docker, error) {
 	if _, err := output(exec.CommandContext(ctx, "docker", "info")); err != nil {
 		return nil, errors.New("no daemon")
 	}
-	program, err := buildTrue(ctx, work)
+	layer, err := trueLayer(ctx, work)
 	if err != nil {
 		return nil, err
 	}
 	d := &docker{image: fmt.Sprintf("bothy-bench:%d", os.Getpid())}
 	load := exec.CommandContext(ctx, "docker", "import", "-", d.image)
-	load.Stdin, err = oneFile("true", program)
-	if err != nil {
-		return nil, err
-	}
+	load.Stdin = layer
 	_, err = output(load)
 	return d, err
 }
@@ -60,6 +57,15 @@ func newDocker(ctx context.Context, work string) (*docker, error) {
 func (d *docker) remove() error {
 	_, err := output(exec.Command("docker", "image", "rm", "--force", d.image))
 	return err
+}
+
+// trueLayer is a tar archive of the smallest static program, as /true.
+func trueLayer(ctx context.Context, work string) (*bytes.Buffer, error) {
+	program, err := buildTrue(ctx, work)
+	if err != nil {
+		return nil, err
+	}
+	return oneFile("true", program)
 }
 
 // buildTrue builds the smallest static program.

@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/image/imagetest"
 )
 
-// TestDockerOffer: who makes a sandbox with a Docker daemon at a terminal, in a Debian that has
-// none, is asked whether it is to be installed. That takes apt-get, as root, and rules to read
-// Debian's packages. Here apt-get only says what it is asked for: `make installs` has a real one.
+// TestDockerOffer runs `bothy run --docker` at a terminal over a Debian image without dockerd. Bothy
+// offers to install it, and then allows Debian's packages and runs apt-get as root. The image's
+// apt-get is a script that prints its arguments.
 func TestDockerOffer(t *testing.T) {
 	l := newLodging(t)
 	file := filepath.Join(l.home.also, "debian.tar")

@@ -30,8 +30,8 @@ const (
 // installDocker has Debian's package installed, by root.
 const installDocker = "export DEBIAN_FRONTEND=noninteractive; apt-get -q update && apt-get -yq install docker.io"
 
-// provideDocker sees to a sandbox that is to have a Docker daemon, and whose template has not the
-// program: who is at a terminal is asked whether it is to be installed, others are told how.
+// provideDocker handles a new sandbox whose template lacks dockerd. At a terminal it asks whether to
+// install it; elsewhere it prints the command that does.
 func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, asks bool) error {
 	in := inside.Session{Engine: e, Sandbox: sb, Prepares: true}
 	status, err := in.Run(ctx, wire.Command{Args: []string{"/bin/sh", "-c", findDockerd}}, "", io.Discard, io.Discard)
@@ -52,8 +52,8 @@ func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sand
 	return nil
 }
 
-// installDocker lets a sandbox read Debian's packages and installs the daemon. That it could not be
-// installed is said, and keeps nobody from their work.
+// installDocker lets a sandbox read Debian's packages and installs the daemon. If apt-get fails, it
+// prints a note and the run goes on.
 func (a *app) installDocker(ctx context.Context, in *inside.Session) error {
 	err := in.Engine.EditPolicy(ctx, in.Sandbox, func(f *policy.File) error { return f.AddPreset("debian") })
 	if err != nil {

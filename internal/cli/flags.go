@@ -53,7 +53,7 @@ type createFlags struct {
 	network  networkFlags
 	ports    portFlags
 
-	gitAdvice []gitAdvice // why git will not work in what is made now
+	gitAdvice []gitAdvice // why git does not work in the new sandbox
 }
 
 func (f *createFlags) add(a *app, c *command.Command) {

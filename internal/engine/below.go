@@ -73,8 +73,8 @@ func (b *shownBelow) shows(tree, at string) bool {
 	return true
 }
 
-// openTries bounds how often a file is opened anew: whoever renames without end, inside, cannot
-// keep the host at it.
+// openTries bounds how often an open is tried again. Without it a program inside that renames
+// files in a loop could keep the host busy.
 const openTries = 1000
 
 func openBelow(dir, rel string) (*os.File, error) {

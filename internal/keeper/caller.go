@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -76,20 +77,15 @@ func (k *Keeper) searchPath(who wire.Account, c wire.Caller) string {
 
 // covered tells whether a directory of the sandbox's own covers one of the host.
 func (k *Keeper) covered(dir string) bool {
-	return slices.ContainsFunc(k.launch.Hidden, func(top string) bool { return under(dir, top) })
+	return slices.ContainsFunc(k.launch.Hidden, func(top string) bool { return workspace.Within(top, dir) })
 }
 
 // shares tells whether a directory of the host is shared, and at its own path inside.
 func (k *Keeper) shares(dir string) bool {
-	return slices.ContainsFunc(k.spec.Named, func(n spec.Named) bool { return under(dir, n.Path) }) ||
+	return slices.ContainsFunc(k.spec.Named, func(n spec.Named) bool { return workspace.Within(n.Path, dir) }) ||
 		slices.ContainsFunc(slices.Concat(k.spec.Workspaces, k.spec.Volumes), func(m spec.Mount) bool {
-			return m.Source == m.Target && under(dir, m.Target)
+			return m.Source == m.Target && workspace.Within(m.Target, dir)
 		})
-}
-
-// under tells whether a path is a directory or below it.
-func under(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // keepOwn puts Bothy's own directories before a PATH that was set by hand and lacks them: the

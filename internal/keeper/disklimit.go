@@ -31,8 +31,8 @@ func rootLimit(limit, saved int64) int64 {
 	return most
 }
 
-// layerLimit is what the wall lets the root layer take that begins as a saved one, and by itself
-// what is kept with it.
+// layerLimit is the size limit, in bytes, of a root layer that starts from a save, and of Docker's
+// file system beside it; each has this limit of its own.
 func (k *Keeper) layerLimit(saved string) (int64, error) {
 	if !k.watchesDisk() { // then it is all of it
 		return k.launch.Disk, nil
