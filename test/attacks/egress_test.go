@@ -504,7 +504,7 @@ func TestA7BothFamilies(t *testing.T) {
 func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
-		canaries := []string{"then", "tcp=8.8.8.8:443", "tcp=[2001:4860:4860::8888]:443", "udp=8.8.8.8:53", "tcp=192.168.7.7:22", "ping=8.8.8.8", "frame=8.8.8.8", "frame=192.168.7.7", "frame=2001:4860:4860::8888"}
+		canaries := []string{"then", "tampered", "tcp=8.8.8.8:443", "tcp=[2001:4860:4860::8888]:443", "udp=8.8.8.8:53", "tcp=192.168.7.7:22", "ping=8.8.8.8", "frame=8.8.8.8", "frame=192.168.7.7", "frame=2001:4860:4860::8888"}
 		attack := func(steps ...string) string {
 			ways := append([]string{"exec", "-u", "root", "box", p.me, "intruder", "net", p.mark}, steps...)
 			return c.Must(t, append(ways, canaries...)...)

@@ -26,18 +26,21 @@ import (
 )
 
 // How long an attempt from inside may take. What is refused is refused at once, and
-// what is allowed is answered, however slow the machine; only those to everybody on a
-// network are met with silence.
+// what is allowed is answered, however slow the machine. Nothing answers an attempt to reach
+// everybody on a network, nor one over a network that root has changed ("tampered").
 const (
 	patience = time.Minute
 	silence  = 4 * time.Second
+	offline  = 10 * time.Second
 )
 
 // insider is hostile code that wants out. It carries a mark, and tries each
-// way it is told, all at once; "then" waits for those before. What it prints is
-// for people: the tests look at what arrived.
+// way it is told, all at once; "then" waits for those before, and after "tampered" each has
+// the time of one that nothing answers. What it prints is for people: the tests look at what
+// arrived.
 func insider(args []string) int {
 	mark, ways := args[0], args[1:]
+	longest := patience
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, way := range ways {
@@ -45,9 +48,14 @@ func insider(args []string) int {
 			wg.Wait()
 			continue
 		}
+		if way == "tampered" {
+			longest = offline
+			continue
+		}
 		kind, target, _ := strings.Cut(way, "=")
+		limit := min(longest, within(target))
 		wg.Go(func() {
-			said, err := try(kind, target, mark)
+			said, err := try(kind, target, mark, limit)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -61,8 +69,9 @@ func insider(args []string) int {
 	return 0
 }
 
-func try(kind, target, mark string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within(target))
+// try makes one attempt, which may take as long as the limit.
+func try(kind, target, mark string, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	switch kind {
 	case "hello":
