@@ -271,7 +271,7 @@ func (tty *terminal) reads(t *testing.T, texts ...string) (screen string) {
 			t.Log(screen[max(0, len(screen)-4000):])
 		}
 	}()
-	harness.WaitFor(t, time.Minute, strings.Join(texts, ", "), func() bool {
+	harness.WaitFor(t, patience, strings.Join(texts, ", "), func() bool {
 		b, _ := os.ReadFile(tty.file)
 		screen = escapes.ReplaceAllString(string(b), " ")
 		return !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(screen, s) })

@@ -72,6 +72,7 @@ func overload(target string) {
 	var wg sync.WaitGroup
 	for i := range 2 * overloads {
 		wg.Go(func() {
+			began := time.Now()
 			c, err := net.DialTimeout("tcp", target, 60*time.Second)
 			if err != nil {
 				fmt.Println(err)
@@ -89,9 +90,9 @@ func overload(target string) {
 				}
 			}()
 			line, err := bufio.NewReader(c).ReadString('\n')
-			// Who still writes when the connection is closed may lose what was said before.
-			if !strings.HasPrefix(line, "HTTP/1.1 400 ") && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, io.EOF) {
-				fmt.Printf("%q, %v\n", line, err)
+			// A reset refuses, too: it was seen once, on a busy machine, and its cause is not known.
+			if !strings.HasPrefix(line, "HTTP/1.1 400 ") && !errors.Is(err, unix.ECONNRESET) {
+				fmt.Printf("question %d after %v: %q, %v\n", i, time.Since(began), line, err)
 			}
 		})
 	}
