@@ -139,17 +139,16 @@ func (f *runFlags) comeBack(e *engine.Engine, sb *spec.Sandbox) (err error) {
 	return err
 }
 
-// keeps refuses to remove at the end what nobody can have looked at by then.
+// keeps refuses to remove at the end what the caller had before, or cannot have looked at by then.
 func (f *runFlags) keeps() error {
-	mode := f.mode
-	if f.existing != nil && mode == spec.WorkspaceLive {
-		mode = f.existing.Mode()
-	}
 	switch {
-	case f.remove && mode == spec.WorkspaceReview:
+	case f.remove && f.existing != nil:
+		return spec.Errorf(spec.ErrConflict, "--rm would remove sandbox %s, which exists, with its home and all that was installed in it", f.existing.Name).
+			WithHint("leave --rm out; for a fresh sandbox name an agent: bothy run --rm %s", f.lodger.name)
+	case f.remove && f.mode == spec.WorkspaceReview:
 		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits for a review").
 			WithHint("leave --rm out, then: bothy diff, bothy apply, bothy rm")
-	case f.remove && mode == spec.WorkspaceClone:
+	case f.remove && f.mode == spec.WorkspaceClone:
 		return spec.Errorf(spec.ErrUsage, "--rm would throw the clone away, with all commits in it").
 			WithHint("leave --rm out, then: bothy fetch, bothy rm")
 	}
@@ -355,10 +354,6 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 			return a.refit(ctx, e, f.lodger, f.existing, version, mock)
 		})
 	}
-	server, err := a.modelServer(e, &f.createFlags, f.lodger.spec)
-	if err != nil {
-		return berth{}, err
-	}
 	wish, err := a.sandbox(ctx, e, &f.createFlags, f.lodger.name, f.paths)
 	if err == nil {
 		err = f.lodger.visible(wish)
@@ -370,16 +365,23 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 		return berth{}, err
 	}
 	var there *spec.Sandbox
-	if f.lodger.spec != nil { // one that exists has its program
-		there, err = e.Existing(wish)
-		if err == nil && (there == nil || f.remove) {
-			if err = a.bounds(e, &f.createFlags, f.lodger); err == nil {
-				wish.Program, err = a.house(ctx, e, f.lodger, wish, version)
-			}
-		}
-		if err != nil {
+	if f.lodger.spec != nil { // one that exists has its program and its server
+		if there, err = e.Existing(wish); err != nil {
 			return berth{}, err
 		}
+	}
+	fresh := there == nil || f.remove
+	var server *spec.ModelServer
+	if fresh || f.server != (serverFlags{}) {
+		server, err = a.modelServer(e, &f.createFlags, f.lodger.spec)
+	}
+	if err == nil && fresh && f.lodger.spec != nil {
+		if err = a.bounds(e, &f.createFlags, f.lodger); err == nil {
+			wish.Program, err = a.house(ctx, e, f.lodger, wish, version)
+		}
+	}
+	if err != nil {
+		return berth{}, err
 	}
 	asked := rules
 	f.named = wish.Named
