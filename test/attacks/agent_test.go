@@ -210,7 +210,7 @@ func TestC10SSHAgent(t *testing.T) {
 		}
 		w.refuses(t, c, login)
 		out := c.Must(t, "secret", "audit", "--json")
-		for _, want := range []string{`"secret":"lent-ssh"`, `"name":"` + knownServer + `"`, "signed the login of git", ssh.FingerprintSHA256(w.key), `"verdict":"deny"`, "it is no login at a server", "that the sandbox is connected to"} {
+		for _, want := range []string{`"secret":"lent-ssh"`, `"name":"` + knownServer + `"`, "signed the login of git", ssh.FingerprintSHA256(w.key), `"verdict":"deny"`, "signatures are not lent (--lend ssh-sign)", "that the sandbox is connected to"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s is not in the audit:\n%s", want, out)
 			}
