@@ -235,22 +235,24 @@ func TestDiffOfUnreadable(t *testing.T) {
 	}
 }
 
-func TestRunKeepsReviewed(t *testing.T) {
-	reviewed := &spec.Sandbox{WorkspaceMode: spec.WorkspaceReview}
+// --rm throws away neither what waits for a review nor a sandbox that was there before.
+func TestRunKeeps(t *testing.T) {
+	there := &spec.Sandbox{Name: "there"}
 	for _, tt := range []struct {
 		remove   bool
 		mode     string
 		existing *spec.Sandbox
-		refused  bool
+		want     error
 	}{
-		{true, spec.WorkspaceReview, nil, true},
-		{true, spec.WorkspaceLive, reviewed, true},
-		{true, spec.WorkspaceLive, nil, false},
-		{false, spec.WorkspaceReview, reviewed, false},
+		{true, spec.WorkspaceReview, nil, spec.ErrUsage},
+		{true, spec.WorkspaceClone, nil, spec.ErrUsage},
+		{true, spec.WorkspaceLive, there, spec.ErrConflict},
+		{true, spec.WorkspaceLive, nil, nil},
+		{false, spec.WorkspaceReview, there, nil},
 	} {
 		f := &runFlags{remove: tt.remove, existing: tt.existing}
-		f.mode = tt.mode
-		if err := f.keeps(); errors.Is(err, spec.ErrUsage) != tt.refused {
+		f.mode, f.lodger = tt.mode, &lodger{name: "shell"}
+		if err := f.keeps(); !errors.Is(err, tt.want) {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}
