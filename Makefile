@@ -49,6 +49,11 @@ soak: ## kill at random and take random steps for STORM (2h) each
 	BOTHY_STORM=$(STORM) CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestStorm$$' ./test/faults
 	BOTHY_SOAK=$(STORM) CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./test
 	BOTHY_SOAK_ITERATIONS=500 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoakLoop$$' ./test
+	CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^Test(KillAtRandomMoments|Growth)$$' ./test/faults
+
+.PHONY: floods
+floods: ## have sandboxes ask more of the gateway than it has room for
+	CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run '^TestB10' ./test/attacks
 
 INSTALLS ?= registry.example
 .PHONY: installs
