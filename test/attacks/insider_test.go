@@ -25,9 +25,9 @@ import (
 	"github.com/bothy-dev/bothy/test/netlink"
 )
 
-// How long an attempt from inside may take. What is refused is refused at once, and
-// what is allowed is answered, however slow the machine. Nothing answers an attempt to reach
-// everybody on a network, nor one over a network that root has changed ("tampered").
+// How long an attempt from inside may take. The gateway refuses at once, and a server that is
+// allowed answers, however slow the machine. An attempt to reach all of a network gets no answer,
+// nor does one over a network that root has changed ("tampered").
 const (
 	patience = time.Minute
 	silence  = 4 * time.Second
@@ -36,8 +36,7 @@ const (
 
 // insider is hostile code that wants out. It carries a mark, and tries each
 // way it is told, all at once; "then" waits for those before, and after "tampered" each has
-// the time of one that nothing answers. What it prints is for people: the tests look at what
-// arrived.
+// the shorter time, offline. Its output is for people: the tests look at what arrived.
 func insider(args []string) int {
 	mark, ways := args[0], args[1:]
 	longest := patience
