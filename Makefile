@@ -20,7 +20,7 @@ tour: ## build, and show what a sandbox is, on this directory
 
 .PHONY: test
 test: ## run all tests
-	CGO_ENABLED=0 go test -timeout 40m ./...
+	CGO_ENABLED=0 go test -timeout 2h ./...
 
 FUZZTIME ?= 10m
 .PHONY: fuzz

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -71,9 +70,9 @@ func loadConfig() (config, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return c, nil
 	}
-	if errors.Is(err, fs.ErrPermission) {
-		fmt.Fprintf(os.Stderr, "bothy: the configuration is not read: %v\n", err)
-		return c, nil
+	if errors.Is(err, fs.ErrPermission) { // what it limits would not be limited
+		return c, spec.Errorf(spec.ErrUsage, "the configuration cannot be read: %w", err).
+			WithHint("make %s readable for this user, or set HOME or XDG_CONFIG_HOME to this user's own", path)
 	}
 	if err != nil {
 		return c, &spec.Error{Op: "read " + path, Err: err}

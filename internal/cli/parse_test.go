@@ -226,6 +226,10 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
+	must(t, os.Chmod(path, 0))
+	if _, err := loadConfig(); os.Geteuid() != 0 && !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("without permission: %v", err)
+	}
 	must(t, os.Remove(path))
 	must(t, os.Mkdir(path, 0o700))
 	if _, err := loadConfig(); err == nil {
