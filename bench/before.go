@@ -22,9 +22,9 @@ func (b *bench) buildBefore(ctx context.Context, commit string) (*bothy, error) 
 	if err := git("worktree", "add", "--quiet", "--detach", source, commit); err != nil {
 		return nil, fmt.Errorf("check out %s: %w", commit, err)
 	}
-	built := &bothy{bin: filepath.Join(b.work, "bin", "bothy-before"), home: filepath.Join(b.work, "before")}
+	built := &bothy{bin: filepath.Join(b.work, "bin-before", "bothy"), home: filepath.Join(b.work, "before")}
 	built.env = append(cleanEnv(filepath.Join(b.work, "home")), "BOTHY_HOME="+built.home)
-	err := buildGo(ctx, source, "", built.bin, "./cmd/bothy")
+	err := buildBothy(ctx, source, "", built.bin)
 	if removeErr := git("worktree", "remove", "--force", source); err == nil {
 		err = removeErr
 	}

@@ -28,13 +28,18 @@ func build(ctx context.Context, root, work string) (*bothy, error) {
 		return nil, err
 	}
 	b.env = append(cleanEnv(home), "BOTHY_HOME="+b.home)
-	return b, buildGo(ctx, root, "", b.bin, "./cmd/bothy")
+	return b, buildBothy(ctx, root, "", b.bin)
 }
 
-// buildGo builds a program of this module, with some files replaced if an
-// overlay says so.
-func buildGo(ctx context.Context, root, overlay, bin, what string) error {
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", bin}
+// buildBothy builds a bothy, and beside it the programs that belong to it.
+func buildBothy(ctx context.Context, root, overlay, bin string) error {
+	return buildGo(ctx, root, overlay, filepath.Dir(bin)+"/", "./cmd/...")
+}
+
+// buildGo builds programs of this module, with some files replaced if an overlay says so. A
+// directory ends with a slash.
+func buildGo(ctx context.Context, root, overlay, to, what string) error {
+	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", to}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}

@@ -38,7 +38,7 @@ func (b *bench) buildOther(ctx context.Context, name string, others ...other) (*
 		}
 		replace[file] = own
 	}
-	command, testdata := filepath.Join(b.root, "cmd", "bothy"), filepath.Join(b.root, "bench", "testdata")
+	command, testdata := filepath.Join(b.root, "cmd", "bothy-keeper"), filepath.Join(b.root, "bench", "testdata")
 	replace[filepath.Join(command, "network.go")] = filepath.Join(testdata, name+".go")
 	replace[filepath.Join(command, "nobody.go")] = filepath.Join(testdata, "nobody.go")
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
@@ -49,7 +49,7 @@ func (b *bench) buildOther(ctx context.Context, name string, others ...other) (*
 	if err := os.WriteFile(list, overlay, 0o644); err != nil {
 		return nil, err
 	}
-	built := &bothy{bin: filepath.Join(b.work, "bin", "bothy-"+name), home: filepath.Join(b.work, name)}
+	built := &bothy{bin: filepath.Join(b.work, "bin-"+name, "bothy"), home: filepath.Join(b.work, name)}
 	built.env = append(cleanEnv(filepath.Join(b.work, "home")), "BOTHY_HOME="+built.home)
-	return built, buildGo(ctx, b.root, list, built.bin, "./cmd/bothy")
+	return built, buildBothy(ctx, b.root, list, built.bin)
 }

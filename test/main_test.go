@@ -76,7 +76,7 @@ func prepare() (dir string, err error) {
 	if err := os.Mkdir(lab.bin, 0o755); err != nil {
 		return dir, err
 	}
-	for _, name := range []string{"bothy", "bothy-build"} {
+	for _, name := range []string{"bothy", "bothy-keeper", "bothy-guest", "bothy-build"} {
 		if err := build(name); err != nil {
 			return dir, err
 		}

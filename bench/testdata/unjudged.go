@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper"
 )
 
-// network takes the place of cmd/bothy/network.go in a binary that only the
+// network takes the place of cmd/bothy-keeper/network.go in a binary that only the
 // bench builds: at the other end of the card is the kernel, and no gateway.
 type network struct{}
 

@@ -5,7 +5,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper"
 )
 
-// network takes the place of cmd/bothy/network.go in a binary that only the
+// network takes the place of cmd/bothy-keeper/network.go in a binary that only the
 // bench builds: its sandboxes have no card.
 type network struct{}
 

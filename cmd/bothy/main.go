@@ -1,30 +1,60 @@
-// Command bothy runs programs in isolated sandboxes. The one binary plays every
-// role: the command line, the keeper of a running sandbox, gVisor's own
-// processes behind it, and the helpers inside. Which one is told by the name
-// it was started under, before anything else happens.
-//
-// Only roles that need gVisor come as far as main: the helpers inside leave in
-// internal/role, the command line in internal/front, who opens secrets in
-// internal/seal/early, who keeps tasks in internal/task/database/early, who installs in internal/agent/install/early, who fetches
-// images in internal/image/pull/early, all before gVisor's packages are initialised.
+// Command bothy is the command line. It also plays those of its helpers that need what the
+// command line has: the process that seals secrets, that installs agents, that fetches images,
+// that keeps tasks. They are this program under another name.
 package main
 
 import (
 	"os"
+	"path/filepath"
 
-	_ "github.com/bothy-dev/bothy/internal/agent/install/early"
-	"github.com/bothy-dev/bothy/internal/driver/gvisor"
-	_ "github.com/bothy-dev/bothy/internal/front"
-	_ "github.com/bothy-dev/bothy/internal/image/pull/early"
-	"github.com/bothy-dev/bothy/internal/keeper/early"
-	"github.com/bothy-dev/bothy/internal/role"
-	_ "github.com/bothy-dev/bothy/internal/seal/early"
-	_ "github.com/bothy-dev/bothy/internal/task/database/early"
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agent/install"
+	"github.com/bothy-dev/bothy/internal/cli"
+	"github.com/bothy-dev/bothy/internal/doctor"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath/look"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/pull"
+	"github.com/bothy-dev/bothy/internal/seal"
+	"github.com/bothy-dev/bothy/internal/task/book"
+	"github.com/bothy-dev/bothy/internal/task/database"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func main() {
-	if role.OfWall(os.Args) {
-		gvisor.RunChild(os.Args)
+	if len(os.Args) == 0 {
+		os.Exit(spec.ExitUsage)
 	}
-	os.Exit(early.Keeper.Main(gvisor.Driver{}, plugged))
+	os.Exit(run(os.Args))
+}
+
+// run plays the role that the first argument names and gives its exit code.
+func run(args []string) int {
+	switch args[0] {
+	case look.Argv0:
+		return look.Main(args)
+	case vault.Argv0:
+		return seal.Main(os.Stdin, os.Stdout)
+	case agent.Argv0:
+		return install.Main(os.Stdin, os.Stdout)
+	case image.Argv0:
+		return pull.Main(os.Stdin, os.Stdout)
+	case book.Argv0:
+		if len(args) != 2 {
+			return spec.ExitUsage
+		}
+		return database.Main(args[1], os.Stdin, os.Stdout)
+	case doctor.ProbeArgv0:
+		if len(args) > 1 {
+			return spec.ExitOK // the inner probe: being started was all
+		}
+		return doctor.Probe()
+	case engine.AttendArgv0:
+		if engine.Attend(args[1:]) != nil {
+			return spec.ExitError
+		}
+		return spec.ExitOK
+	}
+	return cli.Main(append([]string{filepath.Base(args[0])}, args[1:]...))
 }

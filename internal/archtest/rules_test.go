@@ -10,36 +10,30 @@ const module = "github.com/bothy-dev/bothy"
 // other. A name that ends in /... stands for a tree, within which imports are
 // free.
 //
-//	words · leaves · mechanisms · the inside · the light roles · how the
-//	inside begins · the wall · who owns it · how it begins · the host's view · work in it · the command line ·
-//	its early start · the binary · programs that use it · tests of it all
+//	words · leaves · mechanisms · the inside · the wall · who owns it · the host's view · work in it ·
+//	the command line · the programs · programs that use them · tests of it all
 const layers = `
 spec
-internal/passwd
+internal/passwd internal/program
 internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/gcpace internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/plainyaml internal/sqlite internal/hostproxy internal/hostpath/look
 internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried
 internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
 internal/seal internal/agent internal/saved internal/token internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
 internal/loopserver
-internal/seal/early internal/task/database/early internal/agent/npm internal/image/pull
-internal/agent/install internal/image/pull/early
-internal/agent/install/early
+internal/agent/npm internal/image/pull
+internal/agent/install
 internal/gateway/...
-internal/guest
-internal/role
-internal/guest/early
+internal/guest internal/driver/gvisor/starter
 internal/driver
 internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
 internal/keeper
-internal/keeper/early
 internal/engine internal/doctor internal/verify
 internal/builder internal/inside
 internal/shop
 internal/cli/command
 internal/cli
-internal/front
-cmd/bothy cmd/bothy-build
+cmd/bothy cmd/bothy-keeper cmd/bothy-guest cmd/bothy-build
 client
 examples/...
 internal/archtest internal/leaktest internal/smalldisk internal/task/tasktest internal/trust/clienttest internal/agent/registrytest internal/image/imagetest test/... bench/...
@@ -98,59 +92,50 @@ var namedBy = map[string]string{
 // name agents: a literal beside these keys is nothing that code goes by.
 var helpFields = []string{"Long", "Example", "Args"}
 
-// notLinked must not be in the binary.
-var notLinked = map[string]string{
-	"gvisor.dev/gvisor/runsc/cli/maincli":          "it embeds 47 MB; the command map in driver/gvisor is ours",
-	"gvisor.dev/gvisor/runsc/gvisorbinaries/embed": "the 47 MB themselves",
-	"testing":                                "a test's code",
-	"github.com/spf13/cobra":                 "it needs text/template; internal/cli/command is ours",
-	"github.com/google/go-containerregistry": "it brings docker/cli and logrus, and compiles a dozen regular expressions in init: 140 KiB; the client in image/pull is ours",
-	"text/template":                          "its init comes after gVisor's, and so would internal/front",
-	"github.com/moby/buildkit":               "builds have a command of their own",
-	"k8s.io":                                 "30 MB",
-	"github.com/google/go-cmp":               "for tests",
-	"github.com/google/jsonschema-go":        "for tests: in init it takes 84 KiB, others 1700; the evaluator in gate is ours, and compared with it",
-	"github.com/rogpeppe/go-internal":        "for tests",
-	"google.golang.org/grpc":                 "for tests",
-	"go.uber.org/goleak":                     "for tests",
-	"pgregory.net/rapid":                     "for tests, and under another licence",
+// notLinked is what a program must not link, with the reason.
+var notLinked = map[string]map[string]string{
+	"cmd/bothy": {
+		"gvisor.dev/gvisor":                      "bothy-keeper has it: every command would wait for its init",
+		"github.com/moby/buildkit":               "bothy-build has it",
+		"github.com/google/go-containerregistry": "it brings docker/cli and logrus, and compiles a dozen regular expressions in init: 140 KiB; the client in image/pull is ours",
+	},
+	"cmd/bothy-keeper": {
+		"gvisor.dev/gvisor/runsc/cli/maincli":          "it embeds 47 MB; the command map in driver/gvisor is ours",
+		"gvisor.dev/gvisor/runsc/gvisorbinaries/embed": "the 47 MB themselves",
+		"filippo.io/age":           "who opens secrets is a process of its own",
+		"modernc.org":              "who keeps tasks is a process of its own",
+		"github.com/moby/buildkit": "bothy-build has it",
+		"github.com/spf13/pflag":   "it has no command line",
+	},
+	"cmd/bothy-build": {
+		"gvisor.dev/gvisor":                              "the keeper has it",
+		"github.com/moby/buildkit/solver/llbsolver/ops":  "plans are carried out by package builder",
+		"github.com/moby/buildkit/executor/runcexecutor": "commands are run by the keeper",
+	},
+	"cmd/bothy-guest": {
+		"net":           "every small process of a sandbox would pay for its init",
+		"net/http":      "likewise",
+		"encoding/gob":  "likewise",
+		"text/template": "likewise",
+		"regexp":        "likewise",
+		"log/slog":      "likewise",
+	},
 }
 
-// notLinkedInBuild must not be in bothy-build.
-var notLinkedInBuild = map[string]string{
-	"gvisor.dev/gvisor": "it has steps carried out by bothy",
-	"testing":           "a test's code",
-	"github.com/moby/buildkit/solver/llbsolver/ops":  "plans are carried out by package builder",
-	"github.com/moby/buildkit/executor/runcexecutor": "commands are run by bothy",
+// linkedNowhere is what no program may link.
+var linkedNowhere = map[string]string{
+	"testing":                         "a test's code",
+	"k8s.io":                          "30 MB",
+	"github.com/google/go-cmp":        "for tests",
+	"github.com/google/jsonschema-go": "for tests: in init it takes 84 KiB, others 1700; the evaluator in gate is ours, and compared with it",
+	"github.com/rogpeppe/go-internal": "for tests",
+	"google.golang.org/grpc":          "for tests",
+	"go.uber.org/goleak":              "for tests",
+	"pgregory.net/rapid":              "for tests, and under another licence",
 }
 
-// light are the packages whose init functions play the light roles of the binary
-// before anything heavy is initialised, with how much may be initialised before
-// each begins, and lightDeps is all they may link from outside the standard
-// library and this module. Most of the standard library is light; net is not.
-var light = map[string]int{
-	"internal/role":        64 << 10,  // 45 KiB when this was written
-	"internal/guest/early": 360 << 10, // 354 KiB when this was written: crypto sorts before us, the gateway speaks TLS, and for SQLite see initFront
-}
-
-var (
-	lightDeps    = []string{"golang.org/x/sys/unix"}
-	notLightDeps = []string{"net", "net/http", "encoding/gob", "text/template", "regexp", "log/slog"}
-)
-
-// front is the package whose init function runs the command line before what
-// takes the time is initialised: late, of which the test looks for a part.
-const front = "internal/front"
-
-// notFront must not be linked by it: whoever needs one is a process of its own.
-var notFront = []string{"net/http", "crypto/tls", "filippo.io/age", "github.com/godbus/dbus", "github.com/klauspost/compress", "modernc.org", "database/sql"}
-
-var late = []string{
-	"gvisor.dev/gvisor/pkg/sentry/kernel",
-	"gvisor.dev/gvisor/pkg/sentry/socket/netstack",
-	"gvisor.dev/gvisor/pkg/sentry/syscalls/linux",
-	"gvisor.dev/gvisor/pkg/tcpip/stack",
-}
+// guestDeps is all that bothy-guest may link from outside the standard library and this module.
+var guestDeps = []string{"golang.org/x/sys/unix"}
 
 // pins are versions that move only together, or not at all. Those marked must
 // be there; the others hold as soon as somebody brings the module in.
@@ -169,17 +154,16 @@ var pins = []struct {
 	{"modernc.org/sqlite", "v1.60.1", true, "v1.61 does not tidy"},
 }
 
-// Init budget. gVisor starts this binary again for the sentry, the gofer and
-// the umounter, so every init of every linked package is paid several times per
-// sandbox. Bytes and allocations do not flake; milliseconds do. Lower the
-// numbers when they fall; raising them takes an argument.
+// initBudgets bound what the init functions of a program allocate. gVisor starts bothy-keeper again
+// for the sentry and the gofer, and inside every sudo is a bothy-guest. Bytes and allocations do not
+// flake; milliseconds do. Lower the numbers when they fall; raising them takes an argument.
+var initBudgets = map[string]struct{ bytes, allocs int }{
+	"cmd/bothy":        {1 << 20, 10_000},
+	"cmd/bothy-keeper": {1400 << 10, 11_200},
+	"cmd/bothy-guest":  {64 << 10, 500},
+}
+
 const (
-	initBytes     = 1400 << 10 // 1288 KiB when this was written
-	initAllocs    = 11_200     // 10,990 when this was written, of which SQLite's share is 180
-	initOwnBytes  = 4 << 10    // of all our own packages together: no work in init
-	initNamedFrom = 64 << 10   // packages above this are named in the failure
-	// Before the command line begins; 357 KiB when this was written. 9 of them, and 0.05 ms,
-	// are those of go-humanize: SQLite's libc links it for its diagnostics, it sorts behind
-	// us and needs so little that it comes before us all the same.
-	initFront = 360 << 10
+	initOwnBytes  = 4 << 10  // of all our own packages together: no work in init
+	initNamedFrom = 64 << 10 // packages above this are named in the failure
 )

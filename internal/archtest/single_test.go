@@ -16,9 +16,9 @@ import (
 // place. So whatever way leads to a running sandbox, it leads through there.
 var singles = map[string]struct{ file, why string }{
 	"internal/keeper.NetworkOptions": {"internal/keeper/network.go", "there is one place from which a sandbox gets its network, with the policy in force"},
-	"internal/driver.Network":        {"cmd/bothy/network.go", "a card has a gateway at its other end"},
-	"internal/gateway/netstack.Card": {"cmd/bothy/network.go", "a card has a gateway at its other end"},
-	"internal/gateway.New":           {"cmd/bothy/network.go", "a gateway is one of a sandbox, made with its policy"},
+	"internal/driver.Network":        {"cmd/bothy-keeper/network.go", "a card has a gateway at its other end"},
+	"internal/gateway/netstack.Card": {"cmd/bothy-keeper/network.go", "a card has a gateway at its other end"},
+	"internal/gateway.New":           {"cmd/bothy-keeper/network.go", "a gateway is one of a sandbox, made with its policy"},
 	"internal/gateway/netstack.New":  {"internal/gateway/gateway.go", "what the inside sends ends in a gateway"},
 }
 

@@ -6,10 +6,14 @@
 // its own as it links BuildKit's frontend, which commands of a person need not wait for.
 package build
 
-import "strings"
+import (
+	"strings"
 
-// Program is the name of the program, which lies beside bothy.
-const Program = "bothy-build"
+	"github.com/bothy-dev/bothy/internal/program"
+)
+
+// Program is the name of the program.
+const Program = program.Build
 
 // Argv0 is the name under which it makes plans: an order comes in, the plan goes out
 // (see package errand).
@@ -17,6 +21,7 @@ const Argv0 = "bothy-build-plan"
 
 // Order asks for a plan.
 type Order struct {
+	ProgramID  string            `json:"program_id"`       // program.ID of who asks
 	Dockerfile string            `json:"dockerfile"`       // its name, as errors have it
 	Text       []byte            `json:"text"`             // what it says
 	Context    string            `json:"context"`          // the directory that COPY copies from

@@ -30,6 +30,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -109,7 +110,7 @@ type root struct {
 
 // Run builds an image.
 func Run(ctx context.Context, e *engine.Engine, o Options) (img image.Image, err error) {
-	tool, err := engine.BuildProgram()
+	tool, err := program.Find(program.Build)
 	if err != nil {
 		return img, err
 	}

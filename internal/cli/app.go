@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -251,7 +252,7 @@ func (a *app) engine() (*engine.Engine, error) {
 		return nil, err
 	}
 	e := &engine.Engine{
-		Store: s, Version: version(), Agents: agents(), Defaults: a.config.limits(), Prices: a.config.Prices, StoreLimit: a.config.store,
+		Store: s, Version: program.Version(), Agents: agents(), Defaults: a.config.limits(), Prices: a.config.Prices, StoreLimit: a.config.store,
 		Progress:   func(s string) { a.note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/program"
 )
 
 // pluginName is the file name under which docker runs us as
@@ -32,7 +33,7 @@ func (a *app) asPlugin(args []string) ([]string, bool) {
 		_ = json.NewEncoder(a.stdout).Encode(map[string]string{
 			"SchemaVersion":    "0.1.0",
 			"Vendor":           "Bothy",
-			"Version":          version(),
+			"Version":          program.Version(),
 			"ShortDescription": "Run agents in isolated sandboxes (Bothy)",
 		})
 		return nil, true

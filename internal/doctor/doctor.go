@@ -21,9 +21,11 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/nsproc"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Result of a check.
@@ -51,10 +53,15 @@ func Run(ctx context.Context, state string) []Check {
 	return append(checks, stateDir(state), space(state), authorities(""), WayOut(ctx, os.Environ()), inotify(), docker())
 }
 
-// build checks how this program was built.
+// build checks how this program was built, and that those beside it are there.
 func build(static bool) Check {
+	for _, name := range []string{program.Keeper, program.Guest} {
+		if _, err := program.Find(name); err != nil {
+			return Check{Name: "build", Result: Fail, Detail: err.Error(), Fix: spec.Hint(err)}
+		}
+	}
 	if static {
-		return Check{Name: "build", Result: OK, Detail: "bothy needs no libraries"}
+		return Check{Name: "build", Result: OK, Detail: "bothy needs no libraries, and its other programs are there"}
 	}
 	return Check{
 		Name: "build", Result: Fail, Detail: "bothy was built with cgo: its processes cannot start behind the wall, where no libraries are",

@@ -5,81 +5,67 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
-	"sync"
 
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // buildName is the file of a memory image that tells which build wrote it.
 const buildName = "build"
 
-// Build tells this binary from every other: what it holds in memory only the very
-// same one can go on with. It has the version of gVisor, for people, and the
-// identifier that Go's linker computes over the whole program.
-var Build = sync.OnceValues(func() (string, error) {
-	const self = "/proc/self/exe"
-	id, err := linkerID(self)
-	if err == nil && id == "" { // linked without one
-		id, err = hash(self)
-	}
-	if err != nil {
-		return "", fmt.Errorf("tell which build this is: %w", err)
-	}
-	return wallVersion() + " " + id, nil
-})
-
-func wallVersion() string {
-	const module = "gvisor.dev/gvisor"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if m.Path == module {
-				return "gvisor " + m.Version
-			}
+// Build tells these programs from every other build of them: only the very same ones can go on
+// with what they hold in memory. It has the version of gVisor, for people, and of each program
+// the identifier that Go's linker computes over all of it.
+func Build(programs ...string) (string, error) {
+	build := "gvisor " + program.GVisor
+	for _, path := range programs {
+		id, err := linkerID(path)
+		if err == nil && id == "" { // linked without one
+			id, err = hash(path)
 		}
+		if err != nil {
+			return "", fmt.Errorf("tell which build %s is of: %w", path, err)
+		}
+		build += " " + id
 	}
-	return "gvisor unknown"
+	return build, nil
 }
 
 // writeBuild says in a memory image which build wrote it.
-func writeBuild(dir string) error {
-	id, err := Build()
-	if err != nil {
-		return err
+func writeBuild(dir, build string) error {
+	if build == "" {
+		return errors.New("the build that writes the memory is not known")
 	}
-	return os.WriteFile(filepath.Join(dir, buildName), []byte(id+"\n"), 0o600)
+	return os.WriteFile(filepath.Join(dir, buildName), []byte(build+"\n"), 0o600)
 }
 
-// CheckBuild refuses a memory image of another build.
-func CheckBuild(dir string) error {
+// CheckBuild refuses a memory image of another build than this.
+func CheckBuild(dir, build string) error {
 	wrote, err := os.ReadFile(filepath.Join(dir, buildName))
 	if err != nil {
 		return fmt.Errorf("read which build wrote the memory: %w", err)
 	}
-	id, err := Build()
-	if err != nil {
-		return err
-	}
-	if strings.TrimSpace(string(wrote)) != id {
+	if strings.TrimSpace(string(wrote)) != build {
 		return spec.Errorf(spec.ErrConflict, "the memory was written by another build of bothy, and only that one can go on with it").
 			WithHint("use the bothy that made it, or go back to the files alone: --files")
 	}
 	return nil
 }
 
-// OtherBuild tells whether a process runs another build than this one, as far as that can be
-// told: what such a process holds in memory, this build cannot go on with.
-func OtherBuild(pid int) bool {
+// OtherBuild tells whether a process runs another build of a program than the one at this path, as
+// far as that can be told: nothing else can go on with what such a process holds in memory.
+func OtherBuild(pid int, path string) bool {
 	id, err := linkerID(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil || id == "" {
 		return false
 	}
-	own, err := linkerID("/proc/self/exe")
+	own, err := linkerID(path)
 	return err == nil && own != id
 }
 

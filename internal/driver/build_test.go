@@ -12,24 +12,24 @@ import (
 )
 
 func TestBuild(t *testing.T) {
-	id, err := Build()
+	id, err := Build("/proc/self/exe")
 	if err != nil || !strings.HasPrefix(id, "gvisor ") || strings.Count(id, "/") < 1 {
 		t.Fatalf("%q, %v", id, err)
 	}
 	dir := t.TempDir()
-	if err := CheckBuild(dir); err == nil {
+	if err := CheckBuild(dir, id); err == nil {
 		t.Error("an image that says nothing is taken")
 	}
-	if err := writeBuild(dir); err != nil {
+	if err := writeBuild(dir, id); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckBuild(dir); err != nil {
+	if err := CheckBuild(dir, id); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, buildName), []byte(id+"x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckBuild(dir); !errors.Is(err, spec.ErrConflict) {
+	if err := CheckBuild(dir, id); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("another build: %v", err)
 	}
 }

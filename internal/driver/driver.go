@@ -62,6 +62,11 @@ type Machine struct {
 	// must be what it was, but for ID, Hostname, Root, Network, what mounts come
 	// from, and what is said of the host alone.
 	Memory string
+	// Starter is the path of a program that plays package gvisor/starter: it prepares the wall's
+	// processes. Empty: this program does.
+	Starter string
+	// Build tells the programs that run the machine from other builds of them: see [Build].
+	Build  string
 	Mounts []Mount
 	// Network is the sandbox's network card; nil for none but the loopback.
 	Network *Network

@@ -10,16 +10,16 @@ import (
 
 // SumMemory completes an image that Wall.SaveMemory has written: it notes which build wrote
 // it, and sums its files. Programs need not stand still for that.
-func SumMemory(dir string) error {
-	if err := writeBuild(dir); err != nil {
+func SumMemory(dir, build string) error {
+	if err := writeBuild(dir, build); err != nil {
 		return err
 	}
 	return sums.Write(dir)
 }
 
-// OpenMemory opens the files of a memory image of this build.
-func OpenMemory(dir string) (*sums.Files, error) {
-	if err := CheckBuild(dir); err != nil {
+// OpenMemory opens the files of a memory image that this build wrote.
+func OpenMemory(dir, build string) (*sums.Files, error) {
+	if err := CheckBuild(dir, build); err != nil {
 		return nil, err
 	}
 	files, err := sums.Open(dir)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,31 +16,12 @@ import (
 	"github.com/bothy-dev/bothy/internal/errand"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/saved"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// BuildProgram is the path of bothy-build, which lies beside this binary.
-func BuildProgram() (string, error) {
-	self, err := os.Executable()
-	if err == nil {
-		self, err = filepath.EvalSymlinks(self)
-	}
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(filepath.Dir(self), build.Program)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return "", spec.Errorf(spec.ErrNotFound, "the program %s is not beside bothy, in %s: without it nothing can be built", build.Program, filepath.Dir(path)).
-			WithHint("install both: go install github.com/bothy-dev/bothy/cmd/...@latest")
-	}
-	return path, nil
-}
 
 // RoomForBuild refuses what a build would add to a state directory that is full.
 func (e *Engine) RoomForBuild() error { return e.room() }
@@ -51,7 +31,8 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 	if err := e.RoomForBuild(); err != nil { // the files it uses are copied
 		return build.Plan{}, err
 	}
-	program, err := BuildProgram()
+	o.ProgramID = program.ID()
+	tool, err := program.Find(program.Build)
 	if err != nil {
 		return build.Plan{}, err
 	}
@@ -59,7 +40,7 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 	if err != nil {
 		return build.Plan{}, err
 	}
-	cmd, err := paths.Command(ctx, program)
+	cmd, err := paths.Command(ctx, tool)
 	if err != nil {
 		return build.Plan{}, err
 	}
@@ -74,7 +55,7 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 		err = spec.Errorf(spec.ErrUsage, "%s: to read it takes too much memory", o.Dockerfile).
 			WithHint("is a variable made of itself, again and again?")
 	case errors.Is(err, errand.ErrSilent):
-		err = &spec.Error{Op: "read the Dockerfile", Err: err, Hint: "is " + program + " of the same version as bothy?"}
+		err = &spec.Error{Op: "read the Dockerfile", Err: err, Hint: "is " + tool + " of the same version as bothy?"}
 	}
 	return p, err
 }

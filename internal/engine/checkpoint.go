@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -268,8 +269,8 @@ func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Makin
 	}
 	defer review.Unlock()
 	if memory != "" { // it may be there of a keeper that just ended
-		if driver.OtherBuild(d.ReadStatus().KeeperPID) {
-			return at, errOtherBuild()
+		if other, err := startedByOther(d.ReadStatus().KeeperPID); err != nil || other {
+			return at, cmp.Or(err, errOtherBuild())
 		}
 		if err := errors.Join(store.RemoveTree(memory), os.Mkdir(memory, 0o700)); err != nil {
 			return at, err
@@ -302,7 +303,11 @@ func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Makin
 // writtenByUs refuses a memory image that another build wrote: this one could not go on with
 // it, and the other may be gone. An image without a build is not whole, which is noticed later.
 func writtenByUs(memory string) error {
-	if errors.Is(driver.CheckBuild(memory), spec.ErrConflict) {
+	build, err := memoryBuild()
+	if err != nil {
+		return err
+	}
+	if errors.Is(driver.CheckBuild(memory, build), spec.ErrConflict) {
 		return errOtherBuild()
 	}
 	return nil

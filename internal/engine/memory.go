@@ -66,7 +66,11 @@ func (e *Engine) trySeal(ctx context.Context, dir string, a *wire.Authority) err
 // waited for when it is needed: who opens it is a process of its own.
 func (e *Engine) openPast(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point) (*past, error) {
 	dir := e.Checkpoints(sb).Memory(p)
-	m, err := keeper.OpenMemory(dir)
+	build, err := memoryBuild()
+	if err != nil {
+		return nil, err
+	}
+	m, err := keeper.OpenMemory(dir, build)
 	if err != nil {
 		return nil, err
 	}

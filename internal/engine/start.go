@@ -359,6 +359,13 @@ func first(values ...int64) int64 {
 // was launched over is the first conversation with it.
 func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
 	d := e.Store.Sandbox(sb.ID)
+	p, err := findPrograms()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.tell(&l); err != nil {
+		return nil, err
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -381,7 +388,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 	defer stderr.Close()
 
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{keeper.Argv0, d.Dir},
+		Path: p.keeper, Args: []string{keeper.Argv0, d.Dir},
 		Env: []string{}, Dir: "/", Stderr: stderr,
 		ExtraFiles:  inherited(map[int]*os.File{keeper.LaunchFD: theirs, keeper.LockFD: lock.File()}),
 		SysProcAttr: nsproc.Attributes(),

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -54,7 +55,7 @@ func Init(args []string) int {
 	setClock()
 	unix.CloseOnExec(initFD)
 	sock := os.NewFile(initFD, "keeper")
-	hello := wire.Greeting{Protocol: wire.Protocol}
+	hello := wire.Greeting{Protocol: wire.Protocol, Version: program.ID()}
 	hello.Attached, err = attachAll()
 	hello.Errno = attachError(err)
 	in := &initProc{out: sock, sessions: map[uint32]*session{}, waits: map[int]chan unix.WaitStatus{}}

@@ -21,6 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gcpace"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -145,6 +146,9 @@ func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	if err := b.conn.Expect(wire.Request, &l); err != nil {
 		return nil, fmt.Errorf("read launch: %w", err)
 	}
+	if err := program.Check(program.Keeper, l.ProgramID); err != nil {
+		return nil, err
+	}
 	return newKeeper(dir, l)
 }
 
@@ -239,7 +243,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 		return nil, err
 	}
 	if l.GoOn != "" {
-		if k.memory, err = OpenMemory(l.GoOn); err != nil {
+		if k.memory, err = OpenMemory(l.GoOn, l.Build); err != nil {
 			return nil, err
 		}
 	}

@@ -10,12 +10,13 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/price"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Argv0 is the name under which the binary plays the keeper's role.
-const Argv0 = "bothy-keeper"
+// Argv0 is the name under which a keeper runs.
+const Argv0 = program.Keeper
 
 // Descriptors the engine hands to a keeper.
 //
@@ -39,14 +40,20 @@ const OpenFiles = 1024
 // no process before. It answers with a Launched in a wire.Reply once the sandbox
 // takes commands, or with a wire.Failure.
 type Launch struct {
-	PID     int                `json:"pid"`     // the keeper's own, as the host counts
-	Version string             `json:"version"` // of the binary that launches
-	Cache   string             `json:"cache"`   // where templates keep derived files
-	User    string             `json:"user"`    // the caller's name
-	Home    string             `json:"home"`    // the home directory's path, inside as outside
-	Shell   string             `json:"shell"`
-	Cgroup  string             `json:"cgroup,omitempty"`
-	Limits  []spec.Enforcement `json:"limits,omitempty"`
+	PID     int    `json:"pid"`     // the keeper's own, as the host counts
+	Version string `json:"version"` // of the program that launches
+	// ProgramID is [program.ID] of that program. Bothy and Guest are paths of others of the build,
+	// and Build tells keeper and guest from other builds ([driver.Build]).
+	ProgramID string             `json:"program_id"`
+	Bothy     string             `json:"bothy"`
+	Guest     string             `json:"guest"`
+	Build     string             `json:"build"`
+	Cache     string             `json:"cache"` // where templates keep derived files
+	User      string             `json:"user"`  // the caller's name
+	Home      string             `json:"home"`  // the home directory's path, inside as outside
+	Shell     string             `json:"shell"`
+	Cgroup    string             `json:"cgroup,omitempty"`
+	Limits    []spec.Enforcement `json:"limits,omitempty"`
 	// Policy are the layers of the network policy: a list of policy.Input.
 	Policy json.RawMessage `json:"policy"`
 	// Rules is the user's policy file, which the keeper looks at for changes.

@@ -76,7 +76,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 		Init:  []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10), strconv.FormatBool(restore != ""), k.dockerWish()},
 		Env:   []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},
 		Files: openFiles, ShownMemory: k.launch.Memory, ShownCPUs: k.launch.CPUs,
-		PanicLog: panicLog.Name(),
+		PanicLog: panicLog.Name(), Starter: k.launch.Guest, Build: k.launch.Build,
 	}
 	if k.memory == nil {
 		return m, nil
@@ -141,7 +141,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 		assemble = host.AssembleOwn
 	}
 	err = assemble(root, template.Options{
-		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs, Build: k.spec.Build != nil, Disowned: k.launch.Programs,
+		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: k.launch.Guest, Targets: targets, Programs: programs, Build: k.spec.Build != nil, Disowned: k.launch.Programs,
 		Hidden:      state,
 		NameServers: []netip.Addr{names.Gateway4},
 		GitConfig:   k.launch.Git,

@@ -66,9 +66,9 @@ type keptSession struct {
 }
 
 // OpenMemory reads what belongs to a memory image. It refuses one that programs cannot
-// go on from here.
-func OpenMemory(dir string) (*Memory, error) {
-	im, err := driver.OpenMemory(dir)
+// go on from here, with this build.
+func OpenMemory(dir, build string) (*Memory, error) {
+	im, err := driver.OpenMemory(dir, build)
 	if err != nil {
 		return nil, err
 	}

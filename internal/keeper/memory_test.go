@@ -132,24 +132,24 @@ func machineOf(targets ...string) driver.Machine {
 // Memory is gone on from by the build that wrote it, on a host with the same programs.
 func TestOpenMemory(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := OpenMemory(dir); err == nil {
+	if _, err := OpenMemory(dir, "this build"); err == nil {
 		t.Error("nothing is taken for memory")
 	}
-	must(t, driver.SumMemory(dir))
+	must(t, driver.SumMemory(dir, "this build"))
 	must(t, (&Memory{Version: memoryVersion, Names: []string{"a.example"}}).write(dir))
-	m, err := OpenMemory(dir)
+	m, err := OpenMemory(dir, "this build")
 	must(t, err)
 	if len(m.Names) != 1 || m.Host == "" {
 		t.Errorf("%+v", m)
 	}
 	m.Host = "another"
 	must(t, store.WriteJSON(filepath.Join(dir, memoryName), m))
-	if _, err := OpenMemory(dir); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), "--files") {
+	if _, err := OpenMemory(dir, "this build"); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), "--files") {
 		t.Errorf("of a host with other programs: %v", err)
 	}
 	m.Host, m.Version = "", memoryVersion+1
 	must(t, store.WriteJSON(filepath.Join(dir, memoryName), m))
-	if _, err := OpenMemory(dir); err == nil {
+	if _, err := OpenMemory(dir, "this build"); err == nil {
 		t.Error("another format is taken")
 	}
 }

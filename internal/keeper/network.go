@@ -97,7 +97,7 @@ func (k *Keeper) tasks() *Tasks {
 		return nil
 	}
 	// Those of this directory, and not of one above it, whose tasks may be of much else.
-	return &Tasks{book.Open(k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
+	return &Tasks{book.OpenBy(k.launch.Bothy, k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
 }
 
 // Mock is a scripted model that answers in the place of servers.

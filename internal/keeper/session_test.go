@@ -39,16 +39,16 @@ func conns(t testing.TB) (keeper, command *unixconn.Conn) {
 // table is an empty table of sessions.
 func table() *sessions { return &sessions{live: map[string]*session{}} }
 
-// program is one the wall runs: Wait blocks until the test ends it.
-type program struct {
+// fakeProgram is one the wall runs: Wait blocks until the test ends it.
+type fakeProgram struct {
 	end  chan driver.Exit
 	mu   sync.Mutex
 	sigs []int
 }
 
-func (p *program) PID() int                   { return 9 }
-func (p *program) Wait() (driver.Exit, error) { return <-p.end, nil }
-func (p *program) Signal(sig int) error {
+func (p *fakeProgram) PID() int                   { return 9 }
+func (p *fakeProgram) Wait() (driver.Exit, error) { return <-p.end, nil }
+func (p *fakeProgram) Signal(sig int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sigs = append(p.sigs, sig)
@@ -152,7 +152,7 @@ func TestFinishTells(t *testing.T) {
 
 func TestSessionTable(t *testing.T) {
 	sessions := table()
-	direct := &session{proc: &program{}}
+	direct := &session{proc: &fakeProgram{}}
 	sessions.add(direct, kindAgent, wire.Command{Args: []string{"a"}}, 7)
 	if sessions.agent() != nil {
 		t.Error("a program without a terminal can be attached to")
@@ -327,7 +327,7 @@ func TestAbandon(t *testing.T) {
 		l, in := connect(t)
 		k.link = l
 		in.hello()
-		p := &program{end: make(chan driver.Exit, 1)}
+		p := &fakeProgram{end: make(chan driver.Exit, 1)}
 		s := &session{proc: p}
 		table().add(s, kindExec, wire.Command{}, 9)
 		ours, theirs := conns(t)

@@ -78,7 +78,7 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 		return k.hear(who)
 	}, func() error {
 		if kept != nil {
-			if err := errors.Join(driver.SumMemory(memory), kept.write(memory)); err != nil {
+			if err := errors.Join(driver.SumMemory(memory, k.launch.Build), kept.write(memory)); err != nil {
 				return err
 			}
 			authority := k.gateway.Identity().Authority

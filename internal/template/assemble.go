@@ -20,7 +20,7 @@ type Options struct {
 	Hostname string
 	// User is whom the sandbox works for. Default: the one given to Prepare.
 	User User
-	// Program is the host path of this very binary, which plays init and sudo
+	// Program is the host path of the program that plays init and sudo
 	// inside. Default: /proc/self/exe.
 	Program string
 	// Targets are the mount points the driver will need besides the user's
@@ -334,7 +334,7 @@ func (t *tree) write(rel string, content []byte, mode uint32) error {
 	return nil
 }
 
-// bindProgram puts this binary into the tree.
+// bindProgram puts the program that runs inside into the tree.
 func (t *tree) bindProgram(program string) error {
 	guest := Own + "/guest"
 	if err := t.write(guest, nil, 0o755); err != nil {

@@ -78,10 +78,10 @@ func TestPosture(t *testing.T) {
 				t.Errorf("%s is in the host's user namespace", who)
 			}
 			exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
-			want, werr := os.Stat(c.Binary)
+			want, werr := os.Stat(harness.Beside(c.Binary, "bothy-keeper"))
 			if err == nil && werr == nil && !os.SameFile(exe, want) {
 				target, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-				t.Errorf("%s executes %s: no program but bothy itself belongs here", who, target)
+				t.Errorf("%s executes %s: no program but bothy-keeper belongs here", who, target)
 			}
 			if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid)); err != nil || !noCore.Match(limits) {
 				t.Errorf("%s may write a core file: %s %v", who, limits, err)
@@ -395,14 +395,7 @@ func TestHostileSidecars(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		bin := filepath.Join(c.Base, "bin")
 		c.Mkdir(t, filepath.Join(bin, "gvisor-bin"))
-		data, err := os.ReadFile(c.Binary)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Binary = filepath.Join(bin, "bothy")
-		if err := os.WriteFile(c.Binary, data, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		c.Binary = harness.CopyPrograms(t, c.Binary, bin)
 		ran := filepath.Join(c.Home, "ran")
 		evil := "#!/bin/sh\necho \"$0 $*\" >> " + ran + "\nexit 1\n"
 		for _, dir := range []string{bin, filepath.Join(bin, "gvisor-bin"), c.Work} {

@@ -13,11 +13,15 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// otherBuild makes a copy of the binary that says it is another build: the identifier that
-// Go's linker wrote is changed in one letter.
+// otherBuild makes a copy of the programs in which the keeper says that it is another build: the
+// identifier that Go's linker wrote is changed in one letter.
 func otherBuild(t *testing.T, c *harness.Caller) string {
 	t.Helper()
-	data, err := os.ReadFile(c.Binary)
+	dir := filepath.Join(c.Base, "other-build")
+	c.Mkdir(t, dir)
+	bothy := harness.CopyPrograms(t, c.Binary, dir)
+	path := harness.Beside(bothy, "bothy-keeper")
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,11 +32,10 @@ func otherBuild(t *testing.T, c *harness.Caller) string {
 	own := bytes.Clone(data[id[2]:id[3]])
 	other := bytes.Clone(own)
 	other[0] = own[0] ^ 1
-	path := filepath.Join(c.Base, "other-build")
 	if err := os.WriteFile(path, bytes.ReplaceAll(data, own, other), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	return bothy
 }
 
 // TestMemoryOfOtherBuild upgrades Bothy while a sandbox runs: the memory of a sandbox that the

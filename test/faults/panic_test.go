@@ -28,7 +28,7 @@ func faulty(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "bothy")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "bothy_faults", "-o", path, "../../cmd/bothy")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "bothy_faults", "-o", dir+"/", "../../cmd/bothy", "../../cmd/bothy-keeper", "../../cmd/bothy-guest")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build it: %v\n%s", err, out)

@@ -37,7 +37,7 @@ var binary string
 func Binary() string { return binary }
 
 // Main builds bothy, runs the tests and returns their exit code. BOTHY_TEST_BINARY
-// names a binary to be used instead of a fresh one.
+// names a bothy to be used instead of a fresh one; its other programs are beside it.
 func Main(m *testing.M) int {
 	if binary = os.Getenv("BOTHY_TEST_BINARY"); binary != "" {
 		return m.Run()
@@ -49,7 +49,7 @@ func Main(m *testing.M) int {
 	}
 	if err == nil {
 		binary = filepath.Join(dir, "bothy")
-		err = build("bothy", binary)
+		err = Build(dir, "", programs...)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "harness:", err)
@@ -61,25 +61,54 @@ func Main(m *testing.M) int {
 // Builder makes sure that what builds images is beside the bothy under test.
 func Builder(t *testing.T) {
 	t.Helper()
-	to := filepath.Join(filepath.Dir(binary), "bothy-build")
-	if _, err := os.Lstat(to); err == nil {
+	dir := filepath.Dir(binary)
+	if _, err := os.Lstat(filepath.Join(dir, builder)); err == nil {
 		return
 	}
-	if err := build("bothy-build", to); err != nil {
+	if err := Build(dir, "", builder); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func build(name, to string) error {
+// programs are those that a sandbox needs, and builder is the one that builds images.
+var programs = []string{"bothy", "bothy-keeper", "bothy-guest"}
+
+const builder = "bothy-build"
+
+// Beside is the path of a program that belongs to a bothy.
+func Beside(bothy, name string) string { return filepath.Join(filepath.Dir(bothy), name) }
+
+// CopyPrograms copies the programs that belong to a bothy into a directory, and gives the path of
+// the bothy there.
+func CopyPrograms(t *testing.T, bothy, dir string) string {
+	t.Helper()
+	for _, name := range programs {
+		data, err := os.ReadFile(Beside(bothy, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, programs[0])
+}
+
+// Build builds programs into a directory, with flags for the linker.
+func Build(dir, ldflags string, names ...string) error {
 	_, here, _, ok := runtime.Caller(0)
 	if !ok {
 		return errors.New("find the module: no caller information")
 	}
-	cmd := exec.Command("go", "build", "-o", to, "./cmd/"+name)
+	args := []string{"build", "-ldflags", ldflags, "-o", dir + "/"}
+	for _, name := range names {
+		args = append(args, "./cmd/"+name)
+	}
+	cmd := exec.Command("go", args...)
 	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		return fmt.Errorf("build %v: %w\n%s", names, err, out)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ base=/tmp/bothy-old
 tree=$(mktemp -d)
 trap 'rm -rf "$tree" "$base"' EXIT
 git -C "$(git -C "$here" rev-parse --show-toplevel)" archive "$commit" | tar -x -C "$tree"
-(cd "$tree" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -o "$tree/" ./cmd/bothy)
-bothy=$tree/bothy
+(cd "$tree" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -o "$tree/bin/" ./cmd/...)
+bothy=$tree/bin/bothy
 
 mkdir -m 700 -p "$base/home/project" "$base/home/reviewed"
 export HOME=$base/home BOTHY_HOME=$base/state

@@ -47,11 +47,15 @@ func (s Subject) remember(t *testing.T, dir string) {
 	}
 }
 
+// thisBuild is the build that all images of the suite are of.
+const thisBuild = "the build under test"
+
 // counting builds a wall whose init says how often it was spoken to.
 func (s Subject) counting(t *testing.T, dir, id string, change func(*driver.Machine)) (*bench, error) {
 	t.Helper()
 	m := s.Machine(t, dir, id)
 	m.Init = []string{"/bin/sh", "-c", fmt.Sprintf("trap '' XFSZ; n=0; echo kept > /opt/kept; head -c 50331648 /dev/urandom > /tmp/held; cksum < /tmp/held > /tmp/sum; while read -r line <&%d; do n=$((n+1)); echo \"$n $line\" >&%d; done", driver.InitFD, driver.InitFD)}
+	m.Build = thisBuild
 	change(&m)
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -108,7 +112,7 @@ func (s Subject) saveMemory(t *testing.T, dir string) {
 	}
 	resume()
 	if err == nil {
-		err = driver.SumMemory(memoryOf(dir))
+		err = driver.SumMemory(memoryOf(dir), thisBuild)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +187,7 @@ func (s Subject) savedMeanwhile(t *testing.T, dir string) {
 	}
 	resume()
 	if err == nil {
-		err = driver.SumMemory(secondOf(dir))
+		err = driver.SumMemory(secondOf(dir), thisBuild)
 	}
 	if err != nil {
 		t.Fatal(err)

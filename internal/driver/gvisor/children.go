@@ -1,34 +1,36 @@
 // Package gvisor builds sandboxes on gVisor, used in process: a user-space
 // kernel (the sentry) and a file server (the gofer), both children of the
-// keeper and both this same binary again. It is the only package that may
+// keeper and both its program again. It is the only package that may
 // import gVisor's runsc.
 package gvisor
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/log"
 	"gvisor.dev/gvisor/runsc/cli"
 	"gvisor.dev/gvisor/runsc/cmd"
 	"gvisor.dev/gvisor/runsc/cmd/sentry/sentrycmd"
 	"gvisor.dev/gvisor/runsc/cmd/util"
+	"gvisor.dev/gvisor/runsc/specutils"
 
-	"github.com/bothy-dev/bothy/internal/role"
+	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
 )
-
-// sentryName is under which gVisor looks for the program of the sentry.
-const sentryName = "gvisor_sentry"
 
 // RunChild plays the role gVisor asked for. It does not return.
 func RunChild(args []string) {
-	if strings.HasPrefix(args[0], role.Probe) {
+	if strings.HasPrefix(args[0], starter.Probe) {
 		select {} // a user namespace probe: killed by its parent at once
 	}
 	quiet()
-	if args[0] == role.Sentry {
+	if args[0] == starter.Sentry {
+		unix.CloseOnExec(starter.SelfFD)
+		specutils.ExePath = fmt.Sprintf("/proc/self/fd/%d", starter.SelfFD)
 		var err error
 		if os.Args, err = addLimits(os.Args); err != nil {
 			util.Fatalf("show the limits: %v", err)

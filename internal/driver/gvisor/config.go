@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,9 +10,10 @@ import (
 	_ "gvisor.dev/gvisor/pkg/sentry/platform/platforms" // the keeper chooses a platform by name
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/flag"
+	"gvisor.dev/gvisor/runsc/specutils"
 
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/role"
+	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
 )
 
 // configure turns the posture of docs/security-model.md into gVisor's
@@ -91,21 +93,27 @@ func openOverlay(dir string) (*os.File, error) {
 // overlayMedium says where the data of the writable layer lies.
 func overlayMedium(dir *os.File) string { return fmt.Sprintf("dir=/proc/self/fd/%d", dir.Fd()) }
 
-// pinSidecars makes gVisor find its programs, all of them this binary, in a
-// private directory and nowhere else: by default it would execute what lies in
-// gvisor-bin beside the binary, or where an environment variable points.
-func pinSidecars(scratch string) error {
+// pinSidecars makes gVisor find its programs in a private directory and nowhere else: this
+// program as the sentry, and the one that prepares it. By default gVisor would execute the files
+// of gvisor-bin beside the program, or where an environment variable points.
+func pinSidecars(scratch, prepares string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	prepares = cmp.Or(prepares, self)
 	dir := filepath.Join(scratch, "bin")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	for _, name := range []string{sentryName, role.Prewarmer} {
-		if err := os.Symlink("/proc/self/exe", filepath.Join(dir, name)); err != nil {
+	for name, path := range map[string]string{starter.SentryProgram: self, starter.Prewarmer: prepares} {
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
+	specutils.ExePath = prepares
 	if err := os.Unsetenv("GVISOR_ENFORCE_RELEASE"); err != nil {
 		return err
 	}
-	return os.Setenv("GVISOR_SIDECAR_BINARIES_DIR", dir)
+	return os.Setenv(starter.SidecarsVar, dir)
 }

@@ -46,11 +46,11 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	}
 	quiet()
 	log.SetTarget(log.GoogleEmitter{Writer: &log.Writer{Next: discard{}}})
-	if err := pinSidecars(m.Scratch); err != nil {
+	if err := pinSidecars(m.Scratch, m.Starter); err != nil {
 		return nil, fmt.Errorf("prepare gvisor's programs: %w", err)
 	}
 	if m.Memory != "" { // before anything is made
-		if err := driver.CheckBuild(m.Memory); err != nil {
+		if err := driver.CheckBuild(m.Memory, m.Build); err != nil {
 			return nil, err
 		}
 	}

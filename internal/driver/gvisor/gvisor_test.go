@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/driver/drivertest"
 	"github.com/bothy-dev/bothy/internal/driver/gvisor"
+	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
 	"github.com/bothy-dev/bothy/internal/nsproc"
-	"github.com/bothy-dev/bothy/internal/role"
 )
 
 // stepVar tells a test binary that it runs one step in a keeper's namespaces,
@@ -24,7 +24,10 @@ const stepVar = "BOTHY_TEST_GVISOR_STEP"
 
 // TestMain plays gVisor's children, which are this binary again.
 func TestMain(m *testing.M) {
-	if role.OfWall(os.Args) {
+	if code, ok := starter.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	if starter.IsChild(os.Args) {
 		gvisor.RunChild(os.Args)
 	}
 	if os.Getenv(stepVar) != "" {

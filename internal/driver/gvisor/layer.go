@@ -11,7 +11,7 @@ import (
 	"gvisor.dev/gvisor/pkg/urpc"
 
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/role"
+	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
@@ -119,7 +119,7 @@ func (l *layerLoad) handsOut() bool { return l != nil && l.handing != nil }
 // passTo adds the socket at which the layer is handed out to what the sentry is passed.
 func (l *layerLoad) passTo(files map[int]*os.File) {
 	if l.handsOut() {
-		files[role.LayerFD] = l.handing.theirs
+		files[starter.LayerFD] = l.handing.theirs
 	}
 }
 

@@ -119,7 +119,7 @@ func (w *wall) goOn(m driver.Machine) error {
 	// What a sandbox goes on with is its memory, or it does not go on.
 	var once sync.Once
 	var spoilt error
-	files, err := driver.OpenMemory(m.Memory)
+	files, err := driver.OpenMemory(m.Memory, m.Build)
 	if err != nil {
 		unix.Close(sentry)
 		return err

@@ -1,6 +1,11 @@
 package gvisor
 
-import "gvisor.dev/gvisor/pkg/sentry/platform"
+import (
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/sentry/platform"
+
+	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
+)
 
 // platformName is what gVisor calls the way in which programs are run here.
 const platformName = "systrap"
@@ -25,8 +30,9 @@ func mapInUnits() error {
 
 type constructor struct{ platform.Constructor }
 
-// New implements platform.Constructor.
+// New implements platform.Constructor. By now the one process that the sentry starts has begun.
 func (c constructor) New(opts platform.Options) (platform.Platform, error) {
+	_ = unix.Close(starter.SelfFD)
 	p, err := c.Constructor.New(opts)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,10 @@ var _ task.Store = (*Book)(nil)
 // Open gives the book of a project, which is a directory called by its real path.
 // root is where the tasks of all projects are. Nothing is made before the first
 // change.
-func Open(root, project string) *Book { return &Book{project, newClerk(root)} }
+func Open(root, project string) *Book { return OpenBy(self, root, project) }
+
+// OpenBy is Open for a program that does not keep tasks itself: the one at that path does.
+func OpenBy(program, root, project string) *Book { return &Book{project, newClerk(program, root)} }
 
 // NearestTo gives the book of a directory or, if that has no tasks, of the nearest one
 // above it that has; if none has, of the directory itself.

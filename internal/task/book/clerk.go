@@ -17,9 +17,10 @@ import (
 
 // clerk is the process that keeps tasks, once it is needed. It serves one at a time.
 type clerk struct {
-	root string
-	turn chan struct{} // holds one while somebody is served
-	at   *desk         // nil: there is no process
+	program string
+	root    string
+	turn    chan struct{} // holds one while somebody is served
+	at      *desk         // nil: there is no process
 }
 
 // desk is a process that runs.
@@ -29,7 +30,12 @@ type desk struct {
 	in  io.Closer
 }
 
-func newClerk(root string) *clerk { return &clerk{root: root, turn: make(chan struct{}, 1)} }
+// self is the program that runs.
+const self = "/proc/self/exe"
+
+func newClerk(program, root string) *clerk {
+	return &clerk{program: program, root: root, turn: make(chan struct{}, 1)}
+}
 
 // errGone says that the process has ended before it began what it was asked.
 var errGone = errors.New("the process that keeps the tasks has ended")
@@ -54,7 +60,7 @@ func (c *clerk) serve(ctx context.Context, f func(*desk) error) error {
 
 func (c *clerk) try(f func(*desk) error) (err error) {
 	if c.at == nil {
-		if c.at, err = start(c.root); err != nil {
+		if c.at, err = start(c.program, c.root); err != nil {
 			return &spec.Error{Op: "start " + Argv0, Err: err}
 		}
 	}
@@ -98,7 +104,7 @@ func (c *clerk) close() {
 
 // start starts the process. It is in a group of its own: what a terminal sends to
 // those of its caller, who may have a change to make because of it, is not for it.
-func start(root string) (*desk, error) {
+func start(program, root string) (*desk, error) {
 	if os.Args[0] == Argv0 { // a program that does not play the role would start itself for ever
 		return nil, errors.New("this process is to keep tasks itself")
 	}
@@ -106,7 +112,7 @@ func start(root string) (*desk, error) {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{Argv0, root}, Env: []string{}, Dir: "/", Stderr: os.Stderr,
+		Path: program, Args: []string{Argv0, root}, Env: []string{}, Dir: "/", Stderr: os.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	in, err := cmd.StdinPipe()

@@ -1,44 +1,29 @@
-// Package role plays the lightest roles of the binary early: those that gVisor
-// starts on the way up, and that every start waits for. gVisor's packages take
-// milliseconds to initialise, and so do those of others.
-//
-// Go initialises packages in the order of their import paths as soon as what
-// they import is ready. This one imports next to nothing, not even
-// path/filepath, which is ready late; so its init function runs before nearly
-// all others, and a process that has a light role never leaves it. A test
-// watches over the order. So what concerns the Go runtime of every process is set here, too.
-package role
+// Package starter prepares the processes of the wall: it waits until their user namespace is there,
+// gives up what they do not need, and becomes their program. gVisor starts it for moments, several
+// times a sandbox, so it imports next to nothing.
+package starter
 
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bothy-dev/bothy/internal/hostpath/look"
 )
 
-func init() {
-	// Nobody asks for a profile of what is allocated. To have one, Go would note who allocates,
-	// once in half a megabyte, which is a hundredth of a start.
-	runtime.MemProfileRate = 0
-	if len(os.Args) == 0 {
-		os.Exit(127)
-	}
+// Main plays one of its roles, if args say that gVisor started the process for one.
+func Main(args []string) (code int, ok bool) {
 	switch {
-	case os.Args[0] == Prewarmer || strings.HasSuffix(os.Args[0], "/"+Prewarmer):
-		os.Exit(prewarm(os.Args))
-	case os.Args[0] == gofer && waits(os.Args) >= 0:
-		os.Exit(settle("/proc/self/exe", os.Args, goferCaps))
-	case os.Args[0] == "/proc/self/exe" && len(os.Args) == 4 && os.Args[1] == "umount":
-		os.Exit(umount(os.Args[2:]))
-	case os.Args[0] == look.Argv0:
-		os.Exit(look.Main(os.Args))
+	case args[0] == Prewarmer || strings.HasSuffix(args[0], "/"+Prewarmer):
+		return prewarm(args), true
+	case args[0] == gofer && waits(args) >= 0:
+		return settle(os.Getenv(SidecarsVar)+"/"+SentryProgram, args, goferCaps), true
+	case len(args) == 4 && args[1] == "umount":
+		return umount(args[2:]), true
 	}
+	return 0, false
 }
 
 // Names under which gVisor's processes appear: the first arguments its own code
@@ -50,9 +35,21 @@ const (
 	Probe     = "runsc[" // a prefix: the child that tries a user namespace
 )
 
-// OfWall reports whether gVisor started this process for a role that needs
-// gVisor. It must be asked before any flag is parsed.
-func OfWall(args []string) bool {
+// SidecarsVar names the directory in which gVisor looks for its programs, and SentryProgram is the
+// one of the sentry there, which is that of the gofer as well.
+const (
+	SidecarsVar   = "GVISOR_SIDECAR_BINARIES_DIR"
+	SentryProgram = "gvisor_sentry"
+)
+
+// SelfFD is a descriptor that the sentry has of this program, by which it starts the one process
+// that it starts: one that unmounts /proc, when no program can be found by a path. It is opened
+// with O_PATH, and closed when that process has begun.
+const SelfFD = tableFD - 2
+
+// IsChild reports whether gVisor started this process as a sentry, a gofer or a probe. It must be
+// asked before any flag is parsed.
+func IsChild(args []string) bool {
 	return len(args) > 0 && (args[0] == Sentry || args[0] == gofer || strings.HasPrefix(args[0], Probe))
 }
 
@@ -72,7 +69,19 @@ func prewarm(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", args[0], err)
 		return 127
 	}
+	if err := keepSelf(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: open this program: %v\n", args[0], err)
+		return 127
+	}
 	return settle(args[1], sentry, sentryCaps)
+}
+
+func keepSelf() error {
+	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Dup3(fd, SelfFD, 0)
 }
 
 // LayerFD is the number inside of a descriptor that is passed to the sentry and never goes

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/program"
+)
+
+// programs are the paths of the programs that a sandbox runs on.
+type programs struct{ keeper, guest string }
+
+func findPrograms() (p programs, err error) {
+	if p.keeper, err = program.Find(program.Keeper); err != nil {
+		return p, err
+	}
+	p.guest, err = program.Find(program.Guest)
+	return p, err
+}
+
+// build tells them from other builds: see [driver.Build].
+func (p programs) build() (string, error) { return driver.Build(p.keeper, p.guest) }
+
+// memoryBuild is the build that a sandbox would go on from memory with.
+func memoryBuild() (string, error) {
+	p, err := findPrograms()
+	if err != nil {
+		return "", err
+	}
+	return p.build()
+}
+
+// tell has the keeper know the programs of its build.
+func (p programs) tell(l *keeper.Launch) (err error) {
+	if l.Bothy, err = os.Executable(); err != nil {
+		return err
+	}
+	l.ProgramID, l.Guest = program.ID(), p.guest
+	l.Build, err = p.build()
+	return err
+}
+
+// startedByOther reports whether another build of the keeper than the one that is found now owns
+// a sandbox.
+func startedByOther(pid int) (bool, error) {
+	p, err := findPrograms()
+	if err != nil {
+		return false, err
+	}
+	return driver.OtherBuild(pid, p.keeper), nil
+}

@@ -1,0 +1,104 @@
+package faults
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// stamped builds a program that says it is of another build.
+func stamped(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := harness.Build(dir, "-X github.com/bothy-dev/bothy/internal/program.stamp=another", name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPrograms takes programs away from beside bothy, and puts others in their place: each is named,
+// with what to do, and nothing is left behind.
+func TestPrograms(t *testing.T) {
+	others := t.TempDir()
+	if err := os.Chmod(others, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	stamped(t, others, "bothy")
+	stamped(t, others, "bothy-guest")
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		whole := c.Binary
+		dockerfile := filepath.Join(c.Work, "Dockerfile")
+		c.Write(t, dockerfile, "FROM scratch\n")
+		take := func(name string) func(dir string) {
+			return func(dir string) { must(t, os.Remove(filepath.Join(dir, name))) }
+		}
+		replace := func(name string) func(dir string) {
+			return func(dir string) {
+				data, err := os.ReadFile(filepath.Join(others, name))
+				must(t, err)
+				must(t, os.WriteFile(filepath.Join(dir, name), data, 0o755))
+			}
+		}
+		for _, x := range []struct {
+			name   string
+			change func(dir string)
+			args   []string
+			says   string
+		}{
+			{"no keeper", take("bothy-keeper"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, "the program bothy-keeper is missing"},
+			{"no guest", take("bothy-guest"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, "the program bothy-guest is missing"},
+			{"no builder", func(string) {}, []string{"template", "build", "-t", "x", c.Work}, "the program bothy-build is missing"},
+			{"another keeper", replace("bothy"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, "bothy-keeper is of another build"},
+			{"another guest", replace("bothy-guest"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, "bothy-guest is of another build"},
+		} {
+			dir := filepath.Join(c.Base, strings.ReplaceAll(x.name, " ", "-"))
+			c.Mkdir(t, dir)
+			c.Binary = harness.CopyPrograms(t, whole, dir)
+			x.change(dir)
+			r := c.Run(x.args...)
+			explained(t, r)
+			if r.Code != 125 || !strings.Contains(r.Stderr, x.says) || !strings.Contains(r.Stderr, "go install") {
+				t.Errorf("%s: %v", x.name, r)
+			}
+			if left := c.Must(t, "ls", "-q"); left != "" {
+				t.Errorf("%s: left behind: %s", x.name, left)
+			}
+		}
+
+		// A release has the programs that nobody calls by name in libexec.
+		release := filepath.Join(c.Base, "release")
+		bin, libexec := filepath.Join(release, "bin"), filepath.Join(release, "libexec", "bothy")
+		c.Mkdir(t, bin)
+		c.Mkdir(t, libexec)
+		c.Binary = harness.CopyPrograms(t, whole, bin)
+		for _, name := range []string{"bothy-keeper", "bothy-guest"} {
+			must(t, os.Rename(filepath.Join(bin, name), filepath.Join(libexec, name)))
+		}
+		if out := c.Must(t, "run", "--rm", "shell", c.Work, "--", "echo", "works"); out != "works\n" {
+			t.Errorf("from libexec: %q", out)
+		}
+
+		// An upgrade replaces the files while a sandbox runs: what runs goes on, and is
+		// started anew from the new ones.
+		c.Must(t, "create", "--name", "box", "shell", c.Work)
+		c.Must(t, "exec", "box", "true")
+		for _, path := range []string{c.Binary, filepath.Join(libexec, "bothy-keeper"), filepath.Join(libexec, "bothy-guest")} {
+			data, err := os.ReadFile(path)
+			must(t, err)
+			must(t, os.WriteFile(path+".new", data, 0o755))
+			must(t, os.Rename(path+".new", path))
+		}
+		c.Must(t, "exec", "box", "sudo", "-n", "true")
+		c.Must(t, "stop", "box")
+		c.Must(t, "exec", "box", "sudo", "-n", "true")
+		c.Must(t, "rm", "-f", "box")
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
