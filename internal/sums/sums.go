@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -48,7 +49,7 @@ var (
 	ErrNone = errors.New("it has no checksums")
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // Write writes the sums of all files in a directory.
 func Write(dir string) error {
@@ -89,7 +90,7 @@ func sumFile(path string, to *bytes.Buffer) (size int64, err error) {
 		n, err := io.ReadFull(pages, page)
 		if n > 0 {
 			var sum [4]byte
-			binary.LittleEndian.PutUint32(sum[:], crc32.Checksum(page[:n], castagnoli))
+			binary.LittleEndian.PutUint32(sum[:], crc32.Checksum(page[:n], castagnoli()))
 			to.Write(sum[:])
 			size += int64(n)
 		}
@@ -264,7 +265,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	}
 	for at := 0; at < len(p); at += Page {
 		sum := binary.LittleEndian.Uint32(f.sums[(off+int64(at))/Page*4:])
-		if crc32.Checksum(p[at:min(at+Page, len(p))], castagnoli) != sum {
+		if crc32.Checksum(p[at:min(at+Page, len(p))], castagnoli()) != sum {
 			return 0, fmt.Errorf("%s, page at byte %d: %w", f.name, off+int64(at), ErrDamaged)
 		}
 	}

@@ -109,7 +109,7 @@ func sumTreeFile(root *os.Root, name string, buf []byte, read func(n int) error)
 	defer f.Close()
 	for {
 		n, err := f.Read(buf)
-		sum, size = crc32.Update(sum, castagnoli, buf[:n]), size+int64(n)
+		sum, size = crc32.Update(sum, castagnoli(), buf[:n]), size+int64(n)
 		if err == nil && read != nil {
 			err = read(n)
 		}
