@@ -4,7 +4,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/build/plan"
 	"github.com/bothy-dev/bothy/internal/build/step"
 	"github.com/bothy-dev/bothy/internal/errand"
-	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -21,18 +19,10 @@ func main() {
 	roles := []string{build.RoleReceive, build.RoleSend, build.RoleStore, build.RoleDo, build.RoleClean, build.RoleEnter}
 	switch {
 	case os.Args[0] == build.Argv0:
-		os.Exit(errand.Run(os.Stdin, os.Stdout, makePlan))
+		os.Exit(errand.Run(os.Stdin, os.Stdout, plan.Run))
 	case len(os.Args) > 1 && slices.Contains(roles, os.Args[1]):
 		os.Exit(step.Main(os.Args[1], os.Args[2:]))
 	}
 	fmt.Fprintln(os.Stderr, build.Program+": bothy starts this; to build an image: bothy template build DIRECTORY")
 	os.Exit(spec.ExitUsage)
-}
-
-// makePlan makes a plan for a program of the same build.
-func makePlan(ctx context.Context, o build.Order, tell func(struct{})) (build.Plan, error) {
-	if err := program.Check(program.Build, o.ProgramID); err != nil {
-		return build.Plan{}, err
-	}
-	return plan.Run(ctx, o, tell)
 }

@@ -21,7 +21,6 @@ const Argv0 = "bothy-build-plan"
 
 // Order asks for a plan.
 type Order struct {
-	ProgramID  string            `json:"program_id"`       // program.ID of who asks
 	Dockerfile string            `json:"dockerfile"`       // its name, as errors have it
 	Text       []byte            `json:"text"`             // what it says
 	Context    string            `json:"context"`          // the directory that COPY copies from

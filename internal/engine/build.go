@@ -31,7 +31,6 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 	if err := e.RoomForBuild(); err != nil { // the files it uses are copied
 		return build.Plan{}, err
 	}
-	o.ProgramID = program.ID()
 	tool, err := program.Find(program.Build)
 	if err != nil {
 		return build.Plan{}, err

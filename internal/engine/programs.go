@@ -36,7 +36,7 @@ func (p programs) tell(l *keeper.Launch) (err error) {
 	if l.Bothy, err = os.Executable(); err != nil {
 		return err
 	}
-	l.ProgramID, l.Guest = program.ID(), p.guest
+	l.Guest = p.guest
 	l.Build, err = p.build()
 	return err
 }

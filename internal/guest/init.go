@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -55,7 +54,7 @@ func Init(args []string) int {
 	setClock()
 	unix.CloseOnExec(initFD)
 	sock := os.NewFile(initFD, "keeper")
-	hello := wire.Greeting{Protocol: wire.Protocol, Version: program.ID()}
+	hello := wire.Greeting{Protocol: wire.Protocol}
 	hello.Attached, err = attachAll()
 	hello.Errno = attachError(err)
 	in := &initProc{out: sock, sessions: map[uint32]*session{}, waits: map[int]chan unix.WaitStatus{}}

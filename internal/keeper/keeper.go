@@ -21,7 +21,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/gcpace"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/policy"
-	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -145,9 +144,6 @@ func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	var l Launch
 	if err := b.conn.Expect(wire.Request, &l); err != nil {
 		return nil, fmt.Errorf("read launch: %w", err)
-	}
-	if err := program.Check(program.Keeper, l.ProgramID); err != nil {
-		return nil, err
 	}
 	return newKeeper(dir, l)
 }

@@ -42,18 +42,17 @@ const OpenFiles = 1024
 type Launch struct {
 	PID     int    `json:"pid"`     // the keeper's own, as the host counts
 	Version string `json:"version"` // of the program that launches
-	// ProgramID is [program.ID] of that program. Bothy and Guest are paths of others of the build,
-	// and Build tells keeper and guest from other builds ([driver.Build]).
-	ProgramID string             `json:"program_id"`
-	Bothy     string             `json:"bothy"`
-	Guest     string             `json:"guest"`
-	Build     string             `json:"build"`
-	Cache     string             `json:"cache"` // where templates keep derived files
-	User      string             `json:"user"`  // the caller's name
-	Home      string             `json:"home"`  // the home directory's path, inside as outside
-	Shell     string             `json:"shell"`
-	Cgroup    string             `json:"cgroup,omitempty"`
-	Limits    []spec.Enforcement `json:"limits,omitempty"`
+	// Bothy and Guest are paths of other programs of the build. Build tells keeper and guest
+	// from those of other builds ([driver.Build]).
+	Bothy  string             `json:"bothy"`
+	Guest  string             `json:"guest"`
+	Build  string             `json:"build"`
+	Cache  string             `json:"cache"` // where templates keep derived files
+	User   string             `json:"user"`  // the caller's name
+	Home   string             `json:"home"`  // the home directory's path, inside as outside
+	Shell  string             `json:"shell"`
+	Cgroup string             `json:"cgroup,omitempty"`
+	Limits []spec.Enforcement `json:"limits,omitempty"`
 	// Policy are the layers of the network policy: a list of policy.Input.
 	Policy json.RawMessage `json:"policy"`
 	// Rules is the user's policy file, which the keeper looks at for changes.

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -69,9 +68,6 @@ func (l *link) ready(ctx context.Context) error {
 	case <-l.up:
 		return nil
 	case <-l.down:
-		if said, ok := errors.AsType[*spec.Error](l.err); ok {
-			return said
-		}
 		return spec.Errorf(spec.ErrSandbox, "the sandbox ended")
 	case <-ctx.Done():
 		return errSilent
@@ -85,8 +81,6 @@ func (l *link) hello(r *bufio.Reader) error {
 	if err == nil {
 		if err = f.Decode(&g); err == nil && g.Protocol != wire.Protocol {
 			err = errors.New("init inside the sandbox speaks another protocol")
-		} else if err == nil {
-			err = program.Check(program.Guest, g.Version)
 		}
 	}
 	l.greeting = g

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -87,7 +86,7 @@ func (in *inside) json(k wire.Kind, stream uint32, v any) {
 	in.say(f)
 }
 
-func (in *inside) hello() { in.json(wire.Hello, 0, wire.Greeting{Protocol: wire.Protocol, Version: program.ID()}) }
+func (in *inside) hello() { in.json(wire.Hello, 0, wire.Greeting{Protocol: wire.Protocol}) }
 
 func (in *inside) hear() wire.Frame {
 	_ = in.sock.SetReadDeadline(time.Now().Add(patience))
@@ -458,7 +457,7 @@ func TestOutputWithinWindow(t *testing.T) {
 // Any bytes from the inside end the link or are dropped; nothing panics and
 // nothing waits once the socket is closed.
 func FuzzInit(f *testing.F) {
-	hello, err := wire.JSON(wire.Hello, 0, wire.Greeting{Protocol: wire.Protocol, Version: program.ID()})
+	hello, err := wire.JSON(wire.Hello, 0, wire.Greeting{Protocol: wire.Protocol})
 	must(f, err)
 	f.Add(hello.Append(nil))
 	f.Add(data(1, 100).Append(hello.Append(nil)))

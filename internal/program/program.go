@@ -1,13 +1,11 @@
-// Package program finds the programs that Bothy consists of, and tells whether they are of one
-// build.
+// Package program finds the programs that Bothy consists of, and refuses those of another build.
 package program
 
 import (
-	"cmp"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -30,7 +28,11 @@ const GVisor = "v0.0.0-20260905035102-160fafc42237"
 // of bothy.
 const libexec = "libexec/bothy"
 
-// Find gives the path of a program of Bothy: beside the one that runs, or in libexec.
+// reinstall is what to do about programs that do not belong together.
+const reinstall = "install all programs of one version: go install github.com/bothy-dev/bothy/cmd/...@latest, or in a clone: go install ./cmd/..."
+
+// Find gives the path of a program of Bothy: beside the one that runs, or in libexec. It refuses one
+// of another build.
 func Find(name string) (string, error) {
 	self, err := executable()
 	if err != nil {
@@ -47,11 +49,11 @@ func Find(name string) (string, error) {
 			continue
 		}
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, nil
+			return path, check(path)
 		}
 	}
 	return "", spec.Errorf(spec.ErrSandbox, "the program %s is missing: it is neither in %s nor in %s", name, places[0], filepath.Clean(places[1])).
-		WithHint("install all programs of one version: go install github.com/bothy-dev/bothy/cmd/...@latest, or in a clone: go install ./cmd/...")
+		WithHint(reinstall)
 }
 
 // executable is the path of the program that runs, without links.
@@ -60,23 +62,57 @@ func executable() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the program that runs: %w", err)
 	}
-	path = strings.TrimSuffix(path, " (deleted)") // it was replaced: others of its place are of another build, and say so
+	path = strings.TrimSuffix(path, " (deleted)") // it was replaced: those beside it are of another build
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
 	return path, nil
 }
 
-// stamp tells a build from others that Go cannot tell apart, such as two of changed sources.
-// It is set by -ldflags "-X github.com/bothy-dev/bothy/internal/program.stamp=…".
-var stamp string
+// check refuses a program of another build than the one that runs.
+func check(path string) error {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return spec.Errorf(spec.ErrSandbox, "tell of which build %s is: %w", path, err).WithHint(reinstall)
+	}
+	if theirs, own := id(info), own(); theirs != own {
+		return spec.Errorf(spec.ErrSandbox, "%s is of another build than the bothy that would start it: %s, not %s", path, theirs, own).
+			WithHint(reinstall)
+	}
+	return nil
+}
 
-// Version is that of the module, or of the commit that the program was built from.
-var Version = sync.OnceValue(func() string {
+// own is the identifier of the program that runs.
+var own = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
+	return id(info)
+})
+
+// id tells builds apart. All programs of one have the same, and so have two of one commit with
+// different changes, which Go does not tell apart.
+func id(info *debug.BuildInfo) string {
+	words := []string{version(info), info.GoVersion}
+	for _, s := range info.Settings {
+		if s.Key == "-ldflags" || s.Key == "-tags" {
+			words = append(words, s.Key+"="+s.Value)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Version is that of the module, or of the commit that the program was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return version(info)
+}
+
+func version(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
@@ -93,22 +129,4 @@ var Version = sync.OnceValue(func() string {
 		return "devel"
 	}
 	return "devel-" + rev + dirty
-})
-
-// ID tells builds apart: all programs of one have the same.
-var ID = sync.OnceValue(func() string {
-	id := Version() + " " + runtime.Version()
-	if stamp != "" {
-		id += " " + stamp
-	}
-	return id
-})
-
-// Check refuses to work with a program whose identifier is not this one's.
-func Check(name, id string) error {
-	if id == ID() {
-		return nil
-	}
-	return spec.Errorf(spec.ErrSandbox, "%s is of another build than the program that works with it: %s, not %s", name, cmp.Or(id, "an earlier one"), ID()).
-		WithHint("install all programs of one version: go install github.com/bothy-dev/bothy/cmd/...@latest, or in a clone: go install ./cmd/...; then run the command again")
 }

@@ -12,7 +12,7 @@ import (
 // stamped builds a program that says it is of another build.
 func stamped(t *testing.T, dir, name string) {
 	t.Helper()
-	if err := harness.Build(dir, "-X github.com/bothy-dev/bothy/internal/program.stamp=another", name); err != nil {
+	if err := harness.Build(dir, "-X main.build=another", name); err != nil {
 		t.Fatal(err)
 	}
 }
