@@ -23,7 +23,7 @@ const buildName = "build"
 // with what they hold in memory. It has the version of gVisor, for people, and of each program
 // the identifier that Go's linker computes over all of it.
 func Build(programs ...string) (string, error) {
-	build := "gvisor " + program.GVisor
+	words := []string{"gvisor", program.GVisor}
 	for _, path := range programs {
 		id, err := linkerID(path)
 		if err == nil && id == "" { // linked without one
@@ -32,9 +32,9 @@ func Build(programs ...string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("tell which build %s is of: %w", path, err)
 		}
-		build += " " + id
+		words = append(words, id)
 	}
-	return build, nil
+	return strings.Join(words, " "), nil
 }
 
 // writeBuild says in a memory image which build wrote it.
