@@ -90,4 +90,4 @@ ci: ## run what CI runs (as root, on Debian)
 
 .PHONY: clean
 clean: ## remove what build makes
-	rm -f bothy bothy-build
+	rm -f bothy bothy-build bothy-guest bothy-keeper

@@ -205,8 +205,7 @@ func checkDirectory(directory string) error {
 	return vault.CheckVariable(variable)
 }
 
-// checkEndpoint wants https://NAME[:PORT]/PATH. net/url would be initialised behind
-// what the command line does not wait for.
+// checkEndpoint wants https://NAME[:PORT]/PATH.
 func checkEndpoint(endpoint string) error {
 	rest, secure := strings.CutPrefix(endpoint, "https://")
 	host, _, ok := strings.Cut(rest, "/")

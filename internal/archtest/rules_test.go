@@ -161,7 +161,7 @@ var pins = []struct {
 var initBudgets = map[string]struct{ bytes, allocs int }{
 	"cmd/bothy":        {1 << 20, 10_000},
 	"cmd/bothy-keeper": {1400 << 10, 11_200},
-	"cmd/bothy-guest":  {64 << 10, 500},
+	"cmd/bothy-guest":  {10 << 10, 120},
 }
 
 const (

@@ -55,18 +55,18 @@ func Run(ctx context.Context, state string) []Check {
 
 // build checks how this program was built, and that those beside it are there.
 func build(static bool) Check {
+	if !static {
+		return Check{
+			Name: "build", Result: Fail, Detail: "bothy was built with cgo: its processes cannot start behind the wall, where no libraries are",
+			Fix: "CGO_ENABLED=0 go install ./cmd/...",
+		}
+	}
 	for _, name := range []string{program.Keeper, program.Guest} {
 		if _, err := program.Find(name); err != nil {
 			return Check{Name: "build", Result: Fail, Detail: err.Error(), Fix: spec.Hint(err)}
 		}
 	}
-	if static {
-		return Check{Name: "build", Result: OK, Detail: "bothy needs no libraries, and its other programs are there"}
-	}
-	return Check{
-		Name: "build", Result: Fail, Detail: "bothy was built with cgo: its processes cannot start behind the wall, where no libraries are",
-		Fix: "CGO_ENABLED=0 go install ./cmd/...",
-	}
+	return Check{Name: "build", Result: OK, Detail: "bothy needs no libraries, and its other programs are there"}
 }
 
 // kernel checks the processor and the kernel's age.

@@ -96,7 +96,7 @@ func (e *Engine) readCaptured(ctx context.Context, d *vault.Document, sb *spec.S
 		return got{err: err}
 	}
 	if sealed == "" {
-		f.Seal, err = ask.LoginKey(ctx, d)
+		f.Seal, err = ask.LoginKey(ctx, ask.Self, d)
 	} else {
 		f.Seal, err = ask.OpenedLoginKey(key.value, sealed)
 	}

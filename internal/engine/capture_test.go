@@ -94,7 +94,7 @@ func keepLogin(t *testing.T, e *Engine, sb *spec.Sandbox, l *spec.Lease) login.F
 	must(t, err)
 	f, err := e.capturedAt(sb, l)
 	must(t, err)
-	f.Seal, err = ask.LoginKey(here, d)
+	f.Seal, err = ask.LoginKey(here, ask.Self, d)
 	must(t, err)
 	_, err = f.Create(login.Grant{Access: oauthAccess, Refresh: oauthRefresh, Lifetime: time.Hour}, time.Now())
 	must(t, err)

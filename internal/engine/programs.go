@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper"
@@ -19,6 +22,16 @@ func findPrograms() (p programs, err error) {
 	return p, err
 }
 
+// itself opens the program that runs, for a keeper that will have it do something.
+func itself() (*os.File, error) {
+	const path = "/proc/self/exe"
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the program that runs: %w", err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
 // build tells them from other builds: see [driver.Build].
 func (p programs) build() (string, error) { return driver.Build(p.keeper, p.guest) }
 
@@ -33,10 +46,7 @@ func memoryBuild() (string, error) {
 
 // tell has the keeper know the programs of its build.
 func (p programs) tell(l *keeper.Launch) (err error) {
-	if l.Bothy, err = os.Executable(); err != nil {
-		return err
-	}
-	l.Guest = p.guest
+	l.Bothy, l.Guest = fmt.Sprintf("/proc/self/fd/%d", keeper.BothyFD), p.guest
 	l.Build, err = p.build()
 	return err
 }

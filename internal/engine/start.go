@@ -381,6 +381,11 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 			conn.Close()
 		}
 	}()
+	bothy, err := itself()
+	if err != nil {
+		return nil, err
+	}
+	defer bothy.Close()
 	stderr, err := os.OpenFile(d.Log("keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
@@ -390,7 +395,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 	cmd := &exec.Cmd{
 		Path: p.keeper, Args: []string{keeper.Argv0, d.Dir},
 		Env: []string{}, Dir: "/", Stderr: stderr,
-		ExtraFiles:  inherited(map[int]*os.File{keeper.LaunchFD: theirs, keeper.LockFD: lock.File()}),
+		ExtraFiles:  inherited(map[int]*os.File{keeper.LaunchFD: theirs, keeper.BothyFD: bothy, keeper.LockFD: lock.File()}),
 		SysProcAttr: nsproc.Attributes(),
 	}
 	nsproc.KeepDescriptors()

@@ -25,7 +25,7 @@ var busVariables = []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}
 
 // order has the sealing process do something.
 func (e *Engine) order(ctx context.Context, o vault.Order) (vault.Answer, error) {
-	return ask.Do(ctx, o, bus()...)
+	return ask.Do(ctx, ask.Self, o, bus()...)
 }
 
 func bus() (env []string) {

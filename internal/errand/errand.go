@@ -1,6 +1,5 @@
-// Package errand answers how this binary has another process of it do one thing:
-// what takes an HTTP client, which the commands of a person need not wait for. The
-// process gets an order on its standard input, which stays open as long as somebody
+// Package errand has another process of bothy do one thing that reads what somebody
+// else wrote: a registry's answers, an archive, a Dockerfile. The process gets an order on its standard input, which stays open as long as somebody
 // waits, and says on its standard output, a line of JSON each, how far it is, and in
 // the end what came of it.
 package errand

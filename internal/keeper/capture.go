@@ -110,7 +110,7 @@ func (k *Keeper) newLogin(ctx context.Context, g login.Grant, now time.Time) (*w
 	}
 	l.Captured = from.Agent
 	f := login.File{Path: k.dir.Login(l.ID), How: from.How, Inside: true, Secret: s.Name}
-	if f.Seal, err = loginKey(ctx, from.Vault); err != nil {
+	if f.Seal, err = loginKey(ctx, k.launch.Bothy, from.Vault); err != nil {
 		return nil, "", err
 	}
 	d, err := f.Create(g, now)
@@ -130,12 +130,12 @@ func (k *Keeper) newLogin(ctx context.Context, g login.Grant, now time.Time) (*w
 }
 
 // loginKey makes a key for a login, sealed as secrets are.
-func loginKey(ctx context.Context, dir string) (*wire.Seal, error) {
+func loginKey(ctx context.Context, program, dir string) (*wire.Seal, error) {
 	d, err := vault.Vault{Dir: dir}.Read()
 	if err != nil {
 		return nil, err
 	}
-	return ask.LoginKey(ctx, d)
+	return ask.LoginKey(ctx, program, d)
 }
 
 // lendLogin puts a lease on the disk beside others, and into force. If the gateway will not

@@ -43,7 +43,7 @@ func keeps(t *testing.T) (*Keeper, *lender) {
 // keyed gives a vault a key, and the key.
 func keyed(t *testing.T, dir string) vault.Answer {
 	t.Helper()
-	key, err := ask.Do(t.Context(), vault.Order{Op: vault.OpMake, Guard: vault.GuardFile})
+	key, err := ask.Do(t.Context(), ask.Self, vault.Order{Op: vault.OpMake, Guard: vault.GuardFile})
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
@@ -118,7 +118,7 @@ func TestKeepLoginSealed(t *testing.T) {
 		t.Fatalf("%q, %v", sealed, err)
 	}
 	o := vault.Order{Op: vault.OpOpen, Guard: key.Guard, Recipient: key.Recipient, Identity: key.Identity, Items: []vault.Item{{Name: "k", Sealed: sealed}}}
-	a, err := ask.Do(t.Context(), o)
+	a, err := ask.Do(t.Context(), ask.Self, o)
 	if err != nil || a.Items[0].Error != nil {
 		t.Fatalf("%+v, %v", a, err)
 	}

@@ -133,6 +133,7 @@ const noCore = 1
 // learn reads what the engine wants.
 func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	unix.CloseOnExec(LockFD)
+	unix.CloseOnExec(BothyFD)
 	// What comes now has values of secrets. Whoever can attach to us can read
 	// them all the same; docs/security-model.md tells why.
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: noCore, Max: noCore}); err != nil {

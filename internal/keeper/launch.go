@@ -27,6 +27,7 @@ const Argv0 = program.Keeper
 // large enough from the beginning.
 const (
 	LaunchFD = 3   // a socket: a Launch comes in, readiness goes out
+	BothyFD  = 4   // the program that launches, opened with O_PATH: whatever becomes of its name
 	LockFD   = 252 // the sandbox's lock, held as long as the keeper lives
 )
 
@@ -42,8 +43,9 @@ const OpenFiles = 1024
 type Launch struct {
 	PID     int    `json:"pid"`     // the keeper's own, as the host counts
 	Version string `json:"version"` // of the program that launches
-	// Bothy and Guest are paths of other programs of the build. Build tells keeper and guest
-	// from those of other builds ([driver.Build]).
+	// Bothy is the path of the program that launches, by its descriptor, for what the keeper has
+	// it do. Guest is that of the program inside. Build tells keeper and guest from those of
+	// other builds ([driver.Build]).
 	Bothy  string             `json:"bothy"`
 	Guest  string             `json:"guest"`
 	Build  string             `json:"build"`

@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // openFiles bounds the open files of one process inside.
@@ -87,6 +88,19 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	return m, k.memory.fit(&m, k.launch.GoOn)
 }
 
+// sameBuild refuses to go on if a program was replaced since the engine looked at it.
+func (k *Keeper) sameBuild(root string) error {
+	build, err := driver.Build("/proc/self/exe", filepath.Join(root, template.Own, "guest"))
+	if err != nil {
+		return err
+	}
+	if build != k.launch.Build {
+		return spec.Errorf(spec.ErrConflict, "the programs of bothy were replaced while it started").
+			WithHint("run the command again")
+	}
+	return nil
+}
+
 // ownPrograms shows Bothy's own directory of the tree once more, as a mount:
 // what root inside does to the root layer is kept, and must not keep init from
 // starting.
@@ -150,6 +164,9 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	})
 	if err != nil {
 		return fmt.Errorf("assemble template %s: %w", k.spec.Template, err)
+	}
+	if err := k.sameBuild(root); err != nil {
+		return err
 	}
 	if err := k.makeStages(root, mounts); err != nil {
 		return err

@@ -4,11 +4,13 @@ package program
 import (
 	"debug/buildinfo"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,31 +31,95 @@ const GVisor = "v0.0.0-20260905035102-160fafc42237"
 const libexec = "libexec/bothy"
 
 // reinstall is what to do about programs that do not belong together.
-const reinstall = "install all programs of one version: go install github.com/bothy-dev/bothy/cmd/...@latest, or in a clone: go install ./cmd/..."
+const reinstall = "install all programs of one version: CGO_ENABLED=0 go install github.com/bothy-dev/bothy/cmd/...@latest, or in a clone: CGO_ENABLED=0 go install ./cmd/..."
+
+// found is what Find gave before, by name.
+var (
+	mu    sync.Mutex
+	found = map[string]program{}
+)
+
+// program is a file as it was found.
+type program struct {
+	path string
+	stat syscall.Stat_t
+}
 
 // Find gives the path of a program of Bothy: beside the one that runs, or in libexec. It refuses one
-// of another build.
+// of another build, and one that is not the file any more that it gave before: a loop may run for
+// days, and its sandbox may write to the directory that bothy was started from.
 func Find(name string) (string, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	if before, ok := found[name]; ok {
+		return before.path, before.same()
+	}
+	path, err := find(name)
+	if err != nil {
+		return "", err
+	}
+	p := program{path: path}
+	if err := syscall.Stat(path, &p.stat); err != nil {
+		return "", fmt.Errorf("look at %s: %w", path, err)
+	}
+	if err := check(path); err != nil {
+		return "", err
+	}
+	found[name] = p
+	return path, p.same()
+}
+
+// same refuses a file that was replaced or written to since it was found.
+func (p program) same() error {
+	var now syscall.Stat_t
+	if err := syscall.Stat(p.path, &now); err != nil {
+		return spec.Errorf(spec.ErrConflict, "%s, which this command has begun with, cannot be found: %w", p.path, err).WithHint(reinstall)
+	}
+	if now.Dev != p.stat.Dev || now.Ino != p.stat.Ino || now.Size != p.stat.Size || now.Mtim != p.stat.Mtim || now.Ctim != p.stat.Ctim {
+		return spec.Errorf(spec.ErrConflict, "%s was replaced since this command began", p.path).
+			WithHint("run the command again; a loop or a flow goes on with resume")
+	}
+	return nil
+}
+
+func find(name string) (string, error) {
 	self, err := executable()
 	if err != nil {
 		return "", err
 	}
 	beside := filepath.Dir(self)
 	places := []string{beside, filepath.Join(beside, "..", libexec)}
-	if strings.HasSuffix(beside, "/"+libexec) {
-		places = append(places, filepath.Join(beside, "../../bin"))
-	}
 	for _, dir := range places {
 		path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
 		if err != nil {
 			continue
 		}
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, check(path)
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			continue
 		}
+		if err := trusted(path, info, self); err != nil {
+			return "", err
+		}
+		return path, nil
 	}
 	return "", spec.Errorf(spec.ErrSandbox, "the program %s is missing: it is neither in %s nor in %s", name, places[0], filepath.Clean(places[1])).
 		WithHint(reinstall)
+}
+
+// trusted refuses a program that somebody else may have put there: it must belong to root, to the
+// caller, or to the owner of the program that runs, and others may not write it.
+func trusted(path string, info fs.FileInfo, self string) error {
+	var own syscall.Stat_t
+	if err := syscall.Stat(self, &own); err != nil {
+		return fmt.Errorf("look at %s: %w", self, err)
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	if owner != 0 && owner != own.Uid && int(owner) != os.Geteuid() || info.Mode()&0o002 != 0 {
+		return spec.Errorf(spec.ErrDenied, "%s belongs to user %d, or others may write it: it is not started", path, owner).
+			WithHint("remove it if you did not put it there; " + reinstall)
+	}
+	return nil
 }
 
 // executable is the path of the program that runs, without links.
@@ -62,7 +128,6 @@ func executable() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the program that runs: %w", err)
 	}
-	path = strings.TrimSuffix(path, " (deleted)") // it was replaced: those beside it are of another build
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
@@ -96,7 +161,7 @@ var own = sync.OnceValue(func() string {
 func id(info *debug.BuildInfo) string {
 	words := []string{version(info), info.GoVersion}
 	for _, s := range info.Settings {
-		if s.Key == "-ldflags" || s.Key == "-tags" {
+		if s.Key == "-ldflags" || s.Key == "-tags" || s.Key == "CGO_ENABLED" {
 			words = append(words, s.Key+"="+s.Value)
 		}
 	}

@@ -1,10 +1,8 @@
 // Package seal is the process that seals and opens the values of secrets, and
 // talks to the desktop's keyring. It lives as long as one order takes.
 //
-// It is a process of its own for two reasons. What it links takes time to
-// initialise, which commands that touch no value need not spend. And no other
-// process ever holds the key that opens values: this one cannot be traced or
-// dumped by others of its user.
+// It is a process of its own because no other process ever holds the key that
+// opens values: this one cannot be traced or dumped by others of its user.
 package seal
 
 import (

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// address is what is needed of a URL. Package net/url is not for this: every command
-// would wait for it, since it is initialised late.
+// address is what is needed of a URL.
 type address struct {
 	scheme, host string // in small letters; the host with its port unless that is 443
 	path         string // as it is written; what follows it is left out

@@ -24,8 +24,9 @@ func TestPrograms(t *testing.T) {
 	if err := os.Chmod(others, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	stamped(t, others, "bothy")
-	stamped(t, others, "bothy-guest")
+	for _, name := range []string{"bothy", "bothy-keeper", "bothy-guest"} {
+		stamped(t, others, name)
+	}
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		whole := c.Binary
 		dockerfile := filepath.Join(c.Work, "Dockerfile")
@@ -44,13 +45,16 @@ func TestPrograms(t *testing.T) {
 			name   string
 			change func(dir string)
 			args   []string
+			code   int
 			says   string
 		}{
-			{"no keeper", take("bothy-keeper"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, "the program bothy-keeper is missing"},
-			{"no guest", take("bothy-guest"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, "the program bothy-guest is missing"},
-			{"no builder", func(string) {}, []string{"template", "build", "-t", "x", c.Work}, "the program bothy-build is missing"},
-			{"another keeper", replace("bothy"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, "bothy-keeper is of another build"},
-			{"another guest", replace("bothy-guest"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, "bothy-guest is of another build"},
+			{"no keeper", take("bothy-keeper"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, 125, "the program bothy-keeper is missing"},
+			{"no guest", take("bothy-guest"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, 125, "the program bothy-guest is missing"},
+			{"no builder", func(string) {}, []string{"template", "build", "-t", "x", c.Work}, 125, "the program bothy-build is missing"},
+			{"another keeper", replace("bothy"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, 125, "bothy-keeper is of another build"},
+			{"another guest", replace("bothy-guest"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, 125, "bothy-guest is of another build"},
+			{"a keeper that others may write", func(dir string) { must(t, os.Chmod(filepath.Join(dir, "bothy-keeper"), 0o777)) },
+				[]string{"run", "--rm", "shell", c.Work, "--", "true"}, 3, "others may write it"},
 		} {
 			dir := filepath.Join(c.Base, strings.ReplaceAll(x.name, " ", "-"))
 			c.Mkdir(t, dir)
@@ -58,7 +62,7 @@ func TestPrograms(t *testing.T) {
 			x.change(dir)
 			r := c.Run(x.args...)
 			explained(t, r)
-			if r.Code != 125 || !strings.Contains(r.Stderr, x.says) || !strings.Contains(r.Stderr, "go install") {
+			if r.Code != x.code || !strings.Contains(r.Stderr, x.says) || !strings.Contains(r.Stderr, "go install") {
 				t.Errorf("%s: %v", x.name, r)
 			}
 			if left := c.Must(t, "ls", "-q"); left != "" {
@@ -79,19 +83,25 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("from libexec: %q", out)
 		}
 
-		// An upgrade replaces the files while a sandbox runs: what runs goes on, and is
-		// started anew from the new ones.
-		c.Must(t, "create", "--name", "box", "shell", c.Work)
+		// An upgrade replaces the files while a sandbox runs: it goes on with those that it was started
+		// from, also what its keeper has bothy do, and is started anew from the new ones.
+		c.Must(t, "create", "--name", "box", "--share-tasks", "read", "shell", c.Work)
 		c.Must(t, "exec", "box", "true")
 		for _, path := range []string{c.Binary, filepath.Join(libexec, "bothy-keeper"), filepath.Join(libexec, "bothy-guest")} {
-			data, err := os.ReadFile(path)
+			data, err := os.ReadFile(filepath.Join(others, filepath.Base(path)))
 			must(t, err)
 			must(t, os.WriteFile(path+".new", data, 0o755))
 			must(t, os.Rename(path+".new", path))
 		}
 		c.Must(t, "exec", "box", "sudo", "-n", "true")
+		c.Must(t, "exec", "box", "bd", "ready")
+		if r := c.Run("checkpoint", "create", "--full", "box"); r.Code != 5 || !strings.Contains(r.Stderr, "another build of bothy") {
+			t.Errorf("memory of the old keeper: %v", r)
+		}
 		c.Must(t, "stop", "box")
 		c.Must(t, "exec", "box", "sudo", "-n", "true")
+		c.Must(t, "exec", "box", "bd", "ready")
+		c.Must(t, "checkpoint", "create", "--full", "box")
 		c.Must(t, "rm", "-f", "box")
 	})
 }

@@ -1,9 +1,6 @@
 // Package command is a tree of commands over pflag. It finds the command that a
 // line of words names, parses its flags, checks its arguments and runs it; it
 // writes help, and completes words for a shell.
-//
-// It is small for a reason: what the command line links decides how early in a
-// process it can begin. See internal/front.
 package command
 
 import (

@@ -5,7 +5,6 @@
 package gvisor
 
 import (
-	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -30,7 +29,7 @@ func RunChild(args []string) {
 	quiet()
 	if args[0] == starter.Sentry {
 		unix.CloseOnExec(starter.SelfFD)
-		specutils.ExePath = fmt.Sprintf("/proc/self/fd/%d", starter.SelfFD)
+		specutils.ExePath = starter.SelfPath
 		var err error
 		if os.Args, err = addLimits(os.Args); err != nil {
 			util.Fatalf("show the limits: %v", err)

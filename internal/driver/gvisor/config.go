@@ -14,6 +14,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // configure turns the posture of docs/security-model.md into gVisor's
@@ -90,6 +91,11 @@ func openOverlay(dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir), nil
 }
 
+func sameAs(path string, info os.FileInfo) bool {
+	other, err := os.Stat(path)
+	return err == nil && os.SameFile(other, info)
+}
+
 // overlayMedium says where the data of the writable layer lies.
 func overlayMedium(dir *os.File) string { return fmt.Sprintf("dir=/proc/self/fd/%d", dir.Fd()) }
 
@@ -100,6 +106,10 @@ func pinSidecars(scratch, prepares string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if now, err := os.Stat(self); err != nil || !sameAs("/proc/self/exe", now) {
+		return spec.Errorf(spec.ErrConflict, "%s is another file by now", self).
+			WithHint("bothy was replaced while it started; run the command again")
 	}
 	prepares = cmp.Or(prepares, self)
 	dir := filepath.Join(scratch, "bin")

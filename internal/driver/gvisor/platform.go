@@ -1,6 +1,8 @@
 package gvisor
 
 import (
+	"sync"
+
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/sentry/platform"
 
@@ -32,13 +34,16 @@ type constructor struct{ platform.Constructor }
 
 // New implements platform.Constructor. By now the one process that the sentry starts has begun.
 func (c constructor) New(opts platform.Options) (platform.Platform, error) {
-	_ = unix.Close(starter.SelfFD)
+	closeSelf()
 	p, err := c.Constructor.New(opts)
 	if err != nil {
 		return nil, err
 	}
 	return inUnits{p}, nil
 }
+
+// closeSelf closes it once: a sentry that goes on from memory makes a second platform.
+var closeSelf = sync.OnceFunc(func() { _ = unix.Close(starter.SelfFD) })
 
 type inUnits struct{ platform.Platform }
 

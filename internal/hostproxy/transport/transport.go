@@ -1,6 +1,5 @@
 // Package transport has net/http's Transport reach servers by the proxies of package
-// hostproxy, and trust the caller's authorities. It is apart from that because net/http is
-// initialised late, which the command line does not wait for.
+// hostproxy, and trust the caller's authorities. It is apart from that because few may speak HTTP.
 package transport
 
 import (

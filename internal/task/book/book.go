@@ -1,7 +1,7 @@
 // Package book is where the tasks of projects are kept, as programs see it: the
 // database behind it is the business of a process of its own (package database),
-// which a book starts when it is first needed. So nobody who looks at a task, least
-// of all who serves a sandbox, links a database or initialises it.
+// which a book starts when it is first needed. So no program that serves a sandbox
+// opens a database.
 //
 // The database lies in the state directory, where no sandbox can write, and not in
 // the project, where all of them can.

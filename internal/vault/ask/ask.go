@@ -19,9 +19,12 @@ import (
 // patience bounds one order. A keyring may ask the user.
 const patience = 90 * time.Second
 
-// Do has an order carried out by a process with this environment and no other. What goes
-// there and comes back crosses pipes only.
-func Do(ctx context.Context, o vault.Order, env ...string) (vault.Answer, error) {
+// Self is the program that runs: for those that play the role themselves.
+const Self = "/proc/self/exe"
+
+// Do has an order carried out by a process of a program that plays the role, with this
+// environment and no other. What goes there and comes back crosses pipes only.
+func Do(ctx context.Context, program string, o vault.Order, env ...string) (vault.Answer, error) {
 	var a vault.Answer
 	if os.Args[0] == vault.Argv0 { // a program that does not play the role would start itself for ever
 		return a, errors.New("this process is to open values itself")
@@ -33,7 +36,7 @@ func Do(ctx context.Context, o vault.Order, env ...string) (vault.Answer, error)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd := exec.CommandContext(ctx, program)
 	cmd.Args, cmd.Env, cmd.Dir = []string{vault.Argv0}, append([]string{}, env...), "/"
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(in), &out
 	if err = nsproc.Humbly(cmd.Start); err == nil {
@@ -56,7 +59,7 @@ func Do(ctx context.Context, o vault.Order, env ...string) (vault.Answer, error)
 
 // Seal seals a value for a key. That takes nobody who knows how to open it.
 func Seal(ctx context.Context, recipient, name string, value []byte, env ...string) (string, error) {
-	a, err := Do(ctx, vault.Order{Op: vault.OpSeal, Recipient: recipient, Items: []vault.Item{{Name: name, Value: value}}}, env...)
+	a, err := Do(ctx, Self, vault.Order{Op: vault.OpSeal, Recipient: recipient, Items: []vault.Item{{Name: name, Value: value}}}, env...)
 	if err == nil && (len(a.Items) != 1 || a.Items[0].Sealed == "") {
 		err = errors.New("nothing was sealed")
 	}

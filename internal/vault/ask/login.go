@@ -15,7 +15,7 @@ import (
 // LoginKey makes the key of a login that is made inside, and has it sealed for that of the
 // secrets. So who keeps the login can renew it for as long as it knows its key, without
 // anybody being asked for that of the secrets.
-func LoginKey(ctx context.Context, d *vault.Document, env ...string) (*wire.Seal, error) {
+func LoginKey(ctx context.Context, program string, d *vault.Document, env ...string) (*wire.Seal, error) {
 	if d.Recipient == "" {
 		return nil, spec.Errorf(nil, "there is no key to seal it with").WithHint("stop the sandbox, and start it again: that makes one, or says why it cannot")
 	}

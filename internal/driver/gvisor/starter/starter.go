@@ -20,7 +20,7 @@ func Main(args []string) (code int, ok bool) {
 		return prewarm(args), true
 	case args[0] == gofer && waits(args) >= 0:
 		return settle(os.Getenv(SidecarsVar)+"/"+SentryProgram, args, goferCaps), true
-	case len(args) == 4 && args[1] == "umount":
+	case len(args) == 4 && args[0] == SelfPath && args[1] == "umount":
 		return umount(args[2:]), true
 	}
 	return 0, false
@@ -46,6 +46,9 @@ const (
 // that it starts: one that unmounts /proc, when no program can be found by a path. It is opened
 // with O_PATH, and closed when that process has begun.
 const SelfFD = tableFD - 2
+
+// SelfPath is this program by that descriptor.
+const SelfPath = "/proc/self/fd/250"
 
 // IsChild reports whether gVisor started this process as a sentry, a gofer or a probe. It must be
 // asked before any flag is parsed.
@@ -77,6 +80,9 @@ func prewarm(args []string) int {
 }
 
 func keepSelf() error {
+	if _, err := unix.FcntlInt(SelfFD, unix.F_GETFD, 0); err == nil {
+		return fmt.Errorf("there are too many descriptors, such as of mounts: %d is taken", SelfFD)
+	}
 	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
