@@ -37,7 +37,7 @@ race: ## run the unit tests under the race detector (needs a C compiler)
 
 .PHONY: faults
 faults: ## let every kind of state-changing system call of every job fail (hours)
-	BOTHY_FAULT_CALLS=all CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestFailingCalls$$' ./test/faults
+	BOTHY_FAULT_CALLS=all BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestFailingCalls$$' ./test/faults
 
 .PHONY: record
 record: ## record the state that COMMIT writes, for TestOlder (as root)
@@ -46,14 +46,14 @@ record: ## record the state that COMMIT writes, for TestOlder (as root)
 STORM ?= 2h
 .PHONY: soak
 soak: ## kill at random and take random steps for STORM (2h) each
-	BOTHY_STORM=$(STORM) CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestStorm$$' ./test/faults
-	BOTHY_SOAK=$(STORM) CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./test
-	BOTHY_SOAK_ITERATIONS=500 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoakLoop$$' ./test
-	CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^Test(KillAtRandomMoments|Growth)$$' ./test/faults
+	BOTHY_STORM=$(STORM) BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestStorm$$' ./test/faults
+	BOTHY_SOAK=$(STORM) BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./test
+	BOTHY_SOAK_ITERATIONS=500 BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoakLoop$$' ./test
+	BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^Test(KillAtRandomMoments|Growth)$$' ./test/faults
 
 .PHONY: floods
 floods: ## have sandboxes ask more of the gateway than it has room for
-	CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run '^TestB10' ./test/attacks
+	BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run '^TestB10' ./test/attacks
 
 INSTALLS ?= registry.example
 .PHONY: installs
@@ -62,7 +62,7 @@ installs: ## have package managers install from their registries, INSTALLS being
 
 .PHONY: agents
 agents: ## have every agent do what the tests have agents do
-	CGO_ENABLED=0 go test -count=1 -timeout 90m ./test/agents
+	BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 90m ./test/agents
 
 .PHONY: arch
 arch: ## check layers, doors, pins and the init budget
@@ -70,7 +70,7 @@ arch: ## check layers, doors, pins and the init budget
 
 .PHONY: races
 races: ## exchange paths inside while the host walks them, 100000 times a case
-	BOTHY_RACES=100000 go test -count=1 -timeout 90m -v -run '^TestExchangedPaths$$' ./test/attacks
+	BOTHY_RACES=100000 BOTHY_TEST_SWEEPS=1 go test -count=1 -timeout 90m -v -run '^TestExchangedPaths$$' ./test/attacks
 
 .PHONY: lint
 lint: ## run the linters at their pinned versions

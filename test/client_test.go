@@ -12,6 +12,7 @@ import (
 
 	"github.com/bothy-dev/bothy/client"
 	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // clientTest runs a test as both users, with a client and a project.
@@ -25,6 +26,7 @@ func clientTest(t *testing.T, test func(t *testing.T, c *client.Client, proj str
 }
 
 func TestClient(t *testing.T) {
+	harness.AsUser(t)
 	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
 		ctx := t.Context()
 		sb, err := c.Create(ctx, client.Sandbox{
@@ -76,6 +78,7 @@ var toBegin = []time.Duration{2 * time.Second, 10 * time.Second, time.Minute}
 // Bothy's own failures are told apart from those of the program inside, which
 // may end with the same codes.
 func TestClientErrors(t *testing.T) {
+	harness.AsUser(t)
 	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
 		ctx := t.Context()
 		if _, err := c.Exec(ctx, "nobody", client.Command{Args: []string{"true"}}); !errors.Is(err, spec.ErrNotFound) {

@@ -3,10 +3,13 @@ package test
 import (
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // A person is asked about each proposal, and what is not clearly a yes is a no.
 func TestTerminalLearn(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.bothy("create", "--name", "box", "shell", ".")
 		l.bothy("exec", "box", "sh", "-c", "for n in a b c; do getent ahosts $n.example; done; true")

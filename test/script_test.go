@@ -23,6 +23,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent/registrytest"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // scriptTime is how long one script may take on a slow and busy machine: docker-inside, which takes a
@@ -45,6 +46,9 @@ func TestScript(t *testing.T) {
 		return func(t *testing.T) {
 			for _, file := range files {
 				t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+					if !isForRoot(t, file) {
+						harness.AsUser(t)
+					}
 					t.Parallel()
 					run(t, file)
 				})
@@ -52,6 +56,17 @@ func TestScript(t *testing.T) {
 		}
 	}
 	callers(t, each(runScript), each(func(t *testing.T, _ string) { again(t) }))
+}
+
+// isForRoot reports whether a script is to be run by root, too: it says so in its first line. What the
+// others try is the same for root.
+func isForRoot(t *testing.T, file string) bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.HasPrefix(string(text), "# As root, too.\n")
 }
 
 // scriptT runs a script in the test it is asked from, not in one below it.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // Variables that make the test of a shared tree longer, or repeat one that failed.
@@ -24,6 +26,7 @@ const (
 // order, and two shells of the host do the same in a tree of their own. Both pairs must see
 // the same, step by step: contents, modes, names, what can be executed.
 func TestSharedTree(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		seed := uint64(time.Now().UnixNano())
 		if s, err := strconv.ParseUint(os.Getenv(treeSeed), 10, 64); err == nil {

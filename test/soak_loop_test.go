@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // soakIterations is the variable that makes the soak of a loop longer, as 500; at least 2.
@@ -42,6 +43,7 @@ headless:
 // A loop of many iterations, whose process is killed every now and then, loses none, makes
 // none twice, and leaves nothing but its own sandbox.
 func TestSoakLoop(t *testing.T) {
+	harness.Sweep(t, "soak")
 	iterations := 15
 	if n, err := strconv.Atoi(os.Getenv(soakIterations)); err == nil {
 		iterations = n

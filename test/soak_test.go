@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // Variables that make the soak longer, as BOTHY_SOAK=2h, or repeat one that failed.
@@ -33,6 +35,7 @@ const soakSteps = 60
 // model that is a few maps: files written, removed, kept, put back, forked, carried away
 // and back, applied, thrown away, with stops and kills in between.
 func TestSoak(t *testing.T) {
+	harness.Sweep(t, "soak")
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		seed := uint64(time.Now().UnixNano())
 		if s, err := strconv.ParseUint(os.Getenv(soakSeed), 10, 64); err == nil {

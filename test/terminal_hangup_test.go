@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // departures are the ways in which a terminal, or the bothy at it, goes away without detaching.
@@ -19,6 +21,7 @@ var departures = map[string]func(*terminal){
 // A program at a terminal is hung up when its terminal goes away, as over ssh: of exec, and of run
 // with a command. With the detach keys it goes on.
 func TestTerminalHangUp(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		const program = `trap 'echo hung up > "$0"; exit' HUP; echo waits-$((1+1)); while :; do sleep 0.1; done`
 		l.bothy("create", "shell", ".")
@@ -53,6 +56,7 @@ func TestTerminalHangUp(t *testing.T) {
 
 // The shell of run, and an agent, outlive their terminal, however that goes away.
 func TestTerminalOutlived(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "shell", ".")
 		pid := tm.ask("echo $$")

@@ -285,6 +285,7 @@ func terminalTest(t *testing.T, test func(t *testing.T, l *lodging)) {
 }
 
 func TestTerminalShell(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := openTerminal(t)
 		before := tm.settings()
@@ -334,6 +335,7 @@ func TestTerminalShell(t *testing.T) {
 
 // TestTerminalSettings checks that what a person has set up for their terminal counts inside.
 func TestTerminalSettings(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.env = append(l.env, "TERM=bothy-unheard-of", "COLORTERM=truecolor", "TERM_PROGRAM=Mine", "TERM_PROGRAM_VERSION=1.2", "FORCE_COLOR=1")
 		tm := openTerminal(t)
@@ -391,6 +393,7 @@ func (tm *terminal) pixels(rows, cols, width, height uint16) {
 }
 
 func TestTerminalBulk(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "shell", ".", "--", "bash", "-c", `stty raw -echo; printf 'go{'; head -c 300000 | sha256sum; printf '}'; stty sane; seq 100000; echo end`)
 		tm.expect(`go\{`)
@@ -412,6 +415,7 @@ func TestTerminalBulk(t *testing.T) {
 // What a program leaves behind on its terminal does not keep its session: neither who
 // writes for ever, nor who only holds the terminal open.
 func TestTerminalLeft(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		for code, command := range map[int]string{3: "trap '' HUP; yes & read; exit 3", 4: "trap '' HUP; sleep 1000 & echo said; exit 4"} {
 			tm := l.terminal("run", "shell", ".", "--", "bash", "-c", command)
@@ -425,6 +429,7 @@ func TestTerminalLeft(t *testing.T) {
 }
 
 func TestTerminalKeys(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "shell", ".")
 		tm.ask("true")
@@ -475,6 +480,7 @@ func TestTerminalKeys(t *testing.T) {
 // one that leads its session, one in its leader's group, one whose terminal has another key for
 // it, and one on a terminal that a program inside has made. A handler for the signal runs.
 func TestTerminalSuspend(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.bothy("create", "shell", ".")
 		for name, c := range map[string]struct{ script, key string }{
@@ -507,6 +513,7 @@ func TestTerminalSuspend(t *testing.T) {
 }
 
 func TestTerminalDetach(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := openTerminal(t)
 		before := tm.settings()
@@ -604,6 +611,7 @@ func TestTerminalDetach(t *testing.T) {
 }
 
 func TestTerminalDetachKeys(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "--detach-keys", "ctrl-p,ctrl-q", "shell", ".")
 		pid := tm.ask("echo $$")
@@ -667,6 +675,7 @@ func (tm *terminal) undone() {
 
 // A shell goes on from a full checkpoint, and in forks, with its terminal.
 func TestTerminalGoesOn(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "--workspace", "review", "shell", ".")
 		tm.press("X=kept-$((20+22))\r")
@@ -705,6 +714,7 @@ func TestTerminalGoesOn(t *testing.T) {
 }
 
 func TestTerminalRestore(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.bothy("create", "shell", ".")
 		for _, end := range []struct {
@@ -759,6 +769,7 @@ func (l *lodging) kill(name string) {
 }
 
 func TestTerminalExec(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := openTerminal(t)
 		before := tm.settings()
@@ -825,6 +836,7 @@ func TestTerminalExec(t *testing.T) {
 }
 
 func TestTerminalTwo(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		one := openTerminal(t)
 		one.resize(40, 120)
@@ -850,6 +862,7 @@ func TestTerminalTwo(t *testing.T) {
 }
 
 func TestTerminalQuestions(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.bothy("create", "--name", "first", "shell")
 		l.bothy("create", "--name", "second", "shell")
@@ -906,6 +919,7 @@ func TestTerminalQuestions(t *testing.T) {
 
 // Hunk by hunk, a person says what is meant.
 func TestTerminalApply(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		var was strings.Builder
 		for n := range 40 {
@@ -986,6 +1000,7 @@ func TestTerminalApply(t *testing.T) {
 }
 
 func TestTerminalTop(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.bothy("run", "-d", "shell", ".", "--", "sleep", "1000")
 		tm := l.terminal("top")
@@ -1022,6 +1037,7 @@ func (l *lodging) hostShell() *terminal {
 }
 
 func TestTerminalHostJobs(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.bothy("run", "shell", ".", "--", "true")
 		tm := l.hostShell()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // laborious works until it is interrupted, and then asks its person.
@@ -20,6 +22,7 @@ read answer
 // ls tells which agents wait for a person: those that say nothing at their
 // terminal. Nobody has to look at it.
 func TestTerminalWaiting(t *testing.T) {
+	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		worker := filepath.Join(l.proj, "worker")
 		if err := os.WriteFile(worker, []byte(laborious), 0o755); err != nil {

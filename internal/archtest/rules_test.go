@@ -36,7 +36,7 @@ internal/cli
 cmd/bothy cmd/bothy-keeper cmd/bothy-guest cmd/bothy-build
 client
 examples/...
-internal/archtest internal/leaktest internal/smalldisk internal/task/tasktest internal/trust/clienttest internal/agent/registrytest internal/image/imagetest test/... bench/...
+internal/archtest internal/leaktest internal/racetest internal/smalldisk internal/task/tasktest internal/trust/clienttest internal/agent/registrytest internal/image/imagetest test/... bench/...
 `
 
 // exceptions are imports against the order of the layers, each with its reason.
@@ -74,7 +74,7 @@ var doors = []struct {
 
 // suites are packages that exist only for tests of others. The binary must not
 // link them.
-var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/smalldisk", "internal/task/tasktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/archtest", "test", "bench"}
+var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/racetest", "internal/smalldisk", "internal/task/tasktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/archtest", "test", "bench"}
 
 // namedBy are the files and packages whose strings may have the name of an agent, each
 // with its reason. Everybody else learns what there is to know of one from its

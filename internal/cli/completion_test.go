@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/task/database"
 )
@@ -53,6 +54,7 @@ func output(t *testing.T, name string, args ...string) string {
 }
 
 func TestComplete(t *testing.T) {
+	racetest.Skip(t)
 	installed(t)
 	tests := []struct{ line, want string }{
 		{"insp|", "inspect :4"},
@@ -139,6 +141,7 @@ func shell(t *testing.T, name string) string {
 
 // The words are split as bash does it: : and = stand alone.
 func TestBash(t *testing.T) {
+	racetest.Skip(t)
 	bash := shell(t, "bash")
 	dir := installed(t)
 	must(t, os.WriteFile(filepath.Join(dir, "script"), []byte(output(t, "bothy", "completion", "bash")), 0o600))

@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/pull"
 	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/seal"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -226,6 +227,7 @@ func TestUnlent(t *testing.T) {
 }
 
 func TestPassphrase(t *testing.T) {
+	racetest.Skip(t)
 	e := newEngine(t)
 	words := filepath.Join(t.TempDir(), "words")
 	must(t, os.WriteFile(words, []byte("open sesame\n"), 0o600))

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -167,6 +168,7 @@ func tale(t *testing.T, dies int) (m *mortal, s *State) {
 // that has all of them, at the first and at the last moment of each. Whoever goes on goes on with the first step that has no result:
 // what the steps come to is the same, each once, and an agent works once more at most.
 func TestCrashEverywhere(t *testing.T) {
+	racetest.Skip(t)
 	var want, moments []string
 	var works int
 	synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -733,6 +734,7 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 // once is the same as one after the other, what adds up does not shrink, and for each of
 // several workers there is a next step.
 func TestFold(t *testing.T) {
+	racetest.Skip(t)
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 )
@@ -76,6 +77,7 @@ func TestTeamTurns(t *testing.T) {
 // A host that dies behind any event, and whoever goes on: every worker goes on with the agent
 // whose turn it is, and with what there is.
 func TestTeamTurnsCrash(t *testing.T) {
+	racetest.Skip(t)
 	for n := 1; ; n += everyNth {
 		died := false
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -104,6 +106,7 @@ func TestTeamTurnsCrash(t *testing.T) {
 // The places that a worker has for the second agent are made anew when somebody removes
 // them. What was not joined is done again only if it was there.
 func TestTeamTurnsRemoved(t *testing.T) {
+	racetest.Skip(t)
 	for _, kind := range []string{Baseline, Took, Handed, Iteration, Worked, Kept, Judged, Joined, Settled, Closed} {
 		for _, dies := range []bool{false, true} {
 			t.Run(fmt.Sprint(kind, dies), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
@@ -96,6 +97,7 @@ func TestFile(t *testing.T) {
 }
 
 func TestPassphrase(t *testing.T) {
+	racetest.Skip(t)
 	key := good(t, vault.Order{Op: vault.OpMake, Passphrase: []byte("open sesame")})
 	if key.Guard != vault.GuardPassphrase || strings.Contains(key.Identity, "AGE-SECRET-KEY") {
 		t.Fatalf("kept by %s: %s", key.Guard, key.Identity)

@@ -36,6 +36,7 @@ conversations:
 // comes to, which lasts until then, and another goes on: what the steps come to is there once, and nothing is left.
 // (More such moments, for stand-ins: internal/loop TestCrashEverywhere.)
 func TestCrashClaude(t *testing.T) {
+	harness.Sweep(t, "agents")
 	inWorld(t, claude, perilous, func(t *testing.T, w *world) {
 		gate := w.gate(t)
 		told := w.hook(t)

@@ -32,6 +32,7 @@ func read(t *testing.T, path ...string) string {
 // TestFlowCodex: an agent makes the writing kit that comes with bothy, and is sent back once
 // for the quotes that it forgot, as the example plays it.
 func TestFlowCodex(t *testing.T) {
+	harness.Sweep(t, "agents")
 	kit, played := shipped(t, "writing-kit")
 	text := strings.ReplaceAll(kit, "    prompt: |", "    model: "+codex.model+"\n    prompt: |")
 	inWorld(t, codex, played, func(t *testing.T, w *world) {
@@ -42,6 +43,7 @@ func TestFlowCodex(t *testing.T) {
 // TestFlowClaude: the same of a workflow that is written as Looplia's are. What becomes of it
 // is where Looplia has it; and where it is gone on with, what is validated is not done again.
 func TestFlowClaude(t *testing.T) {
+	harness.AsRoot(t)
 	_, played := shipped(t, "writing-kit")
 	text := read(t, "examples", "flows", "writing-kit.md")
 	inWorld(t, claude, played+drafted, func(t *testing.T, w *world) {
@@ -174,6 +176,7 @@ func (w *world) madeKit(t *testing.T, run string) {
 // is left to a person, as the example plays them. Codex implements and Claude does the rest,
 // as there: each in a sandbox of its own, with its own key, for as long as the loop takes.
 func TestStories(t *testing.T) {
+	harness.Sweep(t, "agents")
 	text, played := shipped(t, "test-first")
 	stories := read(t, "examples", "flows", "prd.json")
 	inWorldOf(t, []cast{{claude, played}, {codex, played}}, func(t *testing.T, w *world) {
@@ -218,6 +221,7 @@ conversations:
 // TestBestChange: best of two, as it comes with bothy. Claude and Codex, each with its model, go on
 // from a fork of the same sandbox, the test finds one of them right, and a person applies that.
 func TestBestChange(t *testing.T) {
+	harness.Sweep(t, "agents")
 	text, _ := shipped(t, "best-change")
 	inWorldOf(t, []cast{{claude, strings.ReplaceAll(aTry, "WHO", "claude")}, {codex, strings.ReplaceAll(aTry, "WHO", "codex")}}, func(t *testing.T, w *world) {
 		file := w.Write(t, filepath.Join(w.Base, "best-change.yaml"), text)

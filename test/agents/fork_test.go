@@ -25,6 +25,7 @@ conversations:
 // Each goes on from there by itself: what it had asked is lost with its connection, and asked
 // again, with its own lease; it does its own work, and so does the one they were made of.
 func TestForkClaude(t *testing.T) {
+	harness.Sweep(t, "agents")
 	inWorld(t, claude, asked, func(t *testing.T, w *world) {
 		w.once(t)
 		if r := w.within(t, w.start("patience", "-d", "--workspace", "review")...); r.Code != 0 {

@@ -15,12 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
 // TestLoginGoogle: gemini is logged in inside, with an account of Google's, by somebody who has
 // a browser elsewhere. What it gets is kept outside, and renewed there; later runs use it.
 func TestLoginGoogle(t *testing.T) {
+	harness.AsRoot(t)
 	inWorld(t, gemini, jobs, func(t *testing.T, w *world) {
 		w.once(t)
 		w.keyless()

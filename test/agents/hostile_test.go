@@ -34,8 +34,14 @@ const (
 // TestHostileModel and the next: the model has the agent try to get hold of its
 // key, to carry it off, to get at others and at the host, and to widen what it
 // may (C1 to C4, C6, C7). What it gets to see is what the model is sent.
-func TestHostileModel(t *testing.T)        { hostile(t, claude) }
-func TestHostileModelOfCodex(t *testing.T) { hostile(t, codex) }
+func TestHostileModel(t *testing.T) {
+	harness.AsUser(t)
+	hostile(t, claude)
+}
+func TestHostileModelOfCodex(t *testing.T) {
+	harness.Sweep(t, "agents")
+	hostile(t, codex)
+}
 
 func hostile(t *testing.T, a cli) {
 	t.Helper()

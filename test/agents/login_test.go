@@ -27,6 +27,7 @@ import (
 // own means: with a key, which stays in the sandbox's home, and in the browser of the host:
 // what it gets there is kept outside. Later runs use both, and they are nobody else's.
 func TestLoginInside(t *testing.T) {
+	harness.AsRoot(t)
 	inWorld(t, codex, jobs, func(t *testing.T, w *world) {
 		w.once(t)
 		w.keyless()
@@ -70,6 +71,7 @@ func TestLoginInside(t *testing.T) {
 // TestLoggedOut: agents without a credential begin with a login of their own. One is
 // logged in inside to its end, as somebody does at a terminal who has a browser elsewhere.
 func TestLoggedOut(t *testing.T) {
+	harness.Sweep(t, "agents")
 	inWorldOf(t, []cast{{claude, jobs}, {gemini, jobs}}, func(t *testing.T, w *world) {
 		w.once(t)
 		w.keyless()

@@ -46,10 +46,22 @@ const spent = 3*(1000+1100) - 600 + 10 + 20 + 30 + 40 + 50 + 60
 
 const complete = `for f in one two three; do test -e $f || { echo "$f is missing"; exit 1; }; done`
 
-func TestLoopClaude(t *testing.T)   { inWorld(t, claude, rounds, loops) }
-func TestLoopCodex(t *testing.T)    { inWorld(t, codex, rounds, loops) }
-func TestLoopGemini(t *testing.T)   { inWorld(t, gemini, rounds, resumes) }   // both at once: they
-func TestLoopOpencode(t *testing.T) { inWorld(t, opencode, rounds, resumes) } // take their time
+func TestLoopClaude(t *testing.T) {
+	harness.AsRoot(t)
+	inWorld(t, claude, rounds, loops)
+}
+func TestLoopCodex(t *testing.T) {
+	harness.Sweep(t, "agents")
+	inWorld(t, codex, rounds, loops)
+}
+func TestLoopGemini(t *testing.T) {
+	harness.Sweep(t, "agents")
+	inWorld(t, gemini, rounds, resumes)
+} // both at once: they
+func TestLoopOpencode(t *testing.T) {
+	harness.Sweep(t, "agents")
+	inWorld(t, opencode, rounds, resumes)
+} // take their time
 
 // loops: an agent that is asked three times, and believed once. Each time it
 // begins with a fresh memory, uses the model it is told to, and what it takes is counted
@@ -147,9 +159,13 @@ conversations:
 )
 
 func TestLimitClaude(t *testing.T) {
+	harness.Sweep(t, "agents")
 	waits(t, claude, "-e", "CLAUDE_CODE_MAX_RETRIES=0")
 }
-func TestLimitCodex(t *testing.T) { waits(t, codex) }
+func TestLimitCodex(t *testing.T) {
+	harness.Sweep(t, "agents")
+	waits(t, codex)
+}
 
 // waits: an allowance that is used up costs no iteration, and the loop goes on when it is
 // there again. (gemini and opencode wait by themselves.)
@@ -174,8 +190,14 @@ func waits(t *testing.T, a cli, flags ...string) {
 	})
 }
 
-func TestSessionClaude(t *testing.T) { inWorld(t, claude, rounds, resumes) }
-func TestSessionCodex(t *testing.T)  { inWorld(t, codex, rounds, resumes) }
+func TestSessionClaude(t *testing.T) {
+	harness.Sweep(t, "agents")
+	inWorld(t, claude, rounds, resumes)
+}
+func TestSessionCodex(t *testing.T) {
+	harness.Sweep(t, "agents")
+	inWorld(t, codex, rounds, resumes)
+}
 
 // resumes: an agent that goes on with its session has what was said before, and what it
 // takes is not counted twice.
@@ -198,6 +220,7 @@ func resumes(t *testing.T, w *world) {
 
 // TestMockLoop: what the README shows.
 func TestMockLoop(t *testing.T) {
+	harness.Sweep(t, "agents")
 	inWorld(t, claude, rounds, func(t *testing.T, w *world) {
 		script := w.Write(t, filepath.Join(w.Base, "liar.yaml"), read(t, "examples", "mock", "liar.yaml"))
 		check := "test \"$(sh greet.sh)\" = hello || { echo \"greet.sh does not say hello\"; exit 1; }\n"
@@ -240,6 +263,7 @@ conversations:
 // TestTraps: a real agent that changes the check, that asks, that does nothing, and that
 // repeats what it was told, does not come to an end by that.
 func TestTraps(t *testing.T) {
+	harness.Sweep(t, "agents")
 	inWorld(t, claude, traps, func(t *testing.T, w *world) {
 		w.Write(t, filepath.Join(w.Work, "test.sh"), "test -e work\n")
 		try := func(prompt string, code int, status loop.Status, reason string, flags ...string) {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
@@ -64,8 +65,10 @@ var mcpWays = []struct {
 }
 
 func TestMCP(t *testing.T) {
+	harness.AsRoot(t)
 	for _, way := range mcpWays {
 		t.Run(way.cli.name, func(t *testing.T) {
+			sweepOthers(t, way.cli)
 			inWorld(t, way.cli, remembering, func(t *testing.T, w *world) {
 				w.stage.Leads(mcpHost, stage.Host4.String())
 				heard := make(chan string, 100)

@@ -13,14 +13,27 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-func TestMockClaude(t *testing.T)   { mocks(t, claude) }
-func TestMockCodex(t *testing.T)    { mocks(t, codex) }
-func TestMockGemini(t *testing.T)   { mocks(t, gemini) }
-func TestMockOpencode(t *testing.T) { mocks(t, opencode) }
+func TestMockClaude(t *testing.T) {
+	harness.AsRoot(t)
+	mocks(t, claude)
+}
+func TestMockCodex(t *testing.T) {
+	harness.Sweep(t, "agents")
+	mocks(t, codex)
+}
+func TestMockGemini(t *testing.T) {
+	harness.Sweep(t, "agents")
+	mocks(t, gemini)
+}
+func TestMockOpencode(t *testing.T) {
+	harness.Sweep(t, "agents")
+	mocks(t, opencode)
+}
 
 // TestMockCopilot has a key of its user's, which is of no use: its maker's servers are
 // not played, but a provider in their place.
 func TestMockCopilot(t *testing.T) {
+	harness.Sweep(t, "agents")
 	inWorld(t, copilot, jobs, func(t *testing.T, w *world) {
 		script := w.Write(t, filepath.Join(w.Base, "jobs.yaml"), strings.ReplaceAll(jobs, "WORK", w.Work))
 		r := w.within(t, append([]string{"run", "--name", box, "--mock", script, "copilot", w.Work, "--"}, copilot.command("greeting")...)...)

@@ -35,6 +35,7 @@ var typed = map[string]struct{ shows, keys string }{
 // compares what it prints with what stands there. A command below which nothing stands has
 // to end with 0.
 func TestReadme(t *testing.T) {
+	harness.AsUser(t)
 	inWorld(t, claude, chats, func(t *testing.T, w *world) {
 		if w.UID == 0 || w.UID != os.Getuid() {
 			t.Skip("the page is an ordinary user's: run this test as one")

@@ -19,14 +19,25 @@ import (
 const own = "own-model"
 
 func TestServerClaude(t *testing.T) {
+	harness.AsRoot(t)
 	served(t, claude, "-p", "greeting", "--output-format", "stream-json", "--verbose")
 }
-func TestServerGemini(t *testing.T)  { served(t, gemini, "-p", "greeting", "-o", "stream-json") }
-func TestServerCopilot(t *testing.T) { served(t, copilot, copilot.command("greeting")...) }
+func TestServerGemini(t *testing.T) {
+	harness.AsRoot(t)
+	served(t, gemini, "-p", "greeting", "-o", "stream-json")
+}
+func TestServerCopilot(t *testing.T) {
+	harness.Sweep(t, "agents")
+	served(t, copilot, copilot.command("greeting")...)
+}
 func TestServerOpencode(t *testing.T) {
+	harness.AsRoot(t)
 	served(t, opencode, "opencode", "run", "--auto", "--format", "json", "greeting")
 }
-func TestServerCodex(t *testing.T) { served(t, codex, codex.command("greeting")...) }
+func TestServerCodex(t *testing.T) {
+	harness.AsRoot(t)
+	served(t, codex, codex.command("greeting")...)
+}
 
 // served: an agent does its work with a model server at the host's loopback, that wants a key, and
 // has no other network. What it takes is counted, and nobody else is asked.
@@ -123,6 +134,7 @@ func (w *world) onlyServer(t *testing.T, server *modelserver.Server) {
 // TestServerLoop: a loop with a model server of the user's own is believed when the gate is,
 // and its tokens are counted as the server says them.
 func TestServerLoop(t *testing.T) {
+	harness.AsRoot(t)
 	inWorld(t, claude, rounds, func(t *testing.T, w *world) {
 		w.once(t)
 		server, url := w.local(t, rounds)
@@ -142,6 +154,7 @@ func TestServerLoop(t *testing.T) {
 
 // TestServerFlow: a flow with one in the internet, over TLS, whose authority only the host knows.
 func TestServerFlow(t *testing.T) {
+	harness.AsRoot(t)
 	kit, played := shipped(t, "writing-kit")
 	inWorld(t, codex, played, func(t *testing.T, w *world) {
 		w.once(t)

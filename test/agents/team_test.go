@@ -52,6 +52,7 @@ conversations:
 // TestTeamClaude: two workers do a task each at the same time. What each takes is counted
 // for it, and what both did is in one sandbox.
 func TestTeamClaude(t *testing.T) {
+	harness.Sweep(t, "agents")
 	inWorld(t, claude, twins, func(t *testing.T, w *world) {
 		w.once(t)
 		w.bothy(t, "task", "add", "first one", "--id", "bd-1")
@@ -131,6 +132,7 @@ conversations:
 // TestTurns: Claude and Codex take turns. Each is asked with its own key, finds what the
 // other did, and what each takes is counted.
 func TestTurns(t *testing.T) {
+	harness.Sweep(t, "agents")
 	inWorldOf(t, []cast{{claude, oddTurns}, {codex, evenTurns}}, func(t *testing.T, w *world) {
 		w.once(t)
 		r := w.within(t, "loop", "run", "--name", box, "--workspace", "review", "--rotation", "claude:"+claude.model+",codex:"+codex.model,
@@ -213,6 +215,7 @@ gates:
 // TestReviewedByCodex: one agent works, another judges. What it objects to is told the
 // first, what it took counts, and each is asked with its own key.
 func TestReviewedByCodex(t *testing.T) {
+	harness.Sweep(t, "agents")
 	worker, reviewer := claude, codex
 	inWorldOf(t, []cast{{worker, judgedWork}, {reviewer, judgement}}, func(t *testing.T, w *world) {
 		w.once(t)

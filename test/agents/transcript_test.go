@@ -285,6 +285,7 @@ conversations:
 // TestAtTerminal: what is said at a terminal is kept, and read while it is said. The agent
 // is started as Bothy does, asks nobody whether it may, and shows itself.
 func TestAtTerminal(t *testing.T) {
+	harness.AsRoot(t)
 	for _, tt := range []struct {
 		cli    cli
 		more   string
@@ -297,6 +298,7 @@ func TestAtTerminal(t *testing.T) {
 		{opencode, "--model anthropic/claude-sonnet-4-5 --prompt greeting", "commands", unasked},
 	} {
 		t.Run(tt.cli.name, func(t *testing.T) {
+			sweepOthers(t, tt.cli)
 			inWorld(t, tt.cli, tt.script, func(t *testing.T, w *world) {
 				w.Write(t, filepath.Join(w.Work, ".env"), "MINE=1\n")
 				a := described(t, w.cli.name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/modelserver"
 	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 const troubles = `
@@ -31,6 +32,7 @@ conversations:
 // TestTrouble: the provider is busy, cuts an answer short, and hangs up without
 // one. The agent hears of it as if nobody stood between them, and goes on.
 func TestTrouble(t *testing.T) {
+	harness.AsRoot(t)
 	inWorld(t, claude, troubles, func(t *testing.T, w *world) {
 		r := w.asks(t, "trouble")
 		if r.Code != 0 || !strings.Contains(r.Stdout, "It is shouted.") {
@@ -55,6 +57,7 @@ func TestTrouble(t *testing.T) {
 // answer is of no use from then on: the connection ends, and what the agent does
 // next is refused (C12).
 func TestRevokedWhileAsking(t *testing.T) {
+	harness.AsUser(t)
 	inWorld(t, claude, troubles, func(t *testing.T, w *world) {
 		w.holds(t, "patience")
 		w.Must(t, "secret", "revoke", "--all")
@@ -71,6 +74,7 @@ func TestRevokedWhileAsking(t *testing.T) {
 // TestSomebodyElseIsProvider: who answers in the provider's place, but cannot
 // prove to be it, gets nothing (C11).
 func TestSomebodyElseIsProvider(t *testing.T) {
+	harness.AsUser(t)
 	inWorld(t, claude, troubles, func(t *testing.T, w *world) {
 		w.Env = append(w.Env, "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt")
 		args := w.start("trouble", "-e", "CLAUDE_CODE_MAX_RETRIES=0")

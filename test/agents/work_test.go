@@ -3,6 +3,8 @@ package agents
 import (
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // The jobs: one that is done, and one that is never answered.
@@ -22,10 +24,22 @@ conversations:
       - fail: {hang: forever}
 `
 
-func TestClaude(t *testing.T)   { works(t, claude) }
-func TestCodex(t *testing.T)    { works(t, codex) }
-func TestGemini(t *testing.T)   { works(t, gemini) }
-func TestOpencode(t *testing.T) { works(t, opencode) }
+func TestClaude(t *testing.T) {
+	harness.AsUser(t)
+	works(t, claude)
+}
+func TestCodex(t *testing.T) {
+	harness.AsRoot(t)
+	works(t, codex)
+}
+func TestGemini(t *testing.T) {
+	harness.Sweep(t, "agents")
+	works(t, gemini)
+}
+func TestOpencode(t *testing.T) {
+	harness.Sweep(t, "agents")
+	works(t, opencode)
+}
 
 // works: an agent writes a file, runs a command, and ends, with a key it never
 // sees.

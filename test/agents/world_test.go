@@ -95,6 +95,14 @@ func inWorldOf(t *testing.T, all []cast, f func(t *testing.T, w *world)) {
 	})
 }
 
+// sweepOthers leaves a test of several agents to make agents, but for one of them.
+func sweepOthers(t *testing.T, c cli) {
+	t.Helper()
+	if c.name == "codex" || c.name == "opencode" || c.name == "gemini" {
+		harness.Sweep(t, "agents")
+	}
+}
+
 // once leaves a test to the ordinary user, if both would run it: it is about the agent,
 // takes long, and who calls makes no difference to it.
 func (w *world) once(t *testing.T) {

@@ -178,6 +178,7 @@ func (w *sshWorld) came() []string {
 // TestC10SSHAgent: ssh inside logs in with the key of the host's agent, at a server
 // that the host knows, and the agent does nothing else for it, whoever asks (C10, A17).
 func TestC10SSHAgent(t *testing.T) {
+	harness.AsUser(t)
 	for _, program := range []string{"/usr/bin/ssh", "/usr/bin/ssh-add", "/usr/bin/ssh-keygen"} {
 		if _, err := os.Stat(program); err != nil {
 			harness.Missing(t, "%v", err)

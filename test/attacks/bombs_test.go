@@ -202,6 +202,7 @@ func TestForkBomb(t *testing.T) {
 func clip(s string, n int) string { return s[:min(len(s), n)] }
 
 func TestThreadBomb(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		n := watch(t, c)
 		me := c.Plant(t, c.Work)
@@ -252,6 +253,7 @@ func TestMemoryBomb(t *testing.T) {
 // TestTmpBomb fills memory through files: /tmp and /dev/shm are the
 // sandbox's memory.
 func TestTmpBomb(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		limited(t, c)
 		n := watch(t, c)
@@ -273,6 +275,7 @@ func TestTmpBomb(t *testing.T) {
 // TestDiskBomb fills the root layer. Workspace and home are the caller's own
 // disk and have no quota: that is said in the docs.
 func TestDiskBomb(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		n := watch(t, c)
 		c.Must(t, "create", "--name", "box", "--disk", "64m", "shell", c.Work)
@@ -298,6 +301,7 @@ func TestDiskBomb(t *testing.T) {
 }
 
 func TestDescriptorBomb(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		n := watch(t, c)
 		me := c.Plant(t, c.Work)
@@ -323,6 +327,7 @@ func TestDescriptorBomb(t *testing.T) {
 // TestOutputFlood writes 200 MB to a reader that reads slowly, and to the log
 // of a session that nobody watches.
 func TestOutputFlood(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		n := watch(t, c)
 		c.Must(t, "create", "--name", "box", "shell", c.Work)

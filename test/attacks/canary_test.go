@@ -194,6 +194,7 @@ func (k *canaries) unreachable(t *testing.T, what string, pid int) {
 // programs and the workspace is readable, by the user or by root inside, nor
 // reachable for a sentry or gofer that was taken over. D7, D17, F1, F16.
 func TestCanaries(t *testing.T) {
+	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "create", "shell", c.Work)
 		k := plant(t, c)
@@ -246,6 +247,7 @@ func TestCanaries(t *testing.T) {
 // TestCanariesBite makes sure that the tests above can fail: a canary in the
 // workspace is found, by every one of their means.
 func TestCanariesBite(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		k := &canaries{mark: newMark()}
 		path := c.Write(t, filepath.Join(c.Work, "open"), k.mark)

@@ -64,6 +64,7 @@ func snapshot(t *testing.T, dir string) string {
 // TestD17CloneHidesSecrets looks inside for what is ignored, untracked, not committed,
 // on another branch, in a stash, in the reflog, or a credential in the configuration.
 func TestD17CloneHidesSecrets(t *testing.T) {
+	harness.AsUser(t)
 	needGit(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		repository(t, c)
@@ -126,6 +127,7 @@ printf '[core]\n\tfsmonitor = touch %s\n' "$MARK" > .git/more
 // comes is objects and references: no hook, setting or attribute is in force on the
 // host by it, and no program of the inside has run there.
 func TestE1E2NothingOfACloneRunsOnTheHost(t *testing.T) {
+	harness.AsUser(t)
 	needGit(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		repository(t, c)
@@ -165,6 +167,7 @@ func TestE1E2NothingOfACloneRunsOnTheHost(t *testing.T) {
 // its own that lead to repositories of the host: they lead nowhere inside, and the
 // host does not follow them.
 func TestE3CloneLeadsAstray(t *testing.T) {
+	harness.AsUser(t)
 	needGit(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		repository(t, c)
@@ -212,6 +215,7 @@ func TestE3CloneLeadsAstray(t *testing.T) {
 // TestE4SubmodulesOfAClone commits what makes git run something, or leave its
 // directory, once submodules are taken along: it is refused, and nobody recurses.
 func TestE4SubmodulesOfAClone(t *testing.T) {
+	harness.AsUser(t)
 	needGit(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		repository(t, c)
@@ -245,6 +249,7 @@ func TestE4SubmodulesOfAClone(t *testing.T) {
 // TestE5HostileRefs has files in the place of references whose names are options,
 // paths, control characters, and a flood of them.
 func TestE5HostileRefs(t *testing.T) {
+	harness.AsUser(t)
 	needGit(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		repository(t, c)

@@ -94,6 +94,7 @@ func plantIntruder(program string) string {
 // TestCopyOut replaces the inside's half of cp and sends crafted archives to
 // the host: nothing outside of the destination changes. D1, D2, D4, D14.
 func TestCopyOut(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		me := c.Plant(t, c.Work)
 		out := filepath.Join(c.Base, "outside")
@@ -165,6 +166,7 @@ func checkExtracted(t *testing.T, c *harness.Caller, dir string) {
 // TestCopyOutSparse sends a file that says it is huge in an archive of a few
 // bytes: the disk does not fill. D6, D15.
 func TestCopyOutSparse(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		me := c.Plant(t, c.Work)
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
@@ -227,6 +229,7 @@ func sparseTar(name string, size int64) []byte {
 // TestCopyOutIntoHostileWorkspace copies into a workspace in which the inside
 // has laid out links to the host: they are not followed. D1.
 func TestCopyOutIntoHostileWorkspace(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		out := filepath.Join(c.Base, "outside")
 		c.Mkdir(t, out)
@@ -252,6 +255,7 @@ func TestCopyOutIntoHostileWorkspace(t *testing.T) {
 // exchanges a file of it with a link to a secret of the host, and a directory
 // likewise. D1, D2.
 func TestCopyInRace(t *testing.T) {
+	harness.AsUser(t)
 	for _, kind := range []string{"file", "directory"} {
 		t.Run(kind, func(t *testing.T) {
 			harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -308,6 +312,7 @@ func TestCopyInRace(t *testing.T) {
 // TestCopyIn sends crafted archives into the sandbox: what the host sees of it
 // is the workspace and nothing else. D14.
 func TestCopyIn(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		out := filepath.Join(c.Base, "outside")
 		c.Mkdir(t, out)

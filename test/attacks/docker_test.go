@@ -17,6 +17,7 @@ import (
 // other program in it is: the daemon that pulls, a container on the bridge, one on a network of
 // its own, the host's network, and the steps of both builders. No container has the value.
 func TestDockerInside(t *testing.T) {
+	harness.AsUser(t)
 	for _, program := range []string{"dockerd", "docker"} {
 		if _, err := exec.LookPath(program); err != nil {
 			harness.Missing(t, "docker inside needs %s: %v", program, err)

@@ -125,6 +125,7 @@ func (p *spy) forbidden() []string {
 // host by no way: not of any type, not over TCP, not to another resolver, over
 // TLS, HTTPS or QUIC.
 func TestA1NamesStayInside(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		var ways []string
@@ -152,6 +153,7 @@ func TestA1NamesStayInside(t *testing.T) {
 // TestA1TalkInNamesIsRationed: below an allowed wildcard no more names leave
 // than what may carry a few KiB.
 func TestA1TalkInNamesIsRationed(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", "**.wide.example")
@@ -172,6 +174,7 @@ func TestA1TalkInNamesIsRationed(t *testing.T) {
 // TestA2NobodyAsksForADeniedName: no component does, inside or outside, whatever
 // it is about.
 func TestA2NobodyAsksForADeniedName(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		name := p.mark + ".evil.example"
@@ -200,6 +203,7 @@ func TestA2NobodyAsksForADeniedName(t *testing.T) {
 // TestA3ICMPStaysInside: in a fresh sandbox, in one that was stopped, and after
 // its keeper was killed, whose log tells of the connection that was open.
 func TestA3ICMPStaysInside(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		var ways []string
@@ -273,6 +277,7 @@ func kill(t *testing.T, c *harness.Caller, name string) {
 // TestA4EveryWayToRun: there is no way to a running sandbox on which the policy
 // is missing.
 func TestA4EveryWayToRun(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		argv := p.argv(p.forbidden()...)
@@ -403,6 +408,7 @@ func TestA4EveryWayToRun(t *testing.T) {
 // TestA5NothingIsNotEverything: without rules nothing is allowed; rules that
 // cannot be read are an error, and no sandbox runs by them.
 func TestA5NothingIsNotEverything(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		file := filepath.Join(c.State, "policy.yaml")
@@ -434,6 +440,7 @@ func TestA5NothingIsNotEverything(t *testing.T) {
 // TestA6ContradictionsAreErrors: nothing is silently dropped because of
 // something else.
 func TestA6ContradictionsAreErrors(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		for _, args := range [][]string{
@@ -478,6 +485,7 @@ func TestA6ContradictionsAreErrors(t *testing.T) {
 // TestA7BothFamilies: what is closed is closed by IPv4, IPv6, and IPv4 in IPv6,
 // and a rule for one opens no other.
 func TestA7BothFamilies(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", "203.14.0.0/16:443", "[2606:4444::/32]:443")
@@ -502,6 +510,7 @@ func TestA7BothFamilies(t *testing.T) {
 // kernel's own language; whatever it leaves, what is closed stays closed, and
 // what it does later is judged as before.
 func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		canaries := []string{"then", "tampered", "tcp=8.8.8.8:443", "tcp=[2001:4860:4860::8888]:443", "udp=8.8.8.8:53", "tcp=192.168.7.7:22", "ping=8.8.8.8", "frame=8.8.8.8", "frame=192.168.7.7", "frame=2001:4860:4860::8888"}
@@ -530,6 +539,7 @@ func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
 // TestA9NamesThatLeadAstray: an allowed name leads to an address that is
 // closed, at once or the second time.
 func TestA9NamesThatLeadAstray(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", "*.astray.example")
@@ -557,6 +567,7 @@ func TestA9NamesThatLeadAstray(t *testing.T) {
 // TestA10LiteralWithAllowedName: a name shown in TLS opens no address, and an
 // address of an allowed name answers for no other name.
 func TestA10LiteralWithAllowedName(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		var ways []string
@@ -575,6 +586,7 @@ func TestA10LiteralWithAllowedName(t *testing.T) {
 // TestA13PlainHTTP: HTTP without TLS is judged alike, at its own port and at any
 // other.
 func TestA13PlainHTTP(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", allowed4+":80", allowed4+":8080", "--method", "GET", "--path", "/public/**")
@@ -605,6 +617,7 @@ func TestA13PlainHTTP(t *testing.T) {
 // TestA14ProxyVariables: whether they are unset, forged or widened, nothing else
 // is let through, and what is allowed works without any.
 func TestA14ProxyVariables(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", allowed4+":80")
@@ -629,6 +642,7 @@ func TestA14ProxyVariables(t *testing.T) {
 // TestA15Metadata: what clouds tell their machines stays closed under preset
 // open, by address, by name and by a name that leads there.
 func TestA15Metadata(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Write(t, filepath.Join(c.State, "policy.yaml"), "version: 1\npresets: [open]\n")
@@ -661,6 +675,7 @@ func TestA15Metadata(t *testing.T) {
 // TestA16UDPIsRefused: QUIC and other datagrams are refused at once, by name and
 // by address, so that programs fall back to TCP.
 func TestA16UDPIsRefused(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", "203.14.0.0/16", "[2606:4444::/32]", "udp.ok.example")
@@ -684,6 +699,7 @@ func TestA16UDPIsRefused(t *testing.T) {
 // TestA20HostAndNeighbours: the host, its network, the gateway itself and other
 // sandboxes are closed, also where every public host is open.
 func TestA20HostAndNeighbours(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Write(t, filepath.Join(c.State, "policy.yaml"), "version: 1\npresets: [open]\n")
@@ -718,6 +734,7 @@ func TestA20HostAndNeighbours(t *testing.T) {
 // TestA21DenyBeatsAllow: whoever denies wins, and a sandbox that may nothing is
 // given nothing by rules of its own.
 func TestA21DenyBeatsAllow(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "deny", "**.shut.example", "203.14.0.0/16")

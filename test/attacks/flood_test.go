@@ -335,6 +335,7 @@ func (f *flooded) peak(t *testing.T, pid int, do func()) int64 {
 
 // TestB10Crowd: as many connections as a program likes, all open and idle.
 func TestB10Crowd(t *testing.T) {
+	harness.Sweep(t, "floods")
 	f := newFlooded(t)
 	f.bounded(t, crowdSize*perCrowded+floodRoom, func() {
 		end := f.begin(t, "crowd", f.server.String())
@@ -394,6 +395,7 @@ func (f *flooded) countsAll(t *testing.T) {
 // TestB10Slow: heads of requests and greetings of TLS that never end are cut off,
 // and until then they are no trouble.
 func TestB10Slow(t *testing.T) {
+	harness.Sweep(t, "floods")
 	f := newFlooded(t)
 	f.bounded(t, slowSize*perSlow+floodRoom, func() {
 		end := f.begin(t, "slow", "slow.example:80", "slow.example:443")
@@ -407,6 +409,7 @@ func TestB10Slow(t *testing.T) {
 // TestB10Names: more questions than anybody has, over datagrams and over
 // connections that stay.
 func TestB10Names(t *testing.T) {
+	harness.Sweep(t, "floods")
 	f := newFlooded(t)
 	f.bounded(t, floodRoom, func() {
 		end := f.begin(t, "ask", "198.18.0.1:53")
@@ -423,6 +426,7 @@ func TestB10Names(t *testing.T) {
 // TestB10Mock: more is asked of a sandbox's scripted model at once than would fit.
 // It is read one by one, and refused, and the model of the sandbox beside goes on.
 func TestB10Mock(t *testing.T) {
+	harness.Sweep(t, "floods")
 	f := newFlooded(t)
 	for box, says := range map[string]string{"box": "one", "beside": "two"} {
 		f.Must(t, "rm", "-f", box)

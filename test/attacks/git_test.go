@@ -76,6 +76,7 @@ func (f repositories) run(command, protocol string, ch ssh.Channel) uint32 {
 // repository, no other command, and no tunnel gets out. What did is told by the server
 // (A17).
 func TestA17GitOverSSH(t *testing.T) {
+	harness.AsUser(t)
 	for _, program := range []string{"/usr/bin/ssh", "/usr/bin/git", "/usr/bin/sftp"} {
 		if _, err := os.Stat(program); err != nil {
 			harness.Missing(t, "%v", err)

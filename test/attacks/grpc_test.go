@@ -45,6 +45,7 @@ func callGRPC(server, token string) {
 // rule leaves out; of a secret that goes with each call it never sees the value
 // (A11, C2).
 func TestInspectedGRPC(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		authority, err := ca.New("outside")
 		if err != nil {

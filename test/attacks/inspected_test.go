@@ -80,6 +80,7 @@ func (s *service) saw() string {
 // and what a lent secret is, never gets past it, in neither direction (A11, B3,
 // C1, C2, C3, C8, C12), nor a call that is not meant (B8). So it is with WebSocket (B4), events, a database (A10), and git by its own protocol.
 func TestInspectedRequests(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		web := newService(t, c)
 		c.Env = append(c.Env, "SSL_CERT_FILE="+web.roots)

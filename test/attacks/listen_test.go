@@ -14,6 +14,7 @@ import (
 // connection open, no process of it has a socket of the internet's that somebody
 // else could use. The gateway is reached through the card alone.
 func TestB9NobodyListens(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Write(t, c.State+"/policy.yaml", "version: 1\ninspect: all\nallow: ["+allowed4+", "+allowed6+"]\n")

@@ -86,6 +86,7 @@ login:
 // the host that has ended. It is renewed once, on the host, and neither has it inside
 // (C1, C2).
 func TestLoginShared(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := &provider{n: 1}
 		c.Env = append(c.Env, "SSL_CERT_FILE="+c.Write(t, filepath.Join(c.Work, "roots.pem"), stage.Web(t, s.Take(t, "443"), p)))

@@ -61,6 +61,7 @@ func (b *brief) saw() (n int, last string) {
 // sandbox, also after one was killed, and are nowhere in the state directory in clear: not
 // where they are kept, nor in checkpoints, forks and templates (C2).
 func TestLoginInsideSealed(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		b := &brief{}
 		c.Env = append(c.Env, "SSL_CERT_FILE="+c.Write(t, filepath.Join(c.Work, "roots.pem"), stage.Web(t, s.Take(t, "443"), b)))

@@ -61,6 +61,7 @@ const lineTalk = `exec 3<>/dev/tcp/%s/%d && echo "$0" >&3 && head -1 <&3`
 // TestA16NetworkByRule: what no rule allows is refused at once and seen by nobody;
 // what one allows works; and when the rule goes, so does what it allowed.
 func TestA16NetworkByRule(t *testing.T) {
+	harness.AsUser(t)
 	at := ownAddress(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		server, callers := echoServer(t, at)
@@ -137,6 +138,7 @@ func TestA16NetworkByRule(t *testing.T) {
 // TestA12Names: a name is known inside if a rule says so, to the letter, and
 // leads to an address of the sandbox's own.
 func TestA12Names(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "policy", "allow", "api.example.com", "**.wide.example")
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
@@ -159,6 +161,7 @@ func TestA12Names(t *testing.T) {
 // TestA8ToolsOfRoot: root inside takes the card apart and puts it
 // together in other ways; nothing becomes reachable.
 func TestA8ToolsOfRoot(t *testing.T) {
+	harness.AsUser(t)
 	at := ownAddress(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		server, callers := echoServer(t, at)
@@ -203,6 +206,7 @@ func TestA8ToolsOfRoot(t *testing.T) {
 // TestA21ProjectNarrowsOnly: what a repository says about the network takes away,
 // and never gives.
 func TestA21ProjectNarrowsOnly(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "policy", "allow", "one.example", "two.example")
 		look := func(name string) bool { return c.Run("exec", "box", "getent", "ahostsv4", name).Code == 0 }

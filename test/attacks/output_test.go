@@ -25,6 +25,7 @@ func octal(s string) string {
 // TestOutputIsPlain lets the inside choose names and output, and looks at what
 // every command that shows them prints. D3, F17.
 func TestOutputIsPlain(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		odd := filepath.Join(c.Work, "a\x1b[31m\u009b31m\u202e")
 		c.Mkdir(t, odd)

@@ -156,6 +156,7 @@ func secret(t *testing.T) (port string, callers *atomic.Int64) {
 // whatever name or address, from whichever user, with the widest policy there
 // is, also when root inside changes its own network. A20, B9.
 func TestHostLoopbackIsClosed(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		port, callers := secret(t)
 		other, _ := secret(t)
@@ -207,6 +208,7 @@ func grep(text, word string) string {
 // TestOneHostPort: the port that was named is reached, by the host's name and
 // nothing else.
 func TestOneHostPort(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		port, callers := secret(t)
 		me := c.Plant(t, c.Work)
@@ -255,6 +257,7 @@ func published(t *testing.T, c *harness.Caller, box string, port uint16) string 
 // TestPublishedPortsInside: what one sandbox publishes, and every other listener
 // of a keeper, is out of reach from inside.
 func TestPublishedPortsInside(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		me := c.Plant(t, c.Work)
 		c.Must(t, "policy", "allow", "**")
@@ -305,6 +308,7 @@ func ask(port string) (string, error) {
 // TestPublishedOnLoopbackOnly: other machines reach a published port only if it
 // was written down; seen from the host's own other address.
 func TestPublishedOnLoopbackOnly(t *testing.T) {
+	harness.AsUser(t)
 	at := ownAddress(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "run", "-d", "--name", "box", "-p", "3000", "-p", at.String()+"::3001", "shell", ".", "--", "sleep", "1000")
@@ -330,6 +334,7 @@ func TestPublishedOnLoopbackOnly(t *testing.T) {
 // host's beyond a bound, and keeps no other port from its turn; nor does an init
 // that was stopped.
 func TestHostileServer(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		me := c.Plant(t, c.Work)
 		args := []string{"run", "-d", "--name", "box"}

@@ -202,6 +202,7 @@ func difference(before, now map[string]string) (list []string) {
 // TestExchangedPaths has a program inside exchange the names that the host's side walks
 // through with links: what lies outside stays as it was. D1, D2, D7.
 func TestExchangedPaths(t *testing.T) {
+	harness.Sweep(t, "races")
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		r := startRace(t, c)
 		r.starts(t)

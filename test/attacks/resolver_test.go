@@ -15,6 +15,7 @@ import (
 // reached by name, and nobody else is asked; who tries is told, inside and in the
 // log. What needs no names goes on, and so does all else when the server is back.
 func TestDeadResolver(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		const address = "203.14.0.1:443"
 		p := newSpy(t, c, s)

@@ -77,6 +77,7 @@ func lendable(t *testing.T, c *harness.Caller) []string {
 // its directories and sockets, or of other sandboxes. The file is what OCI and Docker
 // say, judged by neither of our readers (C1, D14, D15, D16, D17, F1).
 func TestSavedImage(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		registry := imagetest.NewRegistry(t)
 		registry.Publish("team/base", "v1", imagetest.New(t, imagetest.Config{User: "node"}, imagetest.Layer(t,

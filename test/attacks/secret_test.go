@@ -17,6 +17,7 @@ import (
 // TestC6SecretStaysOutside lends a secret and looks for its value everywhere but
 // in the keeper's memory.
 func TestC6SecretStaysOutside(t *testing.T) {
+	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		var b [24]byte
 		rand.Read(b[:])
@@ -124,6 +125,7 @@ func absentInCheckpoint(t *testing.T, c *harness.Caller, values ...string) {
 
 // TestSecretSearchBites makes sure that the test above can fail.
 func TestSecretSearchBites(t *testing.T) {
+	harness.AsUser(t)
 	value := "ghp_0123456789abcdefghij"
 	for _, text := range []string{
 		value, "x" + value + "y", hex.EncodeToString([]byte(value)),

@@ -15,6 +15,7 @@ import (
 // state: it is never visible inside, neither where it lies nor through a link
 // to it, nor below the gofer's root. D7, D11.
 func TestStateDirectoryStaysHidden(t *testing.T) {
+	harness.AsUser(t)
 	cases := []struct {
 		name  string
 		setup func(t *testing.T, c *harness.Caller) (args []string, inside string)

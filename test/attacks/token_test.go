@@ -155,6 +155,7 @@ func servePip(w http.ResponseWriter, r *http.Request) {
 // TestC7TokensOfTools: git, npm and pip inside work with what those of the host log in
 // with, nothing set up inside, and the inside never has it (C1, C2, C3, C7, C8, C12).
 func TestC7TokensOfTools(t *testing.T) {
+	harness.AsUser(t)
 	for _, program := range []string{"/usr/bin/git", "/usr/bin/npm", "/usr/bin/pip", "/usr/bin/curl", "/usr/lib/git-core/git-http-backend"} {
 		if _, err := os.Stat(program); err != nil {
 			harness.Missing(t, "%v", err)

@@ -44,6 +44,7 @@ func (s *registry) askedAs(host string) bool {
 // and get what they want of it. Between them the gateway looks into every request, which
 // no program could bear that does not trust it: nobody inside knows the server's authority.
 func TestClientsThroughTheGateway(t *testing.T) {
+	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		if c.Name != harness.Callers()[0] {
 			return // the programs are the same

@@ -71,6 +71,7 @@ func (d *drop) upTo(want int64) int64 {
 // death of its keeper in the middle, a checkpoint, and other numbers. A fork and one after
 // the other copy begin with what was sent.
 func TestA18UploadsAreBounded(t *testing.T) {
+	harness.AsUser(t)
 	at := ownAddress(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		drop := dropServer(t, at)

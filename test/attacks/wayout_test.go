@@ -43,6 +43,7 @@ const (
 // TestWayOut: where a host has no way out but by a proxy, what a sandbox may reach is reached
 // by it, and nothing else is: over real proxies, in clear and over TLS, with a password.
 func TestWayOut(t *testing.T) {
+	harness.AsUser(t)
 	for _, program := range []string{"tinyproxy", squidProgram, "apt-get", "git", "ssh"} {
 		if _, err := exec.LookPath(program); err != nil {
 			harness.Missing(t, "%s", program)

@@ -18,6 +18,7 @@ import (
 // directory after the sandbox was made: the sandbox starts without the secret,
 // or not at all. D1, D12.
 func TestWorkspaceSwappedByLink(t *testing.T) {
+	harness.AsUser(t)
 	for _, how := range []string{"workspace", "parent", "volume", "file volume", "second workspace"} {
 		t.Run(how, func(t *testing.T) {
 			harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -77,6 +78,7 @@ func TestWorkspaceSwappedByLink(t *testing.T) {
 // files. Seen from the host nothing follows a link and no name reaches a
 // terminal raw. D1, D3, D4, D13, F1.
 func TestHostileWorkspace(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		k := &canaries{mark: newMark()}
 		secret := c.Write(t, filepath.Join(c.Home, "secret"), k.mark)
@@ -155,6 +157,7 @@ func plain(t *testing.T, what, s string) {
 // TestMountPointTricks replaces parents of mount points in the sandbox's home
 // by links: at the next start nothing is made or mounted on the host. D12.
 func TestMountPointTricks(t *testing.T) {
+	harness.AsUser(t)
 	for _, to := range []string{"/etc", "../../../../../../../../etc", ".", "/proc/self/root/tmp"} {
 		t.Run(strings.ReplaceAll(to, "/", "_"), func(t *testing.T) {
 			harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -229,6 +232,7 @@ func names(t *testing.T, dirs ...string) map[string]bool {
 // products obey: none changes what the sandbox gets, none runs on the host.
 // F4, F5, F8, F9, F14, F19, D8.
 func TestProjectFilesWidenNothing(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		k := &canaries{mark: newMark()}
 		secret := c.Write(t, filepath.Join(c.Home, "secret"), k.mark)

@@ -41,6 +41,7 @@ func otherBuild(t *testing.T, c *harness.Caller) string {
 // TestMemoryOfOtherBuild upgrades Bothy while a sandbox runs: the memory of a sandbox that the
 // old build started is refused, as the new one could not go on with it.
 func TestMemoryOfOtherBuild(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		c.Must(t, "exec", "box", "true")
@@ -118,6 +119,7 @@ func TestSaveOnFullMemory(t *testing.T) {
 
 // TestCrashIsTold ends a sentry: the next start says so once, and since when changes are lost.
 func TestCrashIsTold(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Env = append(c.Env, "BOTHY_SAVE_EVERY=1h")
 		c.Must(t, "create", "--name", "box", "shell", c.Work)

@@ -297,6 +297,7 @@ func TestNoHome(t *testing.T) {
 // TestTornFiles damages the documents of a sandbox: there is a clear error or
 // a recovery, other sandboxes go on, and the damaged one can be removed.
 func TestTornFiles(t *testing.T) {
+	harness.AsUser(t)
 	damage := map[string]string{
 		"empty": "", "truncated": `{"version":1,"id":"`, "garbage": "\x00\xff\x1b[31mgarbage", "other types": `{"version":"one","id":5,"state":{},"workspaces":3}`,
 		"newer": `{"version":99}`, "foreign": `{"version":1,"id":"aaaaaaaaaaaa","name":"other"}`, "missing": "-",
@@ -374,6 +375,7 @@ func tear(t *testing.T, c *harness.Caller, file, what, content string, running b
 // jumped would: the machine's own clock is not touched. A running sandbox
 // counts in monotonic time, which does not jump.
 func TestStrangeTimes(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		for _, year := range []int{1970, 2096} {
 			c.Must(t, "create", "--name", "box", "--idle-timeout", "10m", "shell", c.Work)
@@ -407,6 +409,7 @@ func TestStrangeTimes(t *testing.T) {
 // Whoever deletes the state directory by hand is left with nothing running that
 // no command could find any more.
 func TestDeletedState(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "run", "-d", "--name", "box", "shell", ".", "--", "sleep", "1000")
 		m := c.Machine(t, "box")

@@ -437,6 +437,7 @@ func callsWanted(t *testing.T, trials int) int {
 // job, all takes every one that distinct leaves, and each error (of calls that another job makes
 // too, one).
 func TestFailingCalls(t *testing.T) {
+	harness.Sweep(t, "faults")
 	if !failcall.Supported {
 		harness.Missing(t, "system calls cannot be made to fail on this kind of processor")
 	}

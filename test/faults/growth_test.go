@@ -27,6 +27,7 @@ const (
 // TestGrowth has a sandbox start a program, ask a server and make a checkpoint, again and again.
 // The memory of its sentry and of its keeper stays within bounds.
 func TestGrowth(t *testing.T) {
+	harness.Sweep(t, "soak")
 	t.Parallel()
 	rounds := growthRounds
 	if n, err := strconv.Atoi(os.Getenv(growthVar)); err == nil {

@@ -14,6 +14,7 @@ import (
 // TestStopOfWhatHangs stops (SIGSTOP) each process of a sandbox in turn: stop
 // and rm end, nothing stays, and the sandbox starts again.
 func TestStopOfWhatHangs(t *testing.T) {
+	harness.AsUser(t)
 	for _, victim := range []string{theKeeper, theSentry, theGofer} {
 		for _, op := range [][]string{{"stop"}, {"rm", "-f"}} {
 			t.Run(op[0]+" with a hanging "+victim, func(t *testing.T) {
@@ -66,6 +67,7 @@ func TestStopOfWhatHangs(t *testing.T) {
 // TestCommandsWhileHanging asks a sandbox whose sentry is stopped: answers come
 // in bounded time.
 func TestCommandsWhileHanging(t *testing.T) {
+	harness.AsUser(t)
 	t.Parallel()
 	for _, name := range harness.Callers() {
 		t.Run(name, func(t *testing.T) {

@@ -37,6 +37,7 @@ var keepings = []keeping{
 // applied changes are made in is seen on the disk. Each sandbox holds all of one state
 // then, and what half of something has left is swept by the same command, which works.
 func TestKillWhileKeeping(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		file := filepath.Join(c.Base, "exported")
 		holds := func(name, want string) {

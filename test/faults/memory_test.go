@@ -16,6 +16,7 @@ import (
 // of forking what runs. What was acknowledged
 // before goes on from where it was, and no image stays that nobody asked for.
 func TestKillWhileMemoryMoves(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		rng := seed(t)
 		c.Must(t, "create", "--workspace", "review", "--name", "box", "shell", c.Work)

@@ -21,6 +21,7 @@ const onceVar = "BOTHY_ONCE_ROUNDS"
 // stopped, or processes of it are killed, again and again. A command that succeeded has run
 // once; any other at most once, and its error is one that a person understands.
 func TestAtMostOnce(t *testing.T) {
+	harness.AsUser(t)
 	const workers = 6
 	rounds := 5
 	if s := os.Getenv(onceVar); s != "" {

@@ -76,6 +76,7 @@ func cut(t *testing.T, conn net.Conn) {
 
 // TestMistakes runs a bothy that makes mistakes.
 func TestMistakes(t *testing.T) {
+	harness.AsUser(t)
 	binary := faulty(t)
 	for name, f := range map[string]func(*testing.T, *harness.Caller){"of the keeper": keeperDies, "at a request": mistakeAtRequest} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ var rawPath = regexp.MustCompile(`(?m)^bothy: error: (open|lock|stat|lstat|read)
 // TestSameMoment runs commands for one sandbox at the same moment, of which some stop or remove it,
 // and checks that each works or says in words what happened, and that nothing is left running.
 func TestSameMoment(t *testing.T) {
+	harness.AsUser(t)
 	commands := [][]string{
 		{"exec", "box", "true"},
 		{"exec", "box", "sh", "-c", "sleep 0.05"},

@@ -16,6 +16,7 @@ import (
 // and lent, and the next command does its work. (Renewals of logins: internal/login
 // TestSurvivesKill.)
 func TestKillWhileSecretsChange(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		secrets := filepath.Join(c.State, "secrets")

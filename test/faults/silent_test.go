@@ -21,6 +21,7 @@ func resolves(t *testing.T, c *harness.Caller, sandbox, name string) bool {
 // other and name the silent one, which obeys them before it lets anything new through. Every
 // command about the silent one ends, and says why.
 func TestSilentKeeper(t *testing.T) {
+	harness.AsUser(t)
 	t.Parallel()
 	for _, name := range harness.Callers() {
 		t.Run(name, func(t *testing.T) {

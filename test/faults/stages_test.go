@@ -21,6 +21,7 @@ const rounds = 3
 // TestKillAtRandomMoments kills every process of a sandbox in the middle of
 // every command, at moments that walk over its length.
 func TestKillAtRandomMoments(t *testing.T) {
+	harness.Sweep(t, "soak")
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		rng := seed(t)
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
@@ -251,6 +252,7 @@ func TestRootLayerLoss(t *testing.T) {
 
 // TestAtOnce lets commands that exclude each other meet.
 func TestAtOnce(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		many := func(n int, args func(i int) []string) []harness.Result {
 			results := make([]harness.Result, n)
@@ -312,6 +314,7 @@ func TestAtOnce(t *testing.T) {
 
 // TestMany creates, starts and destroys fifty sandboxes: nothing of them stays.
 func TestMany(t *testing.T) {
+	harness.AsUser(t)
 	total := map[string]int{"root": 10, "user": 40}
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		mounts, fds := readFile("/proc/self/mountinfo"), countFDs(t)
@@ -371,6 +374,7 @@ func countFDs(t *testing.T) int {
 // TestInterruptedRun sends a signal at every moment of run --rm: nothing of the
 // sandbox stays, and the command ends as the signal says.
 func TestInterruptedRun(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "run", "--rm", "shell", c.Work, "--", "true")
 		for i := range 14 {

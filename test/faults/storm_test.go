@@ -27,6 +27,7 @@ const (
 // through `exec` into several sandboxes. Each acknowledged line is in the home and in the
 // workspace exactly once, each other one at most once, none is torn, and no process is left.
 func TestStorm(t *testing.T) {
+	harness.Sweep(t, "soak")
 	length := time.Minute
 	if v := os.Getenv(stormVar); v != "" {
 		var err error

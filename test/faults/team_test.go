@@ -189,6 +189,7 @@ func (m *team) once(events []run.Event) {
 // sandbox is at something, and removes workers' sandboxes, again and again. Whoever goes on loses nothing that was
 // acknowledged, does nothing twice, and in the end nothing is left.
 func TestTeamKills(t *testing.T) {
+	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		r := seed(t)
 		m := &team{Caller: c, t: t, state: c.State, bothy: c.Run}
@@ -243,6 +244,7 @@ func TestTeamKills(t *testing.T) {
 // TestTeamFullDisk fills the disk while two work: the loop ends and says why, and goes on
 // when there is room.
 func TestTeamFullDisk(t *testing.T) {
+	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		disk, bothy := small(t, c, "size=192m,mode=0700")
 		m := &team{Caller: c, t: t, state: disk, bothy: bothy}

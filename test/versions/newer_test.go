@@ -194,6 +194,7 @@ headless:
 // TestNewer checks that each command that needs a file which a newer Bothy wrote says so, and
 // that it changes nothing below the state directory.
 func TestNewer(t *testing.T) {
+	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		fill(t, c)
 		ids := strings.NewReplacer("BOX", c.Inspect(t, "box").ID, "REVIEW", c.Inspect(t, "review").ID, "CLONE", c.Inspect(t, "clone").ID)

@@ -18,6 +18,7 @@ const olderBase = "/tmp/bothy-old"
 // (testdata/COMMIT.tar.gz, made by record.sh): sandboxes with their files, checkpoints, a template,
 // a task, rules and secrets. Memory is bound to the build that wrote it, which is said.
 func TestOlder(t *testing.T) {
+	harness.AsUser(t)
 	archives, err := filepath.Glob("testdata/*.tar.gz")
 	if err != nil || len(archives) != 3 {
 		t.Fatalf("%v, %v", archives, err)

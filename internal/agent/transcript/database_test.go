@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -331,6 +332,7 @@ func unfinished(k *keeper, at string) {
 
 // A row of any size, and a session of any size, are told as what they are.
 func TestLargeDatabase(t *testing.T) {
+	racetest.Skip(t)
 	home := t.TempDir()
 	k := keeps(t, home, "wal")
 	k.talk("one", nil, 1)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
 // called is what the last RunE of a tree was called with.
@@ -228,6 +230,7 @@ Flags:
 }
 
 func TestComplete(t *testing.T) {
+	racetest.Skip(t)
 	const flags = "--env\tset a variable --help\thelp for box --interactive\tconnect input --kind\tof the box :4"
 	tests := []struct{ line, want string }{
 		{"|", "box\tRun in a box list\tList things policy\tRules :4"},

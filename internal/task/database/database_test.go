@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/spec"
@@ -212,6 +213,7 @@ func random(r *rand.Rand, g *task.Graph) error {
 
 // The database says what a graph that was kept in memory says, byte by byte.
 func TestFold(t *testing.T) {
+	racetest.Skip(t)
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		b := begin(t, t.TempDir(), project)
@@ -291,6 +293,7 @@ func TestJournal(t *testing.T) {
 // Wherever a file is damaged, it is refused as a whole, or every task is there. What is
 // advised brings back what can be read.
 func TestDamage(t *testing.T) {
+	racetest.Skip(t)
 	root := t.TempDir()
 	b := begin(t, root, project)
 	for i := range 30 {
@@ -593,6 +596,7 @@ func many(t testing.TB, n int) *book.Book {
 }
 
 func TestTenThousand(t *testing.T) {
+	racetest.Skip(t)
 	b := many(t, 10_000)
 	b.Close()
 	if n := view(t, b).Len(); n != 10_000 {
