@@ -16,7 +16,6 @@ import (
 // own path and at another, live and reviewed, and in a directory that only root may enter.
 // They work like any others, and files of root's beside them stay unreadable.
 func TestBesidePrograms(t *testing.T) {
-	harness.AsUser(t)
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: only root can make directories there")
 	}

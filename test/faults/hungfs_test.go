@@ -22,7 +22,6 @@ const hungBound = 90 * time.Second
 // killed in one case, and cannot in the other. Commands about other sandboxes work. Commands about
 // a sandbox on it end and name the directory, and stop and rm do what they are for.
 func TestHungFileSystem(t *testing.T) {
-	harness.AsUser(t)
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a file system here; as root the test runs as an ordinary user, too")
