@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -70,9 +71,13 @@ func loadConfig() (config, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return c, nil
 	}
-	if errors.Is(err, fs.ErrPermission) { // what it limits would not be limited
+	if errors.Is(err, fs.ErrPermission) {
+		if _, hidden := os.Lstat(path); hidden != nil { // a home that is not this user's, as su leaves it
+			fmt.Fprintf(os.Stderr, "bothy: the configuration is not read: %v\n", err)
+			return c, nil
+		}
 		return c, spec.Errorf(spec.ErrUsage, "the configuration cannot be read: %w", err).
-			WithHint("make %s readable for this user, or set HOME or XDG_CONFIG_HOME to this user's own", path)
+			WithHint("what it limits would not be limited: make %s readable for this user, or move it away", path)
 	}
 	if err != nil {
 		return c, &spec.Error{Op: "read " + path, Err: err}
