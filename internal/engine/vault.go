@@ -165,7 +165,7 @@ func (e *Engine) firstKey(ctx context.Context) error {
 
 // seal encrypts a value.
 func (e *Engine) seal(ctx context.Context, c *vault.Change, name string, value []byte) (string, error) {
-	return ask.Seal(ctx, c.Recipient, "secret "+name, value)
+	return ask.Seal(ctx, ask.Self, c.Recipient, "secret "+name, value)
 }
 
 // forget takes the key out of the desktop's keyring.

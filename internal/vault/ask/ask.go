@@ -58,8 +58,8 @@ func Do(ctx context.Context, program string, o vault.Order, env ...string) (vaul
 }
 
 // Seal seals a value for a key. That takes nobody who knows how to open it.
-func Seal(ctx context.Context, recipient, name string, value []byte, env ...string) (string, error) {
-	a, err := Do(ctx, Self, vault.Order{Op: vault.OpSeal, Recipient: recipient, Items: []vault.Item{{Name: name, Value: value}}}, env...)
+func Seal(ctx context.Context, program, recipient, name string, value []byte, env ...string) (string, error) {
+	a, err := Do(ctx, program, vault.Order{Op: vault.OpSeal, Recipient: recipient, Items: []vault.Item{{Name: name, Value: value}}}, env...)
 	if err == nil && (len(a.Items) != 1 || a.Items[0].Sealed == "") {
 		err = errors.New("nothing was sealed")
 	}

@@ -21,7 +21,7 @@ func LoginKey(ctx context.Context, program string, d *vault.Document, env ...str
 	}
 	key := make([]byte, envelope.KeySize)
 	_, _ = rand.Read(key) // it does not fail
-	sealed, err := Seal(ctx, d.Recipient, "the key of a login", []byte(hex.EncodeToString(key)), env...)
+	sealed, err := Seal(ctx, program, d.Recipient, "the key of a login", []byte(hex.EncodeToString(key)), env...)
 	if err != nil {
 		return nil, err
 	}
