@@ -32,6 +32,23 @@ func itself() (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
+// untouched refuses programs that lie where a sandbox writes, and that changed since this command began.
+func (e *Engine) untouched(p programs) error {
+	paths, err := e.Paths()
+	if err != nil {
+		return err
+	}
+	for name, path := range map[string]string{program.Keeper: p.keeper, program.Guest: p.guest} {
+		if !paths.WrittenAt(path) {
+			continue
+		}
+		if err := program.Untouched(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // build tells them from other builds: see [driver.Build].
 func (p programs) build() (string, error) { return driver.Build(p.keeper, p.guest) }
 

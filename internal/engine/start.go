@@ -360,6 +360,9 @@ func first(values ...int64) int64 {
 func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
 	d := e.Store.Sandbox(sb.ID)
 	p, err := findPrograms()
+	if err == nil {
+		err = e.untouched(p)
+	}
 	if err != nil {
 		return nil, err
 	}

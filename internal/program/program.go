@@ -46,8 +46,7 @@ type program struct {
 }
 
 // Find gives the path of a program of Bothy: beside the one that runs, or in libexec. It refuses one
-// of another build, and one that is not the file any more that it gave before: a loop may run for
-// days, and its sandbox may write to the directory that bothy was started from.
+// of another build, and one that is not the file any more that it gave before.
 func Find(name string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -71,15 +70,41 @@ func Find(name string) (string, error) {
 
 // same refuses a file that was replaced or written to since it was found.
 func (p program) same() error {
-	var now syscall.Stat_t
-	if err := syscall.Stat(p.path, &now); err != nil {
-		return spec.Errorf(spec.ErrConflict, "%s, which this command has begun with, cannot be found: %w", p.path, err).WithHint(reinstall)
+	now, err := p.now()
+	if err != nil {
+		return err
 	}
-	if now.Dev != p.stat.Dev || now.Ino != p.stat.Ino || now.Size != p.stat.Size || now.Mtim != p.stat.Mtim || now.Ctim != p.stat.Ctim {
-		return spec.Errorf(spec.ErrConflict, "%s was replaced since this command began", p.path).
-			WithHint("run the command again; a loop or a flow goes on with resume")
+	if now.Dev != p.stat.Dev || now.Ino != p.stat.Ino || now.Size != p.stat.Size || now.Mtim != p.stat.Mtim {
+		return p.replaced()
 	}
 	return nil
+}
+
+// Untouched refuses a program that Find gave if anything of its file changed since, also what is changed
+// by a link or by another mode: whoever writes to it can set back the time of its content, but not
+// that of the last change. It is for a program in a directory that a sandbox writes to, such as the one that
+// a loop of days works in.
+func Untouched(name string) error {
+	mu.Lock()
+	defer mu.Unlock()
+	p := found[name]
+	now, err := p.now()
+	if err == nil && now.Ctim != p.stat.Ctim {
+		err = p.replaced()
+	}
+	return err
+}
+
+func (p program) now() (now syscall.Stat_t, err error) {
+	if err := syscall.Stat(p.path, &now); err != nil {
+		return now, spec.Errorf(spec.ErrConflict, "%s, which this command has begun with, cannot be found: %w", p.path, err).WithHint(reinstall)
+	}
+	return now, nil
+}
+
+func (p program) replaced() error {
+	return spec.Errorf(spec.ErrConflict, "%s was replaced since this command began", p.path).
+		WithHint("run the command again; a loop or a flow goes on with resume")
 }
 
 func find(name string) (string, error) {

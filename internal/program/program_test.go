@@ -31,6 +31,15 @@ func TestFind(t *testing.T) {
 			t.Errorf("found %s, not %s", path, beside)
 		}
 	}
+	must(t, Untouched(name))
+	must(t, os.Link(beside, beside+"-link"))
+	must(t, os.Remove(beside+"-link"))
+	if err := Untouched(name); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("it had a link for a moment: %v", err)
+	}
+	if _, err := Find(name); err != nil {
+		t.Errorf("likewise, where no sandbox writes: %v", err)
+	}
 	must(t, os.Truncate(beside, 100))
 	if _, err := Find(name); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("it was written to: %v", err)
