@@ -38,6 +38,7 @@ func TestHostileModel(t *testing.T) {
 	harness.AsUser(t)
 	hostile(t, claude)
 }
+
 func TestHostileModelOfCodex(t *testing.T) {
 	harness.Sweep(t, "agents")
 	hostile(t, codex)

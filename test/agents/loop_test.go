@@ -50,14 +50,17 @@ func TestLoopClaude(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, claude, rounds, loops)
 }
+
 func TestLoopCodex(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, codex, rounds, loops)
 }
+
 func TestLoopGemini(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, gemini, rounds, resumes)
 } // both at once: they
+
 func TestLoopOpencode(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, opencode, rounds, resumes)
@@ -162,6 +165,7 @@ func TestLimitClaude(t *testing.T) {
 	harness.Sweep(t, "agents")
 	waits(t, claude, "-e", "CLAUDE_CODE_MAX_RETRIES=0")
 }
+
 func TestLimitCodex(t *testing.T) {
 	harness.Sweep(t, "agents")
 	waits(t, codex)
@@ -194,6 +198,7 @@ func TestSessionClaude(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, rounds, resumes)
 }
+
 func TestSessionCodex(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, codex, rounds, resumes)

@@ -17,14 +17,17 @@ func TestMockClaude(t *testing.T) {
 	harness.AsRoot(t)
 	mocks(t, claude)
 }
+
 func TestMockCodex(t *testing.T) {
 	harness.Sweep(t, "agents")
 	mocks(t, codex)
 }
+
 func TestMockGemini(t *testing.T) {
 	harness.Sweep(t, "agents")
 	mocks(t, gemini)
 }
+
 func TestMockOpencode(t *testing.T) {
 	harness.Sweep(t, "agents")
 	mocks(t, opencode)

@@ -22,18 +22,22 @@ func TestServerClaude(t *testing.T) {
 	harness.AsRoot(t)
 	served(t, claude, "-p", "greeting", "--output-format", "stream-json", "--verbose")
 }
+
 func TestServerGemini(t *testing.T) {
 	harness.AsRoot(t)
 	served(t, gemini, "-p", "greeting", "-o", "stream-json")
 }
+
 func TestServerCopilot(t *testing.T) {
 	harness.Sweep(t, "agents")
 	served(t, copilot, copilot.command("greeting")...)
 }
+
 func TestServerOpencode(t *testing.T) {
 	harness.AsRoot(t)
 	served(t, opencode, "opencode", "run", "--auto", "--format", "json", "greeting")
 }
+
 func TestServerCodex(t *testing.T) {
 	harness.AsRoot(t)
 	served(t, codex, codex.command("greeting")...)

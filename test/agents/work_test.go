@@ -28,14 +28,17 @@ func TestClaude(t *testing.T) {
 	harness.AsUser(t)
 	works(t, claude)
 }
+
 func TestCodex(t *testing.T) {
 	harness.AsRoot(t)
 	works(t, codex)
 }
+
 func TestGemini(t *testing.T) {
 	harness.Sweep(t, "agents")
 	works(t, gemini)
 }
+
 func TestOpencode(t *testing.T) {
 	harness.Sweep(t, "agents")
 	works(t, opencode)

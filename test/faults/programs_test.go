@@ -53,8 +53,11 @@ func TestPrograms(t *testing.T) {
 			{"no builder", func(string) {}, []string{"template", "build", "-t", "x", c.Work}, 125, "the program bothy-build is missing"},
 			{"another keeper", replace("bothy"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, 125, "bothy-keeper is of another build"},
 			{"another guest", replace("bothy-guest"), []string{"run", "--rm", "shell", c.Work, "--", "true"}, 125, "bothy-guest is of another build"},
-			{"a keeper that others may write", func(dir string) { must(t, os.Chmod(filepath.Join(dir, "bothy-keeper"), 0o777)) },
-				[]string{"run", "--rm", "shell", c.Work, "--", "true"}, 3, "others may write it"},
+			{
+				"a keeper that others may write", func(dir string) { must(t, os.Chmod(filepath.Join(dir, "bothy-keeper"), 0o777)) },
+				[]string{"run", "--rm", "shell", c.Work, "--", "true"},
+				3, "others may write it",
+			},
 		} {
 			dir := filepath.Join(c.Base, strings.ReplaceAll(x.name, " ", "-"))
 			c.Mkdir(t, dir)
