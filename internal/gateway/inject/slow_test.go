@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -55,6 +56,7 @@ var escapes = []string{
 // long, piece by piece, in the scanner and the masker. What grows with the square takes sixteen
 // times as long.
 func TestTimeIsLinear(t *testing.T) {
+	racetest.Skip(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	set := compile(t, lend(func(*wire.Loan) {}))
