@@ -32,18 +32,19 @@ func itself() (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// untouched refuses programs that lie where a sandbox writes, and that changed since this command began.
+// untouched refuses programs that changed since this command began and that a sandbox may have written.
 func (e *Engine) untouched(p programs) error {
-	paths, err := e.Paths()
-	if err != nil {
-		return err
-	}
 	for name, path := range map[string]string{program.Keeper: p.keeper, program.Guest: p.guest} {
-		if !paths.WrittenAt(path) {
+		touched := program.Untouched(name)
+		if touched == nil {
 			continue
 		}
-		if err := program.Untouched(name); err != nil {
+		paths, err := e.Paths()
+		if err != nil {
 			return err
+		}
+		if paths.WrittenAt(path) {
+			return touched
 		}
 	}
 	return nil

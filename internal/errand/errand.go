@@ -1,7 +1,7 @@
 // Package errand has another process of bothy do one thing that reads what somebody
-// else wrote: a registry's answers, an archive, a Dockerfile. The process gets an order on its standard input, which stays open as long as somebody
-// waits, and says on its standard output, a line of JSON each, how far it is, and in
-// the end what came of it.
+// else wrote: a registry's answers, an archive, a Dockerfile. The process gets an order
+// on its standard input, which stays open as long as the caller waits. It writes its
+// progress, and in the end the result, to its standard output, a line of JSON each.
 package errand
 
 import (

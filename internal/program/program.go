@@ -26,7 +26,7 @@ const (
 // GVisor is the version of gVisor that the keeper has.
 const GVisor = "v0.0.0-20260905035102-160fafc42237"
 
-// libexec is where a release has the programs that nobody calls by name, beside the directory
+// libexec is where a release has the programs that people do not call by name, beside the directory
 // of bothy.
 const libexec = "libexec/bothy"
 
@@ -81,8 +81,8 @@ func (p program) same() error {
 }
 
 // Untouched refuses a program that Find gave if anything of its file changed since, also what is changed
-// by a link or by another mode: whoever writes to it can set back the time of its content, but not
-// that of the last change. It is for a program in a directory that a sandbox writes to, such as the one that
+// by a link or by another mode: a writer can set back the time of its content, but not the time of
+// its last change. It is for a program in a directory that a sandbox writes to, such as the one that
 // a loop of days works in.
 func Untouched(name string) error {
 	mu.Lock()
@@ -132,7 +132,7 @@ func find(name string) (string, error) {
 		WithHint(reinstall)
 }
 
-// trusted refuses a program that somebody else may have put there: it must belong to root, to the
+// trusted refuses a program that another user may have put there: it must belong to root, to the
 // caller, or to the owner of the program that runs, and others may not write it.
 func trusted(path string, info fs.FileInfo, self string) error {
 	var own syscall.Stat_t

@@ -50,7 +50,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestCheck refuses what is no program of Go's, or of another build.
+// TestCheck refuses a file that is not a Go program. Other builds: TestPrograms in test/faults.
 func TestCheck(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	must(t, os.WriteFile(text, []byte("#!/bin/sh\n"), 0o755))

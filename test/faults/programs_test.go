@@ -73,7 +73,7 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 
-		// A release has the programs that nobody calls by name in libexec.
+		// A release has the programs that people do not call by name in libexec.
 		release := filepath.Join(c.Base, "release")
 		bin, libexec := filepath.Join(release, "bin"), filepath.Join(release, "libexec", "bothy")
 		c.Mkdir(t, bin)
