@@ -28,6 +28,7 @@ func keeps(t *testing.T) (*Keeper, *lender) {
 	t.Helper()
 	g, k := &lender{}, bare()
 	k.gateway, k.log, k.dir = g, quiet(), store.Sandbox{Dir: t.TempDir()}
+	k.launch.Bothy = ask.Self
 	other := loan("a", "one")
 	if err := errors.Join(vault.WriteLeases(k.dir.Leases(), []spec.Lease{other.Lease}), k.setLoans(append(k.loans, other))); err != nil {
 		t.Fatal(err)
