@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
 // file is what is compared of a file.
@@ -292,6 +294,7 @@ func TestWriteMissing(t *testing.T) {
 // A file that changes its size while it is read keeps the size of its header,
 // so that what follows in the stream stays readable.
 func TestWriteWhileFilesChange(t *testing.T) {
+	racetest.Skip(t)
 	src := filepath.Join(t.TempDir(), "app")
 	path := put(t, src, "a", strings.Repeat("x", 1<<20), 0o644)
 	put(t, src, "b", "after", 0o644)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
 // Branches that git, or this program, cannot take are refused with a reason, and every other
@@ -102,6 +104,7 @@ func ref(t *testing.T, tree, name, text string) {
 
 // Of more branches than are fetched at once some come, the one that is checked out among them.
 func TestFetchOfManyBranches(t *testing.T) {
+	racetest.Skip(t)
 	p := newPerson(t)
 	c := p.clone()
 	gitIn(t, c.Tree(), "switch", "-q", "-c", "zz-current")

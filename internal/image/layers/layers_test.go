@@ -17,6 +17,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
@@ -334,6 +335,7 @@ func build(t testing.TB, c image.Config, archives ...[]byte) (image.Root, []stri
 
 // What an archive says beside names is not kept with them.
 func TestHeaders(t *testing.T) {
+	racetest.Skip(t)
 	b := newBuilder(t)
 	r, w := io.Pipe()
 	go func() {
