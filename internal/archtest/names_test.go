@@ -105,7 +105,7 @@ func help(file *ast.File) map[ast.Node]bool {
 		if !ok {
 			return true
 		}
-		if of, ok := lit.Type.(*ast.SelectorExpr); !ok || of.Sel.Name != "Command" || !isIdent(of.X, "command") {
+		if of, ok := lit.Type.(*ast.SelectorExpr); !ok || of.Sel.Name != "Command" || !isIdent(of.X, "cobra") {
 			return true
 		}
 		for _, e := range lit.Elts {

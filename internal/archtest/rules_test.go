@@ -31,7 +31,6 @@ internal/keeper
 internal/engine internal/doctor internal/verify
 internal/builder internal/inside
 internal/shop
-internal/cli/command
 internal/cli
 cmd/bothy cmd/bothy-keeper cmd/bothy-guest cmd/bothy-build
 client
@@ -53,7 +52,8 @@ var doors = []struct {
 }{
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
-	{"github.com/spf13/pflag", []string{"internal/cli/command"}, "how a command line is parsed is nobody else's business"},
+	{"github.com/spf13/cobra", []string{"internal/cli"}, "how a command line is parsed is nobody else's business"},
+	{"github.com/spf13/pflag", []string{"internal/cli"}, "cobra's flags"},
 	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript", "internal/plainyaml"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and files that anybody may have written"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/login"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},
 	{"github.com/tailscale/hujson", []string{"internal/devcontainer", "internal/login"}, "JSON with comments is what editors write, and people into settings of agents; nothing of ours is"},
@@ -88,7 +88,7 @@ var namedBy = map[string]string{
 	"internal/gateway/inspect/limit.go": "headers with which providers tell of limits",
 }
 
-// helpFields are those of a command.Command with help for a person, whose examples may
+// helpFields are those of a cobra.Command with help for a person, whose examples may
 // name agents: a literal beside these keys is nothing that code goes by.
 var helpFields = []string{"Long", "Example", "Args"}
 

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -117,7 +118,7 @@ func (f *createFlags) wantsVersion(l *lodger) (string, error) {
 
 // wantsConfig tells whether an agent is to see the configuration of the home: as the
 // flag says, else as the settings do for those that have one.
-func (a *app) wantsConfig(cmd *command.Command, f *createFlags, l *lodger) (bool, error) {
+func (a *app) wantsConfig(cmd *cobra.Command, f *createFlags, l *lodger) (bool, error) {
 	has := l.spec != nil && (len(l.spec.Config) > 0 || l.spec.Servers != nil)
 	switch {
 	case !cmd.Flags().Changed("agent-config"):
@@ -297,7 +298,7 @@ func (l *lodger) visible(sb *spec.Sandbox) error {
 
 // credential gives what is lent to a new sandbox: what the user says, else what
 // its agent can log in with, unless models are played for it.
-func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, asked []lendAt) ([]lendAt, error) {
+func (a *app) credential(cmd *cobra.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, asked []lendAt) ([]lendAt, error) {
 	if l.spec == nil || sb.Mock != nil || sb.ModelServer != nil || len(asked) > 0 || len(l.spec.Credentials) == 0 && l.spec.Login == nil {
 		return asked, nil
 	}

@@ -6,22 +6,23 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) agentInstallCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) agentInstallCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "install NAME[@VERSION|@TAG]...", Short: "Download agents from the npm registry, and check them",
 		Long: `Asks the registry for the version, or the one the tag means (default "latest"),
 downloads it, checks its hash and shows it to sandboxes that are created from then
 on, if no newer one is installed. A version that is installed is not asked for.`,
 		Args: atLeast(1, "an agent, e.g. claude or claude@latest"),
-		Complete: func(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil && i.Spec.Install != nil })
 		},
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

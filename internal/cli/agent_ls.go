@@ -6,26 +6,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) agentCommand() *command.Command {
-	c := &command.Command{
+func (a *app) agentCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "agent", Aliases: []string{"agents"}, Short: "The agents there are, and which versions of them are installed",
-		RunE: func(*command.Command, []string) error { return a.listAgents() },
+		RunE: func(*cobra.Command, []string) error { return a.listAgents() },
 	}
 	c.AddCommand(a.agentLsCommand(), a.agentInstallCommand(), a.agentShowCommand(), a.agentRmCommand())
 	return a.jsonFlag(c)
 }
 
-func (a *app) agentLsCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) agentLsCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List agents, ours and your own, and what is installed of them",
 		Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error { return a.listAgents() },
+		RunE: func(*cobra.Command, []string) error { return a.listAgents() },
 	})
 }
 
@@ -140,29 +141,29 @@ func (a *app) agentTable(list []listedAgent) error {
 }
 
 // described completes the names of agents, and of what they run on.
-func (a *app) described(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+func (a *app) described(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil })
 }
 
 // knownAgents completes the names of agents that could work.
-func (a *app) knownAgents(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+func (a *app) knownAgents(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil && !i.Spec.Runtime })
 }
 
 // agentsWithLogin completes the names of those of whose logins on the host something is known.
-func (a *app) agentsWithLogin(*command.Command, []string, string) ([]string, command.Directive) {
+func (a *app) agentsWithLogin(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return a.completeAgents(nil, func(i engine.AgentInfo) bool { return i.Spec != nil && i.Spec.Login != nil })
 }
 
 // completeAgents completes names that are not among the arguments yet.
-func (a *app) completeAgents(args []string, want func(engine.AgentInfo) bool) ([]string, command.Directive) {
+func (a *app) completeAgents(args []string, want func(engine.AgentInfo) bool) ([]string, cobra.ShellCompDirective) {
 	e, err := a.engine()
 	if err != nil {
-		return nil, command.Failed
+		return nil, cobra.ShellCompDirectiveError
 	}
 	infos, err := e.ListAgents()
 	if err != nil {
-		return nil, command.Failed
+		return nil, cobra.ShellCompDirectiveError
 	}
 	named := map[string]bool{}
 	for _, word := range args {
@@ -179,5 +180,5 @@ func (a *app) completeAgents(args []string, want func(engine.AgentInfo) bool) ([
 			names = append(names, i.Name+title)
 		}
 	}
-	return names, command.NoFiles
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

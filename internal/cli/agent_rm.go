@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) agentRmCommand() *command.Command {
+func (a *app) agentRmCommand() *cobra.Command {
 	var force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "rm NAME[@VERSION]...", Aliases: []string{"remove", "uninstall"},
 		Short: "Remove what is installed of an agent, all versions or one",
 		Args:  atLeast(1, "an agent"),
-		Complete: func(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.completeAgents(args, func(i engine.AgentInfo) bool { return len(i.Installed) > 0 })
 		},
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

@@ -3,23 +3,24 @@ package cli
 import (
 	"fmt"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) agentShowCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) agentShowCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "show NAME", Short: "Show the description of an agent, and where it comes from",
 		Long: `Prints the description as it is written, a YAML document. Saved as NAME.yaml in the
 directory of your own agents, and changed there, it is used instead of ours.`,
 		Args: exactly(1, "an agent"),
-		Complete: func(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
-				return nil, command.NoFiles
+				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return a.described(cmd, args, word)
 		},
-		RunE: func(_ *command.Command, args []string) error { return a.showAgent(args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return a.showAgent(args[0]) },
 	})
 }
 

@@ -16,7 +16,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/program"
@@ -37,6 +38,7 @@ type app struct {
 	verbs          []string        // the commands, if that is not "bothy"
 	asking         sync.Mutex      // held while a passphrase is typed
 	guard          *hostpath.Guard // see paths
+	wrong          error           // what help was asked of in vain
 }
 
 // Main runs a command line and returns its exit code.
@@ -52,13 +54,13 @@ func Main(args []string) int {
 		}
 	}
 	args = dockerFingers(args[1:])
-	return a.report(a.root(args).Execute(context.Background(), args))
+	return a.report(a.execute(context.Background(), a.root(args), args))
 }
 
 // commands are all commands, in the order in which the help lists them.
 var commands = []struct {
 	name string
-	make func(*app) *command.Command
+	make func(*app) *cobra.Command
 }{
 	{"run", (*app).runCommand},
 	{"create", (*app).createCommand},
@@ -95,46 +97,51 @@ var commands = []struct {
 	{"doctor", (*app).doctorCommand},
 	{"version", (*app).versionCommand},
 	{"completion", (*app).completionCommand},
-	{"help", (*app).helpCommand},
 }
 
 // root is the tree of commands, for a line of words: where the first of them
 // names a command, the others are left out. Every command would pay for the
 // flags of all.
-func (a *app) root(args []string) *command.Command {
-	root := &command.Command{
-		Use:   a.command,
+func (a *app) root(args []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   strings.Fields(a.command)[0],
 		Short: "A plain shelter for AI coding agents",
 		Long:  "Bothy gives an agent, or any program, a whole machine of its own, and nothing else:\nits own kernel, its own file system, your project directory, no way out.",
-		Args: func(cmd *command.Command, args []string) error {
-			if len(args) > 0 {
-				return spec.Errorf(spec.ErrUsage, "unknown command %q", args[0]).WithHint("%s --help lists the commands", a.command)
+		Args:  cobra.ArbitraryArgs, // see help
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) (err error) {
+			if cmd.Name() == cobra.ShellCompRequestCmd {
+				return nil
 			}
-			return nil
-		},
-		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*command.Command, []string) (err error) {
+			if err := refuseEmpty(cmd, args); err != nil {
+				return err
+			}
 			a.config, err = loadConfig()
 			return err
 		},
-		UsageError: badLine,
-		Out:        a.stdout,
+		SilenceErrors: true, SilenceUsage: true,
 	}
+	if a.command != root.Name() {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: a.command}
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(a.badFlag)
+	root.SetHelpFunc(a.helpOf(root.HelpFunc()))
+	root.SetHelpCommand(a.helpCommand())
 	for _, c := range commands {
-		if len(args) > 0 && args[0] == c.name && c.name != "help" {
+		if len(args) > 0 && args[0] == c.name {
 			root.AddCommand(c.make(a))
+			a.finish(root)
 			return root
 		}
 	}
 	for _, c := range commands {
 		root.AddCommand(c.make(a))
 	}
+	a.finish(root)
 	return root
-}
-
-// badLine is what is wrong with a line of words.
-func badLine(cmd *command.Command, err error) error {
-	return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s --help", cmd.CommandPath())
 }
 
 // dockerFingers understands "run -it", which fingers type from habit although
@@ -144,7 +151,7 @@ func dockerFingers(args []string) []string {
 	if len(args) == 1 && (args[0] == "--version" || args[0] == "-v") {
 		return []string{"version"}
 	}
-	if len(args) > 0 && args[0] == command.CompleteName {
+	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
 		return append(args[:1:1], dockerFingers(args[1:])...)
 	}
 	if len(args) > 1 && args[0] == "run" {
@@ -162,7 +169,7 @@ func dockerFingers(args []string) []string {
 }
 
 // jsonFlag adds --json to a command that prints data.
-func (a *app) jsonFlag(c *command.Command) *command.Command {
+func (a *app) jsonFlag(c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return c
 }
@@ -328,8 +335,8 @@ func (a *app) ask(format string, args ...any) bool {
 }
 
 // exactly and atLeast check the number of arguments and say what is missing.
-func exactly(n int, what string) func(*command.Command, []string) error {
-	return func(cmd *command.Command, args []string) error {
+func exactly(n int, what string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
 			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
 		}
@@ -337,8 +344,8 @@ func exactly(n int, what string) func(*command.Command, []string) error {
 	}
 }
 
-func atMost(n int, what string) func(*command.Command, []string) error {
-	return func(cmd *command.Command, args []string) error {
+func atMost(n int, what string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
 			return spec.Errorf(spec.ErrUsage, "%s takes %s at most", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
 		}
@@ -346,8 +353,8 @@ func atMost(n int, what string) func(*command.Command, []string) error {
 	}
 }
 
-func atLeast(n int, what string) func(*command.Command, []string) error {
-	return func(cmd *command.Command, args []string) error {
+func atLeast(n int, what string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {
 			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
 		}

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -22,9 +23,9 @@ type applyFlags struct {
 	interactive     bool
 }
 
-func (a *app) applyCommand() *command.Command {
+func (a *app) applyCommand() *cobra.Command {
 	f := &applyFlags{}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "apply [flags] SANDBOX [PATH...]",
 		Short: "Bring what a sandbox changed to your files",
 		Long: `Brings what a sandbox made with --workspace review has changed to your files: all of
@@ -38,8 +39,8 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
   bothy apply shell-app --flagged Makefile   this one, although make runs it
   bothy apply shell-app --patch -            nothing; a patch to standard output
   bothy apply shell-app a.go --match TODO    the hunks with that in them`,
-		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: atLeast(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.match != "" {
 				re, err := review.Compile(f.match)
 				if err != nil {
@@ -67,8 +68,8 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 	fs.BoolVar(&f.flagged, "flagged", false, "also files that may make something run on this host later")
 	fs.StringVar(&f.patch, "patch", "", "apply nothing, and write a patch to this file; - is standard output")
 	fs.StringVar(&f.match, "match", "", "of texts only the hunks in whose changed lines this regular expression is found")
-	command.WordsVar(fs, &f.overwrite, "overwrite", "this file, although you changed it meanwhile; repeatable")
-	c.CompleteFlag("patch", command.FileNames)
+	fs.StringArrayVar(&f.overwrite, "overwrite", nil, "this file, although you changed it meanwhile; repeatable")
+	completeFlag(c, "patch", fileNames)
 	return a.jsonFlag(c)
 }
 

@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/builder"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/saved"
@@ -31,10 +32,10 @@ type buildFlags struct {
 	network           networkFlags
 }
 
-func (a *app) templateBuildCommand() *command.Command {
+func (a *app) templateBuildCommand() *cobra.Command {
 	f := buildFlags{}
 	pull := false
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "build [flags] DIRECTORY", Short: "Build an image from a Dockerfile or a devcontainer.json",
 		Long: `Builds what the Dockerfile of a directory says. Every RUN is a command in a sandbox,
 under your network policy; what a step makes is kept, and used again by the next build
@@ -44,7 +45,7 @@ bothy run -t NAME.`,
   bothy template build -t tools:v1 -f .sandbox/Dockerfile --preset npm .
   bothy template build --secret id=npm,src=$HOME/.npmrc .`,
 		Args: exactly(1, "a directory"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -76,14 +77,14 @@ bothy run -t NAME.`,
 	fs := c.Flags()
 	fs.StringVarP(&f.tag, "tag", "t", "", "name of the image: NAME[:TAG] (default none: it has its digest)")
 	fs.StringVarP(&f.file, "file", "f", "", "the Dockerfile; - is standard input (default DIRECTORY/Dockerfile)")
-	command.WordsVar(fs, &f.args, "build-arg", "set an ARG: NAME=VALUE, or pass NAME on from your environment; repeatable")
+	fs.StringArrayVar(&f.args, "build-arg", nil, "set an ARG: NAME=VALUE, or pass NAME on from your environment; repeatable")
 	fs.StringVar(&f.target, "target", "", "build this stage instead of the last one")
-	command.WordsVar(fs, &f.secrets, "secret", "let steps read a secret: id=ID,src=FILE or id=ID,env=NAME; repeatable")
+	fs.StringArrayVar(&f.secrets, "secret", nil, "let steps read a secret: id=ID,src=FILE or id=ID,env=NAME; repeatable")
 	fs.BoolVar(&f.noCache, "no-cache", false, "carry out every step, whatever earlier builds have made")
 	fs.BoolVar(&pull, "pull", false, "ask registries for the images of FROM, although they are here")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing about steps, unless one fails")
 	f.network.add(c)
-	c.CompleteFlag("file", command.FileNames)
+	completeFlag(c, "file", fileNames)
 	return a.jsonFlag(c)
 }
 

@@ -8,33 +8,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/checkpoint"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) checkpointCommand() *command.Command {
-	c := &command.Command{
+func (a *app) checkpointCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "checkpoint", Aliases: []string{"checkpoints"}, Short: "Points that a sandbox can go back to",
 		Long: "A checkpoint holds what the files of a sandbox were: its home, its installed programs,\nits private directories, and your directories as it changed them. A full one also holds\nthe programs that ran, with all they had in memory.",
-		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.checkpointCreateCommand(), a.checkpointLsCommand(), a.checkpointShowCommand(), a.checkpointRestoreCommand(), a.checkpointRmCommand(), a.checkpointAutoCommand(), a.checkpointExportCommand(), a.checkpointImportCommand())
 	return c
 }
 
-func (a *app) checkpointCreateCommand() *command.Command {
+func (a *app) checkpointCreateCommand() *cobra.Command {
 	var files, full bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "create [--files|--full] SANDBOX [NAME]",
 		Short: "Keep what a sandbox is now",
 		Long:  "Keeps what the files of a sandbox are now, under NAME or a number. One that runs\nstands still for a moment and goes on. With --full its programs are kept, too, with all\nthat they hold in memory; but not those that bothy exec waits for without a terminal.\nOnly this build of bothy can have them go on.",
-		Args: func(cmd *command.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			return errors.Join(atLeast(1, "a sandbox")(cmd, args), atMost(2, "a sandbox and a name")(cmd, args))
-		}, Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
+		}, ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if files && full {
 				return spec.Errorf(spec.ErrUsage, "--files keeps no programs: --full does not go with it")
 			}
@@ -68,11 +68,11 @@ func (a *app) checkpointCreateCommand() *command.Command {
 	return a.jsonFlag(c)
 }
 
-func (a *app) checkpointLsCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) checkpointLsCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "ls SANDBOX", Aliases: []string{"list"}, Short: "List the checkpoints of a sandbox",
-		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(_ *command.Command, args []string) error {
+		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(_ *cobra.Command, args []string) error {
 			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
@@ -163,14 +163,14 @@ func (a *app) checkpointOf(ref, point string) (*engine.Engine, *spec.Sandbox, ch
 	return e, sb, p, err
 }
 
-func (a *app) checkpointShowCommand() *command.Command {
+func (a *app) checkpointShowCommand() *cobra.Command {
 	var since string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "show SANDBOX CHECKPOINT",
 		Short: "Show what a checkpoint holds that the one before did not",
 		Long:  "Lists the paths that differ between a checkpoint and its parent, or the one that --since\nnames. If the parent is gone, the newest takes its place that is older than it.",
-		Args:  exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
-		RunE: func(_ *command.Command, args []string) error {
+		Args:  exactly(2, "a sandbox and a checkpoint"), ValidArgsFunction: a.sandboxAndCheckpoint,
+		RunE: func(_ *cobra.Command, args []string) error {
 			e, sb, p, err := a.checkpointOf(args[0], args[1])
 			if err != nil {
 				return err
@@ -219,16 +219,16 @@ func (a *app) shownSince(shelf checkpoint.Shelf, p checkpoint.Point, since strin
 	return from, nil
 }
 
-func (a *app) checkpointRestoreCommand() *command.Command {
+func (a *app) checkpointRestoreCommand() *cobra.Command {
 	var to string
 	var force bool
 	var o engine.RestoreOptions
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "restore [-f] SANDBOX CHECKPOINT",
 		Short: "Have a sandbox be what it was",
 		Long:  "Puts back the files that a checkpoint holds. A sandbox that runs is stopped. What files\nthere were before is kept as a checkpoint of its own, to come back to. From a full\ncheckpoint the programs go on that ran then; their connections are broken off. Rules and\nwhat is lent stay those of today. With --to a new sandbox begins from the checkpoint, and\nthis one goes on; directories that both share with the host have the files of today there.",
-		Args:  exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args:  exactly(2, "a sandbox and a checkpoint"), ValidArgsFunction: a.sandboxAndCheckpoint,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if to != "" && (o.Discard || o.NoWorkspace) {
 				return spec.Errorf(spec.ErrUsage, "--to leaves sandbox %s and your directories alone: --discard and --no-workspace do not go with it", args[0])
 			}
@@ -335,7 +335,7 @@ func shared(sb *spec.Sandbox) (list []string) {
 	return list
 }
 
-func (a *app) restoreTo(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point, name string, files bool) error {
+func (a *app) restoreTo(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point, name string, files bool) error {
 	ctx, release := interruptible(cmd.Context())
 	defer release()
 	forks, err := e.Fork(ctx, sb, p, []string{name}, files)
@@ -361,11 +361,11 @@ func (a *app) noteFork(sb *spec.Sandbox) {
 	}
 }
 
-func (a *app) checkpointRmCommand() *command.Command {
-	return &command.Command{
+func (a *app) checkpointRmCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "rm SANDBOX CHECKPOINT...", Aliases: []string{"remove", "delete"}, Short: "Remove checkpoints of a sandbox",
-		Args: atLeast(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
-		RunE: func(_ *command.Command, args []string) error {
+		Args: atLeast(2, "a sandbox and a checkpoint"), ValidArgsFunction: a.sandboxAndCheckpoint,
+		RunE: func(_ *cobra.Command, args []string) error {
 			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
@@ -388,21 +388,21 @@ func (a *app) checkpointRmCommand() *command.Command {
 }
 
 // sandboxAndCheckpoint completes a sandbox and then its checkpoints.
-func (a *app) sandboxAndCheckpoint(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+func (a *app) sandboxAndCheckpoint(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.oneSandbox(cmd, args, word)
 	}
 	e, sb, err := a.existing(args[0])
 	if err != nil {
-		return nil, command.NoFiles
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	list, err := e.Checkpoints(sb).List()
 	if err != nil {
-		return nil, command.NoFiles
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
 	for _, p := range list {
 		names = append(names, p.Name)
 	}
-	return names, command.NoFiles
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

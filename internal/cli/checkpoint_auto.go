@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // never is what is said for no occasion at all.
 const never = "off"
 
-func (a *app) checkpointAutoCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) checkpointAutoCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use:   "auto SANDBOX [WHEN]",
 		Short: "Have checkpoints made by themselves",
 		Long: `Decides when checkpoints of a sandbox are made without anybody asking, from now on:
@@ -21,10 +22,10 @@ a time such as 10m; several of them with commas; or ` + never + `. Without WHEN 
 Where nothing has changed none is made, and old ones go: of the last hour one in five
 minutes stays, of the last day one an hour, of the last month one a day, and always the
 newest ten.`,
-		Args: func(cmd *command.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			return errors.Join(atLeast(1, "a sandbox")(cmd, args), atMost(2, "a sandbox and when")(cmd, args))
-		}, Complete: a.sandboxAndOccasion,
-		RunE: func(cmd *command.Command, args []string) error {
+		}, ValidArgsFunction: a.sandboxAndOccasion,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
@@ -56,9 +57,9 @@ newest ten.`,
 }
 
 // sandboxAndOccasion completes a sandbox and then when.
-func (a *app) sandboxAndOccasion(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+func (a *app) sandboxAndOccasion(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.oneSandbox(cmd, args, word)
 	}
-	return []string{spec.EachTurn, spec.EachCommit, never}, command.NoFiles
+	return []string{spec.EachTurn, spec.EachCommit, never}, cobra.ShellCompDirectiveNoFileComp
 }

@@ -5,20 +5,21 @@ import (
 	"io"
 	"os"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) checkpointExportCommand() *command.Command {
+func (a *app) checkpointExportCommand() *cobra.Command {
 	var output string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "export -o FILE|- SANDBOX CHECKPOINT",
 		Short: "Write a checkpoint to a file that only you can import",
 		Long: `Writes a checkpoint, with all that a sandbox needs to begin from it, to one file. It is
 encrypted: only who has owner.key of your state directory can read it, and nothing but
 what was written is ever imported. Its network rules are in it, what was lent is not.`,
-		Args: exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
-		RunE: func(_ *command.Command, args []string) error {
+		Args: exactly(2, "a sandbox and a checkpoint"), ValidArgsFunction: a.sandboxAndCheckpoint,
+		RunE: func(_ *cobra.Command, args []string) error {
 			if output == "" {
 				return spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy checkpoint export -o FILE %s %s", args[0], args[1])
 			}
@@ -38,14 +39,14 @@ what was written is ever imported. Its network rules are in it, what was lent is
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")
-	c.CompleteFlag("output", command.FileNames)
+	completeFlag(c, "output", fileNames)
 	return c
 }
 
-func (a *app) checkpointImportCommand() *command.Command {
+func (a *app) checkpointImportCommand() *cobra.Command {
 	var name string
 	var force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "import [--name NAME] FILE|-",
 		Short: "Make a sandbox from a checkpoint that was exported",
 		Long: `Makes a new sandbox that begins with a checkpoint that bothy checkpoint export has
@@ -53,7 +54,7 @@ written: with its files, rules and settings, and the checkpoint itself. Its dire
 must be here, at the same paths; what they hold stays as it is. The file is read to its
 end before anything counts.`,
 		Args: exactly(1, "a file, or - for standard input"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

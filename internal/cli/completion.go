@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,13 +25,13 @@ var (
 	powershellScript string
 )
 
-func (a *app) completionCommand() *command.Command {
-	return &command.Command{
+func (a *app) completionCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "completion bash|zsh|fish|powershell", Short: "Print a completion script for your shell",
 		Example:   "  source <(bothy completion bash)\n  bothy completion fish > ~/.config/fish/completions/bothy.fish",
 		Args:      exactly(1, "a shell: bash, zsh, fish or powershell"),
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript, "powershell": powershellScript}[args[0]]
 			if script == "" {
 				return spec.Errorf(spec.ErrUsage, "no completion for the shell %q", args[0]).WithHint("there is one for bash, zsh, fish and powershell")
@@ -40,20 +42,20 @@ func (a *app) completionCommand() *command.Command {
 	}
 }
 
-func (a *app) helpCommand() *command.Command {
-	return &command.Command{
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Show how a command is used",
-		Complete: func(cmd *command.Command, args []string, _ string) ([]string, command.Directive) {
-			c, rest := cmd.Root().Find(args)
+		ValidArgsFunction: typeable(func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			c, rest, _ := cmd.Root().Find(args)
 			if len(rest) > 0 {
-				return nil, command.NoFiles
+				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return command.Commands(c), command.NoFiles
-		},
-		RunE: func(cmd *command.Command, args []string) error {
-			c, rest := cmd.Root().Find(args)
+			return subcommands(c), cobra.ShellCompDirectiveNoFileComp
+		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, rest, _ := cmd.Root().Find(args)
 			if len(rest) > 0 {
-				return spec.Errorf(spec.ErrUsage, "no command %q", strings.Join(args, " ")).WithHint("%s --help lists the commands", a.command)
+				return a.unknownCommand(c, rest[0])
 			}
 			return c.Help()
 		},
@@ -61,23 +63,23 @@ func (a *app) helpCommand() *command.Command {
 }
 
 // sandboxNames completes a sandbox's name that is not among the arguments yet.
-func (a *app) sandboxNames(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+func (a *app) sandboxNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	names, err := a.names()
 	if err != nil {
-		return nil, command.Failed
+		return nil, cobra.ShellCompDirectiveError
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), command.NoFiles
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // templateNames completes the names of templates.
-func (a *app) templateNames(_ *command.Command, _ []string, _ string) ([]string, command.Directive) {
+func (a *app) templateNames(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	e, err := a.engine()
 	if err != nil {
-		return nil, command.Failed
+		return nil, cobra.ShellCompDirectiveError
 	}
 	list, err := e.Templates().List()
 	if err != nil {
-		return nil, command.Failed
+		return nil, cobra.ShellCompDirectiveError
 	}
 	names := []string{spec.TemplateHost}
 	for _, t := range list {
@@ -90,13 +92,13 @@ func (a *app) templateNames(_ *command.Command, _ []string, _ string) ([]string,
 			}
 		}
 	}
-	return names, command.NoFiles
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // oneSandbox completes the name of the only argument.
-func (a *app) oneSandbox(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+func (a *app) oneSandbox(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, command.NoFiles
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.sandboxNames(cmd, args, word)
 }
@@ -123,50 +125,118 @@ func (a *app) names() ([]string, error) {
 }
 
 // completeRun completes AGENT or SANDBOX, then PATHs, then a program's ARGS.
-func (a *app) completeRun(cmd *command.Command, args []string, _ string) ([]string, command.Directive) {
-	if len(args) > 0 || cmd.ArgsLenAtDash() >= 0 {
-		return nil, command.Files
+func (a *app) completeRun(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
 	}
 	names, _ := a.names()
 	e, err := a.engine()
 	if err != nil {
-		return names, command.Files
+		return names, cobra.ShellCompDirectiveDefault
 	}
-	return append(names, agentNames(e)...), command.Files
+	return append(names, agentNames(e)...), cobra.ShellCompDirectiveDefault
 }
 
 // completeCreate completes AGENT, then PATHs.
-func (a *app) completeCreate(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+func (a *app) completeCreate(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, command.Files
+		return nil, cobra.ShellCompDirectiveDefault
 	}
 	e, err := a.engine()
 	if err != nil {
-		return nil, command.NoFiles
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return agentNames(e), command.NoFiles
+	return agentNames(e), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeExec completes SANDBOX. The command behind it may well name files
 // that are the same inside.
-func (a *app) completeExec(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+func (a *app) completeExec(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, command.Files
+		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return a.sandboxNames(cmd, args, word)
 }
 
 // completeCp completes SANDBOX: or a file's name.
-func (a *app) completeCp(_ *command.Command, args []string, word string) ([]string, command.Directive) {
+func (a *app) completeCp(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 1 {
-		return nil, command.NoFiles
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	if _, _, inside := splitSandboxPath(word); inside {
-		return nil, command.NoFiles
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	names, _ := a.names()
 	for i := range names {
 		names[i] += ":"
 	}
-	return names, command.NoSpace // and files
+	return names, cobra.ShellCompDirectiveNoSpace // and files
+}
+
+// fileNames completes names of files.
+func fileNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// oneOf completes one of some words.
+func oneOf(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// subcommands completes the name of a command below cmd.
+func subcommands(cmd *cobra.Command) (list []string) {
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			list = append(list, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+		}
+	}
+	return list
+}
+
+// completeFlag says how a flag's value is completed.
+func completeFlag(c *cobra.Command, name string, complete cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(name, typeable(complete)); err != nil {
+		panic(err)
+	}
+}
+
+// finish has all commands below c propose nothing that cannot be typed, and groups of them take
+// no words but the names of their commands.
+func (a *app) finish(c *cobra.Command) {
+	if c.ValidArgsFunction != nil {
+		c.ValidArgsFunction = typeable(c.ValidArgsFunction)
+	}
+	if c.HasSubCommands() && c.Args == nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return a.unknownCommand(cmd, args[0])
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.finish(sub)
+	}
+}
+
+// typeable leaves the candidates that begin with the word and can be typed: one that comes
+// from the disk may hold anything.
+func typeable(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) (left []string, how cobra.ShellCompDirective) {
+		list, how := complete(cmd, args, word)
+		for _, candidate := range list {
+			value, text, described := strings.Cut(candidate, "\t")
+			if !strings.HasPrefix(value, word) || term.Sanitize(value) != value {
+				continue
+			}
+			if described {
+				value = cobra.CompletionWithDesc(value, term.Sanitize(text))
+			}
+			left = append(left, value)
+		}
+		if len(left) == 0 {
+			how &^= cobra.ShellCompDirectiveNoSpace // whatever the shell finds instead is whole
+		}
+		return left, how
+	}
 }

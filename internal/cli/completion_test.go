@@ -46,9 +46,12 @@ func installed(t *testing.T) string {
 // output runs a command and gives what it prints.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
+	cmd := exec.Command(name, args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+		t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, said.String())
 	}
 	return string(out)
 }
@@ -78,7 +81,6 @@ func TestComplete(t *testing.T) {
 		{"run|./", ":0"},
 		{"run -it|sh", "shell :0"}, // a habit from docker
 		{"run shell|", ":0"},
-		{"run --|", ":0"},
 		{"run --name|a", "alpha :4"},
 		{"run -v|", ":0"},
 		{"run -t|", "host :4"},
@@ -163,7 +165,7 @@ func TestBash(t *testing.T) {
 		{"bothy exec alpha ", "bothy exec alpha ", ""},
 		{"bothy stop al", "bothy stop al", "alpha +o default"},
 		{"bothy nosuch ", "bothy nosuch ", " +o default"},
-		{"bothy ls --no ", "bothy ls --no ", " +o default"},
+		{"bothy ls --no ", "bothy ls --no ", ""}, // what is wrong before it completes nothing of ours
 		{"bothy logs --source e", "bothy logs --source e", "events +o default"},
 		{"bothy logs --source=", "bothy logs --source =", "output events network model checkpoints keeper +o default"},
 		{"bothy logs --source=e", "bothy logs --source = e", "events +o default"},

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -22,14 +23,14 @@ type cost struct {
 	spec.Bill
 }
 
-func (a *app) costCommand() *command.Command {
+func (a *app) costCommand() *cobra.Command {
 	var budget budgetFlags
-	c := &command.Command{
-		Use: "cost [SANDBOX...]", Short: "Show what models have taken, and bound it", Complete: a.sandboxNames,
+	c := &cobra.Command{
+		Use: "cost [SANDBOX...]", Short: "Show what models have taken, and bound it", ValidArgsFunction: a.sandboxNames,
 		Long: `Shows how many tokens models have taken for sandboxes, and what those cost at the prices
 of ` + price.AsOf + ` or of the setting prices, as the gateway read it from their answers. With --max-tokens
 or --max-cost it bounds what a sandbox may have taken: from then on no question passes.`,
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -91,17 +92,17 @@ func (a *app) chosen(e *engine.Engine, names []string) (list []*spec.Sandbox, er
 // budgetFlags bound what models may take.
 type budgetFlags struct{ spec.Budget }
 
-func (f *budgetFlags) add(c *command.Command) {
+func (f *budgetFlags) add(c *cobra.Command) {
 	c.Flags().Int64Var(&f.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, those of their caches not counted (0: any)")
 	c.Flags().Float64Var(&f.USD, "max-cost", 0, "the same in USD; a model without a price is not asked (0: any)")
 }
 
-func (f *budgetFlags) given(cmd *command.Command) bool {
+func (f *budgetFlags) given(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("max-tokens") || cmd.Flags().Changed("max-cost")
 }
 
 // change has one sandbox have another budget. One that would not hold its agent is refused.
-func (f *budgetFlags) change(a *app, cmd *command.Command, e *engine.Engine, args []string, list []*spec.Sandbox) error {
+func (f *budgetFlags) change(a *app, cmd *cobra.Command, e *engine.Engine, args []string, list []*spec.Sandbox) error {
 	if len(args) != 1 {
 		return spec.Errorf(spec.ErrUsage, "a budget is that of one sandbox").WithHint("name it")
 	}

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/archive"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/hostpath"
@@ -22,10 +22,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) cpCommand() *command.Command {
+func (a *app) cpCommand() *cobra.Command {
 	var follow bool
 	var user string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "cp SANDBOX:PATH PATH|-  or  cp PATH|- SANDBOX:PATH",
 		Short: "Copy files between the host and a sandbox",
 		Long: `Copies a file or a tree, as cp -r does: into PATH if that is a directory, to
@@ -37,9 +37,9 @@ to what comes out of a sandbox.`,
 		Example: `  bothy cp shell-app:/etc/os-release .
   bothy cp notes.md shell-app:/tmp/
   bothy cp shell-app:/opt - | tar t`,
-		Args:     exactly(2, "a source and a destination"),
-		Complete: a.completeCp,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args:              exactly(2, "a source and a destination"),
+		ValidArgsFunction: a.completeCp,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			from, fromPath, outward := splitSandboxPath(args[0])
 			to, toPath, inward := splitSandboxPath(args[1])
 			if outward == inward {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -12,15 +13,15 @@ import (
 
 func newID() string { return store.NewID() }
 
-func (a *app) createCommand() *command.Command {
+func (a *app) createCommand() *cobra.Command {
 	f := &createFlags{}
-	c := &command.Command{
-		Use:      "create [flags] AGENT [PATH[:ro]]...",
-		Short:    "Create a sandbox without starting it",
-		Long:     "Creates a sandbox. Without PATH it has no project of the host in it.",
-		Args:     atLeast(1, "an agent, e.g. claude, or shell"),
-		Complete: a.completeCreate,
-		RunE: func(cmd *command.Command, args []string) error {
+	c := &cobra.Command{
+		Use:               "create [flags] AGENT [PATH[:ro]]...",
+		Short:             "Create a sandbox without starting it",
+		Long:              "Creates a sandbox. Without PATH it has no project of the host in it.",
+		Args:              atLeast(1, "an agent, e.g. claude, or shell"),
+		ValidArgsFunction: a.completeCreate,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -47,13 +48,13 @@ func (a *app) createCommand() *command.Command {
 	f.add(a, c)
 	c.Flags().Lookup("quiet").Usage = "print the name only"
 	f.budget.add(c)
-	c.CompleteFlag("secret", a.secretNames)
+	completeFlag(c, "secret", a.secretNames)
 	return a.jsonFlag(c)
 }
 
 // makeSandbox creates one as the flags say, and lends it what it is to have. before is
 // told of it when all is judged and nothing is made; it may be nil.
-func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags, l *lodger, paths []string, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+func (a *app) makeSandbox(cmd *cobra.Command, e *engine.Engine, f *createFlags, l *lodger, paths []string, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	wanted, err := a.loans(e, f)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
@@ -124,10 +125,10 @@ func without(list []*reviewed, paths []string) []string {
 	})
 }
 
-func (a *app) diffCommand() *command.Command {
+func (a *app) diffCommand() *cobra.Command {
 	var stat, names bool
 	var against string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "diff SANDBOX [SANDBOX | PATH...]",
 		Short: "Show what a sandbox changed in directories that are reviewed",
 		Long: `Shows what a sandbox made with --workspace review has changed and you have not
@@ -138,8 +139,8 @@ that is called as a sandbox is, is written ./PATH.
 
 Control characters, and what shows nothing, are written out and not sent. For a
 patch with every byte as it is: bothy apply SANDBOX --patch FILE`,
-		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(_ *command.Command, args []string) error {
+		Args: atLeast(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 2 && against == "" && a.isSandbox(args[1]) {
 				args, against = args[1:], args[0]
 			}
@@ -163,7 +164,7 @@ patch with every byte as it is: bothy apply SANDBOX --patch FILE`,
 	}
 	c.Flags().BoolVar(&stat, "stat", false, "a line for each change instead of its text")
 	c.Flags().StringVar(&against, "against", "", "show what it has otherwise than this sandbox, over the same directory")
-	c.CompleteFlag("against", a.sandboxNames)
+	completeFlag(c, "against", a.sandboxNames)
 	c.Flags().BoolVar(&names, "name-only", false, "the paths alone")
 	return a.jsonFlag(c)
 }

@@ -1,20 +1,21 @@
 package cli
 
 import (
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) discardCommand() *command.Command {
+func (a *app) discardCommand() *cobra.Command {
 	var force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "discard [-f] SANDBOX [PATH...]",
 		Short: "Throw away what a sandbox changed and you have not applied",
 		Long:  "Throws away what a sandbox made with --workspace review has changed and you have not\napplied: all of it, or what PATHs name. It then sees your files as they are. The\nsandbox must be stopped.",
-		Args:  atLeast(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(_ *command.Command, args []string) error {
+		Args:  atLeast(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(_ *cobra.Command, args []string) error {
 			e, sb, list, err := a.discarded(args[0], args[1:])
 			if err != nil {
 				return err

@@ -7,31 +7,32 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) doctorCommand() *command.Command {
+func (a *app) doctorCommand() *cobra.Command {
 	var ask bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "doctor [--ask] [AGENT]", Short: "Check whether this host can run sandboxes, and say what to mend",
 		Long: `Checks whether this host can run sandboxes. With AGENT also whether that is
 installed, what it can log in with, and whether the hosts it needs can be reached:
 connections are made to them, over which nothing is sent. With --ask the agent is given
 a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 		Args: atMost(1, "an agent"),
-		Complete: func(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
-				return nil, command.NoFiles
+				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return a.knownAgents(cmd, args, word)
 		},
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			var of *spec.Agent
 			if ask && len(args) == 0 {
 				return spec.Errorf(spec.ErrUsage, "--ask needs an agent").WithHint("usage: %s", cmd.UseLine())

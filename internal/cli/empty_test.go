@@ -19,7 +19,7 @@ func called(t *testing.T, words ...string) (string, error) {
 	must(t, err)
 	defer out.Close()
 	a := &app{stdin: os.Stdin, stdout: out, stderr: out, command: "bothy"}
-	err = a.root(words).Execute(context.Background(), words)
+	err = a.execute(context.Background(), a.root(words), words)
 	text, rerr := os.ReadFile(out.Name())
 	must(t, rerr)
 	return string(text), err

@@ -3,14 +3,15 @@ package cli
 import (
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) execCommand() *command.Command {
+func (a *app) execCommand() *cobra.Command {
 	var (
 		interactive, tty, detached bool
 		env, envFiles              []string
@@ -18,17 +19,17 @@ func (a *app) execCommand() *command.Command {
 		timeout                    time.Duration
 		statusFD                   int
 	)
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "exec [flags] SANDBOX COMMAND [ARG...]",
 		Short: "Run a command in a sandbox, starting it if it is stopped",
 		Example: `  bothy exec shell-app git status
   bothy exec -it shell-app bash
   tar c . | bothy exec -i shell-app tar x -C /opt
   bothy exec --timeout 10m shell-app make test     ends with 124 if that takes longer`,
-		FlagsFirst: true, // those behind are the command's
-		Args:       atLeast(2, "a sandbox and a command"),
-		Complete:   a.completeExec,
-		RunE: func(cmd *command.Command, args []string) error {
+		Annotations:       map[string]string{passesOn: behindFirst},
+		Args:              atLeast(2, "a sandbox and a command"),
+		ValidArgsFunction: a.completeExec,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if tty && (!term.IsTerminal(a.stdin) || !term.IsTerminal(a.stdout)) {
 				return spec.Errorf(spec.ErrUsage, "standard input and output are not a terminal").WithHint("leave out -t")
 			}
@@ -71,18 +72,19 @@ func (a *app) execCommand() *command.Command {
 			return a.converse(cmd.Context(), q, session{Session: in, keys: detach, noStdin: !interactive && !tty})
 		},
 	}
+	c.Flags().SetInterspersed(false) // flags behind the sandbox are the command's
 	fs := c.Flags()
 	fs.BoolVarP(&interactive, "interactive", "i", false, "connect standard input")
 	fs.BoolVarP(&tty, "tty", "t", false, "use a terminal inside")
 	fs.BoolVarP(&detached, "detach", "d", false, "run in the background")
-	command.WordsVarP(fs, &env, "env", "e", "set KEY=VALUE, or pass KEY on from your environment")
-	command.WordsVar(fs, &envFiles, "env-file", "read KEY=VALUE lines from a file")
+	fs.StringArrayVarP(&env, "env", "e", nil, "set KEY=VALUE, or pass KEY on from your environment")
+	fs.StringArrayVar(&envFiles, "env-file", nil, "read KEY=VALUE lines from a file")
 	fs.StringVarP(&workdir, "workdir", "w", "", "directory to run in (default the first workspace)")
 	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
 	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time, e.g. 90s: SIGTERM, then SIGKILL; exit code 124")
 	fs.IntVar(&statusFD, "status-fd", noStatus, "write what is Bothy's own to this descriptor, as lines of JSON")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
-	c.CompleteFlag("env-file", command.FileNames)
-	c.CompleteFlag("workdir", command.FileNames)
+	completeFlag(c, "env-file", fileNames)
+	completeFlag(c, "workdir", fileNames)
 	return c
 }

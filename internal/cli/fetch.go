@@ -5,7 +5,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -20,9 +21,9 @@ type fetchFlags struct {
 // defaultFetch is how much a fetch may bring, unless it is told otherwise.
 const defaultFetch = "4g"
 
-func (a *app) fetchCommand() *command.Command {
+func (a *app) fetchCommand() *cobra.Command {
 	f := &fetchFlags{}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "fetch [flags] SANDBOX [BRANCH...]",
 		Short: "Bring what was committed in a sandbox into your repository",
 		Long: `Brings the commits of a sandbox made with --workspace clone, or review, into your
@@ -33,18 +34,18 @@ stopped is started: git runs inside, and never in what the inside has written he
   git log ..bothy/claude-app
   git diff HEAD...bothy/claude-app
   git merge bothy/claude-app/main`,
-		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error { return a.fetch(cmd, f, args[0], args[1:]) },
+		Args: atLeast(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.fetch(cmd, f, args[0], args[1:]) },
 	}
 	fs := c.Flags()
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "say what would come, and change nothing")
 	fs.StringVar(&f.size, "max-size", defaultFetch, "how much the sandbox may send")
 	fs.StringVar(&f.in, "in", "", "the directory whose clone is meant, of a sandbox with several (default: all)")
-	c.CompleteFlag("in", command.FileNames)
+	completeFlag(c, "in", fileNames)
 	return a.jsonFlag(c)
 }
 
-func (a *app) fetch(cmd *command.Command, f *fetchFlags, ref string, branches []string) error {
+func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []string) error {
 	most, err := parseSize(f.size)
 	if err != nil || most <= 0 {
 		return spec.Errorf(spec.ErrUsage, "--max-size %q is no size", f.size)

@@ -10,7 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -56,16 +57,16 @@ type createFlags struct {
 	gitAdvice []gitAdvice // why git does not work in the new sandbox
 }
 
-func (f *createFlags) add(a *app, c *command.Command) {
+func (f *createFlags) add(a *app, c *cobra.Command) {
 	fs := c.Flags()
 	f.changed = fs.Changed
 	fs.StringVar(&f.name, "name", "", "name of the sandbox (default AGENT-DIRECTORY)")
-	command.WordsVarP(fs, &f.env, "env", "e", "set KEY=VALUE, or pass KEY on from your environment")
-	command.WordsVar(fs, &f.envFiles, "env-file", "read KEY=VALUE lines from a file")
-	command.WordsVarP(fs, &f.volumes, "volume", "v", "share another directory or file: SRC[:DST][:ro]")
-	command.WordsVar(fs, &f.private, "private", "give the sandbox a directory of its own at this path of the project, e.g. node_modules")
-	command.WordsVar(fs, &f.secrets, "secret", "lend it a secret: NAME[:TIME], e.g. anthropic:8h; repeatable")
-	command.WordsVar(fs, &f.lend, "lend", "lend it what tools of this host log in with: TOOL[:HOST],... of "+strings.Join(token.Names(), " "))
+	fs.StringArrayVarP(&f.env, "env", "e", nil, "set KEY=VALUE, or pass KEY on from your environment")
+	fs.StringArrayVar(&f.envFiles, "env-file", nil, "read KEY=VALUE lines from a file")
+	fs.StringArrayVarP(&f.volumes, "volume", "v", nil, "share another directory or file: SRC[:DST][:ro]")
+	fs.StringArrayVar(&f.private, "private", nil, "give the sandbox a directory of its own at this path of the project, e.g. node_modules")
+	fs.StringArrayVar(&f.secrets, "secret", nil, "lend it a secret: NAME[:TIME], e.g. anthropic:8h; repeatable")
+	fs.StringArrayVar(&f.lend, "lend", nil, "lend it what tools of this host log in with: TOOL[:HOST],... of "+strings.Join(token.Names(), " "))
 	fs.StringVar(&f.mock, "mock", "", "play the providers of models by this script: no model is asked, and no key is needed")
 	f.server.add(a, c)
 	fs.StringVarP(&f.workdir, "workdir", "w", "", "directory inside to work in (default the first PATH)")
@@ -93,13 +94,13 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "accepted as of create; does nothing here")
 	f.network.add(c)
 	for _, path := range []string{"env-file", "volume", "workdir", "mock"} {
-		c.CompleteFlag(path, command.FileNames)
+		completeFlag(c, path, fileNames)
 	}
-	c.CompleteFlag("template", a.templateNames)
-	c.CompleteFlag("lend", toolNames)
-	c.CompleteFlag("git-dir", command.Words(gitDirShare, gitDirNone))
-	c.CompleteFlag("share-tasks", command.Words(spec.TasksRead, spec.TasksAdd, spec.TasksWrite))
-	c.CompleteFlag("checkpoint", command.Words(spec.EachTurn, spec.EachCommit))
+	completeFlag(c, "template", a.templateNames)
+	completeFlag(c, "lend", toolNames)
+	completeFlag(c, "git-dir", oneOf(gitDirShare, gitDirNone))
+	completeFlag(c, "share-tasks", oneOf(spec.TasksRead, spec.TasksAdd, spec.TasksWrite))
+	completeFlag(c, "checkpoint", oneOf(spec.EachTurn, spec.EachCommit))
 }
 
 // sandbox turns flags and arguments into a spec.

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -17,11 +18,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowCommand() *command.Command {
-	c := &command.Command{
+func (a *app) flowCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "flow", Aliases: []string{"flows"}, Short: "Carry out steps that need each other, by agents, commands and people",
 		Long: "Carries out the steps of a file in sandboxes, in the order in which they need each other.\nWhat a step makes is taken out and judged here, where no sandbox can write. What was\ndone is on the disk before the next step begins.",
-		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.flowInitCommand(), a.flowRunCommand(), a.flowBuildCommand(), a.flowLsCommand(), a.flowShowCommand(), a.flowSchemaCommand(), a.flowStatusCommand(), a.flowWatchCommand(), a.flowLogCommand(),
 		a.flowApproveCommand(), a.flowAnswerCommand(), a.flowStopCommand(), a.flowResumeCommand(), a.flowRmCommand())
@@ -201,11 +201,11 @@ func (l *flowing) removed() error {
 	return err.WithHint("bothy flow run begins another one")
 }
 
-func (a *app) flowStopCommand() *command.Command {
-	return &command.Command{
-		Use: "stop [RUN]", Short: "End a flow for good; without RUN the only one that is not over", Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
+func (a *app) flowStopCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "stop [RUN]", Short: "End a flow for good; without RUN the only one that is not over", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		Long: "Ends a flow at once, with the agent or the command that works just now. One that is\ncompleted but for what was skipped is left at that: what it put out stays, and nobody\ncan go on with it.",
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.flowMeant(args, (*flowing).ends, "is not over")
 			if err == nil {
 				err = l.open()
@@ -292,12 +292,12 @@ func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 	})
 }
 
-func (a *app) flowRmCommand() *command.Command {
+func (a *app) flowRmCommand() *cobra.Command {
 	var force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "rm [-f] RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove runs of flows, with their outputs and sandboxes",
-		Args: atLeast(1, "a run"), Complete: a.oneRun(run.Flows),
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: atLeast(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.eachRun(args, func(ref string) (*run.Run, error) {
 				e, r, err := a.runCalled(run.Flows, ref, "there is no run of a flow")
 				if err != nil {
@@ -369,8 +369,8 @@ func (a *app) readFlowFile(path string) (*flow.Flow, error) {
 }
 
 // between checks that there are so many arguments.
-func between(least, most int, what string) func(*command.Command, []string) error {
-	return func(cmd *command.Command, args []string) error {
+func between(least, most int, what string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
 			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
 		}

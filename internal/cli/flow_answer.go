@@ -9,20 +9,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowApproveCommand() *command.Command {
+func (a *app) flowApproveCommand() *cobra.Command {
 	var reject string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "approve [RUN [STEP]]", Short: "Decide what a flow waits for",
 		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. What is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one hears it.",
-		Args: atMost(2, "a run, and a step if several wait"), Complete: a.oneRun(run.Flows),
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: atMost(2, "a run, and a step if several wait"), ValidArgsFunction: a.oneRun(run.Flows),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			step := ""
 			if len(args) > 1 {
 				step, args = args[1], args[:1]
@@ -36,13 +37,13 @@ func (a *app) flowApproveCommand() *command.Command {
 	return a.jsonFlag(c)
 }
 
-func (a *app) flowAnswerCommand() *command.Command {
+func (a *app) flowAnswerCommand() *cobra.Command {
 	var file string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "answer [RUN [STEP]] TEXT|-f FILE", Short: "Answer what a flow asks",
 		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait, and RUN\nif several flows do. bothy flow resume goes on.",
-		Args: atMost(3, "a run, a step if several wait, and a text"), Complete: a.oneRun(run.Flows),
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: atMost(3, "a run, a step if several wait, and a text"), ValidArgsFunction: a.oneRun(run.Flows),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			var text string
 			switch {
 			case file != "":
@@ -72,7 +73,7 @@ func (a *app) flowAnswerCommand() *command.Command {
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "what is in this file is the answer")
-	c.CompleteFlag("file", command.FileNames)
+	completeFlag(c, "file", fileNames)
 	return a.jsonFlag(c)
 }
 

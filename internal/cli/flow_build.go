@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -16,9 +17,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowBuildCommand() *command.Command {
+func (a *app) flowBuildCommand() *cobra.Command {
 	f := &flowFlags{}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "build --agent NAME [flags] DESCRIPTION [FILE]",
 		Short: "Have an agent draft a flow from a description",
 		Long: `Has an agent write a flow for DESCRIPTION, sends it back as long as that is none, and
@@ -27,19 +28,19 @@ step itself: its run is called build-DATE-HEX, and has logs and outputs as other
 sandbox goes when there is a flow; if there is none yet, when you stop or remove the run.`,
 		Example: `  bothy flow build --agent claude "translate a file into three languages, and have me check them"`,
 		Args:    between(1, 2, "a description, and a file if it shall not be flow.yaml"),
-		RunE:    func(cmd *command.Command, args []string) error { return a.flowBuild(cmd, f, args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.flowBuild(cmd, f, args) },
 	}
 	f.addRooms(a, c)
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "who drafts it")
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 1h (default: any)")
-	c.CompleteFlag("agent", a.knownAgents)
-	c.CompleteFlag("secret", a.secretNames)
+	completeFlag(c, "agent", a.knownAgents)
+	completeFlag(c, "secret", a.secretNames)
 	return a.jsonFlag(c)
 }
 
 // flowBuild has a flow be drafted, and writes it down.
-func (a *app) flowBuild(cmd *command.Command, f *flowFlags, args []string) error {
+func (a *app) flowBuild(cmd *cobra.Command, f *flowFlags, args []string) error {
 	file := "flow.yaml"
 	if len(args) > 1 {
 		file = args[1]

@@ -5,16 +5,17 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowInitCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) flowInitCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "init [NAME]", Short: "Write a flow that comes with bothy into this directory, to begin with; without NAME list them",
-		Args: atMost(1, "a name"), Complete: command.Words(flow.ShippedNames()...),
-		RunE: func(_ *command.Command, args []string) error {
+		Args: atMost(1, "a name"), ValidArgsFunction: oneOf(flow.ShippedNames()...),
+		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listShipped()
 			}

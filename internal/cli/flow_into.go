@@ -7,7 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -19,9 +20,9 @@ import (
 // others are, with rm.
 
 // addInto adds the flag that says in which.
-func (f *flowFlags) addInto(c *command.Command) {
+func (f *flowFlags) addInto(c *cobra.Command) {
 	c.Flags().StringVar(&f.into, "into", "", "make the run's directory, with inputs/ outputs/ logs/ validation.json, in DIR, where rm -rf removes it (default: in the state directory)")
-	c.CompleteFlag("into", command.FileNames)
+	completeFlag(c, "into", fileNames)
 }
 
 // settleInto makes the directory that is wanted, and sees that no sandbox can write there. What is

@@ -5,20 +5,21 @@ import (
 	"context"
 	"errors"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowResumeCommand() *command.Command {
+func (a *app) flowResumeCommand() *cobra.Command {
 	var more raiseFlags
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Carry a flow on that was cut short, waited or failed; without RUN the only one",
 		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since. One that\nhas come to a limit goes on with another: --max-time, --max-tokens, --max-cost.",
-		Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			raised := more.limits(cmd)
 			can := (*flowing).goesOn
 			if raised != nil {

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
@@ -33,9 +34,9 @@ type flowFlags struct {
 	given         map[string][]byte // files, by their names below inputs/
 }
 
-func (a *app) flowRunCommand() *command.Command {
+func (a *app) flowRunCommand() *cobra.Command {
 	f := &flowFlags{}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "run [flags] FILE [PATH]",
 		Short: "Begin a flow, and carry it on to its end",
 		Long: `Carries out the steps of FILE: YAML, or a Markdown workflow of Looplia's. Each agent has a
@@ -45,37 +46,37 @@ waits for you, 4 if a limit was reached.`,
 		Example: `  bothy flow run --agent claude --file article.md writing-kit.yaml
   bothy flow run --agent codex --input task="fix the parser" implement.yaml .`,
 		Args: between(1, 2, "a file, and a path if it works on one"),
-		RunE: func(cmd *command.Command, args []string) error { return a.flowRun(cmd, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.flowRun(cmd, f, args) },
 	}
 	f.addRooms(a, c)
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "who does the steps that name no agent")
 	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept (default: what the flow says, else false)")
 	fs.StringVar(&f.fork.text, "fork", "", "copies begin with what this sandbox has made of PATH, which waits there for review: SANDBOX is now, SANDBOX@CHECKPOINT then (default: with PATH as it is)")
-	c.CompleteFlag("fork", func(cmd *command.Command, _ []string, word string) ([]string, command.Directive) {
+	completeFlag(c, "fork", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return a.oneSandbox(cmd, nil, word)
 	})
-	command.WordsVar(fs, &f.inputs, "input", "an input that is a text: NAME=VALUE; repeatable")
-	command.WordsVarP(fs, &f.files, "file", "f", "an input that is a file: [NAME=]PATH; repeatable")
+	fs.StringArrayVar(&f.inputs, "input", nil, "an input that is a text: NAME=VALUE; repeatable")
+	fs.StringArrayVarP(&f.files, "file", "f", nil, "an input that is a file: [NAME=]PATH; repeatable")
 	fs.IntVar(&f.plan.Parallel, "parallel", 0, "so many steps may be done side by side, each in a place of its own (default: what the flow says, else 1)")
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")
 	fs.Int64Var(&f.plan.Limits.Tokens, "max-tokens", 0, "end when models have taken so many tokens, as the gateway counts, or the agents if they count more (default: any)")
 	fs.Float64Var(&f.plan.Limits.USD, "max-cost", 0, "the same in USD (default: any)")
-	c.CompleteFlag("file", command.FileNames)
-	c.CompleteFlag("agent", a.knownAgents)
-	c.CompleteFlag("secret", a.secretNames)
+	completeFlag(c, "file", fileNames)
+	completeFlag(c, "agent", a.knownAgents)
+	completeFlag(c, "secret", a.secretNames)
 	return a.jsonFlag(c)
 }
 
 // addRooms adds the flags of create, as they are of several sandboxes, and where what the run keeps lies.
-func (f *flowFlags) addRooms(a *app, c *command.Command) {
+func (f *flowFlags) addRooms(a *app, c *cobra.Command) {
 	f.createFlags.add(a, c)
 	c.Flags().Lookup("name").Usage = "the sandboxes are called NAME-AGENT (default: as the run)"
 	f.addInto(c)
 }
 
 // flowRun begins a flow.
-func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
+func (a *app) flowRun(cmd *cobra.Command, f *flowFlags, args []string) error {
 	if err := f.keeps("--rm"); err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (f *flowFlags) keeps(what string) error {
 }
 
 // flowBegin makes what a flow needs, and carries it on to its end.
-func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) error {
+func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error {
 	e, err := a.engine()
 	if err != nil {
 		return err
@@ -289,7 +290,7 @@ type flowMaking struct {
 
 // make makes the run, and then its sandboxes, which it knows before there are any:
 // whatever is killed, none is nobody's.
-func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
+func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	p := &m.flags.plan
 	m.made = map[string]*spec.Sandbox{}
 	if err := m.branch(); err != nil {
@@ -338,7 +339,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 }
 
 // house makes one of the sandboxes, and the run before the first of them.
-func (m *flowMaking) house(ctx context.Context, cmd *command.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
+func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
 	f, paths := m.flags.createFlags, m.paths // each has its own
 	f.name = m.called(room)
 	l := &lodger{name: room.Agent, spec: m.agents[room.Agent]}

@@ -10,17 +10,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowLsCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) flowLsCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List runs of flows, the newest first", Args: exactly(0, "no argument"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -54,10 +55,10 @@ func stepsDone(s *flow.State) string {
 	return fmt.Sprintf("%d/%d", n, len(s.Steps))
 }
 
-func (a *app) flowShowCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) flowShowCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "show FILE", Short: "Check a flow, and show what it would do", Args: exactly(1, "a file"),
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readFlowFile(args[0])
 			if err != nil {
 				return err
@@ -96,20 +97,20 @@ func stepBy(f *flow.Flow, s *flow.Step) string {
 	}
 }
 
-func (a *app) flowSchemaCommand() *command.Command {
-	return &command.Command{
+func (a *app) flowSchemaCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a flow", Args: exactly(0, "no argument"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			_, err := a.stdout.WriteString(flow.Schema())
 			return err
 		},
 	}
 }
 
-func (a *app) flowStatusCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
-		Use: "status [RUN]", Short: "Show how a flow stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
-		RunE: func(_ *command.Command, args []string) error {
+func (a *app) flowStatusCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use: "status [RUN]", Short: "Show how a flow stands; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
+		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := a.flowCalled(strings.Join(args, ""))
 			if err != nil {
 				return err
@@ -271,11 +272,11 @@ func statusText(status, reason, detail string) string {
 	return status
 }
 
-func (a *app) flowLogCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a flow", Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
+func (a *app) flowLogCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use: "log [RUN]", Short: "Show what has happened in a flow", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		Long: "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory.",
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := a.flowCalled(strings.Join(args, ""))
 			if err != nil {
 				return err

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -19,11 +20,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowWatchCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
-		Use: "watch [RUN]", Short: "Watch a flow until nobody carries it on", Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
+func (a *app) flowWatchCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use: "watch [RUN]", Short: "Watch a flow until nobody carries it on", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		Long: "Shows how a flow stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the flow on any more; Ctrl-C leaves, and the flow goes on.",
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.flowCalled(strings.Join(args, ""))
 			if err != nil {
 				return err

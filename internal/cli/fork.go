@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -12,16 +13,16 @@ import (
 // maxForks is what one command makes at most.
 const maxForks = 100
 
-func (a *app) forkCommand() *command.Command {
+func (a *app) forkCommand() *cobra.Command {
 	var name, from string
 	var count int
 	var files bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "fork [-n COUNT] SANDBOX",
 		Short: "Make copies of a sandbox that go on by themselves",
 		Long:  "Makes new sandboxes that begin with what SANDBOX is now, or was at a checkpoint, with the\nsame rules and the same credentials lent. It goes on meanwhile. If it runs, the programs\nrun in each fork, too, and go on from this moment for themselves; but not those that\nbothy exec waits for without a terminal. Their connections are broken off. What the\nforks change in your directories waits for bothy diff and apply.",
-		Args:  exactly(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args:  exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if count < 1 || count > maxForks {
 				return spec.Errorf(spec.ErrUsage, "-n takes a number from 1 to %d", maxForks)
 			}

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/gitdir"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -20,7 +21,7 @@ const (
 
 // gitDirs sees to it that git works in the workspaces of a new sandbox, or says why it will not
 // and which command makes it work. Where there is a sandbox already nothing is asked.
-func (a *app) gitDirs(cmd *command.Command, e *engine.Engine, f *createFlags, sb *spec.Sandbox, mayExist bool) error {
+func (a *app) gitDirs(cmd *cobra.Command, e *engine.Engine, f *createFlags, sb *spec.Sandbox, mayExist bool) error {
 	if f.gitDir != "" && f.gitDir != gitDirShare && f.gitDir != gitDirNone {
 		return spec.Errorf(spec.ErrUsage, "--git-dir %q is neither %s nor %s", f.gitDir, gitDirShare, gitDirNone)
 	}
@@ -141,7 +142,7 @@ func (w *gitWorkspace) refuse(insists bool, options, paths []string, why string,
 }
 
 // adviseGit says what gitDirs found, of a sandbox that was made now: with one in its place git works.
-func (a *app) adviseGit(cmd *command.Command, f *createFlags, sb *spec.Sandbox) {
+func (a *app) adviseGit(cmd *cobra.Command, f *createFlags, sb *spec.Sandbox) {
 	for _, g := range f.gitAdvice {
 		a.note("%s", g.why)
 		verb, before := "create", ""

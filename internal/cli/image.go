@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/devcontainer"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
@@ -262,12 +263,12 @@ func (a *app) imageProgress() (told func(image.Event), end func()) {
 	}
 }
 
-func (a *app) templatePullCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) templatePullCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "pull IMAGE...", Short: "Fetch container images, or what their tags mean now",
 		Long: "Asks the registry which image is meant, fetches what is not there, compares all of it\nwith its digests, and makes the root file system that sandboxes share. You are logged\nin as your Docker is.",
-		Args: atLeast(1, "an image, e.g. ubuntu:24.04"), Complete: a.templateNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: atLeast(1, "an image, e.g. ubuntu:24.04"), ValidArgsFunction: a.templateNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -338,11 +339,11 @@ func sameTemplate(a, b *spec.Sandbox) bool {
 	return a.Template == b.Template || image(a) && image(b) && a.Image.Digest == b.Image.Digest
 }
 
-func (a *app) templatePruneCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) templatePruneCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "prune", Short: "Remove images that have lost their names and that no sandbox uses, and downloads that broke off",
 		Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

@@ -4,27 +4,28 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) templateSaveCommand() *command.Command {
+func (a *app) templateSaveCommand() *cobra.Command {
 	var output, name string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:     "save -o FILE|- TEMPLATE",
 		Short:   "Write a template as a container image: for docker load, or -t FILE",
 		Long:    "Writes an image, or a template that bothy save made over an image, to a tar archive with\nan OCI image layout, which docker load, podman load and bothy read. What the sandbox had\nchanged, and its home, is a layer over those of the image.\n\nbothy template save [-o FILE] SANDBOX NAME[:TAG] is bothy save.",
 		Example: "  bothy save claude-app tools:v1\n  bothy template save -o tools.tar tools:v1\n  docker load -i tools.tar",
-		Args: func(_ *command.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
 				return spec.Errorf(spec.ErrUsage, "it takes a template; or a sandbox, and a name for its template")
 			}
 			return nil
 		},
-		Complete: a.templateNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		ValidArgsFunction: a.templateNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && name != "" {
 				return spec.Errorf(spec.ErrUsage, "the image of a sandbox is called as its template").
 					WithHint("bothy template save -o FILE %s %s", args[0], name)
@@ -49,12 +50,12 @@ func (a *app) templateSaveCommand() *command.Command {
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")
 	c.Flags().StringVar(&name, "name", "", "what the image is called in it (default: as the template)")
-	c.CompleteFlag("output", command.FileNames)
+	completeFlag(c, "output", fileNames)
 	return a.jsonFlag(c)
 }
 
 // writeImage writes an image to a file, which is there whole or not at all.
-func (a *app) writeImage(cmd *command.Command, word, name string, to outfile) (img image.Image, err error) {
+func (a *app) writeImage(cmd *cobra.Command, word, name string, to outfile) (img image.Image, err error) {
 	e, of, ref, err := a.exported(word, name)
 	if err != nil {
 		return image.Image{}, err
@@ -112,19 +113,19 @@ func (a *app) printExported(img image.Image) error {
 	return nil
 }
 
-func (a *app) templatePushCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) templatePushCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "push TEMPLATE [IMAGE[:TAG]]", Short: "Send a template to a registry, as a container image",
 		Long:    "Sends an image, or a template that bothy save made over an image, to a registry: what is\nmissing there, and then its name. You are logged in as your Docker is. Without a name an\nimage goes to where its own leads.",
 		Example: "  bothy template push tools:v1 ghcr.io/acme/tools:v1",
-		Args: func(_ *command.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
 				return spec.Errorf(spec.ErrUsage, "it takes a template, and where to send it, e.g. ghcr.io/acme/tools:v1")
 			}
 			return nil
 		},
-		Complete: a.templateNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		ValidArgsFunction: a.templateNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
 			if len(args) == 2 {
 				name = args[1]

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -67,11 +68,11 @@ func networkOf(e *engine.Engine, sb *spec.Sandbox) network {
 	return n
 }
 
-func (a *app) inspectCommand() *command.Command {
-	c := &command.Command{
+func (a *app) inspectCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "inspect SANDBOX...", Short: "Show everything about sandboxes, as JSON",
-		Args: atLeast(1, "a sandbox"), Complete: a.sandboxNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: atLeast(1, "a sandbox"), ValidArgsFunction: a.sandboxNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -98,7 +99,7 @@ func (a *app) inspectCommand() *command.Command {
 
 // inspect gives what is known of a sandbox, and why nothing is of its inside if it runs and
 // cannot be heard.
-func inspect(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox) (inspected, error) {
+func inspect(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox) (inspected, error) {
 	i := inspected{Sandbox: sb, Status: e.Status(sb), Directory: e.Store.Sandbox(sb.ID).Dir, Sessions: []spec.Session{}, Network: networkOf(e, sb)}
 	var err error
 	if i.Leases, err = e.Leases(sb); err != nil || i.Leases == nil {

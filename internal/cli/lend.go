@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/spec"
@@ -59,7 +60,7 @@ func (a *app) loans(e *engine.Engine, f *createFlags) (w loans, err error) {
 
 // lendAll lends a sandbox what is asked for, what its agent can log in with if it
 // never had that, and if it is still made what the settings say.
-func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, w loans, making bool) error {
+func (a *app) lendAll(cmd *cobra.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, w loans, making bool) error {
 	var err error
 	if (making || l.spec != nil) && e.NeverLent(sb) {
 		w.secrets, err = a.credential(cmd, e, l, sb, w.secrets)
@@ -81,7 +82,7 @@ func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spe
 
 // lendUsual lends a sandbox that is new what the settings say, and that it has not
 // yet. What cannot be lent keeps nobody from work: it is said.
-func (a *app) lendUsual(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, choices []token.Choice) {
+func (a *app) lendUsual(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, choices []token.Choice) {
 	usual, err := e.UsualTokens(choices)
 	for _, t := range usual {
 		err = errors.Join(err, a.lendTokens(cmd, e, sb, []token.Token{t}))
@@ -92,7 +93,7 @@ func (a *app) lendUsual(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox
 }
 
 // lendTokens lends them, unless they are lent already.
-func (a *app) lendTokens(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, list []token.Token) error {
+func (a *app) lendTokens(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, list []token.Token) error {
 	for _, t := range list {
 		l, err := e.LendToken(cmd.Context(), sb, &t)
 		if err != nil {
@@ -106,10 +107,10 @@ func (a *app) lendTokens(cmd *command.Command, e *engine.Engine, sb *spec.Sandbo
 }
 
 // toolNames completes --lend.
-func toolNames(*command.Command, []string, string) ([]string, command.Directive) {
+func toolNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	names := []string{lendNothing + "\tnot even what the settings lend"}
 	for _, t := range token.Tools {
 		names = append(names, t.Name+"\t"+t.Title)
 	}
-	return names, command.NoFiles
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

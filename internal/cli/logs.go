@@ -12,20 +12,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/audit"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) logsCommand() *command.Command {
+func (a *app) logsCommand() *cobra.Command {
 	var follow bool
 	var source string
 	var talk talkFlags
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "logs SANDBOX",
 		Short: "Show what a sandbox's agent printed, or what happened to it",
 		Long: `Shows a log of a sandbox. --source chooses which:
@@ -43,8 +43,8 @@ background, if that is events. The sandbox need not run.
 
 Control sequences are taken out: nothing printed inside reaches your terminal
 as more than text.`,
-		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
@@ -77,7 +77,7 @@ as more than text.`,
 	c.Flags().BoolVar(&talk.agent, "agent", false, "what the agent said and did, in its latest session")
 	c.Flags().StringVar(&talk.session, "session", "", "with --agent: the session of this ID, or of what it begins with")
 	c.Flags().BoolVar(&talk.sessions, "sessions", false, "with --agent: list the sessions")
-	c.CompleteFlag("source", command.Words("output", "events", "network", "model", "checkpoints", "keeper"))
+	completeFlag(c, "source", oneOf("output", "events", "network", "model", "checkpoints", "keeper"))
 	return a.jsonFlag(c)
 }
 

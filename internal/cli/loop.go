@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -17,11 +18,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopCommand() *command.Command {
-	c := &command.Command{
+func (a *app) loopCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "loop", Aliases: []string{"loops"}, Short: "Have an agent work until checks out of its reach agree",
 		Long: "Has an agent work at one task again and again, each time with a fresh memory, until it\nsays that it is done and commands of yours agree, on a copy of the files that it cannot\nreach. What was done is on the disk before the next step begins.",
-		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.loopRunCommand(), a.loopLsCommand(), a.loopStatusCommand(), a.loopWatchCommand(), a.loopLogCommand(), a.loopHintCommand(),
 		a.loopStopCommand(), a.loopPauseCommand(), a.loopResumeCommand(), a.loopRewindCommand(), a.loopRmCommand(), a.loopSchemaCommand())
@@ -164,18 +164,18 @@ func (l *looping) open() error {
 	return err.WithHint("bothy loop run begins another one")
 }
 
-func (a *app) loopHintCommand() *command.Command {
+func (a *app) loopHintCommand() *cobra.Command {
 	var clear bool
-	c := &command.Command{
-		Use: "hint [RUN] TEXT|--clear", Short: "Tell the next iteration something; without RUN of the newest loop", Complete: a.oneRun(run.Loops),
+	c := &cobra.Command{
+		Use: "hint [RUN] TEXT|--clear", Short: "Tell the next iteration something; without RUN of the newest loop", ValidArgsFunction: a.oneRun(run.Loops),
 		Example: "  bothy loop hint RUN 'look at the parser first'\n  bothy loop hint --clear RUN",
-		Args: func(cmd *command.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if clear {
 				return atMost(1, "a run beside --clear")(cmd, args)
 			}
 			return between(1, 2, "a text, and before it a run, unless it is the newest")(cmd, args)
 		},
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			named, m := args, run.Message{Kind: run.Clear, Actor: actor()}
 			if !clear {
 				named, m = args[:len(args)-1], run.Message{Kind: run.Hint, Text: args[len(args)-1], Actor: actor()}
@@ -205,12 +205,12 @@ func (a *app) loopHintCommand() *command.Command {
 	return c
 }
 
-func (a *app) loopPauseCommand() *command.Command {
-	return &command.Command{
+func (a *app) loopPauseCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "pause [RUN]", Short: "Have a loop wait for you after its iteration; without RUN the newest",
 		Long: "Has the process that carries a loop on end with code 3 as soon as its iteration is over.\nbothy loop resume goes on.",
-		Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
-		RunE: func(_ *command.Command, args []string) error {
+		Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
+		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := a.loopMeant(args)
 			if err == nil {
 				err = l.open()
@@ -229,11 +229,11 @@ func (a *app) loopPauseCommand() *command.Command {
 	}
 }
 
-func (a *app) loopStopCommand() *command.Command {
-	return &command.Command{
-		Use: "stop [RUN]", Short: "End a loop for good; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
+func (a *app) loopStopCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "stop [RUN]", Short: "End a loop for good; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
 		Long: "Ends a loop at once, with the agent if it works just now. What was done stays in the\nsandbox.",
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.loopMeant(args)
 			if err == nil {
 				err = l.open()
@@ -300,12 +300,12 @@ func (l *looping) cancel() error {
 	return shop.Unmake(l.engine, workplaces(l.state))
 }
 
-func (a *app) loopRmCommand() *command.Command {
+func (a *app) loopRmCommand() *cobra.Command {
 	var force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "rm [-f] RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove what is kept of loops; the sandbox of one that was ready stays",
-		Args: atLeast(1, "a run"), Complete: a.oneRun(run.Loops),
-		RunE: func(_ *command.Command, args []string) error {
+		Args: atLeast(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
+		RunE: func(_ *cobra.Command, args []string) error {
 			return a.eachRun(args, func(ref string) (*run.Run, error) {
 				e, r, err := a.runCalled(run.Loops, ref, "there is no run")
 				if err != nil {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -31,7 +31,7 @@ const (
 
 // takeOver takes over what a loop of open-ralph was to do. What the command line says
 // counts for more.
-func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
+func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 	if f.from == "" {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (f *loopFlags) noteBoxes(a *app) {
 }
 
 // settle fills in what the command line does not say.
-func (f *loopFlags) settle(a *app, cmd *command.Command, r *loop.Ralph) {
+func (f *loopFlags) settle(a *app, cmd *cobra.Command, r *loop.Ralph) {
 	given := func(names ...string) bool {
 		for _, n := range names {
 			if cmd.Flags().Changed(n) {

@@ -3,15 +3,16 @@ package cli
 import (
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopSchemaCommand() *command.Command {
-	return &command.Command{
+func (a *app) loopSchemaCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a file of gates", Args: exactly(0, "no argument"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			_, err := a.stdout.WriteString(loop.Schema())
 			return err
 		},

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -37,7 +38,7 @@ func (a *app) loopMeant(named []string) (*looping, error) {
 }
 
 // iterationArg is the number of an iteration.
-func iterationArg(cmd *command.Command, arg string) (int, error) {
+func iterationArg(cmd *cobra.Command, arg string) (int, error) {
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 0 {
 		return 0, spec.Errorf(spec.ErrUsage, "%q is no number of an iteration", arg).WithHint("usage: %s", cmd.UseLine())

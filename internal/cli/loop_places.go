@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/shop"
@@ -49,7 +50,7 @@ type guests struct {
 
 // ready sees, before anything is made, that everybody has something to log in with, and a program
 // if several take turns: half of a rotation would be no rotation.
-func (g *guests) ready(ctx context.Context, cmd *command.Command, first *spec.Agent, sb *spec.Sandbox) error {
+func (g *guests) ready(ctx context.Context, cmd *cobra.Command, first *spec.Agent, sb *spec.Sandbox) error {
 	all := append([]*spec.Agent{first}, g.agents...)
 	for _, of := range all {
 		if err := g.app.credited(cmd, g.engine, &g.flags, of, sb); err != nil {
@@ -78,7 +79,7 @@ func (g *guests) ready(ctx context.Context, cmd *command.Command, first *spec.Ag
 // credited refuses an agent that has nothing to log in with where nobody is who would do it. It
 // may have what the user shows the sandbox (-e, -v), its own configuration, or what is in a
 // template or an image.
-func (a *app) credited(cmd *command.Command, e *engine.Engine, f *createFlags, of *spec.Agent, sb *spec.Sandbox) error {
+func (a *app) credited(cmd *cobra.Command, e *engine.Engine, f *createFlags, of *spec.Agent, sb *spec.Sandbox) error {
 	needs := len(of.Credentials) > 0 || of.Login != nil
 	if !needs || sb.Mock != nil || sb.ModelServer != nil || len(f.secrets)+len(f.env)+len(sb.Volumes) > 0 || sb.Template != spec.TemplateHost {
 		return nil
@@ -112,7 +113,7 @@ func (g *guests) seats(workers int) (list []loop.Seat) {
 }
 
 // make makes the sandboxes of guests, like the loop's. Each is noted before it is there.
-func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbox, paths []string, workers int, noted func(loop.Place) error) (list []loop.Place, err error) {
+func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox, paths []string, workers int, noted func(loop.Place) error) (list []loop.Place, err error) {
 	for i, seat := range g.seats(workers) {
 		of := g.agents[i%len(g.agents)]
 		f := g.flags // each has its own

@@ -9,9 +9,10 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/audit"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -25,7 +26,7 @@ type printedFlags struct {
 	raw       bool
 }
 
-func (f printedFlags) check(cmd *command.Command) error {
+func (f printedFlags) check(cmd *cobra.Command) error {
 	switch given := cmd.Flags().Changed("iteration"); {
 	case given && f.iteration < 1:
 		return spec.Errorf(spec.ErrUsage, "%d is no number of an iteration", f.iteration)

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -14,14 +15,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopRewindCommand() *command.Command {
+func (a *app) loopRewindCommand() *cobra.Command {
 	var hint string
 	var force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "rewind [-f] [RUN] N", Short: "Have a loop go on from where iteration N ended",
 		Long: "Puts the files of the sandbox back to the checkpoint of iteration N, and has the loop wait\nthere: bothy loop resume goes on with the next. 0 is before the first. What there was is\nkept as a checkpoint of its own. Tasks that were closed later are open again. What was\nused stays used. Without RUN it is the newest.",
-		Args: between(1, 2, "the number of an iteration, and before it a run, unless it is the newest"), Complete: a.oneRun(run.Loops),
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: between(1, 2, "the number of an iteration, and before it a run, unless it is the newest"), ValidArgsFunction: a.oneRun(run.Loops),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			last := len(args) - 1
 			n, err := iterationArg(cmd, args[last])
 			if err != nil {
@@ -45,7 +46,7 @@ func (a *app) loopRewindCommand() *command.Command {
 }
 
 // rewind goes back with a loop that is ours.
-func (a *app) rewind(cmd *command.Command, l *looping, h *run.Host, events []run.Event, n int, force bool, hint string) error {
+func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.Event, n int, force bool, hint string) error {
 	var err error
 	if l.state, err = loop.Fold(events); err != nil {
 		return err

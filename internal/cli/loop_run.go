@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
@@ -41,9 +42,9 @@ type loopFlags struct {
 	idle                  time.Duration
 }
 
-func (a *app) loopRunCommand() *command.Command {
+func (a *app) loopRunCommand() *cobra.Command {
 	f := &loopFlags{}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "run --agent NAME --until COMMAND [flags] [PROMPT] [PATH]",
 		Short: "Begin a loop, and carry it on to its end",
 		Long: `Has an agent work at PROMPT in PATH (default: here) until it is done: it says so on the
@@ -55,16 +56,16 @@ more, 6 if the agent gave up.`,
   bothy loop run --agent claude --until 'make test' --tasks
   bothy loop run --agent codex --workspace review --protect test --until 'make test' -f TASK.md .`,
 		Args: atMost(2, "a prompt and a path"),
-		RunE: func(cmd *command.Command, args []string) error { return a.loopRun(cmd, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.loopRun(cmd, f, args) },
 	}
 	f.createFlags.add(a, c)
 	f.addLoop(c)
-	c.CompleteFlag("agent", a.knownAgents)
-	c.CompleteFlag("secret", a.secretNames)
+	completeFlag(c, "agent", a.knownAgents)
+	completeFlag(c, "secret", a.secretNames)
 	return a.jsonFlag(c)
 }
 
-func (f *loopFlags) addLoop(c *command.Command) {
+func (f *loopFlags) addLoop(c *cobra.Command) {
 	fs := c.Flags()
 	p := &f.plan
 	fs.StringVar(&p.Agent, "agent", "", "who works")
@@ -72,19 +73,19 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.StringVar(&f.rotation, "rotation", "", "agents and models that take turns, one an iteration: agent:model,agent:model")
 	fs.StringVar(&f.file, "prompt-file", "", "the same as --file")
 	fs.StringVar(&f.from, "from", "", "take prompt, promises, limits, agent and tasks over from the directory of an open-ralph loop, .ralph")
-	command.WordsVar(fs, &f.hints, "add-context", "tell the first iteration something; repeatable")
+	fs.StringArrayVar(&f.hints, "add-context", nil, "tell the first iteration something; repeatable")
 	fs.StringVar(&p.Promise, "completion-promise", "COMPLETE", "the same as --promise")
 	fs.IntVar(&p.Workers, "parallel", 1, "so many work at tasks at the same time, each in a sandbox of its own; with --tasks and --workspace review")
 	fs.BoolVar(&f.takeTasks, "tasks", false, "work at the project's tasks that are ready, one after the other; see bothy task")
-	command.WordsVar(fs, &f.labels, "task-label", "only at tasks with this label; repeatable, all of them; implies --tasks")
+	fs.StringArrayVar(&f.labels, "task-label", nil, "only at tasks with this label; repeatable, all of them; implies --tasks")
 	fs.IntVar(&f.tries, "task-iterations", 5, "how often one task may be tried, before it is put back with a note")
 	fs.BoolVar(&p.Resume, "resume-session", false, "have the agent go on with the session of its last iteration, instead of a fresh memory each time")
 	fs.StringVarP(&f.file, "file", "f", "", "read the prompt from a file")
 	fs.StringVar(&f.template, "prompt-template", "", "read from a file what the agent is told about the prompt, the iteration and the checks")
-	command.WordsVar(fs, &p.Until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
+	fs.StringArrayVar(&p.Until, "until", nil, "a shell command that ends with 0 when the work is done; repeatable, all must")
 	fs.StringVar(&f.gates, "gates", "", "read gates from a file: commands, documents, reviewers; they go with those of --until")
 	fs.BoolVar(&p.AllowUnchanged, "allow-unchanged", false, "believe that it is done although no file was changed, and what checks it was green before: for work that changes none")
-	command.WordsVar(fs, &p.Protect, "protect", "a file or directory of PATH that must stay as it is; repeatable")
+	fs.StringArrayVar(&p.Protect, "protect", nil, "a file or directory of PATH that must stay as it is; repeatable")
 	fs.StringVar(&p.Promise, "promise", "COMPLETE", "what the agent says between <promise> and </promise> when it is done")
 	fs.StringVar(&p.Abort, "abort-promise", "", "what it says there when it gives up (default: it may not)")
 	fs.IntVar(&p.Limits.MinIterations, "min-iterations", 1, "before which it is not done, whatever is said")
@@ -100,14 +101,14 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
 	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when models could not be asked so often in a row, for an allowance that is used up or a provider that is overloaded; 0: never")
 	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
-	c.MayBeEmpty("model", "abort-promise") // with --from: not those of the loop there
+	mayBeEmpty(c, "model", "abort-promise") // with --from: not those of the loop there
 	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect", "gates"} {
-		c.CompleteFlag(path, command.FileNames)
+		completeFlag(c, path, fileNames)
 	}
 }
 
 // loopRun begins a loop.
-func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
+func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	if err := f.takeOver(a, cmd); err != nil {
 		return err
 	}

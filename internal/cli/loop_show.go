@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -18,10 +19,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopLsCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) loopLsCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List loops, the newest first", Args: exactly(0, "no argument"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -43,11 +44,11 @@ func (a *app) loopLsCommand() *command.Command {
 	})
 }
 
-func (a *app) loopStatusCommand() *command.Command {
+func (a *app) loopStatusCommand() *cobra.Command {
 	var tasks bool
-	c := &command.Command{
-		Use: "status [RUN]", Short: "Show how a loop stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
-		RunE: func(cmd *command.Command, args []string) error {
+	c := &cobra.Command{
+		Use: "status [RUN]", Short: "Show how a loop stands; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.loopCalled(strings.Join(args, ""))
 			if err != nil {
 				return err
@@ -326,13 +327,13 @@ func usedText(tokens int64, usd float64) string {
 	return fmt.Sprintf("%d tokens, %.4f USD", tokens, usd)
 }
 
-func (a *app) loopLogCommand() *command.Command {
+func (a *app) loopLogCommand() *cobra.Command {
 	f := printedFlags{}
-	c := &command.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a loop", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
+	c := &cobra.Command{
+		Use: "log [RUN]", Short: "Show what has happened in a loop", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
 		Long:    "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach. With --iteration it is what the agent printed then, as bothy logs --agent shows it;\nwith --raw the very bytes.",
 		Example: "  bothy loop log\n  bothy loop log --iteration 3\n  bothy loop log --iteration 3 --raw > said",
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
 			}

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -18,11 +19,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopWatchCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
-		Use: "watch [RUN]", Short: "Watch a loop until nobody carries it on", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
+func (a *app) loopWatchCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
+		Use: "watch [RUN]", Short: "Watch a loop until nobody carries it on", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
 		Long: "Shows how a loop stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the loop on any more; Ctrl-C leaves, and the loop goes on.",
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.loopCalled(strings.Join(args, ""))
 			if err != nil {
 				return err

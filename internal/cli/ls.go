@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -33,11 +34,11 @@ type listed struct {
 	full bool // it was stopped for what it keeps on the disk
 }
 
-func (a *app) lsCommand() *command.Command {
+func (a *app) lsCommand() *cobra.Command {
 	var quiet bool
-	c := &command.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List sandboxes", Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error {
+	c := &cobra.Command{
+		Use: "ls", Aliases: []string{"list", "ps"}, Short: "List sandboxes", Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

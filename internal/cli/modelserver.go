@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -23,12 +24,12 @@ type serverFlags struct {
 // noServer is the word for the agent's maker, whatever the settings say.
 const noServer = "none"
 
-func (f *serverFlags) add(a *app, c *command.Command) {
+func (f *serverFlags) add(a *app, c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.url, "model-server", "", "have the agent ask this server instead of its maker's: URL, e.g. http://localhost:11434; none: not even that of the settings")
 	fs.StringVar(&f.key, "model-key", "", "the secret that is lent for it")
 	fs.StringVar(&f.model, "server-model", "", "what the server calls the model that is asked")
-	c.CompleteFlag("model-key", a.secretNames)
+	completeFlag(c, "model-key", a.secretNames)
 }
 
 // modelServer is the server that a new sandbox of an agent asks, by the flags or else by the

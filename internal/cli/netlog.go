@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/audit"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -29,22 +29,22 @@ type logFlags struct {
 	names, hosts  []string
 }
 
-func (a *app) policyLogCommand() *command.Command {
+func (a *app) policyLogCommand() *cobra.Command {
 	f := &logFlags{}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "log [SANDBOX]", Short: "Show what was refused and what was let through",
 		Long: `Shows, for all sandboxes or one, whom they tried to reach: how often, with what
 result, why, and for what was refused the command that would allow it. With
 --follow, every decision and every connection that opens and ends, as it comes.
 bothy logs --source network SANDBOX shows single records of the past.`,
-		Complete: a.oneSandbox,
-		Args: func(cmd *command.Command, args []string) error {
+		ValidArgsFunction: a.oneSandbox,
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return exactly(1, "one sandbox, or none for all")(cmd, args)
 			}
 			return nil
 		},
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			filter, err := f.filter(cmd)
 			if err != nil {
 				return err
@@ -65,10 +65,10 @@ bothy logs --source network SANDBOX shows single records of the past.`,
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "the entries alone: no heading, no advice")
 	fs.StringVar(&f.since, "since", "", "only what happened since: a time ago (1h) or a point in time (2026-12-31T18:00:00Z)")
 	fs.StringVar(&f.verdict, "verdict", "", "only this: allow, deny or error")
-	command.WordsVar(fs, &f.names, "name", "only hosts that match, as in rules: '**.example.com', 10.0.0.0/8; repeatable")
-	command.WordsVar(fs, &f.hosts, "host", "the same as --name")
+	fs.StringArrayVar(&f.names, "name", nil, "only hosts that match, as in rules: '**.example.com', 10.0.0.0/8; repeatable")
+	fs.StringArrayVar(&f.hosts, "host", nil, "the same as --name")
 	_ = fs.MarkHidden("host") // it is there
-	c.CompleteFlag("verdict", command.Words(spec.VerdictAllow, spec.VerdictDeny, spec.VerdictError))
+	completeFlag(c, "verdict", oneOf(spec.VerdictAllow, spec.VerdictDeny, spec.VerdictError))
 	return a.jsonFlag(c)
 }
 
@@ -80,7 +80,7 @@ type recordFilter struct {
 }
 
 // filter reads the flags. What is given and says nothing is an error.
-func (f *logFlags) filter(cmd *command.Command) (recordFilter, error) {
+func (f *logFlags) filter(cmd *cobra.Command) (recordFilter, error) {
 	var r recordFilter
 	changed := cmd.Flags().Changed
 	verdicts := []string{spec.VerdictAllow, spec.VerdictDeny, spec.VerdictError}

@@ -4,13 +4,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) networkCommand() *command.Command {
-	c := &command.Command{
+func (a *app) networkCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "network", Short: "The network rules and log in docker's words",
 		Long: "What docker sandbox network does, with Bothy's rules underneath: bothy policy says\nmore. What is denied stays denied, whatever narrower rule allows it; a name at its\nliteral address is, if its TLS client asks for it.",
 	}
@@ -25,18 +26,18 @@ type proxyFlags struct {
 	allowCIDR, blockCIDR, bypassedCIDR []string
 }
 
-func (a *app) proxyCommand() *command.Command { return a.proxyCommandWith(&proxyFlags{}) }
+func (a *app) proxyCommand() *cobra.Command { return a.proxyCommandWith(&proxyFlags{}) }
 
-func (a *app) proxyCommandWith(f *proxyFlags) *command.Command {
-	c := &command.Command{
+func (a *app) proxyCommandWith(f *proxyFlags) *cobra.Command {
+	c := &cobra.Command{
 		Use:   "proxy SANDBOX",
 		Short: "Change what a sandbox may reach",
 		Long: `Changes the sandbox's own rules; they hold at once and stay. Here a wildcard is as
 docker has it: *.example.com is any depth below, * is everything. A host or range
 has the rule it was given last. Only --policy changes what happens to the rest.`,
 		Example: "  bothy network proxy NAME --policy deny --allow-host api.example.com:443 --allow-host '*.example.org'",
-		Args:    exactly(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args:    exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			rules, def, err := f.parse(cmd)
 			if err != nil {
 				return err
@@ -57,13 +58,13 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.policy, "policy", "", "what happens to what no rule is about: allow or deny")
-	command.WordsVar(fs, &f.allowHost, "allow-host", "allow a host, pattern or address, with :PORT or without; repeatable")
-	command.WordsVar(fs, &f.blockHost, "block-host", "deny one; repeatable")
-	command.WordsVar(fs, &f.bypassHost, "bypass-host", "allow one, and never look into its connections; repeatable")
-	command.WordsVar(fs, &f.allowCIDR, "allow-cidr", "allow a range of addresses, and neither deny nor bypass it; repeatable")
-	command.WordsVar(fs, &f.blockCIDR, "block-cidr", "deny one; repeatable")
-	command.WordsVar(fs, &f.bypassedCIDR, "bypass-cidr", "allow one, and never look into its connections; repeatable")
-	c.CompleteFlag("policy", command.Words("allow", "deny"))
+	fs.StringArrayVar(&f.allowHost, "allow-host", nil, "allow a host, pattern or address, with :PORT or without; repeatable")
+	fs.StringArrayVar(&f.blockHost, "block-host", nil, "deny one; repeatable")
+	fs.StringArrayVar(&f.bypassHost, "bypass-host", nil, "allow one, and never look into its connections; repeatable")
+	fs.StringArrayVar(&f.allowCIDR, "allow-cidr", nil, "allow a range of addresses, and neither deny nor bypass it; repeatable")
+	fs.StringArrayVar(&f.blockCIDR, "block-cidr", nil, "deny one; repeatable")
+	fs.StringArrayVar(&f.bypassedCIDR, "bypass-cidr", nil, "allow one, and never look into its connections; repeatable")
+	completeFlag(c, "policy", oneOf("allow", "deny"))
 	return c
 }
 
@@ -82,7 +83,7 @@ func apply(f *policy.File, rules []policy.Rule, def policy.Action) error {
 
 // parse reads all flags, and refuses those that contradict each other: nothing
 // is changed unless all of it can be.
-func (f *proxyFlags) parse(cmd *command.Command) (rules []policy.Rule, def policy.Action, err error) {
+func (f *proxyFlags) parse(cmd *cobra.Command) (rules []policy.Rule, def policy.Action, err error) {
 	if cmd.Flags().Changed("policy") {
 		def = map[string]policy.Action{"allow": policy.Allow, "deny": policy.Deny}[f.policy]
 		if def == 0 {

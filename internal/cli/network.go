@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -16,17 +17,17 @@ type networkFlags struct {
 	dockerAllow, dockerDeny []string // the same by the names sbx has for them
 }
 
-func (f *networkFlags) add(c *command.Command) {
+func (f *networkFlags) add(c *cobra.Command) {
 	fs := c.Flags()
-	command.WordsVar(fs, &f.presets, "preset", "let the sandbox reach what a preset lists, e.g. npm; repeatable")
-	command.WordsVar(fs, &f.allow, "allow", "let the sandbox reach a host, pattern, address or CIDR, with :PORT or without; repeatable")
-	command.WordsVar(fs, &f.deny, "deny", "never let it reach this, whatever else allows it; repeatable")
-	command.WordsVar(fs, &f.dockerAllow, "allow-network", "the same as --allow")
-	command.WordsVar(fs, &f.dockerDeny, "deny-network", "the same as --deny")
+	fs.StringArrayVar(&f.presets, "preset", nil, "let the sandbox reach what a preset lists, e.g. npm; repeatable")
+	fs.StringArrayVar(&f.allow, "allow", nil, "let the sandbox reach a host, pattern, address or CIDR, with :PORT or without; repeatable")
+	fs.StringArrayVar(&f.deny, "deny", nil, "never let it reach this, whatever else allows it; repeatable")
+	fs.StringArrayVar(&f.dockerAllow, "allow-network", nil, "the same as --allow")
+	fs.StringArrayVar(&f.dockerDeny, "deny-network", nil, "the same as --deny")
 	for _, name := range []string{"allow-network", "deny-network"} {
 		_ = fs.MarkHidden(name) // it is there
 	}
-	c.CompleteFlag("preset", completePresets)
+	completeFlag(c, "preset", completePresets)
 }
 
 // block is what the flags say. What contradicts is an error: one of the flags
@@ -96,7 +97,7 @@ func (a *app) warnRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule)
 }
 
 // completePresets completes the name of a preset.
-func completePresets(*command.Command, []string, string) ([]string, command.Directive) {
+func completePresets(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var list []string
 	for _, name := range policy.PresetNames() {
 		p, err := policy.FindPreset(name)
@@ -105,5 +106,5 @@ func completePresets(*command.Command, []string, string) ([]string, command.Dire
 		}
 		list = append(list, name+"\t"+p.About)
 	}
-	return list, command.NoFiles
+	return list, cobra.ShellCompDirectiveNoFileComp
 }

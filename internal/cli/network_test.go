@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -19,14 +20,15 @@ func parsedProxy(words ...string) ([]policy.Rule, policy.Action, error) {
 	f, a := &proxyFlags{}, &app{}
 	var rules []policy.Rule
 	var def policy.Action
-	root := &command.Command{Use: "bothy", UsageError: badLine}
+	root := &cobra.Command{Use: "bothy", SilenceErrors: true, SilenceUsage: true}
+	root.SetFlagErrorFunc(a.badFlag)
 	c := a.proxyCommandWith(f)
-	c.RunE = func(cmd *command.Command, _ []string) (err error) {
+	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		rules, def, err = f.parse(cmd)
 		return err
 	}
 	root.AddCommand(c)
-	err := root.Execute(context.Background(), append([]string{"proxy", "box"}, words...))
+	err := a.execute(context.Background(), root, append([]string{"proxy", "box"}, words...))
 	return rules, def, err
 }
 

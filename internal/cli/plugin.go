@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/program"
 )
 
@@ -42,7 +43,7 @@ func (a *app) asPlugin(args []string) ([]string, bool) {
 	// if any, before that. To complete a word it calls
 	// "docker-sandbox __complete sandbox WORDS".
 	ours := 1
-	if len(args) > 1 && args[1] == command.CompleteName {
+	if len(args) > 1 && args[1] == cobra.ShellCompRequestCmd {
 		ours = 2
 	}
 	for i := ours; i < len(args); i++ {

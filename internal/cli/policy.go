@@ -5,14 +5,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) policyCommand() *command.Command {
-	c := &command.Command{
+func (a *app) policyCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "policy", Short: "What sandboxes may reach on the network",
 		Long: "Rules for the network: of all sandboxes or, with --sandbox, of one. Nothing is\nallowed that no rule allows. A change applies at once, also to what runs.",
 	}
@@ -24,9 +25,9 @@ func (a *app) policyCommand() *command.Command {
 // scope is the --sandbox flag of the policy commands.
 type scope struct{ name string }
 
-func (s *scope) add(a *app, c *command.Command) {
+func (s *scope) add(a *app, c *cobra.Command) {
 	c.Flags().StringVar(&s.name, "sandbox", "", "only for this sandbox (default: for all)")
-	c.CompleteFlag("sandbox", a.sandboxNames)
+	completeFlag(c, "sandbox", a.sandboxNames)
 }
 
 // open gives the engine and the sandbox; nil for all of them.
@@ -57,14 +58,14 @@ type addFlags struct {
 	why     string
 }
 
-func (a *app) policyAddCommand(action policy.Action) *command.Command {
+func (a *app) policyAddCommand(action policy.Action) *cobra.Command {
 	var f addFlags
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   action.String() + " TARGET...",
 		Short: "Add rules that " + action.String(),
 		Example: "  bothy policy " + action.String() + " api.example.com:443\n  bothy policy " + action.String() +
 			" '*.example.com' --sandbox shell-app --for 1h",
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			rules, err := f.rules(action, cmd, args)
 			if err != nil {
 				return err
@@ -101,8 +102,8 @@ func (a *app) policyAddCommand(action policy.Action) *command.Command {
 		},
 	}
 	f.scope.add(a, c)
-	command.WordsVar(c.Flags(), &f.presets, "preset", "name a preset instead of a target, for deny only none; repeatable")
-	c.CompleteFlag("preset", completePresets)
+	c.Flags().StringArrayVar(&f.presets, "preset", nil, "name a preset instead of a target, for deny only none; repeatable")
+	completeFlag(c, "preset", completePresets)
 	f.conditionFlags.add(c, action)
 	c.Flags().DurationVar(&f.life, "for", 0, "end the rule after this time, e.g. 1h")
 	c.Flags().StringVar(&f.why, "why", "", "a note, shown with decisions")
@@ -111,7 +112,7 @@ func (a *app) policyAddCommand(action policy.Action) *command.Command {
 
 // rules are what the arguments and flags say, and nothing that the flags say is
 // left out silently.
-func (f *addFlags) rules(action policy.Action, cmd *command.Command, args []string) ([]policy.Rule, error) {
+func (f *addFlags) rules(action policy.Action, cmd *cobra.Command, args []string) ([]policy.Rule, error) {
 	if len(args) == 0 && len(f.presets) == 0 {
 		return nil, atLeast(1, "a target: a host, a pattern, an address or a CIDR, with :PORT or without")(cmd, args)
 	}
@@ -149,7 +150,7 @@ func (f *addFlags) rules(action policy.Action, cmd *command.Command, args []stri
 }
 
 // checkPresets refuses what a preset cannot have.
-func (f *addFlags) checkPresets(action policy.Action, cmd *command.Command) error {
+func (f *addFlags) checkPresets(action policy.Action, cmd *cobra.Command) error {
 	for _, name := range f.presets {
 		denies := name == "none"
 		switch {
@@ -168,11 +169,11 @@ func (f *addFlags) checkPresets(action policy.Action, cmd *command.Command) erro
 	return nil
 }
 
-func (a *app) policyLsCommand() *command.Command {
+func (a *app) policyLsCommand() *cobra.Command {
 	var s scope
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "ls", Short: "List the rules in force", Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			e, sb, p, err := s.inForce(a)
 			if err != nil {
 				return err
@@ -222,12 +223,12 @@ func (a *app) printRules(rows []row, p *policy.Policy) error {
 	return err
 }
 
-func (a *app) policyRmCommand() *command.Command {
+func (a *app) policyRmCommand() *cobra.Command {
 	var s scope
 	var ids, presets []string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "rm ID|TARGET...", Short: "Remove rules",
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			args = append(args, ids...)
 			if len(args)+len(presets) == 0 {
 				return atLeast(1, "rules: by the ID that ls shows, or by target")(cmd, args)
@@ -252,9 +253,9 @@ func (a *app) policyRmCommand() *command.Command {
 		},
 	}
 	s.add(a, c)
-	command.WordsVar(c.Flags(), &ids, "id", "a rule by its ID; repeatable")
-	command.WordsVar(c.Flags(), &presets, "preset", "take out a preset instead of a rule; repeatable")
-	c.CompleteFlag("preset", completePresets)
+	c.Flags().StringArrayVar(&ids, "id", nil, "a rule by its ID; repeatable")
+	c.Flags().StringArrayVar(&presets, "preset", nil, "take out a preset instead of a rule; repeatable")
+	completeFlag(c, "preset", completePresets)
 	return c
 }
 
@@ -281,14 +282,14 @@ func ofAnother(e *engine.Engine, sb *spec.Sandbox, idOrTarget string, err error)
 	return err
 }
 
-func (a *app) policyCheckCommand() *command.Command {
+func (a *app) policyCheckCommand() *cobra.Command {
 	var s scope
 	var method string
 	var calls []string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "check HOST[:PORT]|URL", Short: "Tell whether something is allowed, and why",
 		Args: exactly(1, "a host, an address or a URL"),
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			q, err := policy.ParseCall(args[0], method, calls, time.Now())
 			if err != nil {
 				return err
@@ -315,17 +316,17 @@ func (a *app) policyCheckCommand() *command.Command {
 	}
 	s.add(a, c)
 	c.Flags().StringVar(&method, "method", "", "of the request, for a URL (default GET; of ssh: fetch or push)")
-	command.WordsVar(c.Flags(), &calls, "rpc", `what its body calls by JSON-RPC, e.g. "tools/call search_docs" (then the default is POST); repeatable`)
-	c.CompleteFlag("rpc", command.Words(usualCalls...))
+	c.Flags().StringArrayVar(&calls, "rpc", nil, `what its body calls by JSON-RPC, e.g. "tools/call search_docs" (then the default is POST); repeatable`)
+	completeFlag(c, "rpc", oneOf(usualCalls...))
 	return c
 }
 
-func (a *app) policyLintCommand() *command.Command {
+func (a *app) policyLintCommand() *cobra.Command {
 	var s scope
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "lint", Short: "Look for rules that may not do what they seem to", Args: exactly(0, "no arguments"),
 		Long: "Looks for rules that say less or more than they seem to. Each finding is a line;\nif there are any the exit code is 1.",
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			e, sb, err := s.open(a)
 			if err != nil {
 				return err

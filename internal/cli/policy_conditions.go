@@ -3,7 +3,8 @@ package cli
 import (
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -27,20 +28,20 @@ var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list",
 // conditionNames are the flags' names.
 var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push", "user", "inspect", "passthrough"}
 
-func (f *conditionFlags) add(c *command.Command, action policy.Action) {
+func (f *conditionFlags) add(c *cobra.Command, action policy.Action) {
 	fs := c.Flags()
-	command.WordsVar(fs, &f.methods, "method", "only HTTP requests with this method; repeatable")
-	command.WordsVar(fs, &f.paths, "path", "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")
-	command.WordsVar(fs, &f.headers, "header", `only HTTP requests with this header, e.g. "accept: text/html", or "x-trace: *" for any value; repeatable`)
-	c.CompleteFlag("method", command.Words("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-	c.CompleteFlag("header", command.Words("accept:", "content-type:", "origin:", "user-agent:"))
+	fs.StringArrayVar(&f.methods, "method", nil, "only HTTP requests with this method; repeatable")
+	fs.StringArrayVar(&f.paths, "path", nil, "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")
+	fs.StringArrayVar(&f.headers, "header", nil, `only HTTP requests with this header, e.g. "accept: text/html", or "x-trace: *" for any value; repeatable`)
+	completeFlag(c, "method", oneOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+	completeFlag(c, "header", oneOf("accept:", "content-type:", "origin:", "user-agent:"))
 	if action == policy.Allow {
-		command.WordsVar(fs, &f.calls, "rpc", `only bodies of JSON-RPC that call this method, e.g. tools/list or "tools/call search_*"; repeatable`)
-		c.CompleteFlag("rpc", command.Words(usualCalls...))
+		fs.StringArrayVar(&f.calls, "rpc", nil, `only bodies of JSON-RPC that call this method, e.g. tools/list or "tools/call search_*"; repeatable`)
+		completeFlag(c, "rpc", oneOf(usualCalls...))
 		fs.StringVar(&f.maxBody, "max-body", "", "only HTTP requests whose body has at most so many bytes, e.g. 10MiB")
 		fs.StringVar(&f.maxUpload, "max-upload", "", "let a sandbox send at most so many bytes, as long as it exists, e.g. 50MiB")
 		fs.BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
-		command.WordsVar(fs, &f.git, "git", "only git over SSH, with this repository, e.g. acme/app, acme/*; repeatable")
+		fs.StringArrayVar(&f.git, "git", nil, "only git over SSH, with this repository, e.g. acme/app, acme/*; repeatable")
 		fs.BoolVar(&f.push, "push", false, "with --git: let it push, too")
 		fs.StringVar(&f.user, "user", "", "with --git: it logs in as this user (default git)")
 		fs.BoolVar(&f.inspect, "inspect", false, "look into its connections although no condition needs it")
@@ -49,7 +50,7 @@ func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 }
 
 // conditions are what the flags say. The rule's Check judges them.
-func (f *conditionFlags) conditions(cmd *command.Command) (policy.Conditions, error) {
+func (f *conditionFlags) conditions(cmd *cobra.Command) (policy.Conditions, error) {
 	c := policy.Conditions{Methods: f.methods, Paths: f.paths, RPC: f.calls, WebSocket: f.websocket, Git: f.git, Push: f.push, User: f.user}
 	for _, text := range f.headers {
 		name, value, ok := strings.Cut(text, ":")
@@ -71,12 +72,12 @@ func (f *conditionFlags) conditions(cmd *command.Command) (policy.Conditions, er
 }
 
 // upload is how much the rules may let out in all; 0: nothing is said.
-func (f *conditionFlags) upload(cmd *command.Command) (int64, error) {
+func (f *conditionFlags) upload(cmd *cobra.Command) (int64, error) {
 	return sizeFlag(cmd, "max-upload", f.maxUpload)
 }
 
 // sizeFlag reads a size as a policy file has it, if the flag is given.
-func sizeFlag(cmd *command.Command, name, text string) (int64, error) {
+func sizeFlag(cmd *cobra.Command, name, text string) (int64, error) {
 	if !cmd.Flags().Changed(name) {
 		return 0, nil
 	}

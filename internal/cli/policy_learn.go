@@ -6,23 +6,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) policyLearnCommand() *command.Command {
+func (a *app) policyLearnCommand() *cobra.Command {
 	var since string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "learn SANDBOX",
 		Short: "Propose rules for what a sandbox was refused",
 		Long: "Looks at what a sandbox was refused, and proposes the narrowest rules that would\n" +
 			"allow it, for this sandbox. On a terminal each is asked about; elsewhere they are\n" +
 			"printed, and nothing is changed. Think of each as a stranger's wish: programs\n" +
 			"inside can ask for anything, by any name.",
-		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err

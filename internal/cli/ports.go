@@ -5,7 +5,8 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -13,11 +14,11 @@ import (
 // portFlags are the ports of a sandbox as they are given at its creation.
 type portFlags struct{ publish, hostPorts []string }
 
-func (f *portFlags) add(c *command.Command) {
-	command.WordsVarP(c.Flags(), &f.publish, "publish", "p", "publish a port on this machine's loopback: [[IP:]HOSTPORT:]PORT[/tcp]")
-	command.WordsVar(c.Flags(), &f.hostPorts, "allow-host-port", "let the sandbox reach this port of this machine's loopback, as host.bothy")
-	c.CompleteFlag("publish", command.Words())
-	c.CompleteFlag("allow-host-port", command.Words())
+func (f *portFlags) add(c *cobra.Command) {
+	c.Flags().StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port on this machine's loopback: [[IP:]HOSTPORT:]PORT[/tcp]")
+	c.Flags().StringArrayVar(&f.hostPorts, "allow-host-port", nil, "let the sandbox reach this port of this machine's loopback, as host.bothy")
+	completeFlag(c, "publish", oneOf())
+	completeFlag(c, "allow-host-port", oneOf())
 }
 
 // apply puts them into a spec.
@@ -58,10 +59,10 @@ func eachPort(texts []string, do func(uint16) error) error {
 	return nil
 }
 
-func (a *app) portsCommand() *command.Command {
+func (a *app) portsCommand() *cobra.Command {
 	var f portFlags
 	var unpublish, closed []string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "ports [flags] SANDBOX", Short: "List and change the ports between a sandbox and this machine",
 		Long: `Lists the ports of a sandbox that are published on this machine. With --publish
 and --unpublish it changes them, also while the sandbox runs, and for its later
@@ -71,8 +72,8 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
   bothy ports shell-app --publish 8080:3000     at http://localhost:8080
   bothy ports shell-app --unpublish 3000
   bothy ports shell-app --allow-host-port 5432  host.bothy:5432 inside`,
-		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
@@ -95,10 +96,10 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 		},
 	}
 	f.add(c)
-	command.WordsVar(c.Flags(), &unpublish, "unpublish", "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")
-	command.WordsVar(c.Flags(), &closed, "deny-host-port", "close a port of this machine again")
-	c.CompleteFlag("unpublish", command.Words())
-	c.CompleteFlag("deny-host-port", command.Words())
+	c.Flags().StringArrayVar(&unpublish, "unpublish", nil, "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")
+	c.Flags().StringArrayVar(&closed, "deny-host-port", nil, "close a port of this machine again")
+	completeFlag(c, "unpublish", oneOf())
+	completeFlag(c, "deny-host-port", oneOf())
 	return a.jsonFlag(c)
 }
 

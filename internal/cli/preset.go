@@ -4,23 +4,24 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-func (a *app) presetCommand() *command.Command {
-	c := &command.Command{
+func (a *app) presetCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "preset", Aliases: []string{"presets"}, Short: "Lists of rules that come with Bothy",
-		RunE: func(*command.Command, []string) error { return a.listPresets() },
+		RunE: func(*cobra.Command, []string) error { return a.listPresets() },
 	}
-	ls := &command.Command{
+	ls := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the presets", Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error { return a.listPresets() },
+		RunE: func(*cobra.Command, []string) error { return a.listPresets() },
 	}
-	show := &command.Command{
+	show := &cobra.Command{
 		Use: "show PRESET", Short: "Show what a preset lets through, and what it leaves out",
-		Args: exactly(1, "a preset"), Complete: onePreset,
-		RunE: func(_ *command.Command, args []string) error { return a.showPreset(args[0]) },
+		Args: exactly(1, "a preset"), ValidArgsFunction: onePreset,
+		RunE: func(_ *cobra.Command, args []string) error { return a.showPreset(args[0]) },
 	}
 	c.AddCommand(a.jsonFlag(ls), a.jsonFlag(show))
 	return a.jsonFlag(c)
@@ -91,9 +92,9 @@ func (a *app) showPreset(name string) error {
 }
 
 // onePreset completes the only argument.
-func onePreset(c *command.Command, args []string, word string) ([]string, command.Directive) {
+func onePreset(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, command.NoFiles
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return completePresets(c, args, word)
 }

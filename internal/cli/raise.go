@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -24,7 +25,7 @@ type raiseFlags struct {
 }
 
 // addTo adds the flags; for a loop also that of iterations.
-func (f *raiseFlags) addTo(c *command.Command, iterations bool) {
+func (f *raiseFlags) addTo(c *cobra.Command, iterations bool) {
 	fs := c.Flags()
 	if iterations {
 		fs.IntVar(&f.iterations, "max-iterations", 0, "from here on, how often it may try in all (default: as before)")
@@ -35,7 +36,7 @@ func (f *raiseFlags) addTo(c *command.Command, iterations bool) {
 }
 
 // limits are those that are given; nil if none is.
-func (f *raiseFlags) limits(cmd *command.Command) *run.Limits {
+func (f *raiseFlags) limits(cmd *cobra.Command) *run.Limits {
 	l := &run.Limits{}
 	if cmd.Flags().Changed("max-iterations") {
 		l.Iterations = &f.iterations

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -16,9 +18,9 @@ import (
 
 // ralphCommand is the command line of open-ralph, for scripts and fingers that know
 // it. Each is said again in the words of loop and task, which do the work.
-func (a *app) ralphCommand() *command.Command {
+func (a *app) ralphCommand() *cobra.Command {
 	r := &ralphCall{app: a}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "ralph --until COMMAND [flags] [PROMPT]",
 		Short: "Loops, as open-ralph's command line begins them",
 		Long: `Begins a loop here as open-ralph's command line does, or speaks to the newest one of this
@@ -27,14 +29,14 @@ meaning here is named. bothy loop and bothy task can do more.`,
 		Example: `  bothy ralph "make the tests pass" --agent claude-code --max-iterations 20 --until 'make test'
   bothy ralph --status --tasks
   bothy ralph --add-context "the auth module first"`,
-		Args: func(cmd *command.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if err := atMost(1, "a prompt")(cmd, args); err != nil {
 				return spec.Errorf(spec.ErrUsage, "there is more than a prompt: %q", args[1]).
 					WithHint("what stands behind -- is told no agent here: how it is started is in its description, see bothy agent show")
 			}
 			return nil
 		},
-		RunE: func(cmd *command.Command, args []string) error { return r.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args) },
 	}
 	r.add(c)
 	return c
@@ -43,7 +45,7 @@ meaning here is named. bothy loop and bothy task can do more.`,
 // ralphCall is one line of that command.
 type ralphCall struct {
 	*app
-	cmd                             *command.Command // which has what is only passed on
+	cmd                             *cobra.Command // which has what is only passed on
 	status, tasks, noAllow          bool
 	context, addTask, removeTask    string
 	config                          string
@@ -65,7 +67,7 @@ var ralphIdle = map[string]string{
 	"questions":     "a loop waits for you when its agent asks",
 }
 
-func (r *ralphCall) add(c *command.Command) {
+func (r *ralphCall) add(c *cobra.Command) {
 	fs := c.Flags()
 	r.cmd = c
 	fs.BoolVar(&r.status, "status", false, "show how the newest loop of this directory stands; with --tasks its tasks, too, or those of this project")
@@ -94,20 +96,20 @@ func (r *ralphCall) add(c *command.Command) {
 	for name, why := range ralphIdle {
 		fs.Bool(name, false, "accepted: "+why)
 	}
-	command.WordsVar(fs, &r.until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
+	fs.StringArrayVar(&r.until, "until", nil, "a shell command that ends with 0 when the work is done; repeatable, all must")
 	fs.StringVar(&r.gates, "gates", "", "read gates from a file")
 	fs.Bool("allow-unchanged", false, "believe that it is done although no file was changed, and what checks it was green before")
-	command.WordsVar(fs, &r.protect, "protect", "a file or directory that must stay as it is; repeatable")
+	fs.StringArrayVar(&r.protect, "protect", nil, "a file or directory that must stay as it is; repeatable")
 	fs.String("workspace", "", "live, review or clone")
-	c.MayBeEmpty("model", "abort-promise") // as of loop run
+	mayBeEmpty(c, "model", "abort-promise") // as of loop run
 	for _, path := range []string{"file", "prompt-file", "prompt-template", "protect", "gates"} {
-		c.CompleteFlag(path, command.FileNames)
+		completeFlag(c, path, fileNames)
 	}
-	c.CompleteFlag("agent", r.knownAgents)
+	completeFlag(c, "agent", r.knownAgents)
 }
 
 // run says a line in our words, and has that done.
-func (r *ralphCall) run(cmd *command.Command, args []string) error {
+func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 	if r.config != "" || r.initConfig {
 		name := "config"
 		if r.initConfig {
@@ -134,7 +136,7 @@ func (r *ralphCall) run(cmd *command.Command, args []string) error {
 		if i > 0 {
 			fmt.Fprintln(r.stdout)
 		}
-		if err := root.Execute(cmd.Context(), words); err != nil {
+		if err := r.execute(cmd.Context(), root, words); err != nil {
 			return err
 		}
 	}
@@ -223,7 +225,7 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 		case f.Name == "no-questions":
 			words = append(words, "--stall-questions=0")
 		default:
-			words = append(words, "--"+f.Name+"="+f.Value)
+			words = append(words, "--"+f.Name+"="+f.Value.String())
 		}
 	}
 	if r.rotation == "" { // open-ralph's agent and model do not count beside one
@@ -266,8 +268,13 @@ func (r *ralphCall) worker() (string, error) {
 }
 
 // given are the flags of the line; one that is said not to be so is none.
-func (r *ralphCall) given() []command.Flag {
-	return slices.DeleteFunc(r.cmd.Given(), func(f command.Flag) bool { return r.cmd.IsSwitch(f.Name) && f.Value == "false" })
+func (r *ralphCall) given() (flags []*pflag.Flag) {
+	r.cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() != "bool" || f.Value.String() != "false" {
+			flags = append(flags, f)
+		}
+	})
+	return flags
 }
 
 // loopHere is the newest loop of this directory; if something is to be said to it, the

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -38,10 +38,10 @@ type runFlags struct {
 	script           *engine.Mock // that it has to play by; nil: any
 }
 
-func (a *app) runCommand() *command.Command {
+func (a *app) runCommand() *cobra.Command {
 	f := &runFlags{}
-	c := &command.Command{
-		Use: "run [flags] [AGENT] [PATH[:ro]]... [-- ARGS...]", PassesOn: true,
+	c := &cobra.Command{
+		Use: "run [flags] [AGENT] [PATH[:ro]]... [-- ARGS...]", Annotations: map[string]string{passesOn: behindDash}, SuggestFor: []string{"start", "attach", "up", "resume"},
 		Short: "Create a sandbox if needed, start it, and attach your terminal to it",
 		Long: `Runs an agent in a sandbox of its own and attaches your terminal to it. The same
 agent in the same directory is the same sandbox: what was installed in it is
@@ -57,8 +57,8 @@ description names, are added to the agent's command, others are run instead of i
   bothy run --rm shell . -- make test    one command in a fresh sandbox
   bothy run shell . ~/data:ro            another directory, read-only
   bothy run --name NAME                  back to a sandbox by its name`,
-		Complete: a.completeRun,
-		RunE: func(cmd *command.Command, args []string) error {
+		ValidArgsFunction: a.completeRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -77,13 +77,13 @@ description names, are added to the agent's command, others are run instead of i
 	fs.BoolVarP(&f.interactive, "interactive", "i", false, "accepted for docker's sake: standard input is always connected")
 	fs.BoolVar(&f.tty, "tty", false, "use a terminal inside (default: if standard input and output are terminals)")
 	fs.StringVar(&f.detachKeys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
-	c.CompleteFlag("name", a.sandboxNames)
-	c.CompleteFlag("secret", a.secretNames)
+	completeFlag(c, "name", a.sandboxNames)
+	completeFlag(c, "secret", a.secretNames)
 	return c
 }
 
 // parse sorts AGENT, PATHs and ARGS.
-func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) error {
+func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) error {
 	before := args
 	if n := cmd.ArgsLenAtDash(); n >= 0 {
 		before, f.command = args[:n], args[n:]
@@ -113,8 +113,11 @@ func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) 
 			notAgent := err
 			sb, err := e.Find(first)
 			if err != nil {
-				return spec.Errorf(spec.ErrNotFound, "no agent or sandbox named %q", first).
-					WithHint("%s; for a shell: %s shell %s", spec.Hint(notAgent), cmd.CommandPath(), strings.Join(before, " "))
+				hint := fmt.Sprintf("%s; for a shell: %s shell %s", spec.Hint(notAgent), cmd.CommandPath(), strings.Join(before, " "))
+				if like := agentsLike(first); len(like) > 0 {
+					hint = fmt.Sprintf("did you mean %s? %s", strings.Join(like, " or "), hint)
+				}
+				return spec.Errorf(spec.ErrNotFound, "no agent or sandbox named %q", first).WithHint("%s", hint)
 			}
 			if len(before) > 1 {
 				return spec.Errorf(spec.ErrUsage, "%s exists: its directories were fixed when it was created", first)
@@ -130,6 +133,17 @@ func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) 
 		return spec.Errorf(spec.ErrUsage, "--rm and --detach exclude each other")
 	}
 	return nil
+}
+
+// commandMeant adds advice to the error of a path that is not there: a plain word behind the
+// first path may have been meant for a command.
+func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) error {
+	words := append([]string{agent}, paths...)
+	if i := commandAt(words); i > 0 {
+		line := shellLine(slices.Concat(words[:i], []string{"--"}, words[i:]))
+		return (&spec.Error{Err: err}).WithHint("if %s is a command, it stands behind --: %s %s", words[i], cmd.CommandPath(), line)
+	}
+	return err
 }
 
 // comeBack runs in a sandbox that exists.
@@ -156,7 +170,7 @@ func (f *runFlags) keeps() error {
 }
 
 // run is the main job.
-func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
+func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	if err := f.keeps(); err != nil {
 		return err
 	}
@@ -247,7 +261,7 @@ func interruptible(ctx context.Context) (context.Context, func()) {
 
 // ready lends a sandbox what it is to have, and starts it. What was just created and cannot be
 // lent that, or not start, does not stay behind, unless somebody else waits for it.
-func (a *app) ready(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags, at berth, wanted loans) (conn *unixconn.Conn, err error) {
+func (a *app) ready(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags, at berth, wanted loans) (conn *unixconn.Conn, err error) {
 	defer func() {
 		switch {
 		case err == nil:
@@ -312,7 +326,7 @@ type berth struct {
 var errGone = errors.New("it was removed meanwhile")
 
 // findThere is find until one was found that is still there.
-func (a *app) findThere(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (at berth, err error) {
+func (a *app) findThere(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (at berth, err error) {
 	err = errGone
 	for errors.Is(err, errGone) {
 		at, err = a.find(ctx, cmd, e, f)
@@ -325,7 +339,7 @@ func (a *app) findThere(ctx context.Context, cmd *command.Command, e *engine.Eng
 
 // find gives the sandbox to run in, creating it if there is none. With --rm it
 // is always a fresh one. One that somebody else makes is waited for.
-func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (berth, error) {
+func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (berth, error) {
 	rules, err := f.network.block()
 	if err != nil {
 		return berth{}, err
@@ -355,6 +369,9 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 		})
 	}
 	wish, err := a.sandbox(ctx, e, &f.createFlags, f.lodger.name, f.paths)
+	if errors.Is(err, spec.ErrNotFound) {
+		return berth{}, commandMeant(cmd, f.lodger.name, f.paths, err)
+	}
 	if err == nil {
 		err = f.lodger.visible(wish)
 	}
@@ -463,7 +480,7 @@ func sameRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 
 // sameSettings refuses to run in a sandbox that was created otherwise than is
 // asked for now: silence would let a limit or a :ro go missing.
-func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
+func (a *app) sameSettings(cmd *cobra.Command, sb, wish *spec.Sandbox) error {
 	differs := func(what string) *spec.Error {
 		return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other %s", sb.Name, what).
 			WithHint("what a sandbox is made of is fixed at its creation; remove it first (bothy rm %s) or choose another --name", sb.Name)

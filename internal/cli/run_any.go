@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -97,21 +97,21 @@ func standing(status, reason string, w waiter) (string, string) {
 }
 
 // oneRun completes a run of a kind.
-func (a *app) oneRun(kind string) command.Completer {
-	return func(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+func (a *app) oneRun(kind string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		e, err := a.engine()
 		if err != nil {
-			return nil, command.Failed
+			return nil, cobra.ShellCompDirectiveError
 		}
 		list, err := run.ListOf(e.Store.Runs(), kind)
 		if err != nil || len(args) > 0 {
-			return nil, command.NoFiles
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []string
 		for _, r := range list {
 			names = append(names, r.ID)
 		}
-		return names, command.NoFiles
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/hostpath"
@@ -20,11 +21,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) runsCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) runsCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "runs", Short: "List loops and flows, first what waits for you", Args: exactly(0, "no argument"),
 		Long: "Lists loops and flows: first those that wait for a person, then those that were cut short\nor got stuck, those that failed, those at work, and those that are done.",
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

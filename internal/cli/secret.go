@@ -7,15 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) secretCommand() *command.Command {
-	c := &command.Command{
+func (a *app) secretCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "secret", Short: "Credentials that sandboxes may use and never see",
 		Long: `Keeps credentials on the host and lends them to sandboxes. Inside there is a
 placeholder; on its way to the hosts a lease names, and nowhere else, the network
@@ -51,20 +52,20 @@ func (a *app) askSecret(what string) ([]byte, error) {
 }
 
 // secretNames completes the name of a secret.
-func (a *app) secretNames(*command.Command, []string, string) ([]string, command.Directive) {
+func (a *app) secretNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	e, err := a.engine()
 	if err != nil {
-		return nil, command.Failed
+		return nil, cobra.ShellCompDirectiveError
 	}
 	list, err := e.Secrets()
 	if err != nil {
-		return nil, command.Failed
+		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
 	for _, s := range list {
 		names = append(names, s.Name+"\t"+s.Service)
 	}
-	return names, command.NoFiles
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // listedSecret is a secret in ls --json.
@@ -83,12 +84,12 @@ type listedLease struct {
 	Live bool   `json:"live"`
 }
 
-func (a *app) secretLsCommand() *command.Command {
+func (a *app) secretLsCommand() *cobra.Command {
 	var sandbox string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List secrets and to whom they are lent; never values",
 		Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -108,7 +109,7 @@ func (a *app) secretLsCommand() *command.Command {
 		},
 	}
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only the leases of this sandbox")
-	c.CompleteFlag("sandbox", a.sandboxNames)
+	completeFlag(c, "sandbox", a.sandboxNames)
 	return a.jsonFlag(c)
 }
 
@@ -205,11 +206,11 @@ func untilCell(l *spec.Lease) string {
 	return l.Until.Local().Format(time.DateTime)
 }
 
-func (a *app) secretRmCommand() *command.Command {
-	return &command.Command{
+func (a *app) secretRmCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"remove", "delete"}, Short: "Forget secrets and end their leases",
-		Args: atLeast(1, "the name of a secret"), Complete: a.secretNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: atLeast(1, "the name of a secret"), ValidArgsFunction: a.secretNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -223,4 +224,6 @@ func (a *app) secretRmCommand() *command.Command {
 			return nil
 		},
 	}
+	c.Flags().BoolP("force", "f", false, "accepted: nothing is asked")
+	return c
 }

@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/audit"
-	"github.com/bothy-dev/bothy/internal/cli/command"
 )
 
-func (a *app) secretAuditCommand() *command.Command {
+func (a *app) secretAuditCommand() *cobra.Command {
 	var secret, sandbox string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "audit", Short: "Show what was done with secrets: set, lent, used, refused, revoked",
 		Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -35,7 +36,7 @@ func (a *app) secretAuditCommand() *command.Command {
 	}
 	c.Flags().StringVar(&secret, "secret", "", "only of this secret")
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only of this sandbox")
-	c.CompleteFlag("sandbox", a.sandboxNames)
-	c.CompleteFlag("secret", a.secretNames)
+	completeFlag(c, "sandbox", a.sandboxNames)
+	completeFlag(c, "secret", a.secretNames)
 	return a.jsonFlag(c)
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -21,12 +22,12 @@ type imported struct {
 // elsewhere is the result for what may be for another server than the service's.
 const elsewhere = "elsewhere"
 
-func (a *app) secretImportCommand() *command.Command {
+func (a *app) secretImportCommand() *cobra.Command {
 	var dry, force, all bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "import [SERVICE...]", Short: "Store credentials found in your environment",
 		Long: "Stores the credentials of known services that stand in your environment, each\nunder its service's name. Those that are there already are kept. One that may be for\nanother server, which the host has an agent ask, is not stored.",
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -48,7 +49,7 @@ func (a *app) secretImportCommand() *command.Command {
 			}
 			return err
 		},
-		Complete: command.Words(vaultServices()...),
+		ValidArgsFunction: oneOf(vaultServices()...),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only tell what would be stored")
 	c.Flags().BoolVarP(&force, "force", "f", false, "replace what is there already")
@@ -64,7 +65,7 @@ func vaultServices() (names []string) {
 	return names
 }
 
-func (a *app) importAll(cmd *command.Command, e *engine.Engine, services []vault.Service, dry, force bool) ([]imported, error) {
+func (a *app) importAll(cmd *cobra.Command, e *engine.Engine, services []vault.Service, dry, force bool) ([]imported, error) {
 	have, err := e.Secrets()
 	if err != nil {
 		return nil, err

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -20,11 +21,11 @@ type placeFlags struct {
 	basic         string
 }
 
-func (a *app) secretLeaseCommand() *command.Command {
+func (a *app) secretLeaseCommand() *cobra.Command {
 	var sandbox string
 	var t vault.Terms
 	var p placeFlags
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "lease NAME --sandbox SANDBOX", Short: "Lend a secret to a sandbox",
 		Long: `Lends a secret to a sandbox and prints the lease's ID. Commands inside find a
 placeholder in the usual variable; only on its way to the lease's hosts does the
@@ -33,8 +34,8 @@ value take its place. Of a known service hosts, place and variables are known.
 A lease allows nothing by itself: the network policy must allow the hosts, too.`,
 		Example: "  bothy secret lease anthropic --sandbox shell-app --for 8h\n" +
 			"  bothy secret lease ci --sandbox shell-app --host ci.example.com --header x-token --method GET",
-		Args: exactly(1, "the name of a secret"), Complete: a.secretNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args: exactly(1, "the name of a secret"), ValidArgsFunction: a.secretNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if sandbox == "" {
 				return spec.Errorf(spec.ErrUsage, "a secret is lent to a sandbox").WithHint("name it: --sandbox SANDBOX")
 			}
@@ -64,17 +65,17 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 	}
 	fs := c.Flags()
 	fs.StringVar(&sandbox, "sandbox", "", "to whom")
-	command.WordsVar(fs, &t.Hosts, "host", "a host that gets it, as in a rule of the policy; repeatable")
-	command.WordsVar(fs, &t.Methods, "method", "only requests with this method; repeatable")
-	command.WordsVar(fs, &t.Paths, "path", "only requests with this path, e.g. /repos/acme/**; repeatable")
+	fs.StringArrayVar(&t.Hosts, "host", nil, "a host that gets it, as in a rule of the policy; repeatable")
+	fs.StringArrayVar(&t.Methods, "method", nil, "only requests with this method; repeatable")
+	fs.StringArrayVar(&t.Paths, "path", nil, "only requests with this path, e.g. /repos/acme/**; repeatable")
 	fs.BoolVar(&p.bearer, "bearer", false, "it belongs into Authorization: Bearer")
 	fs.StringVar(&p.header, "header", "", "it is the value of this header")
 	fs.StringVar(&p.query, "query", "", "it is the value of this parameter of the query")
 	fs.StringVar(&p.basic, "basic", "", "it is the password of this user; an empty one: of any")
-	command.WordsVar(fs, &t.Env, "env", "variable inside that holds the placeholder; repeatable, an empty one: none")
+	fs.StringArrayVar(&t.Env, "env", nil, "variable inside that holds the placeholder; repeatable, an empty one: none")
 	fs.Var((*life)(&t.For), "for", "end the lease after this time, e.g. 8h; forever: when it is revoked, as without it")
-	c.MayBeEmpty("basic", "env")
-	c.CompleteFlag("sandbox", a.sandboxNames)
+	mayBeEmpty(c, "basic", "env")
+	completeFlag(c, "sandbox", a.sandboxNames)
 	return a.jsonFlag(c)
 }
 
@@ -181,7 +182,7 @@ func parseLend(flags []string) ([]lendAt, error) {
 
 // lend lends a sandbox and its agent, if it has one, what --secret names, unless it is
 // lent already.
-func (a *app) lend(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, list []lendAt) error {
+func (a *app) lend(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, list []lendAt) error {
 	for _, l := range list {
 		var made *spec.Lease
 		var err error
@@ -200,14 +201,14 @@ func (a *app) lend(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, of 
 	return nil
 }
 
-func (a *app) secretRevokeCommand() *command.Command {
+func (a *app) secretRevokeCommand() *cobra.Command {
 	var sandbox string
 	var all bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "revoke NAME|ID...", Short: "End leases, also of what runs",
-		Example:  "  bothy secret revoke anthropic\n  bothy secret revoke --all",
-		Complete: a.secretNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		Example:           "  bothy secret revoke anthropic\n  bothy secret revoke --all",
+		ValidArgsFunction: a.secretNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
 				return spec.Errorf(spec.ErrUsage, "name secrets or leases, or use --all")
 			}
@@ -235,7 +236,7 @@ func (a *app) secretRevokeCommand() *command.Command {
 	}
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only of this sandbox")
 	c.Flags().BoolVar(&all, "all", false, "every lease there is")
-	c.CompleteFlag("sandbox", a.sandboxNames)
+	completeFlag(c, "sandbox", a.sandboxNames)
 	return c
 }
 

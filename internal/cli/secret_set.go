@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -19,11 +20,11 @@ type sourceFlags struct {
 	keyring                        []string
 }
 
-func (a *app) secretSetCommand() *command.Command {
+func (a *app) secretSetCommand() *cobra.Command {
 	var f sourceFlags
 	var service, token string
 	var protect, global, force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "set NAME", Short: "Add a secret, or give one another value",
 		Long: `Adds a secret or gives one another value, which sandboxes that have a lease use
 from then on. The value comes from standard input or is asked for; it is never an
@@ -36,14 +37,14 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 			"  bothy secret set db-token --keyring service=db --keyring username=me\n" +
 			"  bothy secret set claude-login --login claude",
 		ValidArgs: vaultServices(),
-		Args: func(cmd *command.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || token != "" {
 				return spec.Errorf(spec.ErrUsage, "the value of a secret is not taken from the command line, where every process can read it").
 					WithHint("bothy secret set NAME reads it from standard input, or asks for it; consider that value known and change it")
 			}
 			return exactly(1, "a name for the secret")(cmd, args)
 		},
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -69,7 +70,7 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 	fs.StringVar(&f.command, "command", "", "take it from what this shell command prints")
 	fs.StringVar(&f.file, "file", "", "take it from this file")
 	fs.StringVar(&f.login, "login", "", "take it from what this agent logged in with on the host, and renew that when it ends")
-	command.WordsVar(fs, &f.keyring, "keyring", "take it from the desktop keyring's item with ATTRIBUTE=VALUE; repeatable")
+	fs.StringArrayVar(&f.keyring, "keyring", nil, "take it from the desktop keyring's item with ATTRIBUTE=VALUE; repeatable")
 	fs.BoolVar(&protect, "passphrase", false, "lock the key of the secrets with a passphrase; with the first value that is stored")
 	fs.BoolVarP(&global, "global", "g", false, "accepted for docker's sake: every secret is")
 	fs.BoolVarP(&force, "force", "f", false, "accepted for docker's sake: a value is replaced without a question")
@@ -77,9 +78,9 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 	for _, name := range []string{"token", "global", "force"} {
 		_ = fs.MarkHidden(name)
 	}
-	c.CompleteFlag("service", command.Words(vaultServices()...))
-	c.CompleteFlag("file", command.FileNames)
-	c.CompleteFlag("login", a.agentsWithLogin)
+	completeFlag(c, "service", oneOf(vaultServices()...))
+	completeFlag(c, "file", fileNames)
+	completeFlag(c, "login", a.agentsWithLogin)
 	return c
 }
 

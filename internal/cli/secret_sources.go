@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -19,15 +20,15 @@ type foundToken struct {
 	Hint  string   `json:"hint,omitempty"`
 }
 
-func (a *app) secretSourcesCommand() *command.Command {
-	c := &command.Command{
+func (a *app) secretSourcesCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "sources [TOOL...]", Short: "Show what tools of this host log in with, and could be lent; never values",
 		Long: `Looks where gh, git, npm and pip of this host keep what they log in with, and for the
 agent of its ssh. Nothing of it is lent unless you say so: bothy run --lend TOOL, or
 --lend TOOL:HOST for one server.`,
-		Example:  "  bothy secret sources\n  bothy run --lend github,npm shell .",
-		Complete: command.Words(token.Names()...),
-		RunE: func(_ *command.Command, args []string) error {
+		Example:           "  bothy secret sources\n  bothy run --lend github,npm shell .",
+		ValidArgsFunction: oneOf(token.Names()...),
+		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

@@ -4,19 +4,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) stopCommand() *command.Command {
+func (a *app) stopCommand() *cobra.Command {
 	var grace time.Duration
 	var all bool
-	c := &command.Command{
-		Use: "stop SANDBOX...", Short: "Stop sandboxes, keeping their state",
-		Complete: a.sandboxNames,
-		RunE: func(cmd *command.Command, args []string) error {
+	c := &cobra.Command{
+		Use: "stop SANDBOX...", SuggestFor: []string{"kill", "pause", "suspend"}, Short: "Stop sandboxes, keeping their state",
+		ValidArgsFunction: a.sandboxNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if grace < 0 {
 				return spec.Errorf(spec.ErrUsage, "--timeout is %s: it cannot be less than 0s", grace)
 			}
@@ -30,13 +31,13 @@ func (a *app) stopCommand() *command.Command {
 	return c
 }
 
-func (a *app) rmCommand() *command.Command {
+func (a *app) rmCommand() *cobra.Command {
 	var force, all bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "rm SANDBOX...", Aliases: []string{"remove", "delete"},
-		Short:    "Remove sandboxes and everything in them but your directories",
-		Complete: a.sandboxNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		Short:             "Remove sandboxes and everything in them but your directories",
+		ValidArgsFunction: a.sandboxNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				what := ""
 				if !force && e.Pending(sb) {
@@ -122,11 +123,11 @@ func (a *app) targets(e *engine.Engine, names []string, all bool) (list []*spec.
 	return list, errs
 }
 
-func (a *app) resetCommand() *command.Command {
+func (a *app) resetCommand() *cobra.Command {
 	var force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "reset", Short: "Remove every sandbox and all of Bothy's state", Args: exactly(0, "no arguments"),
-		RunE: func(cmd *command.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) systemCommand() *command.Command {
-	c := &command.Command{Use: "system", Short: "What Bothy takes of the disk, how to have it back, and whether it is whole"}
+func (a *app) systemCommand() *cobra.Command {
+	c := &cobra.Command{Use: "system", Short: "What Bothy takes of the disk, how to have it back, and whether it is whole"}
 	c.AddCommand(a.systemDfCommand(), a.systemPruneCommand(), a.systemVerifyCommand())
 	return c
 }
@@ -60,13 +61,13 @@ func shownItems(list []engine.DiskItem) []diskItem {
 	return out
 }
 
-func (a *app) systemDfCommand() *command.Command {
+func (a *app) systemDfCommand() *cobra.Command {
 	var verbose bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "df", Short: "Show what takes room on the disk",
 		Long: "Shows what sandboxes, templates, images, builds, installed agents, leftovers of what broke off\nand the cache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
 		Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			d, err := a.disk()
 			if err != nil {
 				return err
@@ -163,9 +164,9 @@ const filterHelp = `Filters narrow it down, all of them have to fit:
   agent=NAME        of this agent`
 
 // pruneCommand removes stopped sandboxes alone.
-func (a *app) pruneCommand() *command.Command {
+func (a *app) pruneCommand() *cobra.Command {
 	f := pruneFlags{kinds: []string{engine.DiskSandbox}}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "prune", Short: "Remove stopped sandboxes",
 		Long: `Removes sandboxes that are stopped and were not used for two minutes, with their homes. Your
 own directories stay, and so do sandboxes with work that is neither applied nor fetched, broken
@@ -173,22 +174,22 @@ ones, and those of loops and flows that can be gone on with.
 ` + filterHelp,
 		Example: "  bothy prune --dry-run\n  bothy prune --filter until=720h",
 		Args:    exactly(0, "no arguments"),
-		RunE:    func(cmd *command.Command, _ []string) error { return a.prune(cmd, &f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, &f) },
 	}
 	return a.pruneFlags(c, &f)
 }
 
-func (a *app) pruneFlags(c *command.Command, f *pruneFlags) *command.Command {
+func (a *app) pruneFlags(c *cobra.Command, f *pruneFlags) *cobra.Command {
 	fl := c.Flags()
-	command.WordsVar(fl, &f.filters, "filter", "KEY=VALUE: remove only what fits; repeatable")
+	fl.StringArrayVar(&f.filters, "filter", nil, "KEY=VALUE: remove only what fits; repeatable")
 	fl.BoolVarP(&f.dry, "dry-run", "n", false, "only show what would be removed")
 	fl.BoolVarP(&f.force, "force", "f", false, "do not ask")
 	return a.jsonFlag(c)
 }
 
-func (a *app) systemPruneCommand() *command.Command {
+func (a *app) systemPruneCommand() *cobra.Command {
 	f := pruneFlags{kinds: []string{engine.DiskBuild, engine.DiskAgent, engine.DiskLeftover}}
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "prune", Short: "Remove what nobody uses",
 		Long: `Removes installed versions of agents that no sandbox uses and new ones would not, what
 builds left for later ones, and what broke off. Stopped sandboxes, with their homes, and templates only if you say so.
@@ -199,7 +200,7 @@ Filters narrow it down, all of them have to fit:
   agent=NAME        of this agent`,
 		Example: "  bothy system prune --dry-run\n  bothy system prune --sandboxes --filter until=720h",
 		Args:    exactly(0, "no arguments"),
-		RunE:    func(cmd *command.Command, _ []string) error { return a.prune(cmd, &f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, &f) },
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.sandboxes, "sandboxes", false, "stopped sandboxes, too, with their homes")
@@ -208,7 +209,7 @@ Filters narrow it down, all of them have to fit:
 	return a.pruneFlags(c, &f)
 }
 
-func (a *app) prune(cmd *command.Command, f *pruneFlags) error {
+func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 	p, err := f.pruning(time.Now())
 	if err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -20,13 +21,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) taskCommand() *command.Command {
-	c := &command.Command{
+func (a *app) taskCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "task", Aliases: []string{"tasks"}, Short: "What there is to do in a project, and who does it",
 		Long: "Tasks of a project: what there is to do, what waits for what, who has taken what and\nuntil when. They are kept on this machine, where no sandbox can change them, unless it is\nmade with --share-tasks. Fields and rules are those of Beads, whose issues.jsonl can be\nimported and exported.",
-		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
-	for _, build := range []func(*taskCall) *command.Command{
+	for _, build := range []func(*taskCall) *cobra.Command{
 		(*taskCall).addCommand, (*taskCall).lsCommand, (*taskCall).showCommand, (*taskCall).readyCommand, (*taskCall).claimCommand,
 		(*taskCall).updateCommand, (*taskCall).closeCommand, (*taskCall).reopenCommand, (*taskCall).depCommand,
 		(*taskCall).graphCommand, (*taskCall).importCommand, (*taskCall).exportCommand,
@@ -44,17 +44,17 @@ type taskCall struct {
 }
 
 // scope adds --project to a command, and --json.
-func (t *taskCall) scope(c *command.Command) *command.Command {
+func (t *taskCall) scope(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVarP(&t.dir, "project", "C", "", "the project, a directory (default: the nearest one, here or above, that has tasks; else this one)")
-	c.CompleteFlag("project", command.FileNames)
-	if c.Complete == nil {
-		c.Complete = t.taskIDs
+	completeFlag(c, "project", fileNames)
+	if c.ValidArgsFunction == nil {
+		c.ValidArgsFunction = t.taskIDs
 	}
 	return t.jsonFlag(c)
 }
 
 // by adds --actor too, to a command that changes something.
-func (t *taskCall) by(c *command.Command) *command.Command {
+func (t *taskCall) by(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&t.actor, "actor", "", "who does it (default: BOTHY_ACTOR, else USER)")
 	return t.scope(c)
 }
@@ -146,10 +146,10 @@ func (t *taskCall) change(ctx context.Context, f func(g *task.Graph, who string,
 }
 
 // taskIDs completes the ID of a task that is not closed.
-func (t *taskCall) taskIDs(cmd *command.Command, args []string, _ string) ([]string, command.Directive) {
+func (t *taskCall) taskIDs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	g, err := t.view(context.Background()) // completion is not asked for by Execute's caller
 	if err != nil {
-		return nil, command.Failed
+		return nil, cobra.ShellCompDirectiveError
 	}
 	var list []string
 	for _, x := range g.All() {
@@ -157,7 +157,7 @@ func (t *taskCall) taskIDs(cmd *command.Command, args []string, _ string) ([]str
 			list = append(list, x.ID+"\t"+x.Title)
 		}
 	}
-	return list, command.NoFiles
+	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
 // taskView is what is told of a task beside its document.

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -26,7 +27,7 @@ type taskFields struct {
 	minutes                                                 int
 }
 
-func (f *taskFields) add(c *command.Command) {
+func (f *taskFields) add(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVarP(&f.description, "description", "d", "", "what is to be done, and why")
 	fs.StringVarP(&f.bodyFile, "body-file", "F", "", "read the description from a file, or from standard input: -")
@@ -42,15 +43,15 @@ func (f *taskFields) add(c *command.Command) {
 	fs.StringVar(&f.external, "external-ref", "", "what it is called elsewhere, e.g. gh-9")
 	fs.StringVar(&f.specID, "spec-id", "", "the specification that it belongs to")
 	fs.StringVar(&f.metadata, "metadata", "", "anything for programs, as JSON")
-	c.MayBeEmpty("description", "design", "acceptance", "notes")
-	c.CompleteFlag("type", command.Words(task.Types()...))
-	c.CompleteFlag("priority", command.Words("0", "1", "2", "3", "4"))
-	c.CompleteFlag("body-file", command.FileNames)
+	mayBeEmpty(c, "description", "design", "acceptance", "notes")
+	completeFlag(c, "type", oneOf(task.Types()...))
+	completeFlag(c, "priority", oneOf("0", "1", "2", "3", "4"))
+	completeFlag(c, "body-file", fileNames)
 }
 
 // read reads the description, if it is in a file. It may take as long as somebody
 // types: nobody must have to wait for that.
-func (f *taskFields) read(cmd *command.Command, a *app) (err error) {
+func (f *taskFields) read(cmd *cobra.Command, a *app) (err error) {
 	given := cmd.Flags().Changed
 	switch {
 	case given("description") && given("body-file"):
@@ -62,7 +63,7 @@ func (f *taskFields) read(cmd *command.Command, a *app) (err error) {
 }
 
 // set puts what was given, and read, into a task. What is empty is taken away.
-func (f *taskFields) set(cmd *command.Command, x *task.Task, now time.Time) (err error) {
+func (f *taskFields) set(cmd *cobra.Command, x *task.Task, now time.Time) (err error) {
 	given := cmd.Flags().Changed
 	for name, field := range map[string]struct {
 		to   *string
@@ -170,19 +171,19 @@ func parseLink(s string) (task.Link, error) {
 	return task.Link{Kind: task.Kind(kind), On: id}, nil
 }
 
-func (t *taskCall) addCommand() *command.Command {
+func (t *taskCall) addCommand() *cobra.Command {
 	var f taskFields
 	var id, parent string
 	var labels, deps []string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "add TITLE | -", Aliases: []string{"create"}, Short: "Add a task",
 		Long:    "Adds a task and prints its ID. With - instead of a title, tasks are read from standard\ninput: JSON objects with the fields of Beads, of which only \"title\" must be there. All of\nthem are added, or none.",
 		Example: "  bothy task add 'Round taxes' -t bug -p 1 --dep bd-a1b2\n  bothy task add 'Found on the way' --dep discovered-from:bd-a1b2\n  echo '{\"title\":\"One\"} {\"title\":\"Two\"}' | bothy task add -",
 		Args:    exactly(1, "a title, in quotes, or -"),
-		Complete: func(*command.Command, []string, string) ([]string, command.Directive) {
-			return nil, command.NoFiles
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			var links []task.Link
 			for _, d := range deps {
 				l, err := parseLink(d)
@@ -227,10 +228,10 @@ func (t *taskCall) addCommand() *command.Command {
 	f.add(c)
 	c.Flags().StringVar(&id, "id", "", "give it this ID (default: a short random one)")
 	c.Flags().StringVar(&parent, "parent", "", "make it a part of this task")
-	command.WordsVarP(c.Flags(), &labels, "label", "l", "a label; repeatable")
-	command.WordsVar(c.Flags(), &deps, "dep", "it depends on [KIND:]ID, e.g. discovered-from:bd-a1b2 (default KIND blocks); repeatable")
-	c.CompleteFlag("parent", t.taskIDs)
-	c.CompleteFlag("dep", t.taskIDs)
+	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "a label; repeatable")
+	c.Flags().StringArrayVar(&deps, "dep", nil, "it depends on [KIND:]ID, e.g. discovered-from:bd-a1b2 (default KIND blocks); repeatable")
+	completeFlag(c, "parent", t.taskIDs)
+	completeFlag(c, "dep", t.taskIDs)
 	return t.by(c)
 }
 

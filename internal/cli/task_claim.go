@@ -3,7 +3,8 @@ package cli
 import (
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,9 +16,9 @@ type claimFlags struct {
 	renew, release, force bool
 }
 
-func (t *taskCall) claimCommand() *command.Command {
+func (t *taskCall) claimCommand() *cobra.Command {
 	var f claimFlags
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "claim [ID]", Short: "Take the next task that is ready, or one by its ID",
 		Long: `Takes the first task that bothy task ready lists, or the one of an ID, and shows it. It is
 yours (see --actor) for as long as the lease: renew that while you work, or somebody else
@@ -25,7 +26,7 @@ is given the task when it has run out. If no task is ready the exit code is 4; i
 else has the task, or it cannot begin, 5.`,
 		Example: "  bothy task claim --actor worker-1 --lease 10m --json\n  bothy task claim --renew bd-a1b2 --actor worker-1\n  bothy task claim --release bd-a1b2 --actor worker-1",
 		Args:    atMost(1, "the ID of a task"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
@@ -52,7 +53,7 @@ else has the task, or it cannot begin, 5.`,
 }
 
 // check refuses flags that do not go together.
-func (f *claimFlags) check(cmd *command.Command, args []string) error {
+func (f *claimFlags) check(cmd *cobra.Command, args []string) error {
 	given := cmd.Flags().Changed
 	switch {
 	case f.renew && f.release:

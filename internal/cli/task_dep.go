@@ -6,14 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (t *taskCall) depCommand() *command.Command {
-	c := &command.Command{
+func (t *taskCall) depCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "dep", Aliases: []string{"deps"}, Short: "What tasks depend on",
 		Long: `What tasks depend on. Four kinds keep a task from being ready:
 
@@ -23,9 +24,8 @@ func (t *taskCall) depCommand() *command.Command {
   waits-for           it waits for the parts of the other: all, or the first
 
 The others inform. A dependency by which tasks would wait for each other is refused.`,
-		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
-	for _, build := range []func(*taskCall) *command.Command{(*taskCall).depAddCommand, (*taskCall).depRmCommand, (*taskCall).depTreeCommand, (*taskCall).depCyclesCommand} {
+	for _, build := range []func(*taskCall) *cobra.Command{(*taskCall).depAddCommand, (*taskCall).depRmCommand, (*taskCall).depTreeCommand, (*taskCall).depCyclesCommand} {
 		c.AddCommand(build(&taskCall{app: t.app}))
 	}
 	return c
@@ -46,13 +46,13 @@ func checkKind(kind string) error {
 	return nil
 }
 
-func (t *taskCall) depAddCommand() *command.Command {
+func (t *taskCall) depAddCommand() *cobra.Command {
 	var kind, gate string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "add ID ON", Short: "Make the task ID depend on the task ON",
 		Example: "  bothy task dep add bd-b bd-a                       # b waits for a\n  bothy task dep add bd-b bd-a --kind related",
 		Args:    exactly(2, "two tasks: which depends, and on which"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkKind(kind); err != nil {
 				return err
 			}
@@ -72,19 +72,19 @@ func (t *taskCall) depAddCommand() *command.Command {
 	}
 	c.Flags().StringVarP(&kind, "kind", "t", string(task.Blocks), "blocks, parent-child, conditional-blocks, waits-for, related, discovered-from, ...")
 	c.Flags().StringVar(&kind, "type", string(task.Blocks), "the same as --kind, in Beads' words")
-	c.CompleteFlag("type", command.Words(task.Kinds()...))
+	completeFlag(c, "type", oneOf(task.Kinds()...))
 	c.Flags().StringVar(&gate, "gate", "all", "for waits-for: all parts, or any")
-	c.CompleteFlag("kind", command.Words(task.Kinds()...))
-	c.CompleteFlag("gate", command.Words("all", "any"))
+	completeFlag(c, "kind", oneOf(task.Kinds()...))
+	completeFlag(c, "gate", oneOf("all", "any"))
 	return t.by(c)
 }
 
-func (t *taskCall) depRmCommand() *command.Command {
+func (t *taskCall) depRmCommand() *cobra.Command {
 	var kind string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "rm ID ON", Aliases: []string{"remove"}, Short: "Make the task ID depend on the task ON no longer",
 		Args: exactly(2, "two tasks: which depends, and on which"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			var x *task.Task
 			g, err := t.change(cmd.Context(), func(g *task.Graph, _ string, now time.Time) (err error) {
 				x, err = g.Unlink(args[0], args[1], task.Kind(kind), now)
@@ -97,7 +97,7 @@ func (t *taskCall) depRmCommand() *command.Command {
 		},
 	}
 	c.Flags().StringVarP(&kind, "kind", "t", "", "only the dependency of this kind (default: of all)")
-	c.CompleteFlag("kind", command.Words(task.Kinds()...))
+	completeFlag(c, "kind", oneOf(task.Kinds()...))
 	return t.by(c)
 }
 
@@ -113,13 +113,13 @@ type depNode struct {
 	line string
 }
 
-func (t *taskCall) depTreeCommand() *command.Command {
+func (t *taskCall) depTreeCommand() *cobra.Command {
 	var reverse bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "tree ID", Short: "Show what a task depends on, and that depends on",
 		Long: "Shows what a task depends on by kinds that block, and what that depends on; with --reverse\nwhat depends on it. What was shown before is not unfolded again.",
 		Args: exactly(1, "the ID of a task"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			g, x, err := t.find(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -189,11 +189,11 @@ func (f *forest) next(x *task.Task) (list []neededBy) {
 	return list
 }
 
-func (t *taskCall) depCyclesCommand() *command.Command {
-	return t.scope(&command.Command{
+func (t *taskCall) depCyclesCommand() *cobra.Command {
+	return t.scope(&cobra.Command{
 		Use: "cycles", Short: "Look for tasks that wait for each other", Args: exactly(0, "no arguments"),
 		Long: "Looks for tasks that wait for each other. No command makes such; if there are any the exit\ncode is 1.",
-		RunE: func(cmd *command.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := t.view(cmd.Context())
 			if err != nil {
 				return err

@@ -8,21 +8,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
 )
 
-func (t *taskCall) importCommand() *command.Command {
+func (t *taskCall) importCommand() *cobra.Command {
 	var overwrite, dry bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "import FILE | -", Short: "Take tasks over: an issues.jsonl, what was exported, a prd.json, boxes in Markdown",
 		Long:    "Takes tasks over from a file with a task a line, or from standard input: those that are\nnew, and those that were changed later than the ones here. All of the file is taken, or\nnothing. What somebody has claimed here stays. The stories of a prd.json become tasks, too,\nand in a file that ends with .md the lines with a box, \"- [ ] TITLE\"; of one that is\nhere, what its entry says otherwise than last time is taken over where nothing was changed\nhere, and none is opened again, or closed without --overwrite.",
 		Example: "  bothy task import .beads/issues.jsonl\n  bothy task export -C ../other | bothy task import -",
-		Args:    exactly(1, "a file, or -"), Complete: command.FileNames,
-		RunE: func(cmd *command.Command, args []string) error {
+		Args:    exactly(1, "a file, or -"), ValidArgsFunction: fileNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := t.readImport(args[0])
 			if err != nil {
 				return err
@@ -123,11 +124,11 @@ func (t *taskCall) printTaken(taken task.Taken, dry bool) error {
 	return err
 }
 
-func (t *taskCall) exportCommand() *command.Command {
-	return t.scope(&command.Command{
+func (t *taskCall) exportCommand() *cobra.Command {
+	return t.scope(&cobra.Command{
 		Use: "export", Short: "Print all tasks, one a line, as Beads reads them from issues.jsonl",
 		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *command.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := t.view(cmd.Context())
 			if err != nil {
 				return err

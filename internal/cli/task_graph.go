@@ -6,20 +6,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (t *taskCall) graphCommand() *command.Command {
+func (t *taskCall) graphCommand() *cobra.Command {
 	var format string
 	var all bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "graph [ID]", Short: "Show tasks and what waits for what: as a tree, or for Graphviz or Mermaid",
 		Long: "Shows all tasks, or one with what is below it and all that these wait for: as a tree of\nwholes and parts, or as a picture for Graphviz (dot) or Mermaid.",
 		Args: atMost(1, "a task"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			draw, ok := map[string]func(picture) string{"tree": picture.tree, "dot": picture.dot, "mermaid": picture.mermaid}[format]
 			if !ok {
 				return spec.Errorf(spec.ErrUsage, "no format %q", format).WithHint("there are tree, dot and mermaid")
@@ -41,7 +42,7 @@ func (t *taskCall) graphCommand() *command.Command {
 	}
 	c.Flags().StringVar(&format, "format", "tree", "tree, dot or mermaid")
 	c.Flags().BoolVar(&all, "all", false, "closed ones too")
-	c.CompleteFlag("format", command.Words("tree", "dot", "mermaid"))
+	completeFlag(c, "format", oneOf("tree", "dot", "mermaid"))
 	return t.scope(c)
 }
 

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -21,22 +22,22 @@ type taskFilter struct {
 	quiet                     bool
 }
 
-func (f *taskFilter) add(t *taskCall, c *command.Command) {
+func (f *taskFilter) add(t *taskCall, c *cobra.Command) {
 	fs := c.Flags()
-	command.WordsVarP(fs, &f.priorities, "priority", "p", "only of this priority; repeatable")
-	command.WordsVarP(fs, &f.types, "type", "t", "only of this type; repeatable")
-	command.WordsVarP(fs, &f.labels, "label", "l", "only with this label; repeatable: with all of them")
+	fs.StringArrayVarP(&f.priorities, "priority", "p", nil, "only of this priority; repeatable")
+	fs.StringArrayVarP(&f.types, "type", "t", nil, "only of this type; repeatable")
+	fs.StringArrayVarP(&f.labels, "label", "l", nil, "only with this label; repeatable: with all of them")
 	fs.StringVar(&f.parent, "parent", "", "only parts of this task, and their parts")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print IDs only")
 	fs.StringVar(&f.order, "sort", string(task.ByPriority), "priority: the most urgent, then the oldest; oldest; hybrid: those of two days by priority, then the oldest")
-	c.CompleteFlag("type", command.Words(task.Types()...))
-	c.CompleteFlag("priority", command.Words("0", "1", "2", "3", "4"))
-	c.CompleteFlag("parent", t.taskIDs)
-	c.CompleteFlag("sort", command.Words(task.Orders()...))
+	completeFlag(c, "type", oneOf(task.Types()...))
+	completeFlag(c, "priority", oneOf("0", "1", "2", "3", "4"))
+	completeFlag(c, "parent", t.taskIDs)
+	completeFlag(c, "sort", oneOf(task.Orders()...))
 }
 
 // addList adds those that lists have too.
-func (f *taskFilter) addList(t *taskCall, c *command.Command) {
+func (f *taskFilter) addList(t *taskCall, c *cobra.Command) {
 	f.add(t, c)
 	fs := c.Flags()
 	fs.StringVarP(&f.assignee, "assignee", "a", "", "only theirs")
@@ -99,13 +100,13 @@ func (f *taskFilter) view(ctx context.Context, t *taskCall) (g *task.Graph, filt
 	return g, filter, order, err
 }
 
-func (t *taskCall) lsCommand() *command.Command {
+func (t *taskCall) lsCommand() *cobra.Command {
 	var f taskFilter
 	var all bool
 	var statuses []string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List tasks", Args: exactly(0, "no arguments"),
-		RunE: func(cmd *command.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, filter, order, err := f.view(cmd.Context(), t)
 			if err != nil {
 				return err
@@ -122,9 +123,9 @@ func (t *taskCall) lsCommand() *command.Command {
 		},
 	}
 	f.addList(t, c)
-	command.WordsVarP(c.Flags(), &statuses, "status", "s", "only of this status, or in this state: ready, claimed, blocked, ...; repeatable")
+	c.Flags().StringArrayVarP(&statuses, "status", "s", nil, "only of this status, or in this state: ready, claimed, blocked, ...; repeatable")
 	c.Flags().BoolVar(&all, "all", false, "closed ones too")
-	c.CompleteFlag("status", command.Words(append(task.Statuses(), "ready", "claimed")...))
+	completeFlag(c, "status", oneOf(append(task.Statuses(), "ready", "claimed")...))
 	return t.scope(c)
 }
 
@@ -137,13 +138,13 @@ func hasStatus(g *task.Graph, x *task.Task, statuses []string, all bool, now tim
 	return slices.Contains(statuses, string(x.Status)) || slices.Contains(statuses, stateWord(x, g.State(x, now)))
 }
 
-func (t *taskCall) readyCommand() *command.Command {
+func (t *taskCall) readyCommand() *cobra.Command {
 	var f taskFilter
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "ready", Short: "List the tasks that can begin now, in the order in which they should",
 		Long: "Lists the tasks that can begin now: open ones that wait for nothing, and those whose claim\nhas run out.",
 		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *command.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, filter, order, err := f.view(cmd.Context(), t)
 			if err != nil {
 				return err

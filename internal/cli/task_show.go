@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
 )
@@ -16,17 +17,17 @@ type neededBy struct {
 	Kind task.Kind `json:"type"`
 }
 
-func (t *taskCall) showCommand() *command.Command {
-	return t.scope(&command.Command{
+func (t *taskCall) showCommand() *cobra.Command {
+	return t.scope(&cobra.Command{
 		Use: "show ID", Aliases: []string{"inspect"}, Short: "Show a task, what it waits for, and what waits for it",
 		Args: exactly(1, "the ID of a task"),
-		Complete: func(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
-				return nil, command.NoFiles
+				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return t.taskIDs(cmd, args, word)
 		},
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			g, x, err := t.find(cmd.Context(), args[0])
 			if err != nil {
 				return err

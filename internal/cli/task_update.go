@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -18,14 +19,14 @@ type updateFlags struct {
 	force                bool
 }
 
-func (t *taskCall) updateCommand() *command.Command {
+func (t *taskCall) updateCommand() *cobra.Command {
 	var f updateFlags
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "update ID", Aliases: []string{"edit"}, Short: "Change fields of a task",
 		Long:    "Changes the fields that are given; an empty text takes one away. What somebody else has\nclaimed keeps its status and assignee unless --force is given.",
 		Example: "  bothy task update bd-a1b2 --priority 0 --add-label urgent\n  bothy task update bd-a1b2 --append-notes 'The cause is in tax.go'",
 		Args:    exactly(1, "the ID of a task"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.read(cmd, t.app); err != nil {
 				return err
 			}
@@ -49,16 +50,16 @@ func (t *taskCall) updateCommand() *command.Command {
 	fs.StringVarP(&f.status, "status", "s", "", strings.Join(task.Statuses(), ", ")+"; close and reopen it by those commands")
 	fs.StringVar(&f.parent, "parent", "", "make it a part of this task and of no other; empty: of none")
 	fs.StringVar(&f.more, "append-notes", "", "put a line below the notes")
-	command.WordsVar(fs, &f.labels, "add-label", "give it a label; repeatable")
-	command.WordsVar(fs, &f.remove, "remove-label", "take a label from it; repeatable")
+	fs.StringArrayVar(&f.labels, "add-label", nil, "give it a label; repeatable")
+	fs.StringArrayVar(&f.remove, "remove-label", nil, "take a label from it; repeatable")
 	fs.BoolVar(&f.force, "force", false, "although somebody else has claimed it")
-	c.MayBeEmpty("parent", "assignee", "due", "defer", "external-ref", "spec-id") // what takes the field away
-	c.CompleteFlag("status", command.Words(task.Statuses()...))
-	c.CompleteFlag("parent", t.taskIDs)
+	mayBeEmpty(c, "parent", "assignee", "due", "defer", "external-ref", "spec-id") // what takes the field away
+	completeFlag(c, "status", oneOf(task.Statuses()...))
+	completeFlag(c, "parent", t.taskIDs)
 	return t.by(c)
 }
 
-func (f *updateFlags) update(cmd *command.Command, g *task.Graph, id, who string, now time.Time) (*task.Task, error) {
+func (f *updateFlags) update(cmd *cobra.Command, g *task.Graph, id, who string, now time.Time) (*task.Task, error) {
 	given := cmd.Flags().Changed
 	if given("status") && !slices.Contains(task.Statuses(), f.status) {
 		return nil, spec.Errorf(spec.ErrUsage, "no status %q", f.status).WithHint("there are %s", strings.Join(task.Statuses(), ", "))
@@ -80,13 +81,13 @@ func (f *updateFlags) update(cmd *command.Command, g *task.Graph, id, who string
 	return x, err
 }
 
-func (t *taskCall) closeCommand() *command.Command {
+func (t *taskCall) closeCommand() *cobra.Command {
 	var end task.End
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "close ID...", Aliases: []string{"done"}, Short: "Close tasks, and tell what can begin because of that",
 		Long: "Closes tasks: all of them, or none. One that is closed already stays as it is. A reason\nwith a word as failed, rejected, wontfix, cancelled, abandoned, error, timeout or aborted\nlets those begin that depend on the task by conditional-blocks.",
 		Args: atLeast(1, "the ID of a task"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			var closed, next []*task.Task
 			g, err := t.change(cmd.Context(), func(g *task.Graph, who string, now time.Time) (err error) {
 				closed, next, err = g.CloseAll(cmd.Context(), args, who, end, now)
@@ -111,11 +112,11 @@ func (t *taskCall) closeCommand() *command.Command {
 	return t.by(c)
 }
 
-func (t *taskCall) reopenCommand() *command.Command {
-	return t.by(&command.Command{
+func (t *taskCall) reopenCommand() *cobra.Command {
+	return t.by(&cobra.Command{
 		Use: "reopen ID...", Short: "Make closed tasks open again, and nobody's",
 		Args: atLeast(1, "the ID of a task"),
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			var list []*task.Task
 			g, err := t.change(cmd.Context(), func(g *task.Graph, _ string, now time.Time) error {
 				for _, id := range args {

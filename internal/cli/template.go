@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/saved"
@@ -14,22 +15,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) saveCommand() *command.Command {
+func (a *app) saveCommand() *cobra.Command {
 	var output string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "save SANDBOX NAME[:TAG]",
 		Short: "Make a template of a sandbox: its installed programs and its home",
 		Long:  "Makes a template of what a sandbox has in its root layer and its home, for new\nsandboxes to begin with: bothy run -t NAME. Your directories, its network rules and\nthe secrets lent to it are not in it.\n\nWith -o it is written to a file, too: of a sandbox with an image as a container image,\nfor docker load, another Bothy and registries; of one over the programs of this machine,\nwhich are not in it, as a file that only you can load.",
-		Args:  exactly(2, "a sandbox and a name for the template"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error { return a.saveTemplate(cmd, args[0], args[1], output) },
+		Args:  exactly(2, "a sandbox and a name for the template"), ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.saveTemplate(cmd, args[0], args[1], output) },
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "write it to a file, too, as an image if it is over one; - is standard output")
-	c.CompleteFlag("output", command.FileNames)
+	completeFlag(c, "output", fileNames)
 	return a.jsonFlag(c)
 }
 
 // saveTemplate makes a template of a sandbox, and writes it to a file if one is given.
-func (a *app) saveTemplate(cmd *command.Command, sandbox, name, word string) error {
+func (a *app) saveTemplate(cmd *cobra.Command, sandbox, name, word string) error {
 	var to outfile
 	if word != "" {
 		var err error
@@ -60,7 +61,7 @@ func (a *app) saveTemplate(cmd *command.Command, sandbox, name, word string) err
 
 // export writes a template to a file, which is there whole or not at all: as an image, or
 // for its owner alone if what it lies over is in none.
-func (a *app) export(cmd *command.Command, e *engine.Engine, t saved.Template, to outfile) error {
+func (a *app) export(cmd *cobra.Command, e *engine.Engine, t saved.Template, to outfile) error {
 	if t.Base != spec.TemplateHost {
 		_, err := a.writeImage(cmd, t.Name, "", to)
 		return err
@@ -71,20 +72,20 @@ func (a *app) export(cmd *command.Command, e *engine.Engine, t saved.Template, t
 	return to.write(func(w io.Writer) error { return e.ExportTemplate(t.Name, w) })
 }
 
-func (a *app) templateCommand() *command.Command {
-	c := &command.Command{
+func (a *app) templateCommand() *cobra.Command {
+	c := &cobra.Command{
 		Use: "template", Aliases: []string{"templates"}, Short: "The templates that sandboxes begin with: images, and those made from sandboxes",
-		RunE: func(*command.Command, []string) error { return a.listTemplates() },
+		RunE: func(*cobra.Command, []string) error { return a.listTemplates() },
 	}
 	c.AddCommand(a.templateLsCommand(), a.templateBuildCommand(), a.templatePullCommand(), a.templatePushCommand(), a.templateSaveCommand(), a.templateLoadCommand(), a.templateRmCommand(), a.templatePruneCommand())
 	return a.jsonFlag(c)
 }
 
-func (a *app) templateLsCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) templateLsCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List templates",
 		Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error { return a.listTemplates() },
+		RunE: func(*cobra.Command, []string) error { return a.listTemplates() },
 	})
 }
 
@@ -121,19 +122,19 @@ func (a *app) listTemplates() error {
 	return w.Flush()
 }
 
-func (a *app) templateLoadCommand() *command.Command {
+func (a *app) templateLoadCommand() *cobra.Command {
 	var input, name string
-	c := &command.Command{
+	c := &cobra.Command{
 		Use:   "load [FILE|DIRECTORY]",
 		Short: "Read a template that bothy save, docker save or podman save wrote",
 		Long:  "Reads a template from FILE, from -i FILE, or from standard input: one of bothy save,\nor a container image as docker save or podman save write it; or an image from a\nDIRECTORY with an OCI image layout. Load only what you trust: programs of a template\nrun inside like any other, but in each of its sandboxes, before your agent.",
-		Args: func(_ *command.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return spec.Errorf(spec.ErrUsage, "one file at a time: %q is too much", args[1])
 			}
 			return nil
 		},
-		RunE: func(cmd *command.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				input = args[0]
 			}
@@ -178,16 +179,16 @@ func (a *app) templateLoadCommand() *command.Command {
 	}
 	c.Flags().StringVarP(&input, "input", "i", "", "read from a file")
 	c.Flags().StringVar(&name, "name", "", "name it so, whatever has the name (default: what the file says)")
-	c.CompleteFlag("input", command.FileNames)
+	completeFlag(c, "input", fileNames)
 	return a.jsonFlag(c)
 }
 
-func (a *app) templateRmCommand() *command.Command {
+func (a *app) templateRmCommand() *cobra.Command {
 	var force bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "rm TEMPLATE...", Aliases: []string{"remove", "delete"}, Short: "Remove templates; sandboxes keep what they were made from, images they use stay",
-		Args: atLeast(1, "a template"), Complete: a.templateNames,
-		RunE: func(_ *command.Command, args []string) error {
+		Args: atLeast(1, "a template"), ValidArgsFunction: a.templateNames,
+		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

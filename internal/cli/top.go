@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -29,13 +29,13 @@ type load struct {
 	Error     string      `json:"error,omitempty"` // why nothing else is known
 }
 
-func (a *app) topCommand() *command.Command {
+func (a *app) topCommand() *cobra.Command {
 	var once, flows bool
-	c := &command.Command{
+	c := &cobra.Command{
 		Use: "top [SANDBOX]", Short: "Show what running sandboxes use, or the processes of one",
-		Long:     "Shows what running sandboxes use, or the processes of one; with --flows the\nconnections to the outside that are open.",
-		Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
+		Long:              "Shows what running sandboxes use, or the processes of one; with --flows the\nconnections to the outside that are open.",
+		ValidArgsFunction: a.oneSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/verify"
 )
 
-func (a *app) systemVerifyCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) systemVerifyCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "verify", Short: "Read everything in the state directory and report what is damaged",
 		Long: "Reads saved root layers, checkpoints, templates, images, clones, tasks, secrets and all documents, and\ncompares them with their checksums. It changes nothing, and sandboxes may run meanwhile.\nThe exit code is 1 if anything is damaged.",
 		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *command.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err

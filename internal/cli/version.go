@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/spf13/cobra"
+
 	"github.com/bothy-dev/bothy/internal/program"
 )
 
-func (a *app) versionCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+func (a *app) versionCommand() *cobra.Command {
+	return a.jsonFlag(&cobra.Command{
 		Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
-		RunE: func(*command.Command, []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version string `json:"version"`
 				GVisor  string `json:"gvisor"`

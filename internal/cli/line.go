@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Annotations of commands and flags.
+const (
+	passesOn = "bothy_passes_on" // a command's: which arguments are for a program inside
+	emptyToo = "bothy_empty_too" // a flag's: its value may be empty
+)
+
+// Values of passesOn.
+const (
+	behindDash  = "--"
+	behindFirst = "1"
+)
+
+// execute runs the command that the words name.
+func (a *app) execute(ctx context.Context, root *cobra.Command, words []string) error {
+	root.SetArgs(append([]string{}, words...)) // of nil cobra makes the words of the process
+	if err := root.ExecuteContext(ctx); err != nil {
+		return err
+	}
+	return a.wrong
+}
+
+// helpOf prints a command's help. Cobra asks for it, too, where a group of commands is called
+// with a word that is none of its commands: that is an error, with --help as without.
+func (a *app) helpOf(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+	return func(cmd *cobra.Command, words []string) {
+		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+			a.wrong = a.unknownCommand(cmd, args[0])
+			return
+		}
+		help(cmd, words)
+	}
+}
+
+// unknownCommand is the error for a word that names no command of a group. It proposes what
+// may have been meant.
+func (a *app) unknownCommand(group *cobra.Command, word string) error {
+	err := spec.Errorf(spec.ErrUsage, "unknown command %q", word)
+	if group.HasParent() {
+		err = spec.Errorf(spec.ErrUsage, "%s has no command %q", group.CommandPath(), word)
+	}
+	group.SuggestionsMinimumDistance = slip(word)
+	if names := group.SuggestionsFor(word); len(names) > 0 {
+		return err.WithHint("did you mean %s %s?", group.CommandPath(), strings.Join(names, " or "))
+	}
+	if group.HasParent() {
+		return err.WithHint("%s --help lists the commands", group.CommandPath())
+	}
+	switch agents := agentsLike(word); {
+	case slices.Contains(agents, word):
+		return err.WithHint("%s is an agent: %s run %s", word, a.command, word)
+	case len(agents) > 0:
+		return err.WithHint("did you mean %s run %s?", a.command, strings.Join(agents, " or "))
+	}
+	return err.WithHint("%s --help lists the commands", group.CommandPath())
+}
+
+// agentsLike are the agents that a word may have been meant for.
+func agentsLike(word string) []string {
+	return nearest(word, values(agentNames(&engine.Engine{Agents: agents()})))
+}
+
+// badFlag says what is wrong with the flags of a line.
+func (a *app) badFlag(cmd *cobra.Command, err error) error {
+	args := cmd.Flags().Args()
+	if cmd.HasSubCommands() && len(args) > 0 {
+		return a.unknownCommand(cmd, args[0])
+	}
+	bad := spec.Errorf(spec.ErrUsage, "%w", err)
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return bad.WithHint("%s --help", cmd.CommandPath())
+	}
+	var like []string
+	if unknown.GetSpecifiedShortnames() == "" {
+		like = nearest(unknown.GetSpecifiedName(), flagNames(cmd))
+	}
+	meant := "did you mean --" + strings.Join(like, " or --") + "?"
+	switch passes := cmd.Annotations[passesOn] == behindDash && len(args) > 0; {
+	case passes && len(like) > 0:
+		return bad.WithHint("%s; or %s", behind(cmd, args, unknown), meant)
+	case passes:
+		return bad.WithHint("%s", behind(cmd, args, unknown))
+	case len(like) > 0:
+		return bad.WithHint("%s", meant)
+	}
+	return bad.WithHint("%s --help lists the flags", cmd.CommandPath())
+}
+
+// behind says where flags of a program inside stand.
+func behind(cmd *cobra.Command, args []string, flag *pflag.NotExistError) string {
+	n := len(args)
+	if i := commandAt(args); i > 0 {
+		n = i
+	}
+	line := shellLine(slices.Concat(args[:n], []string{"--"}, args[n:]))
+	return fmt.Sprintf("flags of what runs inside stand behind --: %s %s %s", cmd.CommandPath(), line, dashed(flag))
+}
+
+// commandAt is the index of the first argument of run that is no path but may be a command, 0 if
+// there is none: the first two are an agent and its directory.
+func commandAt(args []string) int {
+	for i, arg := range args {
+		if _, err := os.Stat(arg); i > 1 && errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, "/~:") {
+			return i
+		}
+	}
+	return 0
+}
+
+// dashed is a flag as it was written.
+func dashed(f *pflag.NotExistError) string {
+	if shorthands := f.GetSpecifiedShortnames(); shorthands != "" {
+		return "-" + shorthands
+	}
+	return "--" + f.GetSpecifiedName()
+}
+
+// shellLine writes words as a shell reads them.
+func shellLine(list []string) string {
+	quoted := make([]string, len(list))
+	for i, word := range list {
+		quoted[i] = workspace.ShellWord(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// values are candidates without their descriptions.
+func values(candidates []string) (list []string) {
+	for _, c := range candidates {
+		word, _, _ := strings.Cut(c, "\t")
+		list = append(list, word)
+	}
+	return list
+}
+
+// flagNames are the long names of a command's flags.
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// nearest are the names that a word may have been meant for, by cobra's measure.
+func nearest(word string, names []string) []string {
+	c := &cobra.Command{SuggestionsMinimumDistance: slip(word)}
+	for _, name := range names {
+		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	return c.SuggestionsFor(word)
+}
+
+// slip is how many letters of a word may be wrong. Of a short one two would be most of it.
+func slip(word string) int {
+	if len(word) < 3 {
+		return 1
+	}
+	return 2
+}
+
+// mayBeEmpty says of flags that an empty value has a meaning of its own. Any other flag is
+// refused with one.
+func mayBeEmpty(c *cobra.Command, flags ...string) {
+	for _, name := range flags {
+		if err := c.Flags().SetAnnotation(name, emptyToo, nil); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// refuseEmpty refuses flags and arguments with nothing in them: a variable of a script that is
+// not set, as a rule. Taken for left out they would have a command do something else, and
+// often more.
+func refuseEmpty(cmd *cobra.Command, args []string) (err error) {
+	hint := cmd.CommandPath() + " --help"
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, may := f.Annotations[emptyToo]; err == nil && !may && hasEmpty(f.Value) {
+			err = spec.Errorf(spec.ErrUsage, "--%s is empty", f.Name).WithHint("%s", hint)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if i := slices.Index(ours(cmd, args), ""); i >= 0 {
+		return spec.Errorf(spec.ErrUsage, "argument %d is empty", i+1).WithHint("%s", hint)
+	}
+	return nil
+}
+
+// ours are the arguments that are not for somebody else.
+func ours(cmd *cobra.Command, args []string) []string {
+	switch passes, dash := cmd.Annotations[passesOn], cmd.ArgsLenAtDash(); {
+	case passes == behindFirst && len(args) > 1:
+		return args[:1]
+	case passes == behindDash && dash >= 0:
+		return args[:dash]
+	}
+	return args
+}
+
+// hasEmpty tells whether a flag's value is no text, or one of its values is none.
+func hasEmpty(v pflag.Value) bool {
+	if list, ok := v.(pflag.SliceValue); ok {
+		return slices.Contains(list.GetSlice(), "")
+	}
+	return v.Type() == "string" && v.String() == ""
+}
