@@ -103,6 +103,9 @@ func (s *Sandbox) args() []string {
 // Create creates a sandbox and gives it as it was written down. It is started by
 // the first command in it. A name that is taken is spec.ErrConflict.
 func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
+	if err := supported(); err != nil {
+		return nil, err
+	}
 	vars, err := secretly(s.Env)
 	if err != nil {
 		return nil, err
@@ -148,6 +151,9 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 
 // json runs a command and reads its answer.
 func (c *Client) json(ctx context.Context, answer any, args []string, files ...*os.File) error {
+	if err := supported(); err != nil {
+		return err
+	}
 	cmd := c.command(ctx, args)
 	cmd.ExtraFiles = files
 	var out, complaint bytes.Buffer

@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -48,6 +45,9 @@ const statusFD = 3
 // over is spec.ErrTimeout, one that is not there spec.ErrNoSuchBinary; the result
 // has what was printed all the same.
 func (c *Client) Exec(ctx context.Context, sandbox string, command Command) (Result, error) {
+	if err := supported(); err != nil {
+		return Result{}, err
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return Result{}, err
@@ -132,33 +132,6 @@ func readStatus(r io.Reader) (result Result, end func() error) {
 		}
 	}
 	return result, end
-}
-
-// secretly writes variables where only bothy reads them: they are meant for the
-// inside, and neither for whoever lists processes nor for programs of the host.
-// It is the file of an option --env-file, and nil if there are none.
-func secretly(vars map[string]string) (*os.File, error) {
-	if len(vars) == 0 {
-		return nil, nil
-	}
-	fd, err := unix.MemfdCreate("variables", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("keep variables: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), "variables")
-	var text strings.Builder
-	for name, value := range vars {
-		if strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			_ = f.Close()
-			return nil, spec.Errorf(spec.ErrUsage, "%q is no variable", name)
-		}
-		text.WriteString(name + "=" + value + "\x00")
-	}
-	if _, err := f.WriteString(text.String()); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("keep variables: %w", err)
-	}
-	return f, nil
 }
 
 // envFile is the option for the n-th of exec.Cmd's ExtraFiles.

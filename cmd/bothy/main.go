@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command bothy is the command line. It also plays those of its helpers that need what the
 // command line has: the process that seals secrets, that installs agents, that fetches images,
 // that keeps tasks. They are this program under another name.

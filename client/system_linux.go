@@ -1,0 +1,41 @@
+package client
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// supported is why nothing can be done here: on Linux there is no reason.
+func supported() error { return nil }
+
+// secretly writes variables where only bothy reads them: they are meant for the
+// inside, and neither for whoever lists processes nor for programs of the host.
+// It is the file of an option --env-file, and nil if there are none.
+func secretly(vars map[string]string) (*os.File, error) {
+	if len(vars) == 0 {
+		return nil, nil
+	}
+	fd, err := unix.MemfdCreate("variables", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("keep variables: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "variables")
+	var text strings.Builder
+	for name, value := range vars {
+		if strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			_ = f.Close()
+			return nil, spec.Errorf(spec.ErrUsage, "%q is no variable", name)
+		}
+		text.WriteString(name + "=" + value + "\x00")
+	}
+	if _, err := f.WriteString(text.String()); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("keep variables: %w", err)
+	}
+	return f, nil
+}
