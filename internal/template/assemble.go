@@ -21,7 +21,7 @@ type Options struct {
 	// User is whom the sandbox works for. Default: the one given to Prepare.
 	User User
 	// Program is the host path of the program that plays init and sudo
-	// inside. Default: /proc/self/exe.
+	// inside.
 	Program string
 	// Targets are the mount points the driver will need besides the user's
 	// home, /proc, /sys, /dev, /run and /tmp.
@@ -181,9 +181,6 @@ func (h *Host) assemble(dir string, o *Options, plant func(root int) (*tree, err
 	if o.User == (User{}) {
 		o.User = h.user
 	}
-	if o.Program == "" {
-		o.Program = "/proc/self/exe"
-	}
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -340,28 +337,7 @@ func (t *tree) bindProgram(program string) error {
 	if err := t.write(guest, nil, 0o755); err != nil {
 		return err
 	}
-	err := t.bind(program, t.path(guest))
-	if !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	// program is a link of /proc to a file as another mount namespace sees it:
-	// /proc/self/exe, if that is also how this process was started. The same
-	// file is to be found by its name in this one.
-	name, linkErr := os.Readlink(program)
-	if linkErr != nil {
-		return err
-	}
-	if err := t.bind(name, t.path(guest)); err != nil || !sameFile(program, t.path(guest)) {
-		return (&spec.Error{Class: spec.ErrConflict, Op: "bind " + program, Err: errors.New(name + " is another file by now")}).
-			WithHint("bothy was replaced while it started; run the command again")
-	}
-	return nil
-}
-
-func sameFile(a, b string) bool {
-	infoA, errA := os.Stat(a)
-	infoB, errB := os.Stat(b)
-	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+	return t.bind(program, t.path(guest))
 }
 
 // bindPrograms makes the allow-list visible.

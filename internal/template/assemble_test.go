@@ -23,8 +23,21 @@ func assemble(t testing.TB, s source, o Options) (string, *Host) {
 	if o.Hostname == "" {
 		o.ID, o.Hostname = "0123456789ab", "box"
 	}
+	o.Program = testProgram
 	must(t, h.Assemble(dir, o))
 	return dir, h
+}
+
+// testProgram stands for the program that runs inside.
+var testProgram, _ = os.Executable()
+
+func sameFile(t *testing.T, a, b string) bool {
+	t.Helper()
+	infoA, err := os.Stat(a)
+	must(t, err)
+	infoB, err := os.Stat(b)
+	must(t, err)
+	return os.SameFile(infoA, infoB)
 }
 
 func TestAssemble(t *testing.T) {
@@ -72,7 +85,7 @@ func TestAssemble(t *testing.T) {
 	if id := read(t, dir+"/etc/machine-id"); len(id) != 33 {
 		t.Errorf("machine-id: %q", id)
 	}
-	if !sameFile("/proc/self/exe", filepath.Join(dir, ".bothy/guest")) {
+	if !sameFile(t, testProgram, filepath.Join(dir, ".bothy/guest")) {
 		t.Error("/.bothy/guest is not this program")
 	}
 	if gaps := strings.Join(h.Gaps(), "\n"); !strings.Contains(gaps, "/snap is missing inside, because on the host it is a link to /home/victim") {
@@ -139,7 +152,7 @@ func TestAssembleThisHost(t *testing.T) {
 	must(t, err)
 	defer release(t, h)
 	dir := newRoot(t)
-	must(t, h.Assemble(dir, Options{ID: "1", Hostname: "h"}))
+	must(t, h.Assemble(dir, Options{Program: testProgram, ID: "1", Hostname: "h"}))
 	for _, p := range []string{"/bin/sh", "/usr/bin/env"} {
 		if _, err := os.Lstat(dir + p); err != nil {
 			if target, linkErr := os.Readlink(dir + filepath.Dir(p)); linkErr != nil || !exists(filepath.Join(dir, target, filepath.Base(p))) {
@@ -162,8 +175,8 @@ func TestAssembleTwoSandboxes(t *testing.T) {
 	needNamespace(t)
 	h := prepare(t, s, newCache(t))
 	a, b := newRoot(t), newRoot(t)
-	must(t, h.Assemble(a, Options{ID: "a", Hostname: "a"}))
-	must(t, h.Assemble(b, Options{ID: "b", Hostname: "b"}))
+	must(t, h.Assemble(a, Options{Program: testProgram, ID: "a", Hostname: "a"}))
+	must(t, h.Assemble(b, Options{Program: testProgram, ID: "b", Hostname: "b"}))
 	if read(t, a+"/etc/machine-id") == read(t, b+"/etc/machine-id") || read(t, a+"/etc/hostname") == read(t, b+"/etc/hostname") {
 		t.Error("two sandboxes have one identity")
 	}
@@ -173,7 +186,7 @@ func TestAssembleRefuses(t *testing.T) {
 	s := fakeHost(t)
 	needNamespace(t)
 	h := prepare(t, s, newCache(t))
-	o := Options{ID: "1", Hostname: "h"}
+	o := Options{Program: testProgram, ID: "1", Hostname: "h"}
 	onDisk := t.TempDir()
 	var disk unix.Statfs_t
 	must(t, unix.Statfs(onDisk, &disk))
@@ -192,7 +205,7 @@ func TestAssembleRefuses(t *testing.T) {
 	}
 	must(t, os.Remove(dir+"/x"))
 	for _, name := range []string{"", "a b", "a\n127.0.0.1 b", "-a", strings.Repeat("a", 65)} {
-		if err := h.Assemble(dir, Options{ID: "1", Hostname: name}); !errors.Is(err, spec.ErrUsage) {
+		if err := h.Assemble(dir, Options{Program: testProgram, ID: "1", Hostname: name}); !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("host name %q: %v", name, err)
 		}
 	}
@@ -240,7 +253,7 @@ func TestUsrThatIsNoDirectory(t *testing.T) {
 			s := source{root: t.TempDir()}
 			put(t, s, "/etc/x", "", 0o644)
 			plant(s)
-			err := prepare(t, s, newCache(t)).Assemble(newRoot(t), Options{ID: "1", Hostname: "h"})
+			err := prepare(t, s, newCache(t)).Assemble(newRoot(t), Options{Program: testProgram, ID: "1", Hostname: "h"})
 			if !errors.Is(err, spec.ErrSandbox) || spec.Hint(err) == "" {
 				t.Error(err)
 			}

@@ -53,7 +53,7 @@ func TestDisowned(t *testing.T) {
 	}
 	h := prepare(t, source{root: root}, newCache(t))
 	dir := newRoot(t)
-	must(t, h.Assemble(dir, Options{ID: "1", Hostname: "h", Disowned: os.Getenv(disownedPrograms)}))
+	must(t, h.Assemble(dir, Options{Program: testProgram, ID: "1", Hostname: "h", Disowned: os.Getenv(disownedPrograms)}))
 	if gaps := h.Gaps(); len(gaps) != 0 {
 		t.Skip("skipped: this kernel or file system cannot map owners: ", gaps)
 	}

@@ -62,7 +62,7 @@ func TestTargets(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir := newRoot(t)
-			err := h.Assemble(dir, Options{ID: "1", Hostname: "h", Targets: tt.targets})
+			err := h.Assemble(dir, Options{Program: testProgram, ID: "1", Hostname: "h", Targets: tt.targets})
 			if tt.want == "" {
 				must(t, err)
 				checkTargets(t, dir, tt.targets, tt.absent)
