@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/shop"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -275,215 +273,19 @@ func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent,
 }
 
 // flowMaking makes a run and its sandboxes.
-type flowMaking struct {
-	app    *app
-	engine *engine.Engine
-	flags  *flowFlags
-	agents map[string]*spec.Agent
-	paths  []string
-	id     string
-
-	made map[string]*spec.Sandbox
-	run  *run.Run
-	host *run.Host
-}
-
 // make makes the run, and then its sandboxes, which it knows before there are any:
 // whatever is killed, none is nobody's.
-func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
-	p := &m.flags.plan
-	m.made = map[string]*spec.Sandbox{}
-	if err := m.branch(); err != nil {
-		return err
-	}
-	if len(m.paths) > 0 {
-		p.Directory = m.paths[0] // its real path is known when there is a sandbox
-	}
-	rooms := p.Rooms()
-	if err := m.suits(rooms); err != nil {
-		return err
-	}
-	copies := slices.ContainsFunc(rooms, func(r flow.Room) bool { return r.Copy })
-	if err := m.settle(ctx, copies); err != nil {
-		return err
-	}
-	if len(rooms) == 0 {
-		p.Directory = "" // nobody works on it
-		return m.create()
-	}
-	for _, room := range rooms {
-		p.Sandboxes[room.Name] = store.NewID()
-	}
-	slices.SortStableFunc(rooms, func(a, b flow.Room) int { // first who has PATH, to know it
-		switch {
-		case a.Copy == b.Copy:
-			return 0
-		case a.Copy:
-			return -1
-		}
-		return 1
-	})
-	for _, room := range rooms {
-		sb, err := m.house(ctx, cmd, room, copies)
-		if err != nil {
-			return err
-		}
-		m.made[room.Name] = sb
-		if room.Copy {
-			if err := m.continues(ctx, sb); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // house makes one of the sandboxes, and the run before the first of them.
-func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
-	f, paths := m.flags.createFlags, m.paths // each has its own
-	f.name = m.called(room)
-	l := &lodger{name: room.Agent, spec: m.agents[room.Agent]}
-	if room.Agent == flow.Shell {
-		f.version, f.upgrade, f.config = "", false, false
-	}
-	switch {
-	case room.Copy:
-		f.mode = spec.WorkspaceReview
-	case copies:
-		paths = nil
-	}
-	return m.app.makeSandbox(cmd, m.engine, &f, l, paths, func(sb *spec.Sandbox) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err := m.shares(sb); err != nil {
-			return err
-		}
-		if err := writesInto(m.flags.into, sb); err != nil {
-			return err
-		}
-		sb.ID = m.flags.plan.Sandboxes[room.Name]
-		if m.run != nil {
-			return nil
-		}
-		if len(sb.Workspaces) > 0 {
-			m.flags.plan.Directory = sb.Workspaces[0].Source
-		}
-		err := m.create()
-		sb.Name = m.called(room) // by the ID that it has got
-		return err
-	})
-}
-
 // called is the name of one of the sandboxes.
-func (m *flowMaking) called(room flow.Room) string {
-	return cmp.Or(m.flags.name, m.id) + "-" + room.Name
-}
-
 // suits refuses ways of working on PATH that do not go with who works on it.
-func (m *flowMaking) suits(rooms []flow.Room) error {
-	var names []string
-	copies := false
-	for _, r := range rooms {
-		names, copies = append(names, r.Name), copies || r.Copy
-	}
-	switch {
-	case copies && len(m.paths) == 0:
-		return spec.Errorf(spec.ErrUsage, "the flow works on copies of a directory, and there is none").WithHint("name it behind the file")
-	case copies && m.flags.mode != spec.WorkspaceLive:
-		return spec.Errorf(spec.ErrUsage, "--workspace %s: the flow works on copies, which wait for bothy diff and bothy apply", m.flags.mode).WithHint("leave it out")
-	case m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0 && m.flags.plan.Fresh():
-		return spec.Errorf(spec.ErrUsage, "--workspace %s: steps with fresh have a new sandbox each time, and would see nothing of what waits in another", m.flags.mode).
-			WithHint("give a copy of the project as PATH")
-	case m.flags.plan.Parallel > 1 && !m.flags.plan.Beside():
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: nothing of this flow could be done side by side%s", m.flags.plan.Parallel, m.inTheWay()).
-			WithHint("leave it out")
-	case len(rooms) > 1 && m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0:
-		return spec.Errorf(spec.ErrUsage, "--workspace %s: each of %s has a sandbox of its own, and none would see what the others change", m.flags.mode, strings.Join(names, ", ")).
-			WithHint("give a copy of the project as PATH")
-	}
-	return nil
-}
-
 // inTheWay tells what keeps steps from being done side by side.
-func (m *flowMaking) inTheWay() string {
-	if len(m.paths) == 0 {
-		return ": each step needs the one before it"
-	}
-	return ": what works on PATH itself is done one step at a time, but for commands with fresh; see docs/flows.md"
-}
-
 // shares refuses what several sandboxes would write to at once.
-func (m *flowMaking) shares(sb *spec.Sandbox) error {
-	for _, v := range sb.Volumes {
-		if !v.ReadOnly && m.flags.plan.Beside() {
-			return spec.Errorf(spec.ErrUsage, "steps that are done side by side would write to %s at once", v.Source).
-				WithHint("share it read-only (:ro), or have one step be done at a time: --parallel 1")
-		}
-	}
-	return nil
-}
-
 // create writes the run down.
-func (m *flowMaking) create() (err error) {
-	slices.Sort(m.flags.plan.Files)
-	rooms := m.flags.plan.Rooms()
-	m.run, err = run.Named(m.flags.about(), time.Now(), func(id string) (*run.Run, error) {
-		m.id = id
-		if m.flags.name == "" {
-			if err := m.free(rooms); err != nil {
-				return nil, err
-			}
-		}
-		return run.CreateFlowIn(m.engine.Store.Runs(), m.flags.into, id, &m.flags.plan, m.fill)
-	})
-	if err == nil {
-		m.host, _, err = m.run.Host()
-	}
-	return err
-}
-
 // fill puts into the directory of the run what it was given. By now no sandbox is started that
 // could write there; one may have been made since it was asked first.
-func (m *flowMaking) fill(dir string) error {
-	if m.flags.into != "" {
-		if err := m.engine.Apart(m.flags.into); err != nil {
-			return err
-		}
-	}
-	return flow.Fill(dir, m.flags.given)
-}
-
 // free sees that no sandbox is called as one of the flow will be: those of a run that was removed
 // may be there still.
-func (m *flowMaking) free(rooms []flow.Room) error {
-	for _, room := range rooms {
-		_, err := m.engine.Find(m.called(room))
-		switch {
-		case err == nil:
-			return spec.Errorf(spec.ErrConflict, "there is a sandbox %s already", m.called(room))
-		case !errors.Is(err, spec.ErrNotFound):
-			return err
-		}
-	}
-	return nil
-}
-
 // undo removes what was made: there is nothing that could be gone on with.
-func (m *flowMaking) undo(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	for _, sb := range m.made {
-		_ = m.engine.Remove(ctx, sb, true)
-	}
-	if m.host != nil {
-		m.host.Close() // or it could not be removed
-	}
-	if m.run != nil {
-		_ = m.run.Remove()
-	}
-}
-
 // carryFlow carries a flow on, tells how it goes, and ends as it does.
 func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow, c *flow.Carrier, events []run.Event) error {
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}

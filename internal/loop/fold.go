@@ -1,13 +1,10 @@
 package loop
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
@@ -305,17 +302,7 @@ func (s *State) restored(p Put) {
 }
 
 // guarded says that what gates protect is what it was.
-func (s *State) guarded(g Guard) {
-	if s.tampered = false; g.Checkpoint > 0 {
-		s.checked, s.unjudged = g.Checkpoint, true
-	}
-}
-
 // tampered tells whether something that is protected is not what it was.
-func (v *Verdict) tampered() bool {
-	return slices.ContainsFunc(v.Red(), func(g Gate) bool { return g.Protects != "" })
-}
-
 // Expect counts in what people have said and nobody has taken yet, as far as it is about
 // hints, and tells whether the loop is to pause.
 func (s *State) Expect(mail []run.Message) (pause bool) {
@@ -343,13 +330,6 @@ func (s *State) hint(a Advice) {
 func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
 
 // LastVerdict is what the gates said last; nil if that is not known of what there is.
-func (s *State) LastVerdict() *Verdict {
-	if s.Verdict != nil || len(s.Beneath) > 0 {
-		return s.Verdict
-	}
-	return s.Baseline
-}
-
 // letGo is between two tasks: what did not move at the one may move at the other.
 func (s *State) letGo() {
 	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
@@ -479,71 +459,11 @@ func (s *State) start() int64 {
 }
 
 // confirmed says that what was kept, and perhaps judged, is what there is.
-func (s *State) confirmed() {
-	s.stale = false
-	if s.step == Judged {
-		s.unjudged = false
-	}
-}
-
-func (s *State) judged(v Verdict) {
-	s.Verdict, s.Beneath, s.step, s.unjudged, s.reviewed = &v, nil, Judged, false, 0
-	s.tampered = v.tampered()
-	s.wasSame, s.wasRed = s.SameRed, s.red
-	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
-}
-
 // again counts how often in a row something was the same, nothing being fine.
-func again(n int, before, now string) (int, string) {
-	switch now {
-	case "":
-		return 0, ""
-	case before:
-		return n + 1, now
-	}
-	return 1, now
-}
-
 // fingerprint is the same for the same red gates with the same answers. The names
 // alone would end honest work at one large gate, such as a whole test suite.
-func fingerprint(gates []Gate) string {
-	var red []string
-	for _, g := range gates {
-		if !g.Green {
-			red = append(red, g.Name, g.Why, g.Output)
-		}
-	}
-	if red == nil {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(strings.Join(red, "\x00")))
-	return hex.EncodeToString(sum[:])
-}
-
 // took is how long the gates took, one after the other.
-func (v *Verdict) took() time.Duration {
-	var seconds float64
-	if v != nil {
-		for _, g := range v.Gates {
-			seconds += g.Seconds
-		}
-	}
-	return time.Duration(seconds * float64(time.Second))
-}
-
 // Red gives the gates that do not agree.
-func (v *Verdict) Red() (list []Gate) {
-	if v == nil {
-		return nil
-	}
-	for _, g := range v.Gates {
-		if !g.Green {
-			list = append(list, g)
-		}
-	}
-	return list
-}
-
 // Took is how long somebody has carried the loop on, at a time, if somebody does then.
 func (s *State) Took(now time.Time) time.Duration { return s.elapsed(now) }
 

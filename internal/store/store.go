@@ -8,7 +8,6 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -413,33 +412,11 @@ func ReadJSON(path string, v any) error {
 }
 
 // ErrLocked says that somebody else holds a lock.
-var ErrLocked = errors.New("locked by another process")
-
 // Lock is a held flock.
-type Lock struct{ f *os.File }
-
 // TryLock takes a lock, or returns ErrLocked at once.
-func TryLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB) }
-
 // TryShareLock is ShareLock that does not wait: who has it alone is ErrLocked.
-func TryShareLock(path string) (*Lock, error) {
-	return lock(path, os.O_CREATE, unix.LOCK_SH|unix.LOCK_NB)
-}
-
 // TryLockThere is TryLock for a lock that means something as long as its file is there:
 // without one, and if who held it has removed it, the error is fs.ErrNotExist.
-func TryLockThere(path string) (*Lock, error) {
-	l, err := lock(path, 0, unix.LOCK_EX|unix.LOCK_NB)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Lstat(path); err != nil {
-		l.Unlock()
-		return nil, err
-	}
-	return l, nil
-}
-
 // IsFull tells whether something failed for want of room on a disk, or of what somebody may use
 // of one.
 func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
@@ -450,56 +427,10 @@ func (s *Store) FullHint() string {
 }
 
 // IsLocked tells whether somebody holds a lock alone. Any number may ask at once.
-func IsLocked(path string) bool {
-	l, err := lock(path, 0, unix.LOCK_SH|unix.LOCK_NB)
-	if err == nil {
-		l.Unlock()
-	}
-	return errors.Is(err, ErrLocked)
-}
-
 // WaitLock takes a lock, waiting for it.
-func WaitLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX) }
-
 // AwaitLock is WaitLock that gives up when ctx ends, with its cause. The file is opened before it
 // waits: after it gave up, nothing is made at the path any more.
-func AwaitLock(ctx context.Context, path string) (*Lock, error) {
-	f, err := openLock(path, os.O_CREATE, unix.LOCK_EX)
-	if err != nil {
-		return nil, err
-	}
-	l, err := take(f, unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
-		return l, nil
-	}
-	if !errors.Is(err, ErrLocked) {
-		f.Close()
-		return nil, err
-	}
-	taken := make(chan error)
-	go func() {
-		_, err := take(f, unix.LOCK_EX)
-		select {
-		case taken <- err:
-		case <-ctx.Done(): // AwaitLock gave up
-			f.Close()
-		}
-	}()
-	select {
-	case err := <-taken:
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		return &Lock{f}, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
 // ShareLock takes a lock with others that do so, waiting for who has it alone.
-func ShareLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_SH) }
-
 // unopened says what to do about a file of the state directory that cannot be opened.
 func unopened(op string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
@@ -517,50 +448,9 @@ func unopened(op string, err error) error {
 	return e
 }
 
-func lock(path string, open, how int) (*Lock, error) {
-	f, err := openLock(path, open, how)
-	if err != nil {
-		return nil, err
-	}
-	l, err := take(f, how)
-	if err != nil {
-		f.Close()
-	}
-	return l, err
-}
-
-func openLock(path string, open, how int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|open, 0o600)
-	if errors.Is(err, unix.EROFS) && how&unix.LOCK_SH != 0 { // to look is no change
-		f, err = os.OpenFile(path, os.O_RDONLY, 0)
-	}
-	if err != nil {
-		return nil, unopened("lock "+path, err)
-	}
-	return f, nil
-}
-
 // take locks an open file. After an error the file is the caller's to close.
-func take(f *os.File, how int) (*Lock, error) {
-	for {
-		switch err := unix.Flock(int(f.Fd()), how); err {
-		case nil:
-			return &Lock{f}, nil
-		case unix.EINTR:
-		case unix.EWOULDBLOCK:
-			return nil, ErrLocked
-		default:
-			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
-	}
-}
-
 // File is the open lock file, to hand the lock to a child.
-func (l *Lock) File() *os.File { return l.f }
-
 // Unlock gives the lock back. Copies of the file in other processes keep it.
-func (l *Lock) Unlock() { l.f.Close() }
-
 // Home is the caller's home directory, by $HOME, else by the account.
 func Home() (string, error) {
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) {

@@ -7,11 +7,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -334,113 +332,14 @@ func (c *rawBody) Close() error {
 
 // expectTime is how long a server that was asked whether it wants a body has for
 // an answer. Many never give one.
-const expectTime = time.Second
-
 // upload is a request's body on its way.
-type upload struct {
-	expect chan bool // whether the body is wanted; nil: nobody asked
-	asked  sync.Once
-	done   chan struct{}
-	head   atomic.Bool // of the answer is there
-	err    error
-	unread error // err, if it is that of reading the body
-}
-
-func newUpload(r *http.Request) *upload {
-	up := &upload{done: make(chan struct{})}
-	if slices.Contains(words(r.Header["Expect"]), "100-continue") {
-		up.expect = make(chan bool, 1)
-	}
-	return up
-}
-
-func (up *upload) run(l *link, r *http.Request) {
-	defer close(up.done)
-	if up.err = l.send(r, up); up.err != nil {
-		if !errors.Is(up.err, errUnwanted) { // its answer is on the way
-			l.out.Reset()
-		}
-		return
-	}
-	l.timer.set(l.u.head)
-	if up.head.Load() {
-		l.timer.stop()
-	}
-}
-
 // wanted waits until the server wants the body, or says nothing about it.
-func (up *upload) wanted() error {
-	if up.expect == nil {
-		return nil
-	}
-	t := time.NewTimer(expectTime)
-	defer t.Stop()
-	select {
-	case yes := <-up.expect:
-		if !yes {
-			return errUnwanted
-		}
-	case <-t.C:
-	}
-	return nil
-}
-
 // errUnwanted ends an upload.
-var errUnwanted = errors.New("the server does not want the body")
-
 // goOn notes that the server wants the body.
-func (up *upload) goOn() { up.decide(true) }
-
 // answered notes that there is an answer. If another request can follow, the
 // body is sent nevertheless.
-func (up *upload) answered(l *link, goOn bool) {
-	if up != nil {
-		up.head.Store(true)
-		up.decide(goOn)
-	}
-}
-
-func (up *upload) decide(wanted bool) {
-	if up != nil && up.expect != nil {
-		up.asked.Do(func() { up.expect <- wanted })
-	}
-}
-
 // finished waits for a moment until all of the body is sent.
-func (up *upload) finished(patience time.Duration) bool {
-	if up == nil {
-		return true
-	}
-	select {
-	case <-up.done:
-		return up.err == nil
-	default:
-	}
-	t := time.NewTimer(patience)
-	defer t.Stop()
-	select {
-	case <-up.done:
-		return up.err == nil
-	case <-t.C:
-		return false
-	}
-}
-
 // cut ends an upload whose link is closed. Afterwards nobody reads the body.
-func (up *upload) cut(body io.Closer) {
-	if up == nil {
-		return
-	}
-	select {
-	case <-up.done:
-		return
-	default:
-	}
-	up.decide(false)
-	_ = body.Close()
-	<-up.done
-}
-
 // writers are for requests and answers.
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, linkBuffer) }}
 
@@ -529,58 +428,5 @@ func plainText(s string) bool {
 }
 
 // body writes a request's body. Every piece goes on at once.
-func (up *upload) body(w *bufio.Writer, r *http.Request) error {
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
-	left := r.ContentLength
-	for {
-		n, err := r.Body.Read(*buf)
-		if err != nil && err != io.EOF {
-			up.unread = err
-			return err
-		}
-		if left >= 0 {
-			if left -= int64(n); left < 0 {
-				return errRequest
-			}
-			_, _ = w.Write((*buf)[:n])
-		} else if n > 0 {
-			writeChunk(w, (*buf)[:n])
-		}
-		if err == io.EOF {
-			break
-		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
-	}
-	switch {
-	case left > 0:
-		up.unread = io.ErrUnexpectedEOF
-		return up.unread
-	case left < 0:
-		writeLastChunk(w, r.Trailer)
-	}
-	return w.Flush()
-}
-
 // writeChunk writes a piece of a body whose length is not known.
-func writeChunk(w *bufio.Writer, b []byte) {
-	writeNumber(w, "", int64(len(b)), 16)
-	_, _ = w.Write(b)
-	_, _ = w.WriteString("\r\n")
-}
-
 // writeLastChunk ends such a body.
-func writeLastChunk(w *bufio.Writer, trailer http.Header) {
-	_, _ = w.WriteString("0\r\n")
-	_ = trailer.Write(w)
-	_, _ = w.WriteString("\r\n")
-}
-
-func writeTrailerNames(w *bufio.Writer, trailer http.Header) {
-	if len(trailer) == 0 {
-		return
-	}
-	_, _ = w.WriteString("Trailer: " + strings.Join(slices.Sorted(maps.Keys(trailer)), ",") + "\r\n")
-}

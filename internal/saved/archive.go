@@ -1,0 +1,110 @@
+package saved
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/archive"
+	"github.com/bothy-dev/bothy/internal/sums"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (s Shelf) Export(name string, w io.Writer) error {
+	r, err := s.read(name)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	return archive.Write(w, r.path("."), archive.WriteOptions{Name: "."})
+}
+
+func (s Shelf) Import(r io.Reader, name string) (Template, error) {
+	return s.add(name, func(dir string) (Template, error) {
+		if err := extract(r, dir); err != nil {
+			return Template{}, err
+		}
+		if _, err := io.Copy(io.Discard, r); err != nil { // an archive may end before its file does
+			return Template{}, err
+		}
+		if err := onlyOurs(dir); err != nil {
+			return Template{}, err
+		}
+		t, err := s.about(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return t, spec.Errorf(spec.ErrUsage, "the archive holds no template: it has no %s", aboutName).WithHint("bothy save -o FILE makes one")
+		}
+		if err == nil {
+			err = t.check()
+		}
+		if err == nil && name == "" {
+			t.Name, err = NewName(t.Name)
+		}
+		return t, err
+	})
+}
+
+const maxPlaces = 10_000
+
+const maxAgent = 64
+
+var layerFiles = []string{"fscheckpoint.pb", "multitar.img", "pages.img", "pages_meta.img", sums.Name}
+
+const maxAbout = 1 << 20
+
+func onlyOurs(dir string) error {
+	top, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range top {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		switch name := e.Name(); {
+		case name == aboutName && e.Type().IsRegular() && info.Size() <= maxAbout:
+		case (name == layerName || name == homeName) && e.IsDir():
+		case name == sums.Name && e.Type().IsRegular():
+		case name == lockName && e.Type().IsRegular(): // of who makes it
+		default:
+			return spec.Errorf(spec.ErrUsage, "the archive holds no template: it has %q", name)
+		}
+	}
+	files, err := os.ReadDir(filepath.Join(dir, layerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range files {
+		if !e.Type().IsRegular() || !slices.Contains(layerFiles, e.Name()) {
+			return spec.Errorf(spec.ErrUsage, "the archive holds no template: it has %q in its layer", e.Name())
+		}
+	}
+	return err
+}
+
+func extract(r io.Reader, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := archive.Extract(r, root, archive.ExtractOptions{NoHoles: true}); err != nil {
+		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return spec.Errorf(spec.ErrUsage, "this is no whole archive of a template: %w", err)
+		}
+		return err
+	}
+	return nil
+}
+
+func copyTree(from, to string) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	return archive.Stream(from, archive.WriteOptions{Name: "."}, func(r io.Reader) error { return extract(r, to) })
+}
