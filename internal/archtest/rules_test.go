@@ -31,6 +31,8 @@ internal/keeper
 internal/engine internal/doctor internal/verify
 internal/builder internal/inside
 internal/shop
+internal/cli/console
+
 internal/cli
 cmd/bothy cmd/bothy-keeper cmd/bothy-guest cmd/bothy-build
 client
@@ -52,7 +54,7 @@ var doors = []struct {
 }{
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
-	{"github.com/spf13/cobra", []string{"internal/cli"}, "how a command line is parsed is nobody else's business"},
+	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console"}, "how a command line is parsed is nobody else's business"},
 	{"github.com/spf13/pflag", []string{"internal/cli"}, "cobra's flags"},
 	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript", "internal/plainyaml"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and files that anybody may have written"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/login"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},

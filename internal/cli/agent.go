@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -151,7 +152,7 @@ func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.S
 		return nil, context.Cause(ctx)
 	}
 	for _, n := range notices {
-		a.note("%s", printable(n))
+		a.Note("%s", console.Printable(n))
 	}
 	return p, err
 }
@@ -174,25 +175,25 @@ func (a *app) rehouse(ctx context.Context, e *engine.Engine, l *lodger, sb *spec
 // progress shows how far an installation is: on a terminal in one line that is
 // written again, and wiped at the end, elsewhere in a line for each phase.
 func (a *app) progress() (told engine.Progress, end func()) {
-	live := term.IsTerminal(a.stderr)
+	live := term.IsTerminal(a.Err)
 	var last agent.Event
 	told = func(title string, ev agent.Event) {
 		what := strings.TrimSpace("installing " + title + " " + ev.Version)
 		done := ""
 		if ev.Total > 0 {
-			done = fmt.Sprintf(" %3d%% of %s", ev.Bytes*100/ev.Total, formatSize(ev.Total))
+			done = fmt.Sprintf(" %3d%% of %s", ev.Bytes*100/ev.Total, console.FormatSize(ev.Total))
 		}
 		switch {
 		case live && ev != last:
-			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: %s: %s%s", what, ev.Phase, done)
+			fmt.Fprintf(a.Err, "\r\x1b[Kbothy: %s: %s%s", what, ev.Phase, done)
 		case !live && ev.Phase != last.Phase:
-			a.note("%s: %s", what, ev.Phase)
+			a.Note("%s: %s", what, ev.Phase)
 		}
 		last = ev
 	}
 	return told, func() {
 		if live && last != (agent.Event{}) {
-			fmt.Fprint(a.stderr, "\r\x1b[K")
+			fmt.Fprint(a.Err, "\r\x1b[K")
 		}
 	}
 }
@@ -310,7 +311,7 @@ func (a *app) credential(cmd *cobra.Command, e *engine.Engine, l *lodger, sb *sp
 		return nil, nil
 	}
 	if secret == "" {
-		a.note("%s has no credential; to give it one, and then run it again: %s", l.spec.Title, strings.Join(waysToLogIn(l.spec), ", or "))
+		a.Note("%s has no credential; to give it one, and then run it again: %s", l.spec.Title, strings.Join(waysToLogIn(l.spec), ", or "))
 		return nil, nil
 	}
 	return []lendAt{{secret: secret, unasked: true}}, nil

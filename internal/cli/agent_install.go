@@ -8,12 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) agentInstallCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "install NAME[@VERSION|@TAG]...", Short: "Download agents from the npm registry, and check them",
 		Long: `Asks the registry for the version, or the one the tag means (default "latest"),
 downloads it, checks its hash and shows it to sandboxes that are created from then
@@ -75,8 +76,8 @@ func (a *app) installAgents(ctx context.Context, e *engine.Engine, list []wished
 		}
 		done = append(done, one)
 	}
-	if a.json && (err == nil || len(done) > 0) {
-		err = cmp.Or(err, a.printJSON(map[string]any{"installed": done}))
+	if a.JSON && (err == nil || len(done) > 0) {
+		err = cmp.Or(err, a.PrintJSON(map[string]any{"installed": done}))
 	}
 	return err
 }
@@ -107,16 +108,16 @@ func (a *app) installAgent(ctx context.Context, e *engine.Engine, d wishedAgent)
 		return installedAgent{}, err
 	}
 	for _, n := range append(r.Notices, notices...) {
-		a.note("%s", printable(n))
+		a.Note("%s", console.Printable(n))
 	}
 	if !r.Fresh {
-		a.note("%s %s is installed already", d.Title, r.ID())
+		a.Note("%s %s is installed already", d.Title, r.ID())
 	}
 	if runtime != nil {
-		a.note("%s runs on %s %s, which is installed too", d.Title, runtime.From, runtime.Installation)
+		a.Note("%s runs on %s %s, which is installed too", d.Title, runtime.From, runtime.Installation)
 	}
-	if !a.json {
-		fmt.Fprintf(a.stdout, "%s@%s\n", d.Name, r.ID())
+	if !a.JSON {
+		fmt.Fprintf(a.Out, "%s@%s\n", d.Name, r.ID())
 	}
 	return installedAgent{Name: d.Name, Version: r.ID(), Fresh: r.Fresh, Package: r.From, Integrity: r.Integrity, Directory: r.Dir}, nil
 }

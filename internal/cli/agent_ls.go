@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -19,11 +20,11 @@ func (a *app) agentCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return a.listAgents() },
 	}
 	c.AddCommand(a.agentLsCommand(), a.agentInstallCommand(), a.agentShowCommand(), a.agentRmCommand())
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) agentLsCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List agents, ours and your own, and what is installed of them",
 		Args: exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error { return a.listAgents() },
@@ -76,10 +77,10 @@ func (a *app) listAgents() error {
 		return err
 	}
 	for _, file := range ignored {
-		a.note("%s", printable(agent.WhyIgnored(file)))
+		a.Note("%s", console.Printable(agent.WhyIgnored(file)))
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"agents": list})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"agents": list})
 	}
 	return a.agentTable(list)
 }
@@ -116,10 +117,10 @@ func agentRow(i engine.AgentInfo) (listedAgent, error) {
 
 // agentTable has a row for each version, and one for an agent without any.
 func (a *app) agentTable(list []listedAgent) error {
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "AGENT\tTITLE\tINSTALLED\tNEW\tSIZE\tSANDBOXES\tSOURCE")
 	for _, l := range list {
-		title, source := dash(printable(l.Title)), printable(l.Source)
+		title, source := dash(console.Printable(l.Title)), console.Printable(l.Source)
 		if l.Error != "" {
 			title = "(broken: bothy agent show " + l.Name + ")"
 		}
@@ -131,7 +132,7 @@ func (a *app) agentTable(list []listedAgent) error {
 			if v.New {
 				used = "yes"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, title, v.Version, used, formatSize(v.Size), dash(strings.Join(v.Sandboxes, ",")), source)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, title, v.Version, used, console.FormatSize(v.Size), dash(strings.Join(v.Sandboxes, ",")), source)
 		}
 		if len(l.Installed) == 0 {
 			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t%s\n", l.Name, title, source)

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,7 +29,7 @@ func (a *app) agentRmCommand() *cobra.Command {
 			for _, word := range args {
 				errs = append(errs, a.removeAgent(e, word, force))
 			}
-			return only(errs)
+			return console.Join(errs)
 		},
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask, and remove it even when a sandbox uses it")
@@ -51,11 +51,11 @@ func (a *app) removeAgent(e *engine.Engine, word string, force bool) error {
 	for _, id := range ids {
 		err := a.removeVersion(e, name, id, force)
 		if err == nil {
-			fmt.Fprintf(a.stdout, "%s@%s\n", name, id)
+			fmt.Fprintf(a.Out, "%s@%s\n", name, id)
 		}
 		errs = append(errs, err)
 	}
-	return only(errs)
+	return console.Join(errs)
 }
 
 // removeVersion asks only about what would be removed.
@@ -64,40 +64,9 @@ func (a *app) removeVersion(e *engine.Engine, name, id string, force bool) error
 		if err := e.AgentInUse(name, id); err != nil {
 			return err
 		}
-		if !a.ask("remove %s %s?", name, id) {
+		if !a.Ask("remove %s %s?", name, id) {
 			return spec.Errorf(spec.ErrDenied, "%s %s was not removed", name, id)
 		}
 	}
 	return e.RemoveAgent(name, id, force)
-}
-
-// only joins errors, and leaves a single one as it is.
-func only(errs []error) error {
-	var real []error
-	for _, err := range errs {
-		if err != nil {
-			real = append(real, err)
-		}
-	}
-	if len(real) == 1 {
-		return real[0]
-	}
-	if len(real) == 0 {
-		return nil
-	}
-	return &faults{real}
-}
-
-// faults are errors of their own, each with its own advice.
-type faults struct{ list []error }
-
-func (f *faults) Error() string   { return errors.Join(f.list...).Error() }
-func (f *faults) Unwrap() []error { return f.list }
-
-// apart gives the errors that an error is of.
-func apart(err error) []error {
-	if f, ok := errors.AsType[*faults](err); ok && f.Error() == err.Error() { // nobody says more of them
-		return f.list
-	}
-	return []error{err}
 }

@@ -5,11 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) agentShowCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "show NAME", Short: "Show the description of an agent, and where it comes from",
 		Long: `Prints the description as it is written, a YAML document. Saved as NAME.yaml in the
 directory of your own agents, and changed there, it is used instead of ours.`,
@@ -46,9 +47,9 @@ func (a *app) showAgent(name string) error {
 	if file == "" {
 		file = builtIn
 	}
-	if a.json {
-		return a.printJSON(shownAgent{file, d})
+	if a.JSON {
+		return a.PrintJSON(shownAgent{file, d})
 	}
-	_, err = fmt.Fprintf(a.stdout, "# %s\n%s", printable(file), printable(string(text)))
+	_, err = fmt.Fprintf(a.Out, "# %s\n%s", console.Printable(file), console.Printable(string(text)))
 	return err
 }

@@ -8,9 +8,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -18,43 +16,38 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // app is one invocation: its streams and what its global flags said.
 type app struct {
-	stdin          *os.File
-	stdout, stderr *os.File
-	json           bool
-	status         *os.File // see openStatus; may be nil
-	config         config
-	command        string          // how the user calls us: "bothy" or "docker sandbox"
-	verbs          []string        // the commands, if that is not "bothy"
-	asking         sync.Mutex      // held while a passphrase is typed
-	guard          *hostpath.Guard // see paths
-	wrong          error           // what help was asked of in vain
+	*console.Console
+	config config
+	asking sync.Mutex      // held while a passphrase is typed
+	guard  *hostpath.Guard // see paths
+	wrong  error           // what help was asked of in vain
 }
 
 // Main runs a command line and returns its exit code.
 func Main(args []string) int {
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, command: "bothy"}
+	a := &app{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}}
 	args, done := a.asPlugin(args)
 	if done {
 		return spec.ExitOK
 	}
-	if a.command != "bothy" {
+	if a.Command != "bothy" {
 		for _, c := range commands {
-			a.verbs = append(a.verbs, c.name)
+			a.Verbs = append(a.Verbs, c.name)
 		}
 	}
 	args = dockerFingers(args[1:])
-	return a.report(a.execute(context.Background(), a.root(args), args))
+	return a.Report(a.execute(context.Background(), a.root(args), args))
 }
 
 // commands are all commands, in the order in which the help lists them.
@@ -104,7 +97,7 @@ var commands = []struct {
 // flags of all.
 func (a *app) root(args []string) *cobra.Command {
 	root := &cobra.Command{
-		Use:   strings.Fields(a.command)[0],
+		Use:   strings.Fields(a.Command)[0],
 		Short: "A plain shelter for AI coding agents",
 		Long:  "Bothy gives an agent, or any program, a whole machine of its own, and nothing else:\nits own kernel, its own file system, your project directory, no way out.",
 		Args:  cobra.ArbitraryArgs, // see help
@@ -120,13 +113,13 @@ func (a *app) root(args []string) *cobra.Command {
 		},
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	if a.command != root.Name() {
-		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: a.command}
+	if a.Command != root.Name() {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: a.Command}
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(a.badFlag)
 	root.SetHelpFunc(a.helpOf(root.HelpFunc()))
 	root.SetHelpCommand(a.helpCommand())
@@ -168,76 +161,6 @@ func dockerFingers(args []string) []string {
 	return args
 }
 
-// jsonFlag adds --json to a command that prints data.
-func (a *app) jsonFlag(c *cobra.Command) *cobra.Command {
-	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
-	return c
-}
-
-// report prints an error and gives the exit code.
-func (a *app) report(err error) int {
-	code := spec.ExitCode(err)
-	var exited *spec.Exited
-	if err == nil || errors.As(err, &exited) {
-		a.tellStatus(map[string]any{"exit_code": code})
-		return code
-	}
-	if a.tellStatus(map[string]any{"error": spec.ToWire(err)}) {
-		return code
-	}
-	if a.json {
-		_ = json.NewEncoder(a.stderr).Encode(map[string]any{"error": spec.ToWire(err)})
-		return code
-	}
-	said := ""
-	for _, err := range apart(err) {
-		fmt.Fprintf(a.stderr, "bothy: error: %s\n", printable(err.Error()))
-		if hint := spec.Hint(err); hint != "" && hint != said {
-			fmt.Fprintf(a.stderr, "bothy: hint: %s\n", printable(a.called(hint)))
-			said = hint
-		}
-	}
-	return code
-}
-
-// called has advice name commands as the user calls them.
-func (a *app) called(text string) string {
-	for _, name := range a.verbs {
-		text = strings.ReplaceAll(text, "bothy "+name, a.command+" "+name)
-	}
-	return text
-}
-
-// printable makes text with names and messages from inside safe to print.
-func printable(s string) string {
-	var b strings.Builder
-	w := term.NewSanitizingWriter(&b)
-	_, _ = w.Write([]byte(s))
-	_ = w.Flush()
-	return b.String()
-}
-
-// note tells something on standard error.
-func (a *app) note(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if a.tellStatus(map[string]any{"note": text}) {
-		return
-	}
-	fmt.Fprintf(a.stderr, "bothy: %s\n", printable(a.called(text)))
-}
-
-// printJSON prints the answer as one indented document. Strings in it may come
-// from inside: what JSON itself lets through and a terminal would obey is
-// escaped too.
-func (a *app) printJSON(v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", term.EscapeJSON(b))
-	return err
-}
-
 // existing opens the state directory and finds a sandbox in it.
 func (a *app) existing(ref string) (*engine.Engine, *spec.Sandbox, error) {
 	e, err := a.engine()
@@ -260,7 +183,7 @@ func (a *app) engine() (*engine.Engine, error) {
 	}
 	e := &engine.Engine{
 		Store: s, Version: program.Version(), Agents: agents(), Defaults: a.config.limits(), Prices: a.config.Prices, StoreLimit: a.config.store,
-		Progress:   func(s string) { a.note("%s", s) },
+		Progress:   func(s string) { a.Note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}
 	e.Claims = func() (map[string]string, error) { return claimsOf(e) }
@@ -313,25 +236,6 @@ func (a *app) rules(e *engine.Engine, force bool) (workspace.Rules, error) {
 	}
 	g, err := e.Paths()
 	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force, Paths: g}, err
-}
-
-// canAsk tells whether somebody is there to be asked.
-func (a *app) canAsk() bool { return term.IsTerminal(a.stdin) && term.IsTerminal(a.stderr) }
-
-// ask puts a yes-or-no question, on a terminal only; elsewhere the answer is
-// yes, for nobody is there to be asked. What cannot be had back is not done then
-// without a flag: ask whether canAsk first.
-func (a *app) ask(format string, args ...any) bool {
-	if !a.canAsk() {
-		return true
-	}
-	fmt.Fprintf(a.stderr, format+" [y/N] ", args...)
-	var answer string
-	if _, err := fmt.Fscanln(a.stdin, &answer); err != nil {
-		return false
-	}
-	answer = strings.ToLower(answer)
-	return answer == "y" || answer == "yes"
 }
 
 // exactly and atLeast check the number of arguments and say what is missing.

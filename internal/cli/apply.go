@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -49,14 +50,14 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 				f.pick = review.Matching(re)
 			}
 			if f.interactive {
-				if f.match != "" || f.patch != "" || f.dryRun || f.flagged || a.json {
+				if f.match != "" || f.patch != "" || f.dryRun || f.flagged || a.JSON {
 					return spec.Errorf(spec.ErrUsage, "--interactive asks about each hunk: --match, --patch, --dry-run, --flagged and --json do not go with it")
 				}
-				if !a.canAsk() {
+				if !a.CanAsk() {
 					return spec.Errorf(spec.ErrUsage, "--interactive asks, and there is no terminal").WithHint("name files, or take hunks by what is in them: --match REGEXP")
 				}
 			}
-			if f.patch != "" && (f.dryRun || a.json) {
+			if f.patch != "" && (f.dryRun || a.JSON) {
 				return spec.Errorf(spec.ErrUsage, "--patch applies nothing: --dry-run and --json do not go with it")
 			}
 			return a.apply(cmd.Context(), f, args[0], args[1:])
@@ -70,7 +71,7 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 	fs.StringVar(&f.match, "match", "", "of texts only the hunks in whose changed lines this regular expression is found")
 	fs.StringArrayVar(&f.overwrite, "overwrite", nil, "this file, although you changed it meanwhile; repeatable")
 	completeFlag(c, "patch", fileNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // Results of the command line itself, beside those of package review.
@@ -95,7 +96,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []stri
 		return a.writePatchTo(f, sb, list, over)
 	}
 	t := settlement{app: a}
-	q := &inquiry{app: a, from: bufio.NewReader(a.stdin), terminal: term.IsTerminal(a.stdin)}
+	q := &inquiry{app: a, from: bufio.NewReader(a.In), terminal: term.IsTerminal(a.In)}
 	for i, r := range list {
 		orders, err := q.settle(ctx, f, r, over[r])
 		if err != nil {
@@ -113,7 +114,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []stri
 		if err != nil {
 			_ = t.print()
 			if n := untouched(done); n > 0 {
-				a.note("%s not looked at any more, waiting as before", counted(n, "change"))
+				a.Note("%s not looked at any more, waiting as before", counted(n, "change"))
 			}
 			return err
 		}
@@ -156,7 +157,7 @@ func (f *applyFlags) overwritten(list []*reviewed) (map[*reviewed]map[string]boo
 			}
 		}
 		if !found {
-			return nil, spec.Errorf(spec.ErrUsage, "--overwrite %s: there is no change of that itself", printable(p)).
+			return nil, spec.Errorf(spec.ErrUsage, "--overwrite %s: there is no change of that itself", console.Printable(p)).
 				WithHint("name files as bothy diff --name-only prints them")
 		}
 	}
@@ -175,7 +176,7 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders [
 		if len(c.Flags) > 0 && !f.flagged && !f.interactive && !stays && !c.Implied {
 			o.Why = strings.Join(reasons(c.Flags), "; ")
 			switch {
-			case !a.canAsk() || f.dryRun || f.patch != "":
+			case !a.CanAsk() || f.dryRun || f.patch != "":
 				o.Not = resultFlagged
 			case c.Kept():
 				o.Not = kept()
@@ -190,7 +191,7 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders [
 
 // decline asks, and gives what becomes of a change to which the answer is no.
 func (a *app) decline(question string, args ...any) review.Result {
-	if a.ask(question, args...) {
+	if a.Ask(question, args...) {
 		return ""
 	}
 	return resultDeclined
@@ -248,7 +249,7 @@ func (t *settlement) breakOff(left []*reviewed) {
 		what = "nothing more was applied"
 		_ = t.print()
 	}
-	t.app.note("%s; waiting as before: %s", what, counted(n, "change"))
+	t.app.Note("%s; waiting as before: %s", what, counted(n, "change"))
 }
 
 func (t *settlement) put(r *reviewed, o review.Outcome) {
@@ -275,12 +276,12 @@ func (t *settlement) wouldBe(r *reviewed, orders []review.Order) error {
 }
 
 func (t *settlement) print() error {
-	if t.app.json {
+	if t.app.JSON {
 		list := t.lines
 		if list == nil {
 			list = []outcome{}
 		}
-		return t.app.printJSON(map[string]any{"outcomes": list})
+		return t.app.PrintJSON(map[string]any{"outcomes": list})
 	}
 	for _, l := range t.lines {
 		if l.implied {
@@ -288,9 +289,9 @@ func (t *settlement) print() error {
 		}
 		line := l.Result + " " + l.Path
 		if l.Why != "" {
-			line += ": " + printable(l.Why)
+			line += ": " + console.Printable(l.Why)
 		}
-		if _, err := fmt.Fprintln(t.app.stdout, line); err != nil {
+		if _, err := fmt.Fprintln(t.app.Out, line); err != nil {
 			return err
 		}
 	}

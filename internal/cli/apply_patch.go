@@ -130,7 +130,7 @@ func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 		return nil
 	}
 	for _, err := range left[1:] {
-		a.note("%v", err)
+		a.Note("%v", err)
 	}
 	return left[0]
 }

@@ -57,7 +57,7 @@ func (a *app) boundable(of *spec.Agent, b spec.Budget, w lendings, isRun bool) e
 		if isRun {
 			otherwise = ", but for what it claims"
 		}
-		a.note("the budget holds %s where it uses %s; what it asks models with anything else the gateway may not see, and that is not counted%s", of.Title, strings.Join(w.secrets, ", "), otherwise)
+		a.Note("the budget holds %s where it uses %s; what it asks models with anything else the gateway may not see, and that is not counted%s", of.Title, strings.Join(w.secrets, ", "), otherwise)
 		return nil
 	}
 	err := spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows", of.Title)
@@ -69,7 +69,7 @@ func (a *app) boundable(of *spec.Agent, b spec.Budget, w lendings, isRun bool) e
 		err = spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows, and it does not say what it used", of.Title)
 		return err.WithHint("leave --max-tokens and --max-cost out, or have its description name its service, under credentials, or what it says that it used, under headless (docs/agents.md)")
 	}
-	a.note("the gateway does not see what %s asks models: the budget goes by what it claims, when it has worked", of.Title)
+	a.Note("the gateway does not see what %s asks models: the budget goes by what it claims, when it has worked", of.Title)
 	return nil
 }
 

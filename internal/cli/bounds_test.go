@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -51,7 +52,7 @@ func TestBoundable(t *testing.T) {
 		"with a secret":           {says, usd, lendings{secrets: []string{"openai"}}, false, true},
 		"one that is played":      {says, usd, lendings{played: true}, true, true},
 	} {
-		a := &app{stderr: os.Stderr}
+		a := &app{Console: &console.Console{Err: os.Stderr}}
 		if err := a.boundable(c.of, c.budget, c.lent, c.run); (err == nil) != c.ok || err != nil && !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -82,7 +83,7 @@ func TestLendings(t *testing.T) {
 	sb := &spec.Sandbox{ID: store.NewID(), Name: "box", Agent: "cursor"}
 	_, err = st.Create(sb)
 	must(t, err)
-	a, budget := &app{stderr: os.Stderr}, spec.Budget{Tokens: 1}
+	a, budget := &app{Console: &console.Console{Err: os.Stderr}}, spec.Budget{Tokens: 1}
 	for name, c := range map[string]struct {
 		lease spec.Lease
 		ok    bool
@@ -118,7 +119,7 @@ func TestReviewersBoundable(t *testing.T) {
 	p := &loop.Plan{Limits: loop.Limits{Tokens: 9}}
 	w, err := (&createFlags{secrets: []string{"models"}}).lendings(e)
 	must(t, err)
-	a := &app{stderr: os.Stderr}
+	a := &app{Console: &console.Console{Err: os.Stderr}}
 	must(t, a.loopBoundable(p, w, []*spec.Agent{of}, nil))
 	if err := a.loopBoundable(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("one that reviews: %v", err)

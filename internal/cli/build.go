@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/builder"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/saved"
@@ -67,10 +68,10 @@ bothy run -t NAME.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(img)
+			if a.JSON {
+				return a.PrintJSON(img)
 			}
-			fmt.Fprintln(a.stdout, imageName(img))
+			fmt.Fprintln(a.Out, imageName(img))
 			return nil
 		},
 	}
@@ -85,7 +86,7 @@ bothy run -t NAME.`,
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing about steps, unless one fails")
 	f.network.add(c)
 	completeFlag(c, "file", fileNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // build builds an image, and tells how far it is.
@@ -100,7 +101,7 @@ func (a *app) build(ctx context.Context, e *engine.Engine, f buildFlags, dir str
 	}
 	switch o.Dockerfile {
 	case "-":
-		if o.Text, err = store.ReadAll(a.stdin, 1<<20); err != nil {
+		if o.Text, err = store.ReadAll(a.In, 1<<20); err != nil {
 			return image.Image{}, fmt.Errorf("read the Dockerfile from standard input: %w", err)
 		}
 		o.Dockerfile = "Dockerfile"
@@ -273,7 +274,7 @@ func (a *app) buildSecrets(list []string) (map[string][]byte, error) {
 			values[id], err = io.ReadAll(io.LimitReader(f, maxSecret+1))
 			_ = f.Close()
 			if err == nil && len(values[id]) > maxSecret {
-				err = bad(fmt.Sprintf("it has more than %s", formatSize(maxSecret)))
+				err = bad(fmt.Sprintf("it has more than %s", console.FormatSize(maxSecret)))
 			}
 			if err != nil {
 				return nil, err
@@ -305,12 +306,12 @@ func (p *buildProgress) tell(ev builder.Event) {
 			p.lines = p.lines[max(0, len(p.lines)-keptLines):]
 			return
 		}
-		fmt.Fprintf(p.app.stderr, "  | %s\n", ev.Text)
+		fmt.Fprintf(p.app.Err, "  | %s\n", ev.Text)
 	case builder.Failed:
 		for _, line := range p.lines {
-			fmt.Fprintf(p.app.stderr, "  | %s\n", line)
+			fmt.Fprintf(p.app.Err, "  | %s\n", line)
 		}
-		p.app.note("%s failed after %.1fs", step, ev.Seconds)
+		p.app.Note("%s failed after %.1fs", step, ev.Seconds)
 	case builder.Started:
 		p.lines = nil
 		p.say("%s %s", step, term.Sanitize(ev.Name))
@@ -329,6 +330,6 @@ func (p *buildProgress) tell(ev builder.Event) {
 
 func (p *buildProgress) say(format string, args ...any) {
 	if !p.quiet {
-		p.app.note(format, args...)
+		p.app.Note(format, args...)
 	}
 }

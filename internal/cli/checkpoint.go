@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
@@ -54,22 +55,22 @@ func (a *app) checkpointCreateCommand() *cobra.Command {
 				return err
 			}
 			if p.Left > 0 {
-				a.note("%s not in it, because unreadable or a device; going back leaves that as it is", counted(p.Left, "file"))
+				a.Note("%s not in it, because unreadable or a device; going back leaves that as it is", counted(p.Left, "file"))
 			}
-			if a.json {
-				return a.printJSON(pointOf(p))
+			if a.JSON {
+				return a.PrintJSON(pointOf(p))
 			}
-			fmt.Fprintln(a.stdout, p.Name)
+			fmt.Fprintln(a.Out, p.Name)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&files, "files", false, "keep the files alone, as without a flag")
 	c.Flags().BoolVar(&full, "full", false, "keep the programs that run, too, and their memory")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) checkpointLsCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "ls SANDBOX", Aliases: []string{"list"}, Short: "List the checkpoints of a sandbox",
 		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -83,27 +84,27 @@ func (a *app) checkpointLsCommand() *cobra.Command {
 				return err
 			}
 			head := shelf.Head()
-			if a.json {
+			if a.JSON {
 				points, unread := []point{}, []damagedPoint{}
 				for _, p := range list {
 					points = append(points, pointOf(p))
 				}
 				for _, d := range damaged {
-					unread = append(unread, damagedPoint{d.Number, printable(d.Why.Error())})
+					unread = append(unread, damagedPoint{d.Number, console.Printable(d.Why.Error())})
 				}
-				return a.printJSON(map[string]any{"checkpoints": points, "damaged": unread, "head": head})
+				return a.PrintJSON(map[string]any{"checkpoints": points, "damaged": unread, "head": head})
 			}
-			w := a.table()
+			w := a.Table()
 			fmt.Fprintln(w, "CHECKPOINT\tNUMBER\tPARENT\tKIND\tCREATED\tHOLDS\tADDED\tCAUSE")
 			for _, p := range list {
 				number := strconv.FormatInt(p.Number, 10)
 				if p.Number == head {
 					number += "*"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), kindOf(p), p.CreatedAt.Local().Format(time.DateTime), formatSize(p.Size), formatSize(p.Bytes), printable(p.Cause))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), kindOf(p), p.CreatedAt.Local().Format(time.DateTime), console.FormatSize(p.Size), console.FormatSize(p.Bytes), console.Printable(p.Cause))
 			}
 			for _, d := range damaged { // what it was called nobody knows
-				fmt.Fprintf(w, "%d\t%d\t-\tdamaged\t-\t-\t-\t%s\n", d.Number, d.Number, printable(d.Why.Error()))
+				fmt.Fprintf(w, "%d\t%d\t-\tdamaged\t-\t-\t-\t%s\n", d.Number, d.Number, console.Printable(d.Why.Error()))
 			}
 			return w.Flush()
 		},
@@ -183,22 +184,22 @@ func (a *app) checkpointShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.JSON {
 				for i := range changes {
 					changes[i].Path = review.Quote(changes[i].Path)
 				}
-				return a.printJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]checkpoint.Change{}, changes...)})
+				return a.PrintJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]checkpoint.Change{}, changes...)})
 			}
 			for _, c := range changes {
 				if place := engine.PlaceOf(sb, c); place != "" {
-					fmt.Fprintf(a.stdout, "%-8s  %s\n", c.Kind, review.Quote(place))
+					fmt.Fprintf(a.Out, "%-8s  %s\n", c.Kind, review.Quote(place))
 				}
 			}
 			return nil
 		},
 	}
 	c.Flags().StringVar(&since, "since", "", "compare with this checkpoint")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // shownSince is what a checkpoint is compared with; of number 0 that is nothing. Parents go,
@@ -212,10 +213,10 @@ func (a *app) shownSince(shelf checkpoint.Shelf, p checkpoint.Point, since strin
 		return from, err
 	}
 	if from.Number == 0 {
-		a.note("its parent, checkpoint %d, is gone, and there is no older one: all that it holds is listed", p.Parent)
+		a.Note("its parent, checkpoint %d, is gone, and there is no older one: all that it holds is listed", p.Parent)
 		return from, nil
 	}
-	a.note("its parent, checkpoint %d, is gone: compared with checkpoint %s", p.Parent, from.Name)
+	a.Note("its parent, checkpoint %d, is gone: compared with checkpoint %s", p.Parent, from.Name)
 	return from, nil
 }
 
@@ -246,19 +247,19 @@ func (a *app) checkpointRestoreCommand() *cobra.Command {
 			}
 			r, err := e.Restore(cmd.Context(), sb, p, o)
 			if r.Before != nil {
-				a.note("what there was is checkpoint %s", r.Before.Name)
+				a.Note("what there was is checkpoint %s", r.Before.Name)
 			}
 			for _, path := range r.Skipped {
-				a.note("not put back: %s", review.Quote(path))
+				a.Note("not put back: %s", review.Quote(path))
 			}
 			if err != nil {
 				return err
 			}
 			if r.Ran && !r.Runs {
-				a.note("sandbox %s was stopped; the next command starts it", sb.Name)
+				a.Note("sandbox %s was stopped; the next command starts it", sb.Name)
 			}
 			a.noteBeneath(e, sb, p)
-			return only([]error{a.printRestored(p, r), notBack(r.Skipped)})
+			return console.Join([]error{a.printRestored(p, r), notBack(r.Skipped)})
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "begin a new sandbox of this name from it")
@@ -266,19 +267,19 @@ func (a *app) checkpointRestoreCommand() *cobra.Command {
 	c.Flags().BoolVar(&o.Files, "files", false, "put back files alone, also from a full checkpoint")
 	c.Flags().BoolVar(&o.NoWorkspace, "no-workspace", false, "leave your directories as they are")
 	c.Flags().BoolVar(&o.Discard, "discard", false, "make no checkpoint of what there is")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) printRestored(p checkpoint.Point, r engine.Restored) error {
-	if !a.json {
-		_, err := fmt.Fprintln(a.stdout, p.Name)
+	if !a.JSON {
+		_, err := fmt.Fprintln(a.Out, p.Name)
 		return err
 	}
 	answer := map[string]any{"restored": pointOf(p), "running": r.Runs, "skipped": append([]string{}, r.Skipped...)}
 	if r.Before != nil {
 		answer["before"] = pointOf(*r.Before)
 	}
-	return a.printJSON(answer)
+	return a.PrintJSON(answer)
 }
 
 // notBack is what it means that something of the host's was left as it is.
@@ -296,9 +297,9 @@ func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point
 	list, err := e.ChangedBeneath(sb, p.CreatedAt)
 	switch {
 	case err != nil:
-		a.note("whether your directories were changed since could not be learned: %v", err)
+		a.Note("whether your directories were changed since could not be learned: %v", err)
 	case len(list) > 0:
-		a.note("in no checkpoint, and changed since %s, so it is as it is now: %s", p.Name, few(list))
+		a.Note("in no checkpoint, and changed since %s, so it is as it is now: %s", p.Name, few(list))
 	}
 }
 
@@ -307,19 +308,19 @@ func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point
 func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOptions, wayBack string) error {
 	stake := ""
 	if dirs := shared(sb); len(dirs) > 0 && !o.NoWorkspace {
-		stake = ", those in " + printable(strings.Join(dirs, ", ")) + " included, whoever changed them since"
+		stake = ", those in " + console.Printable(strings.Join(dirs, ", ")) + " included, whoever changed them since"
 	}
 	if o.Discard {
 		stake += ", and lose what they are now"
 	}
-	if !a.canAsk() {
+	if !a.CanAsk() {
 		if stake == "" {
 			return nil
 		}
 		return spec.Errorf(spec.ErrUsage, "restore would put files of sandbox %s back%s", sb.Name, stake).
 			WithHint("%s", wayBack)
 	}
-	if !a.ask("put the files of sandbox %s back to what they were at checkpoint %s%s?", sb.Name, p.Name, stake) {
+	if !a.Ask("put the files of sandbox %s back to what they were at checkpoint %s%s?", sb.Name, p.Name, stake) {
 		return spec.Errorf(spec.ErrDenied, "nothing was put back")
 	}
 	return nil
@@ -347,17 +348,17 @@ func (a *app) restoreTo(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, 
 	}
 	a.noteFork(sb)
 	a.noteBeneath(e, sb, p)
-	if a.json {
-		return a.printJSON(forks[0])
+	if a.JSON {
+		return a.PrintJSON(forks[0])
 	}
-	fmt.Fprintln(a.stdout, forks[0].Name)
+	fmt.Fprintln(a.Out, forks[0].Name)
 	return nil
 }
 
 // noteFork says what a fork of a sandbox that writes to the host's files does.
 func (a *app) noteFork(sb *spec.Sandbox) {
 	if sb.Mode() == spec.WorkspaceLive && len(sb.Workspaces) > 0 {
-		a.note("%s writes to your files at once; a fork of it begins with them as they are now, and keeps its changes for bothy diff and apply", sb.Name)
+		a.Note("%s writes to your files at once; a fork of it begins with them as they are now, and keeps its changes for bothy diff and apply", sb.Name)
 	}
 }
 
@@ -380,9 +381,9 @@ func (a *app) checkpointRmCommand() *cobra.Command {
 					errs = append(errs, err)
 					continue
 				}
-				fmt.Fprintln(a.stdout, p.Name)
+				fmt.Fprintln(a.Out, p.Name)
 			}
-			return only(errs)
+			return console.Join(errs)
 		},
 	}
 }

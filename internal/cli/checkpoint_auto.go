@@ -13,7 +13,7 @@ import (
 const never = "off"
 
 func (a *app) checkpointAutoCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use:   "auto SANDBOX [WHEN]",
 		Short: "Have checkpoints made by themselves",
 		Long: `Decides when checkpoints of a sandbox are made without anybody asking, from now on:
@@ -43,14 +43,14 @@ newest ten.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"sandbox": sb.Name, "checkpoint": when.String()})
+			if a.JSON {
+				return a.PrintJSON(map[string]any{"sandbox": sb.Name, "checkpoint": when.String()})
 			}
 			word := when.String()
 			if word == "" {
 				word = never
 			}
-			fmt.Fprintln(a.stdout, word)
+			fmt.Fprintln(a.Out, word)
 			return nil
 		},
 	})

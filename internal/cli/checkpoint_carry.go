@@ -59,7 +59,7 @@ end before anything counts.`,
 			if err != nil {
 				return err
 			}
-			in := a.stdin
+			in := a.In
 			if args[0] != "-" {
 				if in, err = a.openNamed(args[0]); err != nil {
 					return notOpened(spec.ErrNotFound, "import a checkpoint", err)
@@ -74,14 +74,14 @@ end before anything counts.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(sb)
+			if a.JSON {
+				return a.PrintJSON(sb)
 			}
-			fmt.Fprintln(a.stdout, sb.Name)
+			fmt.Fprintln(a.Out, sb.Name)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&force, "force-workspace", false, "share a home directory or / all the same")
 	c.Flags().StringVar(&name, "name", "", "what the sandbox is called (default: as the one it comes from)")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }

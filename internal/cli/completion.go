@@ -36,7 +36,7 @@ func (a *app) completionCommand() *cobra.Command {
 			if script == "" {
 				return spec.Errorf(spec.ErrUsage, "no completion for the shell %q", args[0]).WithHint("there is one for bash, zsh, fish and powershell")
 			}
-			_, err := fmt.Fprint(a.stdout, script)
+			_, err := fmt.Fprint(a.Out, script)
 			return err
 		},
 	}

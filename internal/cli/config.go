@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -102,13 +103,13 @@ func readRegular(path string) ([]byte, error) {
 }
 
 func (c *config) check(path string) (err error) {
-	if c.memory, err = parseSize(c.Memory); err != nil {
+	if c.memory, err = console.ParseSize(c.Memory); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: memory: %w", path, err)
 	}
-	if c.disk, err = parseSize(c.Disk); err != nil {
+	if c.disk, err = console.ParseSize(c.Disk); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: disk: %w", path, err)
 	}
-	if c.store, err = parseSize(c.StoreLimit); err != nil {
+	if c.store, err = console.ParseSize(c.StoreLimit); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: store_limit: %w", path, err)
 	}
 	if _, err := term.ParseKeys(c.detachKeys()); err != nil {
@@ -121,7 +122,7 @@ func (c *config) check(path string) (err error) {
 		return spec.Errorf(spec.ErrUsage, "%s: a limit must be a number, and not negative", path)
 	}
 	if c.memory > 0 && c.memory < minSandboxMemory {
-		return spec.Errorf(spec.ErrUsage, "%s: memory: a sandbox needs at least %s", path, formatSize(minSandboxMemory))
+		return spec.Errorf(spec.ErrUsage, "%s: memory: a sandbox needs at least %s", path, console.FormatSize(minSandboxMemory))
 	}
 	if len(c.Notify) > 0 && c.Notify[0] == "" {
 		return spec.Errorf(spec.ErrUsage, "%s: notify names no program", path)
@@ -183,7 +184,7 @@ func (c config) asked() spec.Limits {
 func (c config) limits() spec.Limits {
 	l := c.asked()
 	if l.Memory == 0 {
-		l.Memory = min(max(hostMemory()/2, minMemory), maxMemory)
+		l.Memory = min(max(console.HostMemory()/2, minMemory), maxMemory)
 	}
 	if l.Pids == 0 {
 		l.Pids = defaultPids

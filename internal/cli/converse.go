@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -61,7 +62,7 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 		}
 		switch f.Kind {
 		case wire.Note:
-			a.note("%s", printable(string(f.Payload)))
+			a.Note("%s", console.Printable(string(f.Payload)))
 		case wire.Exit:
 			ended, err := f.Ended()
 			if err != nil {
@@ -87,7 +88,7 @@ var leaving = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 // forwardSignals passes signals on until the returned function is called.
 func forwardSignals(conn *unixconn.Conn) func() {
 	sigs := make(chan os.Signal, 16)
-	notify(sigs, forwarded...)
+	console.Notify(sigs, forwarded...)
 	done := make(chan struct{})
 	go func() {
 		for {
@@ -117,7 +118,7 @@ func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 		return context.Cause(ctx)
 	}
 	if started.Existing {
-		a.note("back in the running session; a second shell beside it: bothy exec -it %s sh", s.Sandbox.Name)
+		a.Note("back in the running session; a second shell beside it: bothy exec -it %s sh", s.Sandbox.Name)
 	}
 	return a.watch(conn, s)
 }
@@ -125,22 +126,22 @@ func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 // watch shows a session until it ends or is detached from.
 func (a *app) watch(conn *unixconn.Conn, s session) error {
 	var raw *term.Raw
-	if term.IsTerminal(a.stdin) {
+	if term.IsTerminal(a.In) {
 		var err error
-		if raw, err = term.MakeRaw(a.stdin); err != nil {
+		if raw, err = term.MakeRaw(a.In); err != nil {
 			return err
 		}
 	}
-	var out io.Writer = a.stdout
+	var out io.Writer = a.Out
 	restore := func() {}
 	var b *bell
 	if raw != nil {
-		out = io.MultiWriter(&raw.Modes, a.stdout)
+		out = io.MultiWriter(&raw.Modes, a.Out)
 		if s.rings {
-			b = newBell(a.config.Bell, s.Sandbox.Name, a.stdout)
+			b = newBell(a.config.Bell, s.Sandbox.Name, a.Out)
 		}
 		if b != nil {
-			out = io.MultiWriter(&raw.Modes, a.stdout, b)
+			out = io.MultiWriter(&raw.Modes, a.Out, b)
 		}
 		restore = func() { b.end(); _ = raw.Restore() }
 	}
@@ -163,7 +164,7 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 	case err := <-result:
 		restore()
 		for _, n := range notes {
-			a.note("%s", printable(n))
+			a.Note("%s", console.Printable(n))
 		}
 		return err
 	case why := <-detached:
@@ -172,15 +173,15 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 		}
 		conn.Close() // nothing is shown any more: it could set modes again
 		if err := <-result; err != nil && !errors.Is(err, spec.ErrSandbox) {
-			a.note("%v", err) // it was not our closing that ended it
+			a.Note("%v", err) // it was not our closing that ended it
 		}
 		restore()
 		if errors.Is(why, errDetached) {
-			fmt.Fprintln(a.stderr)
+			fmt.Fprintln(a.Err)
 			if s.reattach {
-				a.note("detached; the session goes on: bothy run --name %s", s.Sandbox.Name)
+				a.Note("detached; the session goes on: bothy run --name %s", s.Sandbox.Name)
 			} else {
-				a.note("detached; the command goes on in %s", s.Sandbox.Name)
+				a.Note("detached; the command goes on in %s", s.Sandbox.Name)
 			}
 			return nil
 		}
@@ -229,7 +230,7 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached ch
 		defer close(typed)
 		for {
 			b := make([]byte, wire.Chunk)
-			n, err := a.stdin.Read(b)
+			n, err := a.In.Read(b)
 			if n > 0 {
 				typed <- b[:n]
 			}
@@ -271,7 +272,7 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached ch
 // go. The agent inside goes on then; another program is hung up by the keeper.
 func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 	sigs := make(chan os.Signal, 16)
-	notify(sigs, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
+	console.Notify(sigs, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	done := make(chan struct{})
 	go func() {
 		for {
@@ -295,7 +296,7 @@ func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 
 // size is that of the terminal, if it has one.
 func (a *app) size() (wire.Winsize, bool) {
-	s, err := term.Winsize(a.stdout)
+	s, err := term.Winsize(a.Out)
 	return wire.Winsize{Rows: s.Row, Cols: s.Col, Width: s.Xpixel, Height: s.Ypixel}, err == nil
 }
 

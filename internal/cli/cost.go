@@ -56,8 +56,8 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 				costs = append(costs, cost{sb.Name, sb.Budget, b.Total(), b})
 			}
 			switch {
-			case a.json:
-				return a.printJSON(map[string]any{"sandboxes": costs})
+			case a.JSON:
+				return a.PrintJSON(map[string]any{"sandboxes": costs})
 			case len(args) == 1:
 				return a.showCost(costs[0])
 			}
@@ -65,7 +65,7 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 		},
 	}
 	budget.add(c)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // chosen are the sandboxes of these names, or all that can be read.
@@ -124,7 +124,7 @@ func (f *budgetFlags) change(a *app, cmd *cobra.Command, e *engine.Engine, args 
 
 // showCost shows one sandbox's, by model.
 func (a *app) showCost(c cost) error {
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "MODEL\tANSWERS\tINPUT\tCACHED\tTO CACHE\tOUTPUT\tUSD")
 	row := func(name string, i spec.BillItem) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", name, i.Answers, i.Input, i.Cached, i.CacheWrite, i.Output, usdCell(i))
@@ -143,7 +143,7 @@ func (a *app) showCost(c cost) error {
 	a.explainRefusal(c.Overloaded, "it is overloaded")
 	a.explainFailure(c.Failed)
 	if c.Budget != (spec.Budget{}) {
-		a.note("budget: %s", budgetCell(c))
+		a.Note("budget: %s", budgetCell(c))
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (a *app) explainRefusal(l *spec.Limited, why string) {
 	case !l.Until.IsZero():
 		until = "until " + l.Until.Local().Format(time.DateTime)
 	}
-	a.note("%s refused a question at %s, because %s; %s", term.Sanitize(l.Host), l.At.Local().Format(time.DateTime), why, until)
+	a.Note("%s refused a question at %s, because %s; %s", term.Sanitize(l.Host), l.At.Local().Format(time.DateTime), why, until)
 }
 
 // explainFailure tells likewise of the last question that came to nothing for another reason.
@@ -176,24 +176,24 @@ func (a *app) explainFailure(l *spec.Limited) {
 	if l.Over {
 		since = "; it has answered since"
 	}
-	a.note("%s", shortened(term.Line(fmt.Sprintf("a question to %s came to nothing at %s: %s", l.Host, l.At.Local().Format(time.DateTime), why)), maxRefusalText)+since)
+	a.Note("%s", shortened(term.Line(fmt.Sprintf("a question to %s came to nothing at %s: %s", l.Host, l.At.Local().Format(time.DateTime), why)), maxRefusalText)+since)
 }
 
 // explainCost says what of the numbers is not as sure as it looks.
 func (a *app) explainCost(sum spec.BillItem) {
 	if sum.Guessed > 0 {
-		a.note("%d of the answers did not say what they took, or broke off: their tokens are guessed from their length", sum.Guessed)
+		a.Note("%d of the answers did not say what they took, or broke off: their tokens are guessed from their length", sum.Guessed)
 	}
 	if sum.Unseen > 0 {
-		a.note("%d conversations went over a WebSocket, and could not be read to their end: that is not counted", sum.Unseen)
+		a.Note("%d conversations went over a WebSocket, and could not be read to their end: that is not counted", sum.Unseen)
 	}
 	if sum.Unpriced > 0 {
-		a.note("%d tokens are of models without a price: the setting prices can give them one (docs/cli.md)", sum.Unpriced)
+		a.Note("%d tokens are of models without a price: the setting prices can give them one (docs/cli.md)", sum.Unpriced)
 	}
 }
 
 func (a *app) showCosts(costs []cost) error {
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "SANDBOX\tANSWERS\tTOKENS\tUSD\tBUDGET")
 	for _, c := range costs {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", c.Name, c.Total.Answers, c.Total.Counted(), usdCell(c.Total), cmp.Or(budgetCell(c), "-"))

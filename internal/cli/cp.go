@@ -90,7 +90,7 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 // beneath the destination only. When ctx ends, the file that is being written is removed.
 func (a *app) copyOut(ctx context.Context, paths *hostpath.Guard, start starter, path, dst string, follow bool) error {
 	if dst == "-" {
-		if err := noArchive(a.stdout, "redirect standard output, or name a file in its place"); err != nil {
+		if err := noArchive(a.Out, "redirect standard output, or name a file in its place"); err != nil {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func (a *app) copyOut(ctx context.Context, paths *hostpath.Guard, start starter,
 	}
 	defer context.AfterFunc(ctx, func() { r.Close() })()
 	if dst == "-" {
-		_, err = io.Copy(a.stdout, r)
+		_, err = io.Copy(a.Out, r)
 	} else {
 		err = extractTo(paths, r, dst, sourceName(path))
 	}
@@ -150,7 +150,7 @@ func extractTo(paths *hostpath.Guard, r io.Reader, dst, name string) error {
 
 // copyIn sends a tree in.
 func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, follow bool) error {
-	stdin, name := bufio.NewReader(a.stdin), "."
+	stdin, name := bufio.NewReader(a.In), "."
 	if src == "-" {
 		if _, err := stdin.Peek(1); err == io.EOF {
 			return spec.Errorf(spec.ErrUsage, "standard input is empty: a tar archive is expected")
@@ -181,7 +181,7 @@ func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, fol
 		return jerr
 	}
 	if src == "-" && errors.Is(err, unix.EPIPE) { // behind the archive's end there was more
-		return drain(stdin, a.stdin)
+		return drain(stdin, a.In)
 	}
 	return err
 }
@@ -240,6 +240,6 @@ type starter func(stdin, stdout *os.File, args ...string) (wait func() error, er
 
 // helper starts a program of ours inside, to talk with it over pipes.
 func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
-	s := inside.Session{Engine: e, Sandbox: sb, Note: func(text string) { a.note("%s", text) }}
+	s := inside.Session{Engine: e, Sandbox: sb, Note: func(text string) { a.Note("%s", text) }}
 	return s.Start(ctx, wire.Command{Args: args, User: user, Dir: "/"}, stdin, stdout)
 }

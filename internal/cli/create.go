@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -34,13 +35,13 @@ func (a *app) createCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(sb)
+			if a.JSON {
+				return a.PrintJSON(sb)
 			}
-			fmt.Fprintln(a.stdout, sb.Name)
+			fmt.Fprintln(a.Out, sb.Name)
 			if !f.quiet {
 				a.warnShared(e, sb)
-				a.note("created; start it with: bothy run --name %s", sb.Name)
+				a.Note("created; start it with: bothy run --name %s", sb.Name)
 			}
 			return nil
 		},
@@ -49,7 +50,7 @@ func (a *app) createCommand() *cobra.Command {
 	c.Flags().Lookup("quiet").Usage = "print the name only"
 	f.budget.add(c)
 	completeFlag(c, "secret", a.secretNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // makeSandbox creates one as the flags say, and lends it what it is to have. before is
@@ -113,7 +114,7 @@ func (a *app) makeSandbox(cmd *cobra.Command, e *engine.Engine, f *createFlags, 
 	a.tellServer(cmd.Context(), l.spec, sb)
 	a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
 	if err := a.lendAll(cmd, e, l, sb, wanted, true); err != nil {
-		return nil, only([]error{err, e.TakeBack(sb)})
+		return nil, console.Join([]error{err, e.TakeBack(sb)})
 	}
 	return sb, e.Made(sb)
 }

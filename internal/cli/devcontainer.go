@@ -267,10 +267,10 @@ const maxNotes = 40
 // tell tells what means nothing of a file, each in a line: what is in them is anybody's.
 func (b *devcontainerBuild) tell(notes []string) {
 	for _, n := range notes[:min(len(notes), maxNotes)] {
-		b.app.note("devcontainer.json: %s", term.Sanitize(short(n, maxNote)))
+		b.app.Note("devcontainer.json: %s", term.Sanitize(short(n, maxNote)))
 	}
 	if more := len(notes) - maxNotes; more > 0 {
-		b.app.note("devcontainer.json: and %d more that means nothing here", more)
+		b.app.Note("devcontainer.json: and %d more that means nothing here", more)
 	}
 }
 
@@ -429,7 +429,7 @@ func (a *app) buildDevcontainer(ctx context.Context, e *engine.Engine, f buildFl
 	}
 	img, err := b.make(ctx, true)
 	if err == nil && len(b.settings.Commands) > 0 {
-		a.note("devcontainer.json: its commands are no part of an image: with -t %s they are run", project)
+		a.Note("devcontainer.json: its commands are no part of an image: with -t %s they are run", project)
 	}
 	return img, err
 }

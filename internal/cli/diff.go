@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
@@ -81,7 +82,7 @@ func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox,
 		return nil, nil, nil, err
 	}
 	for _, p := range without(list, paths) {
-		a.note("nothing waits at %s", printable(p))
+		a.Note("nothing waits at %s", console.Printable(p))
 	}
 	return e, sb, list, nil
 }
@@ -149,10 +150,10 @@ patch with every byte as it is: bothy apply SANDBOX --patch FILE`,
 				return err
 			}
 			if len(args) == 2 && against == "" && len(without(list, args[1:])) > 0 && spec.CheckName(args[1]) == nil {
-				a.note("no sandbox is called %s either", args[1])
+				a.Note("no sandbox is called %s either", args[1])
 			}
 			switch {
-			case a.json:
+			case a.JSON:
 				return a.diffJSON(list)
 			case names:
 				return a.diffNames(list)
@@ -166,7 +167,7 @@ patch with every byte as it is: bothy apply SANDBOX --patch FILE`,
 	c.Flags().StringVar(&against, "against", "", "show what it has otherwise than this sandbox, over the same directory")
 	completeFlag(c, "against", a.sandboxNames)
 	c.Flags().BoolVar(&names, "name-only", false, "the paths alone")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) isSandbox(name string) bool {
@@ -207,7 +208,7 @@ func (a *app) diffed(ref string, paths []string, against string) (*engine.Engine
 		r.changes, r.kept = r.selection.Pick(changes)
 	}
 	for _, p := range without(list, paths) {
-		a.note("nothing differs at %s", printable(p))
+		a.Note("nothing differs at %s", console.Printable(p))
 	}
 	return e, sb, list, nil
 }
@@ -298,14 +299,14 @@ func (a *app) diffJSON(list []*reviewed) error {
 	for _, r := range list {
 		kept += r.kept
 	}
-	return a.printJSON(map[string]any{"changes": out, "kept_by_git": kept})
+	return a.PrintJSON(map[string]any{"changes": out, "kept_by_git": kept})
 }
 
 func (a *app) diffNames(list []*reviewed) error {
 	for _, r := range list {
 		for _, c := range r.changes {
 			if !c.Implied {
-				fmt.Fprintln(a.stdout, r.name(c))
+				fmt.Fprintln(a.Out, r.name(c))
 			}
 		}
 	}
@@ -364,13 +365,13 @@ func (a *app) diffStat(list []*reviewed) error {
 			flagged++
 			line += "  RUNS LATER: " + strings.Join(reasons(c.Flags), "; ")
 		}
-		_, err := fmt.Fprintln(a.stdout, line)
+		_, err := fmt.Fprintln(a.Out, line)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s, +%d -%d lines, %d may run something on this host later, %d in conflict\n", counted(count, "change"), added, removed, flagged, conflicts)
+	fmt.Fprintf(a.Out, "%s, +%d -%d lines, %d may run something on this host later, %d in conflict\n", counted(count, "change"), added, removed, flagged, conflicts)
 	a.noteKept(list)
 	return nil
 }
@@ -378,19 +379,19 @@ func (a *app) diffStat(list []*reviewed) error {
 func (a *app) noteKept(list []*reviewed) {
 	for _, r := range list {
 		if r.kept > 0 {
-			a.note("%s of what git keeps left out; to see that, name %s", counted(r.kept, "change"), r.pathOf(".git"))
+			a.Note("%s of what git keeps left out; to see that, name %s", counted(r.kept, "change"), r.pathOf(".git"))
 		}
 	}
 }
 
 func (a *app) diffText(list []*reviewed) error {
-	w := bufio.NewWriter(a.stdout)
+	w := bufio.NewWriter(a.Out)
 	escaped, err := writePatch(w, list, review.Show)
 	if ferr := w.Flush(); err == nil {
 		err = ferr
 	}
 	if err == nil && escaped {
-		a.note("control characters, and what shows nothing, are written as \\x.., \\u....; with every byte as it is: bothy apply SANDBOX --patch FILE")
+		a.Note("control characters, and what shows nothing, are written as \\x.., \\u....; with every byte as it is: bothy apply SANDBOX --patch FILE")
 	}
 	a.noteKept(list)
 	return err

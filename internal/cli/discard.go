@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
@@ -29,11 +30,11 @@ func (a *app) discardCommand() *cobra.Command {
 				}
 				return (&settlement{app: a}).print()
 			}
-			if !force && !a.canAsk() {
+			if !force && !a.CanAsk() {
 				return spec.Errorf(spec.ErrUsage, "discard would throw %s away", what).
 					WithHint("add -f, or run it in a terminal, where it asks")
 			}
-			if !force && !a.ask("throw %s of sandbox %s away?", what, sb.Name) {
+			if !force && !a.Ask("throw %s of sandbox %s away?", what, sb.Name) {
 				return spec.Errorf(spec.ErrDenied, "nothing was discarded")
 			}
 			t := settlement{app: a, discards: true}
@@ -50,7 +51,7 @@ func (a *app) discardCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // discarded finds what is meant. Without a path that is everything, what git keeps
@@ -71,7 +72,7 @@ func manyOf(list []*reviewed) string {
 	count := 0
 	for _, r := range list {
 		if r.unlisted != nil {
-			return "all changes (they cannot be listed: " + printable(r.unlisted.Error()) + ")"
+			return "all changes (they cannot be listed: " + console.Printable(r.unlisted.Error()) + ")"
 		}
 		for _, c := range r.changes {
 			if !c.Implied {
@@ -101,7 +102,7 @@ func (a *app) discardIn(e *engine.Engine, sb *spec.Sandbox, r *reviewed, t *sett
 		if err := e.DiscardAll(sb, r.Workspace); err != nil {
 			return err
 		}
-		a.note("all changes in %s were discarded", review.Quote(r.Source))
+		a.Note("all changes in %s were discarded", review.Quote(r.Source))
 		return nil
 	}
 	done, err := e.Discard(sb, r.Workspace, r.changes)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -64,7 +65,7 @@ a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 		},
 	}
 	c.Flags().BoolVar(&ask, "ask", false, "have AGENT do a tiny job, which costs a request")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // tinyJob is what an agent is asked to do.
@@ -83,7 +84,7 @@ func (a *app) tryOut(ctx context.Context, of *spec.Agent) doctor.Check {
 		return c
 	}
 	defer os.RemoveAll(dir)
-	a.note("asking %s ...", of.Title)
+	a.Note("asking %s ...", of.Title)
 	argv, stdin := agent.Headless(of, tinyJob, "", "")
 	return doctor.Ask(ctx, doctor.Job{
 		Args: append([]string{"run", "--rm", of.Name, ".", "--"}, argv...), Stdin: stdin, Dir: dir, Judge: judge(of),
@@ -122,15 +123,15 @@ func (a *app) findings(checks []doctor.Check) error {
 		if c.Result == doctor.Fail {
 			failed++
 		}
-		if !a.json {
-			fmt.Fprintf(a.stdout, "%-5s %-22s %s\n", c.Result, c.Name, printable(c.Detail))
+		if !a.JSON {
+			fmt.Fprintf(a.Out, "%-5s %-22s %s\n", c.Result, c.Name, console.Printable(c.Detail))
 			if c.Fix != "" {
-				fmt.Fprintf(a.stdout, "      %-22s fix: %s\n", "", printable(c.Fix))
+				fmt.Fprintf(a.Out, "      %-22s fix: %s\n", "", console.Printable(c.Fix))
 			}
 		}
 	}
-	if a.json {
-		if err := a.printJSON(map[string]any{"ok": failed == 0, "checks": checks}); err != nil {
+	if a.JSON {
+		if err := a.PrintJSON(map[string]any{"ok": failed == 0, "checks": checks}); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -30,13 +31,13 @@ func (a *app) execCommand() *cobra.Command {
 		Args:              atLeast(2, "a sandbox and a command"),
 		ValidArgsFunction: a.completeExec,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if tty && (!term.IsTerminal(a.stdin) || !term.IsTerminal(a.stdout)) {
+			if tty && (!term.IsTerminal(a.In) || !term.IsTerminal(a.Out)) {
 				return spec.Errorf(spec.ErrUsage, "standard input and output are not a terminal").WithHint("leave out -t")
 			}
 			if tty && detached {
 				return spec.Errorf(spec.ErrUsage, "--tty and --detach exclude each other")
 			}
-			if err := a.openStatus(statusFD); err != nil {
+			if err := a.OpenStatus(statusFD); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("timeout") && timeout <= 0 {
@@ -82,7 +83,7 @@ func (a *app) execCommand() *cobra.Command {
 	fs.StringVarP(&workdir, "workdir", "w", "", "directory to run in (default the first workspace)")
 	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
 	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time, e.g. 90s: SIGTERM, then SIGKILL; exit code 124")
-	fs.IntVar(&statusFD, "status-fd", noStatus, "write what is Bothy's own to this descriptor, as lines of JSON")
+	fs.IntVar(&statusFD, "status-fd", console.NoStatus, "write what is Bothy's own to this descriptor, as lines of JSON")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
 	completeFlag(c, "env-file", fileNames)
 	completeFlag(c, "workdir", fileNames)

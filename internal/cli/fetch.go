@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -42,11 +43,11 @@ stopped is started: git runs inside, and never in what the inside has written he
 	fs.StringVar(&f.size, "max-size", defaultFetch, "how much the sandbox may send")
 	fs.StringVar(&f.in, "in", "", "the directory whose clone is meant, of a sandbox with several (default: all)")
 	completeFlag(c, "in", fileNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []string) error {
-	most, err := parseSize(f.size)
+	most, err := console.ParseSize(f.size)
 	if err != nil || most <= 0 {
 		return spec.Errorf(spec.ErrUsage, "--max-size %q is no size", f.size)
 	}
@@ -144,8 +145,8 @@ func (a *app) printFetched(sb *spec.Sandbox, list []fetched, dry bool) error {
 			}
 		}
 	}
-	if a.json {
-		if err := a.printJSON(map[string]any{"fetched": list, "dry_run": dry}); err != nil {
+	if a.JSON {
+		if err := a.PrintJSON(map[string]any{"fetched": list, "dry_run": dry}); err != nil {
 			return err
 		}
 	} else {
@@ -175,10 +176,10 @@ func branchesWere(n int) string {
 
 func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 	for _, b := range f.Branches {
-		line := fmt.Sprintf("%s %s %s", b.Result, printable(strings.TrimPrefix(b.Ref, "refs/remotes/")), b.New[:min(12, len(b.New))])
+		line := fmt.Sprintf("%s %s %s", b.Result, console.Printable(strings.TrimPrefix(b.Ref, "refs/remotes/")), b.New[:min(12, len(b.New))])
 		switch b.Result {
 		case clone.Refused:
-			line = fmt.Sprintf("%s %q: %s", b.Result, b.Branch, printable(b.Why))
+			line = fmt.Sprintf("%s %q: %s", b.Result, b.Branch, console.Printable(b.Why))
 		case clone.Forced:
 			line += fmt.Sprintf(", %d commits, %d that were there are not in it", b.Commits, b.Lost)
 		case clone.New, clone.Updated:
@@ -187,7 +188,7 @@ func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 		if dry && b.Result != clone.Refused && b.Result != clone.Unchanged {
 			line = "would be " + line
 		}
-		if _, err := fmt.Fprintln(a.stdout, line); err != nil {
+		if _, err := fmt.Fprintln(a.Out, line); err != nil {
 			return err
 		}
 	}
@@ -199,25 +200,25 @@ func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 func (a *app) noteStaying(sb *spec.Sandbox, f fetched) {
 	switch {
 	case f.Uncommitted == nil:
-		a.note("whether everything is committed in the sandbox could not be learned")
+		a.Note("whether everything is committed in the sandbox could not be learned")
 	case *f.Uncommitted > 0:
-		a.note("%s not committed in the sandbox, and left there: bothy exec %s git status", counted(*f.Uncommitted, "file"), sb.Name)
+		a.Note("%s not committed in the sandbox, and left there: bothy exec %s git status", counted(*f.Uncommitted, "file"), sb.Name)
 	}
 	if len(f.References) > 0 {
-		a.note("what is no branch does not come: %s", few(f.References))
+		a.Note("what is no branch does not come: %s", few(f.References))
 	}
 	switch {
 	case f.Submodules == nil:
-		a.note("whether submodules in the sandbox have commits of their own could not be learned")
+		a.Note("whether submodules in the sandbox have commits of their own could not be learned")
 	case len(f.Submodules) > 0:
-		a.note("commits in submodules do not come: %s; push them, or take them out as files: bothy exec %s git -C %s bundle create /tmp/b --all, and bothy cp", few(f.Submodules), sb.Name, printable(f.Submodules[0]))
+		a.Note("commits in submodules do not come: %s; push them, or take them out as files: bothy exec %s git -C %s bundle create /tmp/b --all, and bothy cp", few(f.Submodules), sb.Name, console.Printable(f.Submodules[0]))
 	}
 }
 
 // few names the first of a list.
 func few(list []string) string {
 	const most = 5
-	text := printable(strings.Join(list[:min(len(list), most)], ", "))
+	text := console.Printable(strings.Join(list[:min(len(list), most)], ", "))
 	if more := len(list) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -116,11 +117,11 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if err != nil {
 		return nil, err
 	}
-	memory, err := parseSize(f.memory)
+	memory, err := console.ParseSize(f.memory)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "--memory: %w", err)
 	}
-	disk, err := parseSize(f.disk)
+	disk, err := console.ParseSize(f.disk)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "--disk: %w", err)
 	}
@@ -133,7 +134,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 		return nil, spec.Errorf(spec.ErrUsage, "--idle-timeout %s is negative", f.idle)
 	}
 	if memory > 0 && memory < minSandboxMemory {
-		return nil, spec.Errorf(spec.ErrUsage, "--memory: a sandbox needs at least %s", formatSize(minSandboxMemory))
+		return nil, spec.Errorf(spec.ErrUsage, "--memory: a sandbox needs at least %s", console.FormatSize(minSandboxMemory))
 	}
 	if f.workdir != "" && !filepath.IsAbs(f.workdir) {
 		return nil, spec.Errorf(spec.ErrUsage, "--workdir %q must be absolute", f.workdir)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -53,7 +54,7 @@ func eachPassing(ctx context.Context, p *flow.Plan, do func(ctx context.Context,
 	for _, id := range passing(p) {
 		errs = append(errs, do(ctx, id))
 	}
-	return only(errs)
+	return console.Join(errs)
 }
 
 // passing are the sandboxes of a flow, by their IDs, but for those in which something waits for a

@@ -34,7 +34,7 @@ func (a *app) flowApproveCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&reject, "reject", "", "do not approve, for this reason: the step has failed then")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) flowAnswerCommand() *cobra.Command {
@@ -74,7 +74,7 @@ func (a *app) flowAnswerCommand() *cobra.Command {
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "what is in this file is the answer")
 	completeFlag(c, "file", fileNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // tellFlowTo keeps what a person says to a flow that waits: to an approval or a question.
@@ -97,15 +97,15 @@ func (a *app) tellFlowTo(ctx context.Context, named []string, approval bool, say
 	if l, err = readFlow(l.engine, l.run); err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(l.view())
+	if a.JSON {
+		return a.PrintJSON(l.view())
 	}
-	fmt.Fprintln(a.stdout, l.run.ID)
+	fmt.Fprintln(a.Out, l.run.ID)
 	if heard && (l.hosted || l.state.Over()) {
-		a.note("kept by the process that carries it on")
+		a.Note("kept by the process that carries it on")
 		return nil
 	}
-	a.note("kept; bothy flow resume %s goes on", l.run.ID)
+	a.Note("kept; bothy flow resume %s goes on", l.run.ID)
 	return nil
 }
 

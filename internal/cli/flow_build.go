@@ -36,7 +36,7 @@ sandbox goes when there is a flow; if there is none yet, when you stop or remove
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 1h (default: any)")
 	completeFlag(c, "agent", a.knownAgents)
 	completeFlag(c, "secret", a.secretNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // flowBuild has a flow be drafted, and writes it down.
@@ -76,7 +76,7 @@ func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
 	}
 	at := filepath.Join(r.Dir(), s.Draft())
 	if p.DraftTo == "" { // of a bothy that did not keep it
-		a.note("the draft is in %s", at)
+		a.Note("the draft is in %s", at)
 		return nil
 	}
 	text, err := store.ReadFile(at, 0, gate.MaxBytes)
@@ -95,7 +95,7 @@ func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
 	if here, err := filepath.Abs("."); err == nil && filepath.Dir(name) == here {
 		name = filepath.Base(name)
 	}
-	a.note("wrote %s after %s; bothy flow show %s shows its steps", name, roundly(time.Duration(s.Elapsed)), name)
+	a.Note("wrote %s after %s; bothy flow show %s shows its steps", name, roundly(time.Duration(s.Elapsed)), name)
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) flowInitCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "init [NAME]", Short: "Write a flow that comes with bothy into this directory, to begin with; without NAME list them",
 		Args: atMost(1, "a name"), ValidArgsFunction: oneOf(flow.ShippedNames()...),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -31,11 +31,11 @@ func (a *app) flowInitCommand() *cobra.Command {
 			if err != nil {
 				return &spec.Error{Op: "write " + name, Err: err}
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"file": name})
+			if a.JSON {
+				return a.PrintJSON(map[string]any{"file": name})
 			}
-			fmt.Fprintln(a.stdout, name)
-			a.note("its head says how it is run; bothy flow show %s shows its steps", name)
+			fmt.Fprintln(a.Out, name)
+			a.Note("its head says how it is run; bothy flow show %s shows its steps", name)
 			return nil
 		},
 	})
@@ -58,11 +58,11 @@ func (a *app) listShipped() error {
 		}
 		list = append(list, one{name, f.Description})
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"flows": list})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"flows": list})
 	}
 	for _, f := range list {
-		fmt.Fprintf(a.stdout, "%-12s  %s\n", f.Name, f.Description)
+		fmt.Fprintf(a.Out, "%-12s  %s\n", f.Name, f.Description)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error
 			continue
 		}
 		if err := r.Away(); err != nil {
-			a.note("%v: %s", err, spec.Hint(err))
+			a.Note("%v: %s", err, spec.Hint(err))
 		}
 		if !r.Gone() {
 			continue
@@ -107,7 +107,7 @@ func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error
 			err = a.removeFlow(ctx, l)
 		}
 		if err != nil && !errors.Is(err, spec.ErrConflict) { // somebody carries it on, and will see it
-			a.note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
+			a.Note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
 		}
 	}
 	return nil

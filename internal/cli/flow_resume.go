@@ -87,7 +87,7 @@ func (a *app) flowResumeCommand() *cobra.Command {
 		},
 	}
 	more.addTo(c, false)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // raisable tells whether a flow can be gone on with, if its limits are others.

@@ -63,7 +63,7 @@ waits for you, 4 if a limit was reached.`,
 	completeFlag(c, "file", fileNames)
 	completeFlag(c, "agent", a.knownAgents)
 	completeFlag(c, "secret", a.secretNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // addRooms adds the flags of create, as they are of several sandboxes, and where what the run keeps lies.
@@ -121,7 +121,7 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	defer release()
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
 		if !cmd.Flags().Changed("agent") || name != f.plan.Agent { // the file says so, whoever wrote it
-			a.note("%s works in it, with its login and what its preset lets it reach", agents[name].Title)
+			a.Note("%s works in it, with its login and what its preset lets it reach", agents[name].Title)
 		}
 	}
 	if f.into == "" && cmd.Flags().Changed("into") {
@@ -145,9 +145,9 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 		return err
 	}
 	if f.plan.Flow.Parallel > 1 && f.plan.Most() > 1 && !f.plan.Beside() {
-		a.note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
+		a.Note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
-	a.note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
+	a.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
 	works := shop.NewFlow(hosting{a, e}, e, m.made, agents)
 	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
 }
@@ -316,15 +316,15 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 	}
 	if s.Over() {
 		for _, room := range c.Plan.Copies() {
-			a.note("what %s changed waits: bothy diff %[2]s, bothy apply %[2]s", room, s.Sandboxes[room])
+			a.Note("what %s changed waits: bothy diff %[2]s, bothy apply %[2]s", room, s.Sandboxes[room])
 		}
 	}
 	if err := clearFlow(ctx, e, c.Plan, s); err != nil { // what the flow came to stays what it is
-		a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)
+		a.Note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 	}
 	a.noteNext(e, c, s)
 	if s.Raisable() {
-		a.note("to go on, with more than what is used: %s", raising(c.Run.Kind, c.Run.ID, s.Reason))
+		a.Note("to go on, with more than what is used: %s", raising(c.Run.Kind, c.Run.ID, s.Reason))
 	}
 	n = flowStopped(n, s)
 	ended := a.carried(ctx, e, c.Host, n, s.ExitCode(), func() (any, error) {
@@ -348,11 +348,11 @@ func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
 	switch {
 	case next == "":
 	case v.gone && s.Status != flow.Waiting:
-		a.note("a sandbox of it was removed, and there is nothing to go on with: %s", next)
+		a.Note("a sandbox of it was removed, and there is nothing to go on with: %s", next)
 	default:
-		a.note("to go on: %s", next)
+		a.Note("to go on: %s", next)
 		if s.Status == flow.Completed {
-			a.note("to leave it at that: bothy flow stop %s", c.Run.ID)
+			a.Note("to leave it at that: bothy flow stop %s", c.Run.ID)
 		}
 	}
 }

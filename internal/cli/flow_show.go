@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) flowLsCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List runs of flows, the newest first", Args: exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
@@ -31,10 +31,10 @@ func (a *app) flowLsCommand() *cobra.Command {
 				return err
 			}
 			views = slices.DeleteFunc(views, func(v flowView) bool { return v.Reason == flow.ReasonRemoved && len(v.Behind) == 0 })
-			if a.json {
-				return a.printJSON(map[string]any{"runs": views})
+			if a.JSON {
+				return a.PrintJSON(map[string]any{"runs": views})
 			}
-			w := a.table()
+			w := a.Table()
 			fmt.Fprintln(w, "RUN\tSTATUS\tSTEPS\tFLOW")
 			for _, v := range views {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.ID, v.Status, stepsDone(v.State), term.Sanitize(v.Plan.File))
@@ -56,17 +56,17 @@ func stepsDone(s *flow.State) string {
 }
 
 func (a *app) flowShowCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "show FILE", Short: "Check a flow, and show what it would do", Args: exactly(1, "a file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readFlowFile(args[0])
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(f)
+			if a.JSON {
+				return a.PrintJSON(f)
 			}
-			w := a.table()
+			w := a.Table()
 			fmt.Fprintln(w, "STEP\tBY\tNEEDS\tOUTPUT")
 			for i := range f.Steps {
 				s := &f.Steps[i]
@@ -101,24 +101,24 @@ func (a *app) flowSchemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a flow", Args: exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.stdout.WriteString(flow.Schema())
+			_, err := a.Out.WriteString(flow.Schema())
 			return err
 		},
 	}
 }
 
 func (a *app) flowStatusCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "status [RUN]", Short: "Show how a flow stands; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := a.flowCalled(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(l.view())
+			if a.JSON {
+				return a.PrintJSON(l.view())
 			}
-			w := a.table()
+			w := a.Table()
 			for _, row := range l.rows() {
 				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
 			}
@@ -133,7 +133,7 @@ func (a *app) flowStatusCommand() *cobra.Command {
 // stepTable prints what models took for each step that asked some.
 func (a *app) stepTable(s *flow.State) error {
 	var each []spec.Metered
-	w := a.table()
+	w := a.Table()
 	row := func(name string, tries string, m *spec.Metered) {
 		if len(each) == 0 {
 			fmt.Fprintln(w, "\nSTEP\tTRIES\t"+strings.Join(meterTitles[:], "\t"))
@@ -273,7 +273,7 @@ func statusText(status, reason, detail string) string {
 }
 
 func (a *app) flowLogCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "log [RUN]", Short: "Show what has happened in a flow", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		Long: "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory.",
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -21,7 +21,7 @@ import (
 )
 
 func (a *app) flowWatchCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "watch [RUN]", Short: "Watch a flow until nobody carries it on", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		Long: "Shows how a flow stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the flow on any more; Ctrl-C leaves, and the flow goes on.",
 		RunE: func(cmd *cobra.Command, args []string) error {

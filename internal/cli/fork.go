@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -44,23 +45,23 @@ func (a *app) forkCommand() *cobra.Command {
 			if ctx.Err() != nil { // those in hand were removed again
 				err = context.Cause(ctx)
 			}
-			return only([]error{err, a.printForks(forks)})
+			return console.Join([]error{err, a.printForks(forks)})
 		},
 	}
 	c.Flags().IntVarP(&count, "count", "n", 1, "how many")
 	c.Flags().StringVar(&name, "name", "", "what it is called; several are NAME-1, NAME-2, ... (default SANDBOX-fork-1, ...)")
 	c.Flags().StringVar(&from, "checkpoint", "", "begin from this checkpoint, not from now")
 	c.Flags().BoolVar(&files, "files", false, "begin with the files alone; no program runs in the forks")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // printForks tells which forks were made; there may be fewer than were asked for.
 func (a *app) printForks(forks []*spec.Sandbox) error {
-	if a.json && len(forks) > 0 {
-		return a.printJSON(forks)
+	if a.JSON && len(forks) > 0 {
+		return a.PrintJSON(forks)
 	}
 	for _, f := range forks {
-		fmt.Fprintln(a.stdout, f.Name)
+		fmt.Fprintln(a.Out, f.Name)
 	}
 	return nil
 }

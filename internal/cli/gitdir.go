@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/gitdir"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -71,7 +72,7 @@ type gitWorkspace struct {
 
 // settle shares what git lacks, or says how that is done.
 func (w *gitWorkspace) settle() error {
-	dir, at := printable(w.mount.Source), printable(w.place.Dir)
+	dir, at := console.Printable(w.mount.Source), console.Printable(w.place.Dir)
 	share := w.flags.gitDir == gitDirShare
 	also, err := w.rules.Parse(w.place.Dir)
 	if err != nil && !share {
@@ -100,8 +101,8 @@ func (w *gitWorkspace) settle() error {
 		return w.refuse(share, []string{"--workspace", spec.WorkspaceLive, "--git-dir", gitDirShare}, []string{w.mount.Source},
 			"git will not work inside: %s is %s, and what git keeps of it, in %s, cannot be reviewed", dir, what, at)
 	}
-	if !share && w.asks && w.canAsk() {
-		share = w.ask("bothy: %s is %s: git works inside only if %s is shared, too.\nPrograms inside can then change its branches, hooks and settings, which git obeys on the host. Share it?", dir, what, at)
+	if !share && w.asks && w.CanAsk() {
+		share = w.Ask("bothy: %s is %s: git works inside only if %s is shared, too.\nPrograms inside can then change its branches, hooks and settings, which git obeys on the host. Share it?", dir, what, at)
 		if !share {
 			return nil
 		}
@@ -144,7 +145,7 @@ func (w *gitWorkspace) refuse(insists bool, options, paths []string, why string,
 // adviseGit says what gitDirs found, of a sandbox that was made now: with one in its place git works.
 func (a *app) adviseGit(cmd *cobra.Command, f *createFlags, sb *spec.Sandbox) {
 	for _, g := range f.gitAdvice {
-		a.note("%s", g.why)
+		a.Note("%s", g.why)
 		verb, before := "create", ""
 		if cmd.Flags().Lookup("git-dir") != nil { // else it is a loop's, or a flow's
 			verb = cmd.Name()
@@ -157,6 +158,6 @@ func (a *app) adviseGit(cmd *cobra.Command, f *createFlags, sb *spec.Sandbox) {
 				before = "bothy rm -f " + sb.Name + " && "
 			}
 		}
-		a.note("hint: %s%s", before, g.command(verb, sb.Agent))
+		a.Note("hint: %s%s", before, g.command(verb, sb.Agent))
 	}
 }

@@ -16,7 +16,7 @@ type hosting struct {
 
 var _ shop.Host = hosting{}
 
-func (h hosting) Note(format string, args ...any) { h.app.note(format, args...) }
+func (h hosting) Note(format string, args ...any) { h.app.Note(format, args...) }
 
 func (h hosting) SetUp(ctx context.Context, sb *spec.Sandbox) error {
 	return h.app.setUp(ctx, h.engine, sb, false)

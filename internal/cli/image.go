@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/devcontainer"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
@@ -235,30 +236,30 @@ func (a *app) fetchImages(ctx context.Context, fetch func(context.Context, func(
 
 // imageProgress is progress for images.
 func (a *app) imageProgress() (told func(image.Event), end func()) {
-	live := term.IsTerminal(a.stderr)
+	live := term.IsTerminal(a.Err)
 	var last image.Event
 	told = func(ev image.Event) {
 		done := ""
 		if ev.Total > 0 {
-			done = fmt.Sprintf(" %3d%% of %s", max(ev.Bytes, 0)*100/ev.Total, formatSize(ev.Total))
+			done = fmt.Sprintf(" %3d%% of %s", max(ev.Bytes, 0)*100/ev.Total, console.FormatSize(ev.Total))
 		}
 		switch {
 		case live && ev != last:
-			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: image: %s%s", ev.Phase, done)
+			fmt.Fprintf(a.Err, "\r\x1b[Kbothy: image: %s%s", ev.Phase, done)
 		case !live && ev.Phase != last.Phase:
-			a.note("image: %s", ev.Phase)
+			a.Note("image: %s", ev.Phase)
 		}
 		last = ev
 	}
 	return told, func() {
 		if live && last != (image.Event{}) {
-			fmt.Fprint(a.stderr, "\r\x1b[K")
+			fmt.Fprint(a.Err, "\r\x1b[K")
 		}
 	}
 }
 
 func (a *app) templatePullCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "pull IMAGE...", Short: "Fetch container images, or what their tags mean now",
 		Long: "Asks the registry which image is meant, fetches what is not there, compares all of it\nwith its digests, and makes the root file system that sandboxes share. You are logged\nin as your Docker is.",
 		Args: atLeast(1, "an image, e.g. ubuntu:24.04"), ValidArgsFunction: a.templateNames,
@@ -290,11 +291,11 @@ func (a *app) templatePullCommand() *cobra.Command {
 
 // printImages tells which images are there now.
 func (a *app) printImages(list []image.Image) error {
-	if a.json {
-		return a.printJSON(map[string]any{"images": list})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"images": list})
 	}
 	for _, i := range list {
-		fmt.Fprintln(a.stdout, imageName(i))
+		fmt.Fprintln(a.Out, imageName(i))
 	}
 	return nil
 }
@@ -319,7 +320,7 @@ func (a *app) noteClaims(list []image.Image) {
 	for _, i := range list {
 		if i.Claimed {
 			registry, _, _ := strings.Cut(i.Name, "/")
-			a.note("that this is %s only the file says: -t and FROM mean it by that name from now on, and %s is not asked", imageName(i), registry)
+			a.Note("that this is %s only the file says: -t and FROM mean it by that name from now on, and %s is not asked", imageName(i), registry)
 		}
 	}
 }
@@ -334,7 +335,7 @@ func sameTemplate(a, b *spec.Sandbox) bool {
 }
 
 func (a *app) templatePruneCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "prune", Short: "Remove images that have lost their names and that no sandbox uses, and downloads that broke off",
 		Args: exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
@@ -346,10 +347,10 @@ func (a *app) templatePruneCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"freed": freed})
+			if a.JSON {
+				return a.PrintJSON(map[string]any{"freed": freed})
 			}
-			fmt.Fprintf(a.stdout, "%s freed\n", formatSize(freed))
+			fmt.Fprintf(a.Out, "%s freed\n", console.FormatSize(freed))
 			return nil
 		},
 	})
@@ -372,13 +373,13 @@ func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 	case err != nil:
 		return err
 	}
-	if !force && !a.ask("remove template %s?", shown) {
+	if !force && !a.Ask("remove template %s?", shown) {
 		return spec.Errorf(spec.ErrDenied, "%s was not removed", shown)
 	}
 	if err := remove(); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.stdout, shown)
+	fmt.Fprintln(a.Out, shown)
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (a *app) templateSaveCommand() *cobra.Command {
 	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")
 	c.Flags().StringVar(&name, "name", "", "what the image is called in it (default: as the template)")
 	completeFlag(c, "output", fileNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // writeImage writes an image to a file, which is there whole or not at all.
@@ -106,15 +106,15 @@ func (a *app) exported(word, name string) (*engine.Engine, engine.ImageOf, image
 
 // printExported tells which image was written, or is at a registry now.
 func (a *app) printExported(img image.Image) error {
-	if a.json {
-		return a.printJSON(img)
+	if a.JSON {
+		return a.PrintJSON(img)
 	}
-	fmt.Fprintf(a.stdout, "%s@%s\n", imageName(img), img.Digest)
+	fmt.Fprintf(a.Out, "%s@%s\n", imageName(img), img.Digest)
 	return nil
 }
 
 func (a *app) templatePushCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "push TEMPLATE [IMAGE[:TAG]]", Short: "Send a template to a registry, as a container image",
 		Long:    "Sends an image, or a template that bothy save made over an image, to a registry: what is\nmissing there, and then its name. You are logged in as your Docker is. Without a name an\nimage goes to where its own leads.",
 		Example: "  bothy template push tools:v1 ghcr.io/acme/tools:v1",

@@ -26,10 +26,10 @@ func (a *app) sourceOf(e *engine.Engine, input string) (source, error) {
 	if input != "" && input != "-" {
 		return a.sourceAt(input)
 	}
-	if term.IsTerminal(a.stdin) {
-		return source{rest: a.stdin}, nil // which is then refused
+	if term.IsTerminal(a.In) {
+		return source{rest: a.In}, nil // which is then refused
 	}
-	in := bufio.NewReader(a.stdin)
+	in := bufio.NewReader(a.In)
 	if !holdsImage(in) {
 		return source{rest: in}, nil
 	}

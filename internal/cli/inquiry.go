@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -54,7 +55,7 @@ func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over m
 		}
 	case <-ctx.Done():
 	}
-	fmt.Fprintln(q.app.stderr) // behind the question
+	fmt.Fprintln(q.app.Err) // behind the question
 	return nil, context.Cause(ctx)
 }
 
@@ -139,7 +140,7 @@ func (q *inquiry) hunks(r *reviewed, o *review.Order, text review.Text) (bool, e
 
 // show writes a change to the terminal.
 func (q *inquiry) show(r *reviewed, c review.Change, text review.Text) error {
-	w := bufio.NewWriter(q.app.stderr)
+	w := bufio.NewWriter(q.app.Err)
 	p := &review.Patch{W: w, Prefix: r.prefix, Show: review.Show}
 	return errors.Join(p.Write(c, text), w.Flush())
 }
@@ -173,19 +174,19 @@ func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) strin
 	}
 	for {
 		for _, why := range reasons(flags) {
-			fmt.Fprintf(q.app.stderr, "It may run on this host later: %s\n", printable(why))
+			fmt.Fprintf(q.app.Err, "It may run on this host later: %s\n", console.Printable(why))
 		}
-		fmt.Fprintf(q.app.stderr, "%s [%s] ", question, choices)
+		fmt.Fprintf(q.app.Err, "%s [%s] ", question, choices)
 		line, err := q.from.ReadString('\n')
 		word := strings.ToLower(strings.TrimSpace(line))
 		switch {
 		case err != nil && (!errors.Is(err, io.EOF) || word == ""):
 			q.over = true
-			if q.lost = q.terminal && !term.IsTerminal(q.app.stdin); q.lost {
+			if q.lost = q.terminal && !term.IsTerminal(q.app.In); q.lost {
 				return no
 			}
-			fmt.Fprintln(q.app.stderr)
-			q.app.note("end of input: nothing more is asked, and what was agreed to is applied")
+			fmt.Fprintln(q.app.Err)
+			q.app.Note("end of input: nothing more is asked, and what was agreed to is applied")
 			return no
 		case word == quit:
 			q.over = true
@@ -193,6 +194,6 @@ func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) strin
 		case word == yes, word == no, hunks && (word == rest || word == none):
 			return word
 		}
-		fmt.Fprint(q.app.stderr, mean)
+		fmt.Fprint(q.app.Err, mean)
 	}
 }

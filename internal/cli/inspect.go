@@ -89,12 +89,12 @@ func (a *app) inspectCommand() *cobra.Command {
 			}
 			// One sandbox is one object, as with docker sandbox inspect.
 			if len(out) == 1 {
-				return cmp.Or(a.printJSON(out[0]), unheard)
+				return cmp.Or(a.PrintJSON(out[0]), unheard)
 			}
-			return cmp.Or(a.printJSON(out), unheard)
+			return cmp.Or(a.PrintJSON(out), unheard)
 		},
 	}
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // inspect gives what is known of a sandbox, and why nothing is of its inside if it runs and

@@ -93,7 +93,7 @@ func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []str
 		return err
 	}
 	if len(names) > 0 {
-		a.note("removed what the flow had left: %s", strings.Join(names, ", "))
+		a.Note("removed what the flow had left: %s", strings.Join(names, ", "))
 	}
 	n := engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
 	if err := a.carried(ctx, l.engine, h, flowStopped(n, l.state), l.state.ExitCode(), func() (any, error) { return l.view(), nil }); err != nil {
@@ -107,6 +107,6 @@ func (a *app) tidyLoop(ctx context.Context, l *looping, h *run.Host, names []str
 	if err := shop.Unmake(l.engine, workplaces(l.state)); err != nil {
 		return err
 	}
-	a.note("removed what the loop had left: %s", strings.Join(names, ", "))
+	a.Note("removed what the loop had left: %s", strings.Join(names, ", "))
 	return a.carried(ctx, l.engine, h, stopped(l.notice(), l.state), l.state.ExitCode(), func() (any, error) { return l.view(), nil })
 }

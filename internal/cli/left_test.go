@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
@@ -90,7 +91,7 @@ func TestFlowLeft(t *testing.T) {
 			}
 			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 			must(t, err)
-			a := &app{stdout: out, stderr: out}
+			a := &app{Console: &console.Console{Out: out, Err: out}}
 			if removed {
 				must(t, a.removeFlow(t.Context(), l))
 			} else {
@@ -139,7 +140,7 @@ func TestLoopLeft(t *testing.T) {
 	defer out.Close()
 	h, _, err = r.Host()
 	must(t, err)
-	must(t, (&app{stdout: out, stderr: out}).tidyLoop(t.Context(), l, h, l.left()))
+	must(t, (&app{Console: &console.Console{Out: out, Err: out}}).tidyLoop(t.Context(), l, h, l.left()))
 	if list := names(t, st); !slices.Equal(list, []string{"r", "r-other"}) || len(l.left()) != 0 {
 		t.Errorf("there are %q", list)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/spec"
@@ -88,7 +89,7 @@ func (a *app) lendUsual(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, 
 		err = errors.Join(err, a.lendTokens(cmd, e, sb, []token.Token{t}))
 	}
 	if err != nil {
-		a.note("not all that the settings say is lent: %s", printable(err.Error()))
+		a.Note("not all that the settings say is lent: %s", console.Printable(err.Error()))
 	}
 }
 

@@ -5,18 +5,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // Nothing goes with no other, however the words come.
 func TestLendNothing(t *testing.T) {
 	for _, words := range [][]string{{"none,npm"}, {"npm, none"}, {"none", "npm"}} {
-		if _, err := (&app{}).tokenChoice(words); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "--lend none goes with no other") {
+		if _, err := (&app{Console: &console.Console{}}).tokenChoice(words); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "--lend none goes with no other") {
 			t.Errorf("%q: %v", words, err)
 		}
 	}
 	for _, words := range [][]string{nil, {"none"}, {"git,npm"}} {
-		if _, err := (&app{}).tokenChoice(words); err != nil {
+		if _, err := (&app{Console: &console.Console{}}).tokenChoice(words); err != nil {
 			t.Errorf("%q: %v", words, err)
 		}
 	}

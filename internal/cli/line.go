@@ -66,9 +66,9 @@ func (a *app) unknownCommand(group *cobra.Command, word string) error {
 	}
 	switch agents := agentsLike(word); {
 	case slices.Contains(agents, word):
-		return err.WithHint("%s is an agent: %s run %s", word, a.command, word)
+		return err.WithHint("%s is an agent: %s run %s", word, a.Command, word)
 	case len(agents) > 0:
-		return err.WithHint("did you mean %s run %s?", a.command, strings.Join(agents, " or "))
+		return err.WithHint("did you mean %s run %s?", a.Command, strings.Join(agents, " or "))
 	}
 	return err.WithHint("%s --help lists the commands", group.CommandPath())
 }

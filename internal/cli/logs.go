@@ -62,7 +62,7 @@ as more than text.`,
 				}
 				return err
 			}
-			if a.json && source == "output" && !cmd.Flags().Changed("source") {
+			if a.JSON && source == "output" && !cmd.Flags().Changed("source") {
 				source = "events"
 			}
 			err = a.showLog(ctx, e.Store.Sandbox(sb.ID), source, follow)
@@ -78,13 +78,13 @@ as more than text.`,
 	c.Flags().StringVar(&talk.session, "session", "", "with --agent: the session of this ID, or of what it begins with")
 	c.Flags().BoolVar(&talk.sessions, "sessions", false, "with --agent: list the sessions")
 	completeFlag(c, "source", oneOf("output", "events", "network", "model", "checkpoints", "keeper"))
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) showLog(ctx context.Context, d store.Sandbox, source string, follow bool) error {
 	switch source {
 	case "output":
-		w := term.NewSanitizingWriter(a.stdout)
+		w := term.NewSanitizingWriter(a.Out)
 		err := audit.Copy(ctx, d.Log("output.log"), w, follow)
 		if cerr := w.Flush(); err == nil {
 			err = cerr
@@ -113,7 +113,7 @@ func (a *app) showKeeperLog(path string) error {
 		return err
 	}
 	defer f.Close()
-	w := term.NewSanitizingWriter(a.stdout)
+	w := term.NewSanitizingWriter(a.Out)
 	if _, err := io.Copy(w, f); err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (a *app) showKeeperLog(path string) error {
 }
 
 func (a *app) showEvent(ev audit.Event) error {
-	if a.json {
-		_, err := fmt.Fprintf(a.stdout, "%s\n", term.EscapeJSON(ev.Line))
+	if a.JSON {
+		_, err := fmt.Fprintf(a.Out, "%s\n", term.EscapeJSON(ev.Line))
 		return err
 	}
 	keys := make([]string, 0, len(ev.Fields))
@@ -134,7 +134,7 @@ func (a *app) showEvent(ev audit.Event) error {
 	for _, k := range keys {
 		fmt.Fprintf(&b, " %s=%s", term.Sanitize(k), term.Sanitize(fieldText(ev.Fields[k])))
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %s%s\n", ev.Time.Local().Format(time.RFC3339), term.Sanitize(ev.Kind), b.String())
+	_, err := fmt.Fprintf(a.Out, "%s %s%s\n", ev.Time.Local().Format(time.RFC3339), term.Sanitize(ev.Kind), b.String())
 	return err
 }
 

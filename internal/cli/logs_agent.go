@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -111,10 +112,10 @@ func (a *app) showPrinted(ctx context.Context, e *engine.Engine, sb *spec.Sandbo
 
 // teller gives what events are told to, and what is to be called behind the last.
 func (a *app) teller() (tell func(spec.TranscriptEvent) error, end func() error) {
-	if a.json {
+	if a.JSON {
 		return a.printEvent, func() error { return nil }
 	}
-	p := &talkPage{out: a.stdout}
+	p := &talkPage{out: a.Out}
 	return p.show, p.end
 }
 
@@ -124,7 +125,7 @@ func (a *app) printEvent(ev spec.TranscriptEvent) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", term.EscapeJSON(b))
+	_, err = fmt.Fprintf(a.Out, "%s\n", term.EscapeJSON(b))
 	return err
 }
 
@@ -133,14 +134,14 @@ func (a *app) listSessions(ctx context.Context, s *transcript.Sessions) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"sessions": list})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"sessions": list})
 	}
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "SESSION\tCHANGED\tSIZE\tBEGINS WITH")
 	for _, one := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", term.Sanitize(one.ID), one.Changed.Local().Format(time.DateTime),
-			formatSize(one.Bytes), term.Sanitize(firstLine(one.Prompt, sessionPrompt)))
+			console.FormatSize(one.Bytes), term.Sanitize(firstLine(one.Prompt, sessionPrompt)))
 	}
 	return w.Flush()
 }

@@ -196,7 +196,7 @@ func (a *app) loopHintCommand() *cobra.Command {
 				err = l.run.Leave(m)
 			}
 			if err == nil {
-				fmt.Fprintln(a.stdout, l.run.ID)
+				fmt.Fprintln(a.Out, l.run.ID)
 			}
 			return err
 		},
@@ -222,7 +222,7 @@ func (a *app) loopPauseCommand() *cobra.Command {
 				err = l.run.Leave(run.Message{Kind: run.Pause, Actor: actor()})
 			}
 			if err == nil {
-				fmt.Fprintln(a.stdout, l.run.ID)
+				fmt.Fprintln(a.Out, l.run.ID)
 			}
 			return err
 		},
@@ -244,7 +244,7 @@ func (a *app) loopStopCommand() *cobra.Command {
 			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
 			if l.ours { // or who carries it on tells
 				if text := untoldText(l.run.ID, l.state); text != "" {
-					a.note("%s", text)
+					a.Note("%s", text)
 				}
 				a.notify(context.WithoutCancel(cmd.Context()), l.engine, stopped(l.notice(), l.state))
 			}

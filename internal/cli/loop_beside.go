@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -26,7 +27,7 @@ func (a *app) warnBeside(e *engine.Engine, own string, sb *spec.Sandbox) {
 			continue
 		}
 		if other, err := e.Find(p.Sandbox); err == nil && len(shared(other)) > 0 {
-			a.note("the loop %s works in %s just now, too: each changes the files under the other, and is judged with what that did; --workspace review keeps them apart", r.ID, printable(p.Directory))
+			a.Note("the loop %s works in %s just now, too: each changes the files under the other, and is judged with what that did; --workspace review keeps them apart", r.ID, console.Printable(p.Directory))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -57,7 +58,7 @@ func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 	if err := f.takeContext(a); err != nil {
 		return err
 	}
-	a.note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %s", printable(f.from), printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), counted(len(f.hints), "hint"))
+	a.Note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %s", console.Printable(f.from), console.Printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), counted(len(f.hints), "hint"))
 	if !f.takeTasks && len(f.labels) == 0 {
 		f.noteBoxes(a)
 		return nil
@@ -69,7 +70,7 @@ func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 func (f *loopFlags) noteBoxes(a *app) {
 	name := filepath.Join(f.from, ralphTasksName)
 	if _, err := os.Lstat(name); err == nil {
-		a.note("%s: not taken over, for the loop there did not work through tasks: --tasks has this one do so, bothy task import makes them tasks", printable(name))
+		a.Note("%s: not taken over, for the loop there did not work through tasks: --tasks has this one do so, bothy task import makes them tasks", console.Printable(name))
 	}
 }
 
@@ -94,11 +95,11 @@ func (f *loopFlags) settle(a *app, cmd *cobra.Command, r *loop.Ralph) {
 	switch {
 	case given("max-iterations"):
 	case r.MaxIterations > p.Limits.MaxIterations: // an agent may have written it
-		a.note("the loop of %s has %d iterations: this one has %d, see --max-iterations", printable(f.from), r.MaxIterations, p.Limits.MaxIterations)
+		a.Note("the loop of %s has %d iterations: this one has %d, see --max-iterations", console.Printable(f.from), r.MaxIterations, p.Limits.MaxIterations)
 	case r.MaxIterations > 0:
 		p.Limits.MaxIterations = r.MaxIterations
 	default:
-		a.note("the loop of %s has no end: this one has %d iterations, see --max-iterations", printable(f.from), p.Limits.MaxIterations)
+		a.Note("the loop of %s has no end: this one has %d iterations, see --max-iterations", console.Printable(f.from), p.Limits.MaxIterations)
 	}
 	f.takeTasks = f.takeTasks || r.Tasks
 	switch {
@@ -106,7 +107,7 @@ func (f *loopFlags) settle(a *app, cmd *cobra.Command, r *loop.Ralph) {
 	case !f.takeTasks:
 		p.Limits.MinIterations = r.MinIterations
 	case r.MinIterations > 1:
-		a.note("%s: not taken over: at least %d iterations, for a task has no least number of them", printable(f.from), r.MinIterations)
+		a.Note("%s: not taken over: at least %d iterations, for a task has no least number of them", console.Printable(f.from), r.MinIterations)
 	}
 	if !given("agent", "rotation") {
 		p.Agent = r.Agent

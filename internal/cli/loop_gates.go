@@ -13,7 +13,7 @@ func (a *app) loopSchemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a file of gates", Args: exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.stdout.WriteString(loop.Schema())
+			_, err := a.Out.WriteString(loop.Schema())
 			return err
 		},
 	}

@@ -31,7 +31,7 @@ func (a *app) spentTable(l *looping) error {
 		title = append(title, "BY")
 	}
 	title = append(title, "TOOK", "TOOLS", "FILES")
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "\n"+strings.Join(append(title, meterTitles[:]...), "\t"))
 	each := make([]spec.Metered, 0, len(l.spent))
 	for i, p := range l.spent {

@@ -62,7 +62,7 @@ func (a *app) loopPrinted(ctx context.Context, l *looping, f printedFlags) error
 	if err = audit.Copy(ctx, stdout, r, false); err == nil {
 		err = r.Close()
 	}
-	if err = errors.Join(err, end()); err != nil || a.json {
+	if err = errors.Join(err, end()); err != nil || a.JSON {
 		return err
 	}
 	return a.tellErrors(stderr)
@@ -85,7 +85,7 @@ func (a *app) tellErrors(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	fmt.Fprintln(a.stdout, "\non standard error:")
+	fmt.Fprintln(a.Out, "\non standard error:")
 	return a.copyPrinted(path, false)
 }
 
@@ -100,11 +100,11 @@ func (a *app) copyPrinted(path string, raw bool) error {
 		return err
 	}
 	defer f.Close()
-	if raw && !term.IsTerminal(a.stdout) {
-		_, err = io.Copy(a.stdout, f)
+	if raw && !term.IsTerminal(a.Out) {
+		_, err = io.Copy(a.Out, f)
 		return err
 	}
-	w := term.NewSanitizingWriter(a.stdout)
+	w := term.NewSanitizingWriter(a.Out)
 	if _, err = io.Copy(w, f); err == nil {
 		err = w.Flush()
 	}

@@ -80,7 +80,7 @@ func (a *app) loopResumeCommand() *cobra.Command {
 		},
 	}
 	more.addTo(c, true)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // raise has the plan have other limits, if somebody can go on within them.

@@ -69,10 +69,10 @@ func (a *app) houseReviewer(ctx context.Context, e *engine.Engine, sb *spec.Sand
 	}
 	c, err := e.FindCredential(of)
 	if err == nil && c.Secret == "" && len(of.Credentials) > 0 {
-		a.note("%s, who reviews, has no credential: %s", of.Title, strings.Join(waysToLogIn(of), ", or "))
+		a.Note("%s, who reviews, has no credential: %s", of.Title, strings.Join(waysToLogIn(of), ", or "))
 	}
 	if err == nil {
-		a.note("%s reviews in sandboxes of its own, with its login and what its preset lets it reach", of.Title)
+		a.Note("%s reviews in sandboxes of its own, with its login and what its preset lets it reach", of.Title)
 	}
 	return err
 }

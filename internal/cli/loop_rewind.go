@@ -42,7 +42,7 @@ func (a *app) loopRewindCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&hint, "hint", "", "tell the next iteration something")
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // rewind goes back with a loop that is ours.
@@ -83,15 +83,15 @@ func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.E
 	}
 	h.Close() // who hears of it may go on at once
 	if len(l.state.Beneath) > 0 {
-		a.note("below what is put back %s; what the gates said then holds no more: they are asked after the next iteration", beneathText(l.state))
+		a.Note("below what is put back %s; what the gates said then holds no more: they are asked after the next iteration", beneathText(l.state))
 	}
 	told := stopped(l.notice(), l.state)
 	told.Event = engine.EventRewound
 	a.notify(context.WithoutCancel(cmd.Context()), l.engine, told)
-	if a.json {
+	if a.JSON {
 		l.hosted = false
-		return a.printJSON(l.view())
+		return a.PrintJSON(l.view())
 	}
-	fmt.Fprintln(a.stdout, l.run.ID)
+	fmt.Fprintln(a.Out, l.run.ID)
 	return nil
 }

@@ -62,7 +62,7 @@ more, 6 if the agent gave up.`,
 	f.addLoop(c)
 	completeFlag(c, "agent", a.knownAgents)
 	completeFlag(c, "secret", a.secretNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (f *loopFlags) addLoop(c *cobra.Command) {
@@ -206,7 +206,7 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 		return errors.Join(err, shop.Unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
 	}
 	a.warnBeside(e, r.ID, sb)
-	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
+	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
 	return a.carry(ctx, e, &crew{&f.plan, r, h, shop.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
@@ -475,10 +475,10 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 	}
 	a.dismiss(e, s)
 	if _, err := e.Find(c.plan.Sandbox); errors.Is(err, spec.ErrNotFound) {
-		a.note("its sandbox was removed, with all that was in no directory of yours: bothy loop rm %s", c.run.ID)
+		a.Note("its sandbox was removed, with all that was in no directory of yours: bothy loop rm %s", c.run.ID)
 	} else {
 		for _, line := range whatNow(c.run.ID, c.works.Sandbox, c.plan, s) {
-			a.note("%s", line)
+			a.Note("%s", line)
 		}
 	}
 	n = stopped(n, s)

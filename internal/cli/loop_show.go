@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -18,7 +19,7 @@ import (
 )
 
 func (a *app) loopLsCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List loops, the newest first", Args: exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			e, err := a.engine()
@@ -29,10 +30,10 @@ func (a *app) loopLsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"runs": views})
+			if a.JSON {
+				return a.PrintJSON(map[string]any{"runs": views})
 			}
-			w := a.table()
+			w := a.Table()
 			fmt.Fprintln(w, "RUN\tSTATUS\tITERATION\tAGENT\tSANDBOX\tDIRECTORY")
 			for _, v := range views {
 				fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", v.ID, v.Status, v.Iteration, v.Plan.Limits.MaxIterations, v.Plan.Agent, dash(v.Sandbox), term.Sanitize(v.Plan.Directory))
@@ -51,7 +52,7 @@ func (a *app) loopStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !a.json {
+			if !a.JSON {
 				err = a.loopTable(l)
 			}
 			switch {
@@ -59,19 +60,19 @@ func (a *app) loopStatusCommand() *cobra.Command {
 				return err
 			case tasks:
 				return a.loopTasks(cmd.Context(), l)
-			case a.json:
-				return a.printJSON(l.view())
+			case a.JSON:
+				return a.PrintJSON(l.view())
 			}
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&tasks, "tasks", false, "also the tasks that it takes its work from; with --json those alone")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // loopTable shows people how a loop stands, and what it took.
 func (a *app) loopTable(l *looping) error {
-	w := a.table()
+	w := a.Table()
 	for _, row := range l.rows() {
 		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
 	}
@@ -97,13 +98,13 @@ func (a *app) loopTasks(ctx context.Context, l *looping) error {
 	switch {
 	case err != nil:
 		return err
-	case a.json:
+	case a.JSON:
 		return t.printTasks(g, list, l.aboutTasks(used))
 	case l.plan.Tasks == nil:
-		a.note("the run %s takes no tasks; bothy task ls lists those of a project", l.run.ID)
+		a.Note("the run %s takes no tasks; bothy task ls lists those of a project", l.run.ID)
 		return nil
 	}
-	fmt.Fprintln(a.stdout)
+	fmt.Fprintln(a.Out)
 	return cmp.Or(t.taskTable(g, list), a.tollTable(used))
 }
 
@@ -160,7 +161,7 @@ func (a *app) tollTable(list []loop.Toll) error {
 	if len(list) == 0 {
 		return nil
 	}
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "\nID\tITERATIONS\t"+strings.Join(meterTitles[:], "\t"))
 	var all spec.Metered
 	each := make([]spec.Metered, 0, len(list))
@@ -253,7 +254,7 @@ func (l *looping) rows() [][2]string {
 
 // beneathText tells of files that were changed below those that were put back.
 func beneathText(s *loop.State) string {
-	return printable(strings.Join(s.Beneath, ", ")) + " changed since then, and stays as it is"
+	return console.Printable(strings.Join(s.Beneath, ", ")) + " changed since then, and stays as it is"
 }
 
 // ofModels tells which models take turns, if there are several.
@@ -313,7 +314,7 @@ func (a *app) loopLogCommand() *cobra.Command {
 	}
 	c.Flags().IntVar(&f.iteration, "iteration", 0, "show what the agent printed in this iteration, the last time that it was tried")
 	c.Flags().BoolVar(&f.raw, "raw", false, "with --iteration: as it was printed")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // pastLine tells an event of a loop that nobody looks on at: also that it was gone on with.

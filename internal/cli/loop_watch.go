@@ -20,7 +20,7 @@ import (
 )
 
 func (a *app) loopWatchCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "watch [RUN]", Short: "Watch a loop until nobody carries it on", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
 		Long: "Shows how a loop stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the loop on any more; Ctrl-C leaves, and the loop goes on.",
 		RunE: func(cmd *cobra.Command, args []string) error {

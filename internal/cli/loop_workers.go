@@ -91,7 +91,7 @@ func (a *app) dismiss(e *engine.Engine, s *loop.State) {
 		return
 	}
 	if err := shop.Unmake(e, workplaces(s)); err != nil {
-		a.note("not all sandboxes of workers were removed: %v", err)
+		a.Note("not all sandboxes of workers were removed: %v", err)
 	}
 }
 

@@ -48,11 +48,11 @@ func (a *app) lsCommand() *cobra.Command {
 				return err
 			}
 			switch {
-			case a.json:
-				return a.printJSON(a.listing(rows(list)))
+			case a.JSON:
+				return a.PrintJSON(a.listing(rows(list)))
 			case quiet:
 				for _, i := range list {
-					fmt.Fprintln(a.stdout, i.Spec.Name)
+					fmt.Fprintln(a.Out, i.Spec.Name)
 				}
 				return nil
 			}
@@ -60,14 +60,14 @@ func (a *app) lsCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print names only")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // listing is the document of ls --json. Who calls docker's plugin may know sandboxes by the
 // name that they had in that one's document.
 func (a *app) listing(list []listed) map[string]any {
 	doc := map[string]any{"sandboxes": list}
-	if a.command == pluginCommand {
+	if a.Command == pluginCommand {
 		doc["vms"] = list
 	}
 	return doc
@@ -147,7 +147,7 @@ func statusCell(l listed, now time.Time) string {
 }
 
 func (a *app) listed(list []engine.Info) error {
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "SANDBOX\tAGENT\tSTATUS\tPORTS\tWORKSPACE")
 	for _, l := range rows(list) {
 		var cells []string

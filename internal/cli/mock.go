@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -23,7 +24,7 @@ func (a *app) sameMock(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, 
 	case m == nil && sb.Mock == nil, sb.Broken != "":
 		return nil
 	case m == nil:
-		a.note("%s", printable(engine.MockNote(sb)))
+		a.Note("%s", console.Printable(engine.MockNote(sb)))
 		return nil
 	case sb.Mock == nil:
 		return spec.Errorf(spec.ErrConflict, "sandbox %s exists without a mock", sb.Name).

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -77,7 +78,7 @@ func (a *app) tellServer(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) 
 		return
 	}
 	if of == nil {
-		a.note("inside, the model server is %s", s.Inside())
+		a.Note("inside, the model server is %s", s.Inside())
 	}
 	if !s.IsLocal() {
 		return
@@ -85,7 +86,7 @@ func (a *app) tellServer(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) 
 	dialer := net.Dialer{Timeout: answerTime}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort("localhost", strconv.Itoa(int(s.Port()))))
 	if err != nil {
-		a.note("the model server %s does not answer (%v): is it running?", s.URL, err)
+		a.Note("the model server %s does not answer (%v): is it running?", s.URL, err)
 		return
 	}
 	_ = conn.Close()
@@ -129,9 +130,9 @@ func (a *app) warnLocalhost(e *engine.Engine, name string, env, paths []string) 
 		command := "bothy run --model-server " + root + " " + strings.Join(append([]string{name}, paths...), " ")
 		switch {
 		case spec.IsLoopback(host):
-			a.note("%s names %s, which inside is the sandbox itself; a server of this machine is asked with: %s", printable(variable), printable(at), printable(command))
+			a.Note("%s names %s, which inside is the sandbox itself; a server of this machine is asked with: %s", console.Printable(variable), console.Printable(at), console.Printable(command))
 		case of != nil && of.Server != nil && slices.Contains(of.Server.Ignored, variable):
-			a.note("%s does not read %s; to have it ask that server: %s", of.Title, printable(variable), printable(command))
+			a.Note("%s does not read %s; to have it ask that server: %s", of.Title, console.Printable(variable), console.Printable(command))
 		}
 	}
 }

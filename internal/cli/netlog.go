@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -69,7 +70,7 @@ bothy logs --source network SANDBOX shows single records of the past.`,
 	fs.StringArrayVar(&f.hosts, "host", nil, "the same as --name")
 	_ = fs.MarkHidden("host") // it is there
 	completeFlag(c, "verdict", oneOf(spec.VerdictAllow, spec.VerdictDeny, spec.VerdictError))
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // recordFilter chooses records.
@@ -278,9 +279,9 @@ func (a *app) sumUpNetwork(e *engine.Engine, names []string, filter recordFilter
 	t.addOpen()
 	rows, more := t.sorted(f.limit)
 	if more > 0 {
-		defer a.note("%d more are not shown; --limit 0 shows all", more)
+		defer a.Note("%d more are not shown; --limit 0 shows all", more)
 	}
-	if a.json {
+	if a.JSON {
 		blocked, allowed := []*traffic{}, []*traffic{}
 		for _, r := range rows {
 			if r.Verdict == spec.VerdictDeny {
@@ -289,13 +290,13 @@ func (a *app) sumUpNetwork(e *engine.Engine, names []string, filter recordFilter
 				allowed = append(allowed, r)
 			}
 		}
-		return a.printJSON(map[string]any{"blocked_hosts": blocked, "allowed_hosts": allowed})
+		return a.PrintJSON(map[string]any{"blocked_hosts": blocked, "allowed_hosts": allowed})
 	}
 	return a.printTraffic(rows, f.quiet)
 }
 
 func (a *app) printTraffic(rows []*traffic, quiet bool) error {
-	w := a.table()
+	w := a.Table()
 	if !quiet {
 		fmt.Fprintln(w, "SANDBOX\tHOST\tVERDICT\tCOUNT\tREQUESTS\tUP\tDOWN\tLAST SEEN\tWHY")
 	}
@@ -303,7 +304,7 @@ func (a *app) printTraffic(rows []*traffic, quiet bool) error {
 	guessed := false
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", term.Sanitize(r.Sandbox), term.Sanitize(r.Host), term.Sanitize(r.Verdict),
-			r.Count, r.Requests, formatSize(r.Up), formatSize(r.Down), r.Last.Local().Format(time.RFC3339), term.Sanitize(r.Reason))
+			r.Count, r.Requests, console.FormatSize(r.Up), console.FormatSize(r.Down), r.Last.Local().Format(time.RFC3339), term.Sanitize(r.Reason))
 		if c := term.Sanitize(r.Suggest); c != "" && !slices.Contains(commands, c) {
 			commands = append(commands, c)
 		}
@@ -315,7 +316,7 @@ func (a *app) printTraffic(rows []*traffic, quiet bool) error {
 	if err := w.Flush(); err != nil || quiet || len(commands) == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "\nwhat would allow it:\n  %s\n", strings.Join(commands, "\n  "))
+	_, err := fmt.Fprintf(a.Out, "\nwhat would allow it:\n  %s\n", strings.Join(commands, "\n  "))
 	return err
 }
 
@@ -371,8 +372,8 @@ func (a *app) followNetwork(ctx context.Context, e *engine.Engine, names []strin
 
 // printRecord prints one record in one line.
 func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord) error {
-	if a.json {
-		_, err := fmt.Fprintf(a.stdout, "%s\n", term.EscapeJSON(ev.Line))
+	if a.JSON {
+		_, err := fmt.Fprintf(a.Out, "%s\n", term.EscapeJSON(ev.Line))
 		return err
 	}
 	words := []string{r.Time.Local().Format(time.RFC3339), sandbox, r.Event, r.State, r.Verdict}
@@ -389,7 +390,7 @@ func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord)
 		words = append(words, fmt.Sprintf("%d times", n))
 	}
 	if r.Up+r.Down > 0 {
-		words = append(words, fmt.Sprintf("up %s down %s", formatSize(r.Up), formatSize(r.Down)))
+		words = append(words, fmt.Sprintf("up %s down %s", console.FormatSize(r.Up), console.FormatSize(r.Down)))
 	}
 	if r.Duration > 0 {
 		words = append(words, fmt.Sprintf("%d ms", r.Duration))
@@ -404,6 +405,6 @@ func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord)
 	if r.Suggest != "" {
 		line += "; " + r.Suggest
 	}
-	_, err := fmt.Fprintln(a.stdout, term.Sanitize(line))
+	_, err := fmt.Fprintln(a.Out, term.Sanitize(line))
 	return err
 }

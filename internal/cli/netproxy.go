@@ -51,7 +51,7 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 			}
 			a.warnRules(e, sb, rules)
 			if _, _, p, err := (&scope{name: args[0]}).inForce(a); err == nil && def != 0 && p.Default() != def {
-				a.note("another layer says default: deny, so --policy %s does not count", def)
+				a.Note("another layer says default: deny, so --policy %s does not count", def)
 			}
 			return nil
 		},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -81,7 +82,7 @@ func (a *app) warnRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule)
 	}
 	inputs, err := e.PolicyLayers(sb)
 	if err != nil {
-		a.note("the rules cannot be judged together with the others: %s", printable(err.Error()))
+		a.Note("the rules cannot be judged together with the others: %s", console.Printable(err.Error()))
 		return
 	}
 	found, err := policy.Contradictions(time.Now(), inputs...)
@@ -91,7 +92,7 @@ func (a *app) warnRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule)
 	for _, c := range found {
 		isNew := func(r policy.Rule) bool { return r.ID() == c.Allow.ID() || r.ID() == c.Deny.ID() }
 		if slices.ContainsFunc(rules, isNew) {
-			a.note("%s", printable(c.String()))
+			a.Note("%s", console.Printable(c.String()))
 		}
 	}
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // parsedProxy gives the flags of a command line, or the error of it.
 func parsedProxy(words ...string) ([]policy.Rule, policy.Action, error) {
-	f, a := &proxyFlags{}, &app{}
+	f, a := &proxyFlags{}, &app{Console: &console.Console{}}
 	var rules []policy.Rule
 	var def policy.Action
 	root := &cobra.Command{Use: "bothy", SilenceErrors: true, SilenceUsage: true}

@@ -18,7 +18,7 @@ func (a *app) notify(ctx context.Context, e *engine.Engine, n engine.Notice) {
 		return
 	}
 	if err := e.Notify(ctx, a.config.Notify, n); err != nil && ctx.Err() == nil {
-		a.note("%v", err)
+		a.Note("%v", err)
 	}
 }
 

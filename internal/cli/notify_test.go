@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -35,7 +36,7 @@ func TestHerald(t *testing.T) {
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{}
+	a := &app{Console: &console.Console{}}
 	a.config.Notify = []string{script}
 	now := time.Now().Truncate(time.Second)
 	var want []string
@@ -103,7 +104,7 @@ func TestEndedIsNobodys(t *testing.T) {
 	out, err := os.Create(filepath.Join(dir, "out"))
 	must(t, err)
 	defer out.Close()
-	a := &app{json: true, stdout: out}
+	a := &app{Console: &console.Console{JSON: true, Out: out}}
 	a.config.Notify = []string{hook}
 	ended := make(chan error, 1)
 	go func() {

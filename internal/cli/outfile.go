@@ -33,16 +33,16 @@ type outfile struct {
 // closes it.
 func (a *app) outputTo(word string) (outfile, error) {
 	if word == "-" {
-		return outfile{word: word, std: a.stdout}, nil
+		return outfile{word: word, std: a.Out}, nil
 	}
 	paths, err := a.paths()
 	if err != nil {
 		return outfile{}, err
 	}
 	o, err := findOutfile(paths, word)
-	if err == nil && o.isFile(a.stdout) { // by another name: what took its place would not be it
+	if err == nil && o.isFile(a.Out) { // by another name: what took its place would not be it
 		o.close()
-		o = outfile{word: "-", std: a.stdout}
+		o = outfile{word: "-", std: a.Out}
 	}
 	return o, err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -21,70 +22,23 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestParseSize(t *testing.T) {
-	tests := []struct {
-		text string
-		want int64
-	}{
-		{"", 0},
-		{"1", 1},
-		{"512", 512},
-		{"1b", 1},
-		{"1k", 1 << 10},
-		{"1K", 1 << 10},
-		{"1kb", 1 << 10},
-		{"1KiB", 1 << 10},
-		{"512m", 512 << 20},
-		{"1.5g", 3 << 29},
-		{"4G", 4 << 30},
-		{"2t", 2 << 40},
-		{".5k", 512},
-		{"1e3", 1000},
-	}
-	for _, tt := range tests {
-		if got, err := parseSize(tt.text); got != tt.want || err != nil {
-			t.Errorf("parseSize(%q) = %d, %v, want %d", tt.text, got, err, tt.want)
-		}
-	}
-	for _, text := range []string{"0", "0g", "-1", "-1g", "m", "b", "kib", "1x", "1mm", "1 g", "g1", "1,5g", "inf", "infg", "nan", "NaNg", "0.1", "0.0001k", "99999999t", "1e300", "0x", "٣m"} {
-		if n, err := parseSize(text); err == nil {
-			t.Errorf("parseSize(%q) = %d", text, n)
-		}
-	}
-}
-
-// What formatSize writes for a whole number of units, parseSize reads.
-func TestSizeRoundTrip(t *testing.T) {
-	for _, n := range []int64{1, 512, 1 << 10, 3 << 20, 1 << 30, 5 << 40, 1536 << 20} {
-		text := strings.ReplaceAll(formatSize(n), " ", "")
-		if got, err := parseSize(text); got != n || err != nil {
-			t.Errorf("%d is written %q and read %d, %v", n, text, got, err)
-		}
-	}
-	for n, want := range map[int64]string{0: "0 B", 1: "1 B", 1023: "1023 B", 1536: "1.5 KiB", 1 << 50: "1024 TiB"} {
-		if got := formatSize(n); got != want {
-			t.Errorf("formatSize(%d) = %q, want %q", n, got, want)
-		}
-	}
-}
-
 func TestEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "env")
 	must(t, os.WriteFile(file, []byte("# a comment\n\n  # another\nA=file\r\nB=x=y # kept\nPASSED\nABSENT\nEMPTY=\nlast=1"), 0o600))
 	t.Setenv("PASSED", "from outside")
 	must(t, os.Unsetenv("ABSENT"))
-	got, err := (&app{guard: new(hostpath.Guard)}).environment([]string{"A=flag", "PASSED", "ABSENT", "M=a\nb", "U=naïve"}, []string{file})
+	got, err := (&app{Console: &console.Console{}, guard: new(hostpath.Guard)}).environment([]string{"A=flag", "PASSED", "ABSENT", "M=a\nb", "U=naïve"}, []string{file})
 	must(t, err)
 	want := []string{"A=file", "B=x=y # kept", "PASSED=from outside", "EMPTY=", "last=1", "A=flag", "PASSED=from outside", "M=a\nb", "U=naïve"}
 	if !slices.Equal(got, want) {
 		t.Errorf("environment() = %q, want %q", got, want)
 	}
 	for _, bad := range []string{"=x", "", "A B=c", " A=b", "A\t=b", "A=\x00", "A\n=x", "export A=b"} {
-		if got, err := (&app{guard: new(hostpath.Guard)}).environment([]string{bad}, nil); !errors.Is(err, spec.ErrUsage) {
+		if got, err := (&app{Console: &console.Console{}, guard: new(hostpath.Guard)}).environment([]string{bad}, nil); !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%q gives %q, %v", bad, got, err)
 		}
 	}
-	if _, err := (&app{guard: new(hostpath.Guard)}).environment(nil, []string{file + "x"}); !errors.Is(err, spec.ErrUsage) || !errors.Is(err, os.ErrNotExist) {
+	if _, err := (&app{Console: &console.Console{}, guard: new(hostpath.Guard)}).environment(nil, []string{file + "x"}); !errors.Is(err, spec.ErrUsage) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
@@ -150,7 +104,7 @@ func captured(t *testing.T) (a *app, printed func() string) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	t.Cleanup(func() { out.Close() })
-	return &app{stdin: os.Stdin, stdout: out, stderr: out, command: "bothy"}, func() string {
+	return &app{Console: &console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"}}, func() string {
 		b, err := os.ReadFile(out.Name())
 		must(t, err)
 		return string(b)
@@ -176,8 +130,8 @@ func TestPlugin(t *testing.T) {
 		if strings.Join(got, " ") != tt.want || done || printed() != "" {
 			t.Errorf("%q becomes %q, answered %t, printed %q", tt.args, got, done, printed())
 		}
-		if want := strings.Contains(tt.args, "docker-sandbox"); (a.command == "docker sandbox") != want {
-			t.Errorf("after %q we are called %q", tt.args, a.command)
+		if want := strings.Contains(tt.args, "docker-sandbox"); (a.Command == "docker sandbox") != want {
+			t.Errorf("after %q we are called %q", tt.args, a.Command)
 		}
 	}
 	a, printed := captured(t)
@@ -241,7 +195,7 @@ func TestConfig(t *testing.T) {
 func TestReport(t *testing.T) {
 	err := spec.Errorf(spec.ErrNotFound, "no \x1b]0;evil\a%s", "x\x1b[2J").WithHint("look \x1b[31mhere")
 	a, printed := captured(t)
-	if code := a.report(err); code != spec.ExitNotFound {
+	if code := a.Report(err); code != spec.ExitNotFound {
 		t.Errorf("exit code %d", code)
 	}
 	text := printed()
@@ -249,8 +203,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("printed %q", text)
 	}
 	a, printed = captured(t)
-	a.json = true
-	a.report(err)
+	a.JSON = true
+	a.Report(err)
 	var doc struct{ Error spec.WireError }
 	must(t, json.Unmarshal([]byte(printed()), &doc))
 	if doc.Error.Class != "not_found" || doc.Error.Code != 4 {
@@ -258,7 +212,7 @@ func TestReport(t *testing.T) {
 	}
 	for _, quiet := range []error{nil, &spec.Exited{Code: 9}} {
 		a, printed = captured(t)
-		if code := a.report(quiet); code != spec.ExitCode(quiet) || printed() != "" {
+		if code := a.Report(quiet); code != spec.ExitCode(quiet) || printed() != "" {
 			t.Errorf("%v: exit code %d, printed %q", quiet, code, printed())
 		}
 	}
@@ -270,7 +224,7 @@ func FuzzParseSize(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if n, err := parseSize(text); err == nil && n < 0 {
+		if n, err := console.ParseSize(text); err == nil && n < 0 {
 			t.Errorf("%q is %d", text, n)
 		}
 	})

@@ -29,9 +29,9 @@ func (a *app) asPlugin(args []string) ([]string, bool) {
 	if filepath.Base(args[0]) != pluginName {
 		return args, false
 	}
-	a.command = pluginCommand
+	a.Command = pluginCommand
 	if len(args) > 1 && args[1] == pluginMetadata {
-		_ = json.NewEncoder(a.stdout).Encode(map[string]string{
+		_ = json.NewEncoder(a.Out).Encode(map[string]string{
 			"SchemaVersion":    "0.1.0",
 			"Vendor":           "Bothy",
 			"Version":          program.Version(),

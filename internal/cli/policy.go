@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -94,7 +95,7 @@ func (a *app) policyAddCommand(action policy.Action) *cobra.Command {
 			})
 			if err == nil {
 				for _, r := range loosed {
-					a.note("the rule was %q before: now it lets out everything, for it has no --max-upload", r.String())
+					a.Note("the rule was %q before: now it lets out everything, for it has no --max-upload", r.String())
 				}
 				a.warnRules(e, sb, rules)
 			}
@@ -190,7 +191,7 @@ func (a *app) policyLsCommand() *cobra.Command {
 		},
 	}
 	s.add(a, c)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // row is one rule as it is listed.
@@ -205,21 +206,21 @@ type row struct {
 }
 
 func (a *app) printRules(rows []row, p *policy.Policy) error {
-	if a.json {
-		return a.printJSON(map[string]any{"rules": rows, "default": p.Default().String(), "inspect_all": p.InspectsAll()})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"rules": rows, "default": p.Default().String(), "inspect_all": p.InspectsAll()})
 	}
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "ID\tFROM\tACTION\tRULE")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Source, r.Action, printable(r.Rule)+sentText(r.Uploaded))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Source, r.Action, console.Printable(r.Rule)+sentText(r.Uploaded))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if p.InspectsAll() {
-		fmt.Fprintln(a.stdout, "looked into: all HTTP")
+		fmt.Fprintln(a.Out, "looked into: all HTTP")
 	}
-	_, err := fmt.Fprintf(a.stdout, "everything else: %s\n", p.Default())
+	_, err := fmt.Fprintf(a.Out, "everything else: %s\n", p.Default())
 	return err
 }
 
@@ -300,14 +301,14 @@ func (a *app) policyCheckCommand() *cobra.Command {
 			}
 			x := p.Explain(q)
 			if engine.MockAnswers(sb, q.Name) {
-				fmt.Fprintf(a.stdout, "allowed: %s: the sandbox's mock answers it, whatever the rules\n", printable(x.Target))
+				fmt.Fprintf(a.Out, "allowed: %s: the sandbox's mock answers it, whatever the rules\n", console.Printable(x.Target))
 				return nil
 			}
 			sent, err := sentBy(e, sb, p)
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(a.stdout, printable(strings.TrimRight(sent.explain(&x, s.name), "\n"))+"\n")
+			fmt.Fprint(a.Out, console.Printable(strings.TrimRight(sent.explain(&x, s.name), "\n"))+"\n")
 			if !x.Decision.Allowed() {
 				return &spec.Exited{Code: spec.ExitDenied}
 			}
@@ -337,7 +338,7 @@ func (a *app) policyLintCommand() *cobra.Command {
 			}
 			findings, err := policy.Lint(time.Now(), inputs...)
 			for _, f := range findings {
-				fmt.Fprintln(a.stdout, printable(f.String()))
+				fmt.Fprintln(a.Out, console.Printable(f.String()))
 			}
 			if err == nil && len(findings) > 0 {
 				return &spec.Exited{Code: spec.ExitError}

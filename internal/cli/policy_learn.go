@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -39,10 +40,10 @@ func (a *app) policyLearnCommand() *cobra.Command {
 				return err
 			}
 			list := l.Proposals()
-			if len(list) == 0 && !a.json {
-				a.note("%s", nothingToLearn(l))
+			if len(list) == 0 && !a.JSON {
+				a.Note("%s", nothingToLearn(l))
 			}
-			if a.json || !a.canAsk() {
+			if a.JSON || !a.CanAsk() {
 				return a.printProposals(sb, list)
 			}
 			rules := a.accepted(list)
@@ -59,13 +60,13 @@ func (a *app) policyLearnCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.note("%s may reach from now on: %s", sb.Name, printable(joined(rules)))
+			a.Note("%s may reach from now on: %s", sb.Name, console.Printable(joined(rules)))
 			a.warnRules(e, sb, rules)
 			return nil
 		},
 	}
 	c.Flags().StringVar(&since, "since", "", "only what was refused since a time, or for so long, e.g. 1h")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // learner has read the network log of a sandbox.
@@ -96,9 +97,9 @@ func nothingToLearn(l *policy.Learner) string {
 func (a *app) accepted(list []policy.Proposal) (rules []policy.Rule) {
 	for _, p := range list {
 		if p.Note != "" {
-			a.note("%s", printable(p.Note))
+			a.Note("%s", console.Printable(p.Note))
 		}
-		if a.ask("allow %s? It was refused %s, last %s.", printable(p.Rule.String()), times(p.Count), p.Last.Local().Format(time.DateTime)) {
+		if a.Ask("allow %s? It was refused %s, last %s.", console.Printable(p.Rule.String()), times(p.Count), p.Last.Local().Format(time.DateTime)) {
 			rules = append(rules, p.Rule)
 		}
 	}
@@ -135,14 +136,14 @@ func (a *app) printProposals(sb *spec.Sandbox, list []policy.Proposal) error {
 	for _, p := range list {
 		rows = append(rows, proposed{p.Rule.String(), p.Count, p.Last, p.Command(sb.Name), p.Note})
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"proposals": rows})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"proposals": rows})
 	}
 	for _, r := range rows {
 		if r.Note != "" {
-			fmt.Fprintf(a.stdout, "# %s:\n", printable(r.Note))
+			fmt.Fprintf(a.Out, "# %s:\n", console.Printable(r.Note))
 		}
-		fmt.Fprintf(a.stdout, "%s\n", printable(r.Command))
+		fmt.Fprintf(a.Out, "%s\n", console.Printable(r.Command))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -52,7 +53,7 @@ func (u uploads) explain(x *policy.Explanation, sandbox string) string {
 	if n >= b.Limit {
 		x.Decision = x.Decision.UsedUp(n)
 	}
-	return x.Text(sandbox) + "  so far it let out " + formatSize(n) + "\n"
+	return x.Text(sandbox) + "  so far it let out " + console.FormatSize(n) + "\n"
 }
 
 // sentText is what stands behind a rule.
@@ -60,5 +61,5 @@ func sentText(n *int64) string {
 	if n == nil {
 		return ""
 	}
-	return " (" + formatSize(*n) + " so far)"
+	return " (" + console.FormatSize(*n) + " so far)"
 }

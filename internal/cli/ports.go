@@ -32,7 +32,7 @@ func (f *portFlags) apply(a *app, sb *spec.Sandbox) error {
 			return err
 		}
 		if p.Exposed() {
-			a.note("warning: port %d of the sandbox is published at %s, for every machine that can reach this one there", p.Port, p.HostIP)
+			a.Note("warning: port %d of the sandbox is published at %s, for every machine that can reach this one there", p.Port, p.HostIP)
 		}
 	}
 	return eachPort(f.hostPorts, func(n uint16) error { return engine.OpenHostPort(sb, n) })
@@ -100,7 +100,7 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 	c.Flags().StringArrayVar(&closed, "deny-host-port", nil, "close a port of this machine again")
 	completeFlag(c, "unpublish", oneOf())
 	completeFlag(c, "deny-host-port", oneOf())
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func unpublishAll(sb *spec.Sandbox, texts []string, at []spec.Port) error {
@@ -128,13 +128,13 @@ func (a *app) showPorts(e *engine.Engine, name string) error {
 	if st.State != spec.Running {
 		ports = planned(sb.Ports)
 		if len(ports) > 0 {
-			a.note("sandbox %s does not run: its ports are published when it starts", sb.Name)
+			a.Note("sandbox %s does not run: its ports are published when it starts", sb.Name)
 		}
 	}
-	if a.json {
-		return a.printJSON(append([]spec.Port{}, ports...))
+	if a.JSON {
+		return a.PrintJSON(append([]spec.Port{}, ports...))
 	}
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "HOST IP\tHOST PORT\tSANDBOX PORT\tPROTOCOL")
 	for _, p := range ports {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", p.HostIP, orAny(p.HostPort), p.Port, p.Protocol)
@@ -143,7 +143,7 @@ func (a *app) showPorts(e *engine.Engine, name string) error {
 		return err
 	}
 	for _, n := range sb.HostPorts {
-		fmt.Fprintf(a.stdout, "inside, host.bothy:%d is port %d of this machine\n", n, n)
+		fmt.Fprintf(a.Out, "inside, host.bothy:%d is port %d of this machine\n", n, n)
 	}
 	return nil
 }

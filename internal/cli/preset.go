@@ -23,8 +23,8 @@ func (a *app) presetCommand() *cobra.Command {
 		Args: exactly(1, "a preset"), ValidArgsFunction: onePreset,
 		RunE: func(_ *cobra.Command, args []string) error { return a.showPreset(args[0]) },
 	}
-	c.AddCommand(a.jsonFlag(ls), a.jsonFlag(show))
-	return a.jsonFlag(c)
+	c.AddCommand(a.JSONFlag(ls), a.JSONFlag(show))
+	return a.JSONFlag(c)
 }
 
 // presetRow is a preset as it is listed; shown, it has all the rest.
@@ -49,10 +49,10 @@ func (a *app) listPresets() error {
 		}
 		rows = append(rows, presetRow{Name: p.Name, About: p.About})
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"presets": rows})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"presets": rows})
 	}
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "PRESET\tABOUT")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\n", r.Name, r.About)
@@ -65,21 +65,21 @@ func (a *app) showPreset(name string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
+	if a.JSON {
 		row := presetRow{Name: p.Name, About: p.About, Rules: &p.Block}
 		for _, l := range p.LeftOut {
 			row.LeftOut = append(row.LeftOut, leftOut{l.Host, l.Why})
 		}
-		return a.printJSON(row)
+		return a.PrintJSON(row)
 	}
-	fmt.Fprintln(a.stdout, p.About)
+	fmt.Fprintln(a.Out, p.About)
 	if len(p.Block.Presets) > 0 {
-		fmt.Fprintln(a.stdout, "with presets:", strings.Join(p.Block.Presets, ", "))
+		fmt.Fprintln(a.Out, "with presets:", strings.Join(p.Block.Presets, ", "))
 	}
 	if p.Block.Default != 0 {
-		fmt.Fprintln(a.stdout, "everything else:", p.Block.Default)
+		fmt.Fprintln(a.Out, "everything else:", p.Block.Default)
 	}
-	w := a.table()
+	w := a.Table()
 	for _, list := range [][]policy.Rule{p.Block.Allow, p.Block.Deny} {
 		for _, r := range list {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", r.Action, r.String(), r.Why)

@@ -92,7 +92,7 @@ func (a *app) raise(ctx context.Context, e *engine.Engine, h *run.Host, l *run.L
 	}
 	ev, err := h.Append(run.Raised, actor(), l)
 	if err == nil {
-		a.note("%s", raisedText(ev))
+		a.Note("%s", raisedText(ev))
 	}
 	return ev, err
 }

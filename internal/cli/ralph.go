@@ -134,7 +134,7 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 	root.AddCommand(r.loopCommand(), r.taskCommand())
 	for i, words := range lines {
 		if i > 0 {
-			fmt.Fprintln(r.stdout)
+			fmt.Fprintln(r.Out)
 		}
 		if err := r.execute(cmd.Context(), root, words); err != nil {
 			return err
@@ -215,11 +215,11 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 		switch {
 		case slices.Contains([]string{"agent", "until", "protect", "task-promise"}, f.Name): // below, or nothing
 		case idle:
-			r.note("--%s changes nothing: %s", f.Name, why)
+			r.Note("--%s changes nothing: %s", f.Name, why)
 		case f.Name == "model" && r.rotation != "":
-			r.note("--model changes nothing: --rotation says who works")
+			r.Note("--model changes nothing: --rotation says who works")
 		case f.Name == "max-iterations" && r.most == 0:
-			r.note("--max-iterations 0: a loop has an end here, after 30 iterations if nothing else is said")
+			r.Note("--max-iterations 0: a loop has an end here, after 30 iterations if nothing else is said")
 		case f.Name == "last-activity-timeout":
 			words = append(words, "--activity-timeout="+r.activity)
 		case f.Name == "no-questions":
@@ -299,7 +299,7 @@ func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 	for _, one := range list {
 		var p loop.Plan
 		if _, err := one.Plan(&p); err != nil { // it may be of this directory, and newer
-			r.note("%s: %v", one.ID, err)
+			r.Note("%s: %v", one.ID, err)
 		} else if p.Directory == here {
 			found = append(found, one)
 		}

@@ -149,7 +149,7 @@ func TestVerdict(t *testing.T) {
 
 // said is what was printed by now.
 func said(a *app) string {
-	b, _ := os.ReadFile(a.stdout.Name())
+	b, _ := os.ReadFile(a.Out.Name())
 	return string(b)
 }
 
@@ -161,7 +161,7 @@ func TestInterruptedAtQuestion(t *testing.T) {
 	must(t, err)
 	defer in.Close()
 	defer typed.Close()
-	a.stdin = in
+	a.In = in
 	q := &inquiry{app: a, from: bufio.NewReader(in)}
 	go func() {
 		for !strings.Contains(said(a), "apply b.txt, added? [y,n,q,?] ") {
@@ -206,7 +206,7 @@ func TestTerminalGoneAtQuestion(t *testing.T) {
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	must(t, err)
 	defer tty.Close()
-	a.stdin = tty
+	a.In = tty
 	q := &inquiry{app: a, from: bufio.NewReader(tty), terminal: true}
 	_, err = unix.Write(fd, []byte("y\n"))
 	must(t, err)

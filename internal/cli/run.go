@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -196,7 +197,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 			defer cancel()
 			if err := e.Remove(rctx, sb, true); err != nil {
-				a.note("the sandbox was not removed: %v", err)
+				a.Note("the sandbox was not removed: %v", err)
 			}
 		}()
 	}
@@ -246,7 +247,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 func interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	sigs := make(chan os.Signal, 1)
-	notify(sigs, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	console.Notify(sigs, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	go func() {
 		select {
 		case s := <-sigs:
@@ -265,7 +266,7 @@ func (a *app) ready(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f
 		case err == nil:
 			err = e.Made(at.sandbox)
 		case at.created && !f.remove:
-			err = only([]error{err, e.TakeBack(at.sandbox)})
+			err = console.Join([]error{err, e.TakeBack(at.sandbox)})
 		default:
 			e.Unmade(at.sandbox)
 		}
@@ -300,7 +301,7 @@ func (a *app) wantsTTY(f *runFlags) bool {
 	if f.detached {
 		return len(f.command) == 0 // an agent in the background has a terminal to come back to
 	}
-	return f.tty || term.IsTerminal(a.stdin) && term.IsTerminal(a.stdout)
+	return f.tty || term.IsTerminal(a.In) && term.IsTerminal(a.Out)
 }
 
 func (a *app) runDetached(ctx context.Context, in inside.Session, q wire.Ask) error {
@@ -309,7 +310,7 @@ func (a *app) runDetached(ctx context.Context, in inside.Session, q wire.Ask) er
 		return err
 	}
 	defer conn.Close()
-	fmt.Fprintln(a.stdout, in.Sandbox.Name)
+	fmt.Fprintln(a.Out, in.Sandbox.Name)
 	return nil
 }
 

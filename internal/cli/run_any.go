@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -54,7 +55,7 @@ func runsOf[V any](a *app, e *engine.Engine, kind string, view func(*engine.Engi
 	for _, r := range list {
 		v, err := view(e, r)
 		if err != nil {
-			a.note("%s", strings.TrimSuffix(fmt.Sprintf("%s: %v: %s", r.ID, err, spec.Hint(err)), ": "))
+			a.Note("%s", strings.TrimSuffix(fmt.Sprintf("%s: %v: %s", r.ID, err, spec.Hint(err)), ": "))
 			continue
 		}
 		views = append(views, v)
@@ -71,7 +72,7 @@ func (a *app) removeUnread(r *run.Run, force bool, why error) error {
 	if err := r.Remove(); err != nil {
 		return err
 	}
-	a.note("%v: what was kept of it is removed; bothy ls shows the sandboxes there are", why)
+	a.Note("%v: what was kept of it is removed; bothy ls shows the sandboxes there are", why)
 	return nil
 }
 
@@ -118,17 +119,17 @@ func (a *app) oneRun(kind string) cobra.CompletionFunc {
 // printRunEvent prints an event as a line of JSON, or what there is to say of it to people,
 // if there is anything.
 func (a *app) printRunEvent(ev run.Event, text string) error {
-	if a.json {
+	if a.JSON {
 		line, err := ev.Line()
 		if err == nil {
-			_, err = a.stdout.Write(term.EscapeJSON(line))
+			_, err = a.Out.Write(term.EscapeJSON(line))
 		}
 		return err
 	}
 	if text == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", ev.Time.Local().Format(time.DateTime), term.Line(text))
+	_, err := fmt.Fprintf(a.Out, "%s  %s\n", ev.Time.Local().Format(time.DateTime), term.Line(text))
 	return err
 }
 
@@ -136,7 +137,7 @@ func (a *app) printRunEvent(ev run.Event, text string) error {
 // somebody else's, each of which could pass for one of ours.
 func (a *app) noteRunEvent(text string) {
 	if text != "" {
-		a.note("%s", term.Line(text))
+		a.Note("%s", term.Line(text))
 	}
 }
 
@@ -162,7 +163,7 @@ func (a *app) stopRun(ctx context.Context, r *run.Run, over func() bool, cancel 
 		case <-time.After(stopPoll):
 		}
 	}
-	fmt.Fprintln(a.stdout, r.ID)
+	fmt.Fprintln(a.Out, r.ID)
 	return nil
 }
 
@@ -190,9 +191,9 @@ func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) erro
 			errs = append(errs, err)
 			continue
 		}
-		fmt.Fprintln(a.stdout, r.ID)
+		fmt.Fprintln(a.Out, r.ID)
 	}
-	return only(errs)
+	return console.Join(errs)
 }
 
 // enduring is [interruptible] for what may take hours: it goes on when whoever reads what it
@@ -208,20 +209,20 @@ func enduring(ctx context.Context) (context.Context, func()) {
 func (a *app) carried(ctx context.Context, e *engine.Engine, h *run.Host, n engine.Notice, code int, view func() (any, error)) error {
 	var v any
 	var err error
-	if a.json {
+	if a.JSON {
 		v, err = view()
 	}
 	h.Close()
 	a.notify(context.WithoutCancel(ctx), e, n) // it may be a signal that ended the run
-	if a.json {
+	if a.JSON {
 		if err == nil {
-			err = a.printJSON(v)
+			err = a.PrintJSON(v)
 		}
 		if err != nil && !errors.Is(err, unix.EPIPE) { // nobody listens any more
 			return err
 		}
 	} else {
-		fmt.Fprintln(a.stdout, n.Run)
+		fmt.Fprintln(a.Out, n.Run)
 	}
 	if code != spec.ExitOK {
 		return &spec.Exited{Code: code}
@@ -257,7 +258,7 @@ func removeUntouched(e *engine.Engine, ids ...string) (kept []string, err error)
 // sayKept names what stays of a run that is removed.
 func (a *app) sayKept(kept []string) {
 	if len(kept) > 0 {
-		a.note("what somebody has started since stays: bothy rm %s", strings.Join(kept, " "))
+		a.Note("what somebody has started since stays: bothy rm %s", strings.Join(kept, " "))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -112,7 +113,7 @@ func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f 
 		return berth{}, err
 	case created && there != nil && !f.remove: // that was removed since, and this one has no program
 		defer e.Unmade(sb)
-		return berth{}, only([]error{errGone, e.Remove(context.WithoutCancel(ctx), sb, true)})
+		return berth{}, console.Join([]error{errGone, e.Remove(context.WithoutCancel(ctx), sb, true)})
 	case created:
 		a.adviseGit(cmd, &f.createFlags, sb)
 		a.tellServer(ctx, f.lodger.spec, sb)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 )
@@ -21,7 +22,7 @@ func TestOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	a := &app{command: "bothy", stdout: out, stderr: out}
+	a := &app{Console: &console.Console{Command: "bothy", Out: out, Err: out}}
 	s := &loop.State{Status: loop.Waiting, Reason: loop.ReasonQuestion, Detail: forged, Question: forged, Verdict: &loop.Verdict{Gates: []loop.Gate{{Name: "sh -c '\ntrue'", Why: forged}}}}
 	line := lineOf(&loop.Plan{}, run.Event{Type: loop.Ended, Time: time.Now()}, s)
 	a.noteRunEvent(line)

@@ -22,7 +22,7 @@ import (
 )
 
 func (a *app) runsCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "runs", Short: "List loops and flows, first what waits for you", Args: exactly(0, "no argument"),
 		Long: "Lists loops and flows: first those that wait for a person, then those that were cut short\nor got stuck, those that failed, those at work, and those that are done.",
 		RunE: func(*cobra.Command, []string) error {
@@ -34,10 +34,10 @@ func (a *app) runsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"runs": views})
+			if a.JSON {
+				return a.PrintJSON(map[string]any{"runs": views})
 			}
-			w := a.table()
+			w := a.Table()
 			fmt.Fprintln(w, "RUN\tKIND\tSTATUS\tWHY\tNEXT")
 			for _, v := range views {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Opening(v.why())), dash(term.Sanitize(v.Next)))

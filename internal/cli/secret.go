@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -29,7 +30,7 @@ exchanges it for the value. A change applies at once, also to what runs.`,
 
 // passphrase asks for that of the vault.
 func (a *app) passphrase(fresh bool) ([]byte, error) {
-	if !a.canAsk() {
+	if !a.CanAsk() {
 		return nil, nil
 	}
 	a.asking.Lock() // one question at a time
@@ -47,7 +48,7 @@ func (a *app) passphrase(fresh bool) ([]byte, error) {
 
 // askSecret asks for a line that is not shown.
 func (a *app) askSecret(what string) ([]byte, error) {
-	line, err := term.ReadSecret(a.stdin, func() { fmt.Fprintf(a.stderr, "bothy: %s: ", what) })
+	line, err := term.ReadSecret(a.In, func() { fmt.Fprintf(a.Err, "bothy: %s: ", what) })
 	return bytes.TrimRight(line, "\r\n"), err
 }
 
@@ -110,7 +111,7 @@ func (a *app) secretLsCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only the leases of this sandbox")
 	completeFlag(c, "sandbox", a.sandboxNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func listLeases(e *engine.Engine, sandbox string) ([]listedLease, error) {
@@ -139,22 +140,22 @@ func listLeases(e *engine.Engine, sandbox string) ([]listedLease, error) {
 }
 
 func (a *app) printSecrets(secrets []vault.Secret, leases []listedLease) error {
-	if a.json {
+	if a.JSON {
 		list := []listedSecret{}
 		for _, s := range secrets {
 			list = append(list, listedSecret{s.Name, s.Service, s.Source, s.CreatedAt, s.UpdatedAt})
 		}
-		return a.printJSON(map[string]any{"secrets": list, "leases": leases})
+		return a.PrintJSON(map[string]any{"secrets": list, "leases": leases})
 	}
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "SECRET\tSERVICE\tSOURCE\tCHANGED")
 	for _, s := range secrets {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, dash(s.Service), printable(s.Source.String()), s.UpdatedAt.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, dash(s.Service), console.Printable(s.Source.String()), s.UpdatedAt.Local().Format(time.DateTime))
 	}
 	if err := w.Flush(); err != nil || len(leases) == 0 {
 		return err
 	}
-	fmt.Fprintln(a.stdout)
+	fmt.Fprintln(a.Out)
 	fmt.Fprintln(w, "LEASE\tSECRET\tSANDBOX\tHOSTS\tPLACE\tVARIABLES\tUNTIL")
 	for _, l := range leases {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.Secret, l.Name, strings.Join(l.Hosts, ","),
@@ -219,7 +220,7 @@ func (a *app) secretRmCommand() *cobra.Command {
 				if err := e.RemoveSecret(cmd.Context(), name); err != nil {
 					return err
 				}
-				fmt.Fprintln(a.stdout, name)
+				fmt.Fprintln(a.Out, name)
 			}
 			return nil
 		},

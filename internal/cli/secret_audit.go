@@ -38,5 +38,5 @@ func (a *app) secretAuditCommand() *cobra.Command {
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only of this sandbox")
 	completeFlag(c, "sandbox", a.sandboxNames)
 	completeFlag(c, "secret", a.secretNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }

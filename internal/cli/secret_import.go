@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -55,7 +56,7 @@ func (a *app) secretImportCommand() *cobra.Command {
 	c.Flags().BoolVarP(&force, "force", "f", false, "replace what is there already")
 	c.Flags().BoolVar(&all, "all", false, "accepted for docker's sake: without SERVICE all are")
 	_ = c.Flags().MarkHidden("all")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func vaultServices() (names []string) {
@@ -114,25 +115,25 @@ func fromEnvironment(s vault.Service) (variable, value string) {
 }
 
 func (a *app) printImported(list []imported) error {
-	if a.json {
-		return a.printJSON(map[string]any{"secrets": list})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"secrets": list})
 	}
 	if len(list) == 0 {
-		a.note("no credential of a known service stands in your environment")
+		a.Note("no credential of a known service stands in your environment")
 		return nil
 	}
-	w := a.table()
+	w := a.Table()
 	left := false
 	for _, i := range list {
 		result := i.Result
 		if i.Result == elsewhere {
-			result, left = "not stored: "+printable(i.Reason), true
+			result, left = "not stored: "+console.Printable(i.Reason), true
 		}
 		fmt.Fprintf(w, "%s\t$%s\t%s\n", i.Name, i.Variable, result)
 	}
 	err := w.Flush()
 	if left {
-		a.note("docs/agents.md tells how to lend what is for another server; if it is for the service's own: printenv VARIABLE | bothy secret set NAME")
+		a.Note("docs/agents.md tells how to lend what is for another server; if it is for the service's own: printenv VARIABLE | bothy secret set NAME")
 	}
 	return err
 }

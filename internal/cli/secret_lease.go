@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -56,10 +57,10 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(l)
+			if a.JSON {
+				return a.PrintJSON(l)
 			}
-			_, err = fmt.Fprintln(a.stdout, l.ID)
+			_, err = fmt.Fprintln(a.Out, l.ID)
 			return err
 		},
 	}
@@ -76,7 +77,7 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 	fs.Var((*life)(&t.For), "for", "end the lease after this time, e.g. 8h; forever: when it is revoked, as without it")
 	mayBeEmpty(c, "basic", "env")
 	completeFlag(c, "sandbox", a.sandboxNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // life is how long a lease lasts, as a flag; 0: until it is revoked.
@@ -139,7 +140,7 @@ func (a *app) warnUnreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease)
 	for _, host := range l.Hosts {
 		name, port, _ := strings.Cut(host, ":")
 		if port == "80" {
-			a.note("a secret is exchanged over TLS only, and port 80 is plain HTTP as a rule: over that %s gets none", host)
+			a.Note("a secret is exchanged over TLS only, and port 80 is plain HTTP as a rule: over that %s gets none", host)
 		}
 		clean, err := policy.CleanName(name)
 		if err != nil {
@@ -147,7 +148,7 @@ func (a *app) warnUnreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease)
 		}
 		d := p.Decide(policy.Query{Stage: policy.StageLookup, Name: clean, Now: time.Now()})
 		if !d.Allowed() {
-			a.note("the network policy keeps %s from %s; allow it: bothy policy allow %s --sandbox %s", sb.Name, name, host, sb.Name)
+			a.Note("the network policy keeps %s from %s; allow it: bothy policy allow %s --sandbox %s", sb.Name, name, host, sb.Name)
 		}
 	}
 }
@@ -226,7 +227,7 @@ func (a *app) secretRevokeCommand() *cobra.Command {
 				return all || slices.Contains(args, l.ID) || slices.Contains(args, l.Secret)
 			})
 			for _, l := range gone {
-				fmt.Fprintln(a.stdout, l.ID)
+				fmt.Fprintln(a.Out, l.ID)
 			}
 			if err != nil {
 				return err
@@ -244,7 +245,7 @@ func (a *app) secretRevokeCommand() *cobra.Command {
 func missing(args []string, gone []spec.Lease) error {
 	for _, arg := range args {
 		if !slices.ContainsFunc(gone, func(l spec.Lease) bool { return l.ID == arg || l.Secret == arg }) {
-			return spec.Errorf(spec.ErrNotFound, "no lease of %s", printable(arg)).WithHint("bothy secret ls shows what there is")
+			return spec.Errorf(spec.ErrNotFound, "no lease of %s", console.Printable(arg)).WithHint("bothy secret ls shows what there is")
 		}
 	}
 	return nil

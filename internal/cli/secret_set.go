@@ -137,14 +137,14 @@ const maxInput = 64 << 10
 
 // readValue gets a value: typed by somebody, else from standard input.
 func (a *app) readValue(name string) ([]byte, error) {
-	if a.canAsk() {
+	if a.CanAsk() {
 		return a.askSecret("value of " + name)
 	}
-	if term.IsTerminal(a.stdin) {
+	if term.IsTerminal(a.In) {
 		return nil, spec.Errorf(spec.ErrUsage, "the value cannot be asked for, for standard error is no terminal, and standard input is one, which would show the value").
 			WithHint("pipe it in: bothy secret set %s < FILE", name)
 	}
-	value, err := io.ReadAll(io.LimitReader(a.stdin, maxInput+1))
+	value, err := io.ReadAll(io.LimitReader(a.In, maxInput+1))
 	switch {
 	case err != nil:
 	case len(value) > maxInput: // a part of it may look like a value

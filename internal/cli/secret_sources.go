@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -43,7 +44,7 @@ agent of its ssh. Nothing of it is lent unless you say so: bothy run --lend TOOL
 			return a.printTokens(list)
 		},
 	}
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) printTokens(list []token.Token) error {
@@ -57,14 +58,14 @@ func (a *app) printTokens(list []token.Token) error {
 		}
 		out = append(out, f)
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"tokens": out})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"tokens": out})
 	}
 	if len(out) == 0 {
-		a.note("no token of %s was found", strings.Join(token.Names(), ", "))
+		a.Note("no token of %s was found", strings.Join(token.Names(), ", "))
 		return nil
 	}
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "TOOL\tFOR\tFROM\tIF LENT, GOES TO")
 	for _, f := range out {
 		goes := strings.Join(f.Hosts, ",")
@@ -77,7 +78,7 @@ func (a *app) printTokens(list []token.Token) error {
 		if f.Error != "" {
 			goes = "nobody: " + f.Error
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Tool, dash(printable(f.For)), printable(f.From), printable(goes))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Tool, dash(console.Printable(f.For)), console.Printable(f.From), console.Printable(goes))
 	}
 	return w.Flush()
 }

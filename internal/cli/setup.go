@@ -26,7 +26,7 @@ func (a *app) setUp(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, att
 }
 
 func (a *app) setUpBy(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, c spec.SetUp) error {
-	a.note("%s: %s", c.Title(), shownCommand(c.Args))
+	a.Note("%s: %s", c.Title(), shownCommand(c.Args))
 	began := time.Now()
 	out, errs := a.lines()
 	in := inside.Session{Engine: e, Sandbox: sb, Prepares: true}
@@ -77,7 +77,7 @@ const maxLine = 16 << 10
 // lines are for the two streams of a command.
 func (a *app) lines() (out, errs *lineWriter) {
 	mu := &sync.Mutex{}
-	return &lineWriter{mu: mu, out: a.stderr}, &lineWriter{mu: mu, out: a.stderr}
+	return &lineWriter{mu: mu, out: a.Err}, &lineWriter{mu: mu, out: a.Err}
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -22,8 +23,8 @@ func (a *app) warnShared(e *engine.Engine, sb *spec.Sandbox) {
 	}
 	names := make([]string, len(found))
 	for i, s := range found {
-		names[i] = printable(s.Sandbox)
+		names[i] = console.Printable(s.Sandbox)
 	}
-	a.note("running and writing to %s as well: %s. Locks hold within one sandbox only: databases can be damaged, and lines lost that both append to one file. "+
-		"A sandbox has a tree of its own with --workspace clone or --workspace review", printable(found[0].Dir), strings.Join(names, ", "))
+	a.Note("running and writing to %s as well: %s. Locks hold within one sandbox only: databases can be damaged, and lines lost that both append to one file. "+
+		"A sandbox has a tree of its own with --workspace clone or --workspace review", console.Printable(found[0].Dir), strings.Join(names, ", "))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/spec"
@@ -42,11 +43,11 @@ func (a *app) rmCommand() *cobra.Command {
 				what := ""
 				if !force && e.Pending(sb) {
 					var err error
-					if what, err = pending(e, sb); !a.canAsk() {
+					if what, err = pending(e, sb); !a.CanAsk() {
 						return err
 					}
 				}
-				if !force && !a.ask("remove sandbox %s, its home and its installed programs%s?", sb.Name, what) {
+				if !force && !a.Ask("remove sandbox %s, its home and its installed programs%s?", sb.Name, what) {
 					return spec.Errorf(spec.ErrDenied, "%s was not removed", sb.Name)
 				}
 				return e.Remove(cmd.Context(), sb, force)
@@ -66,7 +67,7 @@ func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
 		if sb.Mend != "" {
 			ways = sb.Mend + ", or " + ways
 		}
-		return ", with work that may be in it, for it is broken (" + printable(sb.Broken) + ")",
+		return ", with work that may be in it, for it is broken (" + console.Printable(sb.Broken) + ")",
 			spec.Errorf(spec.ErrConflict, "sandbox %s is broken, and may have work in it: %s", sb.Name, sb.Broken).WithHint("%s", ways)
 	}
 	if half := e.Whole(sb); half != nil {
@@ -96,9 +97,9 @@ func (a *app) each(names []string, all bool, do func(*engine.Engine, *spec.Sandb
 			errs = append(errs, err)
 			continue
 		}
-		fmt.Fprintln(a.stdout, sb.Name)
+		fmt.Fprintln(a.Out, sb.Name)
 	}
-	return only(errs)
+	return console.Join(errs)
 }
 
 func (a *app) targets(e *engine.Engine, names []string, all bool) (list []*spec.Sandbox, errs []error) {
@@ -142,16 +143,16 @@ func (a *app) resetCommand() *cobra.Command {
 					return err
 				}
 			}
-			if !force && !a.canAsk() {
+			if !force && !a.CanAsk() {
 				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them, the tasks of %d projects, and everything in %s", len(list), projects, e.Store.Path()).
 					WithHint("add --force, or run it in a terminal, where it asks")
 			}
-			if !force && !a.ask("remove all %d sandboxes, the tasks of %d projects, and everything in %s?", len(list), projects, e.Store.Path()) {
+			if !force && !a.Ask("remove all %d sandboxes, the tasks of %d projects, and everything in %s?", len(list), projects, e.Store.Path()) {
 				return spec.Errorf(spec.ErrDenied, "nothing was removed")
 			}
 			gone, err := e.Reset(cmd.Context())
 			for _, name := range gone {
-				fmt.Fprintln(a.stdout, name)
+				fmt.Fprintln(a.Out, name)
 			}
 			return err
 		},

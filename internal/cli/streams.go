@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -37,7 +38,7 @@ type copying struct {
 
 func openStreams(a *app, noStdin bool) (*streams, error) {
 	s := &streams{}
-	for i, f := range []*os.File{a.stdin, a.stdout, a.stderr} {
+	for i, f := range []*os.File{a.In, a.Out, a.Err} {
 		if err := s.open(i, f, noStdin && i == 0); err != nil {
 			s.close()
 			return nil, err
@@ -167,7 +168,7 @@ const quiet = 150 * time.Millisecond
 // waited for, until a signal says that nobody wants to.
 func (s *streams) drain() error {
 	enough := make(chan os.Signal, 1)
-	notify(enough, leaving...)
+	console.Notify(enough, leaving...)
 	defer signal.Stop(enough)
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()

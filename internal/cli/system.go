@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -73,12 +74,12 @@ func (a *app) systemDfCommand() *cobra.Command {
 				return err
 			}
 			switch {
-			case a.json:
+			case a.JSON:
 				out := map[string]any{"items": shownItems(d.Items), "unread": d.Unread}
 				if d.Limit > 0 {
 					out["bytes"], out["store_limit"] = d.Taken, d.Limit
 				}
-				return a.printJSON(out)
+				return a.PrintJSON(out)
 			case verbose:
 				return a.diskItems(d.Items)
 			}
@@ -86,7 +87,7 @@ func (a *app) systemDfCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "each by itself")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // disk measures, and says what could not be.
@@ -97,13 +98,13 @@ func (a *app) disk() (engine.Disk, error) {
 	}
 	d, err := e.Disk()
 	if err == nil && d.Unread > 0 {
-		a.note("%d directories could not be looked into: what they hold is not counted", d.Unread)
+		a.Note("%d directories could not be looked into: what they hold is not counted", d.Unread)
 	}
 	return d, err
 }
 
 func (a *app) diskSums(d engine.Disk) error {
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "WHAT\tTOTAL\tIN USE\tSIZE\tRECLAIMABLE\tFREED BY")
 	var kinds []string
 	for _, row := range diskKinds {
@@ -117,10 +118,10 @@ func (a *app) diskSums(d engine.Disk) error {
 		if free > 0 {
 			by = row.frees
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", row.title, total, total-idle, formatSize(size), formatSize(free), dash(by))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", row.title, total, total-idle, console.FormatSize(size), console.FormatSize(free), dash(by))
 	}
 	if d.Limit > 0 {
-		fmt.Fprintf(w, "\nWith what belongs to none of these, %s of %s (store_limit)\n", formatSize(d.Taken), formatSize(d.Limit))
+		fmt.Fprintf(w, "\nWith what belongs to none of these, %s of %s (store_limit)\n", console.FormatSize(d.Taken), console.FormatSize(d.Limit))
 	}
 	return w.Flush()
 }
@@ -136,14 +137,14 @@ func sumOf(list []engine.DiskItem, kind string) (n int, bytes int64) {
 }
 
 func (a *app) diskItems(list []engine.DiskItem) error {
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "KIND\tNAME\tSIZE\tLAST USED\tKEPT BECAUSE")
 	for _, it := range list {
 		used := "-"
 		if !it.Used.IsZero() {
 			used = it.Used.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", it.Kind, printable(it.Name), formatSize(it.Bytes), used, dash(printable(it.Kept)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", it.Kind, console.Printable(it.Name), console.FormatSize(it.Bytes), used, dash(console.Printable(it.Kept)))
 	}
 	return w.Flush()
 }
@@ -184,7 +185,7 @@ func (a *app) pruneFlags(c *cobra.Command, f *pruneFlags) *cobra.Command {
 	fl.StringArrayVar(&f.filters, "filter", nil, "KEY=VALUE: remove only what fits; repeatable")
 	fl.BoolVarP(&f.dry, "dry-run", "n", false, "only show what would be removed")
 	fl.BoolVarP(&f.force, "force", "f", false, "do not ask")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) systemPruneCommand() *cobra.Command {
@@ -228,11 +229,11 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 		a.pointToOthers(d, p)
 		return err
 	}
-	if len(list) > 0 && !f.force && a.canAsk() {
+	if len(list) > 0 && !f.force && a.CanAsk() {
 		if err := a.diskItems(list); err != nil {
 			return err
 		}
-		if !a.ask("remove these %d?", len(list)) {
+		if !a.Ask("remove these %d?", len(list)) {
 			return spec.Errorf(spec.ErrDenied, "nothing was removed")
 		}
 	}
@@ -247,13 +248,13 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 	}
 	errs = append(errs, a.pruned(done, false))
 	a.pointToOthers(d, p)
-	return only(errs)
+	return console.Join(errs)
 }
 
 // pointToOthers says which other command would free something, in the person's words: who
 // runs one kind of prune may have looked for what another removes.
 func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
-	if a.json || len(p.Names) > 0 || len(p.Agents) > 0 || !p.Before.IsZero() {
+	if a.JSON || len(p.Names) > 0 || len(p.Agents) > 0 || !p.Before.IsZero() {
 		return
 	}
 	var commands []string
@@ -270,14 +271,14 @@ func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
 		}
 	}
 	for _, c := range commands {
-		a.note("%s would free %s more", c, formatSize(sums[c]))
+		a.Note("%s would free %s more", c, console.FormatSize(sums[c]))
 	}
 	if !slices.Contains(p.Kinds, engine.DiskSandbox) {
 		return
 	}
 	for _, it := range d.Items {
 		if it.Fresh {
-			a.note("sandbox %s stays: it was used within the last 2 minutes", printable(it.Name))
+			a.Note("sandbox %s stays: it was used within the last 2 minutes", console.Printable(it.Name))
 		}
 	}
 }
@@ -288,17 +289,17 @@ func (a *app) pruned(list []engine.DiskItem, dry bool) error {
 	for _, it := range list {
 		sum += it.Bytes
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"removed": shownItems(list), "bytes": sum, "dry_run": dry})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"removed": shownItems(list), "bytes": sum, "dry_run": dry})
 	}
 	for _, it := range list {
-		fmt.Fprintf(a.stdout, "%s %s\n", it.Kind, printable(it.Name))
+		fmt.Fprintf(a.Out, "%s %s\n", it.Kind, console.Printable(it.Name))
 	}
 	word := "freed"
 	if dry {
 		word = "would free"
 	}
-	a.note("%s %s", word, formatSize(sum))
+	a.Note("%s %s", word, console.FormatSize(sum))
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -95,7 +96,7 @@ func title(b *strings.Builder, ev spec.TranscriptEvent) {
 func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 	switch ev.Kind {
 	case spec.TalkMessage, spec.TalkThinking:
-		text := printable(ev.Text)
+		text := console.Printable(ev.Text)
 		p.open = whose(ev)
 		if !ev.Partial {
 			text = strings.TrimRight(text, "\n")
@@ -109,7 +110,7 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 	case spec.TalkToolResult:
 		b.WriteString(resultText(ev))
 	case spec.TalkLimit:
-		fmt.Fprintf(b, "limit: %s", firstLine(printable(ev.Text), resultWidth))
+		fmt.Fprintf(b, "limit: %s", firstLine(console.Printable(ev.Text), resultWidth))
 		if !ev.Until.IsZero() {
 			fmt.Fprintf(b, ", until %s", ev.Until.Local().Format(time.DateTime))
 		}
@@ -174,7 +175,7 @@ func resultText(ev spec.TranscriptEvent) string {
 	if ev.Failed {
 		mark = "  ! "
 	}
-	text := strings.TrimRight(printable(ev.Text), "\n")
+	text := strings.TrimRight(console.Printable(ev.Text), "\n")
 	switch {
 	case text == "" && !ev.Failed:
 		return ""

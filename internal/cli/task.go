@@ -50,7 +50,7 @@ func (t *taskCall) scope(c *cobra.Command) *cobra.Command {
 	if c.ValidArgsFunction == nil {
 		c.ValidArgsFunction = t.taskIDs
 	}
-	return t.jsonFlag(c)
+	return t.JSONFlag(c)
 }
 
 // by adds --actor too, to a command that changes something.
@@ -238,7 +238,7 @@ func (t *taskCall) printTasks(g *task.Graph, list []*task.Task, also map[string]
 	}
 	out := map[string]any{"tasks": docs}
 	maps.Copy(out, also)
-	return t.printJSON(out)
+	return t.PrintJSON(out)
 }
 
 // printTask prints one task as JSON.
@@ -247,23 +247,23 @@ func (t *taskCall) printTask(g *task.Graph, x *task.Task) error {
 	if err != nil {
 		return err
 	}
-	return t.printJSON(doc)
+	return t.PrintJSON(doc)
 }
 
 // printIDs prints the IDs of tasks, or all there is as JSON.
 func (t *taskCall) printIDs(g *task.Graph, list []*task.Task, also map[string]any) error {
-	if t.json {
+	if t.JSON {
 		return t.printTasks(g, list, also)
 	}
 	for _, x := range list {
-		fmt.Fprintln(t.stdout, x.ID)
+		fmt.Fprintln(t.Out, x.ID)
 	}
 	return nil
 }
 
 // taskTable prints tasks, a line each. The title, which may be long, comes last.
 func (t *taskCall) taskTable(g *task.Graph, list []*task.Task) error {
-	w := t.table()
+	w := t.Table()
 	fmt.Fprintln(w, "ID\tSTATE\tP\tTYPE\tNOTE\tTITLE")
 	now := time.Now()
 	for _, x := range list {

@@ -113,7 +113,7 @@ func (a *app) readText(path string) (string, error) {
 	var data []byte
 	var err error
 	if path == "-" {
-		data, err = store.ReadAll(a.stdin, task.MaxDocument)
+		data, err = store.ReadAll(a.In, task.MaxDocument)
 	} else {
 		data, err = a.readFile(path, task.MaxDocument)
 	}
@@ -219,7 +219,7 @@ func (t *taskCall) addCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if t.json && args[0] != "-" {
+			if t.JSON && args[0] != "-" {
 				return t.printTask(g, added[0])
 			}
 			return t.printIDs(g, added, nil)
@@ -250,7 +250,7 @@ const maxTaskInput = 256 << 20
 
 // readTasks reads new tasks from standard input.
 func (t *taskCall) readTasks() (list []task.Task, err error) {
-	data, err := store.ReadAll(t.stdin, maxTaskInput)
+	data, err := store.ReadAll(t.In, maxTaskInput)
 	if err != nil {
 		return nil, readError("-", err)
 	}

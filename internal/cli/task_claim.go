@@ -38,7 +38,7 @@ else has the task, or it cannot begin, 5.`,
 			if err != nil {
 				return err
 			}
-			if f.quiet && !t.json {
+			if f.quiet && !t.JSON {
 				return t.printIDs(g, []*task.Task{x}, nil)
 			}
 			return t.showTask(g, x)

@@ -33,7 +33,7 @@ The others inform. A dependency by which tasks would wait for each other is refu
 
 // printChanged prints a task whose dependencies were changed.
 func (t *taskCall) printChanged(g *task.Graph, x *task.Task) error {
-	if t.json {
+	if t.JSON {
 		return t.printTask(g, x)
 	}
 	return t.printIDs(g, []*task.Task{x}, nil)
@@ -126,13 +126,13 @@ func (t *taskCall) depTreeCommand() *cobra.Command {
 			}
 			f := forest{picture{graph: g, now: time.Now()}, reverse, map[string]bool{}}
 			top := f.node(x.ID, "")
-			if t.json {
-				return t.printJSON(top)
+			if t.JSON {
+				return t.PrintJSON(top)
 			}
 			var b strings.Builder
 			fmt.Fprintln(&b, top.line)
 			branch(&b, "", top.Dependencies, func(n *depNode) (string, []*depNode) { return n.line, n.Dependencies })
-			_, err = fmt.Fprint(t.stdout, b.String())
+			_, err = fmt.Fprint(t.Out, b.String())
 			return err
 		},
 	}
@@ -199,11 +199,11 @@ func (t *taskCall) depCyclesCommand() *cobra.Command {
 				return err
 			}
 			cycles := append([][]string{}, g.Cycles()...)
-			if t.json {
-				err = t.printJSON(map[string]any{"cycles": cycles})
+			if t.JSON {
+				err = t.PrintJSON(map[string]any{"cycles": cycles})
 			} else {
 				for _, c := range cycles {
-					fmt.Fprintln(t.stdout, task.ShowCycle(c))
+					fmt.Fprintln(t.Out, task.ShowCycle(c))
 				}
 			}
 			if err == nil && len(cycles) > 0 {

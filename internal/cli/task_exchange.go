@@ -58,7 +58,7 @@ func (t *taskCall) readImport(path string) ([]*task.Task, error) {
 	var err error
 	at := time.Now().UTC()
 	if path == "-" {
-		data, err = store.ReadAll(t.stdin, maxTaskInput)
+		data, err = store.ReadAll(t.In, maxTaskInput)
 	} else {
 		data, at, err = t.readDated(path, maxTaskInput)
 	}
@@ -102,24 +102,24 @@ func (a *app) readDated(path string, most int64) ([]byte, time.Time, error) {
 // notePassed tells what of a file means nothing here.
 func (a *app) notePassed(path string, passed []string) {
 	if len(passed) > 0 {
-		a.note("%s: not taken over: %s", review.Quote(path), term.Sanitize(strings.Join(passed, ", ")))
+		a.Note("%s: not taken over: %s", review.Quote(path), term.Sanitize(strings.Join(passed, ", ")))
 	}
 }
 
 func (t *taskCall) printTaken(taken task.Taken, dry bool) error {
-	if t.json {
-		return t.printJSON(struct {
+	if t.JSON {
+		return t.PrintJSON(struct {
 			task.Taken
 			DryRun bool `json:"dry_run"`
 		}{taken, dry})
 	}
-	_, err := fmt.Fprintf(t.stdout, "%d added, %d updated, %d unchanged, %d changed later here, %d claimed here\n",
+	_, err := fmt.Fprintf(t.Out, "%d added, %d updated, %d unchanged, %d changed later here, %d claimed here\n",
 		len(taken.Added), len(taken.Updated), len(taken.Same), len(taken.Older), len(taken.Held))
 	if n := len(taken.Done); err == nil && n > 0 {
-		t.note("done by the file, and open here: %d; --overwrite closes what the file has as done", n)
+		t.Note("done by the file, and open here: %d; --overwrite closes what the file has as done", n)
 	}
 	if err == nil && dry {
-		t.note("nothing was taken over: this was a trial")
+		t.Note("nothing was taken over: this was a trial")
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (t *taskCall) exportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if t.json {
+			if t.JSON {
 				list := []json.RawMessage{}
 				for _, x := range g.All() {
 					doc, err := x.Encode()
@@ -142,13 +142,13 @@ func (t *taskCall) exportCommand() *cobra.Command {
 					}
 					list = append(list, doc)
 				}
-				return t.printJSON(map[string]any{"tasks": list})
+				return t.PrintJSON(map[string]any{"tasks": list})
 			}
 			var b bytes.Buffer
 			if err := g.Write(&b); err != nil {
 				return err
 			}
-			_, err = t.stdout.Write(term.EscapeJSON(b.Bytes()))
+			_, err = t.Out.Write(term.EscapeJSON(b.Bytes()))
 			return err
 		},
 	})

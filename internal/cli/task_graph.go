@@ -33,10 +33,10 @@ func (t *taskCall) graphCommand() *cobra.Command {
 			if p.list, err = drawn(g, args, all); err != nil {
 				return err
 			}
-			if t.json {
-				return t.printJSON(p.data())
+			if t.JSON {
+				return t.PrintJSON(p.data())
 			}
-			_, err = fmt.Fprint(t.stdout, draw(p))
+			_, err = fmt.Fprint(t.Out, draw(p))
 			return err
 		},
 	}

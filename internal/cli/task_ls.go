@@ -78,7 +78,7 @@ func (f *taskFilter) print(t *taskCall, g *task.Graph, list []*task.Task) error 
 		list = list[:min(total, f.limit)]
 	}
 	switch {
-	case t.json:
+	case t.JSON:
 		return t.printTasks(g, list, map[string]any{"total": total})
 	case f.quiet:
 		return t.printIDs(g, list, nil)
@@ -87,7 +87,7 @@ func (f *taskFilter) print(t *taskCall, g *task.Graph, list []*task.Task) error 
 		return err
 	}
 	if len(list) < total {
-		t.note("%d of %d are shown", len(list), total)
+		t.Note("%d of %d are shown", len(list), total)
 	}
 	return nil
 }
@@ -150,8 +150,8 @@ func (t *taskCall) readyCommand() *cobra.Command {
 				return err
 			}
 			list := g.Ready(&filter, order, time.Now())
-			if len(list) == 0 && !t.json {
-				t.note("no task is ready%s", whyNone(g))
+			if len(list) == 0 && !t.JSON {
+				t.Note("no task is ready%s", whyNone(g))
 				return nil
 			}
 			return f.print(t, g, list)

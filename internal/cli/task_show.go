@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
 )
@@ -41,7 +42,7 @@ func (t *taskCall) showCommand() *cobra.Command {
 func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 	now := time.Now()
 	dependents := g.Dependents(x.ID)
-	if t.json {
+	if t.JSON {
 		also := struct {
 			taskView
 			NeededBy []neededBy `json:"needed_by"`
@@ -53,11 +54,11 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 		if err != nil {
 			return err
 		}
-		return t.printJSON(document(doc))
+		return t.PrintJSON(document(doc))
 	}
 	s := g.State(x, now)
-	fmt.Fprintf(t.stdout, "%s  %s\n\n", x.ID, term.Line(x.Title))
-	w := t.table()
+	fmt.Fprintf(t.Out, "%s  %s\n\n", x.ID, term.Line(x.Title))
+	w := t.Table()
 	row := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "  %s\t%s\n", name, text)
@@ -98,7 +99,7 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 		{"Description", x.Description}, {"Design", x.Design}, {"Acceptance criteria", x.AcceptanceCriteria}, {"Notes", x.Notes},
 	} {
 		if p.text != "" {
-			fmt.Fprintf(t.stdout, "\n%s\n  %s\n", p.name, strings.ReplaceAll(strings.TrimRight(printable(p.text), "\n"), "\n", "\n  "))
+			fmt.Fprintf(t.Out, "\n%s\n  %s\n", p.name, strings.ReplaceAll(strings.TrimRight(console.Printable(p.text), "\n"), "\n", "\n  "))
 		}
 	}
 	return nil

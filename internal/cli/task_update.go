@@ -38,7 +38,7 @@ func (t *taskCall) updateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if t.json {
+			if t.JSON {
 				return t.printTask(g, x)
 			}
 			return t.printIDs(g, []*task.Task{x}, nil)
@@ -100,8 +100,8 @@ func (t *taskCall) closeCommand() *cobra.Command {
 			for _, x := range next {
 				begin = append(begin, x.ID)
 			}
-			if len(begin) > 0 && !t.json {
-				t.note("can begin now: %s", strings.Join(begin, " "))
+			if len(begin) > 0 && !t.JSON {
+				t.Note("can begin now: %s", strings.Join(begin, " "))
 			}
 			return t.printIDs(g, closed, map[string]any{"ready": begin})
 		},

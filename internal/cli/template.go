@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/saved"
@@ -26,7 +27,7 @@ func (a *app) saveCommand() *cobra.Command {
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "write it to a file, too, as an image if it is over one; - is standard output")
 	completeFlag(c, "output", fileNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // saveTemplate makes a template of a sandbox, and writes it to a file if one is given.
@@ -52,10 +53,10 @@ func (a *app) saveTemplate(cmd *cobra.Command, sandbox, name, word string) error
 			return err
 		}
 	}
-	if a.json {
-		return a.printJSON(t)
+	if a.JSON {
+		return a.PrintJSON(t)
 	}
-	fmt.Fprintln(a.stdout, t.Name)
+	fmt.Fprintln(a.Out, t.Name)
 	return nil
 }
 
@@ -67,7 +68,7 @@ func (a *app) export(cmd *cobra.Command, e *engine.Engine, t saved.Template, to 
 		return err
 	}
 	if to.std == nil {
-		a.note("%s lies over the programs of this machine, which are not in %s: that is no container image, and only you can load it", t.Name, to.word)
+		a.Note("%s lies over the programs of this machine, which are not in %s: that is no container image, and only you can load it", t.Name, to.word)
 	}
 	return to.write(func(w io.Writer) error { return e.ExportTemplate(t.Name, w) })
 }
@@ -78,11 +79,11 @@ func (a *app) templateCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return a.listTemplates() },
 	}
 	c.AddCommand(a.templateLsCommand(), a.templateBuildCommand(), a.templatePullCommand(), a.templatePushCommand(), a.templateSaveCommand(), a.templateLoadCommand(), a.templateRmCommand(), a.templatePruneCommand())
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) templateLsCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List templates",
 		Args: exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error { return a.listTemplates() },
@@ -103,21 +104,21 @@ func (a *app) listTemplates() error {
 		return err
 	}
 	images = slices.DeleteFunc(images, func(i image.Image) bool { return i.Name == "" && e.IsBuildBase(i.Digest) })
-	if a.json {
-		return a.printJSON(map[string]any{"templates": append([]saved.Template{}, list...), "images": images})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"templates": append([]saved.Template{}, list...), "images": images})
 	}
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "TEMPLATE\tAGENT\tFROM\tSIZE\tSAVED")
 	for _, t := range list {
 		if t.Broken != "" {
 			fmt.Fprintf(w, "%s\t-\tbroken\t-\t-\n", t.Name)
-			a.note("template %s is broken: %s (bothy template rm removes it)", t.Name, printable(t.Broken))
+			a.Note("template %s is broken: %s (bothy template rm removes it)", t.Name, console.Printable(t.Broken))
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, printable(t.Agent), printable(t.From), formatSize(t.Bytes), t.SavedAt.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, console.Printable(t.Agent), console.Printable(t.From), console.FormatSize(t.Bytes), t.SavedAt.Local().Format(time.DateTime))
 	}
 	for _, i := range images {
-		fmt.Fprintf(w, "%s\t-\t%s\t%s\t%s\n", imageName(i), shortDigest(i.Digest), formatSize(i.Bytes), builtAt(i))
+		fmt.Fprintf(w, "%s\t-\t%s\t%s\t%s\n", imageName(i), shortDigest(i.Digest), console.FormatSize(i.Bytes), builtAt(i))
 	}
 	return w.Flush()
 }
@@ -162,7 +163,7 @@ func (a *app) templateLoadCommand() *cobra.Command {
 				if from, err = a.openNamed(input); err != nil {
 					return notOpened(spec.ErrNotFound, "load template", err)
 				}
-			} else if term.IsTerminal(a.stdin) {
+			} else if term.IsTerminal(a.In) {
 				return spec.Errorf(spec.ErrUsage, "no file is given, and standard input is a terminal").WithHint("bothy template load FILE")
 			}
 			defer func() { _ = from.Close() }()
@@ -170,17 +171,17 @@ func (a *app) templateLoadCommand() *cobra.Command {
 			if err != nil {
 				return &spec.Error{Op: "load template", Err: err}
 			}
-			if a.json {
-				return a.printJSON(t)
+			if a.JSON {
+				return a.PrintJSON(t)
 			}
-			fmt.Fprintln(a.stdout, t.Name)
+			fmt.Fprintln(a.Out, t.Name)
 			return nil
 		},
 	}
 	c.Flags().StringVarP(&input, "input", "i", "", "read from a file")
 	c.Flags().StringVar(&name, "name", "", "name it so, whatever has the name (default: what the file says)")
 	completeFlag(c, "input", fileNames)
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 func (a *app) templateRmCommand() *cobra.Command {
@@ -197,7 +198,7 @@ func (a *app) templateRmCommand() *cobra.Command {
 			for _, name := range args {
 				errs = append(errs, a.removeTemplate(e, name, force))
 			}
-			return only(errs)
+			return console.Join(errs)
 		},
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -42,7 +43,7 @@ func (a *app) topCommand() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
 			defer stop()
-			live := term.IsTerminal(a.stdout) && !once && !a.json
+			live := term.IsTerminal(a.Out) && !once && !a.JSON
 			before := map[string]load{}
 			for last := time.Now(); ; {
 				loads, unheard, err := measure(ctx, e, args, before, time.Since(last))
@@ -51,10 +52,10 @@ func (a *app) topCommand() *cobra.Command {
 				}
 				last = time.Now()
 				if live {
-					fmt.Fprint(a.stdout, "\x1b[H\x1b[2J")
+					fmt.Fprint(a.Out, "\x1b[H\x1b[2J")
 				}
 				show := func() error { return a.showLoads(loads, len(args) > 0) }
-				if flows && !a.json {
+				if flows && !a.JSON {
 					show = func() error { return a.showFlows(loads, time.Now()) }
 				}
 				if err := show(); err != nil || !live {
@@ -70,7 +71,7 @@ func (a *app) topCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&flows, "flows", false, "show open connections instead")
 	c.Flags().BoolVar(&once, "once", false, "print once instead of refreshing")
-	return a.jsonFlag(c)
+	return a.JSONFlag(c)
 }
 
 // measure looks at the sandboxes that run. Of one that runs and cannot be heard the load says
@@ -121,10 +122,10 @@ func measured(e *engine.Engine, names []string) ([]*spec.Sandbox, error) {
 }
 
 func (a *app) showLoads(loads []load, processes bool) error {
-	if a.json {
-		return a.printJSON(map[string]any{"sandboxes": loads})
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"sandboxes": loads})
 	}
-	w := a.table()
+	w := a.Table()
 	if processes {
 		fmt.Fprintln(w, "PID\tPPID\tUID\tTIME\tCOMMAND")
 		for _, t := range loads[0].Processes {
@@ -142,14 +143,14 @@ func (a *app) showLoads(loads []load, processes bool) error {
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%.1f\t%.2fs\t%s\t%d\t%d\n", l.Name, l.CPU, l.Usage.CPUSeconds,
-			formatSize(l.Usage.Memory), l.Usage.Processes, l.Usage.Sessions)
+			console.FormatSize(l.Usage.Memory), l.Usage.Processes, l.Usage.Sessions)
 	}
 	return w.Flush()
 }
 
 // showFlows prints the open connections, those with most bytes first.
 func (a *app) showFlows(loads []load, now time.Time) error {
-	w := a.table()
+	w := a.Table()
 	fmt.Fprintln(w, "SANDBOX\tHOST\tADDRESS\tUP\tDOWN\tOPEN FOR")
 	for _, l := range loads {
 		slices.SortStableFunc(l.Flows, func(a, b spec.Flow) int { return cmp.Compare(b.Up+b.Down, a.Up+a.Down) })
@@ -160,7 +161,7 @@ func (a *app) showFlows(loads []load, now time.Time) error {
 				address = f.Addr.String()
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, term.Sanitize(recordHost(&r)), address,
-				formatSize(f.Up), formatSize(f.Down), now.Sub(f.Began).Round(time.Second))
+				console.FormatSize(f.Up), console.FormatSize(f.Down), now.Sub(f.Began).Round(time.Second))
 		}
 		if left := l.Open - len(l.Flows); left > 0 {
 			fmt.Fprintf(w, "%s\tand %d more that carried less\n", l.Name, left)

@@ -8,8 +8,8 @@ import (
 // warnLimit tells a person that a limit that they asked for does not hold. Of the usual ones doctor
 // tells.
 func (a *app) warnLimit(sb *spec.Sandbox, l spec.Enforcement) {
-	if term.IsTerminal(a.stderr) && (asksFor(sb.Limits, l.Limit) || asksFor(a.config.asked(), l.Limit)) {
-		a.note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
+	if term.IsTerminal(a.Err) && (asksFor(sb.Limits, l.Limit) || asksFor(a.config.asked(), l.Limit)) {
+		a.Note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
 	}
 }
 

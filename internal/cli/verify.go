@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/verify"
 )
 
 func (a *app) systemVerifyCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "verify", Short: "Read everything in the state directory and report what is damaged",
 		Long: "Reads saved root layers, checkpoints, templates, images, clones, tasks, secrets and all documents, and\ncompares them with their checksums. It changes nothing, and sandboxes may run meanwhile.\nThe exit code is 1 if anything is damaged.",
 		Args: exactly(0, "no arguments"),
@@ -37,23 +38,23 @@ const progressEvery = 200 * time.Millisecond
 
 // verifyProgress shows on a terminal what is being read.
 func (a *app) verifyProgress() (told func(*verify.Report, string), end func()) {
-	if !term.IsTerminal(a.stderr) {
+	if !term.IsTerminal(a.Err) {
 		return nil, func() {}
 	}
 	var last time.Time
 	told = func(r *verify.Report, at string) {
 		if time.Since(last) >= progressEvery {
 			last = time.Now()
-			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: %s read: %s", formatSize(r.Bytes), printable(at))
+			fmt.Fprintf(a.Err, "\r\x1b[Kbothy: %s read: %s", console.FormatSize(r.Bytes), console.Printable(at))
 		}
 	}
-	return told, func() { fmt.Fprint(a.stderr, "\r\x1b[K") }
+	return told, func() { fmt.Fprint(a.Err, "\r\x1b[K") }
 }
 
 // verified prints what was found.
 func (a *app) verified(r verify.Report) error {
-	if a.json {
-		if err := a.printJSON(r); err != nil {
+	if a.JSON {
+		if err := a.PrintJSON(r); err != nil {
 			return err
 		}
 	} else {
@@ -67,16 +68,16 @@ func (a *app) verified(r verify.Report) error {
 
 func (a *app) printReport(r verify.Report) {
 	for _, d := range r.Damaged {
-		fmt.Fprintf(a.stdout, "%s %s: %s\n  %s\n  %s\n", d.Kind, printable(d.Name), printable(d.What), printable(d.Problem), printable(d.Fix))
+		fmt.Fprintf(a.Out, "%s %s: %s\n  %s\n  %s\n", d.Kind, console.Printable(d.Name), console.Printable(d.What), console.Printable(d.Problem), console.Printable(d.Fix))
 	}
 	if len(r.Damaged) == 0 {
-		fmt.Fprintf(a.stdout, "%s read, nothing is damaged\n", formatSize(r.Bytes))
+		fmt.Fprintf(a.Out, "%s read, nothing is damaged\n", console.FormatSize(r.Bytes))
 	}
 	if r.Locked > 0 {
-		a.note("%d values of secrets were not opened: their key is protected by a passphrase, or in the keyring", r.Locked)
+		a.Note("%d values of secrets were not opened: their key is protected by a passphrase, or in the keyring", r.Locked)
 	}
 	if r.NoSums > 0 {
-		a.note("%d things have no checksums, as an older version wrote them, and could not be compared; they get checksums when they are saved the next time", r.NoSums)
+		a.Note("%d things have no checksums, as an older version wrote them, and could not be compared; they get checksums when they are saved the next time", r.NoSums)
 	}
 }
 

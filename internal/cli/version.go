@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) versionCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+	return a.JSONFlag(&cobra.Command{
 		Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
@@ -20,10 +20,10 @@ func (a *app) versionCommand() *cobra.Command {
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
 			}{program.Version(), program.GVisor, runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			if a.json {
-				return a.printJSON(v)
+			if a.JSON {
+				return a.PrintJSON(v)
 			}
-			fmt.Fprintf(a.stdout, "bothy %s (gvisor %s, %s, %s/%s)\n", v.Version, v.GVisor, v.Go, v.OS, v.Arch)
+			fmt.Fprintf(a.Out, "bothy %s (gvisor %s, %s, %s/%s)\n", v.Version, v.GVisor, v.Go, v.OS, v.Arch)
 			return nil
 		},
 	})

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -42,7 +43,7 @@ type watchedPage interface {
 func (a *app) watchRun(ctx context.Context, w watching) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
-	if a.json || !term.IsTerminal(a.stdout) {
+	if a.JSON || !term.IsTerminal(a.Out) {
 		return a.follow(ctx, w)
 	}
 	return a.draw(ctx, w)
@@ -90,20 +91,20 @@ func (a *app) follow(ctx context.Context, w watching) error {
 // tellRefusal tells why models do not answer, as long as somebody carries the run on, if that is
 // news.
 func (a *app) tellRefusal(r *refusals, w watching, hosted bool) error {
-	if a.json || !hosted {
+	if a.JSON || !hosted {
 		return nil
 	}
 	text := r.tell(w.denied())
 	if text == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", time.Now().Format(time.DateTime), text)
+	_, err := fmt.Fprintf(a.Out, "%s  %s\n", time.Now().Format(time.DateTime), text)
 	return err
 }
 
 // draw draws a page until there is nothing more to see.
 func (a *app) draw(ctx context.Context, w watching) error {
-	screen, err := tui.Open(a.stdout)
+	screen, err := tui.Open(a.Out)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (a *app) draw(ctx context.Context, w watching) error {
 	for {
 		p, err := w.look(ctx)
 		if err != nil {
-			return only([]error{err, screen.Close(nil)})
+			return console.Join([]error{err, screen.Close(nil)})
 		}
 		rows, cols := screen.Size()
 		page = p.lines(rows, cols, time.Now())
@@ -119,7 +120,7 @@ func (a *app) draw(ctx context.Context, w watching) error {
 			return screen.Close(page)
 		}
 		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+w.run.Kind+" goes on"))); err != nil {
-			return only([]error{err, screen.Close(nil)})
+			return console.Join([]error{err, screen.Close(nil)})
 		}
 		if !pause(ctx) {
 			return screen.Close(page)

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/tui"
 )
 
-// table aligns lines whose cells are separated by tabs. On a terminal too narrow for them it
+// Table aligns lines whose cells are separated by tabs. On a terminal too narrow for them it
 // breaks between columns and between words, never within a word. Elsewhere each line stays
 // one line, for programs.
-type table struct {
+type Table struct {
 	w     io.Writer
 	width int // of the terminal; 0: none
 	text  bytes.Buffer
@@ -26,20 +26,20 @@ const (
 	leastColumn = 24 // a last column with less room than this has a line of its own
 )
 
-// table is one for standard output. It prints what was written when it is flushed.
-func (a *app) table() *table {
-	t := &table{w: a.stdout}
-	if _, cols, err := term.Size(a.stdout); err == nil {
+// Table is one for standard output. It prints what was written when it is flushed.
+func (c *Console) Table() *Table {
+	t := &Table{w: c.Out}
+	if _, cols, err := term.Size(c.Out); err == nil {
 		t.width = int(cols)
 	}
 	return t
 }
 
 // Write takes lines.
-func (t *table) Write(p []byte) (int, error) { return t.text.Write(p) }
+func (t *Table) Write(p []byte) (int, error) { return t.text.Write(p) }
 
 // Flush prints them.
-func (t *table) Flush() error {
+func (t *Table) Flush() error {
 	var out bytes.Buffer
 	w := tabwriter.NewWriter(&out, 0, 4, columnGap, ' ', 0)
 	_, _ = w.Write(t.text.Bytes())

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"encoding/json"
@@ -9,13 +9,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// noStatus is the descriptor of who wants to be told nothing apart.
-const noStatus = -1
+// NoStatus is the descriptor of who wants to be told nothing apart.
+const NoStatus = -1
 
-// openStatus has notes, errors and the end be told on a descriptor, apart from
+// OpenStatus has notes, errors and the end be told on a descriptor, apart from
 // what the program inside prints.
-func (a *app) openStatus(fd int) error {
-	if fd == noStatus {
+func (c *Console) OpenStatus(fd int) error {
+	if fd == NoStatus {
 		return nil
 	}
 	how, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
@@ -24,15 +24,15 @@ func (a *app) openStatus(fd int) error {
 			WithHint("give one from 3 on that can be written to, as in 3>status")
 	}
 	unix.CloseOnExec(fd)
-	a.status = os.NewFile(uintptr(fd), "status")
+	c.status = os.NewFile(uintptr(fd), "status")
 	return nil
 }
 
 // tellStatus is false if nobody asked for it.
-func (a *app) tellStatus(what map[string]any) bool {
-	if a.status == nil {
+func (c *Console) tellStatus(what map[string]any) bool {
+	if c.status == nil {
 		return false
 	}
-	_ = json.NewEncoder(a.status).Encode(what) // who has closed it does not want to know
+	_ = json.NewEncoder(c.status).Encode(what) // who has closed it does not want to know
 	return true
 }

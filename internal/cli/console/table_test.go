@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"bytes"
@@ -9,6 +9,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/tui"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 const traffics = "SANDBOX\tHOST\tVERDICT\tCOUNT\tLAST SEEN\tWHY\n" +
 	"shell-app\tevil.example\tdeny\t2\t2026-11-29T19:11:26Z\tno rule allows evil.example\n" +
 	"shell-app\tapi.github.com:443\tallow\t1\t2026-11-29T19:11:26Z\trule \"api.github.com:443 GET,HEAD\" (preset:github-read) allows it\n"
@@ -16,7 +23,7 @@ const traffics = "SANDBOX\tHOST\tVERDICT\tCOUNT\tLAST SEEN\tWHY\n" +
 func tableOf(t *testing.T, text string, width int) string {
 	t.Helper()
 	var out bytes.Buffer
-	w := &table{w: &out, width: width}
+	w := &Table{w: &out, width: width}
 	fmt.Fprint(w, text)
 	must(t, w.Flush())
 	return out.String()

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notify passes signals on to a channel. A SIGHUP that was ignored when the command began stays
+// Notify passes signals on to a channel. A SIGHUP that was ignored when the command began stays
 // so: nohup asks for that.
-func notify(to chan<- os.Signal, signals ...os.Signal) {
+func Notify(to chan<- os.Signal, signals ...os.Signal) {
 	if signal.Ignored(unix.SIGHUP) {
 		signals = slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool { return s == unix.SIGHUP })
 	}

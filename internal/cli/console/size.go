@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parseSize reads a number of bytes with an optional unit: b, k, m, g, t, also
+// ParseSize reads a number of bytes with an optional unit: b, k, m, g, t, also
 // in the forms kb and kib, all powers of 1024. The empty string is zero.
-func parseSize(s string) (int64, error) {
+func ParseSize(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}
@@ -30,8 +30,8 @@ func parseSize(s string) (int64, error) {
 	return int64(bytes), nil
 }
 
-// formatSize writes bytes for a person.
-func formatSize(n int64) string {
+// FormatSize writes bytes for a person.
+func FormatSize(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, i := float64(n), 0
 	for f >= 1024 && i < len(units)-1 {
@@ -43,8 +43,8 @@ func formatSize(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
 
-// hostMemory is the memory of this machine in bytes.
-func hostMemory() int64 {
+// HostMemory is the memory of this machine in bytes.
+func HostMemory() int64 {
 	var si unix.Sysinfo_t
 	if unix.Sysinfo(&si) != nil {
 		return 0

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"io"
@@ -6,20 +6,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // reported gives what somebody reads of an error.
-func reported(t *testing.T, a *app, err error) (string, int) {
+func reported(t *testing.T, c *Console, err error) (string, int) {
 	t.Helper()
 	r, w, perr := os.Pipe()
 	if perr != nil {
 		t.Fatal(perr)
 	}
 	defer r.Close()
-	a.stderr = w
-	code := a.report(err)
+	c.Err = w
+	code := c.Report(err)
 	w.Close()
 	text, rerr := io.ReadAll(r)
 	if rerr != nil {
@@ -40,42 +39,23 @@ bothy: error: no sandbox named "b"
 bothy: error: sandbox c is in use
 bothy: hint: stop it first
 `
-	got, code := reported(t, &app{command: "bothy"}, only([]error{none("a"), nil, none("b"), used}))
+	got, code := reported(t, &Console{Command: "bothy"}, Join([]error{none("a"), nil, none("b"), used}))
 	if got != want || code != spec.ExitNotFound {
 		t.Errorf("%d\n%s", code, got)
 	}
-	if err := only([]error{nil, nil}); err != nil {
+	if err := Join([]error{nil, nil}); err != nil {
 		t.Errorf("%v", err)
 	}
-	if got, _ := reported(t, &app{}, &spec.Error{Op: "begin", Err: only([]error{none("a"), used})}); !strings.HasPrefix(got, "bothy: error: begin: no") {
+	if got, _ := reported(t, &Console{}, &spec.Error{Op: "begin", Err: Join([]error{none("a"), used})}); !strings.HasPrefix(got, "bothy: error: begin: no") {
 		t.Errorf("%s", got)
 	}
 }
 
 // To a user of docker sandbox advice is of that.
 func TestReportAsPlugin(t *testing.T) {
-	a := &app{command: pluginCommand, verbs: []string{"ls", "run", "rm"}}
+	c := &Console{Command: "docker sandbox", Verbs: []string{"ls", "run", "rm"}}
 	err := spec.Errorf(nil, "x").WithHint("bothy ls shows what there is; bothy rm -f NAME; the newer bothy; bothy-build")
-	if got, _ := reported(t, a, err); !strings.HasSuffix(got, "hint: docker sandbox ls shows what there is; docker sandbox rm -f NAME; the newer bothy; bothy-build\n") {
+	if got, _ := reported(t, c, err); !strings.HasSuffix(got, "hint: docker sandbox ls shows what there is; docker sandbox rm -f NAME; the newer bothy; bothy-build\n") {
 		t.Errorf("%s", got)
-	}
-}
-
-// One check that failed is one.
-func TestFindings(t *testing.T) {
-	out, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	a := &app{stdout: out}
-	bad := doctor.Check{Result: doctor.Fail}
-	for want, checks := range map[string][]doctor.Check{"1 check failed: ": {bad}, "2 checks failed: ": {bad, bad}} {
-		if err := a.findings(checks); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v", err)
-		}
-	}
-	if err := a.findings(nil); err != nil {
-		t.Errorf("%v", err)
 	}
 }

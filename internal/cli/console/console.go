@@ -1,0 +1,116 @@
+// Package console is where a command line talks to a person or a program: the answer on standard
+// output, all else on standard error, JSON where it was asked for, questions on a terminal only.
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Console is what one command reads from and writes to.
+type Console struct {
+	In       *os.File
+	Out, Err *os.File
+	JSON     bool     // asked for by --json
+	Command  string   // how the user calls us: "bothy" or "docker sandbox"
+	Verbs    []string // the commands, if that is not "bothy"
+
+	status *os.File // see OpenStatus; may be nil
+}
+
+// JSONFlag adds --json to a command that prints data.
+func (c *Console) JSONFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
+	return cmd
+}
+
+// Report prints an error and gives the exit code.
+func (c *Console) Report(err error) int {
+	code := spec.ExitCode(err)
+	var exited *spec.Exited
+	if err == nil || errors.As(err, &exited) {
+		c.tellStatus(map[string]any{"exit_code": code})
+		return code
+	}
+	if c.tellStatus(map[string]any{"error": spec.ToWire(err)}) {
+		return code
+	}
+	if c.JSON {
+		_ = json.NewEncoder(c.Err).Encode(map[string]any{"error": spec.ToWire(err)})
+		return code
+	}
+	said := ""
+	for _, err := range apart(err) {
+		fmt.Fprintf(c.Err, "bothy: error: %s\n", Printable(err.Error()))
+		if hint := spec.Hint(err); hint != "" && hint != said {
+			fmt.Fprintf(c.Err, "bothy: hint: %s\n", Printable(c.called(hint)))
+			said = hint
+		}
+	}
+	return code
+}
+
+// called has advice name commands as the user calls them.
+func (c *Console) called(text string) string {
+	for _, name := range c.Verbs {
+		text = strings.ReplaceAll(text, "bothy "+name, c.Command+" "+name)
+	}
+	return text
+}
+
+// Printable makes text with names and messages from inside safe to print.
+func Printable(s string) string {
+	var b strings.Builder
+	w := term.NewSanitizingWriter(&b)
+	_, _ = w.Write([]byte(s))
+	_ = w.Flush()
+	return b.String()
+}
+
+// Note tells something on standard error.
+func (c *Console) Note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if c.tellStatus(map[string]any{"note": text}) {
+		return
+	}
+	fmt.Fprintf(c.Err, "bothy: %s\n", Printable(c.called(text)))
+}
+
+// PrintJSON prints the answer as one indented document. Strings in it may come
+// from inside: what JSON itself lets through and a terminal would obey is
+// escaped too.
+func (c *Console) PrintJSON(v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.Out, "%s\n", term.EscapeJSON(b))
+	return err
+}
+
+// CanAsk tells whether somebody is there to be asked.
+func (c *Console) CanAsk() bool { return term.IsTerminal(c.In) && term.IsTerminal(c.Err) }
+
+// Ask puts a yes-or-no question, on a terminal only; elsewhere the answer is
+// yes, for nobody is there to be asked. What cannot be had back is not done then
+// without a flag: ask whether CanAsk first.
+func (c *Console) Ask(format string, args ...any) bool {
+	if !c.CanAsk() {
+		return true
+	}
+	fmt.Fprintf(c.Err, format+" [y/N] ", args...)
+	var answer string
+	if _, err := fmt.Fscanln(c.In, &answer); err != nil {
+		return false
+	}
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes"
+}

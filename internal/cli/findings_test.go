@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/doctor"
+)
+
+// One check that failed is one.
+func TestFindings(t *testing.T) {
+	out, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	a := &app{Console: &console.Console{Out: out}}
+	bad := doctor.Check{Result: doctor.Fail}
+	for want, checks := range map[string][]doctor.Check{"1 check failed: ": {bad}, "2 checks failed: ": {bad, bad}} {
+		if err := a.findings(checks); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := a.findings(nil); err != nil {
+		t.Errorf("%v", err)
+	}
+}
