@@ -146,8 +146,12 @@ func (w *gitWorkspace) refuse(insists bool, options, paths []string, why string,
 func (a *app) adviseGit(cmd *cobra.Command, f *createFlags, sb *spec.Sandbox) {
 	for _, g := range f.gitAdvice {
 		a.Note("%s", g.why)
+		if loop := cmd.Parent(); loop.HasParent() && slices.Contains(g.options, "--git-dir") { // a loop or a flow, which works in it by now
+			a.Note("hint: end it (%s stop), and begin anew with %s", loop.CommandPath(), strings.Join(g.options, " "))
+			continue
+		}
 		verb, before := "create", ""
-		if cmd.Flags().Lookup("git-dir") != nil { // else it is a loop's, or a flow's
+		if !cmd.Parent().HasParent() {
 			verb = cmd.Name()
 			if cmd.Flags().Changed("name") {
 				g.options = append([]string{"--name", sb.Name}, g.options...)

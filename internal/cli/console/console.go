@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -107,10 +110,30 @@ func (c *Console) Ask(format string, args ...any) bool {
 		return true
 	}
 	fmt.Fprintf(c.Err, format+" [y/N] ", args...)
-	var answer string
-	if _, err := fmt.Fscanln(c.In, &answer); err != nil {
+	sigs := make(chan os.Signal, 1)
+	Notify(sigs, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer signal.Stop(sigs)
+	answered := make(chan string, 1)
+	go func() {
+		var answer string
+		_, _ = fmt.Fscanln(c.In, &answer)
+		answered <- strings.ToLower(answer)
+	}()
+	select {
+	case answer := <-answered:
+		return answer == "y" || answer == "yes"
+	case s := <-sigs:
+		fmt.Fprintln(c.Err)
+		end(s.(unix.Signal))
 		return false
 	}
-	answer = strings.ToLower(answer)
-	return answer == "y" || answer == "yes"
+}
+
+// end ends the command by a signal, also where the command has other plans for it: it waits for an
+// answer, and has nothing to clean up that the next command would not.
+func end(s unix.Signal) {
+	signal.Reset(s)
+	_ = unix.Kill(unix.Getpid(), s)
+	time.Sleep(time.Second) // it is delivered to another thread
+	os.Exit(spec.ExitSignal + int(s))
 }
