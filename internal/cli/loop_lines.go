@@ -54,7 +54,11 @@ func soFarText(s *loop.State) string {
 	return usedText(s.Tokens, s.USD)
 }
 
+// usedText leaves out a cost of 0: it is that of models without a price.
 func usedText(tokens int64, usd float64) string {
+	if usd == 0 {
+		return counted(int(tokens), "token")
+	}
 	return fmt.Sprintf("%d tokens, %.4f USD", tokens, usd)
 }
 

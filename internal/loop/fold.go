@@ -244,9 +244,9 @@ func (s *State) begin() {
 		s.anew()
 	}
 	if s.Status == Waiting && s.Reason == ReasonQuestion { // as good as answered
-		s.Asked = 0
+		s.Asked, s.Unchanged = 0, 0
 		for _, w := range s.Workers {
-			w.Asked = 0
+			w.Asked, w.Unchanged = 0, 0
 		}
 	}
 	if s.Status == Waiting { // for a person, who may know that models can be asked by now

@@ -53,6 +53,15 @@ func TestQuestion(t *testing.T) {
 	if s = goOn(t.Context(), t, p, f, r); s.Reason != "question" || s.Iteration != 6 {
 		t.Errorf("with something else in between it is %+v", s)
 	}
+	// Iterations that ended with a question changed no file. Who answered it gets all tries again.
+	f.changes = func(int) int { return 0 }
+	f.work = func(int) (Work, error) { return says("Which one?") }
+	_, r = carry(t, p, f)
+	f.work = func(int) (Work, error) { return says("I look at it.") }
+	if s = goOn(t.Context(), t, p, f, r); s.Reason != "unchanged" || s.Iteration != 2+p.Stall.Unchanged {
+		t.Errorf("after an answer it is %+v", s)
+	}
+	f.changes, f.work = func(int) int { return 1 }, func(int) (Work, error) { return says("Which one?") }
 	p.Stall.Questions = 0
 	if s, _ = carry(t, p, f); s.Reason != "iterations" {
 		t.Errorf("if nobody wants to be asked it is %+v", s)
