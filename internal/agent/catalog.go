@@ -127,7 +127,7 @@ func (c Catalog) Called(name string) (*spec.Agent, error) {
 // for a name that is none is of class [spec.ErrNotFound].
 func (c Catalog) Find(name string) (*spec.Agent, error) {
 	if name == Shell { // asked for at every start and fork: what follows reads all descriptions
-		return nil, spec.Errorf(spec.ErrNotFound, "%q is no agent, but your own shell", name).WithHint("it needs nothing that would be looked for or installed: bothy run %s .", name)
+		return nil, spec.Errorf(spec.ErrNotFound, "%q is no agent, but your own shell", name).WithHint("bothy run %s . needs no agent; the others: bothy agent ls", name)
 	}
 	if CheckName(name) == nil {
 		a, err := c.describe(name)

@@ -317,7 +317,7 @@ func (t *settlement) verdict(sb *spec.Sandbox) error {
 	}
 	note(review.Conflicts, spec.ErrConflict, "left: in conflict with what you have now",
 		fmt.Sprintf("look at them: bothy diff %s PATH; take the sandbox's: bothy apply %s --overwrite PATH PATH; keep yours: bothy discard %s PATH", name, name, name))
-	failed, instead := "could not be applied", "what cannot be read, make readable inside: bothy exec %s chmod u+rwX PATH"
+	failed, instead := "could not be applied", "what cannot be written here, make writable: chmod u+w; what cannot be read inside: bothy exec %s chmod u+rwX PATH"
 	if t.discards {
 		failed, instead = "could not be discarded", "all of it goes with: bothy discard %s"
 	}

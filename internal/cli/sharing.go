@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
@@ -21,10 +22,18 @@ func (a *app) warnShared(e *engine.Engine, sb *spec.Sandbox) {
 	if len(found) == 0 {
 		return
 	}
-	names := make([]string, len(found))
-	for i, s := range found {
-		names[i] = console.Printable(s.Sandbox)
+	var dirs []string
+	by := map[string][]string{}
+	for _, s := range found {
+		if by[s.Dir] == nil {
+			dirs = append(dirs, s.Dir)
+		}
+		by[s.Dir] = append(by[s.Dir], console.Printable(s.Sandbox))
 	}
-	a.Note("running and writing to %s as well: %s. Locks hold within one sandbox only: databases can be damaged, and lines lost that both append to one file. "+
-		"A sandbox has a tree of its own with --workspace clone or --workspace review", console.Printable(found[0].Dir), strings.Join(names, ", "))
+	others := make([]string, len(dirs))
+	for i, dir := range dirs {
+		others[i] = fmt.Sprintf("to %s as well: %s", console.Printable(dir), strings.Join(by[dir], ", "))
+	}
+	a.Note("running and writing %s. Locks hold within one sandbox only: databases can be damaged, and lines lost that both append to one file. "+
+		"A sandbox has a tree of its own with --workspace clone or --workspace review", strings.Join(others, "; "))
 }

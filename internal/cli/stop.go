@@ -78,7 +78,7 @@ func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
 			WithHint("have the commits: bothy fetch %s; look: bothy exec %s git status; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name)
 	}
 	return ", with changes that you have not applied", spec.Errorf(spec.ErrConflict, "sandbox %s has changes that are neither applied nor discarded", sb.Name).
-		WithHint("look at them: bothy diff --stat %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name)
+		WithHint("look at them: bothy diff --stat %s; at what git keeps, such as commits: bothy diff --stat %s .git, bothy fetch %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name, sb.Name)
 }
 
 // each does something to every named sandbox, and prints the name of each it

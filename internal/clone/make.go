@@ -98,8 +98,8 @@ func (r *Repository) head(common *os.Root) (branch, commit string, err error) {
 	}
 	commit, err = all.resolve(ref)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", spec.Errorf(spec.ErrUsage, "%s has no commit yet: there is nothing to clone", r.Dir).
-			WithHint("commit first (git add, git commit), or use --workspace %s", spec.WorkspaceReview)
+		return "", "", spec.Errorf(spec.ErrUsage, "%s has no commit yet: there is nothing to clone, or to fetch commits into", r.Dir).
+			WithHint("commit first, on the host (git add, git commit); bothy run --workspace %s and bothy apply need no commit", spec.WorkspaceReview)
 	}
 	return branch, commit, err
 }

@@ -117,7 +117,7 @@ func TestParseSudo(t *testing.T) {
 
 func TestSudoEnv(t *testing.T) {
 	t.Setenv("USER", "me")
-	got := sudoEnv([]string{"A=1", "HOME=/home/me", "USER=me", "LOGNAME=me", "SUDO_USER=x", "HOMEX=2"}, "root", "/root", []string{"A=3"})
+	got := sudoEnv([]string{"A=1", "HOME=/home/me", "USER=me", "LOGNAME=me", "SUDO_USER=x", "HOMEX=2", "NPM_CONFIG_PREFIX=/home/me/.local"}, wire.Account{Name: "root", Home: "/root"}, []string{"A=3"})
 	want := []string{"A=1", "HOMEX=2", "HOME=/root", "USER=root", "LOGNAME=root", "SUDO_USER=me", "A=3"}
 	if !slices.Equal(got, want) {
 		t.Errorf("sudoEnv() = %q, want %q", got, want)

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
 )
 
 const sudoUsage = `usage: sudo [-E] [-n] [-u USER] [-i | -s | COMMAND [ARG...]]
@@ -46,7 +49,7 @@ func Sudo(args []string) int {
 			argv = append(argv, "-l")
 		}
 	}
-	env := sudoEnv(os.Environ(), a.Name, a.Home, o.env)
+	env := sudoEnv(os.Environ(), a, o.env)
 	if o.login {
 		_ = os.Chdir(a.Home)
 	}
@@ -166,15 +169,17 @@ func become(uid, gid int, groups []int) error {
 	return unix.Setresuid(uid, uid, uid)
 }
 
-func sudoEnv(env []string, user, home string, extra []string) []string {
+// sudoEnv is what the command has: all of the caller's but who it is, and where that one's packages go.
+func sudoEnv(env []string, as wire.Account, extra []string) []string {
 	var out []string
 	for _, kv := range env {
-		switch k, _, _ := strings.Cut(kv, "="); k {
-		case "HOME", "USER", "LOGNAME", "SUDO_USER":
+		switch k, _, _ := strings.Cut(kv, "="); {
+		case slices.Contains([]string{"HOME", "USER", "LOGNAME", "SUDO_USER"}, k):
+		case k == "NPM_CONFIG_PREFIX" && as.UID == 0:
 		default:
 			out = append(out, kv)
 		}
 	}
-	out = append(out, "HOME="+home, "USER="+user, "LOGNAME="+user, "SUDO_USER="+os.Getenv("USER"))
+	out = append(out, "HOME="+as.Home, "USER="+as.Name, "LOGNAME="+as.Name, "SUDO_USER="+os.Getenv("USER"))
 	return append(out, extra...)
 }

@@ -118,6 +118,8 @@ func capabilitySets(p driver.Process) *specs.LinuxCapabilities {
 func execError(p driver.Process, err error) error {
 	program, text := p.Args[0], err.Error()
 	switch {
+	case strings.Contains(text, "working directory") && strings.Contains(text, "permission denied"):
+		return spec.Errorf(spec.ErrNotRunnable, "working directory %s: the program's user may not enter it", p.Dir).WithHint("name another with -w, e.g. -w /")
 	case strings.Contains(text, "working directory"):
 		return spec.Errorf(spec.ErrNotRunnable, "working directory %s: no such directory in the sandbox", p.Dir)
 	case strings.Contains(text, "no such file or directory"), strings.Contains(text, "not a directory"):

@@ -170,7 +170,10 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		if d, ok := errors.AsType[*policy.Denied](kept); ok {
 			x.record.Suggest = d.Suggest().Command(i.conf.Sandbox)
 		}
-		i.say(w, r, http.StatusForbidden, refusal{Reason: x.conn.host.String() + " leads to an address that is closed to sandboxes"})
+		i.say(w, r, http.StatusForbidden, refusal{
+			Reason: x.conn.host.String() + " leads to an address that is closed to sandboxes",
+			Note:   "on the host, bothy policy log " + i.conf.Sandbox + " names the address, and the command that opens it",
+		})
 	case ctx.Err() != nil: // nobody reads what would be said
 		x.record.Verdict, x.record.Reason = spec.VerdictError, errHungUp.Error()
 		i.say(w, r, http.StatusBadGateway, refusal{Reason: errHungUp.Error()})
