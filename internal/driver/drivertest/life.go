@@ -80,10 +80,10 @@ func memory(t *testing.T, b *bench) {
 		before, err = b.Memory(ctx)
 		return err == nil && before > 0
 	})
-	b.run(t, "x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 1000; echo $x")
-	within(t, "40 MB more", func() bool {
+	b.run(t, "x=$(head -c 80000000 /dev/zero | tr '\\0' x); sleep 1000; echo $x")
+	within(t, "80 MB more", func() bool {
 		now, err := b.Memory(ctx)
-		return err == nil && now > before+30<<20
+		return err == nil && now > before+30<<20 // what was there before may have shrunk
 	})
 }
 
