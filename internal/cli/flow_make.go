@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// flowMaking makes a run and its sandboxes.
 type flowMaking struct {
 	app    *app
 	engine *engine.Engine
@@ -30,6 +31,8 @@ type flowMaking struct {
 	host *run.Host
 }
 
+// make makes the run, and then its sandboxes, which it knows before there are any:
+// whatever is killed, none is nobody's.
 func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	p := &m.flags.plan
 	m.made = map[string]*spec.Sandbox{}
@@ -78,6 +81,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	return nil
 }
 
+// house makes one of the sandboxes, and the run before the first of them.
 func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
 	f, paths := m.flags.createFlags, m.paths // each has its own
 	f.name = m.called(room)
@@ -114,10 +118,12 @@ func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Ro
 	})
 }
 
+// called is the name of one of the sandboxes.
 func (m *flowMaking) called(room flow.Room) string {
 	return cmp.Or(m.flags.name, m.id) + "-" + room.Name
 }
 
+// suits refuses ways of working on PATH that do not go with who works on it.
 func (m *flowMaking) suits(rooms []flow.Room) error {
 	var names []string
 	copies := false
@@ -142,6 +148,7 @@ func (m *flowMaking) suits(rooms []flow.Room) error {
 	return nil
 }
 
+// inTheWay tells what keeps steps from being done side by side.
 func (m *flowMaking) inTheWay() string {
 	if len(m.paths) == 0 {
 		return ": each step needs the one before it"
@@ -149,6 +156,7 @@ func (m *flowMaking) inTheWay() string {
 	return ": what works on PATH itself is done one step at a time, but for commands with fresh; see docs/flows.md"
 }
 
+// shares refuses what several sandboxes would write to at once.
 func (m *flowMaking) shares(sb *spec.Sandbox) error {
 	for _, v := range sb.Volumes {
 		if !v.ReadOnly && m.flags.plan.Beside() {
@@ -159,6 +167,7 @@ func (m *flowMaking) shares(sb *spec.Sandbox) error {
 	return nil
 }
 
+// create writes the run down.
 func (m *flowMaking) create() (err error) {
 	slices.Sort(m.flags.plan.Files)
 	rooms := m.flags.plan.Rooms()
@@ -177,6 +186,8 @@ func (m *flowMaking) create() (err error) {
 	return err
 }
 
+// fill puts into the directory of the run what it was given. By now no sandbox is started that
+// could write there; one may have been made since it was asked first.
 func (m *flowMaking) fill(dir string) error {
 	if m.flags.into != "" {
 		if err := m.engine.Apart(m.flags.into); err != nil {
@@ -186,6 +197,8 @@ func (m *flowMaking) fill(dir string) error {
 	return flow.Fill(dir, m.flags.given)
 }
 
+// free sees that no sandbox is called as one of the flow will be: those of a run that was removed
+// may be there still.
 func (m *flowMaking) free(rooms []flow.Room) error {
 	for _, room := range rooms {
 		_, err := m.engine.Find(m.called(room))
@@ -199,6 +212,7 @@ func (m *flowMaking) free(rooms []flow.Room) error {
 	return nil
 }
 
+// undo removes what was made: there is nothing that could be gone on with.
 func (m *flowMaking) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

@@ -272,20 +272,6 @@ func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent,
 	return list, p.Name(called)
 }
 
-// flowMaking makes a run and its sandboxes.
-// make makes the run, and then its sandboxes, which it knows before there are any:
-// whatever is killed, none is nobody's.
-// house makes one of the sandboxes, and the run before the first of them.
-// called is the name of one of the sandboxes.
-// suits refuses ways of working on PATH that do not go with who works on it.
-// inTheWay tells what keeps steps from being done side by side.
-// shares refuses what several sandboxes would write to at once.
-// create writes the run down.
-// fill puts into the directory of the run what it was given. By now no sandbox is started that
-// could write there; one may have been made since it was asked first.
-// free sees that no sandbox is called as one of the flow will be: those of a run that was removed
-// may be there still.
-// undo removes what was made: there is nothing that could be gone on with.
 // carryFlow carries a flow on, tells how it goes, and ends as it does.
 func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow, c *flow.Carrier, events []run.Event) error {
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}

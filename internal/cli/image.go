@@ -410,12 +410,6 @@ func namedImage(e *engine.Engine, word string) (image.Image, error) {
 	return list[0], nil
 }
 
-// source is what template load reads: an image at a path, one that was read from
-// standard input, or else a template of bothy save.
-// sourceOf finds out what an input holds. What comes from standard input and is an
-// image is kept in a file without a name, as it is not read in one go.
-// holdsImage tells what may be an archive of an image from a template, sealed or not: who
-// writes images begins them with whatever file. A compressed one is never of ours.
 // imageName is an image's name as people write it.
 func imageName(i image.Image) string {
 	if i.Name == "" {

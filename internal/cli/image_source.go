@@ -16,12 +16,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// source is what template load reads: an image at a path, one that was read from
+// standard input, or else a template of bothy save.
 type source struct {
 	path  string   // of an image
 	spool *os.File // of one that came from standard input
 	rest  io.Reader
 }
 
+// sourceOf finds out what an input holds. What comes from standard input and is an
+// image is kept in a file without a name, as it is not read in one go.
 func (a *app) sourceOf(e *engine.Engine, input string) (source, error) {
 	if input != "" && input != "-" {
 		return a.sourceAt(input)
@@ -67,6 +71,8 @@ func (a *app) sourceAt(input string) (source, error) {
 	return source{path: path}, nil
 }
 
+// holdsImage tells what may be an archive of an image from a template, sealed or not: who
+// writes images begins them with whatever file. A compressed one is never of ours.
 func holdsImage(r *bufio.Reader) bool {
 	const headers = 4096 // bytes that those of the first file may take, where it has more than one
 	head, _ := r.Peek(headers)

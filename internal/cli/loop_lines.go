@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// delayText tells what a run waits for, in a row.
 func delayText(d run.Delay) string {
 	return d.Until.Local().Format(time.DateTime) + ", " + delayReason(d)
 }
@@ -26,6 +27,8 @@ func delayReason(d run.Delay) string {
 	return "an allowance is used up"
 }
 
+// deniedText tells that somebody could not ask a model, and when it goes on. Known is
+// whether somebody said until when.
 func deniedText(whose string, overloaded, known bool, until time.Time) string {
 	text := whose + " allowance is used up"
 	switch {
@@ -37,6 +40,7 @@ func deniedText(whose string, overloaded, known bool, until time.Time) string {
 	return text + ": waiting until " + until.Local().Format(time.DateTime)
 }
 
+// unheardText tells of a reviewer that is to be asked again, after which its work stands so.
 func unheardText(ev run.Event, s *loop.State) string {
 	var u loop.Unheard
 	if json.Unmarshal(ev.Data, &u) != nil {
@@ -47,6 +51,7 @@ func unheardText(ev run.Event, s *loop.State) string {
 
 func roundly(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
 
+// soFarText tells what a loop has used; what nobody knows is no 0.
 func soFarText(s *loop.State) string {
 	if !s.Metered.Known() && s.Tokens == 0 && s.USD == 0 {
 		return "an unknown number of tokens"
@@ -62,6 +67,7 @@ func usedText(tokens int64, usd float64) string {
 	return fmt.Sprintf("%d tokens, %.4f USD", tokens, usd)
 }
 
+// pastLine tells an event of a loop that nobody looks on at: also that it was gone on with.
 func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
 	if ev.Type == loop.Began && s.Iteration > 0 {
 		return "gone on with, by another process"
@@ -69,6 +75,7 @@ func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
 	return lineOf(p, ev, s)
 }
 
+// promptText is what was asked for.
 func promptText(p *loop.Plan) string {
 	if p.Prompt == taskPrompt {
 		return "-, but for that of each task"
@@ -76,6 +83,7 @@ func promptText(p *loop.Plan) string {
 	return p.Prompt
 }
 
+// lineOf tells an event, after which a loop stands so.
 func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	if n, w := s.Of(ev); w != nil {
 		if line := workerLine(p, ev, s, w); line != "" {
@@ -155,6 +163,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	return ""
 }
 
+// workerLine tells an event of one of several workers, after which all stand so, and it.
 func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	at := fmt.Sprintf("iteration %d/%d: ", w.Iteration, p.Limits.MaxIterations)
 	switch ev.Type {
@@ -212,6 +221,7 @@ func replacedText(ev run.Event) string {
 	return "the sandbox " + at.Sandbox + " was removed, and is made anew"
 }
 
+// guardText tells what was put back of what is protected.
 func guardText(ev run.Event) string {
 	var g loop.Guard
 	if json.Unmarshal(ev.Data, &g) != nil {
@@ -244,6 +254,7 @@ func cutText(ev run.Event) string {
 	return "cut short; it used " + usedText(w.Tokens, w.USD)
 }
 
+// leftText tells of a task that a worker has no more.
 func leftText(ev run.Event) string {
 	var l loop.Left
 	switch {
@@ -257,6 +268,7 @@ func leftText(ev run.Event) string {
 	return "task " + l.Task + " is put back: " + term.Opening(l.Why)
 }
 
+// workText tells what became of the agent, after which its work stands so.
 func workText(s *loop.State) string {
 	text := verdictText(s)
 	if stayed := s.Work.Stayed; stayed != "" {
@@ -265,6 +277,7 @@ func workText(s *loop.State) string {
 	return text
 }
 
+// verdictText is that by its own word.
 func verdictText(s *loop.State) string {
 	w := s.Work
 	took := roundly(time.Duration(w.Seconds * float64(time.Second)))
@@ -283,6 +296,8 @@ func verdictText(s *loop.State) string {
 	return "the agent ended after " + took + ", and " + unsaidText(w)
 }
 
+// unsaidText tells of an agent that has promised nothing: who says nothing of being done has not
+// said that it is not.
 func unsaidText(w *loop.Work) string {
 	if strings.TrimSpace(w.Message) == "" {
 		return "said nothing"
@@ -290,6 +305,7 @@ func unsaidText(w *loop.Work) string {
 	return "said nothing of being done"
 }
 
+// doubtText tells why an agent is not believed, behind what the gates say; empty if it is.
 func doubtText(p *loop.Plan, s *loop.State) string {
 	if !loop.Unproven(p, s) {
 		return ""
@@ -297,6 +313,7 @@ func doubtText(p *loop.Plan, s *loop.State) string {
 	return " as before, and no file was changed: that it is done is not believed"
 }
 
+// counted says how many there are of something.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -278,11 +278,6 @@ func reviewText(g loop.Gate) string {
 	return strings.TrimSuffix("gate "+g.Name+" is red after "+took+": "+term.Opening(g.Why)+": "+term.Opening(g.Output), ": ")
 }
 
-// delayText tells what a run waits for, in a row.
-// deniedText tells that somebody could not ask a model, and when it goes on. Known is
-// whether somebody said until when.
-// unheardText tells of a reviewer that is to be asked again, after which its work stands so.
-// soFarText tells what a loop has used; what nobody knows is no 0.
 func (a *app) loopLogCommand() *cobra.Command {
 	f := printedFlags{}
 	c := &cobra.Command{
@@ -316,16 +311,3 @@ func (a *app) loopLogCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.raw, "raw", false, "with --iteration: as it was printed")
 	return a.JSONFlag(c)
 }
-
-// pastLine tells an event of a loop that nobody looks on at: also that it was gone on with.
-// promptText is what was asked for.
-// lineOf tells an event, after which a loop stands so.
-// workerLine tells an event of one of several workers, after which all stand so, and it.
-// guardText tells what was put back of what is protected.
-// leftText tells of a task that a worker has no more.
-// workText tells what became of the agent, after which its work stands so.
-// verdictText is that by its own word.
-// unsaidText tells of an agent that has promised nothing: who says nothing of being done has not
-// said that it is not.
-// doubtText tells why an agent is not believed, behind what the gates say; empty if it is.
-// counted says how many there are of something.

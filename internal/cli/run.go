@@ -314,20 +314,6 @@ func (a *app) runDetached(ctx context.Context, in inside.Session, q wire.Ask) er
 	return nil
 }
 
-// berth is the sandbox to run in. It is still made if it was created, or adopted from somebody
-// who left it while they made it.
-// errGone says that a sandbox was found that is there no more.
-// findThere is find until one was found that is still there.
-// find gives the sandbox to run in, creating it if there is none. With --rm it
-// is always a fresh one. One that somebody else makes is waited for.
-// join waits for who makes a sandbox, and takes it if it fits. Who needs no other than this
-// one hears that it was removed; else that is errGone.
-// refit gives a sandbox that exists what may be another than at its creation: the
-// version of its agent, and the script of its mock.
-// sameRules refuses to run in a sandbox whose own rules lack what is asked for.
-// What was added to them later, by bothy policy, may be there.
-// sameSettings refuses to run in a sandbox that was created otherwise than is
-// asked for now: silence would let a limit or a :ro go missing.
 func (a *app) detachKeysOf(flag string) ([]byte, error) {
 	if flag == "" {
 		flag = a.config.detachKeys()

@@ -14,13 +14,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// berth is the sandbox to run in. It is still made if it was created, or adopted from somebody
+// who left it while they made it.
 type berth struct {
 	sandbox          *spec.Sandbox
 	created, adopted bool
 }
 
+// errGone says that a sandbox was found that is there no more.
 var errGone = errors.New("it was removed meanwhile")
 
+// findThere is find until one was found that is still there.
 func (a *app) findThere(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (at berth, err error) {
 	err = errGone
 	for errors.Is(err, errGone) {
@@ -32,6 +36,8 @@ func (a *app) findThere(ctx context.Context, cmd *cobra.Command, e *engine.Engin
 	return at, err
 }
 
+// find gives the sandbox to run in, creating it if there is none. With --rm it
+// is always a fresh one. One that somebody else makes is waited for.
 func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (berth, error) {
 	rules, err := f.network.block()
 	if err != nil {
@@ -131,6 +137,8 @@ func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f 
 	})
 }
 
+// join waits for who makes a sandbox, and takes it if it fits. Who needs no other than this
+// one hears that it was removed; else that is errGone.
 func (a *app) join(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, needed bool, fits func() error) (berth, error) {
 	adopted, err := e.Adopt(ctx, sb, needed)
 	if errors.Is(err, spec.ErrNotFound) && !needed {
@@ -146,6 +154,8 @@ func (a *app) join(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, need
 	return berth{sandbox: sb, adopted: adopted}, nil
 }
 
+// refit gives a sandbox that exists what may be another than at its creation: the
+// version of its agent, and the script of its mock.
 func (a *app) refit(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.Sandbox, version string, m *engine.Mock) error {
 	if err := a.sameMock(ctx, e, sb, m); err != nil {
 		return err
@@ -153,6 +163,8 @@ func (a *app) refit(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.S
 	return a.rehouse(ctx, e, l, sb, version)
 }
 
+// sameRules refuses to run in a sandbox whose own rules lack what is asked for.
+// What was added to them later, by bothy policy, may be there.
 func sameRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 	if len(asked.Presets)+len(asked.Allow)+len(asked.Deny) == 0 || sb.Broken != "" {
 		return nil
@@ -165,6 +177,8 @@ func sameRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 	return err
 }
 
+// sameSettings refuses to run in a sandbox that was created otherwise than is
+// asked for now: silence would let a limit or a :ro go missing.
 func (a *app) sameSettings(cmd *cobra.Command, sb, wish *spec.Sandbox) error {
 	differs := func(what string) *spec.Error {
 		return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other %s", sb.Name, what).

@@ -17,6 +17,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// Connect gives a conversation with the sandbox's keeper, starting the sandbox
+// if it does not run. Of several callers at once one starts it and the others
+// wait.
 func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn, error) {
 	if sb.Broken != "" {
 		return nil, spec.Errorf(spec.ErrSandbox, "sandbox %s cannot be used: %s", sb.Name, sb.Broken).
@@ -84,8 +87,11 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	}
 }
 
+// dial reaches the control socket through the directory's descriptor: a
+// socket's path may have only 107 bytes.
 func dial(d store.Sandbox) (*unixconn.Conn, error) { return dialAt(d, d.Control()) }
 
+// dialAt is dial for one of the places of the control socket.
 func dialAt(d store.Sandbox, socket string) (*unixconn.Conn, error) {
 	dir, err := os.Open(d.Dir)
 	if err != nil {
@@ -105,6 +111,8 @@ func dialAt(d store.Sandbox, socket string) (*unixconn.Conn, error) {
 	return c, nil
 }
 
+// greet waits for the keeper's hello: a keeper that ends just now takes
+// connections it will never answer.
 func greet(uc *net.UnixConn, c *unixconn.Conn) error {
 	_ = uc.SetReadDeadline(time.Now().Add(helloTimeout))
 	defer func() { _ = uc.SetReadDeadline(time.Time{}) }()

@@ -35,14 +35,6 @@ const (
 	waitNotice   = 5 * time.Second // after it somebody at a terminal wants to know
 )
 
-// Connect gives a conversation with the sandbox's keeper, starting the sandbox
-// if it does not run. Of several callers at once one starts it and the others
-// wait.
-// dial reaches the control socket through the directory's descriptor: a
-// socket's path may have only 107 bytes.
-// dialAt is dial for one of the places of the control socket.
-// greet waits for the keeper's hello: a keeper that ends just now takes
-// connections it will never answer.
 // start launches a keeper for a sandbox whose lock the caller holds. It gives a
 // conversation with it.
 func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) (*unixconn.Conn, error) {

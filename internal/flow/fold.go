@@ -391,12 +391,6 @@ func (s *State) limited(w Work, ev run.Event, news bool) {
 	s.Until, s.limitedBy = s.denial.Until, ev.Seq
 }
 
-// SentBack tells that a step failed, and that an earlier one is done again for that.
-// Back is what the last event sent back; nil if it sent nothing.
-// goBack has an earlier step be done again, and be told what was wrong, if that may be
-// once more. It keeps the hash of what it is asked to do: that is the same, so that what
-// is told here is told to it. What needs it is done again because of that, by spread.
-// missing lists what a try lacks.
 // settle gives a step that nobody works at a result.
 func (s *State) settle(id, hash string, status Status, why string, done int64) *StepState {
 	st := s.byID[id]

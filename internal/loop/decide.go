@@ -429,13 +429,6 @@ func spent(p *Plan, s *State, now time.Time) *End {
 	return nil
 }
 
-// elapsed is how long somebody has carried the loop on.
-// clockSlack is by how much clocks are put right without anything being wrong.
-// wakes is when an agent that could not ask a model, or a reviewer, may try again; zero if
-// none is waited for, or if the clock was set back, by which nobody knows how long that is.
-// Waits tells what the loop waits for that goes on by itself; with several workers, if all
-// of them wait that have a task, for the first, since the last of them does.
-// Denied tells whether somebody could not ask a model, and none has answered since.
 // ExitCode is that of the command that carried a loop on.
 func (s *State) ExitCode() int {
 	return run.ExitCode(string(s.Status), s.Reason == reasonTasksFailed, s.Signal)

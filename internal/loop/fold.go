@@ -301,8 +301,6 @@ func (s *State) restored(p Put) {
 	s.back = nil
 }
 
-// guarded says that what gates protect is what it was.
-// tampered tells whether something that is protected is not what it was.
 // Expect counts in what people have said and nobody has taken yet, as far as it is about
 // hints, and tells whether the loop is to pause.
 func (s *State) Expect(mail []run.Message) (pause bool) {
@@ -329,7 +327,6 @@ func (s *State) hint(a Advice) {
 // clear takes hints back that the current iteration was not told.
 func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
 
-// LastVerdict is what the gates said last; nil if that is not known of what there is.
 // letGo is between two tasks: what did not move at the one may move at the other.
 func (s *State) letGo() {
 	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
@@ -458,12 +455,6 @@ func (s *State) start() int64 {
 	return s.Baseline.Checkpoint
 }
 
-// confirmed says that what was kept, and perhaps judged, is what there is.
-// again counts how often in a row something was the same, nothing being fine.
-// fingerprint is the same for the same red gates with the same answers. The names
-// alone would end honest work at one large gate, such as a whole test suite.
-// took is how long the gates took, one after the other.
-// Red gives the gates that do not agree.
 // Took is how long somebody has carried the loop on, at a time, if somebody does then.
 func (s *State) Took(now time.Time) time.Duration { return s.elapsed(now) }
 

@@ -8,16 +8,19 @@ import (
 	"time"
 )
 
+// guarded says that what gates protect is what it was.
 func (s *State) guarded(g Guard) {
 	if s.tampered = false; g.Checkpoint > 0 {
 		s.checked, s.unjudged = g.Checkpoint, true
 	}
 }
 
+// tampered tells whether something that is protected is not what it was.
 func (v *Verdict) tampered() bool {
 	return slices.ContainsFunc(v.Red(), func(g Gate) bool { return g.Protects != "" })
 }
 
+// LastVerdict is what the gates said last; nil if that is not known of what there is.
 func (s *State) LastVerdict() *Verdict {
 	if s.Verdict != nil || len(s.Beneath) > 0 {
 		return s.Verdict
@@ -25,6 +28,7 @@ func (s *State) LastVerdict() *Verdict {
 	return s.Baseline
 }
 
+// confirmed says that what was kept, and perhaps judged, is what there is.
 func (s *State) confirmed() {
 	s.stale = false
 	if s.step == Judged {
@@ -39,6 +43,7 @@ func (s *State) judged(v Verdict) {
 	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
 }
 
+// again counts how often in a row something was the same, nothing being fine.
 func again(n int, before, now string) (int, string) {
 	switch now {
 	case "":
@@ -49,6 +54,8 @@ func again(n int, before, now string) (int, string) {
 	return 1, now
 }
 
+// fingerprint is the same for the same red gates with the same answers. The names
+// alone would end honest work at one large gate, such as a whole test suite.
 func fingerprint(gates []Gate) string {
 	var red []string
 	for _, g := range gates {
@@ -63,6 +70,7 @@ func fingerprint(gates []Gate) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// took is how long the gates took, one after the other.
 func (v *Verdict) took() time.Duration {
 	var seconds float64
 	if v != nil {
@@ -73,6 +81,7 @@ func (v *Verdict) took() time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
+// Red gives the gates that do not agree.
 func (v *Verdict) Red() (list []Gate) {
 	if v == nil {
 		return nil

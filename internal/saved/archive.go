@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// Export writes a template as a tar archive. Nobody waits for who reads that.
 func (s Shelf) Export(name string, w io.Writer) error {
 	r, err := s.read(name)
 	if err != nil {
@@ -23,6 +24,8 @@ func (s Shelf) Export(name string, w io.Writer) error {
 	return archive.Write(w, r.path("."), archive.WriteOptions{Name: "."})
 }
 
+// Import reads what Export wrote, to the end of it; of whoever made it, that is: the layer
+// is given to the wall. The name replaces that in the archive, unless it is empty.
 func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 	return s.add(name, func(dir string) (Template, error) {
 		if err := extract(r, dir); err != nil {
@@ -48,14 +51,21 @@ func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 	})
 }
 
+// maxPlaces is far more than a sandbox has mounts.
 const maxPlaces = 10_000
 
+// maxAgent is more than names of agents have, in bytes.
 const maxAgent = 64
 
+// layerFiles are those of a save of the root layer. Others would mean something to
+// the wall.
 var layerFiles = []string{"fscheckpoint.pb", "multitar.img", "pages.img", "pages_meta.img", sums.Name}
 
+// maxAbout is far more than a template's description takes, in bytes.
 const maxAbout = 1 << 20
 
+// onlyOurs refuses an archive with more in it than a template has: the wall would
+// be given it.
 func onlyOurs(dir string) error {
 	top, err := os.ReadDir(dir)
 	if err != nil {
@@ -87,6 +97,8 @@ func onlyOurs(dir string) error {
 	return err
 }
 
+// extract writes an archive's files, which Write made if it is one of a template, into a
+// directory.
 func extract(r io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -102,6 +114,8 @@ func extract(r io.Reader, dir string) error {
 	return nil
 }
 
+// copyTree copies what is in a directory, of which somebody inside a sandbox may
+// have made anything, into another.
 func copyTree(from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err

@@ -373,9 +373,6 @@ func (s Shelf) Use(name string, do func(t Template, layer, home string) error) e
 	return do(r.Template, r.layer(), r.path(homeName))
 }
 
-// Export writes a template as a tar archive. Nobody waits for who reads that.
-// Import reads what Export wrote, to the end of it; of whoever made it, that is: the layer
-// is given to the wall. The name replaces that in the archive, unless it is empty.
 // check refuses what nobody writes down about a template: all of it is from an
 // archive.
 func (t Template) check() error {
@@ -409,15 +406,3 @@ func (t Template) check() error {
 	}
 	return nil
 }
-
-// maxPlaces is far more than a sandbox has mounts.
-// maxAgent is more than names of agents have, in bytes.
-// layerFiles are those of a save of the root layer. Others would mean something to
-// the wall.
-// maxAbout is far more than a template's description takes, in bytes.
-// onlyOurs refuses an archive with more in it than a template has: the wall would
-// be given it.
-// extract writes an archive's files, which Write made if it is one of a template, into a
-// directory.
-// copyTree copies what is in a directory, of which somebody inside a sandbox may
-// have made anything, into another.

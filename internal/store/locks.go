@@ -9,16 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ErrLocked says that somebody else holds a lock.
 var ErrLocked = errors.New("locked by another process")
 
+// Lock is a held flock.
 type Lock struct{ f *os.File }
 
+// TryLock takes a lock, or returns ErrLocked at once.
 func TryLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB) }
 
+// TryShareLock is ShareLock that does not wait: who has it alone is ErrLocked.
 func TryShareLock(path string) (*Lock, error) {
 	return lock(path, os.O_CREATE, unix.LOCK_SH|unix.LOCK_NB)
 }
 
+// TryLockThere is TryLock for a lock that means something as long as its file is there:
+// without one, and if who held it has removed it, the error is fs.ErrNotExist.
 func TryLockThere(path string) (*Lock, error) {
 	l, err := lock(path, 0, unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
@@ -31,6 +37,7 @@ func TryLockThere(path string) (*Lock, error) {
 	return l, nil
 }
 
+// IsLocked tells whether somebody holds a lock alone. Any number may ask at once.
 func IsLocked(path string) bool {
 	l, err := lock(path, 0, unix.LOCK_SH|unix.LOCK_NB)
 	if err == nil {
@@ -39,8 +46,11 @@ func IsLocked(path string) bool {
 	return errors.Is(err, ErrLocked)
 }
 
+// WaitLock takes a lock, waiting for it.
 func WaitLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX) }
 
+// AwaitLock is WaitLock that gives up when ctx ends, with its cause. The file is opened before it
+// waits: after it gave up, nothing is made at the path any more.
 func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 	f, err := openLock(path, os.O_CREATE, unix.LOCK_EX)
 	if err != nil {
@@ -75,6 +85,7 @@ func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 	}
 }
 
+// ShareLock takes a lock with others that do so, waiting for who has it alone.
 func ShareLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_SH) }
 
 func lock(path string, open, how int) (*Lock, error) {
@@ -100,6 +111,7 @@ func openLock(path string, open, how int) (*os.File, error) {
 	return f, nil
 }
 
+// take locks an open file. After an error the file is the caller's to close.
 func take(f *os.File, how int) (*Lock, error) {
 	for {
 		switch err := unix.Flock(int(f.Fd()), how); err {
@@ -114,6 +126,8 @@ func take(f *os.File, how int) (*Lock, error) {
 	}
 }
 
+// File is the open lock file, to hand the lock to a child.
 func (l *Lock) File() *os.File { return l.f }
 
+// Unlock gives the lock back. Copies of the file in other processes keep it.
 func (l *Lock) Unlock() { l.f.Close() }

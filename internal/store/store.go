@@ -411,12 +411,6 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
-// ErrLocked says that somebody else holds a lock.
-// Lock is a held flock.
-// TryLock takes a lock, or returns ErrLocked at once.
-// TryShareLock is ShareLock that does not wait: who has it alone is ErrLocked.
-// TryLockThere is TryLock for a lock that means something as long as its file is there:
-// without one, and if who held it has removed it, the error is fs.ErrNotExist.
 // IsFull tells whether something failed for want of room on a disk, or of what somebody may use
 // of one.
 func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
@@ -426,11 +420,6 @@ func (s *Store) FullHint() string {
 	return fmt.Sprintf("free some space on the disk of %s (bothy system df tells what takes it, bothy system prune and bothy prune give some back), or set BOTHY_HOME to a directory on another disk", s.dir)
 }
 
-// IsLocked tells whether somebody holds a lock alone. Any number may ask at once.
-// WaitLock takes a lock, waiting for it.
-// AwaitLock is WaitLock that gives up when ctx ends, with its cause. The file is opened before it
-// waits: after it gave up, nothing is made at the path any more.
-// ShareLock takes a lock with others that do so, waiting for who has it alone.
 // unopened says what to do about a file of the state directory that cannot be opened.
 func unopened(op string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
@@ -448,9 +437,6 @@ func unopened(op string, err error) error {
 	return e
 }
 
-// take locks an open file. After an error the file is the caller's to close.
-// File is the open lock file, to hand the lock to a child.
-// Unlock gives the lock back. Copies of the file in other processes keep it.
 // Home is the caller's home directory, by $HOME, else by the account.
 func Home() (string, error) {
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) {

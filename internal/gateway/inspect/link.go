@@ -330,16 +330,6 @@ func (c *rawBody) Close() error {
 	return nil
 }
 
-// expectTime is how long a server that was asked whether it wants a body has for
-// an answer. Many never give one.
-// upload is a request's body on its way.
-// wanted waits until the server wants the body, or says nothing about it.
-// errUnwanted ends an upload.
-// goOn notes that the server wants the body.
-// answered notes that there is an answer. If another request can follow, the
-// body is sent nevertheless.
-// finished waits for a moment until all of the body is sent.
-// cut ends an upload whose link is closed. Afterwards nobody reads the body.
 // writers are for requests and answers.
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, linkBuffer) }}
 
@@ -426,7 +416,3 @@ func plainText(s string) bool {
 	}
 	return true
 }
-
-// body writes a request's body. Every piece goes on at once.
-// writeChunk writes a piece of a body whose length is not known.
-// writeLastChunk ends such a body.

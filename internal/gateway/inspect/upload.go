@@ -13,8 +13,11 @@ import (
 	"time"
 )
 
+// expectTime is how long a server that was asked whether it wants a body has for
+// an answer. Many never give one.
 const expectTime = time.Second
 
+// upload is a request's body on its way.
 type upload struct {
 	expect chan bool // whether the body is wanted; nil: nobody asked
 	asked  sync.Once
@@ -46,6 +49,7 @@ func (up *upload) run(l *link, r *http.Request) {
 	}
 }
 
+// wanted waits until the server wants the body, or says nothing about it.
 func (up *upload) wanted() error {
 	if up.expect == nil {
 		return nil
@@ -62,10 +66,14 @@ func (up *upload) wanted() error {
 	return nil
 }
 
+// errUnwanted ends an upload.
 var errUnwanted = errors.New("the server does not want the body")
 
+// goOn notes that the server wants the body.
 func (up *upload) goOn() { up.decide(true) }
 
+// answered notes that there is an answer. If another request can follow, the
+// body is sent nevertheless.
 func (up *upload) answered(l *link, goOn bool) {
 	if up != nil {
 		up.head.Store(true)
@@ -79,6 +87,7 @@ func (up *upload) decide(wanted bool) {
 	}
 }
 
+// finished waits for a moment until all of the body is sent.
 func (up *upload) finished(patience time.Duration) bool {
 	if up == nil {
 		return true
@@ -98,6 +107,7 @@ func (up *upload) finished(patience time.Duration) bool {
 	}
 }
 
+// cut ends an upload whose link is closed. Afterwards nobody reads the body.
 func (up *upload) cut(body io.Closer) {
 	if up == nil {
 		return
@@ -112,6 +122,7 @@ func (up *upload) cut(body io.Closer) {
 	<-up.done
 }
 
+// body writes a request's body. Every piece goes on at once.
 func (up *upload) body(w *bufio.Writer, r *http.Request) error {
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
@@ -147,12 +158,14 @@ func (up *upload) body(w *bufio.Writer, r *http.Request) error {
 	return w.Flush()
 }
 
+// writeChunk writes a piece of a body whose length is not known.
 func writeChunk(w *bufio.Writer, b []byte) {
 	writeNumber(w, "", int64(len(b)), 16)
 	_, _ = w.Write(b)
 	_, _ = w.WriteString("\r\n")
 }
 
+// writeLastChunk ends such a body.
 func writeLastChunk(w *bufio.Writer, trailer http.Header) {
 	_, _ = w.WriteString("0\r\n")
 	_ = trailer.Write(w)

@@ -389,9 +389,6 @@ func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.
 	return err
 }
 
-// dockerImage is an image in the manifest.json of docker save.
-// loadDocker reads what docker save wrote before it wrote image layouts.
-// translate makes a manifest for an image that came without one.
 func describe(mediaType string, text []byte) image.Descriptor {
 	sum := sha256.Sum256(text)
 	return image.Descriptor{MediaType: mediaType, Digest: image.Digest(sum[:]), Size: int64(len(text))}

@@ -10,12 +10,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// dockerImage is an image in the manifest.json of docker save.
 type dockerImage struct {
 	Config   string
 	RepoTags []string
 	Layers   []string
 }
 
+// loadDocker reads what docker save wrote before it wrote image layouts.
 func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, error) {
 	top, err := text(from, "manifest.json", maxManifest)
 	if err != nil {
@@ -57,6 +59,7 @@ func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, err
 	return w.finishAll(ctx, list)
 }
 
+// translate makes a manifest for an image that came without one.
 func (w *worker) translate(ctx context.Context, from files, s dockerImage) (resolved, error) {
 	config, err := text(from, s.Config, maxConfig)
 	if err != nil {
