@@ -13,15 +13,14 @@ import (
 	"strings"
 )
 
-// The agent that is measured, and what it is asked. The model is scripted.
+// The measured agent, and its prompt. The model is scripted.
 const (
 	benchAgent  = "claude"
 	modelScript = "turns:\n  - text: Done.\n"
 )
 
-// Cases of the group agent. What is added is the difference to the agent on the
-// host itself in the same round: in a new home as in a new sandbox, and there once
-// more as in a running one.
+// Cases of the group agent. The added time is the difference to the agent on the host itself in the
+// same round: in a new home as in a new sandbox, and a second time there as in a running one.
 const (
 	caseFirst    = "claude -p, first in a home"
 	caseAgain    = "claude -p, again"
@@ -98,7 +97,7 @@ func (b *bench) model(ctx context.Context) (*url.URL, func(), error) {
 	return at, stop, err
 }
 
-// install has the agent be there, once for all sandboxes and the host.
+// install installs the agent once for all sandboxes and the host.
 func (a *agentRun) install(ctx context.Context) error {
 	if _, err := output(a.in(a.inside(ctx, "agent-first", "--version"))); err != nil {
 		return err
@@ -152,7 +151,7 @@ func (a *agentRun) round(ctx context.Context, n int) error {
 	return nil
 }
 
-// onHost runs the agent with no wall around it, as it runs inside.
+// onHost runs the agent without a wall, with the environment that it has inside.
 func (a *agentRun) onHost(ctx context.Context, home string, args ...string) *exec.Cmd {
 	env := append(cleanEnv(home),
 		"ANTHROPIC_BASE_URL="+a.model.String(), "ANTHROPIC_API_KEY=bench", "IS_SANDBOX=1",

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The far end: a public address, so that no rule is about what is special, in a
-// namespace from which nothing leaves.
+// The far end: a public address, so that no rule for special addresses applies, in a namespace
+// without a way out.
 const (
 	originName = "origin.example.net"
 	originAddr = "11.0.0.1"
 )
 
-// arena is a network of its own with a server in it. What is started from the
-// thread that made it is in it.
+// arena is a network of its own with a server in it. Processes started from the thread that made it
+// are in it.
 type arena struct {
 	dir     string // certificates, and the programs of the bench
 	netload string
@@ -86,8 +86,8 @@ func newArena(ctx context.Context, b *bench) (*arena, error) {
 // in a sandbox.
 const bundle = "/etc/ssl/certs/ca-certificates.crt"
 
-// vouch has everybody in the arena trust the server: keepers have no flag for
-// it.
+// vouch adds the server's authority to the bundle that the arena's programs trust: keepers have no
+// flag for it.
 func (a *arena) vouch() error {
 	host, err := os.ReadFile(bundle)
 	if err != nil {
@@ -100,8 +100,7 @@ func (a *arena) vouch() error {
 	return unix.Mount(file, bundle, "", unix.MS_BIND, "")
 }
 
-// settle gives the arena its address, and the name of it to all who ask the
-// host.
+// settle gives the arena its address, and adds its name to the host's hosts file.
 func (a *arena) settle(ctx context.Context) error {
 	for _, line := range []string{"link set lo up", "addr add " + originAddr + "/32 dev lo"} {
 		if err := ip(ctx, line); err != nil {
@@ -123,8 +122,8 @@ func ip(ctx context.Context, line string) error {
 	return err
 }
 
-// start starts a part of netload that runs until its standard input ends, and
-// gives the line it says first.
+// start starts a part of netload that runs until its standard input ends, and returns its first
+// line.
 func (a *arena) start(cmd *exec.Cmd) (json.RawMessage, error) {
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -147,7 +146,7 @@ func (a *arena) start(cmd *exec.Cmd) (json.RawMessage, error) {
 	return first, nil
 }
 
-// close ends what was started, the last first.
+// close ends the started processes, the last first.
 func (a *arena) close() error {
 	var errs []error
 	for _, stop := range slices.Backward(a.stops) {
@@ -156,7 +155,7 @@ func (a *arena) close() error {
 	return errors.Join(errs...)
 }
 
-// listening waits until somebody accepts connections at an address.
+// listening waits until a server accepts connections at an address.
 func listening(ctx context.Context, addr string) error {
 	for range 200 {
 		// Dialled from this thread: the arena's loopback is another than the host's.

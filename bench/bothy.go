@@ -14,7 +14,7 @@ type bothy struct {
 	env       []string
 }
 
-// moduleRoot is where the source of bothy lies.
+// moduleRoot is the directory of bothy's source.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}"))
 	return strings.TrimSpace(out), err

@@ -13,8 +13,8 @@ import (
 // limit is how long one command may take before the run gives up.
 const limit = 5 * time.Minute
 
-// command is a program in a clean environment, so that no setting of the
-// person who measures reaches one subject and not another.
+// command is a program in a clean environment, so that the user's settings do not affect one
+// subject and not another.
 func command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = env
@@ -30,8 +30,8 @@ func timed(cmd *exec.Cmd) (float64, error) {
 	return float64(time.Since(begin).Microseconds()) / 1000, err
 }
 
-// output runs a command to its end and gives what it wrote to its standard
-// output. An error carries the last line of the rest.
+// output runs a command to its end and returns its standard output. An error carries the last line
+// of the rest.
 func output(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -60,7 +60,7 @@ func brief(args []string) string {
 	return s
 }
 
-// lastLines is the end of what a program complained.
+// lastLines is the end of a program's error output.
 func lastLines(s string) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-3):], " / ")

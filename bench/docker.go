@@ -48,7 +48,7 @@ func (b *bench) dockers(ctx context.Context) error {
 	return nil
 }
 
-// dockerContext makes a directory with an image, and what is built of it.
+// dockerContext makes a directory with an image, and a build context that uses it.
 func (b *bench) dockerContext(ctx context.Context, dir string) error {
 	layer, err := trueLayer(ctx, b.work)
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *bench) dockerOnHost(ctx context.Context, dir string, round int) (err er
 	return b.dockerSteps("dockerd on the host", docker)
 }
 
-// dockerSteps measures what is done with a daemon.
+// dockerSteps measures commands that use a daemon.
 func (b *bench) dockerSteps(subject string, docker func(args ...string) *exec.Cmd) error {
 	if _, err := output(docker("import", "image.tar", dockerImage)); err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// none stands where nothing was measured.
+// none marks a cell without a measurement.
 const none = "–"
 
-// published are the times of docker's sandboxes as people who lived in them wrote
-// them down. Docker gives none. What an agent takes longer there, nobody wrote down.
+// published are the times of docker's sandboxes as their users wrote them down. Docker publishes
+// none. No published time covers the slowdown of an agent.
 var published = []struct{ step, docker, group, name string }{
 	{"create, with the image there", "~14 s", groupLife, caseRun},
 	{"`exec`", "~90 ms", groupLife, caseExec},
@@ -45,8 +45,8 @@ func dockerTable(runs []*Report) string {
 	return b.String()
 }
 
-// read gives a run that was kept. What was measured apart on one machine, in files with
-// commas between them, is one run.
+// read reads a stored run. Files with commas between them, measured separately on one machine, are
+// one run.
 func read(files string) (*Report, error) {
 	var all *Report
 	for file := range strings.SplitSeq(files, ",") {
@@ -70,7 +70,7 @@ func read(files string) (*Report, error) {
 	return all, nil
 }
 
-// show prints runs that were kept, and what is common to all as one table.
+// show prints stored runs, and one table with the common rows of all.
 func show(files []string) error {
 	var runs []*Report
 	for _, file := range files {

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cases of what a person at a terminal waits for: the first byte of the agent there,
-// from a first and from a later start. On the host it is the same program on the same
-// terminal.
+// Cases of the wait at a terminal: the time to the agent's first byte, from a first and from a
+// later start. On the host it is the same program on the same terminal.
 const (
 	caseByteFirst   = "claude at a terminal, first byte, first in a home"
 	caseByteAgain   = "claude at a terminal, first byte, again"
@@ -24,7 +23,7 @@ const (
 	caseByteStopped = "first byte in a stopped sandbox, added"
 	caseByteRunning = "first byte in a running sandbox, added"
 
-	// byteTarget is what may be added from the second time on, in milliseconds.
+	// byteTarget is the allowed addition from the second time on, in milliseconds.
 	byteTarget = 500
 )
 
@@ -65,10 +64,10 @@ func (a *agentRun) firstBytes(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// firstByte starts a program at a terminal of its own, and gives the milliseconds until
-// the first byte is there that does not belong to title, with which bothy names the
-// terminal before there is an agent. What the program complains of is not for the
-// terminal, and does not count either. Then its terminal is hung up.
+// firstByte starts a program at a terminal of its own, and returns the milliseconds to its first
+// byte. The title, with which bothy names the terminal before the agent starts, does not count.
+// Error output does not go to the terminal, and does not count either. At the end its terminal is
+// hung up.
 func firstByte(cmd *exec.Cmd, title string) (ms float64, err error) {
 	emulator, line, err := openTerminal()
 	if err != nil {

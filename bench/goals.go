@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// goalRow is something the project wants, and how near a run came to it.
+// goalRow is a goal of the project, and the result of a run for it.
 type goalRow struct {
 	name, subject string
 	got           string // "" if the run has not measured it
 	want          string // "" if it is shown beside one
 }
 
-// goals are those of all groups, in the order of what was measured.
+// goals returns those of all groups, in the order of the measurements.
 func (r *Report) goals() (rows []goalRow) {
 	for _, group := range []string{groupLife, groupMemory, groupReview, groupNetwork, groupHeld, groupAgent, groupCheckpoint, groupLoop, groupDocker} {
 		rows = append(rows, r.targets(group)...)
@@ -24,7 +24,7 @@ func (r *Report) goals() (rows []goalRow) {
 	return rows
 }
 
-// targets are the goals that stand with a series of the group.
+// targets are the goals that belong to a series of the group.
 func (r *Report) targets(group string) (rows []goalRow) {
 	for _, s := range r.of(group) {
 		if s.Target == 0 {
@@ -60,7 +60,7 @@ func goalsTable(runs []*Report) string {
 	return b.String()
 }
 
-// title is what a goal is called where only bothy is spoken of.
+// title is the name of a goal in a table that has only bothy.
 func (g goalRow) title() string {
 	if name, ok := strings.CutPrefix(g.subject, "bothy, "); ok {
 		return g.name + ", " + name
@@ -68,7 +68,7 @@ func (g goalRow) title() string {
 	return g.name
 }
 
-// reached is what a run has of another's goal.
+// reached is the result of a run for another run's goal.
 func (r *Report) reached(of goalRow) string {
 	rows := r.goals()
 	i := slices.IndexFunc(rows, func(g goalRow) bool { return g.name == of.name && g.subject == of.subject })

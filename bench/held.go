@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// heldAttacks are those of netload's hostile client, with what a gateway may take at their height
-// beyond what it had before, in MiB.
+// heldAttacks are those of netload's hostile client. Each has the memory that a gateway may take at
+// its height beyond its memory before, in MiB.
 var heldAttacks = []struct {
 	name, what string
 	target     float64
@@ -26,11 +26,11 @@ var heldAttacks = []struct {
 	{"questions", "250 questions of DNS over TCP that do not end", 192},
 }
 
-// heldAfter is what may be left of an attack, in MiB.
+// heldAfter is how much memory may be left after an attack, in MiB.
 const heldAfter = 32
 
-// held measures what a sandbox can make its keeper hold: the resident memory of the keeper before,
-// at the height of an attack, and after it.
+// held measures how much memory a sandbox can make its keeper hold: the resident memory of the
+// keeper before, at the height of an attack, and after it.
 func (b *bench) held(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		b.report.note("held: not measured: it needs root, for network namespaces")
@@ -109,7 +109,7 @@ func (b *bench) attacked(ctx context.Context, s *subject, name, what string, tar
 	return err
 }
 
-// besiege lets the hostile client have what it can have for five seconds.
+// besiege lets the hostile client attack for five seconds.
 func besiege(ctx context.Context, cmd *exec.Cmd) error {
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

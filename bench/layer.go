@@ -10,8 +10,8 @@ import (
 // layerMiB is how much the root layer of the sandbox holds that the group layer measures.
 const layerMiB = 1024
 
-// layers measures a stop that saves a large root layer, the start from it, and the first read
-// of what it holds.
+// layers measures a stop that saves a large root layer, the start from it, and the first read of
+// its files.
 func (b *bench) layers(ctx context.Context) error {
 	dir := filepath.Join(b.work, "layer")
 	if err := os.Mkdir(dir, 0o755); err != nil {

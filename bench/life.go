@@ -17,7 +17,7 @@ type action struct {
 	cmd           func(round int) *exec.Cmd
 }
 
-// settle lets what the last command left behind come to rest.
+// settle is a pause for the last command's background work to finish.
 const settle = 100 * time.Millisecond
 
 // life measures the life of a sandbox, each step as a whole process.
@@ -49,7 +49,7 @@ func (b *bench) life(ctx context.Context) (err error) {
 	return nil
 }
 
-// life is what stands ready while steps are measured.
+// life is the set-up for measuring steps.
 type life struct {
 	*bench
 	dir     string
@@ -77,7 +77,7 @@ func (l *life) prepare(ctx context.Context) error {
 	return nil
 }
 
-// preparePeers makes ready what Bothy is compared with, but for itself.
+// preparePeers prepares the subjects that Bothy is compared with, except Bothy itself.
 func (l *life) preparePeers(ctx context.Context) error {
 	var err error
 	if l.noBwrap = noBwrap(ctx); l.noBwrap != "" {
@@ -139,7 +139,7 @@ func (l *life) actions(ctx context.Context) (list []action) {
 	return list
 }
 
-// steps are what a version of Bothy does in a round.
+// steps are the steps of a version of Bothy in a round.
 func (l *life) steps(ctx context.Context, v version) []action {
 	bothy := func(args ...string) func(int) *exec.Cmd {
 		return func(int) *exec.Cmd { return l.in(v.bothy.command(ctx, args...)) }

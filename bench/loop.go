@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// iterationTarget is what an iteration may take beyond the agent and the gates, in
+// iterationTarget is the allowed time of an iteration beyond the agent and the gates, in
 // milliseconds.
 const iterationTarget = 250
 
-// aSecond is how long the agent and the gate of the second loop take, each: less than any
-// that asks a model, and enough for what Bothy does beside them.
+// aSecond is how long the agent and the gate of the second loop take, each. Any agent that asks a
+// model takes longer. It is enough time for Bothy's parallel work.
 const aSecond = time.Second
 
-// agents are the agents of the two loops: what an agent has to do, and next to nothing
-// else.
+// agents are the agents of the two loops. They do only the minimum that an agent must do.
 var agents = map[string]string{
 	"idle":   lasting("idle", 0),
 	"steady": lasting("steady", aSecond),
 }
 
-// lasting describes an agent that takes as long as is said, and tells what it has to.
+// lasting describes an agent that takes the given time, and prints only the events it must.
 func lasting(name string, long time.Duration) string {
 	return fmt.Sprintf(`version: 1
 name: %[1]s
@@ -44,9 +43,9 @@ headless:
 `, name, long.Seconds())
 }
 
-// loops measures what an iteration of a loop takes, from the start of its agent to that
-// of the next: with an agent and a gate that do next to nothing, and beyond an agent and
-// a gate that take a second each.
+// loops measures the time of an iteration of a loop, from the start of its agent to that of the
+// next: with an agent and a gate that do next to nothing, and beyond an agent and a gate that take
+// a second each.
 func (b *bench) loops(ctx context.Context) error {
 	home := ""
 	for _, v := range b.bothy.env {
@@ -77,22 +76,22 @@ func (b *bench) loops(ctx context.Context) error {
 	return b.iterations("iteration, beyond an agent and a gate of a second each", n, 2*aSecond, false, log)
 }
 
-// loop has an agent work for n iterations and one more, each followed by the gate, in a
-// project of its own, and returns what happened.
+// loop has an agent work for n iterations and one more, each followed by the gate, in a project of
+// its own, and returns the events.
 func (b *bench) loop(ctx context.Context, agent, gate string, n int) ([]byte, error) {
 	dir := filepath.Join(b.work, "loop-"+agent)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
 	progress("loop: %d iterations, %s", n+1, agent)
-	// It ends by its limit of iterations, which is no success.
+	// It ends by its limit of iterations, which does not count as success.
 	_ = b.bothy.do(ctx, "loop", "run", "--agent", agent, "--workspace", "review", "--stall-gates", "0",
 		"--max-iterations", strconv.Itoa(n+1), "--until", gate, "go on", dir)
 	log, err := output(b.bothy.command(ctx, "loop", "log", "--json"))
 	return []byte(log), err
 }
 
-// iterationParts are what an iteration consists of, by the events that end them.
+// iterationParts are the parts of an iteration, by the events that end them.
 var iterationParts = map[string]string{
 	"worked":    "of it: the agent, from the start of its sandbox to its stop",
 	"kept":      "of it: the checkpoint",
@@ -100,8 +99,8 @@ var iterationParts = map[string]string{
 	"iteration": "of it: what comes next",
 }
 
-// iterations adds the times between the beginnings of iterations, less what the agent and
-// the gate take of them, and, if that is asked for, what they consist of.
+// iterations adds the times between the starts of iterations, without the time of the agent and the
+// gate, and, if requested, the parts.
 func (b *bench) iterations(title string, n int, less time.Duration, parts bool, log []byte) error {
 	whole := b.report.series(groupLoop, title, "bothy", unitMS)
 	whole.Target = iterationTarget

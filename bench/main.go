@@ -1,5 +1,5 @@
-// Command bench measures Bothy from outside, as whole processes, beside its
-// peers: go run ./bench. What it measures and how to read it is in README.md.
+// Command bench measures Bothy from outside, as whole processes, beside its peers: go run ./bench.
+// README.md lists the measurements and says how to read them.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// bench is one run: what it measures with, and what it found.
+// bench is one run: its parameters and its results.
 type bench struct {
 	n      int    // samples of each case; 0 means the group's default
 	loads  string // workloads of the group files; empty means all
@@ -25,7 +25,7 @@ type bench struct {
 	report *Report
 }
 
-// groups are what can be measured, in the order it is.
+// groups are the groups of measurements, in their order.
 var groups = []struct {
 	name string
 	run  func(*bench, context.Context) error
@@ -73,7 +73,7 @@ func main() {
 	}
 }
 
-// run measures, and writes down what it has even if a group failed.
+// run measures, and writes its results even if a group failed.
 func run(ctx context.Context, b *bench, dir, only, before, out string) (err error) {
 	wanted, err := choose(only)
 	if err != nil {
@@ -148,12 +148,12 @@ func (b *bench) samples(usual int) int {
 	return usual
 }
 
-// redact takes the place of this run out of a text that is to be kept.
+// redact removes the temporary directory of this run from a text that is stored.
 func (b *bench) redact(err error) string {
 	return strings.ReplaceAll(err.Error(), b.work, "$WORK")
 }
 
-// progress tells on standard error what is done now.
+// progress reports the current step on standard error.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench: %s\n", fmt.Sprintf(format, args...))
 }

@@ -18,14 +18,13 @@ const (
 	calm  = 10 * time.Second
 )
 
-// memoryTarget is what one idle sandbox may take, in MiB.
+// memoryTarget is the allowed memory of one idle sandbox, in MiB.
 const memoryTarget = 40
 
 // roles are the processes of a sandbox; inside are the programs in it.
 var roles = []string{"keeper", "sentry", "gofer", "inside"}
 
-// memory measures what many idle sandboxes take, and that nothing is left of
-// them.
+// memory measures the memory of many idle sandboxes, and checks that nothing is left of them.
 func (b *bench) memory(ctx context.Context) error {
 	dir := filepath.Join(b.work, "memory")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -84,7 +83,7 @@ func (b *bench) idle(ctx context.Context, dir, name string) (ms float64, err err
 	return float64(time.Since(begin).Microseconds()) / 1000, err
 }
 
-// list names the sandboxes there are.
+// list names all sandboxes.
 func (b *bench) list(ctx context.Context) (names []string, err error) {
 	text, err := output(b.bothy.command(ctx, "ls", "--json"))
 	if err != nil {
@@ -122,8 +121,7 @@ func (b *bench) weigh(ctx context.Context, name string) ([]int, error) {
 	return pids, nil
 }
 
-// keep writes down one sandbox. A file that several roles have open counts for
-// the sentry, whose it is.
+// keep records one sandbox. A file that several roles have open counts for the sentry, its owner.
 func (b *bench) keep(all usage, parts map[string]*usage) {
 	add := func(name string, kib int64) *Series {
 		s := b.report.series(groupMemory, name, "bothy", unitMiB)
@@ -148,7 +146,7 @@ func (b *bench) keep(all usage, parts map[string]*usage) {
 // on a host that is busy with something else.
 const patience = 2 * time.Second
 
-// sweep removes all sandboxes and looks for what is left of them.
+// sweep removes all sandboxes and looks for leftovers.
 func (b *bench) sweep(ctx context.Context, pids []int) error {
 	born := map[int]string{}
 	for _, pid := range pids {

@@ -65,7 +65,7 @@ func (r *Report) against(s *Series, other string) string {
 	return times(ratio(s.Samples, r.find(s.Group, s.Case, other).Samples))
 }
 
-// extra is what else was measured with a case.
+// extra is a further measurement of a case.
 func (r *Report) extra(s *Series, what string) string {
 	samples := r.find(s.Group, s.Case+what, s.Subject).Samples
 	if len(samples) == 0 {
@@ -74,7 +74,7 @@ func (r *Report) extra(s *Series, what string) string {
 	return number(median(samples))
 }
 
-// networkGoals are those that stand with no series.
+// networkGoals are the goals that do not belong to a series.
 func (r *Report) networkGoals() (rows []goalRow) {
 	for _, g := range wantedOfNetwork {
 		rows = append(rows, r.wanted(g))
@@ -101,7 +101,7 @@ func (r *Report) wanted(g goalOf) goalRow {
 	return row
 }
 
-// added tells what a gateway adds to one request at a time.
+// added is the time that a gateway adds to one request at a time.
 func (r *Report) added() (rows []goalRow) {
 	for _, pair := range [][2]string{{kernelSide, direct}, {gvisorSide, gvisorAlone}} {
 		for _, m := range modes {

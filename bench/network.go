@@ -42,8 +42,8 @@ const (
 	dutyUp    = "bulk up"
 )
 
-// duties are measured in every subject. Bulk that nobody looks into is in the
-// clear: the rate of TLS is that of the client's processor.
+// duties are measured in every subject. Bulk that no gateway looks into is in the clear: the rate
+// of TLS is that of the client's processor.
 func duties(inspect bool) []duty {
 	bulk := "80"
 	if inspect {
@@ -89,7 +89,7 @@ func (b *bench) network(ctx context.Context) error {
 	})
 }
 
-// decisions measures what the policy takes for one decision.
+// decisions measures the time of one policy decision.
 func (b *bench) decisions(ctx context.Context, a *arena) error {
 	text, err := output(exec.CommandContext(ctx, a.netload, "decide"))
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *bench) ways(ctx context.Context, a *arena, free *bothy, srt error) erro
 	return nil
 }
 
-// subjects starts all who take part.
+// subjects starts all subjects.
 func (b *bench) subjects(ctx context.Context, a *arena, srt error, m mode) ([]*subject, error) {
 	rules, err := a.rules(m)
 	if err != nil {
@@ -238,7 +238,7 @@ func (b *bench) duty(ctx context.Context, m mode, d duty, s *subject) {
 	}
 }
 
-// What comes after a case's name for what else was measured with it.
+// Suffixes of a case's name, for further measurements of it.
 const (
 	cpuOf = ": CPU"
 	p50Of = ": p50"
@@ -248,8 +248,7 @@ const (
 // crowdOfConns is how many connections idle at once.
 const crowdOfConns = 4_000
 
-// idleNetwork measures what a gateway takes that has nothing to do, and with
-// many connections.
+// idleNetwork measures the memory of an idle gateway, and of one with many connections.
 func (b *bench) idleNetwork(ctx context.Context, a *arena) error {
 	progress("network: memory")
 	rules := filepath.Join(a.dir, "policy-"+modes[0].name+".yaml")

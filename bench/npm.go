@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// fewestPackages is what makes an installation worth measuring.
+// fewestPackages is the minimum size of an installation that is worth measuring.
 const fewestPackages = 50
 
 // seedNPM makes a project that can be installed without a registry: its
@@ -70,8 +70,8 @@ func packageNames(dir string) (names []string, err error) {
 	return names, err
 }
 
-// packPackage makes an archive of a package, without what it depends on: that
-// is in the project already, or would have to be fetched.
+// packPackage makes an archive of a package, without its dependencies: the project has them
+// already, or npm would have to fetch them.
 func packPackage(dir, archive string) error {
 	out, err := os.Create(archive)
 	if err != nil {
@@ -109,7 +109,7 @@ func packPackage(dir, archive string) error {
 	return errors.Join(err, w.Close(), zip.Close())
 }
 
-// standalone reduces a package.json to who the package is.
+// standalone reduces a package.json to the fields that identify the package.
 func standalone(content []byte) ([]byte, error) {
 	var p struct {
 		Name    string `json:"name"`

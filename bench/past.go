@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// held are how many MiB of memory a sandbox has when it is kept with it, and the
-// target of how long it stands still for that.
+// held are the MiB of memory that a sandbox has when a checkpoint saves it, and the target for its
+// pause.
 var held = []struct {
 	mib   int
 	pause float64
@@ -31,8 +31,8 @@ const (
 	forkTarget    = 20
 )
 
-// fullCheckpoints measures what it takes to keep what a sandbox has in memory, to go on
-// from there, and to have twenty others go on from there.
+// fullCheckpoints measures how long it takes to save a sandbox with its memory, to resume from
+// there, and to resume twenty forks from there.
 func (b *bench) fullCheckpoints(ctx context.Context) error {
 	dir := filepath.Join(b.work, "past")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -133,7 +133,7 @@ func (b *bench) forkAbreast(ctx context.Context, name string, mib int) error {
 	return nil
 }
 
-// apart has so many forks be there, each with a name, an identity and a chance of its own.
+// apart checks that all forks exist, each with a name, an identity and random numbers of its own.
 func (b *bench) apart(ctx context.Context, forks []string, want int) error {
 	seen := map[string]bool{}
 	for _, fork := range forks {

@@ -22,8 +22,8 @@ type place struct {
 // native is the place the others are compared with.
 const native = "native"
 
-// places makes every place, the native one first. Each has a directory of its
-// own, so that none finds what another left in a cache or an index.
+// places makes every place, the native one first. Each has a directory of its own, so that it does
+// not profit from another's cache or index.
 func (b *bench) places(ctx context.Context) (list []*place, closer func() error, err error) {
 	var closers []func() error
 	closer = func() error {

@@ -38,7 +38,7 @@ func (a *arena) begun(ctx context.Context, p proxy, inspect bool) *subject {
 	}
 	a.stops = append(a.stops, func() error {
 		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // an interrupt is no error
+		_ = cmd.Wait() // an interrupt is not an error
 		return nil
 	})
 	if err := listening(ctx, addr); err != nil {
@@ -56,8 +56,8 @@ func port(base int, inspect bool) int {
 	return base
 }
 
-// srtVersion is what is measured, and srtScript starts nothing of it but the
-// proxy. It chooses port and password itself.
+// srtVersion is the measured version. srtScript starts only its proxy, which chooses port and
+// password itself.
 const (
 	srtVersion = "0.0.78"
 	srtScript  = `
@@ -93,8 +93,7 @@ func (b *bench) installSRT(ctx context.Context) error {
 	return err
 }
 
-// srt starts srt's proxy. In its sandboxes a relay more stands before it, which
-// is not measured.
+// srt starts srt's proxy. Its sandboxes have one more relay before it, which is not measured.
 func (a *arena) srt(ctx context.Context, dir string, inspect bool) *subject {
 	cmd := exec.CommandContext(ctx, "node", filepath.Join(dir, "start.mjs"), a.dir, fmt.Sprint(inspect))
 	cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+filepath.Join(a.dir, "origin.pem"))
@@ -191,7 +190,7 @@ func beginSquid(ctx context.Context, a *arena, inspect bool) (*exec.Cmd, string,
 	if err := os.WriteFile(conf, fmt.Appendf(nil, squidConf+more, n, bump, home), 0o644); err != nil {
 		return nil, "", err
 	}
-	// It gives root up for a user of its own, who writes here.
+	// Squid drops root for a user of its own, who writes here.
 	if _, err := output(exec.CommandContext(ctx, "chown", "-R", "proxy", home)); err != nil {
 		return nil, "", err
 	}

@@ -44,9 +44,9 @@ type Series struct {
 	Case    string    `json:"case"`
 	Subject string    `json:"subject"`
 	Unit    string    `json:"unit"`
-	Target  float64   `json:"target,omitempty"` // what the project wants; shown, not asserted
+	Target  float64   `json:"target,omitempty"` // the project's target; shown, not asserted
 	Samples []float64 `json:"samples"`
-	Skipped string    `json:"skipped,omitempty"` // why there are none
+	Skipped string    `json:"skipped,omitempty"` // why it has no samples
 }
 
 // Units of samples.
@@ -79,7 +79,7 @@ func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// describe fills in where and with what this run is made.
+// describe records the machine and the versions of this run.
 func (r *Report) describe(ctx context.Context, b *bench) {
 	r.Host = describeHost(b.work)
 	r.Versions = versions(ctx, b.root, b.bothy)

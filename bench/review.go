@@ -14,8 +14,8 @@ import (
 // for review than where they are made at once.
 const reviewTarget = 1.2
 
-// reviewWork is done in a repository of the host's of 20 000 files. In the same round
-// $ROUND is the same, and no round changes what another has changed.
+// reviewWork is done in a repository of the host's of 20 000 files. $ROUND is the same within a
+// round, and no round changes files of another.
 var reviewWork = []job{
 	{
 		name:  "git status, 20k files",

@@ -66,8 +66,8 @@ func (r *runc) remove() error {
 	return err
 }
 
-// makeBundle lets runc write its usual configuration and changes what has to
-// be: the program, and the root, which is empty but for links and binds.
+// makeBundle lets runc write its usual configuration and changes only the program and the root,
+// which is empty but for links and binds.
 func makeBundle(ctx context.Context, bundle, dir string, args ...string) error {
 	root := filepath.Join(bundle, "rootfs")
 	if err := os.MkdirAll(root, 0o755); err != nil {

@@ -18,7 +18,7 @@ const (
 	seedMaxWords = 800
 )
 
-// words are what the files are made of. They compress like source text does.
+// words are the content of the files. They compress like source text does.
 var words = strings.Fields("lantern house boat stone river mountain shelter winter bracken ridge " +
 	"func return if else for range err nil string int path open close read write state")
 

@@ -13,12 +13,12 @@ import (
 
 // usage is the memory of some processes, in KiB.
 type usage struct {
-	private int64            // pages nobody else maps, but for those of shared files
+	private int64            // pages that no other process maps, but for those of shared files
 	pss     int64            // everything mapped, shared pages in part
 	memfd   map[uint64]int64 // shared files by inode: each counts once, mapped or not
 }
 
-// total is what would come free if the processes went.
+// total is the memory that would become free if the processes ended.
 func (u usage) total() int64 {
 	total := u.private
 	for _, kib := range u.memfd {
@@ -105,8 +105,8 @@ func processes(pid int) []int {
 	return list
 }
 
-// role is what a process of a sandbox is there for. Programs inside appear on
-// the host as the sentry's children, which have no command line of their own.
+// role names the role of a sandbox's process. Programs inside appear on the host as the sentry's
+// children, which have no command line of their own.
 func role(pid int) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	switch name, _, _ := strings.Cut(string(line), "\x00"); name {
@@ -120,8 +120,8 @@ func role(pid int) string {
 	return "inside"
 }
 
-// start is when a process began, which tells it from a later one with the same
-// number. It is empty if there is none or it is a zombie.
+// start is when a process began, which tells it from a later one with the same number. It is empty
+// if the process does not exist or is a zombie.
 func start(pid int) string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(stat), ") ")

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// Summary is what a table shows of some samples.
+// Summary are the values that a table shows of some samples.
 type Summary struct {
 	N                int
 	Median, Min, Max float64
@@ -42,9 +42,9 @@ func sum(samples []float64) (total float64) {
 	return total
 }
 
-// ratio is how many times b fits into a: the median over the rounds, each of
-// which measured both one after the other. What slows a whole round down, such
-// as a busy host, hardly moves it. It is 0 if there is no common round.
+// ratio is how many times b fits into a: the median over the rounds, each of which measured both
+// one after the other. A slowdown of a whole round, as on a busy host, hardly moves it. It is 0
+// without a common round.
 func ratio(a, b []float64) float64 {
 	var pairs []float64
 	for i := range min(len(a), len(b)) {

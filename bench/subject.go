@@ -20,7 +20,7 @@ type subject struct {
 	skip  string // why nothing can be measured with it
 	// client is the load generator, to be run there.
 	client func(ctx context.Context, args ...string) *exec.Cmd
-	// hostile is a client that has the gateway hold what it can; nil: there is none.
+	// hostile is a client that attacks the gateway; nil: not available.
 	hostile func(ctx context.Context, args ...string) *exec.Cmd
 	// within runs a function where client may be started; nil is anywhere.
 	within func(func() error) error
@@ -28,7 +28,7 @@ type subject struct {
 	gateway func() []int
 }
 
-// measured is what the load generator tells.
+// measured is the output of the load generator.
 type measured struct {
 	Count, Bytes int64
 	Seconds      float64
@@ -62,7 +62,7 @@ func (s *subject) inside(f func() error) error {
 	return s.within(f)
 }
 
-// cpu is what the gateway's processes took so far, in seconds.
+// cpu is the processor time of the gateway's processes so far, in seconds.
 func (s *subject) cpu() (total float64) {
 	if s.gateway == nil {
 		return 0

@@ -67,7 +67,7 @@ func (r *Report) find(group, name, subject string) *Series {
 func (r *Report) lifeTable(b *strings.Builder)  { r.peerTable(b, groupLife) }
 func (r *Report) layerTable(b *strings.Builder) { r.peerTable(b, groupLayer) }
 
-// peerTable has a line for each series. Peers stand below bothy.
+// peerTable has a line for each series. Peers are below bothy.
 func (r *Report) peerTable(b *strings.Builder, group string) {
 	list := r.of(group)
 	if len(list) == 0 {
@@ -188,7 +188,7 @@ func number(v float64) string {
 	}
 }
 
-// goal is a target as a table shows it; 0 is none.
+// goal is a target as a table shows it; 0 means no target.
 func goal(v float64) string {
 	if v == 0 {
 		return ""
@@ -196,7 +196,7 @@ func goal(v float64) string {
 	return fmt.Sprintf("≤ %g", v)
 }
 
-// times is a ratio as a table shows it; 0 is none.
+// times is a ratio as a table shows it; 0 means no ratio.
 func times(v float64) string {
 	if v == 0 {
 		return ""

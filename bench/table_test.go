@@ -114,14 +114,14 @@ func kept(t *testing.T, names ...string) (runs []*Report) {
 	return runs
 }
 
-// What was measured on two machines is not one run.
+// TestReadOneMachine checks that results of two machines are not read as one run.
 func TestReadOneMachine(t *testing.T) {
 	if _, err := read("results/2026-11-20-vm-2cpu-root.json,results/2026-11-24-vm-2cpu-root-agent.json"); err == nil {
 		t.Error("two machines are one")
 	}
 }
 
-// The tables of the READMEs are those of the results they name.
+// TestReadmeTable checks that the tables of the READMEs are those of the results they name.
 func TestReadmeTable(t *testing.T) {
 	const day = "2026-11-26-vm-2cpu-root-"
 	quick := []string{day + "life-2.json", day + "agent-2.json", day + "network-3.json", day + "checkpoint.json", day + "review.json", day + "loop-5.json"}

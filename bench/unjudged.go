@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of the cable between a sandbox and the kernel.
+// Addresses of the cable between a sandbox and the kernel.
 const (
 	cableMAC   = "02:00:00:00:00:01" // the kernel's end
 	insideMAC  = "02:00:00:00:00:02"
@@ -19,9 +19,8 @@ const (
 	cableProto = 0x0300 // ETH_P_ALL, in network order
 )
 
-// buildUnjudged builds a bothy whose sandboxes have no gateway: what a client
-// in one gets is what ours is measured by. The card is the usual way to connect
-// gVisor, a socket on one end of a cable of the kernel's.
+// buildUnjudged builds a bothy whose sandboxes have no gateway: the baseline for ours. The card is
+// the usual way to connect gVisor, a socket on one end of a cable of the kernel's.
 func (b *bench) buildUnjudged(ctx context.Context) (*bothy, error) {
 	return b.buildOther(ctx, "unjudged", other{filepath.Join("internal", "driver", "gvisor", "network.go"), map[string]string{
 		"QDisc: config.QDiscNone,": fmt.Sprintf("QDisc: config.QDiscNone,\n"+
@@ -63,7 +62,7 @@ func (a *arena) lay(ctx context.Context) error {
 	return a.hand(socket)
 }
 
-// hand gives a descriptor to everybody who connects.
+// hand sends a descriptor to every client that connects.
 func (a *arena) hand(fd int) error {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@bothy-bench-card", Net: "unix"})
 	if err != nil {

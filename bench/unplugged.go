@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// What a sandbox with a network takes longer to start than one that has none, in the
+// A sandbox with a network starts later than one without. These name the difference, within the
 // same round.
 const (
 	caseLink   = "run --rm, added by the network"
@@ -24,7 +24,7 @@ func (b *bench) buildUnplugged(ctx context.Context) (*bothy, error) {
 		}})
 }
 
-// link adds what the network took in each round.
+// link adds the network's time in each round.
 func (r *Report) link() {
 	with, without := r.find(groupLife, caseRun, "bothy").Samples, r.find(groupLife, caseRun, noNetwork).Samples
 	added := r.series(groupLife, caseLink, "bothy", unitMS)

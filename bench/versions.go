@@ -20,7 +20,7 @@ var askVersion = map[string][]string{
 	"rg":      {"rg", "--version"},
 }
 
-// versions lists what takes part. What is not there is left out.
+// versions lists the versions of the measured programs. A missing program is left out.
 func versions(ctx context.Context, root string, b *bothy) map[string]string {
 	list := map[string]string{"commit": commit(ctx, root)}
 	var own struct{ Version, GVisor, Go string }

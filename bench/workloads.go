@@ -1,7 +1,7 @@
 package main
 
-// workloads are what people do with files all day. Every script runs in a
-// directory of its own that holds what the seed made.
+// workloads are typical work on files. Every script runs in a directory of its own with the files
+// of the seed.
 var workloads = []workload{
 	{
 		name:  "repo",

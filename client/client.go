@@ -1,9 +1,8 @@
 // Package client makes sandboxes and runs commands in them, from Go programs.
 //
-// It works through the bothy command, whose arguments, JSON and exit codes are an
-// interface that stays: a program built with one version works with another. There
-// is no daemon to reach and nothing to log in to; sandboxes are those that
-// "bothy ls" shows.
+// It works through the bothy command, whose arguments, JSON and exit codes are a stable interface:
+// a program built with one version works with another. It needs no daemon and no login. Sandboxes
+// are those that "bothy ls" shows.
 package client
 
 import (
@@ -29,8 +28,8 @@ type Client struct {
 	Env []string
 }
 
-// Sandbox says what to create. What is empty is as without the option of
-// "bothy create" that has its name.
+// Sandbox says what to create. An empty field is as if the option of "bothy create" with its name
+// were left out.
 type Sandbox struct {
 	Name       string
 	Agent      string   // an agent, "shell", or a program by its path
@@ -45,7 +44,7 @@ type Sandbox struct {
 
 	Presets, Allow, Deny []string // of the network
 	Secrets              []string // NAME[:TIME]
-	Lend                 []string // TOOL[:HOST], what tools of this host log in with: github, npm, ssh ...
+	Lend                 []string // TOOL[:HOST], tools of this host whose credentials to lend: github, npm, ssh ...
 	Mock                 string   // a script that plays the providers of models
 
 	Budget     spec.Budget // of models; zero: any
@@ -57,7 +56,7 @@ type Sandbox struct {
 	IdleTimeout  time.Duration
 }
 
-// args are the words that say the same to bothy create.
+// args returns the equivalent arguments of bothy create.
 func (s *Sandbox) args() []string {
 	args := []string{"create", "--json"}
 	add := func(flag string, values ...string) {
@@ -138,13 +137,13 @@ func (c *Client) List(ctx context.Context) ([]Listed, error) {
 	return doc.Sandboxes, err
 }
 
-// Stop stops a sandbox; its files stay. One that is stopped is no error.
+// Stop stops a sandbox; its files stay. Stopping a stopped sandbox is not an error.
 func (c *Client) Stop(ctx context.Context, name string) error {
 	return c.json(ctx, nil, []string{"stop", "--", name})
 }
 
-// Remove removes a sandbox with all that is its own, at once. One that is not
-// there is spec.ErrNotFound.
+// Remove removes a sandbox with everything that belongs to it, at once. If it does not exist, the
+// error is spec.ErrNotFound.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	return c.json(ctx, nil, []string{"rm", "--force", "--", name})
 }
@@ -170,8 +169,8 @@ func (c *Client) json(ctx context.Context, answer any, args []string, files ...*
 	return nil
 }
 
-// command prepares a run of bothy. When the context ends, it and what it runs
-// inside are asked to end, and a little later made to.
+// command prepares a run of bothy. When the context ends, bothy and the command inside are asked to
+// end, and shortly after are killed.
 func (c *Client) command(ctx context.Context, args []string) *exec.Cmd {
 	program := c.Program
 	if program == "" {
@@ -184,12 +183,11 @@ func (c *Client) command(ctx context.Context, args []string) *exec.Cmd {
 	return cmd
 }
 
-// endTime is how long a command may take to end when it was asked to, and how long
-// what it left running may go on printing.
+// endTime is how long a command may take to end after it was asked to, and how long its leftover
+// processes may go on printing.
 const endTime = 2 * time.Second
 
-// failure is the error of a run of bothy, of the class that its exit code stands
-// for.
+// failure is the error of a run of bothy, of the class of its exit code.
 func failure(ctx context.Context, what string, err error, complaint string) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

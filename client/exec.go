@@ -21,17 +21,17 @@ type Command struct {
 	Workdir string            // empty: the first workspace
 	User    string            // empty: the sandbox's
 	Stdin   io.Reader         // nil: nothing to read
-	// Stdout and Stderr get what it prints. Without both it is Result.Output.
+	// Stdout and Stderr receive the output. Without both it goes to Result.Output.
 	Stdout, Stderr io.Writer
-	// Timeout is how long it may take. Then it is ended with all that it has
-	// started. 0: as long as it likes.
+	// Timeout is how long it may take. Then it is ended with all processes that it started. 0: no
+	// limit.
 	Timeout time.Duration
 }
 
 // Result is how a command ended.
 type Result struct {
 	ExitCode int    // 128 plus the signal, if one ended it
-	Output   string // what it printed, both streams in their order
+	Output   string // both streams, in their order
 	Notes    []string
 }
 
@@ -40,10 +40,10 @@ const terminate = syscall.SIGTERM
 // statusFD is the first of exec.Cmd's ExtraFiles.
 const statusFD = 3
 
-// Exec runs a command in a sandbox, which is started if it is stopped. A command
-// that ends with an exit code is no error, whatever the code. One whose time was
-// over is spec.ErrTimeout, one that is not there spec.ErrNoSuchBinary; the result
-// has what was printed all the same.
+// Exec runs a command in a sandbox, and starts the sandbox if it is stopped. A command that ends
+// with an exit code is not an error, whatever the code. A command that timed out is
+// spec.ErrTimeout, one that does not exist spec.ErrNoSuchBinary. The result has the output in any
+// case.
 func (c *Client) Exec(ctx context.Context, sandbox string, command Command) (Result, error) {
 	if err := supported(); err != nil {
 		return Result{}, err
@@ -85,7 +85,7 @@ func (c *Client) Exec(ctx context.Context, sandbox string, command Command) (Res
 	return result, end()
 }
 
-// args are the words that say the same to bothy exec.
+// args returns the equivalent arguments of bothy exec.
 func (c *Command) args(sandbox string) []string {
 	args := []string{"exec", fmt.Sprintf("--status-fd=%d", statusFD)}
 	if len(c.Env) > 0 {
@@ -106,8 +106,8 @@ func (c *Command) args(sandbox string) []string {
 	return append(append(args, "--", sandbox), c.Args...)
 }
 
-// readStatus reads what bothy says of itself, until it ends. End gives the error,
-// and is nil if that was never told.
+// readStatus reads bothy's status messages, until they end. End returns the error, and is nil if
+// bothy never reported an end.
 func readStatus(r io.Reader) (result Result, end func() error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)

@@ -17,9 +17,9 @@ import (
 
 const loopPrefix = "loop-"
 
-// CreateLoopSandbox gives the sandbox of a loop for a tool, an agent's name, in a
-// directory: loop-ID-TOOL. Calling it again gives the same, so that a step can be
-// repeated; one of that name for something else is spec.ErrConflict.
+// CreateLoopSandbox returns the sandbox of a loop for a tool, an agent's name, in a directory:
+// loop-ID-TOOL. Calling it again returns the same, so that a step can be repeated. If another
+// sandbox has that name, the error is spec.ErrConflict.
 func (c *Client) CreateLoopSandbox(ctx context.Context, loopID, tool, workDir string) (sandbox string, err error) {
 	if loopID == "" || tool == "" {
 		return "", spec.Errorf(spec.ErrUsage, "a loop's sandbox needs the loop's id and a tool")
@@ -67,9 +67,9 @@ type ExecOptions struct {
 	Timeout time.Duration
 }
 
-// ExecInSandbox runs a command in a sandbox and gives its exit code and what it
-// printed. It is an error only if the command could not be run; its time being
-// over is exit code spec.ExitTimeout, and nothing that it has started is left.
+// ExecInSandbox runs a command in a sandbox and returns its exit code and output. It is an error
+// only if the command could not be run. A timeout is exit code spec.ExitTimeout, and no process of
+// the command is left.
 func (c *Client) ExecInSandbox(ctx context.Context, sandbox string, command []string, o ExecOptions) (exitCode int, output string, err error) {
 	r, err := c.Exec(ctx, sandbox, Command{Args: command, Env: o.Env, Workdir: o.WorkDir, Timeout: o.Timeout})
 	if errors.Is(err, spec.ErrTimeout) {
@@ -78,8 +78,7 @@ func (c *Client) ExecInSandbox(ctx context.Context, sandbox string, command []st
 	return r.ExitCode, r.Output, err
 }
 
-// DestroyLoopSandbox removes all sandboxes of a loop. That there is none is no
-// error.
+// DestroyLoopSandbox removes all sandboxes of a loop. A loop without sandboxes is not an error.
 func (c *Client) DestroyLoopSandbox(ctx context.Context, loopID string) error {
 	if loopID == "" {
 		return spec.Errorf(spec.ErrUsage, "whose sandboxes to remove is not said")
@@ -90,8 +89,7 @@ func (c *Client) DestroyLoopSandbox(ctx context.Context, loopID string) error {
 	}
 	var errs []error
 	for _, s := range list {
-		// What is behind the loop's id must be a tool: loop 1's sandboxes are not
-		// those of loop 1-a.
+		// The text after the loop's id must be a tool: loop 1's sandboxes are not those of loop 1-a.
 		tool, ok := strings.CutPrefix(s.Name, loopPrefix+loopID+"-")
 		if !ok || !slices.Contains(c.namesOf(ctx, s.Agent), tool) {
 			continue

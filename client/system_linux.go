@@ -10,12 +10,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// supported is why nothing can be done here: on Linux there is no reason.
+// supported returns why this platform is not supported: on Linux, nil.
 func supported() error { return nil }
 
-// secretly writes variables where only bothy reads them: they are meant for the
-// inside, and neither for whoever lists processes nor for programs of the host.
-// It is the file of an option --env-file, and nil if there are none.
+// secretly writes variables where only bothy reads them. They are meant for the inside: other users
+// who list processes and programs of the host must not see them. It returns the file for an option
+// --env-file, nil without variables.
 func secretly(vars map[string]string) (*os.File, error) {
 	if len(vars) == 0 {
 		return nil, nil

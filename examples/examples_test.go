@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// tour runs a script as a person would, in a directory of its own, and gives
-// what it printed. It must leave nothing behind.
+// tour runs a script as a person would, in a directory of its own, and returns its output. It must
+// leave nothing behind.
 func tour(t *testing.T, script string) (string, error) {
 	t.Helper()
 	project, tmp := t.TempDir(), t.TempDir()
@@ -46,7 +46,7 @@ func TestTourCanFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Somebody who answers, as there is outside of a sandbox.
+	// A server that answers, as outside of a sandbox.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -82,8 +82,7 @@ func TestTourCanFail(t *testing.T) {
 	}
 }
 
-// TestSandboxRalph has the script of one line run a bothy that only tells what it was
-// asked for.
+// TestSandboxRalph has the one-line script run a fake bothy that only prints its arguments.
 func TestSandboxRalph(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "bothy"), []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
@@ -107,8 +106,8 @@ func TestSandboxRalph(t *testing.T) {
 	}
 }
 
-// TestLooplia has the script that knows Looplia's words run a bothy that only tells what it
-// was asked for.
+// TestLooplia has the script that knows Looplia's words run a fake bothy that only prints its
+// arguments.
 func TestLooplia(t *testing.T) {
 	bin, home := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "bothy"), []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelserver"
 )
 
-// message is what an agent and a model say to each other.
+// message is one message between an agent and a model.
 type message struct {
 	Role    string `json:"role,omitempty"`
 	Content []part `json:"content"`
@@ -59,7 +59,7 @@ func TestMock(t *testing.T) {
 	}
 }
 
-// work does what the model says until it calls no tool, and gives its last words.
+// work follows the model until it calls no tool, and returns its last words.
 func work(t *testing.T, url, dir, prompt string) string {
 	t.Helper()
 	talk := []message{{Role: "user", Content: []part{{Type: "text", Text: prompt}}}}

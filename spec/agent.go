@@ -1,8 +1,8 @@
 package spec
 
-// Agent describes the command line of one coding agent: where it comes from,
-// how it is started with all permissions, what it needs at home and from the
-// network. It is data; nothing of Bothy knows an agent by its name.
+// Agent describes the command line of one coding agent: where it comes from, how Bothy starts it
+// with all permissions, and its needs at home and from the network. It is only data: Bothy's code
+// does not refer to an agent by name.
 type Agent struct {
 	Version int      `json:"version"`
 	Name    string   `json:"name"`
@@ -11,51 +11,49 @@ type Agent struct {
 	// Default are the commands that mean this agent where none is named.
 	Default []string `json:"default,omitempty"`
 
-	// Runtime says that this is no agent but what the programs of agents run on:
-	// it has a name, a program and a source, and nothing else.
+	// Runtime marks a runtime that agents' programs run on, not an agent. It has a name, a program
+	// and a source, and nothing else.
 	Runtime bool `json:"runtime,omitempty"`
 
-	// Told is where a runtime that Bothy did not install tells its version, if it cannot
-	// be asked.
+	// Told is a file that tells the version of a runtime that Bothy did not install and cannot ask.
 	Told *AgentTold `json:"told,omitempty"`
 
-	// Install says where the program can be had; nil for one that must be
-	// there: on the host, or in the template.
+	// Install is the source of the program. Nil: the program must exist on the host or in the
+	// template.
 	Install *AgentSource `json:"install,omitempty"`
-	// Get tells a person how to come by a program that Bothy does not install.
-	// {sandbox} in it stands for the name of the sandbox that lacks it.
+	// Get tells the user how to install a program that Bothy does not install. {sandbox} in it is
+	// replaced by the name of the sandbox that lacks the program.
 	Get string `json:"get,omitempty"`
-	// Program is the name, or the absolute path inside, of what is started.
+	// Program is the name of the program to start, or its absolute path inside the sandbox.
 	Program string `json:"program"`
-	// Args come behind it and give the agent all permissions: the sandbox is
-	// the wall, not the agent's questions.
+	// Args follow the program and give the agent all permissions: the sandbox confines the agent,
+	// not the agent's own prompts.
 	Args []string `json:"args,omitempty"`
-	// Subcommands are those of the program that take Args, behind them.
+	// Subcommands are the program's subcommands that take Args after them.
 	Subcommands []string `json:"subcommands,omitempty"`
-	// Headless is how it works without a terminal; nil if it cannot, or nobody
-	// described it.
+	// Headless says how to run the agent without a terminal. Nil: it cannot, or its description does
+	// not say how.
 	Headless *AgentHeadless `json:"headless,omitempty"`
-	// Transcript is where it keeps what was said in its sessions; nil if nobody
-	// described it, or that can be read neither line by line nor as a database.
+	// Transcript says where the agent keeps the transcripts of its sessions. Nil: they are not
+	// described, or are neither JSON lines nor a database.
 	Transcript *AgentTranscript `json:"transcript,omitempty"`
 
-	// Env is set for every command in the agent's sandboxes. Home are files its
-	// home begins with, so that the agent does not ask what is answered already.
+	// Env is set for every command in the agent's sandboxes. Home are the initial files of its home.
+	// They answer the agent's first-run questions in advance.
 	Env  map[string]string `json:"env,omitempty"`
 	Home []AgentFile       `json:"home,omitempty"`
 
-	// Logins are files and directories of its home in which it keeps what it was given by
-	// logins of its own means. They are that sandbox's alone: no template and no copy has
-	// them. A * in one of the names of such a path stands for any characters.
+	// Logins are files and directories of the agent's home that hold credentials from its own login
+	// inside the sandbox. They belong to that sandbox: templates and copies leave them out. A * in a
+	// path element matches any characters.
 	Logins []string `json:"logins,omitempty"`
 
-	// Config are files and directories of the host's home that a person may bring
-	// in, read-only and at the same place: instructions, skills, commands. None
-	// holds a secret. Where Servers has a directory, they lie in that on the host, each by
-	// the last part of its name.
+	// Config are files and directories of the host's home that the user may share read-only, at the
+	// same path: instructions, skills, commands. None holds a secret. If Servers has a directory,
+	// they are in that directory on the host, each by the last element of its path.
 	Config []string `json:"config,omitempty"`
-	// Servers is where the user's MCP servers stand, which may be brought in too:
-	// those that hold no secret. Nil: they are not.
+	// Servers is the file that lists the user's MCP servers. Those without a secret may be shared
+	// too. Nil: none are.
 	Servers *AgentServers `json:"servers,omitempty"`
 
 	// Presets are those of the network policy that it cannot work without.
@@ -67,46 +65,47 @@ type Agent struct {
 	Credentials []string `json:"credentials,omitempty"`
 	// Services are those that the vault does not know, by their names.
 	Services map[string]AgentService `json:"services,omitempty"`
-	// Reach are further presets for one of its credentials, by the service: who is lent
-	// that needs them, and nobody else.
+	// Reach maps a service to the further presets that its credential needs. Only a sandbox that is
+	// lent that credential gets them.
 	Reach map[string][]string `json:"reach,omitempty"`
-	// Login is where the agent keeps what it logged in with by itself; nil if
-	// that is not lent.
+	// Login is the file in which the agent keeps its own login. Nil: Bothy does not lend that login.
 	Login *AgentLogin `json:"login,omitempty"`
-	// Keys are where it keeps API keys that its user gave it on the host, the best first.
+	// Keys are the files in which the agent keeps API keys that its user gave it on the host, the
+	// best first.
 	Keys []AgentKey `json:"keys,omitempty"`
-	// Refused is where it keeps which keys its user told it not to use: they are not lent
-	// by themselves.
+	// Refused is the list of keys that the user told the agent not to use. Bothy does not lend them
+	// by itself.
 	Refused []AgentRefused `json:"refused,omitempty"`
 	// Tokens are those of other programs of the host that it takes as well, the best first.
 	Tokens []AgentToken `json:"tokens,omitempty"`
-	// Elsewhere is how it is told on the host to ask another server than its services'; the
-	// first that is set counts. What it has for that server is lent to nobody.
+	// Elsewhere are the settings on the host that point the agent to another server than those of
+	// its services. The first that is set counts. Credentials for that server are not lent.
 	Elsewhere []AgentElsewhere `json:"elsewhere,omitempty"`
-	// Mock is what it is told when a script plays the model; nil: nothing.
+	// Mock configures the agent when a script plays the model. Nil: it needs no settings.
 	Mock *AgentMock `json:"mock,omitempty"`
-	// Server is how it is told of a model server of its user's own; nil: nobody knows how.
+	// Server configures the agent for a model server of the user's own. Nil: the description does
+	// not say how.
 	Server *AgentServer `json:"server,omitempty"`
 }
 
-// AgentServer tells an agent of a model server of its user's own. In what it is told {server}
-// stands for the URL of its root, {server-v1} for that with the version, and {server-model} for what
-// it calls the model.
+// AgentServer configures an agent for a model server of the user's own. In its values {server} is
+// replaced by the server's root URL, {server-v1} by that URL with the version, and {server-model}
+// by the server's name for the model.
 type AgentServer struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Model are variables for an agent whose user names a model.
 	Model map[string]string `json:"model,omitempty"`
-	// NeedsModel says that it asks for none by itself.
+	// NeedsModel says that the agent does not choose a model by itself.
 	NeedsModel bool `json:"needs_model,omitempty"`
-	// Key are the variables that hold what it logs in with there, which belongs in Place.
+	// Key are the variables for the agent's credential at that server, which is sent in Place.
 	Key   []string `json:"key"`
 	Place Place    `json:"place"`
-	// Ignored are variables that people take for such, and it does not read.
+	// Ignored are variables that users often set for this, but that the agent does not read.
 	Ignored []string `json:"ignored,omitempty"`
 }
 
-// AgentService is a kind of credential: to whom it may go, where in a request it belongs,
-// and in which variables it is looked for, inside and on the host.
+// AgentService is a kind of credential: the hosts it may be sent to, its place in a request, and
+// the variables that hold it inside and on the host.
 type AgentService struct {
 	Hosts []string `json:"hosts"`
 	Place Place    `json:"place"`
@@ -115,9 +114,9 @@ type AgentService struct {
 
 // AgentMock tells an agent that a script plays the model.
 type AgentMock struct {
-	// Service is that of the vault whose provider is to be played, for an agent that asks
-	// no provider of models itself, but can be told to. Default: the first of its
-	// credentials which is for models.
+	// Service is the vault's service whose provider the script plays. It is for an agent that has no
+	// model provider of its own but can be pointed at one. Default: the agent's first credential
+	// that is for models.
 	Service string `json:"service,omitempty"`
 	// Env tells the agent; {key} in it stands for the made-up key.
 	Env map[string]string `json:"env"`
@@ -134,15 +133,14 @@ type AgentSource struct {
 	// "any", which package holds the program. The most particular key counts. A
 	// key without a libc stands for every one: a static program, or a script.
 	Platforms map[string]AgentPlatform `json:"platforms"`
-	// Needs is what the program runs on, if that is no part of it.
+	// Needs is the runtime of the program, if the package does not contain it.
 	Needs *AgentNeed `json:"needs,omitempty"`
 }
 
 // AgentTold is a file beside a program that tells the program's version.
 type AgentTold struct {
 	File string `json:"file"` // from the directory of the program: ../include/x.h
-	// Lines are what lines of it begin with that have the parts of the version behind
-	// them, the major first.
+	// Lines are prefixes of the lines that hold the parts of the version, the major first.
 	Lines []string `json:"lines"`
 }
 
@@ -168,17 +166,16 @@ type AgentPlatform struct {
 // AgentFile is a file of the agent's home, relative to it.
 type AgentFile struct {
 	Path string `json:"path"`
-	// Text is the content. In it {workspace} stands for the directory the agent
-	// starts in, {placeholder:SERVICE} for what stands for a credential, with
-	// {placeholder:SERVICE:-N} for the last N characters of that. All are
-	// written as in a JSON string.
+	// Text is the content. In it {workspace} is replaced by the directory the agent starts in,
+	// {placeholder:SERVICE} by the placeholder of a credential, and {placeholder:SERVICE:-N} by the
+	// last N characters of that placeholder. All are written as in a JSON string.
 	Text string `json:"text"`
-	// Lent are services of the vault: the file begins so if something of one of them is
-	// lent. Empty: whatever is lent. Of several with the same path the first counts
-	// that fits; if none does, there is no such file.
+	// Lent are services of the vault: the file has this content if a credential of one of them is
+	// lent. Empty: it always has. If several files have the same path, the first match counts.
+	// Without a match the file is not created.
 	Lent []string `json:"lent,omitempty"`
-	// Barred is a host, with its port: the file begins so only where the policy keeps the
-	// sandbox from it. Empty: wherever.
+	// Barred is a host with its port. The file has this content only if the policy denies the
+	// sandbox that host. Empty: it always has.
 	Barred string `json:"barred,omitempty"`
 }
 
@@ -188,10 +185,9 @@ type AgentServers struct {
 	File string `json:"file"`
 	// Directory is as that of a login, on the host.
 	Directory string `json:"directory,omitempty"`
-	Key       string `json:"key"` // under which servers stand by their names
-	// Projects is the member under which those of single projects stand: by the project's
-	// directory on the host, which is its repository's if it lies in one, and then by Key.
-	// Empty: there are none.
+	Key       string `json:"key"` // the member that maps names to servers
+	// Projects is the member that holds the servers of single projects: by the project's directory
+	// on the host, or by the repository that contains it, and then by Key. Empty: no such member.
 	Projects string `json:"projects,omitempty"`
 }
 
@@ -200,13 +196,11 @@ type AgentServers struct {
 // renewed. Access, Refresh, Expires, Identity, Renewed and those in Keep are JSON
 // pointers (RFC 6901) to members of objects.
 type AgentLogin struct {
-	// File lies below the home directory, on the host and inside. Directory is the
-	// variable of the host that names another directory for it, or VARIABLE/PATH if that
-	// one lies below what the variable names.
+	// File is below the home directory, on the host and inside. Directory is the host's variable
+	// that names another directory for it, or VARIABLE/PATH if File is below that directory.
 	File      string `json:"file"`
 	Directory string `json:"directory,omitempty"`
-	// Service of the vault says for which hosts the login is and where in a
-	// request it belongs.
+	// Service is the vault's service: it defines the hosts of the login and its place in a request.
 	Service string `json:"service"`
 
 	Access  string `json:"access"`  // to the token that requests are made with
@@ -217,46 +211,48 @@ type AgentLogin struct {
 	Identity string `json:"identity,omitempty"` // to an ID token, a JWT
 	Renewed  string `json:"renewed,omitempty"`  // to when it was renewed last, as RFC 3339 has it
 
-	// Keep is what else of the file the agent needs inside, Claims what it needs of
-	// what JWTs say. Neither may be secret.
+	// Keep are further parts of the file that the agent needs inside. Claims are the JWT claims that
+	// it needs. Neither may be secret.
 	Keep   []string `json:"keep,omitempty"`
 	Claims []string `json:"claims,omitempty"`
 
 	Endpoint string `json:"endpoint"` // the URL where tokens are renewed
 	Client   string `json:"client"`   // the agent's ID there
-	// ClientSecret is what some servers want beside it. In a program that everybody has,
-	// it is no secret (RFC 8252, section 8.5).
+	// ClientSecret is required by some servers beside Client. It is not secret, since the program is
+	// public (RFC 8252, section 8.5).
 	ClientSecret string `json:"client_secret,omitempty"`
 	// Form is how the endpoint is asked; empty: as OAuth has it.
 	Form string `json:"form,omitempty"`
-	// Lock says that the agent, while it renews, makes a directory beside that of
-	// the file, with its name and .lock behind it.
+	// Lock says that the agent, while it renews, makes a lock directory beside the directory of the
+	// file: the same name with .lock appended.
 	Lock bool `json:"lock,omitempty"`
 	// Again is what to run on the host to log in again.
 	Again string `json:"again"`
-	// Capture keeps what is got by logging in inside on the host; nil: it is not known how.
+	// Capture says how the host keeps a login that the agent makes inside. Nil: the description does
+	// not say how.
 	Capture *AgentCapture `json:"capture,omitempty"`
 }
 
-// AgentKey is an API key in a file of the host in which an agent keeps what it was told.
+// AgentKey is an API key in a file of the host in which an agent keeps its settings.
 type AgentKey struct {
-	// File, in JSON or, if it is called .env, with lines NAME=VALUE, lies below the home
-	// directory. Directory is as that of a login.
+	// File is below the home directory. It is JSON, or lines NAME=VALUE if it is called .env.
+	// Directory is as that of a login.
 	File      string `json:"file"`
 	Directory string `json:"directory,omitempty"`
-	// Service of the vault, one of the agent's credentials, is what the key is for.
+	// Service is the vault's service that the key is for, one of the agent's credentials.
 	Service string `json:"service"`
 	// Key is a JSON pointer (RFC 6901) to it, through objects, in which a name that ends
 	// with * is that of the one member that begins so; or NAME.
 	Key string `json:"key"`
-	// Command says that a command stands there which prints the key. It is never run: a
-	// person is told of it.
+	// Command says that the field holds a command that prints the key. Bothy never runs it, but
+	// tells the user about it.
 	Command bool `json:"command,omitempty"`
-	// Paths of the service's hosts are all that it is lent for; none: it is for nothing else anyway.
+	// Paths of the service's hosts restrict where the key may be used. None: the key works nowhere
+	// else anyway.
 	Paths []string `json:"paths,omitempty"`
 }
 
-// AgentRefused is a list of keys in a file of the host, or of what they end with.
+// AgentRefused is a list, in a file of the host, of refused keys or of their last characters.
 type AgentRefused struct {
 	// File, in JSON, Directory and Service are as those of an AgentKey; Key is a JSON
 	// pointer to the list.
@@ -264,12 +260,12 @@ type AgentRefused struct {
 	Directory string `json:"directory,omitempty"`
 	Service   string `json:"service"`
 	Key       string `json:"key"`
-	// Last is how many characters of a key stand there, its last; none: all of it.
+	// Last is how many last characters of each key the list has. None: the whole key.
 	Last int `json:"last,omitempty"`
 }
 
-// AgentToken is a token of another program of the host, which may do more than the agent
-// needs: it is lent as what the agent has of its own would be, for the paths alone.
+// AgentToken is a token of another program of the host, which may permit more than the agent needs.
+// It is lent as the agent's own credential would be, but only for Paths.
 type AgentToken struct {
 	Tool    string   `json:"tool"`    // as bothy secret sources has it
 	Server  string   `json:"server"`  // whose token of it
@@ -277,28 +273,29 @@ type AgentToken struct {
 	Paths   []string `json:"paths"`   // of the service's hosts
 }
 
-// AgentElsewhere is where the name or the URL of a server stands on the host.
+// AgentElsewhere is a setting of the host that holds the name or the URL of a server.
 type AgentElsewhere struct {
-	// Variable has it; empty: no variable does.
+	// Variable is the variable that holds it; empty: none.
 	Variable string `json:"variable,omitempty"`
 	// Services are those of the agent's credentials whose server it names; none: all.
 	Services []string `json:"services,omitempty"`
-	// File, Directory and Key say where it may stand before, as those of an AgentKey; the
-	// file may be one in TOML, or in JSON with comments.
+	// File, Directory and Key name a file that may also hold it, as those of an AgentKey. The file
+	// may be TOML, or JSON with comments, too. The variable is read first.
 	File      string `json:"file,omitempty"`
 	Directory string `json:"directory,omitempty"`
 	Key       string `json:"key,omitempty"`
-	// Also are other files of that kind: below the home directory, where Directory is of
-	// those that lie beside File, or absolute, when a * in the name stands for any characters.
+	// Also are further files of that kind. A relative path is below the home directory; Directory
+	// applies to those in File's directory. In an absolute path a * in the last element matches any
+	// characters.
 	Also []string `json:"also,omitempty"`
-	// Own are names of servers with which it is told nothing new.
+	// Own are the names of the agent's usual servers, which do not count as another server.
 	Own []string `json:"own"`
 }
 
-// AgentCapture says what comes in of a server's answer to a login inside, beside what
-// stands for the tokens.
+// AgentCapture says which members of a server's login response pass to the inside, besides the
+// placeholders of the tokens.
 type AgentCapture struct {
-	Pass []string `json:"pass,omitempty"` // members of the answer that are no secrets
+	Pass []string `json:"pass,omitempty"` // members of the response that are not secret
 }
 
 // FormJSON is the form of an endpoint that is asked in JSON.

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Tokens are what a model was given, and what it gave.
+// Tokens counts a model's input and output tokens.
 type Tokens struct {
-	Input      int64 `json:"input_tokens"`       // that are in no cache
-	Cached     int64 `json:"cached_tokens"`      // that a cache had
-	CacheWrite int64 `json:"cache_write_tokens"` // that a cache was given
-	Output     int64 `json:"output_tokens"`      // thoughts among them
+	Input      int64 `json:"input_tokens"`       // not from a cache
+	Cached     int64 `json:"cached_tokens"`      // read from a cache
+	CacheWrite int64 `json:"cache_write_tokens"` // written to a cache
+	Output     int64 `json:"output_tokens"`      // including thinking
 }
 
 // Plus adds.
@@ -23,26 +23,25 @@ func (t Tokens) Minus(o Tokens) Tokens {
 	return Tokens{t.Input - o.Input, t.Cached - o.Cached, t.CacheWrite - o.CacheWrite, t.Output - o.Output}
 }
 
-// Counted is how many of them count towards a [Budget]: all that no cache had.
+// Counted returns how many tokens count towards a [Budget]: all but cached ones.
 func (t Tokens) Counted() int64 { return t.Input + t.CacheWrite + t.Output }
 
-// Bill is what the models that a sandbox asked have answered, as its gateway read it
-// from their answers.
+// Bill is the usage of the models that a sandbox asked, as its gateway read it from their answers.
 type Bill struct {
 	Models []BillItem `json:"models"` // sorted by their names
 	// Limited is the last time that a provider said that an allowance is used up; nil:
 	// none did.
 	Limited *Limited `json:"limited,omitempty"`
-	// Overloaded is likewise the last time that one said that it cannot answer just now,
-	// whoever asks.
+	// Overloaded is likewise the last time that a provider said that it cannot answer any client
+	// just now.
 	Overloaded *Limited `json:"overloaded,omitempty"`
 	// Failed is the last time that a question came to nothing for any other reason: the
 	// provider refused it, as without a key (401), or could not be reached.
 	Failed *Limited `json:"failed,omitempty"`
 }
 
-// Refusal is the last of these that no answer has come after, since a time; nil: whoever was
-// asked has answered.
+// Refusal returns the last of these since a time that no answer has followed. Nil: every provider
+// has answered.
 func (b Bill) Refusal(since time.Time) (last *Limited) {
 	for _, l := range []*Limited{b.Limited, b.Overloaded, b.Failed} {
 		if l != nil && !l.Over && !l.At.Before(since) && (last == nil || l.At.After(last.At)) {
@@ -59,27 +58,27 @@ type Limited struct {
 	Host  string    `json:"host"`
 	Until time.Time `json:"until,omitzero"` // when it may be asked again; zero: it did not say
 	Over  bool      `json:"over,omitempty"` // it has answered a question since
-	// Status is what it answered; 0: it said so within an answer, or gave none.
+	// Status is the HTTP status; 0: the provider refused within an answer, or did not answer.
 	Status int `json:"status,omitempty"`
-	// Why is what became of a question that it did not answer; empty: it did.
+	// Why says what happened to a request without an answer. Empty: the provider answered.
 	Why string `json:"why,omitempty"`
 }
 
-// Claimed is what an agent says that it used. It may be wrong.
+// Claimed is the usage that an agent reports. It may be wrong.
 type Claimed struct {
 	Tokens int64   `json:"tokens"`
 	USD    float64 `json:"usd"`
 }
 
-// BillItem is what one model answered.
+// BillItem is the usage of one model.
 type BillItem struct {
 	Model   string `json:"model"` // as it calls itself; empty: no answer said
 	Answers int64  `json:"answers"`
 	// Guessed is how many of the answers did not say how many tokens they took, or
 	// broke off before they did: these are reckoned from bytes.
 	Guessed int64 `json:"guessed,omitempty"`
-	// Unseen is how many conversations were in a protocol nobody reads. They add
-	// nothing to the tokens.
+	// Unseen counts conversations in a protocol that the gateway cannot read. They add nothing to
+	// the tokens.
 	Unseen int64 `json:"unseen,omitempty"`
 	Tokens
 	USD      float64 `json:"usd"`                // of those that have a price
@@ -99,7 +98,7 @@ func (b Bill) Total() (sum BillItem) {
 	return sum
 }
 
-// Since is the sum of what was added since an earlier bill.
+// Since returns the sum of the usage added since an earlier bill.
 func (b Bill) Since(earlier Bill) BillItem {
 	sum, was := b.Total(), earlier.Total()
 	sum.Answers -= was.Answers
@@ -111,19 +110,18 @@ func (b Bill) Since(earlier Bill) BillItem {
 	return sum
 }
 
-// Budget bounds what the models that a sandbox asks may take, as long as it exists.
-// Zero is no bound.
+// Budget bounds the model usage of a sandbox over its lifetime. Zero means unlimited.
 type Budget struct {
 	Tokens int64   `json:"tokens,omitempty"` // as [Tokens.Counted] has them
 	USD    float64 `json:"usd,omitempty"`
 }
 
-// Check refuses what bounds nothing.
+// Check refuses bounds that are not valid.
 func (b Budget) Check() error {
 	switch {
 	case b.Tokens < 0:
 		return Errorf(ErrUsage, "--max-tokens %d is negative", b.Tokens)
-	case !(b.USD >= 0) || math.IsInf(b.USD, 0): // or no number
+	case !(b.USD >= 0) || math.IsInf(b.USD, 0): // or NaN
 		return Errorf(ErrUsage, "--max-cost %v is no amount of money", b.USD)
 	}
 	return nil

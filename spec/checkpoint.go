@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// Occasions for checkpoints that nobody asks for one by one.
+// Occasions for automatic checkpoints.
 const (
 	EachTurn   = "each-turn"   // a question to a model is on its way, and the sandbox waits for the answer
 	EachCommit = "each-commit" // a branch of a workspace's repository has moved
 )
 
-// minCheckpointTime is the shortest time between two checkpoints that are made for no
-// other reason than that it has passed.
+// minCheckpointTime is the shortest interval between two periodic checkpoints.
 const minCheckpointTime = time.Second
 
-// Occasions say when a sandbox's checkpoints are made by themselves.
+// Occasions say when Bothy makes checkpoints of a sandbox automatically.
 type Occasions struct {
 	Turn   bool
 	Commit bool

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Devcontainer is what a sandbox has from the devcontainer.json that it was made from:
-// the rest of that is in its image, its user and its environment.
+// Devcontainer are the settings that a sandbox keeps from its devcontainer.json. The rest of that
+// file is in its image, its user and its environment.
 type Devcontainer struct {
 	File string `json:"file"` // on the host, as it was when the sandbox was created
 	// Env are variables of every command, NAME=VALUE, beneath those that Bothy sets.
@@ -27,8 +27,8 @@ func (d *Devcontainer) Equal(o *Devcontainer) bool {
 
 // SetUp is a command that a devcontainer.json wants run inside at some time.
 type SetUp struct {
-	When string   `json:"when"`           // one of the below
-	Name string   `json:"name,omitempty"` // whose it is, of several
+	When string   `json:"when"`           // one of the constants below
+	Name string   `json:"name,omitempty"` // names the command, if the file has several
 	Args []string `json:"args"`
 }
 

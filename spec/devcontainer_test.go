@@ -2,7 +2,8 @@ package spec
 
 import "testing"
 
-// A title is a line, whatever the names in a file or in a checkpoint of somebody's are.
+// TestTitle checks that a title is one line, whatever names a file or someone else's checkpoint
+// holds.
 func TestTitle(t *testing.T) {
 	for want, s := range map[string]SetUp{
 		"onCreateCommand":              {When: OnCreate},

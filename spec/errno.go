@@ -17,7 +17,7 @@ var errnoHints = []struct {
 	{[]syscall.Errno{syscall.ENOMEM}, "the host has no memory left: stop something, and try again"},
 }
 
-// errnoHint returns the advice for the error of the host in a chain, "" if there is none.
+// errnoHint returns the advice for the host's error in a chain, "" without one.
 func errnoHint(err error) string {
 	for _, h := range errnoHints {
 		for _, errno := range h.errnos {

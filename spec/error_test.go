@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Exit codes are a promise to scripts: they change with a major version.
+// TestExitCodes pins the exit codes. They are a promise to scripts: they change with a major
+// version.
 func TestExitCodes(t *testing.T) {
 	tests := []struct {
 		name string
@@ -95,7 +96,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// An error keeps its class, text, hint and exit code across a process boundary.
+// TestWireRoundTrip checks that an error keeps its class, text, hint and exit code across a process
+// boundary.
 func TestWireRoundTrip(t *testing.T) {
 	for _, class := range append([]error{nil}, ErrUsage, ErrDenied, ErrNotFound, ErrConflict, ErrStopping, ErrTimeout, ErrSandbox, ErrNotRunnable, ErrNoSuchBinary) {
 		t.Run(fmt.Sprint(class), func(t *testing.T) {
@@ -124,7 +126,7 @@ func TestWireRoundTrip(t *testing.T) {
 	}
 }
 
-// A class that only a later version knows is a plain error.
+// TestWireUnknownClass checks that a class that only a later version knows becomes a plain error.
 func TestWireUnknownClass(t *testing.T) {
 	err := (&WireError{Class: "melted", Code: 77, Message: "hot"}).Err()
 	if err.Error() != "hot" || ExitCode(err) != ExitError {

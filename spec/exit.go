@@ -18,7 +18,7 @@ const (
 
 	// Those of a loop or flow, once it has begun.
 	ExitAborted   = 6  // the agent gave up
-	ExitWaiting   = 7  // for a person, or for what somebody else has to do
+	ExitWaiting   = 7  // for a person, or for an event outside of the run
 	ExitLimit     = 8  // one of its limits is reached
 	ExitStalled   = 9  // nothing moves any more
 	ExitPartly    = 10 // it came to its end, and left something undone
@@ -32,15 +32,14 @@ const (
 	ExitSignal      = 128 // plus the signal's number
 )
 
-// Exit is one exit code, and the word for what it means: the class of an error, or how a loop
-// or flow has ended.
+// Exit is one exit code and its name: the class of an error, or the outcome of a loop or flow.
 type Exit struct {
 	Code  int
 	Name  string
 	class error // nil: it is the end of a run, or no failure
 }
 
-// exits are all of them. Of two errors with the same code the first is what the code stands for.
+// exits are all of them. An exit code of two errors stands for the first of them.
 var exits = []Exit{
 	{ExitOK, "done", nil},
 	{ExitUsage, "usage", ErrUsage},
@@ -59,11 +58,11 @@ var exits = []Exit{
 	{ExitSandbox, "sandbox", ErrSandbox},
 	{ExitNotRunnable, "not_runnable", ErrNotRunnable},
 	{ExitNoSuchFile, "no_such_command", ErrNoSuchBinary},
-	{ExitError, "error", nil}, // what is none of the others
+	{ExitError, "error", nil}, // any other error
 }
 
-// Class is the class of errors that end with this code; nil if it is the end of a run, or of
-// what went well, or of errors of no class.
+// Class returns the class of errors that end with this code. It is nil for the outcome of a run,
+// for success, and for errors without a class.
 func (x Exit) Class() error { return x.class }
 
 // Exits are the exit codes of bothy's own.

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Each exit code means one thing, and each thing has one code. Stopping alone shares one: it is
-// a conflict that passes.
+// TestExitCodesMeanOneThing checks that each exit code means one thing, and each thing has one
+// code. Stopping alone shares one: it is a conflict that passes.
 func TestExitCodesMeanOneThing(t *testing.T) {
 	names, codes := map[string]bool{}, map[int]string{}
 	for _, x := range Exits() {
@@ -30,7 +30,8 @@ func TestExitCodesMeanOneThing(t *testing.T) {
 	}
 }
 
-// How a run ends is no class of errors: who reads the code of a command must not take it for one.
+// TestEndsOfRunsAreNoErrors checks that the outcome of a run is not a class of errors: a script
+// must not mistake one for the other.
 func TestEndsOfRunsAreNoErrors(t *testing.T) {
 	for code := ExitAborted; code <= ExitCancelled; code++ {
 		if class := ClassOf(code); class != nil {
@@ -39,7 +40,7 @@ func TestEndsOfRunsAreNoErrors(t *testing.T) {
 	}
 }
 
-// What docs/cli.md lists is what there is.
+// TestExitCodesAreDocumented checks that docs/cli.md lists exactly the exit codes that exist.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/cli.md")
 	if err != nil {

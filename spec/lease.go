@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Lease lends a secret to one sandbox: where the gateway may use it for what
-// the inside asks for, how, and how long. The inside holds a placeholder.
+// Lease lends a secret to one sandbox: where the gateway may use it for requests from the inside,
+// how, and how long. The inside holds a placeholder.
 type Lease struct {
 	ID      string `json:"id"`
 	Secret  string `json:"secret"`  // its name
-	Sandbox string `json:"sandbox"` // the ID of whom it is lent to
-	// Hosts are targets as in rules of the network policy. Methods and Paths
-	// restrict the requests as there; empty is any. With PlaceAgent Hosts are empty,
-	// too: it may log in wherever the policy lets the sandbox go. So they are with
-	// PlaceSignature, which is for nobody to log in with.
+	Sandbox string `json:"sandbox"` // the ID of the sandbox that it is lent to
+	// Hosts are targets as in rules of the network policy. Methods and Paths restrict the requests
+	// as there; empty is any. With PlaceAgent Hosts are empty: the agent may log in wherever the
+	// policy lets the sandbox go. They are empty with PlaceSignature too, which is not for logging
+	// in.
 	Hosts   []string `json:"hosts"`
 	Methods []string `json:"methods,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
@@ -23,16 +23,16 @@ type Lease struct {
 	// Placeholder stands for the value inside. It has the shape that programs
 	// expect of it, and is different for every lease.
 	Placeholder string `json:"placeholder"`
-	// Renewal stands inside for what gets a login's next value, which nobody gets
-	// there: whoever asks for one with it is given Placeholder again.
+	// Renewal is the placeholder of a login's refresh token, whose value never goes inside. A
+	// program that renews with it is given Placeholder again.
 	Renewal string   `json:"renewal,omitempty"`
 	Env     []string `json:"env,omitempty"` // variables inside that hold the placeholder
 	// Tool is the program of the host whose token is lent; empty for other secrets.
 	// Settings tell programs inside of it.
 	Tool     string    `json:"tool,omitempty"`
 	Settings []Setting `json:"settings,omitempty"`
-	// Captured is the agent that logged in inside; empty for what is lent from the host.
-	// The secret is in no vault: it is this sandbox's alone, and goes with the lease.
+	// Captured is the agent that logged in inside. Empty: the secret comes from the host. A captured
+	// secret is not in the vault: it belongs to this sandbox, and is deleted with the lease.
 	Captured string    `json:"captured,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 }
@@ -64,8 +64,8 @@ func (l *Lease) Filled(s Setting) string {
 		"{placeholder:base64}", base64.StdEncoding.EncodeToString([]byte(l.Placeholder))).Replace(s.Text)
 }
 
-// Unlent is a lease that has no effect although it has not ended: its value could
-// not be had when the sandbox started, or could not be lent.
+// Unlent is a lease that has not ended but has no effect: its value could not be obtained when the
+// sandbox started, or could not be lent.
 type Unlent struct {
 	Lease  string `json:"lease,omitempty"`  // its ID; empty if not even the leases could be read
 	Secret string `json:"secret,omitempty"` // its name

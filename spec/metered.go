@@ -2,18 +2,17 @@ package spec
 
 import "math"
 
-// Amount is how much one side says was taken. What is nil is not known, which is not
-// nothing.
+// Amount is the usage that one side reports. Nil means unknown, not zero.
 type Amount struct {
 	Tokens *int64   `json:"tokens"` // as [Tokens.Counted] has them
 	USD    *float64 `json:"usd"`
-	// TokensPartly and USDPartly say that there was more, of which the side knows nothing.
+	// TokensPartly and USDPartly say that the side knows only a part of the usage.
 	TokensPartly bool `json:"tokens_partly,omitempty"`
 	USDPartly    bool `json:"usd_partly,omitempty"`
 }
 
-// Metered is what models took, as the two say who can tell. Its zero value is that of no
-// work at all.
+// Metered is the usage of models as reported by the two sides that can tell. Its zero value is that
+// of no work at all.
 type Metered struct {
 	Seen Amount `json:"seen"` // by the gateway, in the answers of models
 	Said Amount `json:"said"` // by the agent
@@ -23,8 +22,7 @@ type Metered struct {
 	works bool // something is added up
 }
 
-// Meter puts what the gateway saw of some work beside what the agent said; nil is nothing
-// at all.
+// Meter compares what the gateway saw of some work with what the agent said. Nil means zero usage.
 func Meter(seen *BillItem, said *Claimed) Metered {
 	m := Metered{works: true}
 	if seen != nil {
@@ -40,7 +38,7 @@ func Meter(seen *BillItem, said *Claimed) Metered {
 	return m
 }
 
-// amount is what a gateway knows.
+// amount returns the usage as the gateway knows it.
 func (i BillItem) amount() (a Amount) {
 	a.TokensPartly, a.USDPartly = i.Unseen > 0, i.Unseen > 0 || i.Unpriced > 0
 	if i.Answers > 0 || i.Unseen == 0 {
@@ -62,7 +60,7 @@ func (m *Metered) Add(o Metered) {
 	m.compare()
 }
 
-// plus adds up; also tells that there is something to add to.
+// plus returns the sum. also says that a already has some work.
 func (a Amount) plus(o Amount, also bool) Amount {
 	sum := Amount{
 		TokensPartly: a.TokensPartly || o.TokensPartly || also && (a.Tokens == nil) != (o.Tokens == nil),

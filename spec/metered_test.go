@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What one side does not know is nothing that it took, and a sum tells what it lacks.
+// TestMetered checks that usage unknown to one side is not counted as zero, and that a sum reports
+// its gaps.
 func TestMetered(t *testing.T) {
 	seen := func(tokens int64, usd float64, unpriced, unseen int64) *BillItem {
 		return &BillItem{Answers: 1, Tokens: Tokens{Input: tokens, Cached: 999}, USD: usd, Unpriced: unpriced, Unseen: unseen}

@@ -5,22 +5,19 @@ import "time"
 // Mock says that the providers of models are played by a script, as long as the
 // sandbox exists.
 type Mock struct {
-	// Script is where the script was read from. The sandbox has a copy, which is
-	// what counts.
+	// Script is the path that the script was read from. The sandbox uses its own copy.
 	Script string `json:"script"`
 	// Hosts are the names whose servers are played.
 	Hosts []string `json:"hosts"`
-	// Keys are what stands where credentials are expected, by their service. They
-	// are made up: no server knows them.
+	// Keys are the made-up credentials, by their service. No server knows them.
 	Keys map[string]string `json:"keys"`
 }
 
-// ModelAsked is the kind of the records of what a mock was asked.
+// ModelAsked is the kind of the records of a mock's requests.
 const ModelAsked = "request"
 
-// ModelRequest is one line of the log of what a sandbox's mock was asked: what
-// was asked, and what became of it. It has neither headers nor bodies; names,
-// prompts and errors hold what somebody inside made up.
+// ModelRequest is one line of the log of a sandbox's mock: a request and its outcome. It has
+// neither headers nor bodies. The inside chose the text of names, prompts and errors.
 type ModelRequest struct {
 	Time  time.Time `json:"time,omitzero"`
 	Event string    `json:"event,omitempty"`
@@ -43,7 +40,7 @@ type ModelRequest struct {
 	Turn         *int `json:"turn,omitempty"`
 	// Attempt is how often this turn was asked for with this request.
 	Attempt int `json:"attempt,omitempty"`
-	// Outcome is answered (by the script), failed (because it says so), aside (no
+	// Outcome is answered (by the script), failed (because the script says so), aside (not a
 	// question of the conversation) or refused (Error says why).
 	Outcome string `json:"outcome"`
 	Status  int    `json:"status,omitempty"` // none if no byte was sent

@@ -14,14 +14,14 @@ type ModelServer struct {
 	URL string `json:"url"`
 	// Key is the secret that is lent for it; empty: it wants none, or is lent otherwise.
 	Key string `json:"key,omitempty"`
-	// Model is what it calls the model that is asked; empty: the agent knows, or is told.
+	// Model is the server's name for the model. Empty: the agent knows it, or is told.
 	Model string `json:"model,omitempty"`
 }
 
-// HostName is what the inside calls the host, of which it reaches single ports.
+// HostName is the host's name inside. Only single ports of it can be reached.
 const HostName = "host.bothy"
 
-// NewModelServer reads what a person writes.
+// NewModelServer parses a user's input.
 func NewModelServer(text, key, model string) (*ModelServer, error) {
 	fail := func(why string) error {
 		return Errorf(ErrUsage, "the model server %q %s", text, why).
@@ -69,7 +69,7 @@ func isEndpoint(path string) bool {
 	}, func(end string) bool { return strings.HasSuffix(path, end) }) || strings.Contains(path, ":generateContent") || strings.Contains(path, ":streamGenerateContent")
 }
 
-// escaped tells of characters that mean something else in what an agent is told.
+// escaped reports a character that would have another meaning in an agent's settings.
 func escaped(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"%\{}`, r) }
 
 // ServerOf gives the host and the port that a URL names, and its root: without a user, a
@@ -93,7 +93,8 @@ func ServerOf(text string) (host, port, root string, ok bool) {
 	return host, port, root, ok && host != "" && port != ""
 }
 
-// rootOf gives a URL as it is kept: with the port, without what agents append by themselves.
+// rootOf returns a URL in the stored form: with the port, without the path that agents append
+// themselves.
 func rootOf(scheme, authority, path string) (string, error) {
 	host, port, ok := hostPort(authority)
 	if port == "" && ok {
@@ -157,7 +158,7 @@ func (s *ModelServer) host() string { _, host, _, _ := s.parts(); return host }
 // IsLocal tells whether it is at the host's own loopback.
 func (s *ModelServer) IsLocal() bool { return IsLoopback(s.host()) || isHostName(s.host()) }
 
-// IsLoopback tells whether a name or an address is that of the loopback of who uses it.
+// IsLoopback reports whether a name or an address is a loopback one.
 func IsLoopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1" || host == "::1"
 }
@@ -183,7 +184,7 @@ func (s *ModelServer) At() string {
 	return joined(host, port)
 }
 
-// Target is what a rule, or a lease, calls it.
+// Target is the server's name in a rule or a lease.
 func (s *ModelServer) Target() string {
 	_, host, port, _ := s.parts()
 	if s.IsLocal() {
@@ -192,7 +193,7 @@ func (s *ModelServer) Target() string {
 	return joined(host, port)
 }
 
-// Named is what it is called on the host itself, where it is there.
+// Named returns the server's name as the host itself uses it.
 func (s *ModelServer) Named() string {
 	if host := s.host(); !isHostName(host) {
 		return host
@@ -206,7 +207,7 @@ func (s *ModelServer) Inside() string {
 	return scheme + "://" + s.At() + path
 }
 
-// Versioned is Inside for clients that want the version in it: /v1, if there is none yet.
+// Versioned is Inside for clients that want the version in it: it appends /v1 if the URL has none.
 func (s *ModelServer) Versioned() string {
 	root := s.Inside()
 	last := root[strings.LastIndexByte(root, '/')+1:]

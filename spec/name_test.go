@@ -71,7 +71,8 @@ func TestDefaultName(t *testing.T) {
 	}
 }
 
-// What is made from any directory is a valid name, also with a number behind.
+// FuzzDefaultName checks that the name made from any directory is valid, also with a number
+// appended.
 func FuzzDefaultName(f *testing.F) {
 	for _, dir := range []string{"/a", "/", "", "/-", "/.", "/..", "/a-.b", "/\xff", "/a\nb", "/" + strings.Repeat("-x", 99)} {
 		f.Add(dir)
@@ -91,7 +92,7 @@ func FuzzDefaultName(f *testing.F) {
 	})
 }
 
-// A valid name is one harmless path element.
+// FuzzCheckName checks that a valid name is one harmless path element.
 func FuzzCheckName(f *testing.F) {
 	for _, name := range []string{"ab", "a.b", "..", "a/b", "a\x00b", "-rf", "a\n"} {
 		f.Add(name)

@@ -13,7 +13,7 @@ const (
 	NetworkSecret     = "secret"     // a secret that was lent was used
 	NetworkRenewal    = "renewal"    // a login of the host that is lent was renewed, or one made inside was kept, or could not be
 	NetworkPolicy     = "policy"     // other rules came into force
-	NetworkSuppressed = "suppressed" // of which there was too much to record one by one
+	NetworkSuppressed = "suppressed" // more records than could be written one by one
 )
 
 // Verdicts of network records.
@@ -30,20 +30,19 @@ const (
 	FlowClosed = "closed" // one that was opened has ended
 )
 
-// ProtocolSSH is that of commands of git over SSH, whose records are of requests: Method is
-// the command, or what else was asked for, and Path the repository.
+// ProtocolSSH is the protocol of git over SSH. Its records are requests: Method is the command, or
+// another kind of request, and Path the repository.
 const ProtocolSSH = "ssh"
 
-// Protocols of what is always refused: a datagram, an echo (ping), and other packets of IP,
-// of which the reason says what they are.
+// Protocols that are always refused: a datagram, an echo (ping), and other IP packets, whose kind
+// the reason gives.
 const (
 	ProtocolUDP  = "udp"
 	ProtocolICMP = "icmp"
 	ProtocolIP   = "ip"
 )
 
-// IsPacket tells whether a record is of a packet that is refused whatever it is for: no rule
-// lets it through.
+// IsPacket reports whether a record is of a packet that no rule can allow.
 func (r *NetworkRecord) IsPacket() bool {
 	return r.Protocol == ProtocolUDP || r.Protocol == ProtocolICMP || r.Protocol == ProtocolIP
 }
@@ -51,8 +50,8 @@ func (r *NetworkRecord) IsPacket() bool {
 // DirectionIn is that of connections to published ports.
 const DirectionIn = "in"
 
-// NetworkRecord is one line of a sandbox's network log. Nothing in it is
-// secret; names and reasons may hold what somebody inside made up.
+// NetworkRecord is one line of a sandbox's network log. Nothing in it is secret. The inside may
+// have chosen the text of names and reasons.
 type NetworkRecord struct {
 	Time       time.Time  `json:"time,omitzero"`
 	Event      string     `json:"event,omitempty"`
@@ -63,13 +62,13 @@ type NetworkRecord struct {
 	Flow       string     `json:"flow,omitempty"`      // which one, of all of the sandbox's: both records have the same
 	Direction  string     `json:"direction,omitempty"` // in: to a published port; empty: out
 	Name       string     `json:"name,omitempty"`
-	Addr       netip.Addr `json:"addr,omitzero"` // that was dialled, or wanted; of who connected, if the direction is in
+	Addr       netip.Addr `json:"addr,omitzero"` // that was dialled, or wanted; the client's, if the direction is in
 	Port       uint16     `json:"port,omitempty"`
 	Protocol   string     `json:"protocol,omitempty"` // tcp, tls, udp, icmp, ip; of a request HTTP/1.1, HTTP/2.0, or ssh
 	Method     string     `json:"method,omitempty"`   // of a request
 	Path       string     `json:"path,omitempty"`     // without the query
-	User       string     `json:"user,omitempty"`     // of git over SSH: as whom it logs in, if not as git
-	RPC        string     `json:"rpc,omitempty"`      // what its body calls, where that was judged: method, or tools/call and the tool
+	User       string     `json:"user,omitempty"`     // of git over SSH: the login name, if it is not git
+	RPC        string     `json:"rpc,omitempty"`      // the call in its body, where that was judged: method, or tools/call and the tool
 	Status     int        `json:"status,omitempty"`   // of the answer
 	Secret     string     `json:"secret,omitempty"`   // the name of the one used, or whose placeholder was refused
 	Lease      string     `json:"lease,omitempty"`    // by which it was lent
@@ -84,9 +83,9 @@ type NetworkRecord struct {
 	Duration   int64      `json:"duration_ms,omitempty"`
 	// Mocked says that the sandbox's mock has answered in the place of the server.
 	Mocked bool `json:"mocked,omitempty"`
-	// Count is how often the same was refused, in a row, if more than once; or how much of
-	// the kind was let through to the same destination, where that is very much. Such a
-	// record of flows is of one state, and has no Flow; what could differ is left out.
+	// Count says how many equal refusals followed each other, if more than one, or how many
+	// connections of a kind to one destination were let through, if very many. Such a record of
+	// flows is of one state, and has no Flow. Fields that could differ are left out.
 	Count int64 `json:"count,omitempty"`
 	// Suppressed is NetworkSuppressed's: how many.
 	Suppressed int64 `json:"suppressed,omitempty"`

@@ -21,20 +21,20 @@ const (
 	PlaceBasic  PlaceKind = "basic"  // the password in Authorization: Basic
 	PlaceHeader PlaceKind = "header" // a header whose whole value it is
 	PlaceQuery  PlaceKind = "query"  // a parameter of the query
-	// PlaceAuthorization is PlaceBearer and, with any user, PlaceBasic: a server
-	// takes it either way, and so do those who ask it.
+	// PlaceAuthorization is PlaceBearer and, with any user, PlaceBasic: the server accepts both, and
+	// clients use both.
 	PlaceAuthorization PlaceKind = "authorization"
-	// PlaceAgent is no place in a request: the value is the socket of the host's SSH
-	// agent, which is asked to sign.
+	// PlaceAgent is not a place in a request: the value is the socket of the host's SSH agent, which
+	// signs.
 	PlaceAgent PlaceKind = "agent"
 	// PlaceSignature is the same agent, asked to sign commits and tags of git, and
 	// nothing else.
 	PlaceSignature PlaceKind = "signature"
 )
 
-// notForSecrets are headers, in small letters, that make up the message, that
-// somebody on the way sets or takes out, or that say how the rest is read. A
-// secret there would not arrive, or would make another request of it.
+// notForSecrets are headers, in small letters, that frame the message, that a proxy on the way sets
+// or removes, or that say how to read the rest. A secret there would not arrive, or would change
+// the meaning of the request.
 var notForSecrets = []string{
 	"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive",
 	"proxy-connection", "proxy-authorization", "accept-encoding", "content-encoding", "content-type", "date", "range",
@@ -44,8 +44,8 @@ var notForSecrets = []string{
 // IsAgent tells that the value is the socket of the host's SSH agent.
 func (p Place) IsAgent() bool { return p.Kind == PlaceAgent || p.Kind == PlaceSignature }
 
-// Check refuses a place in which no secret can stand. It is asked when a lease
-// is made and by who exchanges placeholders. Errors are of class [ErrUsage].
+// Check refuses a place that cannot hold a secret. It is called when a lease is made, and by code
+// that exchanges placeholders. Errors are of class [ErrUsage].
 func (p Place) Check() error {
 	named := p.Kind == PlaceHeader || p.Kind == PlaceQuery
 	switch {

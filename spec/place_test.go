@@ -38,7 +38,7 @@ func TestPlaceCheck(t *testing.T) {
 		{Kind: PlaceQuery, Name: "a=b"},
 		{Kind: PlaceQuery, Name: "a&b"},
 		{Kind: PlaceQuery, Name: "a%62"},
-		// Of the message itself, of the connection, and of who stands between.
+		// Headers of the message itself, of the connection, and of proxies.
 		{Kind: PlaceHeader, Name: "Host"},
 		{Kind: PlaceHeader, Name: "CONTENT-LENGTH"},
 		{Kind: PlaceHeader, Name: "Content-Encoding"},

@@ -18,8 +18,8 @@ type Port struct {
 	Protocol string     `json:"protocol"`
 }
 
-// ParsePort reads [[IP:]HOSTPORT:]PORT[/tcp]. An IPv6 address stands in
-// brackets; an empty HOSTPORT behind an IP is whichever is free.
+// ParsePort reads [[IP:]HOSTPORT:]PORT[/tcp]. An IPv6 address is in brackets. An empty HOSTPORT
+// after an IP means any free port.
 func ParsePort(s string) (Port, error) {
 	bad := func(format string, args ...any) (Port, error) {
 		return Port{}, Errorf(ErrUsage, "port %q: %s", s, fmt.Sprintf(format, args...)).

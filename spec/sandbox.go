@@ -1,7 +1,6 @@
-// Package spec holds the words Bothy is described in: what a sandbox is, what
-// state it is in, how an error is told to a person, and which exit code a
-// command ends with. It depends on nothing but the standard library, so that
-// every other package, and any program outside, can share the vocabulary.
+// Package spec holds Bothy's vocabulary: the description of a sandbox, its states, the form of an
+// error for a person, and the exit codes of commands. It depends on nothing but the standard
+// library, so that every other package, and any program outside, can share the vocabulary.
 package spec
 
 import "time"
@@ -13,9 +12,9 @@ const Version = 1
 // TemplateHost is the template that has the host's programs.
 const TemplateHost = "host"
 
-// Sandbox is the wish: everything that was decided when a sandbox was created.
-// It is written at creation; afterwards only its ports, its program, the script
-// of its mock and when checkpoints of it are made change.
+// Sandbox is the specification: everything that was decided when a sandbox was created. It is
+// written at creation. Afterwards only its ports, its program, the script of its mock and the times
+// of its automatic checkpoints change.
 type Sandbox struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`   // 12 hex digits, random
@@ -28,10 +27,10 @@ type Sandbox struct {
 	// Image is the container image whose root it has; nil if that is the host's.
 	Image *Image `json:"image,omitempty"`
 
-	// Build says that a step of a build is carried out in it; nil in all others.
+	// Build marks a sandbox that executes a step of a build; nil in all others.
 	Build *Build `json:"build,omitempty"`
 
-	// Devcontainer is what it has from a devcontainer.json; nil without one.
+	// Devcontainer are the settings from a devcontainer.json; nil without one.
 	Devcontainer *Devcontainer `json:"devcontainer,omitempty"`
 
 	// Command is the program that the sandbox was made for by its path, as it is
@@ -58,17 +57,17 @@ type Sandbox struct {
 	WorkspaceMode string `json:"workspace_mode,omitempty"`
 	// Volumes are further mounts, at a path of their own.
 	Volumes []Mount `json:"volumes,omitempty"`
-	// Private are paths inside, in a workspace or a volume, at which the sandbox
-	// has a directory of its own instead of the host's: for what it builds or
-	// installs there. Faster than a shared one, because nobody else changes it.
+	// Private are paths inside, in a workspace or a volume, at which the sandbox has a directory of
+	// its own instead of the host's, for build output and installed packages. It is faster than a
+	// shared one, because only the sandbox changes it.
 	Private []string `json:"private,omitempty"`
 
-	User    string   `json:"user,omitempty"` // who commands run as; empty: the caller's own uid
+	User    string   `json:"user,omitempty"` // the user of commands; empty: the caller's own uid
 	Workdir string   `json:"workdir,omitempty"`
 	Env     []string `json:"env,omitempty"` // KEY=VALUE, for every command
 
-	// Checkpoint says when checkpoints of it are made by themselves, as ParseOccasions
-	// reads it. Empty: never.
+	// Checkpoint says when Bothy makes checkpoints of it automatically, as ParseOccasions reads it.
+	// Empty: never.
 	Checkpoint string `json:"checkpoint,omitempty"`
 
 	// Tasks says what programs inside may do with the tasks of their project: TasksRead
@@ -84,7 +83,7 @@ type Sandbox struct {
 	// Mock has the providers of models played by a script; nil: they are asked.
 	Mock *Mock `json:"mock,omitempty"`
 
-	// ModelServer is what its agent asks instead of its maker's models; nil: those.
+	// ModelServer is the server that its agent asks instead of its maker's models; nil: those.
 	ModelServer *ModelServer `json:"model_server,omitempty"`
 
 	// Ports are those of the sandbox that are published on the host, HostPorts
@@ -98,20 +97,20 @@ type Sandbox struct {
 	// Broken says why the sandbox cannot be used: its spec cannot be read. It
 	// then has an ID and nothing else, and can only be removed.
 	Broken string `json:"broken,omitempty"`
-	// Mend is what can be done about it, where something is known.
+	// Mend is the advice for it, if known.
 	Mend string `json:"-"`
 	// Remove asks for the sandbox to be removed once its first command ends.
 	Remove bool `json:"remove,omitempty"`
 }
 
-// What a sandbox may do with tasks. Each includes those before.
+// Access of a sandbox to tasks. Each level includes those before.
 const (
 	TasksRead  = "read"
 	TasksAdd   = "add"
 	TasksWrite = "write"
 )
 
-// CheckTasks refuses what is none of them, and not empty.
+// CheckTasks refuses any other word. Empty is valid.
 func CheckTasks(access string) error {
 	switch access {
 	case "", TasksRead, TasksAdd, TasksWrite:
@@ -146,7 +145,7 @@ type Program struct {
 	// From is the description it is an installation of. Default: the agent of
 	// the sandbox.
 	From string `json:"from,omitempty"`
-	// Runtime is what it runs on, if that is neither in it nor the host's.
+	// Runtime is the runtime of the program, if neither the installation nor the host has it.
 	Runtime *Program `json:"runtime,omitempty"`
 }
 
@@ -156,8 +155,8 @@ type Image struct {
 	Digest string `json:"digest"`         // of its manifest
 }
 
-// Build makes a sandbox one for steps of a build: its home and /tmp lie in its root
-// layer, which is the step's result, and commands run as root.
+// Build makes a sandbox one for steps of a build: its home and /tmp are in its root layer, which is
+// the step's result, and commands run as root.
 type Build struct {
 	Lock    string `json:"lock"`              // held as long as the build runs
 	Program string `json:"program"`           // bothy-build, on the host
@@ -192,7 +191,7 @@ type Limits struct {
 	Disk   int64   `json:"disk,omitempty"`   // bytes that it keeps outside of the host's directories and of checkpoints
 }
 
-// Names of the limits, as they stand in an Enforcement and behind the flags.
+// Names of the limits, as in an Enforcement and in flags.
 const (
 	LimitCPUs   = "cpus"
 	LimitMemory = "memory"
@@ -200,12 +199,12 @@ const (
 	LimitDisk   = "disk"
 )
 
-// Enforcement tells whether one limit really binds on this host, and by what.
+// Enforcement says whether this host really enforces one limit, and how.
 type Enforcement struct {
 	Limit    string `json:"limit"`
 	Value    string `json:"value"`
 	Enforced bool   `json:"enforced"`
-	By       string `json:"by,omitempty"`     // what holds it: "cgroup v2", "sentry"
+	By       string `json:"by,omitempty"`     // the mechanism: "cgroup v2", "sentry"
 	Reason   string `json:"reason,omitempty"` // why it is not enforced
 }
 

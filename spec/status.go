@@ -2,7 +2,7 @@ package spec
 
 import "time"
 
-// State is where a sandbox stands in its life.
+// State is the state of a sandbox in its life cycle.
 type State string
 
 // The states. A sandbox that was removed has none: it is gone.
@@ -13,9 +13,9 @@ const (
 	Stopping State = "stopping"
 )
 
-// Status is what is true of a sandbox now, as its keeper last wrote it. Only
-// the keeper writes it while it lives. Whether the sandbox really runs is told
-// by the keeper's lock, never by this file alone.
+// Status is the current state of a sandbox, as its keeper last wrote it. Only the keeper writes it
+// while the keeper lives. The keeper's lock tells whether the sandbox really runs, never this file
+// alone.
 type Status struct {
 	Version   int        `json:"version"`
 	State     State      `json:"state"`
@@ -26,7 +26,7 @@ type Status struct {
 	Cgroup    string     `json:"cgroup,omitempty"` // directory to remove after a crash
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	StoppedAt *time.Time `json:"stopped_at,omitempty"`
-	UsedAt    *time.Time `json:"last_used_at,omitempty"` // the last time somebody attached or ran something
+	UsedAt    *time.Time `json:"last_used_at,omitempty"` // the last time a person attached or a command ran
 
 	// Ports are those that are published, with the addresses and ports of the
 	// host at which they are. Of a sandbox that does not run: were, when it ran.
@@ -37,17 +37,17 @@ type Status struct {
 	WaitingSince *time.Time `json:"waiting_since,omitempty"`
 
 	Limits []Enforcement `json:"limits,omitempty"`
-	// Disk is what the sandbox keeps; nil before it was counted.
+	// Disk is the sandbox's disk usage; nil before it was counted.
 	Disk *DiskUse  `json:"disk,omitempty"`
 	Root RootLayer `json:"root_layer"`
-	// Gaps are what the template shows more, or less, than it should on this
-	// host, in sentences.
+	// Gaps are differences between the template's view and the expected one on this host, in
+	// sentences.
 	Gaps []string `json:"gaps,omitempty"`
 	// Unlent are leases that should be in effect and are not. Of a sandbox that
 	// does not run: were not, when it ran.
 	Unlent []Unlent `json:"unlent,omitempty"`
-	// NetworkPaused says why nothing new is let through the network, whatever
-	// its rules; empty if that is not so.
+	// NetworkPaused says why no new connection is let through, despite its rules; empty if the
+	// network is not paused.
 	NetworkPaused string `json:"network_paused,omitempty"`
 	// Mounted are the directories of the host that the sandbox sees. Of a sandbox that does
 	// not run: saw, when it ran.
@@ -62,17 +62,17 @@ type Mounted struct {
 	Birth  int64  `json:"birth,omitempty"` // in nanoseconds since 1970; 0 if the file system does not keep it
 }
 
-// DiskUse is what a sandbox kept on the disk when that was last counted, outside of the
-// host's directories and of checkpoints, and what it may.
+// DiskUse is the disk usage of a sandbox at the last count, outside of the host's directories and
+// of checkpoints, and its limits.
 type DiskUse struct {
 	CountedAt time.Time `json:"counted_at"`
 	Bytes     int64     `json:"bytes"` // allocated
 	Files     int64     `json:"files"` // names of files and directories
-	// Limit and FilesLimit are what it may keep while it runs: more than its limit if it was
-	// over that when it started.
+	// Limit and FilesLimit bound the usage while the sandbox runs. They exceed its configured limit
+	// if it was over that when it started.
 	Limit      int64 `json:"limit"`
 	FilesLimit int64 `json:"files_limit"`
-	// Parts say where it lies, the largest first.
+	// Parts are its places, the largest first.
 	Parts []DiskPart `json:"parts"`
 	// Uncounted are directories that could not be looked into.
 	Uncounted int `json:"uncounted,omitempty"`
@@ -90,8 +90,8 @@ func (d *DiskUse) Over() bool { return d != nil && (d.Bytes > d.Limit || d.Files
 
 // RootLayer tells how safe the private layer over the template is.
 type RootLayer struct {
-	// SavedAt is when the layer was last written to disk. What was changed in
-	// it later is lost if the keeper or the wall is killed.
+	// SavedAt is when the layer was last written to disk. Later changes are lost if the keeper or
+	// the wall is killed.
 	SavedAt *time.Time `json:"saved_at,omitempty"`
 	// Bytes is the size of the saved layer on disk.
 	Bytes int64 `json:"bytes"`
@@ -113,7 +113,7 @@ type Session struct {
 	Started  time.Time `json:"started_at"`
 }
 
-// Usage is what a running sandbox takes from the host.
+// Usage is the host's resources that a running sandbox uses.
 type Usage struct {
 	CPUSeconds float64 `json:"cpu_seconds"` // of all its processes since start
 	Memory     int64   `json:"memory"`      // bytes resident, all its processes

@@ -14,10 +14,10 @@ type AgentTranscript struct {
 	AgentReading
 }
 
-// AgentDatabase is a file of SQLite that has all sessions. Rules read its rows as if each
-// were a line: of a message, behind its parts, that is {row: message, id, time, message},
-// of a part {row: part, id, time, message, part}, where message and part are what is in
-// their Data. A row that changes is read again, and each rule speaks of it once.
+// AgentDatabase is a file of SQLite that has all sessions. Rules read its rows as if each were a
+// line. A message comes after its parts and is {row: message, id, time, message}; a part is {row:
+// part, id, time, message, part}. Here message and part are the content of their Data. A row that
+// changes is read again, and each rule speaks of it once.
 type AgentDatabase struct {
 	File     string      `json:"file"` // relative to the home
 	Sessions AgentTable  `json:"sessions"`
@@ -30,8 +30,8 @@ type AgentDatabase struct {
 type AgentTable struct {
 	Table string `json:"table"`
 	ID    string `json:"id"`
-	// In has the ID of what a row belongs to: of a message the session, of a part the
-	// message. A session that belongs to one is that of a helper, and left out.
+	// In has the ID of a row's parent: of a message the session, of a part the message. A session
+	// with a parent belongs to a helper, and is left out.
 	In string `json:"in,omitempty"`
 	// Time is when it was; of a session, when it was changed last. Sessions need it.
 	Time string `json:"time,omitempty"`
@@ -39,9 +39,9 @@ type AgentTable struct {
 	Data string `json:"data,omitempty"`
 }
 
-// AgentReading tells what lines of JSON mean. In a path dots lead to what is
-// within: names of members, positions in a list, * for each of a list. A single
-// dot is the value itself. Only a string, a number, true and false are text.
+// AgentReading says what lines of JSON mean. In a path dots separate steps: names of members,
+// positions in a list, * for each element of a list. A single dot is the value itself. Only a
+// string, a number, true and false are text.
 type AgentReading struct {
 	// Session leads to the session's ID, Time to when it was: as RFC 3339 has it,
 	// or in seconds or milliseconds since 1970. Both hold for lines that have them.
@@ -58,8 +58,8 @@ type AgentReading struct {
 type AgentRule struct {
 	// When it matches. Without: always.
 	When AgentEvent `json:"when,omitempty"`
-	// Each leads to a list, to each of which, or else to the one value there is,
-	// Rules are applied as to a line. Such a rule has nothing else.
+	// Each leads to a list, or to a single value. Rules are applied to each element as to a line.
+	// Such a rule has nothing else.
 	Each  string      `json:"each,omitempty"`
 	Rules []AgentRule `json:"rules,omitempty"`
 
@@ -77,12 +77,12 @@ type AgentRule struct {
 	Failed  AgentEvent `json:"failed,omitempty"`
 	Partial AgentEvent `json:"partial,omitempty"`
 
-	// Once leads to what an agent repeats if it tells something again: the rule
-	// speaks once for each.
+	// Once leads to a value that an agent repeats when it repeats an event: the rule speaks once for
+	// each value.
 	Once AgentPaths `json:"once,omitempty"`
 }
 
-// AgentUse leads to numbers of a TranscriptUsage. Those that are not there are 0.
+// AgentUse leads to numbers of a TranscriptUsage. A missing number is 0.
 type AgentUse struct {
 	Input      AgentPaths `json:"input,omitempty"`
 	Cached     AgentPaths `json:"cached,omitempty"`
@@ -91,8 +91,8 @@ type AgentUse struct {
 	Reasoning  AgentPaths `json:"reasoning,omitempty"`
 	USD        AgentPaths `json:"usd,omitempty"`
 	Total      bool       `json:"total,omitempty"`
-	// Within says that the agent counts what caches had or were given among its input,
-	// Apart that it does not count what was thought among its output.
+	// Within says that the agent includes cache reads and writes in its input, Apart that it
+	// excludes thinking from its output.
 	Within bool `json:"within,omitempty"`
 	Apart  bool `json:"apart,omitempty"`
 }
@@ -122,7 +122,8 @@ const (
 	TalkLimit      = "limit" // an allowance is used up: Text, Until
 	TalkError      = "error" // Text; the agent may go on
 	TalkEnd        = "end"   // Verdict, Text
-	// TalkUnknown is what no rule knows, with Raw, or what is no JSON, with Text.
+	// TalkUnknown is a document that matches no rule, with Raw, or a line that is not JSON, with
+	// Text.
 	TalkUnknown = "unknown"
 	// TalkIgnore is a kind for rules only: nothing further is read in the line.
 	TalkIgnore = "ignore"
@@ -142,12 +143,12 @@ const (
 	VerdictLimit  = "limit" // an allowance is used up: to try again at once is of no use
 )
 
-// TranscriptEvent is what an agent said or did, in one form for all. Everything
-// in it was written inside a sandbox: it is to be believed of nobody.
+// TranscriptEvent is an agent's message or action, in one form for all agents. Everything in it was
+// written inside a sandbox, so it must not be trusted.
 type TranscriptEvent struct {
 	Kind    string    `json:"kind"`
 	Time    time.Time `json:"time,omitzero"`
-	Session string    `json:"session,omitempty"` // what the agent goes on with
+	Session string    `json:"session,omitempty"` // the ID with which the agent resumes
 	Role    string    `json:"role,omitempty"`
 	// ID is that of a message, or of a tool's call and its result. What a usage
 	// has for its ID replaces an earlier usage with the same.
@@ -166,8 +167,8 @@ type TranscriptEvent struct {
 	Raw     json.RawMessage  `json:"raw,omitempty"`
 }
 
-// TranscriptUsage is what was used, as the agent counts it. What caches had or were given is
-// not in Input, what was thought is in Output, as far as its description says how it counts.
+// TranscriptUsage is the usage, as the agent counts it. Cache reads and writes are not in Input,
+// thinking is in Output, as far as its description says how it counts.
 type TranscriptUsage struct {
 	Input      int64   `json:"input_tokens"`
 	Cached     int64   `json:"cached_tokens"`

@@ -1,6 +1,6 @@
 package spec
 
-// Upload is what a sandbox has sent by rules of the network that bound it.
+// Upload is the amount that a sandbox has sent by network rules with an upload limit.
 type Upload struct {
 	Target string `json:"target"` // of the rules
 	// Bytes were sent, or written down to be: of a sandbox that runs, or whose keeper

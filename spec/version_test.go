@@ -31,7 +31,7 @@ func TestCheckHead(t *testing.T) {
 	}
 }
 
-// An error of the host has advice, unless there is more special advice.
+// TestErrnoHint checks that an error of the host has advice, unless more specific advice exists.
 func TestErrnoHint(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
 		syscall.ENOSPC: "free some space", syscall.EDQUOT: "free some space", syscall.EMFILE: "ulimit -n",

@@ -7,19 +7,19 @@ import (
 	"syscall"
 )
 
-// How writes of the inside reach the directories it works on.
+// Ways in which writes of the inside reach the workspaces.
 const (
 	// WorkspaceLive has them reach the host at once. It is the default.
 	WorkspaceLive = "live"
-	// WorkspaceReview keeps them in a layer until somebody applies them.
+	// WorkspaceReview keeps them in a layer until the user applies them.
 	WorkspaceReview = "review"
 	// WorkspaceClone has it work on a private clone of each of them, which is a git
 	// repository; its commits are fetched.
 	WorkspaceClone = "clone"
 )
 
-// WorkspaceError gives what went wrong when one of the caller's directories was opened its
-// class, and what to do about it: it may have been moved away. Of nil it is nil.
+// WorkspaceError adds the class and a hint to an error from opening one of the caller's
+// directories, which may have been moved away. Of nil it returns nil.
 func WorkspaceError(err error) error {
 	const op = "open the workspace"
 	switch {

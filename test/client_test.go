@@ -71,11 +71,11 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// toBegin are the limits that a command is given which is to say that it has begun, one after
-// the other: what is too short on a busy machine is none there.
+// toBegin are the time limits for a command that must report that it has begun. They are tried in
+// order: a limit may be too short on a busy machine.
 var toBegin = []time.Duration{2 * time.Second, 10 * time.Second, time.Minute}
 
-// Bothy's own failures are told apart from those of the program inside, which
+// TestClientErrors checks that Bothy's own failures differ from those of the program inside, which
 // may end with the same codes.
 func TestClientErrors(t *testing.T) {
 	harness.AsUser(t)
@@ -124,10 +124,11 @@ func TestClientErrors(t *testing.T) {
 	})
 }
 
-// countSleeps counts those that TestLoopSandbox has started, by looking at what is there.
+// countSleeps counts the sleep processes that TestLoopSandbox started and that still run.
 const countSleeps = `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\000' '\n' | grep -c '^3210[1-9]$' || true`
 
-// The calls of loops: as often as a step is repeated, each loop its own.
+// TestLoopSandbox checks the calls for loops: repeating a step reuses its sandbox, and each loop
+// has its own.
 func TestLoopSandbox(t *testing.T) {
 	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
 		ctx := t.Context()
@@ -148,7 +149,7 @@ func TestLoopSandbox(t *testing.T) {
 		if code != 3 || output != "b in /tmp\n" || err != nil {
 			t.Errorf("%d, %q, %v", code, output, err)
 		}
-		// It ends with all that it has started, also what has left its session.
+		// The timeout ends all processes of the command, also one that left its session.
 		for _, limit := range toBegin {
 			code, output, err = c.ExecInSandbox(ctx, names[0], []string{"sh", "-c", "sleep 32101 & (setsid sleep 32102 &); until [ $(" + countSleeps + ") = 2 ]; do sleep 0.1; done; echo begun; sleep 32103"}, client.ExecOptions{Timeout: limit})
 			if strings.Contains(output, "begun") {

@@ -1,8 +1,8 @@
 // Package test runs the real binary from end to end: real sandboxes, real
 // files, real terminals, no mocks.
 //
-// What a command does is told by a script in testdata/script: the commands a
-// person would type and what they see. What needs a terminal is written in Go.
+// A script in testdata/script shows the behaviour of a command: the commands that a person types
+// and their output. Tests that need a terminal are written in Go.
 // Run by root, every test runs twice, as root and as an ordinary user without
 // an account; run by an ordinary user it runs as that user. Each test has a
 // state directory of its own and fails if anything of it is left at the end: a

@@ -23,8 +23,8 @@ func path() string {
 	return lab.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// home is the state directory of one test. It notes every sandbox that lived
-// in it, so that what is left of one can be told from the doings of others.
+// home is the state directory of one test. It notes every sandbox that lived in it, so that its
+// leftovers can be told from other processes.
 type home struct {
 	dir  string
 	also string // another directory of the test's; no process may mention it
@@ -64,7 +64,7 @@ func (h *home) watch() {
 	}
 }
 
-// end removes what is there and complains about what remains.
+// end removes all sandboxes and complains about leftovers.
 func (h *home) end(t *testing.T) {
 	t.Helper()
 	for _, dir := range h.states() {
@@ -113,7 +113,7 @@ func (h *home) states() []string {
 	return dirs
 }
 
-// left lists what still is there of the sandboxes of this state directory.
+// left lists the leftovers of this state directory's sandboxes.
 func (h *home) left() []string {
 	left := append(h.processes(), h.cgroups()...)
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -147,7 +147,7 @@ func (h *home) mentioned(proc string) bool {
 	return bytes.Contains(line, []byte(h.dir)) || h.also != "" && bytes.Contains(line, []byte(h.also))
 }
 
-// others are the processes of which something is true by their place in /proc. We are none.
+// others are the processes whose place in /proc fulfils a condition. This process is left out.
 func others(is func(proc string) bool) (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {

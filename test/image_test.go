@@ -34,7 +34,7 @@ type imagesKey struct{}
 // image feature REPOSITORY:TAG DIR publishes a feature of development containers.
 // image odd FILE TAG KIND writes one that is not as images should be: see odd.
 // image docker TAG … gives one to the Docker of this machine, as docker build does.
-// image stop ends the registry: nobody answers any more.
+// image stop ends the registry: its address does not answer any more.
 func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: image publish|save|layout|daemon|docker|odd|stop")
@@ -149,7 +149,7 @@ func programs(t *testing.T) []byte {
 	return layerOf(t, "cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln", "truncate", "getent")
 }
 
-// layerOf is a layer of programs of this host with what they are linked to.
+// layerOf is a layer of programs of this host with the libraries they are linked to.
 func layerOf(t *testing.T, names ...string) []byte {
 	t.Helper()
 	files := harness.Programs(t, names...)

@@ -71,8 +71,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// checkJSON compares a value with what is said of it: nothing (it is there),
-// "= TEXT", "~ REGEXP", "len N".
+// checkJSON compares a value with a condition: none (it exists), "= TEXT", "~ REGEXP", "len N".
 func checkJSON(doc string, args []string) error {
 	v, err := lookUp(doc, args[0])
 	if err != nil || len(args) == 1 {

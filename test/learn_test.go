@@ -7,7 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// A person is asked about each proposal, and what is not clearly a yes is a no.
+// TestTerminalLearn checks that policy learn asks about each proposal, and that only a clear yes is
+// a yes.
 func TestTerminalLearn(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {

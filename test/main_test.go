@@ -22,7 +22,7 @@ import (
 // time. No account goes with it.
 const ordinary = 54321
 
-// lab is what all tests of this process share.
+// lab is shared by all tests of this process.
 var lab struct {
 	bin     string // directory with the bothy under test
 	scripts string // directory with the scripts
@@ -129,8 +129,8 @@ func copyProgram(from, to string) error {
 	return os.WriteFile(to, b, 0o755)
 }
 
-// prepareUser gives the ordinary user what they need: the sources may lie
-// where they cannot go.
+// prepareUser gives the ordinary user a copy of what the tests need: the user may not have access
+// to the sources.
 func prepareUser(dir string) error {
 	if err := os.CopyFS(lab.scripts, os.DirFS(filepath.Join("testdata", "script"))); err != nil {
 		return err
@@ -150,7 +150,7 @@ func prepareUser(dir string) error {
 	return os.Chown(lab.user, ordinary, ordinary)
 }
 
-// namespaces tries what no sandbox can do without.
+// namespaces tries the namespaces that every sandbox needs.
 func namespaces() error {
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}

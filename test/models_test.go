@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelserver"
 )
 
-// models VAR SCRIPT [KEY] has a server of models at a port of the loopback that VAR is set to, until
-// the script ends. With a key it answers nobody without that, and nobody who calls it by another
-// name than localhost.
+// models VAR SCRIPT [KEY] has a server of models at a port of the loopback that VAR is set to,
+// until the script ends. With a key it refuses requests without that key, and requests to any name
+// but localhost.
 func cmdModels(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: models VAR SCRIPT [KEY]")

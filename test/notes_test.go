@@ -7,8 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// notes are the commands of somebody's notes, as they stand there: of one line or more,
-// with an empty line between them.
+// notes are the commands of a user's notes, as written: each has one line or more, and an empty
+// line separates them.
 type notes struct {
 	list    []string
 	run     []bool
@@ -18,7 +18,7 @@ type notes struct {
 // notesKey is where a script keeps them.
 type notesKey struct{}
 
-// notes read FILE [WORD INSTEAD]... reads commands. What begins with # is a comment.
+// notes read FILE [WORD INSTEAD]... reads commands. Text that begins with # is a comment.
 // notes done wants that every one of them has been run.
 func cmdNotes(ts *testscript.TestScript, neg bool, args []string) {
 	n := ts.Value(notesKey{}).(*notes)

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// A question ends at once by Ctrl-C and by SIGTERM, also that of a command with plans of its own
-// for signals. Nothing was made by then.
+// TestQuestionInterrupted checks that Ctrl-C and SIGTERM end a question at once, also in a command
+// that handles signals itself, and that the command has made nothing by then.
 func TestQuestionInterrupted(t *testing.T) {
 	harness.AsUser(t)
 	l := newLodging(t)

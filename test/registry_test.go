@@ -24,11 +24,11 @@ type registry struct {
 // registryKey is where a script keeps it.
 type registryKey struct{}
 
-// registry publish NAME@VERSION DIR [PART...] makes a package of a directory, to
-// which packages of the same version belong as parts. What begins with #! is a
-// program; what a package.json there says of commands is told as registries do.
+// registry publish NAME@VERSION DIR [PART...] makes a package of a directory. Packages of the same
+// version belong to it as parts. Files that begin with #! are programs. The commands of a
+// package.json there are published as registries do.
 // registry corrupt NAME@VERSION changes its bytes and not its hash.
-// registry stop ends it: nobody answers any more.
+// registry stop ends it: its address does not answer any more.
 func cmdRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: registry publish|corrupt|stop")

@@ -58,8 +58,8 @@ func TestScript(t *testing.T) {
 	callers(t, each(runScript), each(func(t *testing.T, _ string) { again(t) }))
 }
 
-// isForRoot reports whether a script is to be run by root, too: it says so in its first line. What the
-// others try is the same for root.
+// isForRoot reports whether root must run a script, too: its first line says so. The other scripts
+// behave the same for root.
 func isForRoot(t *testing.T, file string) bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -202,11 +202,10 @@ func cmdBothy(ts *testscript.TestScript, neg bool, args []string) {
 	run(ts, neg, append([]string{"bothy"}, args...))
 }
 
-// slow is what a person hears of a sandbox that takes its time, as it may where
-// many tests run at once.
+// slow matches the message that a sandbox takes its time, as it may while many tests run at once.
 var slow = regexp.MustCompile(`(?m)^bothy: sandbox \S+ (does not answer yet; |is being made by another bothy).*\n`)
 
-// quiet wants that the last command said nothing on standard error.
+// quiet wants that the last command wrote nothing to standard error.
 func cmdQuiet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: quiet")
@@ -423,8 +422,8 @@ func cmdFreePort(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
-// greeter VAR TEXT says a text to everybody who connects, at a port of the
-// loopback that VAR is set to, until the script ends.
+// greeter VAR TEXT sends a text to every client that connects, at a port of the loopback that VAR
+// is set to, until the script ends.
 func cmdGreeter(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: greeter VAR TEXT")
@@ -467,7 +466,7 @@ func serve(ts *testscript.TestScript, variable string, answer func(net.Conn)) {
 	}()
 }
 
-// visit HOST PORT prints what somebody says who listens there.
+// visit HOST PORT prints the message of the server there.
 func cmdVisit(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: visit HOST PORT")

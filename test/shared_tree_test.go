@@ -99,7 +99,7 @@ func openTreeShell(t *testing.T, cmd *exec.Cmd) *treeShell {
 	return s
 }
 
-// do gives what a step printed, and its exit code.
+// do returns a step's output and its exit code.
 func (s *treeShell) do(t *testing.T, step string) string {
 	t.Helper()
 	const mark = "\x01end "

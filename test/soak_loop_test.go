@@ -40,8 +40,8 @@ headless:
   success: [{type: bye}]
 `
 
-// A loop of many iterations, whose process is killed every now and then, loses none, makes
-// none twice, and leaves nothing but its own sandbox.
+// TestSoakLoop checks that a loop of many iterations, whose process is killed every now and then,
+// loses none, repeats none, and leaves only its own sandbox.
 func TestSoakLoop(t *testing.T) {
 	harness.Sweep(t, "soak")
 	iterations := 15
@@ -86,10 +86,10 @@ func TestSoakLoop(t *testing.T) {
 		atFirst, atLast := paces(t, events)
 		t.Logf("%d iterations in %v, %d events; %d kills, %d of them in an iteration that was begun again; an iteration took %v at the beginning and %v at the end",
 			iterations, time.Since(began).Round(time.Second), len(events), kills, s.Repeats, atFirst, atLast)
-		// Who was killed last may have left a copy that was just started: its keeper waits for
+		// The last killed process may have left a copy that had just started: its keeper waits for
 		// its command, but not for long.
 		waitFor(t, "nothing but its sandbox", func() bool {
-			l.bothy("create", "--name", "broom", "shell", l.proj) // whoever makes one sweeps
+			l.bothy("create", "--name", "broom", "shell", l.proj) // creating a sandbox sweeps
 			l.bothy("rm", "-f", "broom")
 			return l.bothy("ls", "-q") == "soak\n"
 		})
@@ -99,8 +99,8 @@ func TestSoakLoop(t *testing.T) {
 // paced is of how many iterations the pace is told.
 const paced = 50
 
-// paces are the medians of the times from the start of one iteration to that of the next, among
-// the first and the last: what a loop remembers shall make it no slower.
+// paces are the medians of the times from the start of one iteration to that of the next, among the
+// first and the last iterations: a loop must not become slower with its history.
 func paces(t *testing.T, events []string) (first, last time.Duration) {
 	t.Helper()
 	var took []time.Duration
@@ -135,7 +135,7 @@ func (l *lodging) runs() []string {
 	return list
 }
 
-// soakStatus is what the test reads of the loop's status.
+// soakStatus is the part of the loop's status that the test reads.
 type soakStatus struct {
 	Status    string `json:"status"`
 	Iteration int    `json:"iteration"`

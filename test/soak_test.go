@@ -31,9 +31,9 @@ const (
 // soakSteps is how many steps are done where no time is given.
 const soakSteps = 60
 
-// Things are done to some sandboxes in no order, and what they hold is compared with a
-// model that is a few maps: files written, removed, kept, put back, forked, carried away
-// and back, applied, thrown away, with stops and kills in between.
+// TestSoak does random things to some sandboxes, and compares their content with a model that is a
+// few maps: files are written, removed, saved, restored, forked, exported and imported, applied and
+// discarded, with stops and kills in between.
 func TestSoak(t *testing.T) {
 	harness.Sweep(t, "soak")
 	terminalTest(t, func(t *testing.T, l *lodging) {
@@ -67,8 +67,8 @@ func TestSoak(t *testing.T) {
 // files are contents by their paths.
 type files map[string]string
 
-// state is what a sandbox holds: its home, its root layer, and what it has written over
-// the project, in which nil is what it has removed.
+// state is the content of a sandbox: its home, its root layer, and its changes to the project. A
+// nil change is a removed file.
 type state struct {
 	home, root files
 	over       map[string]*string
@@ -82,7 +82,7 @@ type soakBox struct {
 	name string
 	state
 	points map[string]state
-	// past is what the root layer was since it was certainly saved.
+	// past are the states of the root layer since a save that surely succeeded.
 	past []files
 }
 
@@ -93,7 +93,7 @@ type soak struct {
 	t     *testing.T
 	l     *lodging
 	r     *rand.Rand
-	host  files             // what the project holds
+	host  files             // content of the project
 	known map[string]string // contents by their hashes
 	boxes map[string]*soakBox
 	next  int
@@ -133,7 +133,7 @@ func (s *soak) point(b *soakBox) string {
 	return names[s.r.IntN(len(names))]
 }
 
-// maxBoxes bounds how many there are at a time.
+// maxBoxes bounds the number of sandboxes.
 const maxBoxes = 4
 
 func (s *soak) step() {
@@ -193,7 +193,7 @@ var soakNames = []string{"one", "two words", "deep/er/three", "deep/four", "-fiv
 
 func (s *soak) file() string { return soakNames[s.r.IntN(len(soakNames))] }
 
-// Scripts that change files below the directory $1, and tell what there is.
+// Scripts that change files below the directory $1, and list them.
 const (
 	soakWrite  = `cd "$1" && mkdir -p "$(dirname "./$2")" && cat > "./$2"`
 	soakAppend = `cd "$1" && mkdir -p "$(dirname "./$2")" && cat >> "./$2"`
@@ -240,13 +240,13 @@ func (s *soak) change(b *soakBox) {
 			b.over[name] = &text
 		} else if _, below := s.host[name]; below {
 			b.over[name] = nil
-		} else { // a layer has no mark for what is not below it
+		} else { // a layer records no removal of a file that the project lacks
 			delete(b.over, name)
 		}
 	}
 }
 
-// view is what a sandbox sees of the project.
+// view is the project as a sandbox sees it.
 func (b *soakBox) view(host files) files {
 	v := maps.Clone(host)
 	for name, text := range b.over {
@@ -291,7 +291,7 @@ func (s *soak) restore(b *soakBox) {
 	b.saved()
 }
 
-// add takes a new sandbox in, and lets another go if there are too many.
+// add adds a new sandbox, and removes another if there are too many.
 func (s *soak) add(name string, from state) {
 	s.boxes[name] = &soakBox{name: name, state: from.clone(), points: map[string]state{}}
 	s.boxes[name].saved()
@@ -332,7 +332,7 @@ func (s *soak) carry(b *soakBox) {
 	s.add(name, b.points[p])
 }
 
-// apply brings changes to the project. What became of each is what the command says.
+// apply brings changes to the project. The command's output tells the outcome of each.
 func (s *soak) apply(b *soakBox) {
 	s.note("apply %s", b.name)
 	cmd := s.l.command("apply", "--json", b.name)
@@ -397,7 +397,7 @@ func unquote(q string) (string, error) {
 	return b.String(), nil
 }
 
-// settle stops all sandboxes: what the project holds has changed below their layers.
+// settle stops all sandboxes: the project below their layers has changed.
 func (s *soak) settle() {
 	for _, b := range s.boxes {
 		s.l.bothy("stop", b.name)
@@ -406,7 +406,7 @@ func (s *soak) settle() {
 	s.project()
 }
 
-// project compares the project with what it should hold.
+// project compares the project with its expected content.
 func (s *soak) project() {
 	cmd := exec.Command("sh", "-c", soakList, "-", s.l.proj)
 	out, err := cmd.Output()
@@ -436,8 +436,8 @@ func (s *soak) edit() {
 	s.settle()
 }
 
-// kill ends a keeper in the middle. Of the root layer some of what was written since its
-// last save may be lost, and nothing else.
+// kill ends a keeper in the middle. It may lose changes of the root layer since its last save, and
+// nothing else.
 func (s *soak) kill(b *soakBox) {
 	s.note("kill %s", b.name)
 	s.inside(b, "", "true")
@@ -477,7 +477,7 @@ func (s *soak) compare(b *soakBox) {
 	s.same(b.name+"'s project", s.read(s.inside(b, "", "sh", "-ec", soakList, "-", s.l.proj)), b.view(s.host))
 }
 
-// read understands what soakList prints.
+// read parses the output of soakList.
 func (s *soak) read(list string) files {
 	f := files{}
 	for line := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {

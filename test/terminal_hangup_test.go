@@ -18,8 +18,8 @@ var departures = map[string]func(*terminal){
 	"SIGKILL":         func(tm *terminal) { _ = tm.cmd.Process.Kill() },
 }
 
-// A program at a terminal is hung up when its terminal goes away, as over ssh: of exec, and of run
-// with a command. With the detach keys it goes on.
+// TestTerminalHangUp checks that a program at a terminal, of exec or of run with a command, is hung
+// up when its terminal goes away, as over ssh. With the detach keys it goes on.
 func TestTerminalHangUp(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
@@ -54,7 +54,8 @@ func TestTerminalHangUp(t *testing.T) {
 	})
 }
 
-// The shell of run, and an agent, outlive their terminal, however that goes away.
+// TestTerminalOutlived checks that the shell of run, and an agent, outlive their terminal, however
+// it goes away.
 func TestTerminalOutlived(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {

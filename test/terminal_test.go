@@ -30,7 +30,7 @@ var testTime = func() time.Duration {
 	return scriptTime
 }()
 
-// patience is how long a test waits for what should come, on a slow and busy machine.
+// patience is how long a test waits for output, on a slow and busy machine.
 const patience = 2 * time.Minute
 
 // lodging is a person with a home, a project and a state directory.
@@ -70,7 +70,7 @@ func (l *lodging) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// bothy runs one without a terminal and gives what it printed.
+// bothy runs a bothy without a terminal and returns its output.
 func (l *lodging) bothy(args ...string) string {
 	l.t.Helper()
 	cmd := l.command(args...)
@@ -159,7 +159,7 @@ func (tm *terminal) press(keys string) {
 	}
 }
 
-// expect waits until what was not yet looked at matches, and gives the groups.
+// expect waits until new output matches, and returns the groups.
 func (tm *terminal) expect(pattern string) []string {
 	tm.t.Helper()
 	groups := tm.comes(pattern, patience)
@@ -169,7 +169,7 @@ func (tm *terminal) expect(pattern string) []string {
 	return groups
 }
 
-// comes is expect for what may not come for so long: then there are no groups.
+// comes is expect for output that may not come in time. Then it returns no groups.
 func (tm *terminal) comes(pattern string, within time.Duration) []string {
 	re := regexp.MustCompile("(?s)" + pattern)
 	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
@@ -196,8 +196,8 @@ func (tm *terminal) match(re *regexp.Regexp) (groups []string) {
 	return groups
 }
 
-// again presses keys until what they are for is shown: whose they are to be may not be
-// there yet, and nothing shows when it is.
+// again presses keys until their effect is shown: the program that they are for may not read yet,
+// and nothing shows when it does.
 func (tm *terminal) again(keys, pattern string) {
 	tm.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -211,14 +211,14 @@ func (tm *terminal) again(keys, pattern string) {
 	}
 }
 
-// shown is what has not been looked at yet.
+// shown is the output that expect has not matched yet.
 func (tm *terminal) shown() string {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
 	return string(tm.screen[tm.seen:])
 }
 
-// ask types a command to the shell and gives what it printed.
+// ask types a command to the shell and returns its output.
 func (tm *terminal) ask(command string) string {
 	tm.t.Helper()
 	tm.asked++
@@ -226,8 +226,8 @@ func (tm *terminal) ask(command string) string {
 	return tm.expect(fmt.Sprintf(`\{%d:(.*?)\}`, tm.asked+1000))[1]
 }
 
-// works types a command to the shell, with what comes behind it, and waits until the command
-// is what keys are for.
+// works types a command to the shell, with text after it, and waits until the command gets the
+// keys.
 func (tm *terminal) works(command, behind string) {
 	tm.t.Helper()
 	tm.asked++
@@ -321,7 +321,7 @@ func TestTerminalShell(t *testing.T) {
 			}
 		}
 
-		// What is typed passes as it is.
+		// Typed text passes unchanged.
 		if got := tm.ask("echo grüße-日本-🏠"); got != "grüße-日本-🏠" {
 			t.Errorf("typed text comes back as %q", got)
 		}
@@ -333,7 +333,7 @@ func TestTerminalShell(t *testing.T) {
 	})
 }
 
-// TestTerminalSettings checks that what a person has set up for their terminal counts inside.
+// TestTerminalSettings checks that the user's terminal settings count inside.
 func TestTerminalSettings(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
@@ -369,7 +369,7 @@ func TestTerminalSettings(t *testing.T) {
 		tm.press("exit\r")
 		tm.code()
 
-		// What was asked for in so many words stays.
+		// An explicit setting wins.
 		tm = openTerminal(t)
 		tm.start(l.command("run", "-e", "COLORTERM=mine", "shell", "."))
 		if got := tm.ask("echo $COLORTERM"); got != "mine" {
@@ -412,15 +412,15 @@ func TestTerminalBulk(t *testing.T) {
 	})
 }
 
-// What a program leaves behind on its terminal does not keep its session: neither who
-// writes for ever, nor who only holds the terminal open.
+// TestTerminalLeft checks that processes left on a program's terminal do not keep its session
+// alive: neither one that writes for ever, nor one that only holds the terminal open.
 func TestTerminalLeft(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		for code, command := range map[int]string{3: "trap '' HUP; yes & read; exit 3", 4: "trap '' HUP; sleep 1000 & echo said; exit 4"} {
 			tm := l.terminal("run", "shell", ".", "--", "bash", "-c", command)
 			tm.expect("y\r\ny|said\r\n")
-			tm.press("\r") // who writes has begun
+			tm.press("\r") // the writer has begun
 			if got := tm.code(); got != code {
 				t.Errorf("%s: exit code %d", command, got)
 			}
@@ -444,8 +444,8 @@ func TestTerminalKeys(t *testing.T) {
 		tm.expect("caught-4")
 		tm.expect("code-7")
 
-		// Job control. The kernel inside forgets a Ctrl-Z that comes while sleep is being
-		// executed, after what works waits for (docs/architecture.md).
+		// Job control. The kernel inside forgets a Ctrl-Z that comes while sleep is being executed,
+		// just after works returns (docs/architecture.md).
 		tm.works("sleep 1001", "")
 		tm.again(ctrlZ, `Stopped +.*sleep 1001`)
 		if got := tm.ask("jobs"); !strings.Contains(got, "Stopped") {
@@ -495,7 +495,7 @@ func TestTerminalSuspend(t *testing.T) {
 				tm.expect("up-2")
 				for _, line := range []string{"first", "second"} {
 					tm.press(c.key + line + "\r")
-					tm.expect(line + "\r\n" + line + "\r\n") // its echo, and what cat says
+					tm.expect(line + "\r\n" + line + "\r\n") // its echo, and the output of cat
 				}
 				tm.press(ctrlD)
 				if code := tm.code(); code != 0 {
@@ -550,7 +550,7 @@ func TestTerminalDetach(t *testing.T) {
 			return string(b) == "all-42\n"
 		})
 
-		// A program that has no time to look at its size at once draws itself for who comes back.
+		// A program that looks at its size late still redraws for a user who attaches again.
 		tm2 = openTerminal(t)
 		tm2.resize(40, 100)
 		tm2.start(l.command("run", "shell", "."))
@@ -559,7 +559,7 @@ func TestTerminalDetach(t *testing.T) {
 		tm2.press(detachKeys)
 		tm2.expect("detached")
 		tm2.code()
-		// It is told of another size for a while; whoever comes back later tells it again.
+		// Each attach shows it another size for a while; another attach repeats that.
 		waitFor(t, "a program that draws itself", func() bool {
 			tm2 = openTerminal(t)
 			tm2.resize(40, 100)
@@ -577,7 +577,7 @@ func TestTerminalDetach(t *testing.T) {
 		if got := tm3.ask("echo $$"); got != pid {
 			t.Errorf("another shell, %s, not %s", got, pid)
 		}
-		waitFor(t, "both pieces to be taken for the keys", func() bool { // a piece that comes late is none
+		waitFor(t, "both pieces to be taken for the keys", func() bool { // a late second piece does not count
 			tm3.press(ctrlQuit)
 			time.Sleep(100 * time.Millisecond)
 			tm3.press(ctrlQuit)
@@ -600,7 +600,7 @@ func TestTerminalDetach(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 
-		// After its end there is a new one.
+		// After the shell's end, the next run starts a new one.
 		tm6 := l.terminal("run", "shell-proj")
 		if got := tm6.ask("echo .$X."); got != ".." {
 			t.Errorf("a new shell says %q", got)
@@ -657,10 +657,10 @@ func TestTerminalDetachKeys(t *testing.T) {
 	})
 }
 
-// modes turns on what a full-screen program turns on.
+// modes turns on the modes of a full-screen program.
 const modes = `printf '\033[?1049h\033[?25l\033[?1000h\033[?1006h\033[?2004h\033[?1h\033=drawn-%s' $((50+5))`
 
-// undone is what has to come before the prompt is a prompt again.
+// undone waits for the sequences that must come before the shell's prompt.
 func (tm *terminal) undone() {
 	tm.t.Helper()
 	for _, seq := range []string{"\x1b[?1049l", "\x1b[?25h", "\x1b[?1000l", "\x1b[?2004l"} {
@@ -673,14 +673,15 @@ func (tm *terminal) undone() {
 	}
 }
 
-// A shell goes on from a full checkpoint, and in forks, with its terminal.
+// TestTerminalGoesOn checks that a shell resumes from a full checkpoint, and in forks, with its
+// terminal.
 func TestTerminalGoesOn(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "--workspace", "review", "shell", ".")
 		tm.press("X=kept-$((20+22))\r")
 		pid := tm.ask("echo $$")
-		// Somebody watches while it is made, and notices nothing.
+		// A person is attached during the checkpoint, and notices nothing.
 		l.bothy("checkpoint", "create", "--full", "shell-proj", "there")
 		l.bothy("fork", "shell-proj")
 		if got := tm.ask("echo $X $$"); got != "kept-42 "+pid {
@@ -785,7 +786,7 @@ func TestTerminalExec(t *testing.T) {
 		}
 		tm.restored(before)
 
-		// Without -t there is none inside, though here is one.
+		// Without -t the program inside has no terminal, though bothy has one.
 		tm.start(l.command("exec", "-i", "shell-proj", "sh", "-c", "tty; cat"))
 		tm.expect("not a tty")
 		tm.press("line\r" + ctrlD)
@@ -917,7 +918,7 @@ func TestTerminalQuestions(t *testing.T) {
 	})
 }
 
-// Hunk by hunk, a person says what is meant.
+// TestTerminalApply checks that a person decides hunk by hunk.
 func TestTerminalApply(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
@@ -967,7 +968,7 @@ func TestTerminalApply(t *testing.T) {
 			}
 		}
 
-		// To hang up, or to have enough, is no yes; what is left can be had later.
+		// Hanging up or quitting does not mean yes. The remaining changes can be applied later.
 		for _, answer := range []string{ctrlD, "q\r"} {
 			tm = l.terminal("apply", "-i", "box", "text", "stays")
 			tm.expect(`apply stays`)
@@ -1015,7 +1016,7 @@ func TestTerminalTop(t *testing.T) {
 	})
 }
 
-// waitFor waits until something is so.
+// waitFor waits until a condition holds.
 func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !is(); time.Sleep(50 * time.Millisecond) {

@@ -19,8 +19,8 @@ printf 'what next?'
 read answer
 `
 
-// ls tells which agents wait for a person: those that say nothing at their
-// terminal. Nobody has to look at it.
+// TestTerminalWaiting checks that ls shows which agents wait for a person: those without new output
+// at their terminal. No terminal needs to be attached.
 func TestTerminalWaiting(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A command that never ends, or a child of one that holds its output open, would take
-// the whole run with it at go test's own deadline, and every result that was there.
-// Each home has a time by which all that was started with it must have ended.
+// If a command never ends, or its child holds its output open, the whole run would end at go test's
+// own deadline, and all results would be lost. So each home has a time limit for everything that
+// was started with it.
 
-// guard ends whatever runs with this home when its time is over, by SIGQUIT first, so
-// that it says where it is, and makes that a failure.
+// guard ends all processes that still run with this home when its time is over, and makes that a
+// failure. It sends SIGQUIT first, so that they print where they are.
 func (h *home) guard(t *testing.T, limit time.Duration) (release func()) {
 	done := make(chan struct{})
 	dog := time.AfterFunc(limit, func() {
@@ -44,7 +44,7 @@ func (h *home) users() []int {
 	})
 }
 
-// describe tells what a process is and what it waits for.
+// describe returns a process's command line, the kernel function it waits in, and its open files.
 func describe(pid int) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	wait, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))

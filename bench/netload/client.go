@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Measured is what a client found out.
+// Measured is the result of a client.
 type Measured struct {
 	Count   int     `json:"count"` // requests or connections
 	Bytes   int64   `json:"bytes"` // carried, of bulk
@@ -27,11 +27,11 @@ type Measured struct {
 	P99     float64 `json:"p99_ms"`
 }
 
-// load is how a client goes about it.
+// load is the configuration of a client.
 type load struct {
-	name, addr string // whom to ask for, and where that is
+	name, addr string // the server's name, and its address
 	connect    string // the proxy in between, if any
-	auth       string // what it wants to hear
+	auth       string // the credentials for it
 	tls        *tls.Config
 	until      time.Time
 }
@@ -121,8 +121,8 @@ type worker struct {
 	bytes int64
 }
 
-// run lets some work until the time is over. What was not finished then does
-// not count, but for bytes. All connect before the clock starts.
+// run runs the workers until the time is over. Work that is unfinished then does not count, except
+// for its bytes. All workers connect before the clock starts.
 func (l *load) run(n int, span time.Duration, work func(*worker) error) (*Measured, error) {
 	workers := make([]*worker, n)
 	errs := make([]error, n)
@@ -160,7 +160,7 @@ func (l *load) run(n int, span time.Duration, work func(*worker) error) (*Measur
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// dial connects, through the proxy and with TLS as is wanted.
+// dial connects, through the proxy and with TLS if configured.
 func (w *worker) dial() error {
 	to := w.addr
 	if w.connect != "" {
@@ -186,8 +186,8 @@ func (w *worker) dial() error {
 	return nil
 }
 
-// tunnel asks a proxy for a connection. The answer is read byte by byte: what
-// comes after it is not the proxy's.
+// tunnel asks a proxy for a connection. It reads the answer byte by byte: the bytes after it are
+// not the proxy's.
 func tunnel(conn net.Conn, addr, auth string) error {
 	if auth != "" {
 		auth = "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(auth)) + "\r\n"

@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// parts are what the program can be, by its first argument.
+// parts are the parts of the program, by its first argument.
 var parts = map[string]func(args []string) error{
 	"origin":  origin,
 	"client":  client,

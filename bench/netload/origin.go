@@ -23,11 +23,10 @@ import (
 	"time"
 )
 
-// origin is the server at the far end, as light as can be: what it costs is in
-// every number. It speaks just enough HTTP/1.1 for programs that look into it,
-// on port 80 in the clear and on 443 in TLS, until its standard input ends. It
-// leaves its authority, and a second one for proxies that need one given, in a
-// directory.
+// origin is the server at the far end, as light as possible: its cost is in every number. It speaks
+// just enough HTTP/1.1 for programs that look into it, on port 80 in the clear and on 443 in TLS,
+// until its standard input ends. It leaves its authority, and a second one for proxies that need
+// one given, in a directory.
 func origin(args []string) error {
 	fs := flag.NewFlagSet("origin", flag.ContinueOnError)
 	addr := fs.String("addr", "", "address to listen at")

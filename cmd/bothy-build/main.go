@@ -1,6 +1,6 @@
-// Command bothy-build understands Dockerfiles for bothy, which it lies beside: on the
-// host it makes a plan of one, inside a sandbox it carries out a step of it. It is not
-// for people: bothy template build is.
+// Command bothy-build understands Dockerfiles for bothy, whose program is in the same directory. On
+// the host it plans one; inside a sandbox it executes a step of it. It is not for people, who use
+// bothy template build.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command bothy-guest is what runs inside a sandbox: init, sudo and other programs of Bothy's own.
+// Command bothy-guest runs inside a sandbox as init, sudo and other programs of Bothy's own.
 // Outside it prepares the processes of the wall, which gVisor starts for moments.
 package main
 

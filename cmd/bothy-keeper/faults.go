@@ -11,8 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A build for test/faults, in which a gateway or a keeper comes upon a mistake
-// of its own when somebody asks for it:
+// A build for test/faults, in which a gateway or a keeper panics on request:
 //
 //	the name lookup.panic.example    while names are answered
 //	a connection to 203.0.113.66     while it is judged

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command bothy is the command line. It also plays those of its helpers that need what the
-// command line has: the process that seals secrets, that installs agents, that fetches images,
-// that keeps tasks. They are this program under another name.
+// Command bothy is the command line. It also runs the helpers that need parts of the command line:
+// the processes that seal secrets, install agents, fetch images and keep tasks. They are this
+// program under another name.
 package main
 
 import (

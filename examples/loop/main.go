@@ -4,9 +4,9 @@
 //	go run ./examples/loop -tool shell -check 'test -s result.txt' -- sh -c 'date >> result.txt'
 //	go run ./examples/loop -tool claude -check 'make test' -- claude -p 'make the tests pass'
 //
-// The check runs in the sandbox too, and its exit code decides, not what the tool
-// says. Whoever wants the tool to run on the host itself, without any wall, says so
-// by AGENT_LOOP_HOST=1. It is never done because there is no sandbox to be had.
+// The check runs in the sandbox too, and its exit code decides, not the tool's own report. Set
+// AGENT_LOOP_HOST=1 to run the tool on the host itself, without any wall. A missing sandbox never
+// causes that.
 package main
 
 import (
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// loop is what the flags say.
+// loop has the flags' values.
 type loop struct {
 	tool, dir, check string
 	command          []string
@@ -102,11 +102,12 @@ func (l *loop) place(ctx context.Context) (where, func() error, error) {
 	return at, func() error { return c.DestroyLoopSandbox(context.WithoutCancel(ctx), id) }, nil
 }
 
-// leftTime is how long what a command left running may keep it from ending.
+// leftTime is how long a command's leftover processes may keep it from ending.
 const leftTime = time.Second
 
-// onHost runs a command in a group of its own, all of which ends when its time is over.
-// What has left the group goes on, for there is no wall here, but is not waited for.
+// onHost runs a command in a process group of its own. The whole group ends when its time is over.
+// Processes that left the group go on, since the host has no wall, but onHost does not wait for
+// them.
 func (l *loop) onHost(ctx context.Context, command []string) (int, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()

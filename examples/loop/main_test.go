@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A child that leaves the group and keeps the pipe is not waited for: whether the time
-// is over, or the command has ended by itself.
+// TestOnHostLeft checks that onHost does not wait for a child that leaves the group and keeps the
+// pipe, whether the time is over or the command has ended by itself.
 func TestOnHostLeft(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip(err)

@@ -1,7 +1,7 @@
-// Package agent knows the agents: how they are described, by what comes with
-// Bothy and by the user, which are installed and where they lie, and what is told
-// to the process that installs one. It speaks to nobody: that process links an
-// HTTP client, which commands that install nothing need not.
+// Package agent knows the agents: their descriptions, those of Bothy and those of the user,
+// and the installed programs with their directories. It also defines the messages to the
+// process that installs one. It contacts no server: that process links an HTTP client, and
+// other commands do without it.
 //
 // A description is data, one YAML file. The code knows no agent by its name.
 package agent
@@ -18,13 +18,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Source says where a program comes from, Platform which package holds it.
+// Source says where a program comes from, Platform which package contains it.
 type (
 	Source   = spec.AgentSource
 	Platform = spec.AgentPlatform
 )
 
-// checkSource refuses a source that cannot be meant.
+// checkSource refuses an invalid source.
 func checkSource(s Source) error {
 	if len(s.Platforms) == 0 {
 		return spec.Errorf(spec.ErrUsage, "the source %s names no platform", s.Package)
@@ -37,7 +37,7 @@ func checkSource(s Source) error {
 	return nil
 }
 
-// PlatformFor finds what is meant for a target, and the key it was found under.
+// PlatformFor finds a source's package for a target, and the key it was found under.
 func PlatformFor(s Source, t Target) (key string, p Platform, err error) {
 	for _, key := range t.keys() {
 		if p, ok := s.Platforms[key]; ok {
@@ -56,10 +56,10 @@ type Request struct {
 	Target  Target `json:"target"`
 }
 
-// Latest is the tag that is meant when none is named.
+// Latest is the tag in use when none is named.
 const Latest = "latest"
 
-// Check refuses what cannot be meant, and completes the rest.
+// Check refuses an invalid request, and fills in the defaults.
 func (r *Request) Check() error {
 	if err := CheckName(r.Name); err != nil {
 		return err
@@ -73,19 +73,19 @@ func (r *Request) Check() error {
 	return checkSource(r.Source)
 }
 
-// Exact reports whether a version is one, and no tag.
+// Exact reports whether a version is an exact one, not a tag.
 func Exact(version string) bool {
 	v := "v" + version
 	return semver.IsValid(v) && semver.Canonical(v) == v
 }
 
-// AtLeast tells whether an exact version is another or newer.
+// AtLeast tells whether an exact version is another one or newer.
 func AtLeast(version, least string) bool {
 	return Exact(version) && semver.Compare("v"+version, "v"+least) >= 0
 }
 
-// checkVersion refuses what is neither a version nor a tag. npm's ranges are
-// neither: what is pinned is one version.
+// checkVersion refuses text that is neither a version nor a tag. npm's ranges are neither:
+// a request pins one version.
 func checkVersion(v string) error {
 	if Exact(v) {
 		return nil

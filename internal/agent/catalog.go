@@ -16,14 +16,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shell is the agent that is no agent: the user's own shell, or a program.
+// Shell is the name for running without an agent: the user's own shell, or a program.
 const Shell = "shell"
 
-// Ralph is the command that takes an agent where none is named. Which one, descriptions
-// say.
+// Ralph is the command that runs a default agent. The descriptions say which agent that is.
 const Ralph = "ralph"
 
-// Ours are written in YAML, and read as the JSON that it says: to read YAML takes
+// Our descriptions are written in YAML and read as the equivalent JSON: reading YAML takes
 // milliseconds, and every run reads one. A test compares the two, and with -update writes
 // the JSON.
 //
@@ -37,31 +36,31 @@ const (
 	maxSize = 256 << 10
 )
 
-// Catalog is what there is: the agents that come with Bothy, and above them
-// those of a directory of the user's, one file NAME.yaml for each.
+// Catalog has all agents: those that come with Bothy, and those in a directory of the
+// user's, one file NAME.yaml for each. The user's have precedence.
 type Catalog struct {
 	dir  string
 	read *memory
 }
 
-// NewCatalog reads the user's descriptions from a directory, which need not
-// exist; without one there are none.
+// NewCatalog reads the user's descriptions from a directory, which need not exist. With an
+// empty dir the user has none.
 func NewCatalog(dir string) Catalog { return Catalog{dir, &memory{of: map[string]reading{}}} }
 
-// memory keeps what descriptions were read as. A command asks for the same one several
-// times, and each reading takes milliseconds.
+// memory caches decoded descriptions. A command asks for the same one several times, and
+// decoding it takes milliseconds.
 type memory struct {
 	mu sync.Mutex
 	of map[string]reading // by the name
 }
 
-// reading is what some text was read as.
+// reading is a decoded description with its text.
 type reading struct {
 	text  []byte
 	agent *spec.Agent
 }
 
-// find gives what the same text was read as before; nil if it was not.
+// find returns the cached result for the same text; nil if there was none.
 func (m *memory) find(d document) *spec.Agent {
 	if m == nil {
 		return nil
@@ -85,7 +84,7 @@ func (m *memory) keep(d document, a *spec.Agent) {
 	m.of[d.name] = reading{d.data, &same}
 }
 
-// Names lists the agents there are, the shell left out.
+// Names lists the agents, without the shell.
 func (c Catalog) Names() ([]string, error) {
 	ours, err := builtin.ReadDir("agents")
 	if err != nil { // they are in the binary
@@ -100,8 +99,8 @@ func (c Catalog) Names() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// CheckName judges the name of an agent: it names a file, the directory of what
-// is installed, and a part of the sandbox's name.
+// CheckName checks the name of an agent: it names a file, the directory of its
+// installations, and a part of the sandbox's name.
 func CheckName(name string) error {
 	ok := name != "" && len(name) <= 32 && name != Shell
 	for i, r := range name {
@@ -113,7 +112,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Called is [Catalog.Find] for what is to work: what agents run on is no agent.
+// Called is [Catalog.Find] for an agent to run: it refuses a runtime, which only other
+// agents run on.
 func (c Catalog) Called(name string) (*spec.Agent, error) {
 	a, err := c.Find(name)
 	if err == nil && a.Runtime {
@@ -123,10 +123,10 @@ func (c Catalog) Called(name string) (*spec.Agent, error) {
 	return a, err
 }
 
-// Find gives the description of an agent, by its name or an alias. The error
-// for a name that is none is of class [spec.ErrNotFound].
+// Find returns the description of an agent, by its name or an alias. For an unknown name
+// the error is of class [spec.ErrNotFound].
 func (c Catalog) Find(name string) (*spec.Agent, error) {
-	if name == Shell { // asked for at every start and fork: what follows reads all descriptions
+	if name == Shell { // every start and fork asks for it, and the rest reads all descriptions
 		return nil, spec.Errorf(spec.ErrNotFound, "%q is no agent, but your own shell", name).WithHint("bothy run %s . needs no agent; the others: bothy agent ls", name)
 	}
 	if CheckName(name) == nil {
@@ -142,7 +142,7 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 	for _, n := range names {
 		d, err := c.open(n)
 		if err != nil || d.ours && !bytes.Contains(d.data, []byte(name)) {
-			continue // ours write their aliases plainly, and to decode all takes milliseconds
+			continue // ours write their aliases plainly, and decoding all takes milliseconds
 		}
 		if a, err := c.decode(d); err == nil && slices.Contains(a.Aliases, name) {
 			return a, nil
@@ -153,8 +153,8 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 		WithHint("%sthere are: %s, %s", c.misnamed(name), strings.Join(names, ", "), Shell)
 }
 
-// misnamed says of a file that seems to be meant by a name why it is not; empty if there is
-// none.
+// misnamed explains why a file that seems to match a name does not count; "" if no file
+// matches.
 func (c Catalog) misnamed(name string) string {
 	files, _ := c.Ignored()
 	for _, f := range files {
@@ -165,13 +165,13 @@ func (c Catalog) misnamed(name string) string {
 	return ""
 }
 
-// WhyIgnored says what one of [Catalog.Ignored] should be called.
+// WhyIgnored says what a file of [Catalog.Ignored] should be called.
 func WhyIgnored(file string) string {
 	return file + " is not read: a description is called NAME" + ext + ", and NAME has lower-case letters, digits and '-', and is not " + Shell
 }
 
-// Default gives the agent that a command means where none is named. One of the user's
-// comes before ours; the error for none, or for several, is of class [spec.ErrUsage].
+// Default returns the agent that a command uses when none is named. The user's descriptions
+// come before ours. If none or several match, the error is of class [spec.ErrUsage].
 func (c Catalog) Default(command string) (*spec.Agent, error) {
 	names, err := c.Names()
 	if err != nil {
@@ -180,7 +180,7 @@ func (c Catalog) Default(command string) (*spec.Agent, error) {
 	var own, ours []*spec.Agent
 	for _, name := range names {
 		d, err := c.open(name)
-		replaced, _ := builtin.ReadFile(path.Join("agents", name+ext)) // what it inherits from
+		replaced, _ := builtin.ReadFile(path.Join("agents", name+ext)) // the description it inherits from
 		if err != nil || !bytes.Contains(d.data, []byte(command)) && !bytes.Contains(replaced, []byte(command)) {
 			continue
 		}
@@ -205,18 +205,18 @@ func (c Catalog) Default(command string) (*spec.Agent, error) {
 	return ours[0], nil
 }
 
-// isRuntime tells whether a description is of what others run on.
+// isRuntime tells whether a description is of a runtime for other agents.
 func (c Catalog) isRuntime(name string) bool {
 	d, err := c.open(name)
 	if err != nil || !bytes.Contains(d.data, []byte("runtime:")) {
-		return false // to decode all takes milliseconds
+		return false // decoding all takes milliseconds
 	}
 	a, err := c.decode(d)
 	return err == nil && a.Runtime
 }
 
-// Text gives a description as it is written, and the user's file it stands in,
-// which is empty for one that comes with Bothy.
+// Text returns the text of a description, and the user's file that contains it. The file is
+// empty for a description that comes with Bothy.
 func (c Catalog) Text(name string) (text []byte, file string, err error) {
 	d, err := c.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -228,7 +228,7 @@ func (c Catalog) Text(name string) (text []byte, file string, err error) {
 	return d.data, file, err
 }
 
-// describe gives one description.
+// describe returns one description.
 func (c Catalog) describe(name string) (*spec.Agent, error) {
 	d, err := c.open(name)
 	if err != nil {
@@ -237,7 +237,7 @@ func (c Catalog) describe(name string) (*spec.Agent, error) {
 	return c.decode(d)
 }
 
-// document is a description as it is written.
+// document is the text of a description.
 type document struct {
 	name string // of the agent it should describe
 	from string // for messages
@@ -274,7 +274,7 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// decode reads a description. Ours are known to be good: a test judges them.
+// decode decodes a description. Ours are known to be valid: a test checks them.
 func (c Catalog) decode(d document) (*spec.Agent, error) {
 	if a := c.read.find(d); a != nil {
 		return a, nil
@@ -288,21 +288,21 @@ func (c Catalog) decode(d document) (*spec.Agent, error) {
 		err = spec.Errorf(spec.ErrUsage, "it describes %q: name the file %s%s", a.Name, a.Name, ext)
 	}
 	if err != nil {
-		// What is wrong in it may be a name of something that is not found, as a preset. The
-		// agent is: whoever asks for the class of the error is to hear of the description.
+		// The cause may be something that is not found, such as a preset. The agent itself
+		// exists, so the error must not be of class ErrNotFound.
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: d.from, Err: errors.New(err.Error()), Hint: spec.Hint(err)}
 	}
 	c.read.keep(d, a)
 	return a, nil
 }
 
-// inherit gives a description that is used instead of ours what it says nothing of: for
-// which commands it is meant. [] is to say so.
+// inherit fills in a user's description that replaces ours: if it does not say for which
+// commands it is the default, ours does. [] means none.
 func (c Catalog) inherit(a *spec.Agent) {
 	if a.Default != nil || CheckName(a.Name) != nil {
 		return
 	}
-	if ours, err := parseOurs(a.Name); err == nil && !a.Runtime { // else we have none of that name
+	if ours, err := parseOurs(a.Name); err == nil && !a.Runtime { // otherwise we have none of that name
 		a.Default = ours.Default
 	}
 }

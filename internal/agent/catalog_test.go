@@ -16,7 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The JSON of what comes with Bothy is what the YAML says, and there is none beside it.
+// TestBuiltinJSON checks that the JSON of each description that comes with Bothy equals its
+// YAML, and that no other JSON exists.
 func TestBuiltinJSON(t *testing.T) {
 	sources, err := builtin.ReadDir("agents")
 	must(t, err)
@@ -51,7 +52,8 @@ func TestBuiltinJSON(t *testing.T) {
 	}
 }
 
-// What comes with Bothy can be read, and its files are what they seem to be.
+// TestBuiltin checks that the descriptions that come with Bothy can be read, and match
+// their file names.
 func TestBuiltin(t *testing.T) {
 	c := NewCatalog("")
 	names, err := c.Names()
@@ -61,7 +63,7 @@ func TestBuiltin(t *testing.T) {
 	for _, name := range names {
 		a, err := c.Find(name)
 		if err == nil {
-			err = check(a) // nobody else does
+			err = check(a) // decode does not check ours
 		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -145,7 +147,7 @@ func TestUsersOwn(t *testing.T) {
 	}
 }
 
-// Nothing that could be waited for is read.
+// TestNoFile checks that a file that could block its reader is not read.
 func TestNoFile(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mkfifo(filepath.Join(dir, "mine.yaml"), 0o600); err != nil {
@@ -156,8 +158,8 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// Which agent a command means where none is named, descriptions say: the user's before
-// ours.
+// TestDefault checks that the descriptions choose the agent of a command when none is
+// named: the user's before ours.
 func TestDefault(t *testing.T) {
 	ours, err := NewCatalog("").Default(Ralph)
 	if err != nil || ours == nil {
@@ -180,8 +182,8 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// What is used instead of ours is meant where ours was, unless it says otherwise. What
-// we wrote once is still read.
+// TestInstead checks that a description that replaces ours is the default where ours was,
+// unless it says otherwise. Text that we wrote once can still be read.
 func TestInstead(t *testing.T) {
 	ours, err := NewCatalog("").Default(Ralph)
 	if err != nil {
@@ -245,7 +247,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// driven is a description with a change to how it is run without a terminal.
+// driven is a description with a change to its headless section.
 func driven(old, new string) string {
 	return strings.Replace(own+`headless:
   args: [-p, --json]
@@ -298,7 +300,7 @@ func TestHeadlessRefused(t *testing.T) {
 	}
 }
 
-// The example of the page is read.
+// TestDocumentation checks that the example of the page can be read.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/agents.md")
 	if err != nil {
@@ -330,7 +332,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// installed is a description with a line more about where the program is from.
+// installed is a description with one more line about the program's source.
 func installed(line string) string {
 	return "version: 1\nname: mine\ntitle: Mine\nprogram: mine\ninstall:\n  package: x\n  platforms: {any: {binary: x}}\n  " + line + "\n"
 }
@@ -548,7 +550,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestLinger reads how long an agent may take to exit.
+// TestLinger checks how long an agent may take to exit.
 func TestLinger(t *testing.T) {
 	a, err := Decode([]byte(driven("headless:\n", "headless:\n  linger: 90s\n")))
 	if err != nil || a.Headless.Linger != spec.Duration(90*time.Second) {
@@ -561,7 +563,8 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// A file that is called as no description is seems to be one to whoever made it: it is told.
+// TestIgnored checks that a file with an invalid name for a description is reported,
+// because its author may expect it to count.
 func TestIgnored(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"foo.yml", "Mine2.yaml", "shell.yaml", "mine.yaml", "mine.yaml~", ".mine.yaml", "README.md"} {
@@ -586,7 +589,7 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// What is empty is no YAML of another kind.
+// TestEmptyDescription checks the error for an empty description.
 func TestEmptyDescription(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing yet\n"} {
 		if _, err := Decode([]byte(text)); err == nil || err.Error() != "it is empty" {
@@ -595,8 +598,8 @@ func TestEmptyDescription(t *testing.T) {
 	}
 }
 
-// An agent with a mistake in its description is there: what the mistake is about may be
-// what is not found.
+// TestMistakeIsNotMissing checks that an agent with a mistake in its description is not
+// reported as missing, even if the mistake is a missing preset.
 func TestMistakeIsNotMissing(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{

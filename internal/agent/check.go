@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// check judges a description.
+// check checks a description.
 func check(a *spec.Agent) error {
 	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
 	if a.Version != spec.Version {
@@ -122,7 +122,7 @@ func check(a *spec.Agent) error {
 	return checkInstall(a)
 }
 
-// checkRuntime refuses what only an agent has of what agents run on.
+// checkRuntime refuses keys in a runtime's description that only an agent may have.
 func checkRuntime(a *spec.Agent) error {
 	bare := spec.Agent{
 		Version: a.Version, Name: a.Name, Aliases: a.Aliases, Title: a.Title, Runtime: a.Runtime,
@@ -175,7 +175,7 @@ func checkEnv(where string, env map[string]string) error {
 	return nil
 }
 
-// wordKey stands for the made-up key in what tells an agent of a mock.
+// wordKey stands for the made-up key in a mock's settings for an agent.
 const wordKey = "{key}"
 
 func checkMock(m *spec.AgentMock) error {
@@ -196,7 +196,7 @@ func Env(a *spec.Agent) (env []string) {
 	return env
 }
 
-// MockEnv tells an agent of a model that is played, with a key that is made up.
+// MockEnv returns the variables that point an agent to a mock model, with a made-up key.
 func MockEnv(m *spec.AgentMock, key string) []string {
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(m.Env)) {

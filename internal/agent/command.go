@@ -7,14 +7,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Takes tells whether what a person wrote is for an agent, by its first word: others are a
-// command of their own.
+// Takes tells whether the user's arguments are for an agent, by their first word. Otherwise
+// they are a command of their own.
 func Takes(a *spec.Agent, args []string) bool {
 	return len(args) == 0 || strings.HasPrefix(args[0], "-") || slices.Contains(a.Subcommands, args[0])
 }
 
-// Command is the command of an agent with all permissions, and with what a person wrote
-// for it.
+// Command is the command of an agent with all permissions, and with the user's arguments.
 func Command(a *spec.Agent, args []string) []string {
 	argv := []string{a.Program}
 	if len(args) > 0 && slices.Contains(a.Subcommands, args[0]) {
@@ -23,7 +22,7 @@ func Command(a *spec.Agent, args []string) []string {
 	return slices.Concat(argv, a.Args, args)
 }
 
-// checkSubcommands wants words that could be nothing else.
+// checkSubcommands requires words that cannot be anything else.
 func checkSubcommands(a *spec.Agent) error {
 	for _, word := range a.Subcommands {
 		if CheckName(word) != nil {
@@ -33,10 +32,10 @@ func checkSubcommands(a *spec.Agent) error {
 	return nil
 }
 
-// Headless is the command of an agent that does one job with nobody at a
-// terminal, and what goes to its standard input. If no model is named it is the
-// agent's own choice; one can be if the description says how. So it is with a session to
-// go on with: if none is named it begins with a fresh memory.
+// Headless is the command of an agent that does one job without a terminal, and its
+// standard input. Without a model, the agent chooses its own; a description can say how to
+// name one. The same is true of a session to continue: without one, the agent begins with a
+// fresh memory.
 func Headless(a *spec.Agent, prompt, model, session string) (argv []string, stdin string) {
 	h := a.Headless
 	argv = append([]string{a.Program}, h.Args...)

@@ -8,13 +8,13 @@ import (
 // Order (see package errand).
 const Argv0 = "bothy-install"
 
-// Order is what the installing process is told.
+// Order is the task of the installing process.
 type Order struct {
 	State   string  `json:"state"` // the state directory
 	Request Request `json:"request"`
 }
 
-// Phase is what an installation is at.
+// Phase is the current step of an installation.
 type Phase string
 
 // The phases, in their order. Each may be missing.
@@ -25,8 +25,8 @@ const (
 	Unpacking   Phase = "unpacking"
 )
 
-// Event tells how far an installation is. Bytes of Total are done; Total is 0
-// where it is not known.
+// Event reports the progress of an installation. Bytes of Total are done; Total is 0 if it
+// is unknown.
 type Event struct {
 	Phase   Phase  `json:"phase"`
 	Version string `json:"version,omitempty"` // once it is known

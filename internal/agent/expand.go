@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Expand writes what {WORD} stands for in the text of a file: a string of JSON,
-// without its quotes. A brace that no word of small letters follows is itself.
-// {WORD:-N} is the last N characters.
+// Expand replaces each {WORD} in the text of a file by its value, as a JSON string without
+// its quotes. A brace that no word of small letters follows is literal. {WORD:-N} is the
+// last N characters.
 func Expand(text string, lookup func(word string) (value string, ok bool)) (string, error) {
 	var out strings.Builder
 	for {

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
-// server is what of an entry holds no secret by its meaning.
+// server has the fields of an entry that by their meaning contain no secret.
 type server struct {
 	Type     string          `json:"type"`
 	Command  json.RawMessage `json:"command"` // a text, or a list with the arguments
@@ -34,8 +34,9 @@ type server struct {
 	Headers     map[string]any `json:"headers"`     // likewise
 }
 
-// confidential tells whether a word of a command looks like a secret, or as if one may
-// stand beside it: it names one, is where one is put, or leads to a server with one.
+// confidential tells whether a word of a command looks like a secret, or as if the next
+// word may be one. It names a secret, is an option for one, or is the address of a server
+// with one.
 func confidential(word string) bool {
 	lower := strings.ToLower(word)
 	has := func(signs ...string) bool {
@@ -52,14 +53,14 @@ func confidential(word string) bool {
 	return assigns(word) || hasUser(word) || hasQuery(word) || vault.SecretIn(word)
 }
 
-// hasQuery tells a URL with more than a path, which is where keys are put.
+// hasQuery tells a URL with more than a path, where keys often are.
 func hasQuery(word string) bool {
 	_, rest, ok := strings.Cut(word, "://")
 	return ok && strings.ContainsAny(rest, "?#")
 }
 
-// hasUser tells a word with USER:PASSWORD@SERVER in it, or a URL with a user. A package
-// may have its scope or version behind a colon: npm:@acme/tasks@1.2.
+// hasUser tells a word with USER:PASSWORD@SERVER in it, or a URL with a user. A package may
+// have its scope or version after a colon: npm:@acme/tasks@1.2.
 func hasUser(word string) bool {
 	if _, rest, ok := strings.Cut(word, "://"); ok {
 		if server, _, _ := strings.Cut(rest, "/"); strings.Contains(server, "@") {
@@ -79,8 +80,8 @@ func hasUser(word string) bool {
 	}
 }
 
-// namesUser tells an option with USER:PASSWORD behind it, in the same word or the next. A
-// user alone is no secret, and python -u takes none.
+// namesUser tells an option followed by USER:PASSWORD, in the same word or the next. A user
+// alone is not a secret, and python -u takes none.
 func namesUser(words []string) bool {
 	for i, word := range words {
 		value, ok := userIn(word)
@@ -94,8 +95,8 @@ func namesUser(words []string) bool {
 	return false
 }
 
-// userIn gives what an option for a user has in the same word: --user=me, -ume, and curl's
-// -sSume.
+// userIn returns the value of an option for a user in the same word: --user=me, -ume, and
+// curl's -sSume.
 func userIn(word string) (value string, ok bool) {
 	if option, value, _ := strings.Cut(word, "="); strings.HasPrefix(option, "--") {
 		return value, strings.HasSuffix(option, "user")
@@ -108,9 +109,9 @@ func userIn(word string) (value string, ok bool) {
 	return value, ok && short && strings.Trim(switches, "sSfFLkivgN") == ""
 }
 
-// harmless tells whether nothing in an entry looks like a secret, is unknown, or stands where
-// secrets are put. A secret that looks like a word, and stands where words do, is not told
-// from one.
+// harmless tells whether nothing in an entry looks like a secret, is unknown, or is in a
+// place for secrets. It cannot detect a secret that looks like a word, in a place for
+// words.
 func harmless(entry json.RawMessage) bool {
 	var s server
 	d := json.NewDecoder(strings.NewReader(string(entry)))
@@ -126,7 +127,7 @@ func harmless(entry json.RawMessage) bool {
 	return !slices.ContainsFunc(names, vault.SecretIn) && harmlessCommand(append(program, s.Args...))
 }
 
-// program is the command, as the words that it consists of.
+// program returns the command as its words.
 func (s *server) program() (words []string, err error) {
 	var one string
 	switch {

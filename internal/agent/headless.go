@@ -11,11 +11,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// OutputText is the form of output of a program that tells no events. Any other name
-// is one of events: what there is to know of those is told by the description.
+// OutputText is the output format of a program without events. Any other name is a format
+// with events, which the description defines.
 const OutputText = "text"
 
-// Words that arguments of a headless run stand for.
+// Placeholder words in the arguments of a headless run.
 const (
 	wordPrompt  = "{prompt}"
 	wordSession = "{session}"
@@ -26,7 +26,7 @@ const (
 
 var words = []string{wordPrompt, wordSession, wordModel, wordLimit, wordServers}
 
-// checkHeadless judges how an agent is run without a terminal.
+// checkHeadless checks the description of headless runs.
 func checkHeadless(h *spec.AgentHeadless) error {
 	if h == nil {
 		return nil
@@ -38,7 +38,7 @@ func checkHeadless(h *spec.AgentHeadless) error {
 	for _, args := range []struct {
 		key  string
 		args []string
-		word string // that stands in one of them; none in any if empty
+		word string // must occur in one of them; if empty, in none
 		none bool   // they may be missing
 	}{
 		{"args", h.Args, "", false},
@@ -60,7 +60,7 @@ func checkHeadless(h *spec.AgentHeadless) error {
 	return checkMCP(h.MCP)
 }
 
-// checkWords wants one word in arguments, and no other.
+// checkWords requires one placeholder word in arguments, and no other.
 func checkWords(key string, args []string, word string, none bool) error {
 	if len(args) == 0 {
 		if none {
@@ -81,7 +81,7 @@ func checkWords(key string, args []string, word string, none bool) error {
 	return nil
 }
 
-// checkOutput wants that each success is an end.
+// checkOutput requires each success to be an end, too.
 func checkOutput(h *spec.AgentHeadless) error {
 	if CheckName(h.Output) != nil {
 		return spec.Errorf(spec.ErrUsage, "headless: output: %q is no name of a form: %s, events, or another of lower-case letters, digits and '-'", h.Output, OutputText)
@@ -136,7 +136,7 @@ func checkTranscript(t *spec.AgentTranscript) error {
 	return nil
 }
 
-// implies tells whether what matches one also matches another.
+// implies tells whether every match of one also matches the other.
 func implies(e, other spec.AgentEvent) bool {
 	for field, value := range other {
 		if got, ok := e[field]; !ok || got != value {
@@ -187,7 +187,7 @@ func checkMCP(m *spec.AgentMCP) error {
 	return nil
 }
 
-// localFile admits a clean path below a directory.
+// localFile accepts a clean path below a directory.
 func localFile(p string) bool {
 	return filepath.IsLocal(p) && path.Clean(p) == p && p != "."
 }

@@ -19,39 +19,39 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Installation is a program that is there, as its agent.json says.
+// Installation is an installed program, as its agent.json describes it.
 type Installation struct {
 	Document  int       `json:"version"` // the format of this document
 	Name      string    `json:"name"`
-	Package   string    `json:"package"`   // whose release it is
+	Package   string    `json:"package"`   // of the release
 	Release   string    `json:"release"`   // its version
 	Platform  string    `json:"platform"`  // the key of Source.Platforms
-	From      string    `json:"from"`      // what was unpacked, PACKAGE@VERSION
+	From      string    `json:"from"`      // the unpacked package, PACKAGE@VERSION
 	Integrity string    `json:"integrity"` // of its tarball, checked
 	Binary    string    `json:"binary"`    // beneath the package's directory
 	Installed time.Time `json:"installed"`
 
-	// Dir is where it lies. It is shared, and written to by nobody.
+	// Dir is its directory. It is shared, and is never written to.
 	Dir string `json:"dir,omitempty"`
 }
 
-// documentVersion is that of agent.json.
+// documentVersion is the version of agent.json.
 const documentVersion = 1
 
-// ID tells an installation from others of its name: the release, and what else
-// than usual it is made for.
+// ID tells an installation from others of its name: the release, and any unusual platform
+// it is made for.
 func (i Installation) ID() string { return dirName(i.Release, i.Platform) }
 
-// Root is the package's directory, to be shown to sandboxes.
+// Root is the package's directory, which sandboxes see.
 func (i Installation) Root() string { return filepath.Join(i.Dir, packageName) }
 
 // Path is the program on the host.
 func (i Installation) Path() string { return filepath.Join(i.Root(), i.Binary) }
 
-// Size is what its files take, in bytes.
+// Size is the size of its files, in bytes.
 func (i Installation) Size() (int64, error) { return store.TreeSize(i.Dir) }
 
-// What lies in the directory of a name. What begins with a dot is no
+// Names in the directory of a program. A name that begins with a dot is not an
 // installation.
 const (
 	lockName     = ".lock"
@@ -65,7 +65,7 @@ const (
 // Home is the directory of all versions of one program.
 type Home struct{ dir, name string }
 
-// HomeOf gives the directory of a name, which need not exist.
+// HomeOf returns the directory of a name, which need not exist.
 func HomeOf(st *store.Store, name string) (Home, error) {
 	if CheckName(name) != nil {
 		return Home{}, spec.Errorf(spec.ErrNotFound, "there is no agent %q", name)
@@ -76,17 +76,18 @@ func HomeOf(st *store.Store, name string) (Home, error) {
 // Make makes the directory.
 func (h Home) Make() error { return os.MkdirAll(h.dir, 0o700) }
 
-// Lock is the path of the lock whoever changes the directory holds.
+// Lock is the path of the lock for changing the directory.
 func (h Home) Lock() string { return filepath.Join(h.dir, lockName) }
 
-// Part is where a download is kept until it is complete. A digest of what it is
-// to become is its name: no other download continues it.
+// Part is the file of an incomplete download. It is named by a digest of the expected file,
+// so that no other download continues it.
 func (h Home) Part(digest []byte) string {
 	return filepath.Join(h.dir, partPrefix+hex.EncodeToString(digest[:min(len(digest), 16)]))
 }
 
-// New is a directory to unpack into. The caller holds the lock. What is unpacked is for
-// every user inside, who sees nothing of what it lies in; that keeps others of the host out.
+// New makes a directory to unpack into. The caller holds the lock. Every user inside may
+// read the unpacked package, but not the directory around it; that keeps other users of the
+// host out.
 func (h Home) New() (dir, root string, err error) {
 	dir = filepath.Join(h.dir, newPrefix+unique())
 	root = filepath.Join(dir, packageName)
@@ -102,8 +103,8 @@ func unique() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Put makes what was unpacked into dir an installation. It is durable already.
-// The manifest comes last: what has none is nothing.
+// Put turns the files unpacked into dir into an installation. They are durable already. The
+// manifest is written last: a directory without one does not count.
 func (h Home) Put(dir string, i Installation) (Installation, error) {
 	i.Document, i.Name, i.Dir = documentVersion, h.name, ""
 	if err := store.WriteJSON(filepath.Join(dir, manifestName), i); err != nil {
@@ -120,8 +121,8 @@ func (h Home) Put(dir string, i Installation) (Installation, error) {
 	return i, store.SyncDir(h.dir)
 }
 
-// Sweep removes what crashes left behind, but for the part to be continued. The
-// caller holds the lock, so that nobody is at work.
+// Sweep removes the leftovers of crashes, except the partial download to continue. The
+// caller holds the lock, so that no other process is installing.
 func (h Home) Sweep(keep string) error {
 	left, err := h.Leftovers()
 	for _, p := range left {
@@ -132,8 +133,8 @@ func (h Home) Sweep(keep string) error {
 	return err
 }
 
-// Leftovers are the paths of what is being made or removed, by somebody at work or
-// by one that crashed.
+// Leftovers returns the paths of unfinished files. A running process is making or removing
+// them, or a crashed one has left them.
 func (h Home) Leftovers() (left []string, err error) {
 	entries, err := os.ReadDir(h.dir)
 	for _, e := range entries {
@@ -150,7 +151,7 @@ func validID(id string) bool {
 	return id != "" && id[0] != '.' && !strings.ContainsAny(id, "/\x00")
 }
 
-// Get reads one installation. One that is not whole is fs.ErrNotExist.
+// Get reads one installation. If it is not complete, the error is fs.ErrNotExist.
 func (h Home) Get(id string) (Installation, error) {
 	i := Installation{}
 	if !validID(id) {
@@ -170,8 +171,8 @@ func (h Home) Get(id string) (Installation, error) {
 	return i, nil
 }
 
-// List gives the installations, the newest release first. Those that cannot be
-// read are left out.
+// List returns the installations, the newest release first. It leaves out those that cannot
+// be read.
 func (h Home) List() ([]Installation, error) {
 	entries, err := os.ReadDir(h.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +190,7 @@ func (h Home) List() ([]Installation, error) {
 	return list, nil
 }
 
-// Find gives the installation of a release for a platform. None is
+// Find returns the installation of a release for a platform. If it is missing, the error is
 // fs.ErrNotExist.
 func (h Home) Find(release, platform string) (Installation, error) {
 	i, err := h.Get(dirName(release, platform))
@@ -200,7 +201,7 @@ func (h Home) Find(release, platform string) (Installation, error) {
 	return i, err
 }
 
-// Newest gives the newest release that is installed for a platform.
+// Newest returns the newest installed release for a platform.
 func (h Home) Newest(platform string) (Installation, bool) {
 	list, _ := h.List()
 	n := slices.IndexFunc(list, func(i Installation) bool { return i.Platform == platform })
@@ -210,7 +211,7 @@ func (h Home) Newest(platform string) (Installation, bool) {
 	return list[n], true
 }
 
-// Installed gives what is installed, by name, newest first.
+// Installed returns all installations, by name, newest first.
 func Installed(st *store.Store) ([]Installation, error) {
 	entries, err := os.ReadDir(st.Agents())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -228,8 +229,8 @@ func Installed(st *store.Store) ([]Installation, error) {
 	return all, err
 }
 
-// Present gives what a request for an exact version asks for, if it is there:
-// nobody needs to be asked then.
+// Present returns the installation for a request with an exact version, if it exists. Then
+// the registry need not be asked.
 func Present(st *store.Store, r Request) (Installation, bool) {
 	if r.Check() != nil || !Exact(r.Version) {
 		return Installation{}, false

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Of the arguments of a command some are lines themselves, with words that a shell takes
-// apart: what is in those is as confidential as if it stood alone.
+// Some arguments of a command are lines themselves, which a shell splits into words. A
+// secret in such a line is as confidential as one in an argument of its own.
 
 const (
 	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
@@ -15,14 +15,14 @@ const (
 	digits = "0123456789"
 )
 
-// harmlessCommand tells whether nothing in a command looks like a secret, as far as it can
-// be told: a program that stands in an argument, as a shell's does, is not understood.
+// harmlessCommand tells whether nothing in a command looks like a secret, as far as that is
+// possible: it does not understand a program inside an argument, such as a shell's.
 func harmlessCommand(args []string) bool {
 	words := wordsOf(args)
 	return !givesProgram(words) && !givesLine(args) && !namesUser(words) && !setsVariable(args, words) && !slices.ContainsFunc(words, confidential)
 }
 
-// wordsOf gives the arguments and, behind each that is a line, its words.
+// wordsOf returns the arguments and, after each that is a line, its words.
 func wordsOf(args []string) (words []string) {
 	for _, arg := range args {
 		words = append(words, arg)
@@ -33,19 +33,19 @@ func wordsOf(args []string) (words []string) {
 	return words
 }
 
-// isLine tells an argument in which there may be more than a word.
+// isLine tells an argument that may contain more than one word.
 func isLine(arg string) bool { return strings.ContainsFunc(arg, separates) }
 
 func separates(r rune) bool { return strings.ContainsRune(" \t\r\n;&|()<>{}$`", r) }
 
-// split gives the words of a line, without their quotes.
+// split returns the words of a line, without their quotes.
 func split(line string) []string {
 	return strings.FieldsFunc(strings.NewReplacer("'", "", `"`, "").Replace(line), separates)
 }
 
-// givesProgram tells a shell, or another interpreter, with an option that takes what is to
-// be run. Options behind a script's name are the script's, but which word that is, only the
-// interpreter knows.
+// givesProgram tells a shell, or another interpreter, with an option that takes a program
+// text. Options after a script's name belong to the script, but only the interpreter knows
+// which word that is.
 func givesProgram(words []string) bool {
 	for i, word := range words {
 		letter := programOption(word)
@@ -56,7 +56,7 @@ func givesProgram(words []string) bool {
 	return false
 }
 
-// givesLine tells such an option with a line behind it, whoever takes it: npx -c, say.
+// givesLine tells such an option followed by a line, for any program: npx -c, for example.
 func givesLine(args []string) bool {
 	for i := range len(args) - 1 {
 		if (takesProgram(args[i], "c") || takesProgram(args[i], "e")) && len(args[i]) < 3 && isLine(args[i+1]) {
@@ -66,8 +66,8 @@ func givesLine(args []string) bool {
 	return false
 }
 
-// programOption is the letter of the option by which an interpreter of this name is given a
-// program; empty if it is none.
+// programOption is the letter of an interpreter's option for a program text; empty if the
+// word is not a known interpreter.
 func programOption(word string) string {
 	name := strings.ToLower(path.Base(strings.ReplaceAll(word, `\`, "/")))
 	switch strings.TrimRight(strings.TrimSuffix(name, ".exe"), digits+".-") {
@@ -82,7 +82,7 @@ func programOption(word string) string {
 	return ""
 }
 
-// takesProgram tells the option itself, which may stand among others: bash -lc.
+// takesProgram tells the option itself, which may be one of several letters: bash -lc.
 func takesProgram(option, letter string) bool {
 	switch name, _, _ := strings.Cut(option, "="); name {
 	case "eval", "--eval", "--command", "--call", "--run":
@@ -94,8 +94,8 @@ func takesProgram(option, letter string) bool {
 	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(strings.ToLower(option), letter)
 }
 
-// assigns tells a word with NAME=VALUE anywhere in it: what is in a command's environment is
-// as confidential as if it stood under env.
+// assigns tells a word with NAME=VALUE anywhere in it: a command's environment is as
+// confidential as the key env.
 func assigns(word string) bool {
 	word = strings.TrimPrefix(word, "-e") // docker's
 	for i := range len(word) - 1 {
@@ -112,8 +112,8 @@ func assigns(word string) bool {
 	return false
 }
 
-// setsVariable tells an assignment to a variable of any name, where it can be nothing else:
-// in a line, and where env or an option for it stands before it.
+// setsVariable tells an assignment to a variable of any name, where it cannot be anything
+// else: in a line, and after env or an option for it.
 func setsVariable(args, words []string) bool {
 	variables := false
 	for _, word := range words {

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// checkLogin judges where an agent keeps what it logged in with.
+// checkLogin checks the description of an agent's login file.
 func checkLogin(l *spec.AgentLogin) error {
 	if l == nil {
 		return nil
@@ -55,7 +55,7 @@ func checkLogin(l *spec.AgentLogin) error {
 	return nil
 }
 
-// checkKeys judges where an agent keeps API keys.
+// checkKeys checks the description of an agent's API keys.
 func checkKeys(a *spec.Agent) error {
 	for _, k := range a.Keys {
 		fail := func(format string, args ...any) error {
@@ -74,7 +74,7 @@ func checkKeys(a *spec.Agent) error {
 	return nil
 }
 
-// checkRefused judges where an agent keeps which keys its user refused.
+// checkRefused checks the description of the keys that the agent's user has refused.
 func checkRefused(a *spec.Agent) error {
 	for _, r := range a.Refused {
 		fail := func(format string, args ...any) error {
@@ -96,7 +96,7 @@ func checkRefused(a *spec.Agent) error {
 	return nil
 }
 
-// checkPaths judges paths of a service's hosts.
+// checkPaths checks paths of a service's hosts.
 func checkPaths(s *vault.Service, paths []string) error {
 	if s == nil || len(paths) == 0 {
 		return nil
@@ -105,8 +105,8 @@ func checkPaths(s *vault.Service, paths []string) error {
 	return terms.Check()
 }
 
-// checkTokens judges which tokens of other programs an agent takes. Which tools there are,
-// who looks for the tokens knows.
+// checkTokens checks which tokens of other programs an agent takes. It does not check the
+// names of the tools; the package that looks for the tokens knows them.
 func checkTokens(a *spec.Agent) error {
 	for i, t := range a.Tokens {
 		fail := func(format string, args ...any) error {
@@ -129,7 +129,7 @@ func checkTokens(a *spec.Agent) error {
 	return nil
 }
 
-// checkElsewhere judges how an agent is told to ask another server.
+// checkElsewhere checks the description of how to point an agent to another server.
 func checkElsewhere(a *spec.Agent) error {
 	for _, o := range a.Elsewhere {
 		fail := func(format string, args ...any) error {
@@ -164,7 +164,7 @@ func checkElsewhere(a *spec.Agent) error {
 	return nil
 }
 
-// checkAlso judges another file in which the same stands.
+// checkAlso checks another file with the same setting.
 func checkAlso(o *spec.AgentElsewhere, other string) error {
 	if login.IsVariables(other) != login.IsVariables(o.File) {
 		return spec.Errorf(spec.ErrUsage, "%q is not of the kind of %s", other, o.File)
@@ -178,7 +178,7 @@ func checkAlso(o *spec.AgentElsewhere, other string) error {
 	return nil
 }
 
-// checkStands judges in which file of the host, and where in it, something stands.
+// checkStands checks the file of the host, and the key in it, of a value.
 func checkStands(file, directory, key string) error {
 	if !localFile(file) {
 		return fmt.Errorf("%q is no path below the home directory", file)
@@ -192,7 +192,7 @@ func checkStands(file, directory, key string) error {
 	return login.CheckPointer(key)
 }
 
-// checkDirectory judges what else may name the directory of a file: nothing, VARIABLE, or
+// checkDirectory checks the alternative directory of a file: empty, VARIABLE, or
 // VARIABLE/PATH.
 func checkDirectory(directory string) error {
 	if directory == "" {
@@ -205,7 +205,7 @@ func checkDirectory(directory string) error {
 	return vault.CheckVariable(variable)
 }
 
-// checkEndpoint wants https://NAME[:PORT]/PATH.
+// checkEndpoint requires https://NAME[:PORT]/PATH.
 func checkEndpoint(endpoint string) error {
 	rest, secure := strings.CutPrefix(endpoint, "https://")
 	host, _, ok := strings.Cut(rest, "/")

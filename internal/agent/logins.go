@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// LoginFiles are the files below a home in which any agent that is described keeps what it
-// logged in with: one may be run in a sandbox of another, or in one of the shell. A
-// description that cannot be read may be of any, and is an error.
+// LoginFiles are the files below a home in which any described agent keeps its login: the
+// user may run it in a sandbox of another agent, or in one of the shell. A description that
+// cannot be read may be of any agent, and is an error.
 func (c Catalog) LoginFiles() ([]string, error) {
 	entries, err := builtin.ReadDir("agents")
 	if err != nil { // they are in the binary
@@ -39,7 +39,7 @@ func (c Catalog) LoginFiles() ([]string, error) {
 	return slices.Compact(files), err
 }
 
-// own are the names of the user's descriptions.
+// own returns the names of the user's descriptions.
 func (c Catalog) own() (names []string, err error) {
 	if c.dir == "" {
 		return nil, nil
@@ -51,7 +51,7 @@ func (c Catalog) own() (names []string, err error) {
 	return described(entries), err
 }
 
-// Ignored are the user's files that look like descriptions, and are called as none is.
+// Ignored returns the user's files that look like descriptions but have an invalid name.
 func (c Catalog) Ignored() (files []string, err error) {
 	if c.dir == "" {
 		return nil, nil
@@ -69,7 +69,7 @@ func (c Catalog) Ignored() (files []string, err error) {
 	return files, err
 }
 
-// described are the names of the agents that files of a directory describe.
+// described returns the names of the agents that a directory's files describe.
 func described(entries []fs.DirEntry) (names []string) {
 	for _, e := range entries {
 		if name, ok := strings.CutSuffix(e.Name(), ext); ok && CheckName(name) == nil {
@@ -87,8 +87,8 @@ func loginsOf(a *spec.Agent) []string {
 	return files
 }
 
-// plainLogins is loginsOf for one of ours. They write it plainly: to decode them all takes
-// milliseconds, and a fork has no time for that.
+// plainLogins is loginsOf for one of our descriptions. They write it plainly. Decoding them
+// all takes milliseconds, which is too long for a fork.
 func plainLogins(text string) (files []string) {
 	section := ""
 	for line := range strings.Lines(text) {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Ours say so plainly, and whoever reads them plainly finds all.
+// TestLoginFiles checks that our descriptions write login files plainly, so that
+// plainLogins finds all of them.
 func TestLoginFiles(t *testing.T) {
 	c := NewCatalog("")
 	names, err := c.Names()
@@ -34,8 +35,8 @@ func TestLoginFiles(t *testing.T) {
 	}
 }
 
-// Those of the user count beside ours, also of one that is used instead, and none is
-// left out because it cannot be read.
+// TestLoginFilesOfUser checks that the user's descriptions count beside ours, also one that
+// replaces ours. A description that cannot be read is not skipped.
 func TestLoginFilesOfUser(t *testing.T) {
 	dir := t.TempDir()
 	c := NewCatalog(dir)

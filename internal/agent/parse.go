@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Decode reads a description, and judges it. Unknown keys are errors.
+// Decode reads a description, and checks it. Unknown keys are errors.
 func Decode(data []byte) (*spec.Agent, error) {
 	a, err := parse(data)
 	if err != nil {
@@ -40,7 +40,7 @@ func parseOurs(name string) (*spec.Agent, error) {
 	return a, json.Unmarshal(doc, a)
 }
 
-// parse reads a description as it is written.
+// parse reads a description without checking it.
 func parse(data []byte) (*spec.Agent, error) {
 	doc, err := toJSON(data)
 	if err != nil {
@@ -58,13 +58,13 @@ func parse(data []byte) (*spec.Agent, error) {
 	return &a.Agent, nil
 }
 
-// obsolete are keys of a description that mean nothing any more. Users have them, for we
-// wrote them.
+// obsolete are keys of a description that have no effect any more. Users still have them,
+// because we wrote them.
 type obsolete struct {
 	Prompt json.RawMessage `json:"prompt"`
 }
 
-// toJSON gives what one document of YAML says.
+// toJSON converts one document of YAML to JSON.
 func toJSON(data []byte) ([]byte, error) {
 	var v any
 	docs := yaml.NewDecoder(bytes.NewReader(data))

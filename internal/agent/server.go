@@ -9,24 +9,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Stand-ins for services, in lent of a file: the sandbox asks a model server of its user's own,
-// and it is known what that calls its model.
+// Conditions that stand in for services, in lent of a file: the sandbox uses the user's own
+// model server, and the server's name for its model is known.
 const (
 	LentServer = "model-server"
 	LentModel  = "model-server-model"
 )
 
-// Words that stand for the model server in what an agent is told of it.
+// Words for the model server in an agent's settings.
 const (
 	WordServer    = "server"    // its root
 	WordVersioned = "server-v1" // the same, with the version
 	WordModel     = "server-model"
 )
 
-// noKey is what an agent has for a key where the server wants none: most want something.
+// noKey is the agent's key if the server wants none: most agents want some text.
 const noKey = "none"
 
-// ServerWord gives what such a word stands for; ok tells that it is one.
+// ServerWord returns the value of such a word; ok is false for other words.
 func ServerWord(word string, s *spec.ModelServer) (value string, ok bool) {
 	of := map[string]func(*spec.ModelServer) string{
 		WordServer: (*spec.ModelServer).Inside, WordVersioned: (*spec.ModelServer).Versioned,
@@ -38,7 +38,7 @@ func ServerWord(word string, s *spec.ModelServer) (value string, ok bool) {
 	return of(s), true
 }
 
-// ServerEnv tells an agent of a model server of its user's own.
+// ServerEnv returns the variables that point an agent to the user's own model server.
 func ServerEnv(a *spec.Agent, s *spec.ModelServer) (env []string) {
 	if a.Server == nil || s == nil {
 		return nil

@@ -10,14 +10,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Servers are MCP servers by their names, each as an agent's configuration has
-// it.
+// Servers are MCP servers by their names, each as the agent's configuration has it.
 type Servers map[string]json.RawMessage
 
-// ReadServers gives the MCP servers that stand in a file of configuration, in JSON or TOML,
-// for everything and for a project, of which those are meant where names are the same, and
-// the names of those that are withheld: what is brought into a sandbox may hold no secret,
-// and these may.
+// ReadServers returns the MCP servers in a configuration file, in JSON or TOML. It reads
+// the global ones and those of a project; on equal names the project's count. It also
+// returns the names of the withheld ones, which may contain a secret: a sandbox must get
+// none.
 func ReadServers(at *spec.AgentServers, data []byte, project string) (servers Servers, withheld []string, err error) {
 	paths := [][]string{{at.Key}}
 	if at.Projects != "" && project != "" {
@@ -35,7 +34,7 @@ func ReadServers(at *spec.AgentServers, data []byte, project string) (servers Se
 		if list == nil {
 			continue
 		}
-		if err := json.Unmarshal(list, &servers); err != nil { // beside those before
+		if err := json.Unmarshal(list, &servers); err != nil { // merged into the earlier ones
 			return nil, nil, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
 		}
 	}
@@ -49,8 +48,8 @@ func ReadServers(at *spec.AgentServers, data []byte, project string) (servers Se
 	return servers, withheld, nil
 }
 
-// jsonServers gives what a path of members leads to in a configuration in JSON; nil if it
-// leads to nothing.
+// jsonServers returns the value at a path of members in a JSON configuration; nil if it is
+// missing.
 func jsonServers(data []byte, path []string) (json.RawMessage, error) {
 	for _, name := range path {
 		var members map[string]json.RawMessage
@@ -65,8 +64,8 @@ func jsonServers(data []byte, path []string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// AddServers gives the text of a file of this name with servers under a key. Those it
-// has already stay.
+// AddServers returns the text of a file of this name with servers added under a key.
+// Existing ones stay.
 func AddServers(file, text, key string, servers Servers) (string, error) {
 	if len(servers) == 0 {
 		return text, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Servers come without secrets, or not at all.
+// TestReadServers checks that servers are returned without secrets, or withheld.
 func TestReadServers(t *testing.T) {
 	const config = `{"oauthAccount":{"x":1},"mcpServers":{
 		"plain":    {"type":"stdio","command":"npx","args":["-y","@acme/tasks"],"env":{}},
@@ -56,8 +56,8 @@ func TestReadServers(t *testing.T) {
 	}
 }
 
-// What servers are started with is usually harmless; what looks like a secret, or stands
-// where one does, is not.
+// TestWordsOfServers checks that the usual commands of servers are harmless. A word that
+// looks like a secret, or is in a secret's place, is not.
 func TestWordsOfServers(t *testing.T) {
 	for text, want := range map[string]bool{
 		`["npx","-y","@modelcontextprotocol/server-filesystem","/home/me/work"]`:                   true,
@@ -131,8 +131,8 @@ func TestWordsOfServers(t *testing.T) {
 	}
 }
 
-// Those of a project come with the others, and are meant where one of those has their name:
-// one that stays outside does not give way to it.
+// TestServersOfProject checks that a project's servers are added to the others, and win on
+// equal names. This also holds if the project's server is withheld.
 func TestServersOfProject(t *testing.T) {
 	const text = `{"mcpServers":{"all":{"command":"a"},"both":{"command":"a"},"closed":{"command":"a"}},"projects":{
 		"/p":{"other":1,"mcpServers":{"own":{"command":"p"},"both":{"command":"p"},"closed":{"command":"p","env":{"K":"CANARY"}}}},
@@ -164,7 +164,8 @@ func TestServersOfProject(t *testing.T) {
 	}
 }
 
-// An argument may be a line with words of its own; what a shell makes of one is not guessed.
+// TestLinesOfServers checks arguments that are lines with several words. It does not guess
+// how a shell would split them.
 func TestLinesOfServers(t *testing.T) {
 	for text, want := range map[string]bool{
 		`["tasks","--title","What is to be done"]`: true,

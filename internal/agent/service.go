@@ -9,7 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Allowed are the rules that let an agent reach what its description names beside presets.
+// Allowed returns the rules for the hosts in an agent's description that are not in
+// presets.
 func Allowed(a *spec.Agent) ([]policy.Rule, error) {
 	var list []policy.Rule
 	for _, target := range a.Allow {
@@ -29,7 +30,7 @@ func checkAllow(a *spec.Agent) error {
 	return nil
 }
 
-// Variables are those in which one of an agent's credentials is looked for.
+// Variables are the variables in which one of an agent's credentials is looked for.
 func Variables(a *spec.Agent, service string) []string {
 	if own, ok := a.Services[service]; ok {
 		return own.Env
@@ -40,8 +41,8 @@ func Variables(a *spec.Agent, service string) []string {
 	return nil
 }
 
-// Terms are those of a lease of a service that an agent's description tells of; none for
-// one that the vault knows.
+// Terms returns the lease terms of a service that an agent's description defines; none for
+// a service that the vault knows.
 func Terms(a *spec.Agent, service string) (t vault.Terms, ok bool) {
 	own, ok := a.Services[service]
 	if ok {
@@ -50,7 +51,7 @@ func Terms(a *spec.Agent, service string) (t vault.Terms, ok bool) {
 	return t, ok
 }
 
-// checkServices judges what an agent can log in with.
+// checkServices checks the services of an agent's credentials.
 func checkServices(a *spec.Agent) error {
 	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
 	for _, name := range a.Credentials {
@@ -75,8 +76,8 @@ func checkServices(a *spec.Agent) error {
 	return nil
 }
 
-// checkService judges a service that Bothy does not know. What stands in the variable of
-// one that it knows is for other hosts.
+// checkService checks a service that Bothy does not know. It may not use the variable of a
+// known service, whose value is for other hosts.
 func checkService(a *spec.Agent, name string) error {
 	t, _ := Terms(a, name)
 	if len(t.Hosts) == 0 || len(t.Env) == 0 {

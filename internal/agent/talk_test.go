@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write what is told into testdata/talk")
 
-// TestTalk reads what the real agents printed (AGENT-output…) and kept
-// (AGENT-transcript…), recorded by test/agents, and compares what is told.
+// TestTalk reads recorded output (AGENT-output…) and session files (AGENT-transcript…) of
+// real agents, recorded by test/agents, and compares the events.
 func TestTalk(t *testing.T) {
 	files, err := filepath.Glob("testdata/talk/*.jsonl")
 	must(t, err)
@@ -39,7 +39,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// rulesFor are those of an agent for what it printed, or for what it kept.
+// rulesFor returns an agent's rules for its output, or for its session files.
 func rulesFor(t *testing.T, name, what string) *transcript.Rules {
 	t.Helper()
 	a, err := NewCatalog("").Find(name)
@@ -83,7 +83,7 @@ func compareTold(t *testing.T, got []byte, golden string) {
 	}
 }
 
-// TestTrouble reads ends of runs in the form that was seen with the real agents.
+// TestTrouble reads ends of runs in the form of the real agents.
 func TestTrouble(t *testing.T) {
 	for _, tt := range []struct{ agent, what, text, verdict, says string }{
 		{"claude", "done", `{"type":"system","subtype":"init","session_id":"s","model":"m"}
@@ -140,7 +140,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestOpencodeRows reads rows in the forms that a short run has not, as lines.
+// TestOpencodeRows reads rows, given as lines, in forms that a short run does not have.
 func TestOpencodeRows(t *testing.T) {
 	user, agent := `"row":"part","id":"p","message":{"role":"user"},`, `"row":"part","id":"p","message":{"role":"assistant","modelID":"m"},`
 	for row, want := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Target is what a program shall run on. A template's C library need not be the
+// Target is the system a program shall run on. A template's C library may differ from the
 // host's.
 type Target struct {
 	OS       string `json:"os"`   // as Go names it
@@ -26,7 +26,7 @@ const (
 // some need.
 const baseline = "baseline"
 
-// anyTarget is the key of what runs everywhere.
+// anyTarget is the key of a program that runs everywhere.
 const anyTarget = "any"
 
 func (t Target) parts() []string {
@@ -40,7 +40,7 @@ func (t Target) parts() []string {
 	return parts
 }
 
-// keys are those a target is looked for under, the most particular first.
+// keys are a target's keys, the most specific first.
 func (t Target) keys() []string {
 	machine := t.OS + "/" + t.Arch
 	list := []string{machine, anyTarget}
@@ -53,8 +53,7 @@ func (t Target) keys() []string {
 	return list
 }
 
-// dirName is the directory a version for a platform lies in. What the host has
-// as a rule goes without saying.
+// dirName is the directory of a version for a platform. It omits the host's usual platform.
 func dirName(version, key string) string {
 	parts := strings.Split(key, "/")
 	if len(parts) > 2 {
@@ -69,8 +68,7 @@ func dirName(version, key string) string {
 	return version
 }
 
-// TargetOf finds out what programs below a root directory run on: "/" is the
-// host.
+// TargetOf finds the target of programs below a root directory: "/" is the host.
 func TargetOf(root string) Target {
 	t := Target{OS: runtime.GOOS, Arch: runtime.GOARCH}
 	switch {
@@ -92,8 +90,8 @@ func hasLoader(root, pattern string) bool {
 	return false
 }
 
-// hasAVX2 reads the processor's abilities. Where they cannot be read it has them
-// all, as nearly every one has had for ten years.
+// hasAVX2 reads the processor's features. If they cannot be read, it assumes AVX2, which
+// nearly every processor has had for ten years.
 func hasAVX2(cpuinfo string) bool {
 	text, err := os.ReadFile(cpuinfo)
 	if err != nil {

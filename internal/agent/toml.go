@@ -11,8 +11,8 @@ import (
 // isTOML tells configurations in TOML from those in JSON.
 func isTOML(file string) bool { return strings.HasSuffix(file, ".toml") }
 
-// tomlServers gives what a path of tables leads to in a configuration in TOML, as it would
-// be in JSON; nil if it leads to nothing.
+// tomlServers returns the value at a path of tables in a TOML configuration, converted to
+// JSON; nil if it is missing.
 func tomlServers(data []byte, path []string) (json.RawMessage, error) {
 	var at any
 	if err := toml.Unmarshal(data, &at); err != nil {
@@ -28,8 +28,7 @@ func tomlServers(data []byte, path []string) (json.RawMessage, error) {
 	return json.Marshal(at)
 }
 
-// addTOML gives a configuration in TOML with servers behind what it has. Those of a name
-// that it has already stay.
+// addTOML appends servers to a TOML configuration. Existing ones with the same name stay.
 func addTOML(text, key string, servers Servers) (string, error) {
 	var doc map[string]any
 	if err := toml.Unmarshal([]byte(text), &doc); err != nil {
@@ -63,7 +62,7 @@ func addTOML(text, key string, servers Servers) (string, error) {
 	return text, toml.Unmarshal([]byte(text), &doc) // an inline table cannot be added to
 }
 
-// plain has numbers be what TOML knows, and nothing be left out.
+// plain converts numbers to types of TOML, and drops nulls.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

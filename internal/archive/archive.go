@@ -1,8 +1,7 @@
-// Package archive moves trees of files as tar streams. Both ends may be
-// hostile, and at work while a copy is made: what is read may turn into a link
-// in between, what is written may come with links to write through. So every
-// step is taken from an open directory to one name in it, and no symbolic link
-// is ever followed on the way, except where following was asked for.
+// Package archive moves trees of files as tar streams. Both ends may be hostile, and active
+// during a copy: a source may turn into a link in between, and a destination may contain links to
+// write through. So the package takes every step from an open directory to one name in it. It
+// follows no symbolic link on the way, except where the caller asked for it.
 package archive
 
 import (
@@ -14,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID tells files with several names, and directories met again, apart.
+// fileID recognizes another name of the same file, and a directory that is met again.
 type fileID struct{ dev, ino uint64 }
 
 func id(st *unix.Stat_t) fileID { return fileID{st.Dev, st.Ino} }
 
-// errChanged says that somebody else was at work on a file.
+// errChanged says that another program changed a file during the copy.
 var errChanged = errors.New("it changed while it was copied")
 
-// openDir opens one directory in another, itself and no link to it. It looks before and
-// behind: gVisor follows a link for O_DIRECTORY, whatever O_NOFOLLOW says.
+// openDir opens one directory in another, itself and no link to it. It checks before and after
+// the open: gVisor follows a link for O_DIRECTORY, whatever O_NOFOLLOW says.
 func openDir(parent int, name string) (int, error) {
 	var before, behind unix.Stat_t
 	if err := unix.Fstatat(parent, name, &before, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -43,7 +42,7 @@ func openDir(parent int, name string) (int, error) {
 	return fd, nil
 }
 
-// dirHandle gives a descriptor for the directory a root was opened at.
+// dirHandle returns a descriptor of the directory at which a root was opened.
 func dirHandle(root *os.Root) (int, error) {
 	f, err := root.Open(".")
 	if err != nil {
@@ -57,7 +56,7 @@ func dirHandle(root *os.Root) (int, error) {
 	return fd, nil
 }
 
-// zeros stand for the end of a file that shrank while it was read.
+// zeros replaces the missing end of a file that shrank while it was read.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
-// file is what is compared of a file.
+// file is the compared properties of a file.
 type file struct {
 	mode  fs.FileMode
 	body  string
@@ -29,7 +29,7 @@ type file struct {
 	inode uint64
 }
 
-// tree reads everything below dir but what is left out.
+// tree reads everything below dir except the paths in without.
 func tree(t testing.TB, dir string, without ...string) map[string]file {
 	t.Helper()
 	files := map[string]file{}
@@ -243,7 +243,8 @@ func TestWriteOptions(t *testing.T) {
 	}
 }
 
-// What is no file is left out, and nobody waits for a pipe's other end.
+// TestWriteSkipsSpecialFiles checks that Write leaves out special files, and does not wait for a
+// pipe's other end.
 func TestWriteSkipsSpecialFiles(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "app")
 	put(t, src, "f", "x", 0o644)
@@ -257,7 +258,7 @@ func TestWriteSkipsSpecialFiles(t *testing.T) {
 	}
 }
 
-// The source itself is not left out in silence.
+// TestWriteOddSource checks that Write does not silently skip the source itself.
 func TestWriteOddSource(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	must(t, unix.Mkfifo(pipe, 0o666))
@@ -267,7 +268,7 @@ func TestWriteOddSource(t *testing.T) {
 	must(t, Write(io.Discard, pipe, WriteOptions{Special: true}))
 }
 
-// One entry that cannot be read does not keep the others, and is named.
+// TestWriteUnreadable checks that one unreadable entry does not stop the others, and is named.
 func TestWriteUnreadable(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root can read everything")
@@ -291,8 +292,8 @@ func TestWriteMissing(t *testing.T) {
 	}
 }
 
-// A file that changes its size while it is read keeps the size of its header,
-// so that what follows in the stream stays readable.
+// TestWriteWhileFilesChange checks that a file that changes its size while it is read keeps the
+// size of its header, so that the rest of the stream stays readable.
 func TestWriteWhileFilesChange(t *testing.T) {
 	racetest.Skip(t)
 	src := filepath.Join(t.TempDir(), "app")
@@ -371,8 +372,8 @@ func TestDestination(t *testing.T) {
 	}
 }
 
-// Whoever puts a link in the place of a directory once it is open has nothing made where
-// that leads to.
+// TestDestinationSwapped checks that a directory that is replaced by a link after it was opened
+// does not lead a write to the link's target.
 func TestDestinationSwapped(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	must(t, os.Mkdir(dir+"/sub", 0o755))
@@ -397,7 +398,7 @@ func TestDestinationSwapped(t *testing.T) {
 
 func open(dir string) (*os.Root, error) { return os.OpenRoot(dir + "/") }
 
-// at tells where an open directory is now.
+// at returns the current path of an open directory.
 func at(t *testing.T, root *os.Root) string {
 	t.Helper()
 	fd, err := dirHandle(root)

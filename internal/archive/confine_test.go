@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// With Rename everything stays below the new name.
+// TestExtractRenameIsAPrison checks that with Rename everything stays below the new name.
 func TestExtractRenameIsAPrison(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -52,8 +52,8 @@ func TestExtractRenameIsAPrison(t *testing.T) {
 	}
 }
 
-// The comment says links are never followed; also one that stays below the root
-// is a way to the files beside.
+// TestExtractNeverFollowsLinksWithinRoot checks that Extract follows no link, as its comment
+// says: even one that stays below the root leads to files beside the archive's.
 func TestExtractNeverFollowsLinksWithinRoot(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, ".ssh/authorized_keys", "alive", 0o600)
@@ -80,7 +80,8 @@ func TestExtractBoundOverflow(t *testing.T) {
 	}
 }
 
-// Links in a circle, as pnpm makes them, are an error and no endless archive.
+// TestFollowCircle checks that links in a circle, as pnpm makes them, give an error and not an
+// endless archive.
 func TestFollowCircle(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "app")
 	put(t, src, "f", "x", 0o644)
@@ -93,7 +94,7 @@ func TestFollowCircle(t *testing.T) {
 	must(t, Write(&n, src, WriteOptions{}))
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int
 
 func (n *counter) Write(p []byte) (int, error) {
@@ -101,7 +102,7 @@ func (n *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tar -S with GNU's own format, the default of GNU tar.
+// TestExtractGNUSparse checks tar -S with GNU's own format, the default of GNU tar.
 func TestExtractGNUSparse(t *testing.T) {
 	if _, err := exec.LookPath("tar"); err != nil {
 		t.Skip("no tar here")
@@ -122,7 +123,8 @@ func TestExtractGNUSparse(t *testing.T) {
 	}
 }
 
-// What comes out of a sandbox opens nothing to others on the host.
+// TestExtractOutward checks that files from a sandbox do not open anything to other users of the
+// host.
 func TestExtractOutward(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "there"), 0o700))
@@ -146,7 +148,7 @@ func TestExtractOutward(t *testing.T) {
 	}
 }
 
-// Somebody who can write to the tree swaps a file for a link while it is read.
+// TestWriteNeverLeavesTheTree swaps a file for a link while Write reads the tree.
 func TestWriteNeverLeavesTheTree(t *testing.T) {
 	base := t.TempDir()
 	secret := put(t, base, "secret", "SECRET", 0o600)

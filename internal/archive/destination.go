@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Destination opens the directory into which, as cp does, a copy of something called name
-// goes when path was asked for, and says what it is renamed to, unless that is empty. A name
-// of "." stands for the contents of a directory, which is made if there is none.
+// Destination opens the directory into which a copy of name goes when the user asks for path, as
+// cp does. It also returns the copy's new name; empty if the name stays. The name "." means the
+// contents of a directory, which Destination makes if it is missing.
 //
-// open opens a directory; for what is none it says unix.ENOTDIR. Nothing else looks at the
-// path: somebody may change it meanwhile, so what is made is made in what was opened.
+// open opens a directory; for anything else it returns unix.ENOTDIR. Only open looks at the path,
+// because the path may change meanwhile; so Destination makes a directory in an opened one.
 func Destination(path, name string, open func(dir string) (*os.Root, error)) (root *os.Root, rename string, err error) {
 	if root, err = open(path); err == nil {
 		if name == "." {
@@ -47,7 +47,7 @@ func Destination(path, name string, open func(dir string) (*os.Root, error)) (ro
 	return nil, "", err
 }
 
-// noDirectory says of a directory that it is missing, or is something else.
+// noDirectory returns the error for a path that is missing, or is not a directory.
 func noDirectory(path string, err error) error {
 	if len(path) > 1 {
 		path = strings.TrimRight(path, "/")
@@ -65,11 +65,10 @@ func makeIn(above *os.Root, name string) (*os.Root, error) {
 	if err := above.Mkdir(name, 0o755); err != nil {
 		return nil, err
 	}
-	return above.OpenRoot(name + "/") // the slash: of a pipe nothing is waited for
+	return above.OpenRoot(name + "/") // the slash: it does not wait for a pipe
 }
 
-// parent splits a path before its last name. That is empty if it is none that something
-// could be made by.
+// parent splits a path before its last name. The name is empty if no file could have it.
 func parent(path string) (dir, last string) {
 	for strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") {
 		path = strings.TrimSuffix(path[:len(path)-1], "/")

@@ -21,12 +21,12 @@ type ExtractOptions struct {
 	Rename string
 	// MaxBytes bounds the sum of all files; zero means no bound.
 	MaxBytes int64
-	// Outward says that the archive comes out of a sandbox and what is in it goes to a
-	// person: nobody else may write to it, whatever mode it has in there, and directories
-	// that were there keep theirs.
+	// Outward says that the archive comes from a sandbox and is extracted for a user. No other
+	// user may write to the files, whatever their modes, and existing directories keep their
+	// modes.
 	Outward bool
-	// NoHoles refuses a file that is said to have holes: a small archive can claim one that
-	// takes years to write for nothing, and Write makes none.
+	// NoHoles refuses a file with holes: a small archive can claim one that takes years to write,
+	// and Write makes none.
 	NoHoles bool
 
 	exact bool // owners, all bits of modes, and pipes
@@ -44,7 +44,7 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 	return extractAll(tar.NewReader(r), fd, o)
 }
 
-// extractAll writes what is left of an archive, and closes the directory.
+// extractAll writes the rest of an archive, and closes the directory.
 func extractAll(tr *tar.Reader, root int, o ExtractOptions) error {
 	x := &extractor{root: root, parent: -1, o: o, made: map[string]bool{}, madeDirs: map[string]bool{}, swept: map[string]bool{}}
 	defer x.close()
@@ -66,13 +66,13 @@ type extractor struct {
 	root  int
 	o     ExtractOptions
 	bytes int64
-	made  map[string]bool // files this archive made, which it may link to
+	made  map[string]bool // files of this archive, which it may link to
 	dirs  []dirMeta       // set last: a read-only directory must be filled first
 
-	madeDirs map[string]bool // directories that were not there
-	swept    map[string]bool // those that were looked at for leftovers
+	madeDirs map[string]bool // directories that were missing
+	swept    map[string]bool // directories already searched for leftovers
 
-	parent     int // the directory the last entry lay in, and its name
+	parent     int // the directory of the last entry, and its name
 	parentName string
 }
 
@@ -132,15 +132,14 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 
 var errOutside = errors.New("its name leads out of the directory")
 
-// maxName bounds names, and with that how deep anything lies: all of its directories may have to
-// be made. Linux takes 4 KiB at once. maxShown is how much of a name is shown.
+// maxName bounds names, and so the depth of a path: all of its directories may have to be made.
+// Linux takes 4 KiB at once. maxShown is how much of a name is shown.
 const (
 	maxName  = 64 << 10
 	maxShown = 256
 )
 
-// name makes an archive's name local, or refuses it: before anything in it is
-// replaced, and after.
+// name makes an archive's name local, or refuses it, both before and after a rename.
 func (x *extractor) name(name string) (string, error) {
 	if len(name) > maxName {
 		return "", fmt.Errorf("its name has %d bytes", len(name))
@@ -159,7 +158,7 @@ func (x *extractor) name(name string) (string, error) {
 	return name, nil
 }
 
-// enter opens the directory a name lies in, making what is missing of it.
+// enter opens the directory of a name, and makes its missing parts.
 func (x *extractor) enter(dir string) error {
 	if x.parent >= 0 && x.parentName == dir {
 		return nil
@@ -278,8 +277,8 @@ func (x *extractor) file(name string, mode uint32, h *tar.Header, r io.Reader) e
 	return nil
 }
 
-// replace writes a file beside its name, and gives it that once it is whole: whoever looks,
-// and whoever is left with what was interrupted, finds the old file or the new one.
+// replace writes a file beside its name, and renames it once it is whole. So a reader, even after
+// an interruption, finds the old file or the new one.
 func (x *extractor) replace(base string, mode uint32, h *tar.Header, r io.Reader) error {
 	if err := x.replaceable(base); err != nil {
 		return err
@@ -332,7 +331,7 @@ func (x *extractor) replaceable(base string) error {
 	return errSpecial
 }
 
-// link gives another name to a file of this archive, and to no other.
+// link gives a file of this archive another name. It refuses other files.
 func (x *extractor) link(name, old string) error {
 	old, err := x.name(old)
 	if err != nil {
@@ -356,8 +355,8 @@ func (x *extractor) link(name, old string) error {
 	return err
 }
 
-// finish gives directories their own mode and time, inner ones first, and of one that is named
-// several times the last.
+// finish sets the modes and times of directories, inner ones first. For a directory that is named
+// several times, the last entry counts.
 func (x *extractor) finish() error {
 	done := map[string]bool{}
 	for _, d := range slices.Backward(x.dirs) {
@@ -384,7 +383,7 @@ func (x *extractor) finish() error {
 	return nil
 }
 
-// hasHoles tells the forms in which tar leaves zeros out.
+// hasHoles recognizes the forms in which tar leaves zeros out.
 func hasHoles(h *tar.Header) bool {
 	for key := range h.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
@@ -394,8 +393,8 @@ func hasHoles(h *tar.Header) bool {
 	return h.Typeflag == tar.TypeGNUSparse
 }
 
-// copyHoles writes a file without its zeros: a small archive can claim a file of
-// terabytes, and may have it, as long as there is nothing in it.
+// copyHoles writes a file without its zeros: a small archive can claim a file of terabytes, and
+// gets it as long as it has only zeros.
 func copyHoles(f *os.File, r io.Reader, size int64) error {
 	buf := make([]byte, 64<<10)
 	var at int64

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// item is one entry of an archive somebody hostile made.
+// item is one entry of a hostile archive.
 type item struct {
 	name string
 	kind byte
@@ -67,7 +67,7 @@ func newArena(t testing.TB) arena {
 	return a
 }
 
-// unlock makes every directory removable again for who is not root.
+// unlock makes every directory removable again for a user other than root.
 func unlock(dir string) {
 	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
@@ -77,8 +77,7 @@ func unlock(dir string) {
 	})
 }
 
-// outside is everything around the directory, with inodes and modes: it must
-// stay as it is.
+// outside describes everything around the directory, with inodes and modes: it must not change.
 func (a arena) outside(t testing.TB) map[string]file {
 	t.Helper()
 	files := tree(t, a.base, a.dir)
@@ -230,7 +229,8 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// What lies in the destination is replaced and never written through.
+// TestExtractOverWhatIsThere checks that files in the destination are replaced and never written
+// through.
 func TestExtractOverWhatIsThere(t *testing.T) {
 	a := newArena(t)
 	must(t, os.Link(filepath.Join(a.base, "canary"), filepath.Join(a.dir, "hard")))
@@ -247,7 +247,8 @@ func TestExtractOverWhatIsThere(t *testing.T) {
 	}
 }
 
-// A copy replaces files and links only, and never a device such as /dev/null.
+// TestExtractOverSpecialFiles checks that a copy replaces only files and links, and never a
+// device such as /dev/null.
 func TestExtractOverSpecialFiles(t *testing.T) {
 	for what, entry := range map[string]*tar.Header{
 		"file": {Name: "there", Typeflag: tar.TypeReg, Mode: 0o644},
@@ -304,7 +305,8 @@ func TestExtractBounds(t *testing.T) {
 	}
 }
 
-// A header that promises more than comes is an error, and takes no memory.
+// TestExtractHugeSize checks that a header that promises more than comes gives an error, and
+// takes no memory.
 func TestExtractHugeSize(t *testing.T) {
 	for _, size := range []int64{1 << 20, 1 << 33, math.MaxInt64} {
 		var b bytes.Buffer
@@ -321,7 +323,7 @@ func TestExtractHugeSize(t *testing.T) {
 	}
 }
 
-// A stream may end anywhere and come in any portions.
+// TestExtractTruncated checks streams that end anywhere and come in any portions.
 func TestExtractTruncated(t *testing.T) {
 	whole := pack(t, item{name: "d/", kind: tar.TypeDir}, item{name: "d/f", body: strings.Repeat("x", 700)}, item{name: "d/l", kind: tar.TypeSymlink, link: "f"})
 	for n := 1; n < 2*512+700; n += 97 { // up to the end of the file's content
@@ -336,7 +338,8 @@ func TestExtractTruncated(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, nothing outside the root changes and nothing panics.
+// FuzzExtract checks for any bytes that nothing outside the root changes, and that Extract does
+// not panic.
 func FuzzExtract(f *testing.F) {
 	f.Add(pack(f, item{name: "d/", kind: tar.TypeDir}, item{name: "d/f", body: "x"}, item{name: "h", kind: tar.TypeLink, link: "d/f"}))
 	f.Add(pack(f, item{name: "l", kind: tar.TypeSymlink, link: "../.."}, item{name: "l/canary", body: "dead"}))

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneName is the first entry of what [PutBack] reads: names that are to be removed before
-// anything is put back, each with a zero behind it.
+// goneName is the first entry that [PutBack] reads: names to remove before anything is put back,
+// each with a zero byte after it.
 const goneName = "gone"
 
 // maxGone bounds that list, in bytes.
 const maxGone = 64 << 20
 
-// WriteGone begins an archive that is put back. The names are as those of the archive.
+// WriteGone begins an archive for PutBack. The names are like those of the archive.
 func WriteGone(w *tar.Writer, names []string) error {
 	list := strings.Join(append(names, ""), "\x00")
 	if len(list) > maxGone {
@@ -33,10 +33,9 @@ func WriteGone(w *tar.Writer, names []string) error {
 	return err
 }
 
-// PutBack removes and replaces parts of what lies at a path below a directory, as an archive of
-// that path says: with the owners and all of the modes that it has. It follows no link: one that
-// stands in the way to the path is replaced by a directory. It may be cut short anywhere, and
-// repeated.
+// PutBack removes and replaces files at a path below a directory, as an archive of that path
+// says, with the archive's owners and full modes. It follows no link: it replaces a link on the
+// way to the path by a directory. It may be interrupted anywhere, and repeated.
 func PutBack(r io.Reader, dir, rel string) error {
 	rel = path.Clean(rel)
 	if rel == "." || !filepath.IsLocal(rel) {
@@ -73,7 +72,8 @@ func PutBack(r io.Reader, dir, rel string) error {
 	return extractAll(tr, own, ExtractOptions{exact: true})
 }
 
-// clearWay opens a directory of a name. What else has the name is removed, but not what is in it.
+// clearWay opens a directory of a name. It removes any other file of that name, but not a
+// directory.
 func clearWay(parent int, name string) (int, error) {
 	fd, _, err := openOrMake(parent, name)
 	if err == nil {
@@ -90,7 +90,7 @@ func clearWay(parent int, name string) (int, error) {
 	return fd, err
 }
 
-// removeGone removes what the archive says that there was not.
+// removeGone removes the names that the archive lists as missing.
 func removeGone(tr *tar.Reader, root *os.Root, base string) error {
 	h, err := tr.Next()
 	if err != nil {

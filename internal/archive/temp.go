@@ -36,7 +36,7 @@ func createTemp(dir int) (*os.File, string, error) {
 	return nil, "", unix.EBUSY
 }
 
-// owns locks a file, and tells whether it still has its name then.
+// owns locks a file, and reports whether it still has its name then.
 func owns(fd, dir int, name string) bool {
 	var here, there unix.Stat_t
 	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil &&
@@ -78,7 +78,8 @@ func removeLeftover(dir int, name string) {
 	}
 }
 
-// removeUnlocked removes a file unless it is locked. It returns true if there is none afterwards.
+// removeUnlocked removes a file unless it is locked. It returns true if the file does not exist
+// afterwards.
 func removeUnlocked(dir int, name string) bool {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tarOf is an archive with one file.
+// tarOf returns an archive with one file.
 func tarOf(t *testing.T, name, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -29,8 +29,8 @@ func tarOf(t *testing.T, name, text string) []byte {
 	return b.Bytes()
 }
 
-// TestExtractCutShort checks that a file of which only a part comes is not there, or is the one
-// that was there before, and that nothing is left beside it.
+// TestExtractCutShort checks that a file that comes only in part is missing, or is still the
+// earlier one, and that nothing is left beside it.
 func TestExtractCutShort(t *testing.T) {
 	for name, before := range map[string]string{"new": "", "there": "old", "deep/new": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestExtractCutShort(t *testing.T) {
 	}
 }
 
-// TestExtractAfterKill checks that what a killed one left is removed by the next, unless it is
-// a link to something else, or being written.
+// TestExtractAfterKill checks that a leftover of a killed Extract is removed by the next one,
+// unless it is a link to something else, or is being written.
 func TestExtractAfterKill(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -112,8 +112,8 @@ func TestExtractAfterKill(t *testing.T) {
 	}
 }
 
-// TestLinkKeepsWhatItCannotReplace checks that what a link would replace is there until the link
-// is, whatever becomes of it, and that nothing is left beside it.
+// TestLinkKeepsWhatItCannotReplace checks that the file that a link would replace stays until the
+// link exists, even if the link fails, and that nothing is left beside it.
 func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
 	const killed = tempPrefix + "KILLED"
 	regular := tar.Header{Name: "first", Mode: 0o644, Typeflag: tar.TypeReg}
@@ -164,7 +164,7 @@ func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
 	}
 }
 
-// TestDirectoryTwice checks that of a directory that an archive names twice the last mode counts.
+// TestDirectoryTwice checks that the last mode counts if an archive names a directory twice.
 func TestDirectoryTwice(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

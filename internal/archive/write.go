@@ -19,20 +19,19 @@ import (
 
 // WriteOptions say how Write reads the file system.
 type WriteOptions struct {
-	// Follow archives what symbolic links point to instead of the links.
+	// Follow archives the targets of symbolic links instead of the links.
 	Follow bool
-	// MayFollow is asked before a symbolic link is followed, by the path of that.
+	// MayFollow is asked with the link's path before a symbolic link is followed.
 	MayFollow func(link string) error
-	// Straight refuses a path in which a symbolic link stands, at its end too.
+	// Straight refuses a path that contains a symbolic link, or ends with one.
 	Straight bool
-	// Special notes devices, sockets and pipes too: that they are there, not what can
-	// be read from them.
+	// Special also notes devices, sockets and pipes: their existence, not their contents.
 	Special bool
-	// Open opens the directory in which the file or tree is, else anything in its path may be
-	// a link; what is in there is found by its name.
+	// Open opens the directory of the file or tree; without it, any part of the path may be a
+	// link. Write finds the source in there by its name.
 	Open func(dir string) (*os.Root, error)
-	// Name replaces the top element's name in the archive; "." archives only
-	// what is in the directory, to which a link may lead.
+	// Name replaces the top element's name in the archive; "." archives only the contents of the
+	// directory, to which a link may lead.
 	Name string
 }
 
@@ -79,16 +78,16 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 	return cmp.Or(a.tw.Close(), a.unread.err())
 }
 
-// errOdd says that the one thing to archive cannot be archived.
+// errOdd says that the source itself cannot be archived.
 var errOdd = errors.New("it is a device, a pipe or a socket; only files, directories and links are copied")
 
-// errMissing says that there is nothing at a path.
+// errMissing says that a path does not exist.
 type errMissing struct{ path string }
 
 func (m *errMissing) Error() string   { return "there is no " + m.path }
 func (m *errMissing) Is(e error) bool { return e == fs.ErrNotExist }
 
-// unread are the entries of a tree that could not be read.
+// unread counts the entries of a tree that could not be read.
 type unread struct {
 	first error
 	n     int
@@ -109,7 +108,7 @@ func (u *unread) err() error {
 	return fmt.Errorf("all but %d entries are copied, which cannot be read, the first is %w", u.n, u.first)
 }
 
-// opening names what was to be opened, unless the error does.
+// opening adds the name of the opened file to an error without one.
 func opening(src string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &errMissing{src}
@@ -166,8 +165,8 @@ func notLink(dir int, name string) error {
 	return nil
 }
 
-// Stream has somebody read what Write writes while it is written. Of both failures the
-// writer's counts: the reader sees it as his.
+// Stream passes Write's output to a reader while it is written. If both fail, it returns the
+// writer's error, because the reader sees it as its own.
 func Stream(src string, o WriteOptions, read func(io.Reader) error) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
@@ -189,7 +188,7 @@ type writer struct {
 	follow bool
 	// mayFollow is asked before.
 	mayFollow func(link string) error
-	// special notes what is neither a file, a directory nor a link.
+	// special includes anything other than a file, a directory or a link.
 	special bool
 	unread  unread
 	links   map[fileID]string // files with several names, by their first
@@ -233,8 +232,8 @@ func (a *writer) add(parent int, base, name string) error {
 	return a.addFile(f, h, &st)
 }
 
-// open opens a file or directory, or reads a symbolic link. What is of another
-// kind, and what was swapped for something else meanwhile, is not opened.
+// open opens a file or directory, or reads a symbolic link. It does not open another kind of
+// file, or one that was swapped for something else meanwhile.
 func (a *writer) open(parent int, base string) (f *os.File, target string, err error) {
 	how := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	if a.follow {
@@ -280,7 +279,7 @@ func (a *writer) open(parent int, base string) (f *os.File, target string, err e
 	return f, "", nil
 }
 
-// followed asks whether an entry may be followed, if it is a link.
+// followed asks whether a link may be followed. Other entries need no answer.
 func (a *writer) followed(parent int, base string) error {
 	var st unix.Stat_t
 	if a.mayFollow == nil || unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK {
@@ -293,7 +292,7 @@ func (a *writer) followed(parent int, base string) error {
 	return a.mayFollow(filepath.Join(dir, base))
 }
 
-// oddKind is the error of what is not opened: a device, a socket or a pipe.
+// oddKind is the error for a device, a socket or a pipe, which is not opened.
 type oddKind struct {
 	mode   uint32
 	device uint64
@@ -301,11 +300,11 @@ type oddKind struct {
 
 func (*oddKind) Error() string { return "neither a file nor a directory" }
 
-// socketMark stands in the place of a link's target for a socket, of which archives
-// know nothing: it is noted as a pipe.
+// socketMark is the link target of a socket. Archives have no sockets, so a socket is written as
+// a pipe with this target.
 const socketMark = "socket"
 
-// addOdd notes what is not opened, or leaves it out.
+// addOdd notes a file that is not opened, or leaves it out.
 func (a *writer) addOdd(odd *oddKind, name string) error {
 	switch {
 	case a.special:

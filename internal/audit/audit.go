@@ -12,8 +12,8 @@
 // it. A full disk loses events, never the writer: the loss is counted, and the
 // first event that fits again is preceded by one that says how much is missing.
 //
-// What is written is in the hands of the kernel at once, and on the disk when
-// the kernel pleases: after a power failure the last lines may be missing.
+// The kernel has each write at once, but decides itself when it reaches the disk: after a power
+// failure the last lines may be missing.
 package audit
 
 import (
@@ -28,10 +28,10 @@ import (
 // DefaultMaxBytes is the limit of a file if none is given.
 const DefaultMaxBytes = 4 << 20
 
-// maxEvent bounds one event, and so what a reader has to keep in memory.
+// maxEvent bounds one event, and so the memory of a reader.
 const maxEvent = 1 << 20
 
-// Options is what can be chosen about a Log. Its zero value is good.
+// Options are the settings of a Log. Its zero value is good.
 type Options struct {
 	// MaxBytes is the size at which the file becomes the old one. A file holds
 	// at least one event, however small this is. Default DefaultMaxBytes.
@@ -94,7 +94,7 @@ func (l *Log) append(now time.Time, line []byte) error {
 	return nil
 }
 
-// write makes one write of note and line, and tells the loss what arrived.
+// write makes one write of note and line, and tells the loss which bytes arrived.
 func (l *Log) write(note, line []byte) error {
 	record := line
 	if len(note) > 0 {
@@ -120,16 +120,16 @@ func (l *Log) write(note, line []byte) error {
 	return err
 }
 
-// Lost tells whether the latest event was lost. It stays so until an event is
-// written again, or Retry has an effect.
+// Lost reports whether the latest event was lost. It stays true until an event is written again, or
+// Retry has an effect.
 func (l *Log) Lost() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loss.ongoing
 }
 
-// Retry records what was lost without waiting for the next event. It returns an
-// error as long as that cannot be written either.
+// Retry records the loss without waiting for the next event. It returns an error as long as the
+// record cannot be written either.
 func (l *Log) Retry() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

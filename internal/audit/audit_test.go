@@ -203,7 +203,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// A crash can come between the rename and the new file.
+// TestCrashInRotation simulates a crash between the rename and the new file.
 func TestCrashInRotation(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path, 0)
@@ -284,8 +284,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Whatever happens between two reads, the reader gets each event once and in
-// order, as long as it is not more than a file behind.
+// TestReadWhileRotating checks that the reader gets each event once and in order, whatever happens
+// between two reads, as long as it is at most a file behind.
 func TestReadWhileRotating(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path, 1000)
@@ -341,7 +341,7 @@ func TestConcurrentWriters(t *testing.T) {
 	}
 }
 
-// What is hidden where a log is shown is hidden in the log as well.
+// TestInvisible checks that the log escapes every character that a viewer of the log escapes.
 func TestInvisible(t *testing.T) {
 	for r := rune(0x7f); r <= unicode.MaxRune; r++ {
 		if term.Hides('a', r) && !isInvisible(r) {
@@ -355,8 +355,8 @@ func TestInvisible(t *testing.T) {
 	}
 }
 
-// Any event is one line without anything that a terminal would act on, and
-// comes back as it was.
+// FuzzEvent checks that any event is one line without anything that a terminal would act on, and
+// reads back unchanged.
 func FuzzEvent(f *testing.F) {
 	f.Add("kind", "key", "value\n\x1b[31m\u009b\u202e\u2028\u200b\U000e0041<&>")
 	f.Add("\xff", "\x00", "\ufffd\xc2")

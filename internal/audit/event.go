@@ -16,8 +16,7 @@ type Event struct {
 	Kind   string
 	Fields map[string]any // as encoding/json decodes them, without time and event
 
-	// Line is the whole event as it stands in the log: one JSON object without
-	// the line end.
+	// Line is the whole event as the log has it: one JSON object without the line end.
 	Line json.RawMessage
 }
 
@@ -67,9 +66,9 @@ func encode(now time.Time, kind string, fields any) ([]byte, error) {
 // usualLine is longer than most lines, in bytes.
 const usualLine = 512
 
-// escapeInvisible writes DEL, the C1 controls and what nobody sees as \uXXXX, as
-// encoding/json does with the C0 controls: a log holds text that an attacker chose, and
-// people look at it with cat.
+// escapeInvisible writes DEL, the C1 controls and invisible characters as \uXXXX, as encoding/json
+// does with the C0 controls: a log holds text that an attacker chose, and people look at it with
+// cat.
 func escapeInvisible(line []byte) []byte {
 	var out []byte
 	done := 0
@@ -100,20 +99,19 @@ func appendEscaped(out []byte, r rune) []byte {
 	return fmt.Appendf(out, `\u%04x`, r)
 }
 
-// isInvisible reports whether r does something to a terminal, to the order of what is shown,
-// or takes no place or an empty one, wherever it stands.
+// isInvisible reports whether r controls a terminal, changes the order of the shown text, or takes
+// up no space or a blank one, wherever it occurs.
 func isInvisible(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
 		return r == 0x7f
-	case r == 0x2028, r == 0x2029, r == 0x2800, r == 0x1d159: // ends of lines, signs with nothing to see
+	case r == 0x2028, r == 0x2029, r == 0x2800, r == 0x1d159: // line ends, and signs that show nothing
 		return true
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// decode reads a line. A line that is no event is what a crash or a full disk
-// left behind.
+// decode reads a line. A line that is not an event is left from a crash or a full disk.
 func decode(line []byte) (Event, bool) {
 	line = bytes.TrimSpace(line)
 	var fields map[string]any

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a file that grows until it is full and then becomes the old one. It
-// counts on being the only one that writes.
+// file is a file that grows until it is full and is then renamed to the old one. It assumes that it
+// is the only writer.
 type file struct {
 	path   string
 	max    int64
@@ -88,9 +88,9 @@ func (f *file) makeRoom(n int) error {
 	return f.rotate()
 }
 
-// rotate can be interrupted anywhere: after the rename the log is whole, and
-// the next open makes the new file. If somebody removed the file, there is
-// nothing to keep, and a new one is just what is needed.
+// rotate can be interrupted anywhere: after the rename the log is whole, and the next open makes
+// the new file. If the file was removed, there is nothing to keep, and rotate only starts a new
+// one.
 func (f *file) rotate() error {
 	err := os.Rename(f.path, oldPath(f.path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -54,8 +54,8 @@ func follow(t *testing.T, path string, last int, told func(n int)) []int {
 	return all
 }
 
-// pace keeps a writer from getting so far ahead of its reader that what it writes is gone
-// before that was read: what is two files behind.
+// pace keeps a writer from getting more than two files ahead of its reader. Text that far behind is
+// deleted before it is read.
 type pace struct {
 	ahead int64 // as far as it may get
 	done  atomic.Int64
@@ -160,7 +160,8 @@ func TestFollowEndsWithContext(t *testing.T) {
 	}
 }
 
-// A writer that is killed at any moment leaves a log that reads and goes on.
+// TestKilledWriter checks that a writer killed at any moment leaves a log that can be read and
+// continued.
 func TestKilledWriter(t *testing.T) {
 	path := logPath(t)
 	for round := range 5 {
@@ -191,8 +192,8 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// Events that come between the end of the file, as a reader saw it, and the
-// rename that it sees next, are in the file it is about to leave.
+// TestAppendBeforeRename checks events that come between the end of the file, as a reader saw it,
+// and the rename that it sees next. They are in the file it is about to leave.
 func TestAppendBeforeRename(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path, 1000)

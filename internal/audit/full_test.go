@@ -132,7 +132,7 @@ func testFullOutput(t *testing.T, dir string) {
 	if kept := len(lines[0]) + len(lines[2]); float64(written-kept) != e.Fields["bytes"] {
 		t.Errorf("%d of %d bytes are there, but %v are told to be lost", kept, written, e.Fields["bytes"])
 	}
-	// A full disk at the end is told by Close, if there is room by then.
+	// Close reports the loss if the disk has room by then.
 	free = fill(t, dir)
 	for range 10 {
 		write()
@@ -146,8 +146,8 @@ func testFullOutput(t *testing.T, dir string) {
 	}
 }
 
-// testRetry: a log knows that it loses, and when there is room again it tells so
-// without a further event.
+// testRetry checks that a log knows of its loss, and reports it without a further event when the
+// disk has room again.
 func testRetry(t *testing.T, dir string) {
 	path := filepath.Join(dir, "retry.jsonl")
 	l := openLog(t, path, 20_000)

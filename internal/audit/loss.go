@@ -6,7 +6,7 @@ import "time"
 // lost before it, in its field "bytes".
 const KindDropped = "log.dropped"
 
-// loss counts what could not be written and has not been told yet.
+// loss counts bytes that could not be written and were not reported yet.
 type loss struct {
 	bytes   int64
 	ongoing bool
@@ -20,7 +20,7 @@ func (l *loss) add(n int) (first bool) {
 	return first
 }
 
-// note is the line that tells what was lost, or nothing.
+// note returns the line that tells how much was lost, or nothing.
 func (l *loss) note(now time.Time) []byte {
 	if l.bytes == 0 {
 		return nil

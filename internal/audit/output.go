@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Output keeps the latest part of what a program wrote, byte for byte. It is an
-// io.Writer that a program's output can be copied to without danger.
+// Output keeps the latest part of a program's output, byte for byte. It is an io.Writer that never
+// makes io.Copy of that output fail.
 type Output struct {
 	mu   sync.Mutex
 	file *file
@@ -26,11 +26,10 @@ func OpenOutput(path string, maxBytes int64) (*Output, error) {
 	return &Output{file: f}, nil
 }
 
-// Write adds p. It takes all of p even if the disk does not: an error would end
-// io.Copy, and with that the program that writes. What is lost is counted, and
-// told in a line of its own before the next bytes that fit: an event of
-// KindDropped, as in a Log. Err has the reason. Only after Close is there an
-// error.
+// Write adds p. It takes all of p even if the disk does not: an error would end io.Copy, and with
+// it the writing program. A loss is counted, and told in a line of its own before the next bytes
+// that fit: an event of KindDropped, as in a Log. Err has the reason. Write returns an error only
+// after Close.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,7 +52,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tell writes what was lost, if anything was.
+// tell writes the note of a loss, if there was one.
 func (o *Output) tell() error {
 	note := o.loss.note(time.Now())
 	if len(note) == 0 {
@@ -92,8 +91,7 @@ func (o *Output) lose(n int, err error) {
 	}
 }
 
-// Err returns why output was lost, once for each row of losses, and nil if
-// there is nothing new to say.
+// Err returns why output was lost, once for each row of losses, and nil without a new loss.
 func (o *Output) Err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -6,17 +6,16 @@ import (
 	"fmt"
 )
 
-// Read calls fn for each event of the log at path, oldest first, and stops at
-// the first error of fn, which it returns. Torn lines are left out. If there is
-// no log, the error is fs.ErrNotExist.
+// Read calls fn for each event of the log at path, oldest first, and stops at the first error of
+// fn, which it returns. Torn lines are left out. If the log does not exist, the error is
+// fs.ErrNotExist.
 func Read(path string, fn func(Event) error) error {
 	return readEvents(context.Background(), path, false, fn)
 }
 
-// Follow is Read that does not end: it waits for further events, and for the
-// log itself if there is none yet, until ctx is done or fn returns an error. It
-// returns the error of either. It loses nothing as long as fn keeps up with the
-// writer: what is two files behind is gone.
+// Follow is Read without an end: it waits for further events, and for the log itself if there is
+// none yet, until ctx is done or fn returns an error. It returns the error of either. It loses
+// nothing as long as fn keeps up with the writer. Events more than two files behind are gone.
 func Follow(ctx context.Context, path string, fn func(Event) error) error {
 	return readEvents(ctx, path, true, fn)
 }
@@ -57,8 +56,8 @@ func (s *splitter) add(p []byte) error {
 	}
 }
 
-// keep adds to the line. maxEvent bounds every line that a Log writes, so what is
-// longer is something else.
+// keep adds to the line. maxEvent bounds every line that a Log writes, so a longer line did not
+// come from a Log.
 func (s *splitter) keep(p []byte) {
 	if s.skip = s.skip || len(s.rest)+len(p) > maxEvent; s.skip {
 		s.rest = s.rest[:0]

@@ -53,7 +53,7 @@ func (w *walk) run(ctx context.Context) error {
 	}
 }
 
-// drain hands out what is left of the file.
+// drain hands out the rest of the file.
 func (w *walk) drain(ctx context.Context) error {
 	for w.file != nil {
 		if err := ctx.Err(); err != nil {
@@ -93,8 +93,8 @@ func (w *walk) advance(ctx context.Context, next *os.File) error {
 	return nil
 }
 
-// successor opens the file that was written after the one being read. There is
-// none (nil) if that is still the newest, and fs.ErrNotExist if there is no log.
+// successor opens the file that was written after the one being read. It returns nil if that is
+// still the newest, and fs.ErrNotExist if the log does not exist.
 func (w *walk) successor() (*os.File, error) {
 	for {
 		old, current, err := w.openBoth()

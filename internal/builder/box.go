@@ -25,20 +25,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// box is a sandbox whose root is that of a vertex.
+// box is a sandbox with the root of a vertex.
 type box struct {
 	engine  *engine.Engine
 	sandbox *spec.Sandbox
 	busy    bool // a step is at work in it
 }
 
-// maxBoxes bounds how many sandboxes stay for what may still be read from them.
+// maxBoxes bounds how many sandboxes are kept because later steps may read from them.
 const maxBoxes = 3
 
-// idle is after what a box stops by itself that nobody uses any more.
+// idle is how long an unused box lives before it stops itself.
 const idle = 10 * time.Minute
 
-// take gives a box for a step to change. It is nobody else's from then on.
+// take returns a box that a step may change. The step owns it from then on.
 func (b *builder) take(ctx context.Context, base int) (*box, error) {
 	if x := b.boxes[base]; x != nil {
 		delete(b.boxes, base)
@@ -47,7 +47,7 @@ func (b *builder) take(ctx context.Context, base int) (*box, error) {
 	return b.open(ctx, base)
 }
 
-// reader gives a box to read from.
+// reader returns a box to read from.
 func (b *builder) reader(ctx context.Context, at int) (*box, error) {
 	if x := b.boxes[at]; x != nil {
 		return x, nil
@@ -59,7 +59,7 @@ func (b *builder) reader(ctx context.Context, at int) (*box, error) {
 	return x, err
 }
 
-// open makes a sandbox whose root is that of a vertex.
+// open makes a sandbox with the root of a vertex.
 func (b *builder) open(ctx context.Context, at int) (*box, error) {
 	for _, old := range slices.Sorted(maps.Keys(b.boxes)) {
 		if len(b.boxes) < maxBoxes || b.boxes[old].busy {
@@ -100,7 +100,7 @@ func (b *builder) drop(ctx context.Context, at int) error {
 	return b.engine.Remove(ctx, x.sandbox, true)
 }
 
-// streams are a program's; nil for one that is not used.
+// streams are a program's streams; an unused one is nil.
 type streams struct{ in, out, err *os.File }
 
 // exec runs bothy-build in a role, as root, and waits for it. The streams are closed
@@ -165,7 +165,7 @@ func (x *box) begin(ctx context.Context, role string, s streams) (conversation, 
 	return conn, nil
 }
 
-// said collects what a program says on a stream, as far as it is for people.
+// said collects the messages for people that a program writes to a stream.
 type said struct {
 	w    *os.File
 	done chan struct{}
@@ -200,7 +200,7 @@ func listen(line func(string)) (*said, error) {
 	return s, nil
 }
 
-// feed gives a stream from which a program reads a step, and what comes behind it.
+// feed returns a stream from which a program reads a step, and the data that follows it.
 func feed(s build.Step, rest io.Reader) (*os.File, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -220,8 +220,8 @@ func feed(s build.Step, rest io.Reader) (*os.File, error) {
 	return r, nil
 }
 
-// talk runs a program: it reads in, and what it says for people becomes the error's
-// text if it fails.
+// talk runs a program with in as its input. If the program fails, its messages for people become
+// the text of the error.
 func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func(string)) error {
 	errs, err := listen(line)
 	if err != nil {
@@ -231,7 +231,7 @@ func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func
 	}
 	err = x.exec(ctx, role, streams{in, out, errs.w})
 	select {
-	case <-errs.done: // nobody inside has the stream any more
+	case <-errs.done: // no process inside has the stream open any more
 	case <-ctx.Done():
 		return errors.Join(err, context.Cause(ctx))
 	}
@@ -243,7 +243,7 @@ func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func
 
 func silent(string) {}
 
-// plain runs a role that answers nothing.
+// plain runs a role that returns no data.
 func (x *box) plain(ctx context.Context, role string, s build.Step) error {
 	return x.send(ctx, role, s, io.Discard)
 }
@@ -257,7 +257,7 @@ func (x *box) receive(ctx context.Context, s build.Step, archive io.Reader) erro
 	return x.take(ctx, in)
 }
 
-// send copies what a role writes.
+// send copies the output of a role.
 func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer) error {
 	in, err := feed(s, nil)
 	if err != nil {
@@ -286,8 +286,8 @@ func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer)
 	return <-copied
 }
 
-// pass has what one sandbox sends be received by another, without being looked at: the
-// one writes to the pipe that the other reads from.
+// pass streams from one sandbox to another, without a look at the data: the sender writes to the
+// pipe that the receiver reads from.
 func pass(ctx context.Context, from *box, what build.Step, to *box, where build.Step) error {
 	text, err := json.Marshal(where)
 	if err != nil {
@@ -309,7 +309,7 @@ func pass(ctx context.Context, from *box, what build.Step, to *box, where build.
 	sent := make(chan error, 1)
 	go func() { sent <- from.talk(ctx, build.RoleSend, order, w, silent) }()
 	received := to.take(ctx, r)
-	if err := <-sent; err != nil { // then what was received is not whole
+	if err := <-sent; err != nil { // the receiver has not got all of it
 		return err
 	}
 	return received
@@ -326,13 +326,13 @@ func (x *box) take(ctx context.Context, in *os.File) error {
 	return x.talk(ctx, build.RoleReceive, in, w, silent)
 }
 
-// pipeSize is what a pipe should hold through which files go, in bytes.
+// pipeSize is the wanted capacity in bytes of a pipe that files go through.
 const pipeSize = 1 << 20
 
 // widen makes a pipe larger, if it may be.
 func widen(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
 
-// maxOutcome bounds what a step answers, in bytes.
+// maxOutcome bounds the answer of a step, in bytes.
 const maxOutcome = 1 << 20
 
 // do has an operation carried out.

@@ -1,9 +1,9 @@
-// Package builder carries out the plan of a Dockerfile: it decides which steps have to
-// be carried out, and has that done in sandboxes, one for each root that a step begins
-// with. What a step has made of its root is kept for later builds.
+// Package builder carries out the plan of a Dockerfile. It decides which steps have to run, and
+// runs them in sandboxes, one for each root that a step begins with. The root that a step has made
+// is kept for later builds.
 //
-// Nothing of a build is opened on the host but the build's own directory, and that by
-// bothy-build: what steps copy from each other goes from sandbox to sandbox.
+// On the host, bothy-build opens only the build's own directory. Files that steps copy from each
+// other go from sandbox to sandbox.
 package builder
 
 import (
@@ -35,15 +35,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Options say what is to be built.
+// Options describe a build.
 type Options struct {
 	Context string // a directory
-	// Within is a directory in it, by its path from there, which is meant instead. It may
-	// be named by whoever is at work in the context: no link leads out of that.
+	// Within is a directory in the context, by its path from there, to build from instead. An
+	// agent that works in the context may have chosen its name, so links never lead out of the
+	// context.
 	Within string
-	// Whole has nothing left out, whatever a .dockerignore says.
+	// Whole disables .dockerignore.
 	Whole      bool
-	Dockerfile string // its path; what it says, if Text is set, is that
+	Dockerfile string // its path; Text, if set, is its content
 	Text       []byte
 	Args       map[string]string
 	Target     string
@@ -54,12 +55,12 @@ type Options struct {
 	// Rules are network rules of the steps beside the user's own.
 	Rules  policy.Block
 	Limits spec.Limits
-	// Title names a step for people, of a Dockerfile that no person wrote. Nil: as it
-	// stands there.
+	// Title returns a step's name for people, if a program wrote the Dockerfile. Nil: the step as
+	// written.
 	Title func(name string) string
 	// Resolve finds the image that a FROM means, and fetches it if need be.
 	Resolve func(ctx context.Context, reference string) (image.Image, error)
-	// Tell is told how far it is.
+	// Tell receives the progress.
 	Tell func(Event)
 }
 
@@ -73,19 +74,19 @@ type Event struct {
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
-// States of a step, and what is told beside them.
+// States of a step, and of other reports.
 const (
 	Started = "started"
-	Cached  = "cached" // it was carried out by an earlier build, or nothing needs it
+	Cached  = "cached" // an earlier build ran it, or no vertex needs it
 	Done    = "done"
 	Failed  = "failed"
-	Waiting = "waiting" // for what the text says
-	Output  = "output"  // a line of what its command says
+	Waiting = "waiting" // the text says for what
+	Output  = "output"  // a line of its command's output
 	Warning = "warning" // about the Dockerfile
 	Making  = "making"  // the image
 )
 
-// ErrStep is a RUN whose command failed.
+// ErrStep is the error of a RUN whose command failed.
 var ErrStep = errors.New("the command failed")
 
 type builder struct {
@@ -101,10 +102,10 @@ type builder struct {
 	boxes  map[int]*box
 }
 
-// root is what a vertex results in: a layer over an image.
+// root is the result of a vertex: a layer over an image.
 type root struct {
 	key  string // of the step that made it; empty for an image as it is
-	id   string // tells it from all others
+	id   string // unique among all roots
 	base string
 }
 
@@ -133,7 +134,7 @@ func Run(ctx context.Context, e *engine.Engine, o Options) (img image.Image, err
 	return b.commit(ctx)
 }
 
-// end takes down what the build had, whatever happened.
+// end cleans up after the build, even after an error.
 func (b *builder) end(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -188,8 +189,8 @@ func (b *builder) prepare(ctx context.Context) error {
 	return nil
 }
 
-// warn tells what may not be meant so. Of a Dockerfile that no person wrote nobody expects that it
-// takes what a person gives: that is for the one it is built on.
+// warn reports likely mistakes. Build arguments are not checked against a generated Dockerfile:
+// they are meant for the Dockerfile below it.
 func (b *builder) warn() {
 	for _, w := range b.plan.Warnings {
 		b.tell(Event{State: Warning, Text: w})
@@ -216,7 +217,7 @@ func (b *builder) dockerfile(dir string) ([]byte, error) {
 	return text, err
 }
 
-// ignored is what .dockerignore says, or the file of that kind beside the Dockerfile.
+// ignored returns the content of .dockerignore, or of the file of that kind beside the Dockerfile.
 func (b *builder) ignored(dir string) (string, error) {
 	for _, p := range []string{b.Dockerfile + ".dockerignore", filepath.Join(dir, b.Within, ".dockerignore")} {
 		text, err := b.read(dir, p)
@@ -230,11 +231,11 @@ func (b *builder) ignored(dir string) (string, error) {
 	return "", nil
 }
 
-// read reads a file that tells of the build. Who is at work in the build's directory
-// does not choose among files outside it, by a link.
+// read reads a file that describes the build. An agent that works in the build's directory cannot
+// use a link to select a file outside.
 func (b *builder) read(dir, file string) ([]byte, error) {
 	name, ok := b.inContext(dir, file)
-	if !ok { // it is a person who names it
+	if !ok { // the user named a file outside
 		return b.paths.ReadFile(file, maxDockerfile)
 	}
 	root, err := hostpath.OpenRealRoot(dir)
@@ -257,8 +258,8 @@ func (b *builder) read(dir, file string) ([]byte, error) {
 	return store.ReadAll(f, maxDockerfile)
 }
 
-// inContext gives the path of a file in the build's directory, as it is named or really;
-// false if it lies elsewhere.
+// inContext returns the path of a file in the build's directory, by its name or by its real path.
+// It returns false for a file elsewhere.
 func (b *builder) inContext(dir, file string) (string, bool) {
 	at, err := filepath.Abs(file)
 	if err != nil {
@@ -323,7 +324,7 @@ func (b *builder) carryOut(ctx context.Context) error {
 	return nil
 }
 
-// line is where a step stands.
+// line returns the place of a step in the Dockerfile.
 func (b *builder) line(v build.Vertex) string {
 	name := filepath.Base(b.Dockerfile)
 	if b.Title != nil {
@@ -332,13 +333,13 @@ func (b *builder) line(v build.Vertex) string {
 	return fmt.Sprintf("%s:%d", name, v.Line)
 }
 
-// counts tells what is a step for people.
+// counts reports whether people see a vertex as a step.
 func (b *builder) counts(i int, v build.Vertex) bool {
 	return v.Kind == build.Run || v.Kind == build.Files && !b.inline[i]
 }
 
-// inlined are the vertices that only hold what the Dockerfile has in itself, for others
-// to copy: they are made where they are copied.
+// inlined returns the vertices that only hold content of the Dockerfile itself, for others to
+// copy. They are made where they are copied.
 func (b *builder) inlined(reached map[int]bool) map[int]bool {
 	list := map[int]bool{}
 	for i, v := range b.plan.Vertices {
@@ -361,7 +362,7 @@ func (b *builder) reachable() map[int]bool {
 	return reached
 }
 
-// needs notes what a vertex is made of.
+// needs records the vertices that a vertex is made of.
 func (b *builder) needs(i int, into map[int]bool) {
 	v := b.plan.Vertices[i]
 	into[v.Base] = true
@@ -388,7 +389,7 @@ func (b *builder) due(reached map[int]bool) (todo, cached map[int]bool) {
 	return todo, cached
 }
 
-// identify says what each vertex will result in.
+// identify determines the result of each vertex.
 func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 	b.roots = make([]root, len(b.plan.Vertices))
 	for i, v := range b.plan.Vertices {
@@ -402,7 +403,7 @@ func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 				return err
 			}
 			b.roots[i] = root{id: "image " + img.Digest, base: img.Digest}
-		case build.Context: // what counts of it is known of each step
+		case build.Context: // each step's key has the files that it uses
 		case build.Run, build.Files:
 			r, err := b.outcome(ctx, v)
 			if err != nil {
@@ -419,8 +420,8 @@ func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 // keyVersion is that of keys, and of how steps are carried out.
 const keyVersion = 4
 
-// outcome is what a step will result in: its key is made of what it does, and of what
-// it does it to.
+// outcome identifies the result of a step. Its key is made of the operation and of the roots it
+// works on.
 func (b *builder) outcome(ctx context.Context, v build.Vertex) (root, error) {
 	r, err := b.start(ctx, v)
 	if err != nil {
@@ -478,7 +479,7 @@ func (b *builder) commit(ctx context.Context) (image.Image, error) {
 	return img, b.shelf.Put(key, step, b.NoCache, nil)
 }
 
-// queued tells of work on an image where that has to wait.
+// queued reports that work on an image has to wait.
 func (b *builder) queued(ev image.Event) {
 	if ev.Phase == image.Waiting {
 		b.tell(Event{State: Waiting, Text: "another process that makes an image"})

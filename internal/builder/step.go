@@ -20,7 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// step carries one out, and keeps what it has made.
+// step runs one step and keeps its result.
 func (b *builder) step(ctx context.Context, i int, ev Event) error {
 	v, began := b.plan.Vertices[i], time.Now()
 	secrets, err := b.secrets(v)
@@ -91,7 +91,8 @@ func (b *builder) secrets(v build.Vertex) (map[string][]byte, error) {
 	return values, nil
 }
 
-// bring has what a step reads from another vertex be in its sandbox, and tells where.
+// bring copies the files that a step reads from another vertex into its sandbox, and returns where
+// they are.
 func (b *builder) bring(ctx context.Context, x *box, v build.Vertex, src build.Source) (string, error) {
 	from := b.plan.Vertices[src.Vertex]
 	if from.Kind == build.Context {
@@ -121,16 +122,16 @@ type taken struct {
 	lock   *store.Lock
 }
 
-// inOrder gives caches in the order in which they are taken.
+// inOrder returns caches in the order of locking.
 func inOrder(caches []build.Cache) []build.Cache {
 	return slices.SortedStableFunc(slices.Values(caches), func(a, b build.Cache) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// lockPoll is how often a cache is tried that somebody has.
+// lockPoll is how often to retry a locked cache.
 const lockPoll = 50 * time.Millisecond
 
-// takeCaches has the caches of a step be in its sandbox. One step at a time has a
-// cache; who asks for a private one gets an empty one while another has it.
+// takeCaches copies a step's caches into its sandbox. One step at a time holds a cache. A step
+// that wants a private one gets an empty one while another step holds it.
 func (b *builder) takeCaches(ctx context.Context, x *box, v build.Vertex, s *build.Step, ev Event) (list []taken, err error) {
 	for _, c := range inOrder(v.Caches) {
 		name := "cache" + strconv.Itoa(c.Mount)
@@ -163,7 +164,7 @@ func (b *builder) takeCaches(ctx context.Context, x *box, v build.Vertex, s *bui
 	return list, nil
 }
 
-// lockCache waits for a cache, and tells if it has to.
+// lockCache waits for a cache, and reports if it has to.
 func (b *builder) lockCache(ctx context.Context, c build.Cache, ev Event) (*store.Lock, error) {
 	for waits := false; ; {
 		lock, err := b.shelf.TryCache(c.ID)
@@ -185,11 +186,11 @@ func (b *builder) lockCache(ctx context.Context, c build.Cache, ev Event) (*stor
 	}
 }
 
-// maxCache is what a cache may hold where sandboxes are not limited, in bytes.
+// maxCache bounds a cache where sandboxes have no limit, in bytes.
 const maxCache = 64 << 30
 
-// bounded is a file that takes so many bytes and no more. What is large inside need not
-// have cost anything there: a file of holes is an archive of zeros.
+// bounded is a file that takes a fixed number of bytes and no more. A large archive may have cost
+// nothing inside: a sparse file becomes an archive of zeros.
 type bounded struct {
 	to   io.Writer
 	left int64
@@ -203,7 +204,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-// keepCache writes what a step has left in a cache.
+// keepCache saves a cache as a step left it.
 func (b *builder) keepCache(ctx context.Context, x *box, c taken) error {
 	if err := b.engine.RoomForBuild(); err != nil {
 		return err
@@ -213,7 +214,7 @@ func (b *builder) keepCache(ctx context.Context, x *box, c taken) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // nothing has that name once it is in its place
+	defer func() { _ = os.Remove(f.Name()) }() // after a rename this name no longer exists
 	err = x.send(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most})
 	if err == nil {
 		err = f.Sync()

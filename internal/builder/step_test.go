@@ -7,7 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 )
 
-// Whatever the order of a Dockerfile is, two builds take caches in the same one.
+// TestInOrder checks that two builds lock caches in the same order, whatever the order in their
+// Dockerfiles.
 func TestInOrder(t *testing.T) {
 	caches := []build.Cache{{ID: "x/b", Mount: 1}, {ID: "x/a", Mount: 2}, {ID: "x/b", Mount: 3}}
 	want := []build.Cache{caches[1], caches[0], caches[2]}

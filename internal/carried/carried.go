@@ -26,8 +26,8 @@ const (
 	maxDirs  = 64
 )
 
-// Settings returns those of this process. Named are the paths by which the person named what is
-// shared.
+// Settings returns the settings of this process. Named are the paths by which the person named the
+// shared directories and files.
 func Settings(named []spec.Named, hasTerminal bool) wire.Caller {
 	return settings(os.LookupEnv, host{}, named, hasTerminal)
 }
@@ -51,7 +51,7 @@ func settings(lookup func(string) (string, bool), h host, named []spec.Named, ha
 	return c
 }
 
-// dirs are the directories of a PATH that mean the same wherever one stands.
+// dirs are the directories of a PATH that mean the same in any working directory.
 func dirs(list string) (out []string) {
 	seen := map[string]bool{}
 	for _, d := range filepath.SplitList(list) {

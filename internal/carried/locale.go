@@ -20,7 +20,7 @@ func (h host) locale(lookup func(string) (string, bool)) (out []string) {
 	known := map[string]bool{}
 	for _, name := range language {
 		v, ok := lookup(name)
-		// LANG=C is what jobs and containers have by default: inside it is C.UTF-8.
+		// LANG=C is the default of jobs and containers: inside it becomes C.UTF-8.
 		if !ok || v == "" || name == "LANG" && (v == "C" || v == "POSIX") {
 			continue
 		}
@@ -76,8 +76,8 @@ func normal(name string) string {
 	return name
 }
 
-// What the head of glibc's locale-archive says: a magic number, and as its sixth and seventh
-// number where the names of locales are, and how many bytes of them.
+// The head of glibc's locale-archive: a magic number, and as its sixth and seventh number the
+// offset and the size of the table of locale names.
 const (
 	archiveMagic = 0xde020109
 	archiveHead  = 14 * 4

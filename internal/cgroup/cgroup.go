@@ -1,12 +1,11 @@
-// Package cgroup answers two questions: what may this sandbox take from the
-// host, and does the host hold it to that?
+// Package cgroup answers two questions: how much of the host may this sandbox use, and does
+// the host enforce that?
 //
-// A Group is the set of control groups (see cgroups(7)) that the processes of
-// one sandbox live in. Create makes it with limits on processors and memory
-// and a wide cap on processes, and says of each limit whether it binds. What
-// was asked for and cannot be held is an error; what is a mere default is only
-// reported. It refuses to guess: a limit counts as enforced once the kernel
-// has taken the number.
+// A Group is the set of control groups (see cgroups(7)) that the processes of one sandbox
+// live in. Create makes it with limits on processors and memory and a wide cap on
+// processes, and says of each limit whether it binds. A requested limit that cannot be held
+// is an error; a mere default is only reported. The package does not guess: a limit counts
+// as enforced once the kernel has taken the number.
 //
 // # Where groups are made
 //
@@ -21,13 +20,12 @@
 //     caller then moves into a leaf of its own beside the sandboxes.
 //   - hybrid: each controller in the hierarchy that has it.
 //
-// On v2 the group lies in a directory "bothy.<uid>", the pin. It hands the
-// controllers on once more, and this is what keeps others that manage the same
-// tree (systemd) from taking a controller away above a running sandbox: the
-// kernel refuses while a child hands it on.
+// On v2 the group is in a directory "bothy.<uid>", the pin. It hands the controllers on
+// once more. This keeps other managers of the same tree (systemd) from taking a controller
+// away above a running sandbox: the kernel refuses while a child hands it on.
 //
-// A group is named "bothy-<id>" after its sandbox, so that the leftover of a
-// crash is found, and nothing else is ever removed.
+// A group is named "bothy-<id>" after its sandbox. So the leftover of a crash can be found,
+// and nothing else is ever removed.
 package cgroup
 
 import (
@@ -47,24 +45,21 @@ type Group struct {
 	dirs []string
 }
 
-// Create makes the group of the sandbox with this id (12 hex digits) and sets
-// its limits. A limit in asked is one somebody relies on: if the host cannot
-// hold it, nothing is created and the error, of class spec.ErrSandbox, says
-// what to do. Where asked is zero, def counts, and a limit that cannot be held
-// is only reported. Disk is not a matter of this package, and Pids only in so
-// far as the host-side cap on processes is a multiple of it: the wall itself
+// Create makes the group of the sandbox with this id (12 hex digits) and sets its limits.
+// The user relies on a limit in asked: if the host cannot hold it, nothing is created and
+// the error, of class spec.ErrSandbox, says what to do. Where asked is zero, def counts,
+// and a limit that cannot be held is only reported. This package does not limit the disk.
+// Pids only sets the host-side cap on processes, which is a multiple of it: gVisor itself
 // holds the limit.
 //
-// The returned list has one entry for each limit on processors and memory that
-// is set. An entry that is enforced and still has a reason tells of a way
-// around the limit (swap that cannot be counted).
+// The returned list has one entry for each limit on processors and memory that is set. An
+// enforced entry with a reason has a way around the limit (swap that cannot be counted).
 //
-// An empty group of the same id, left behind by a crash, is replaced; one in
-// which processes still live is a spec.ErrConflict, to be solved with Kill.
+// An empty group of the same id, left behind by a crash, is replaced. If processes still
+// live in it, the error is a spec.ErrConflict; Kill solves it.
 //
-// Before anything is made, note is told what is to be removed should the caller end
-// in the middle: a Path with at least the directories of the group's own. If it fails
-// nothing is made.
+// Before Create makes anything, it passes to note what to remove if the caller dies in the
+// middle: a Path with at least the group's own directories. If note fails, nothing is made.
 //
 // On cgroup v2 the calling process may be moved into a leaf beside the
 // sandboxes. That needs it to be alone in its group, so it should call Create
@@ -73,25 +68,24 @@ func Create(id string, asked, def spec.Limits, note func(path string) error) (*G
 	return thisHost().create(id, asked, def, note)
 }
 
-// Check returns an error for limits that were asked for and for which [Create] would find no place.
-// It changes nothing. The kernel may still refuse a number.
+// Check returns an error if [Create] would find no place for a requested limit. It changes
+// nothing. The kernel may still refuse a number.
 func Check(asked spec.Limits) error { return thisHost().checkLimits(asked) }
 
-// Open gives the group that Path described. It touches nothing and cannot
-// fail; a group that is gone shows in the errors of its methods.
+// Open returns the group that Path described. It touches nothing and cannot fail; if the
+// group is gone, its methods return errors.
 func Open(path string) *Group {
 	return &Group{host: thisHost(), dirs: split(path)}
 }
 
-// Path names everything that is to be removed once the sandbox is gone: the
-// group's directories joined by ":". On cgroup v2 it is one directory. It is
-// empty if there are none.
+// Path names everything to remove once the sandbox is gone: the group's directories joined
+// by ":". On cgroup v2 it is one directory. It is empty if there are none.
 func (g *Group) Path() string { return join(g.dirs) }
 
 func join(dirs []string) string { return strings.Join(dirs, ":") }
 
-// split undoes join. A colon alone does not part two directories, since names
-// on the way may contain one; all of them end in the same name.
+// split undoes join. A colon alone does not separate two directories, since names on the
+// way may contain one; all of them end in the same name.
 func split(path string) []string {
 	if path == "" {
 		return nil
@@ -103,7 +97,7 @@ func split(path string) []string {
 		dirs[i] += "/" + name
 	}
 	if join(dirs) != path {
-		return []string{path} // damaged; whoever acts on it refuses it
+		return []string{path} // damaged; callers that act on it refuse it
 	}
 	return dirs
 }

@@ -27,14 +27,14 @@ func (h *host) create(id string, asked, def spec.Limits, note func(string) error
 	return h.build(name, wishes, places)
 }
 
-// checkLimits returns the error that create would return for limits that were asked for, as far as it is
-// known without making anything.
+// checkLimits returns the error that create would return for requested limits, as far as it
+// is known without making anything.
 func (h *host) checkLimits(asked spec.Limits) error {
 	wishes := wishesOf(asked, spec.Limits{})
 	return denied(wishes, h.plan(controllersOf(wishes)))
 }
 
-// denied returns the error for the first limit that was asked for and has no place.
+// denied returns the error for the first requested limit without a place.
 func denied(wishes []wish, places map[string]place) error {
 	for _, w := range wishes {
 		if p := places[w.controller]; w.asked && p.parent == "" {
@@ -55,8 +55,7 @@ func (h *host) dirsFor(name string, places map[string]place) (dirs []string) {
 	return dirs
 }
 
-// build carries out a plan. Directories in which no limit binds in the end are
-// removed again.
+// build carries out a plan. It removes directories in which no limit binds in the end.
 func (h *host) build(name string, wishes []wish, places map[string]place) (*Group, []spec.Enforcement, error) {
 	dirs, err := h.makeAll(name, places)
 	if err != nil {
@@ -82,9 +81,9 @@ func (h *host) build(name string, wishes []wish, places map[string]place) (*Grou
 	return g, report, nil
 }
 
-// makeAll makes the group's directory for each controller that has a place. A
-// controller that the kernel does not give after all loses its place, with the
-// reason. The only error is that the group is in use.
+// makeAll makes the group's directory for each controller that has a place. If the kernel
+// refuses a controller, it loses its place, with the reason. The only error is that the
+// group is in use.
 func (h *host) makeAll(name string, places map[string]place) (map[string]string, error) {
 	dirs := make(map[string]string)
 	done := make(map[string]error) // by directory: v1 hierarchies and v2 are shared
@@ -113,7 +112,7 @@ func (h *host) makeAll(name string, places map[string]place) (map[string]string,
 	return dirs, nil
 }
 
-// grant sets one limit and says what came of it; refused is nil if it binds.
+// grant sets one limit and reports the result; refused is nil if it binds.
 func (h *host) grant(w wish, p place, dir string) (e spec.Enforcement, refused *refusal) {
 	e = spec.Enforcement{Limit: w.limit, Value: w.value}
 	if p.parent == "" {
@@ -129,7 +128,7 @@ func (h *host) grant(w wish, p place, dir string) (e spec.Enforcement, refused *
 	return e, nil
 }
 
-// discard removes the directories in dirs that are not to be kept.
+// discard removes the directories in dirs that are not in keep.
 func (h *host) discard(dirs map[string]string, keep []string) {
 	for _, dir := range dirs {
 		if !slices.Contains(keep, dir) {
@@ -138,7 +137,7 @@ func (h *host) discard(dirs map[string]string, keep []string) {
 	}
 }
 
-// denied is the error for a limit that was asked for and cannot be held.
+// denied is the error for a requested limit that cannot be held.
 func (w wish) denied(r refusal) error {
 	op := fmt.Sprintf("limit %s to %s", w.limit, w.value)
 	return &spec.Error{Class: spec.ErrSandbox, Op: op, Err: errors.New(r.reason), Hint: r.fix}

@@ -17,7 +17,7 @@ const testID = "0123456789ab"
 
 var all = spec.Limits{CPUs: 1.5, Memory: 512 << 20, Pids: 100}
 
-// Hosts of the kinds people have.
+// Typical kinds of hosts.
 
 func v1Root(f *fake) {
 	f.v1("cpu,cpuacct", "/")
@@ -51,7 +51,7 @@ func v2Terminal(f *fake) {
 	f.ordinaryUser("cg/unified/user.slice/user-1000.slice/user@1000.service")
 }
 
-// v2Scope is a delegated scope of the system manager, with nobody else in it.
+// v2Scope is a delegated scope of the system manager, with only the caller in it.
 func v2Scope(f *fake) {
 	f.v2("cpu memory pids", "/system.slice/run-1.scope")
 	f.ordinaryUser("cg/unified/system.slice/run-1.scope")
@@ -93,16 +93,16 @@ func v2ReadOnly(f *fake) {
 	f.tops[f.path("cg/unified")].readOnly = true
 }
 
-// v2NoMemory is a kernel that was told to leave the memory controller out.
+// v2NoMemory is a kernel with its memory controller disabled.
 func v2NoMemory(f *fake) { f.v2("cpu pids", "/") }
 
-// hybrid has most on v1, and on v2 what v1 leaves.
+// hybrid has most controllers on v1, and the rest on v2.
 func hybrid(f *fake) {
 	f.v1("cpu", "/")
 	f.v2("memory pids", "/")
 }
 
-// emptyUnified has all on v1 and a v2 mount that nobody uses.
+// emptyUnified has all controllers on v1 and an unused v2 mount.
 func emptyUnified(f *fake) {
 	v1Root(f)
 	f.v2("hugetlb", "/")
@@ -306,7 +306,7 @@ func checkLimits(t *testing.T, g *Group, by map[string]string) {
 	}
 }
 
-// checkUse lives through what a keeper does with a group.
+// checkUse does with a group what a keeper does.
 func checkUse(t *testing.T, f *fake, g *Group) {
 	t.Helper()
 	for _, pid := range []int{callerPID, callerPID + 1} {
@@ -341,8 +341,8 @@ func checkUse(t *testing.T, f *fake, g *Group) {
 	}
 }
 
-// leftovers lists the directories of our own making. Enabling controllers
-// leaves none; a caller that had to move may still be in its leaf.
+// leftovers lists the directories that Create makes. Enabling controllers leaves none; a
+// caller that had to move may still be in its leaf.
 func (f *fake) leftovers() []string {
 	var found []string
 	filepath.WalkDir(f.path("cg"), func(path string, e os.DirEntry, err error) error {
@@ -404,7 +404,7 @@ func TestCreateReplacesALeftover(t *testing.T) {
 			if err := f.mkdir(filepath.Join(first.dirs[0], "inner")); err != nil {
 				t.Fatal(err)
 			}
-			f.put(first.with("pids.max"), "pids.max", "0") // as Kill leaves it
+			f.put(first.with("pids.max"), "pids.max", "0") // as after Kill
 			second, _, err := f.host().create(testID, spec.Limits{Memory: 1 << 30}, all, unnoted)
 			if err != nil {
 				t.Fatal(err)
@@ -439,8 +439,8 @@ func TestCreateRefusesAnInhabitedLeftover(t *testing.T) {
 	}
 }
 
-// The last group of another caller is removed, and the home with it, between
-// the creation of the home and of the group.
+// TestCreateSurvivesAVanishingHome checks a race: another caller's last group is removed,
+// and the home with it, between the creation of the home and of the group.
 func TestCreateSurvivesAVanishingHome(t *testing.T) {
 	f := newFake(t)
 	v2Plain(f)
@@ -481,8 +481,8 @@ func TestKernelRefusesANumber(t *testing.T) {
 	}
 }
 
-// A controller that cannot be handed on (cpu, while real-time processes run)
-// does not cost the others.
+// TestKernelRefusesAController checks that a controller that cannot be handed on (cpu,
+// while real-time processes run) does not affect the others.
 func TestKernelRefusesAController(t *testing.T) {
 	f := newFake(t)
 	v2Plain(f)
@@ -522,8 +522,8 @@ func TestSwapThatIsNotCountedIsSaid(t *testing.T) {
 	}
 }
 
-// Where cpuset rides in the same hierarchy, a group without processors and
-// memory nodes could take no process.
+// TestCPUSetIsInherited checks a hierarchy that also carries cpuset. A group without
+// processors and memory nodes could not take a process there.
 func TestCPUSetIsInherited(t *testing.T) {
 	f := newFake(t)
 	f.v1("cpuset,cpu,memory,pids", "/")
@@ -542,7 +542,8 @@ func TestCPUSetIsInherited(t *testing.T) {
 	}
 }
 
-// On v2 the caller leaves its group, and what runs there hands on controllers.
+// TestCallerMakesRoom checks that on v2 the caller moves out of its group, which then hands
+// on controllers.
 func TestCallerMakesRoom(t *testing.T) {
 	f := newFake(t)
 	v2Scope(f)
@@ -559,7 +560,7 @@ func TestCallerMakesRoom(t *testing.T) {
 			t.Errorf("%s hands on %q", dir, got)
 		}
 	}
-	// It stays in its leaf, and its next sandbox stands beside the first.
+	// The caller stays in its leaf, and its next sandbox gets a group beside the first.
 	next, _, err := f.host().create("ba9876543210", all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
@@ -574,7 +575,8 @@ func TestCallerMakesRoom(t *testing.T) {
 
 func unnoted(string) error { return nil }
 
-// Whoever dies at any moment of the making leaves nothing that nobody knows of.
+// TestNotedBeforeItIsMade checks that a caller that dies at any moment of Create leaves no
+// directory that was not noted.
 func TestNotedBeforeItIsMade(t *testing.T) {
 	for name, set := range map[string]func(*fake){"v1": v1Root, "v2": v2Plain} {
 		f := newFake(t)

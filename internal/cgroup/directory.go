@@ -21,7 +21,7 @@ const (
 	callerName = "bothy.caller" // the leaf the caller moves to
 )
 
-// pause is the time between two looks at processes that are to end.
+// pause is the interval between checks whether processes have ended.
 const pause = 10 * time.Millisecond
 
 // isName tells whether a directory's name is that of a sandbox's group:
@@ -39,9 +39,9 @@ func (h *host) home(p place) string {
 	return p.parent
 }
 
-// makeDir creates a sandbox's directory, and on v2 its home. The home vanishes
-// when another caller removes the last group in it, so that may take more than
-// one attempt; afterwards the new group keeps it.
+// makeDir creates a sandbox's directory, and on v2 its home. The home disappears when
+// another caller removes the last group in it, so this may take more than one attempt.
+// Afterwards the new group keeps it.
 func (h *host) makeDir(p place, dir string) error {
 	if p.version == 1 {
 		return h.makeFresh(dir)
@@ -66,7 +66,7 @@ func (h *host) makeDir(p place, dir string) error {
 	return err
 }
 
-// ensure creates a group unless it is there.
+// ensure creates a group unless it exists.
 func (h *host) ensure(dir string) error {
 	if err := h.kernel.mkdir(dir); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("create cgroup %s: %w", dir, bare(err))
@@ -97,7 +97,7 @@ func (h *host) leave(dir string) error {
 	return nil
 }
 
-// enable has a group hand on a controller, if it does not do so already.
+// enable makes a group hand on a controller, unless it does so already.
 func (h *host) enable(dir, controller string) error {
 	if slices.Contains(fields(dir, "cgroup.subtree_control"), controller) {
 		return nil
@@ -109,7 +109,7 @@ func (h *host) enable(dir, controller string) error {
 	return nil
 }
 
-// vanished tells whether an error comes from a group that is no more.
+// vanished tells whether an error means that the group was removed.
 func vanished(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
@@ -128,14 +128,14 @@ func (h *host) makeFresh(dir string) error {
 		return fmt.Errorf("create cgroup %s: %w", dir, bare(err))
 	}
 	if err := h.inheritCPUSet(dir); err != nil {
-		h.kernel.rmdir(dir) //nolint:errcheck // the other error tells more
+		h.kernel.rmdir(dir) //nolint:errcheck // the other error is more useful
 		return err
 	}
 	return nil
 }
 
-// inheritCPUSet fills what a new v1 group has empty if its hierarchy also
-// carries cpuset, and without which no process may enter.
+// inheritCPUSet fills the cpuset files of a new v1 group, if its hierarchy also carries
+// cpuset. They are empty at first, and then no process may enter.
 func (h *host) inheritCPUSet(dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
@@ -154,7 +154,7 @@ func isV2(dir string) bool {
 	return err == nil
 }
 
-// remove removes a group, and on v2 its home if it was the last in it.
+// remove removes a group, and on v2 also its home if that is empty then.
 func (h *host) remove(dir string, deadline time.Time) error {
 	if err := h.removeTree(dir, deadline); err != nil {
 		return fmt.Errorf("remove cgroup %s: %w", dir, bare(err))
@@ -163,9 +163,8 @@ func (h *host) remove(dir string, deadline time.Time) error {
 	return nil
 }
 
-// removeTree removes a group and the groups below it, and waits until the
-// deadline for processes that are about to end. One that is not there is
-// removed already.
+// removeTree removes a group and the groups below it. It waits until the deadline for
+// processes that are about to end. A missing group counts as removed.
 func (h *host) removeTree(dir string, deadline time.Time) error {
 	for {
 		err := h.removeOnce(dir)
@@ -200,14 +199,14 @@ func children(dir string) []string {
 	return dirs
 }
 
-// tidy removes what is left around the last group on v2.
+// tidy removes the directories around the last group on v2.
 func (h *host) tidy(dir string) {
 	home := filepath.Dir(dir)
 	if !strings.HasPrefix(filepath.Base(home), pinPrefix) {
 		return
 	}
 	if h.kernel.rmdir(home) == nil {
-		h.kernel.rmdir(filepath.Join(filepath.Dir(home), callerName)) //nolint:errcheck // somebody may still be in it
+		h.kernel.rmdir(filepath.Join(filepath.Dir(home), callerName)) //nolint:errcheck // it may not be empty
 	}
 }
 

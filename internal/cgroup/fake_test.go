@@ -27,7 +27,7 @@ type fake struct {
 	uid     int
 	tops    map[string]*hierarchy // by mount point
 	foreign map[string]bool       // groups that belong to another user
-	refuse  map[string]error      // by name of a control file: what a write fails with
+	refuse  map[string]error      // by name of a control file: the error of a write
 	onMkdir func(dir string)      // runs before a group is made
 }
 
@@ -99,8 +99,8 @@ func (f *fake) v1(controllers, own string) {
 	f.enter(top, own)
 }
 
-// v2 mounts the unified hierarchy with the caller in a group of it. The groups
-// on the way hand on all controllers.
+// v2 mounts the unified hierarchy with the caller in a group of it. The groups above it
+// hand on all controllers.
 func (f *fake) v2(controllers, own string) string {
 	f.t.Helper()
 	top := f.path("cg/unified")
@@ -139,8 +139,7 @@ func (f *fake) enter(top, own string) {
 	f.addPID(dir, callerPID)
 }
 
-// ordinaryUser makes the caller one who owns nothing but the given group and
-// what is below it.
+// ordinaryUser makes the caller own only the given group and everything below it.
 func (f *fake) ordinaryUser(owned string) {
 	f.uid = 1000
 	for top := range f.tops {
@@ -194,7 +193,7 @@ var controlFiles = map[int]map[string]map[string]string{
 	},
 }
 
-// populate gives a group the control files it would be born with.
+// populate gives a new group its control files.
 func (f *fake) populate(dir string) {
 	top, h := f.hierarchy(dir)
 	controllers := h.controllers
@@ -331,7 +330,7 @@ func (f *fake) move(dir, pid string) error {
 	return nil
 }
 
-// standIn has the caller see itself in another group of cgroup v2.
+// standIn makes the caller see itself in another group of cgroup v2.
 func (f *fake) standIn(top, dir string) {
 	group, _ := within(dir, top)
 	var lines []string
@@ -344,7 +343,7 @@ func (f *fake) standIn(top, dir string) {
 	f.put(f.path("proc/self"), "cgroup", strings.Join(lines, ""))
 }
 
-// groupOf finds where a process is: at the top if nobody put it elsewhere.
+// groupOf finds the group of a process: the top one unless it was moved.
 func (f *fake) groupOf(top, pid string) string {
 	found := top
 	filepath.WalkDir(top, func(path string, e os.DirEntry, err error) error {
@@ -382,7 +381,7 @@ func (f *fake) killTree(dir string) error {
 	return nil
 }
 
-// kill lets processes vanish from all v1 hierarchies.
+// kill removes processes from all v1 hierarchies.
 func (f *fake) kill(pids []int, members func() ([]int, error)) error {
 	still, err := members()
 	for _, pid := range pids {

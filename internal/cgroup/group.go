@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Events counts what a group's limits did to its processes since it was made.
+// Events counts the effects of a group's limits on its processes since it was made.
 type Events struct {
-	OOMKills   int64 // processes the kernel killed for want of memory
+	OOMKills   int64 // processes killed by the kernel for lack of memory
 	PidsDenied int64 // attempts to start a process beyond the host-side cap
 }
 
-// Add moves a process into the group. Children it starts from then on are born
-// in the group; those it has already stay where they are.
+// Add moves a process into the group. Children that it starts later are born in the group;
+// earlier ones stay where they are.
 func (g *Group) Add(pid int) error {
 	for _, dir := range g.dirs {
 		err := g.host.kernel.write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
@@ -31,11 +31,10 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Memory reports, in bytes, what the group's processes take and may take.
-// Pages of files that lie on a disk are not counted, since they never bring the
-// group into distress: the kernel drops them at once, or when they are written
-// out, until when it counts them as active. A limit of zero means that there is
-// none, or that the host does not count memory.
+// Memory reports, in bytes, the memory use and the limit of the group's processes. It does
+// not count pages of files on a disk, because they never run the group out of memory. The
+// kernel drops them at once, or after they are written; until then it counts them as
+// active. A limit of zero means that none is set, or that the host does not count memory.
 func (g *Group) Memory() (current, limit int64, err error) {
 	dir, m := g.memory()
 	if dir == "" {
@@ -51,9 +50,9 @@ func (g *Group) Memory() (current, limit int64, err error) {
 	return current, limit, err
 }
 
-// Taken is the first of what Memory reports. If it is not more than enough even with all
-// that can be dropped, the sum of both is given: to tell what can be dropped takes the
-// kernel far longer.
+// Taken is the first result of Memory. If the use is at most enough even with all droppable
+// pages, it returns the sum of both, because the kernel takes far longer to tell what can
+// be dropped.
 func (g *Group) Taken(enough int64) (int64, error) {
 	dir, m := g.memory()
 	if dir == "" {
@@ -76,14 +75,14 @@ func (g *Group) Taken(enough int64) (int64, error) {
 	return max(current, 0), nil
 }
 
-// memoryNames are what a kind of cgroups calls what it counts of memory. Shared memory is
-// none of what is droppable: it has no file to go to.
+// memoryNames are the file and field names of a cgroup version's memory counts. Shared
+// memory is not among the droppable: it has no file to be written to.
 type memoryNames struct {
 	usage, bound string
 	droppable    [2]string
 }
 
-// memory finds where memory is counted; the directory is "" if it is not.
+// memory finds the directory that counts memory; it is "" if none does.
 func (g *Group) memory() (dir string, m memoryNames) {
 	for _, m := range []memoryNames{
 		{"memory.current", "memory.max", [2]string{"inactive_file", "active_file"}},
@@ -96,8 +95,8 @@ func (g *Group) memory() (dir string, m memoryNames) {
 	return "", memoryNames{}
 }
 
-// Events reads the counters. They can be read until the group is removed, so
-// also after all its processes have ended.
+// Events reads the counters. It works until the group is removed, so also after all its
+// processes have ended.
 func (g *Group) Events() (Events, error) {
 	var e Events
 	for _, c := range []struct {
@@ -147,7 +146,7 @@ func (g *Group) with(file string) string {
 	return ""
 }
 
-// gone tells of a directory that does not exist any more.
+// gone reports a directory that does not exist any more.
 func (g *Group) gone() error {
 	for _, dir := range g.dirs {
 		if _, err := os.Stat(dir); err != nil {
@@ -176,8 +175,8 @@ func readPidsBelow(dir string) ([]int, error) {
 	return pids, nil
 }
 
-// readPids lists the processes directly in a group; one that is invisible to
-// the caller shows as 0.
+// readPids lists the processes directly in a group. A process that is invisible to the
+// caller is listed as 0.
 func readPids(dir string) ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -194,8 +193,7 @@ func readPids(dir string) ([]int, error) {
 	return pids, nil
 }
 
-// readCounts reads a control file of lines "name number". Lines of another
-// form are skipped.
+// readCounts reads a control file of lines "name number". It skips other lines.
 func readCounts(dir, file string) (map[string]int64, error) {
 	data, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

@@ -16,8 +16,8 @@ type host struct {
 	kernel kernel
 	pid    int // the calling process
 	uid    int // its effective user
-	// patience is how long the processes of a group that were killed may take
-	// to go before its removal fails.
+	// patience is how long the killed processes of a group may take to go before its
+	// removal fails.
 	patience time.Duration
 }
 
@@ -27,13 +27,13 @@ func thisHost() *host {
 
 // mount is one line of mountinfo.
 type mount struct {
-	root    string // what part of the file system is seen at point
+	root    string // the part of the file system mounted at point
 	point   string
 	kind    string   // type of the file system
 	options []string // of the file system; v1: names of its controllers
 }
 
-// view is what hierarchies there are and where in them the caller stands.
+// view has the hierarchies of the machine and the caller's place in them.
 type view struct {
 	mounts []mount
 	v1     map[string]string // controller → path of the caller's group
@@ -65,7 +65,7 @@ func (h *host) view() (view, error) {
 	return v, nil
 }
 
-// mounts lists what is mounted, in the order in which it was.
+// mounts lists the mounts, in the order in which they were made.
 func (h *host) mounts() ([]mount, error) {
 	f, err := os.Open(filepath.Join(h.proc, "self/mountinfo"))
 	if err != nil {
@@ -103,7 +103,7 @@ func parseMount(line string) (mount, bool) {
 	}, true
 }
 
-// unescape undoes what the kernel does to blanks in mountinfo.
+// unescape reverses the kernel's escaping of blanks in mountinfo.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -111,7 +111,7 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// dir gives the directory under which a group is visible through the mount.
+// dir returns the directory under which a group is visible through the mount.
 func (m mount) dir(group string) (string, bool) {
 	if slices.Contains(strings.Split(group, "/"), "..") {
 		return "", false // outside the caller's cgroup namespace
@@ -125,7 +125,7 @@ func (m mount) dir(group string) (string, bool) {
 	return dir, err == nil && info.IsDir()
 }
 
-// within tells whether path is dir or lies below it, and gives the rest.
+// within tells whether path is dir or is below it, and returns the rest.
 func within(path, dir string) (rest string, ok bool) {
 	if dir == "/" {
 		return path, strings.HasPrefix(path, "/")
@@ -134,8 +134,8 @@ func within(path, dir string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// ownV1 finds the caller's own group in the hierarchy of a v1 controller.
-// known is false if there is no such hierarchy.
+// ownV1 finds the caller's own group in the hierarchy of a v1 controller. known is false if
+// no hierarchy has the controller.
 func (v view) ownV1(controller string) (dir string, known bool) {
 	group, known := v.v1[controller]
 	if !known {
@@ -147,8 +147,7 @@ func (v view) ownV1(controller string) (dir string, known bool) {
 	return dir, true
 }
 
-// ownV2 finds the caller's own group on cgroup v2, and the mount it is seen
-// through.
+// ownV2 finds the caller's own group on cgroup v2, and the mount that shows it.
 func (v view) ownV2() (dir, top string) {
 	return v.locate(v.v2, func(m mount) bool { return m.kind == "cgroup2" })
 }
@@ -166,8 +165,8 @@ func (v view) locate(group string, fits func(mount) bool) (dir, top string) {
 	return "", ""
 }
 
-// over gives the mount that a path shows: the deepest one, and of several at
-// the same point the last.
+// over returns the mount visible at a path: the deepest one, and of several at the same
+// point the last.
 func (v view) over(path string) mount {
 	var best mount
 	for _, m := range v.mounts {

@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel is everything that changes something. Reading needs no door: control
+// kernel has every operation that changes something. Reading is not part of it: control
 // files are read like any other.
 type kernel interface {
 	mkdir(dir string) error
 	rmdir(dir string) error
-	// write gives a value to a control file that exists.
+	// write writes a value to an existing control file.
 	write(file, value string) error
-	// access tells why the caller may not write to a path.
+	// access returns the reason why the caller may not write to a path.
 	access(path string) error
-	// kill ends processes, of those that are still members when it comes to it.
+	// kill ends those of the processes that are still members at that moment.
 	kill(pids []int, members func() ([]int, error)) error
 }
 
@@ -51,11 +51,11 @@ func (linux) access(path string) error {
 	return unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS)
 }
 
-// maxHandles bounds the processes that are held at once in kill.
+// maxHandles bounds the processes that kill holds at once.
 const maxHandles = 200
 
-// kill takes hold of the processes first and only then looks again who is a
-// member: a pid that was given to another process in between is left alone.
+// kill opens handles of the processes first, and only then reads the members again. So it
+// leaves a pid alone that was reused by another process meanwhile.
 func (linux) kill(pids []int, members func() ([]int, error)) error {
 	handles := make(map[int]int)
 	defer func() {
@@ -68,7 +68,7 @@ func (linux) kill(pids []int, members func() ([]int, error)) error {
 		case nil:
 			handles[pid] = fd
 		case unix.ESRCH:
-		case unix.ENOSYS: // before Linux 5.3 there is nothing better
+		case unix.ENOSYS: // before Linux 5.3 this is the only way
 			if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
 				return os.NewSyscallError("kill", err)
 			}

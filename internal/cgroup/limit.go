@@ -23,14 +23,14 @@ const (
 	pidsController   = "pids"
 )
 
-// wish is one limit somebody wants, and how to set it.
+// wish is one limit to set, and how to set it.
 type wish struct {
 	limit      string // as in spec.Enforcement; empty for our own safety net
-	value      string // as a person would write it
+	value      string // as the user would write it
 	controller string
-	asked      bool // and not merely a default
-	// set writes the limit into a group. The caveat, if any, is a way around
-	// the limit that this host leaves open.
+	asked      bool // and is not merely a default
+	// set writes the limit into a group. The caveat, if any, is a way around the limit that
+	// remains on this host.
 	set func(h *host, version int, dir string) (caveat string, err error)
 }
 
@@ -61,9 +61,9 @@ const (
 	freePids = 32_768    // the cap without a limit inside
 )
 
-// hostPids is the cap on the host's processes for a limit inside. One process
-// inside takes several outside, and the wall has threads of its own. Running
-// into the cap ends the whole sandbox, so it only guards the host.
+// hostPids is the cap on the host's processes for a limit inside. One process inside takes
+// several outside, and gVisor has threads of its own. Reaching the cap ends the whole
+// sandbox, so it only protects the host.
 func hostPids(inside int64) int64 {
 	switch {
 	case inside <= 0:
@@ -80,7 +80,7 @@ func pidsMax(n int64) func(*host, int, string) (string, error) {
 	}
 }
 
-// cpuQuota allows so many processors' worth of time, at least a hundredth.
+// cpuQuota allows the time of so many processors, at least a hundredth of one.
 func cpuQuota(cpus float64) func(*host, int, string) (string, error) {
 	quota := max(int64(math.Round(min(cpus, 1e6)*period)), minQuota)
 	return func(h *host, version int, dir string) (string, error) {
@@ -92,14 +92,13 @@ func cpuQuota(cpus float64) func(*host, int, string) (string, error) {
 		}
 		err := h.set(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 		if errors.Is(err, unix.EINVAL) && outerQuota(dir) <= float64(quota)/period {
-			return "", nil // v1 takes no more than a group outside allows, and that one holds
+			return "", nil // v1 refuses more than an outer group allows, and that one holds
 		}
 		return "", err
 	}
 }
 
-// outerQuota is the number of processors that the v1 groups around a group
-// leave it.
+// outerQuota is the number of processors that the v1 groups around a group allow it.
 func outerQuota(dir string) float64 {
 	outer := math.Inf(1)
 	for {
@@ -114,7 +113,7 @@ func outerQuota(dir string) float64 {
 	}
 }
 
-// memoryMax bounds memory and closes the way around it, which is swap.
+// memoryMax bounds memory, and swap, which would be a way around the limit.
 func memoryMax(n int64) func(*host, int, string) (string, error) {
 	limit := strconv.FormatInt(n, 10)
 	return func(h *host, version int, dir string) (string, error) {

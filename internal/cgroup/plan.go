@@ -13,13 +13,13 @@ import (
 // changes nothing.
 type place struct {
 	version int    // of cgroup: 1 or 2
-	parent  string // an existing group; empty if the controller is not to be had
+	parent  string // an existing group; empty if the controller is not available
 	// vacate says that the caller has to leave parent first.
 	vacate bool
 	refusal
 }
 
-// refusal says why something is not to be had and what a person can do.
+// refusal is the reason why something is not available and the user's remedy.
 type refusal struct{ reason, fix string }
 
 const (

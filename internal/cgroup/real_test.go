@@ -20,8 +20,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The tests in this file use the host they run on. They skip what it does
-// not allow, and say why.
+// The tests in this file use the host they run on. If it does not allow something, they
+// skip and say why.
 
 // role makes the test binary a process to be limited: see child.
 const role = "CGROUP_TEST_ROLE"
@@ -33,8 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child waits for a byte, so that it is in its group by then, and does what
-// its role asks for.
+// child waits for a byte, so that it is in its group by then, and plays its role.
 func child(role string) {
 	in := bufio.NewReader(os.Stdin)
 	in.ReadByte()
@@ -61,7 +60,7 @@ func child(role string) {
 
 var kept [][]byte
 
-// start runs a child of the test in a role. It ends at the latest with the test.
+// start runs a child of the test in a role. It ends with the test at the latest.
 func start(t *testing.T, as string) (cmd *exec.Cmd, in io.WriteCloser) {
 	t.Helper()
 	return startIn(t, as, nil)
@@ -147,7 +146,8 @@ func TestRealSupport(t *testing.T) {
 	}
 }
 
-// Whoever may not set limits gets a sandbox all the same, and is told.
+// TestRealDefaults checks that a user who may not set limits still gets a sandbox, and is
+// told.
 func TestRealDefaults(t *testing.T) {
 	g, report, err := Create(randomID(), spec.Limits{}, all, unnoted)
 	if err != nil {
@@ -277,7 +277,7 @@ func TestRealPidsCap(t *testing.T) {
 	}
 }
 
-// A leftover is replaced once it is empty, and not before.
+// TestRealLeftover checks that a leftover is replaced once it is empty, and not before.
 func TestRealLeftover(t *testing.T) {
 	id := randomID()
 	g, _, err := Create(id, spec.Limits{}, all, unnoted)
@@ -324,8 +324,8 @@ func TestRealKillLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// TestRealUnified takes whatever controller this host's cgroup v2 has, for
-// on a hybrid machine cpu and memory are elsewhere.
+// TestRealUnified uses any controller that this host's cgroup v2 has, because on a hybrid
+// machine cpu and memory are elsewhere.
 func TestRealUnified(t *testing.T) {
 	h := thisHost()
 	v, err := h.view()
@@ -384,7 +384,7 @@ func TestRealUnified(t *testing.T) {
 	}
 }
 
-// restoreControl has a group hand on at the end what it does now.
+// restoreControl restores at the end whether a group hands on a controller.
 func restoreControl(t *testing.T, dir, controller string) {
 	if slices.Contains(fields(dir, "cgroup.subtree_control"), controller) {
 		return
@@ -394,8 +394,8 @@ func restoreControl(t *testing.T, dir, controller string) {
 	})
 }
 
-// A keeper uses the group from a user and mount namespace of its own, in which
-// the creator is not root even if it was.
+// TestRealKeeperNamespace checks a keeper that uses the group from its own user and mount
+// namespace. The creator is not root there even if it was.
 func TestRealKeeperNamespace(t *testing.T) {
 	g := newGroup(t, spec.Limits{Memory: 128 << 20})
 	cmd, in := startIn(t, "keeper", &syscall.SysProcAttr{
@@ -416,7 +416,7 @@ func TestRealKeeperNamespace(t *testing.T) {
 	}
 }
 
-// keeper is told a group and a process to put into it.
+// keeper reads a group and a process to put into it.
 func keeper(in *bufio.Reader) {
 	path, _ := in.ReadString('\n')
 	line, _ := in.ReadString('\n')

@@ -18,16 +18,15 @@ const killPatience = 5 * time.Second
 // Remove removes the group's directories. See the function Remove.
 func (g *Group) Remove() error { return g.host.removePath(g.Path()) }
 
-// Remove removes the directories that Group.Path named. It ends no process: as
-// long as one lives in the group the removal fails with EBUSY, after waiting
-// up to a second. A directory that is gone is fine. Anything that is not the
-// group of a sandbox is refused before anything is touched, since the path may
-// come from a damaged file.
+// Remove removes the directories that Group.Path named. It ends no process: while one lives
+// in the group, the removal fails with EBUSY, after waiting up to a second. A missing
+// directory is not an error. Anything that is not the group of a sandbox is refused before
+// anything is touched, since the path may come from a damaged file.
 func Remove(path string) error { return thisHost().removePath(path) }
 
-// Kill ends all processes in the group that Group.Path named, by SIGKILL, and
-// waits for them to go. It is for cleaning up after a crash: the caller must
-// not be in the group. It refuses what Remove refuses.
+// Kill ends all processes in the group that Group.Path named, by SIGKILL, and waits for
+// them to go. It is for cleaning up after a crash: the caller must not be in the group. It
+// refuses the same paths as Remove.
 func Kill(path string) error { return thisHost().killPath(path) }
 
 func (h *host) removePath(path string) error {
@@ -75,8 +74,8 @@ func (h *host) killPath(path string) error {
 	return nil
 }
 
-// killOnce uses the kernel's own way, which nothing escapes. Where there is
-// none it forbids new processes first, so that a few rounds suffice.
+// killOnce uses cgroup.kill, which no process escapes. On kernels without it, it first
+// forbids new processes, so that a few rounds suffice.
 func (g *Group) killOnce(pids []int) error {
 	byKernel := false
 	for _, dir := range g.dirs {

@@ -7,7 +7,7 @@ type Controller struct {
 	By          string `json:"by,omitempty"`     // cgroup v1 or cgroup v2
 	Parent      string `json:"parent,omitempty"` // the group that sandboxes are made below
 	Reason      string `json:"reason,omitempty"` // why not
-	Fix         string `json:"fix,omitempty"`    // what a person can do about it
+	Fix         string `json:"fix,omitempty"`    // the user's remedy
 }
 
 // Support looks at the host without changing anything, and reports on cpu,

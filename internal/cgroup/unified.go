@@ -56,7 +56,7 @@ func noController(names ...string) refusal {
 	return refusal{fmt.Sprintf("the kernel offers no %s controller", strings.Join(names, " or ")), fix}
 }
 
-// offer is what one group of cgroup v2 can give to a child.
+// offer describes the controllers that one group of cgroup v2 can give to a child.
 type offer struct {
 	dir    string
 	have   []string // controllers it can hand on

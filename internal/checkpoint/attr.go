@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// Access control lists. Of a file that has one, what its mode says of the group is the
-// list's mask: without the list, it would be the group's right.
+// Access control lists. If a file has one, the group bits of its mode are the list's mask:
+// without the list, they would be the group's rights.
 const (
 	accessList  = "system.posix_acl_access"
 	defaultList = "system.posix_acl_default"
@@ -25,9 +25,9 @@ func isList(name string) bool { return name == accessList || name == defaultList
 // one be.
 const maxAttrs = 64 << 10
 
-// attributes are access control lists, and those of the namespace "user", of which an
-// overlay's layer has some of its own. Where there are none, or none can be read, there
-// are none to keep.
+// attributes returns the access control lists, and the attributes of the namespace "user", some
+// of which belong to an overlay's layer. It returns none if there are none, or if they cannot be
+// read.
 func attributes(f *os.File) (list []Attr) {
 	file := self(int(f.Fd()))
 	n, err := unix.Listxattr(file, nil)
@@ -57,8 +57,8 @@ func attributes(f *os.File) (list []Attr) {
 	return list
 }
 
-// dressAttributes has a file have the attributes of an entry, and no others. It tells
-// whether an access control list could not be set.
+// dressAttributes gives a file the attributes of an entry, and no others. It reports whether an
+// access control list could not be set.
 func (e *Entry) dressAttributes(f *os.File) (narrowed bool, err error) {
 	file := self(int(f.Fd()))
 	has := attributes(f)
@@ -86,8 +86,8 @@ func (e *Entry) dressAttributes(f *os.File) (narrowed bool, err error) {
 	return narrowed, nil
 }
 
-// permissions are those that a file gets. One that cannot have its access control list
-// again is noted, and its group gets none.
+// permissions returns the permissions that a file gets. A file whose access control list cannot
+// be restored is reported as skipped, and its group gets none.
 func (p *putter) permissions(e *Entry, narrowed bool) uint32 {
 	if narrowed {
 		p.skipped = append(p.skipped, path.Join(p.src.Dir, e.Path))

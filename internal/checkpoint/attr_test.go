@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listFor is an access control list by which the owner and user 1500 may do something, and
-// the group nothing.
+// listFor returns an access control list that grants rights to the owner and user 1500, and none
+// to the group.
 func listFor(owner, other uint16) string {
 	const (
 		userObj, user, groupObj, mask, others = 0x01, 0x02, 0x04, 0x10, 0x20
@@ -41,7 +41,7 @@ func setList(t *testing.T, path, name, list string) {
 	must(t, err)
 }
 
-// rights are the lists of a file, and its permissions.
+// rights returns the lists of a file, and its permissions.
 func rights(t *testing.T, path string) string {
 	t.Helper()
 	var st unix.Stat_t
@@ -56,7 +56,8 @@ func rights(t *testing.T, path string) string {
 	return text
 }
 
-// Who may do what by an access control list may do it afterwards, and nobody else.
+// TestAccessLists checks that a restore gives each user the rights of the access control list,
+// and no other user any.
 func TestAccessLists(t *testing.T) {
 	b := newBox(t)
 	names := []string{"file", "dir", "dir/heir", "dir/plain", "pipe"}
@@ -104,8 +105,8 @@ func TestAccessLists(t *testing.T) {
 	}
 }
 
-// What cannot have its access control list again is said, and nobody gets what was the
-// list's mask.
+// TestAccessListsNotSet checks that a restore reports a file whose access control list it cannot
+// set, and that no user gets the rights of the list's mask.
 func TestAccessListsNotSet(t *testing.T) {
 	b := newBox(t)
 	b.write("file", "secret")

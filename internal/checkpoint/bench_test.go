@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkTake is the walk through 10,000 names, all of which are kept already: what a
-// sandbox stands still for.
+// BenchmarkTake measures the walk through 10,000 names that are all kept already, during which a
+// sandbox is paused.
 func BenchmarkTake(b *testing.B) {
 	dir := b.TempDir()
 	for i := range 10_000 {
@@ -27,7 +27,7 @@ func BenchmarkTake(b *testing.B) {
 	defer f.Close()
 	p, sources := &pack{f: f, number: 1}, []Source{{Name: "home", Dir: dir}}
 	known, _, err := take(sources, nil, p)
-	if err == nil { // once more: what was just written may still change
+	if err == nil { // once more: new files may still change
 		known, _, err = take(sources, known, p)
 	}
 	if err != nil {

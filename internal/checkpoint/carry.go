@@ -15,21 +15,21 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// What a checkpoint that is carried elsewhere consists of, in this order: what is written
-// down about it, its list, one pack with all contents, the files of its root layer.
+// Parts of an exported checkpoint, in this order: its description, its list, one pack with all
+// contents, the files of its root layer.
 const (
 	carriedPack  = "contents"
 	carriedLayer = layerName + "/"
 )
 
-// carriedNumber is that of a checkpoint, and of its pack, where it arrives.
+// carriedNumber is the number of an imported checkpoint, and of its pack.
 const (
 	carriedNumber = 1
 	carriedName   = "1"
 )
 
-// Export writes a checkpoint to an archive, with all that it holds. Nobody may remove it
-// meanwhile.
+// Export writes a checkpoint to an archive, with all its contents. The caller makes sure that the
+// checkpoint is not removed meanwhile.
 func (s Shelf) Export(p Point, to *tar.Writer) error {
 	trees, packs, err := s.readyFor(p, everyTree)
 	if err != nil {
@@ -38,9 +38,9 @@ func (s Shelf) Export(p Point, to *tar.Writer) error {
 	defer packs.Close()
 	contents := gather(trees)
 	layerDir := s.Layer(p)
-	p.Size, p.Memory = p.Size-p.Memory, 0 // it stays here: only this build can read it
+	p.Size, p.Memory = p.Size-p.Memory, 0 // the memory image stays here: only this build can read it
 	p.Number, p.Parent, p.Packs, p.Bytes, p.Unasked = carriedNumber, 0, nil, p.Layer+contents.size, false
-	if CheckName(p.Name) != nil { // it has but a number, and now another
+	if CheckName(p.Name) != nil { // it has only a number for a name, and now another number
 		p.Name = carriedName
 	}
 	if contents.size > 0 {
@@ -82,19 +82,19 @@ func putEntry(to *tar.Writer, name string, size int64, data io.Reader) error {
 	return err
 }
 
-// contents are those of several packs on their way into one.
+// contents are the contents of several packs that are copied into one.
 type contents struct {
 	parts []part
 	size  int64
 }
 
 type part struct {
-	from Content // where they lie
-	at   int64   // where they come to lie
+	from Content // their place now
+	at   int64   // their place in the new pack
 }
 
-// gather has all contents of trees be in one pack, and forgets by what the kernel knew
-// the files.
+// gather puts all contents of trees into one pack, and clears the state in which each file was
+// seen.
 func gather(trees []Tree) (c contents) {
 	for _, t := range trees {
 		for i := range t.Entries {
@@ -135,7 +135,7 @@ func (c contents) write(to io.Writer, packs *Packs) error {
 	return nil
 }
 
-// exportLayer writes the files of a save of the root layer; "" is none.
+// exportLayer writes the files of a saved root layer; "" means none.
 func exportLayer(dir string, to *tar.Writer) error {
 	if dir == "" {
 		return nil
@@ -160,11 +160,11 @@ func exportLayer(dir string, to *tar.Writer) error {
 	return nil
 }
 
-// maxAbout bounds what is written down about a checkpoint, in bytes.
+// maxAbout bounds the description of a checkpoint, in bytes.
 const maxAbout = 1 << 20
 
-// Import has an empty shelf hold a checkpoint that was carried here, and no other. It
-// reads the archive to its end. If it fails, the shelf is to be thrown away.
+// Import reads a checkpoint from an archive into an empty shelf. It reads the archive to its end.
+// If it fails, the caller must delete the shelf.
 func (s Shelf) Import(from *tar.Reader) (Point, error) {
 	var p Point
 	lock, err := s.Lock()
@@ -210,8 +210,8 @@ func (s Shelf) Import(from *tar.Reader) (Point, error) {
 	return p, store.WriteJSON(filepath.Join(s.Dir, headName), s.headAt(carriedNumber))
 }
 
-// next comes to the next file. One with holes we did not write: a small archive can claim one that
-// fills any disk.
+// next reads the header of the next file. It refuses a file with holes, which Export does not
+// write: a small archive could claim one that fills any disk.
 func next(from *tar.Reader) (*tar.Header, error) {
 	h, err := from.Next()
 	if err != nil {
@@ -225,7 +225,7 @@ func next(from *tar.Reader) (*tar.Header, error) {
 	return h, nil
 }
 
-// nextEntry reads a small file, which must come now.
+// nextEntry reads the next file, which must be small and have this name.
 func nextEntry(from *tar.Reader, name string, most int64) ([]byte, error) {
 	h, err := next(from)
 	if err != nil {
@@ -237,7 +237,7 @@ func nextEntry(from *tar.Reader, name string, most int64) ([]byte, error) {
 	return io.ReadAll(from)
 }
 
-// endless is an error of an archive that should not end here.
+// endless replaces an early end of the archive by an error.
 func endless(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errDamaged
@@ -274,8 +274,7 @@ func receive(path string, from io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// importLayer writes the files of a save of the root layer, if there are any, and gives
-// what it takes.
+// importLayer writes the files of a saved root layer, if there are any, and returns their size.
 func importLayer(from *tar.Reader, dir string) (size int64, err error) {
 	for {
 		h, err := next(from)

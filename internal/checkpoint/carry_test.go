@@ -29,8 +29,8 @@ func newShelf(t *testing.T) Shelf {
 	return s
 }
 
-// A checkpoint whose contents lie in several packs arrives whole, and without those of
-// others.
+// TestCarry checks that a checkpoint with contents in several packs arrives whole, and without
+// the contents of others.
 func TestCarry(t *testing.T) {
 	b := newBox(t)
 	b.write("a/one", "first")
@@ -82,7 +82,7 @@ func TestCarry(t *testing.T) {
 	must(t, err)
 }
 
-// What is not as it was made is refused.
+// TestCarryDamaged checks that Import refuses a changed archive.
 func TestCarryDamaged(t *testing.T) {
 	b := newBox(t)
 	b.write("one", "first")
@@ -134,7 +134,7 @@ func TestCarryDamaged(t *testing.T) {
 	}
 }
 
-// eachCarried goes through the files of what is carried.
+// eachCarried calls do for each file of an exported checkpoint.
 func eachCarried(t *testing.T, carried []byte, do func(h *tar.Header, data []byte)) {
 	t.Helper()
 	for r := tar.NewReader(bytes.NewReader(carried)); ; {
@@ -149,7 +149,8 @@ func eachCarried(t *testing.T, carried []byte, do func(h *tar.Header, data []byt
 	}
 }
 
-// Nothing of it has holes: a file of a few bytes could be one of any size.
+// TestCarryHoles checks that no file of the archive has holes: a file of a few bytes could have
+// any size.
 func TestCarryHoles(t *testing.T) {
 	b := newBox(t)
 	b.write("one", "first")
@@ -157,7 +158,7 @@ func TestCarryHoles(t *testing.T) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	eachCarried(t, b.carry(b.keep("named")), func(h *tar.Header, data []byte) {
-		if h.Name == carriedPack { // as GNU's tar writes what is but a hole
+		if h.Name == carriedPack { // as GNU tar writes a file that is one hole
 			data = append([]byte("1\n8388608\n0\n"), make([]byte, 512-12)...)
 			h.PAXRecords = map[string]string{"XXX.sparse.major": "1", "XXX.sparse.minor": "0", "XXX.sparse.name": carriedPack, "XXX.sparse.realsize": "8388608"}
 			h.Size, h.Format = int64(len(data)), tar.FormatPAX

@@ -54,7 +54,7 @@ func (b *box) write(name, text string) {
 	must(b.t, os.WriteFile(b.path(name), []byte(text), 0o644))
 }
 
-// settle waits until what was written can be told from what is written later.
+// settle waits until the files written so far can be told from later ones.
 func (b *box) settle() {
 	b.t.Helper()
 	var st unix.Stat_t
@@ -102,7 +102,7 @@ func look(t testing.TB, dir string) string {
 		if err == nil {
 			err = unix.Lstat(p, &st)
 		}
-		if errors.Is(err, unix.EACCES) { // nobody may look
+		if errors.Is(err, unix.EACCES) { // no user may look
 			lines = append(lines, fmt.Sprintf("%q is hidden", filepath.Base(p)))
 			return nil
 		}
@@ -190,7 +190,7 @@ func (b *box) everything() {
 	}
 }
 
-// Whatever a program makes of its directory, going back makes it what it was.
+// TestRestore checks that a restore undoes anything that a program does to its directory.
 func TestRestore(t *testing.T) {
 	b := newBox(t)
 	t.Cleanup(func() { _ = os.Chmod(b.path("locked"), 0o700); _ = os.Chmod(b.path("hidden"), 0o700) })
@@ -255,7 +255,8 @@ func (b *box) empty() {
 	}
 }
 
-// A checkpoint adds what was changed since the one before, also after going back.
+// TestCostOfAChange checks that a checkpoint adds only what changed since the one before, also
+// after a restore.
 func TestCostOfAChange(t *testing.T) {
 	b := newBox(t)
 	b.write("large", strings.Repeat("x", 1<<20))
@@ -300,8 +301,8 @@ func (b *box) changes(from, to Point) ([]Change, error) {
 	return Compare(x, y, p)
 }
 
-// What is written shortly after a checkpoint looked has the same time, and is not
-// taken for what it was.
+// TestWrittenAtTheSameTime checks that a write shortly after a checkpoint, which gets the same
+// time, is not taken for the earlier content.
 func TestWrittenAtTheSameTime(t *testing.T) {
 	b := newBox(t)
 	for i := range 50 {
@@ -315,8 +316,8 @@ func TestWrittenAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Few files that were put back are not waited for, and seen as what may change unnoticed;
-// for many, or large ones, the clock is waited for.
+// TestPass checks that pass does not wait for a few restored files, which then count as possibly
+// changed, and that it waits for the clock for many, or large ones.
 func TestPass(t *testing.T) {
 	var clock unix.Timespec
 	must(t, unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &clock))
@@ -350,7 +351,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// What is kept while the sandbox goes on is kept once more if it changes.
+// TestWarm checks that a file kept while the sandbox runs is kept again if it changes.
 func TestWarm(t *testing.T) {
 	b := newBox(t)
 	b.write("still", strings.Repeat("x", 1<<20))
@@ -374,8 +375,8 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// What is taken anew, because a sandbox ended meanwhile, takes the place of what was
-// taken before, also of what is on the disk of it.
+// TestTakeAgain checks that a second Take, after a sandbox ended meanwhile, replaces the first
+// one, also on the disk.
 func TestTakeAgain(t *testing.T) {
 	b := newBox(t)
 	b.write("a", "one")
@@ -395,7 +396,8 @@ func TestTakeAgain(t *testing.T) {
 	}
 }
 
-// A keeper may still be writing memory for a command that was killed: that is nobody else's.
+// TestMemoryOfTheKilled checks that a later command gets fresh directories for memory: a keeper
+// may still be writing for a command that was killed.
 func TestMemoryOfTheKilled(t *testing.T) {
 	b := newBox(t)
 	killed, err := b.Begin("", "test")
@@ -420,13 +422,13 @@ func TestMemoryOfTheKilled(t *testing.T) {
 	}
 }
 
-// Contents stay as long as a checkpoint has them, and no longer.
+// TestRemove checks that contents stay as long as a checkpoint has them, and no longer.
 func TestRemove(t *testing.T) {
 	b := newBox(t)
 	b.write("file", "one")
 	b.settle()
 	one := b.keep("one")
-	two := b.keep("two") // its contents lie with the first
+	two := b.keep("two") // its contents are in the first one's pack
 	must(t, b.Remove(one))
 	if err := b.Remove(one); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("%v", err)
@@ -444,7 +446,7 @@ func TestRemove(t *testing.T) {
 	if three.Number != 3 {
 		t.Errorf("a number was given twice: %+v", three)
 	}
-	// What was known to be kept with those that are gone is kept anew.
+	// Contents that were known to be in the removed checkpoints are kept again.
 	b.write("file", "changed once more")
 	b.back(three)
 	if data, err := os.ReadFile(b.path("file")); err != nil || string(data) != "one" {
@@ -481,7 +483,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Going back that was interrupted is known, and finished later.
+// TestInterrupted checks that an interrupted restore is detected, and finished later.
 func TestInterrupted(t *testing.T) {
 	b := newBox(t)
 	b.write("file", "one")
@@ -508,7 +510,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// What is left out is not kept, and stays as it is.
+// TestWithout checks that excluded paths are not kept, and stay as they are.
 func TestWithout(t *testing.T) {
 	b := newBox(t)
 	b.write("a/kept", "one")
@@ -534,7 +536,7 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// What fails leaves nothing.
+// TestFailed checks that a failed checkpoint leaves nothing.
 func TestFailed(t *testing.T) {
 	b := newBox(t)
 	m, err := b.Begin("", "")
@@ -553,7 +555,8 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// A tree that goes too deep is kept as far as that, and the rest stays where it is.
+// TestDeep checks that a tree that is too deep is kept down to the limit, and that the rest stays
+// where it is.
 func TestDeep(t *testing.T) {
 	b := newBox(t)
 	d, err := os.OpenRoot(b.dir)
@@ -590,7 +593,7 @@ func TestDeep(t *testing.T) {
 	t.Cleanup(func() { must(t, store.RemoveTree(b.dir)) })
 }
 
-// A manifest that is not as it was written is refused, whatever it says.
+// TestDamaged checks that a changed manifest is refused, whatever it says.
 func TestDamaged(t *testing.T) {
 	b := newBox(t)
 	b.write("file", "one")
@@ -620,8 +623,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// A directory that is not there is said to be missing before anything is begun, unless it
-// is one of ours.
+// TestReadyLooksForDirectories checks that a missing directory is reported before anything is
+// begun, unless it is one of ours.
 func TestReadyLooksForDirectories(t *testing.T) {
 	b := newBox(t)
 	b.write("file", "one")
@@ -636,8 +639,8 @@ func TestReadyLooksForDirectories(t *testing.T) {
 	b.back(p)
 }
 
-// A checkpoint about which nothing can be read takes no other one away, nor does what it
-// may hold go; it can be removed.
+// TestDamagedAbout checks that a checkpoint with an unreadable description does not hide the
+// others or remove their contents, and that it can be removed.
 func TestDamagedAbout(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"cut":   func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
@@ -667,7 +670,7 @@ func damagedAbout(t *testing.T, damage func(string) error) {
 		t.Errorf("it is found: %v", err)
 	}
 	b.write("file", "four")
-	m, err := b.Begin("", "test") // what it comes from is the damaged one
+	m, err := b.Begin("", "test") // its parent is the damaged one
 	must(t, err)
 	must(t, m.Take(b.sources()))
 	same, err := m.Unchanged()
@@ -677,7 +680,7 @@ func damagedAbout(t *testing.T, damage func(string) error) {
 		t.Errorf("%d comes after %d, and is the same: %v", four.Number, three.Number, same)
 	}
 	must(t, b.Remove(two))
-	for _, p := range []Point{two, three} { // whose contents they are nobody can say
+	for _, p := range []Point{two, three} { // it is unknown which checkpoint has their contents
 		if _, err := os.Lstat(b.packPath(p.Number)); err != nil {
 			t.Error(err)
 		}
@@ -696,7 +699,8 @@ func damagedAbout(t *testing.T, damage func(string) error) {
 	}
 }
 
-// A directory that programs inside have shut is put back as any other.
+// TestRestoreShut checks that a directory that a program in the sandbox has shut is restored like
+// any other.
 func TestRestoreShut(t *testing.T) {
 	b := newBox(t)
 	b.write("file", "one")
@@ -713,12 +717,13 @@ func TestRestoreShut(t *testing.T) {
 	}
 }
 
-// What a checkpoint came from is its parent, or what is nearest before that.
+// TestBefore checks that Before returns a checkpoint's parent, or else the nearest one before
+// that.
 func TestBefore(t *testing.T) {
 	b := newBox(t)
 	one, two, three := b.keep(""), b.keep(""), b.keep("")
 	b.back(two)
-	four := b.keep("") // of two: three is of another way
+	four := b.keep("") // from two: three is on another branch
 	want := func(number int64) {
 		t.Helper()
 		if from, err := b.Before(four); err != nil || from.Number != number {
@@ -735,7 +740,8 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// The number of one that is damaged is not given again, whatever else is lost.
+// TestDamagedNumber checks that the number of a damaged checkpoint is not used again, whatever
+// else is lost.
 func TestDamagedNumber(t *testing.T) {
 	b := newBox(t)
 	p := b.keep("")
@@ -746,7 +752,8 @@ func TestDamagedNumber(t *testing.T) {
 	}
 }
 
-// Who was on his way back to one that is damaged by now can go back to another.
+// TestInterruptedToDamaged checks that after an interrupted restore of a checkpoint that is now
+// damaged, the user can restore another one.
 func TestInterruptedToDamaged(t *testing.T) {
 	b := newBox(t)
 	b.write("file", "one")
@@ -776,9 +783,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// In a directory that is shared with the host others mount file systems, have files
-// that are not the caller's, and listen at sockets. Nothing of that is in a checkpoint,
-// and none of it goes.
+// TestShared checks a directory that is shared with the host, where others mount file systems,
+// own files, and listen at sockets. None of that is in a checkpoint, and none of it is removed.
 func TestShared(t *testing.T) {
 	b := newBox(t)
 	sources := func() []Source { return []Source{{Name: "workspace/0", Dir: b.dir, Shared: true}} }
@@ -831,8 +837,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// Two states of a file as large as can be, of which next to nothing is data, are
-// compared in no time.
+// TestCompareHoles checks that two files of the largest size, with hardly any data, are compared
+// in no time.
 func TestCompareHoles(t *testing.T) {
 	b := newBox(t)
 	b.write("holes", "")
@@ -856,8 +862,8 @@ func TestCompareHoles(t *testing.T) {
 	}
 }
 
-// A checkpoint that nobody asked for is not brought to the disk before it is known that it
-// is wanted.
+// TestUnaskedIsKeptLate checks that a checkpoint that the user did not ask for is not brought to
+// the disk before it is known to be needed.
 func TestUnaskedIsKeptLate(t *testing.T) {
 	b := newBox(t)
 	b.write("f", "1")

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// remove removes a name of an open directory, and all that lies below but what is
-// spared. It tells whether something is left.
+// remove removes a name of an open directory, with everything below it except spared paths. It
+// reports whether something is left.
 func (p *putter) remove(d *os.File, name, at string, depth int) (kept bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -30,14 +30,14 @@ func (p *putter) remove(d *os.File, name, at string, depth int) (kept bool, err 
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return false, p.unlinking(d, name, &st, func() error { return unix.Unlinkat(int(d.Fd()), name, 0) })
 	case !p.src.Shared && !p.leads[at]:
-		// Nobody is at work there, and it may be deeper than there are descriptors.
+		// No program works there, and it may be deeper than our limit of file descriptors.
 		return false, store.RemoveTree(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name))
 	}
 	return p.removeDir(d, name, at, depth)
 }
 
-// removeDir does not leave the file system, nor what was mounted below: that is not
-// what the checkpoint of before has.
+// removeDir does not leave the file system or enter a mount: the earlier checkpoint does not have
+// its contents.
 func (p *putter) removeDir(d *os.File, name, at string, depth int) (kept bool, err error) {
 	fd, err := unix.Openat2(int(d.Fd()), name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,

@@ -22,8 +22,8 @@ type Change struct {
 	Kind string `json:"kind"`
 }
 
-// Compare tells what is different in b, by tree and path. Times are not compared. Both
-// are of one shelf.
+// Compare returns the differences in b, by tree and path. It ignores times. Both states are of
+// one shelf.
 func Compare(a, b []Tree, packs *Packs) (list []Change, err error) {
 	pairs := make([][2]Tree, 0, len(b))
 	for _, t := range b {
@@ -44,7 +44,7 @@ func Compare(a, b []Tree, packs *Packs) (list []Change, err error) {
 	return list, nil
 }
 
-// find gives the tree of a name; one that is not there holds nothing.
+// find returns the tree of a name; a missing tree is empty.
 func find(trees []Tree, name string) Tree {
 	for _, t := range trees {
 		if t.Name == name {
@@ -54,7 +54,7 @@ func find(trees []Tree, name string) Tree {
 	return Tree{Name: name}
 }
 
-// ByPath finds entries by their paths.
+// ByPath returns the entries by their paths.
 func (t *Tree) ByPath() map[string]*Entry {
 	all := make(map[string]*Entry, len(t.Entries))
 	for i := range t.Entries {
@@ -90,7 +90,7 @@ func compare(was, now Tree, packs *Packs) (list []Change, err error) {
 	return list, nil
 }
 
-// first is the name of a file under which its content is kept.
+// first returns the entry of a file's first name, under which its content is kept.
 func first(e *Entry, all map[string]*Entry) *Entry {
 	if e.Same != "" && all[e.Same] != nil {
 		return all[e.Same]
@@ -108,8 +108,8 @@ func equal(a, b *Entry, packs *Packs) (bool, error) {
 	return sameContent(a, b, packs)
 }
 
-// sameContent compares files of one size. Holes that both have are not looked at: they
-// may be as large as whoever is inside likes.
+// sameContent compares files of one size. It skips holes that both have: the sandbox can make
+// them as large as it likes.
 func sameContent(a, b *Entry, packs *Packs) (bool, error) {
 	var ends []int64
 	for _, p := range slices.Concat(a.Content.Pieces, b.Content.Pieces) {
@@ -142,11 +142,11 @@ type cursor struct {
 	packs *Packs
 	e     *Entry
 	i     int   // the piece that we are in, or come to next
-	at    int64 // where it lies in the pack
+	at    int64 // its offset in the pack
 }
 
-// part reads a part, of which the next begins where it ends, that is data from end to
-// end; nil is one of zeros.
+// part reads a part that is either all data or all zeros; nil means zeros. The next part begins
+// where it ends.
 func (c *cursor) part(from, to int64) (io.Reader, error) {
 	pieces := c.e.Content.Pieces
 	for c.i < len(pieces) && pieces[c.i].At+pieces[c.i].Length <= from {

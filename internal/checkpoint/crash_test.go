@@ -99,8 +99,7 @@ func writeAll(dir string, n int) error {
 	return nil
 }
 
-// stands looks whether all files of a directory are of the state that a checkpoint's
-// name tells.
+// stands checks that all files of a directory have the state that a checkpoint's name gives.
 func stands(t *testing.T, dir, name string) {
 	t.Helper()
 	for i := range crashFiles {
@@ -111,8 +110,8 @@ func stands(t *testing.T, dir, name string) {
 	}
 }
 
-// Killed anywhere, every checkpoint there is is whole, one that was acknowledged is
-// there, and going back is finished by whoever comes next.
+// TestSurvivesKill checks that after a kill at any point every checkpoint is whole and every
+// acknowledged one exists, and that the next command finishes a restore.
 func TestSurvivesKill(t *testing.T) {
 	top := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(top, "home"), 0o755))
@@ -160,7 +159,7 @@ func TestSurvivesKill(t *testing.T) {
 // it runs in namespaces of its own.
 const onSmall = "BOTHY_TEST_CHECKPOINT_SMALL"
 
-// A disk that is full fails in words, and harms nothing that is there.
+// TestFullDisk checks that a full disk gives a clear error, and damages nothing.
 func TestFullDisk(t *testing.T) {
 	if top := os.Getenv(onSmall); top != "" {
 		must(t, unix.Mount("small", top, "tmpfs", 0, "size=1m"))

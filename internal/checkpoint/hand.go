@@ -9,10 +9,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// Hand has directories of somebody else hold what a checkpoint holds, and notes as what
-// their files are seen, so that little is kept anew when they come back ([Shelf.BeginOf]).
-// Nobody may be at work in them. If it is interrupted, the other's own shelf, of which the
-// caller has the lock, too, is not [Shelf.Whole] until it was done again.
+// Hand fills another sandbox's directories from a checkpoint. It records how it saw the new
+// files, so that little must be kept again when they come back ([Shelf.BeginOf]). The caller
+// makes sure that nothing runs in the directories, and also holds the lock of the other's shelf.
+// If Hand is interrupted, that shelf is not [Shelf.Whole] until Hand was repeated.
 func (s Shelf) Hand(p Point, who string, theirs Shelf, sources []Source) error {
 	trees, packs, err := s.ready(p, sources)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s Shelf) Hand(p Point, who string, theirs Shelf, sources []Source) error {
 	if err := theirs.depart(restoring{Handed: true}, sources); err != nil {
 		return err
 	}
-	if err := s.forget(who); err != nil { // what is half of it is not known
+	if err := s.forget(who); err != nil { // a partial record is useless
 		return err
 	}
 	var now placed
@@ -41,8 +41,8 @@ func (s Shelf) Hand(p Point, who string, theirs Shelf, sources []Source) error {
 	return theirs.back()
 }
 
-// BeginOf starts on a checkpoint of what somebody else has made of what was handed out.
-// The sandbox whose shelf this is does not come to it: where that is stays as it is.
+// BeginOf starts a checkpoint of the work that another sandbox did on handed-out files. The
+// shelf's own sandbox does not move to that checkpoint; its head stays.
 func (s Shelf) BeginOf(who, cause string) (*Making, error) {
 	if err := s.Whole(); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s Shelf) BeginOf(who, cause string) (*Making, error) {
 	return m, err
 }
 
-// knownOf is where it stands as what the files of somebody else are seen.
+// knownOf returns the file that records how the other's files were seen.
 func (s Shelf) knownOf(who string) string { return filepath.Join(s.Dir, knownName+"-"+who) }
 
 func (s Shelf) forget(who string) error {
@@ -65,7 +65,7 @@ func (s Shelf) forget(who string) error {
 	return nil
 }
 
-// setAside is the end of a checkpoint that the sandbox does not come to.
+// setAside ends a checkpoint that the sandbox does not move to.
 func (m *Making) setAside() error {
 	if m.who == "" {
 		return nil

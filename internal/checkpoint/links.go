@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relinked are files that lost one of their names to us, and so were changed, as the
-// kernel dates them, without anybody having written them: by their inode, how they were
-// seen before that, and when that was.
+// relinked are files of which we removed a name. That changed them, as the kernel dates them,
+// though no program wrote to them. It maps the inode to the state before, and to the time of that
+// change.
 type relinked map[fileID]relink
 
 type relink struct {
@@ -16,8 +16,8 @@ type relink struct {
 	last   int64
 }
 
-// found is as what a file was seen before we took names of it away, if all that was done
-// to it since is that.
+// found returns the state in which a file was seen before we removed names of it, if that is the
+// only change since.
 func (r relinked) found(st *unix.Stat_t) seen {
 	if l, ok := r[idOf(st)]; ok && l.last == st.Ctim.Nano() {
 		return l.before
@@ -25,7 +25,7 @@ func (r relinked) found(st *unix.Stat_t) seen {
 	return seenOf(st)
 }
 
-// noteLinks notes that a file lost a name between two looks at it, unless more was done.
+// noteLinks notes that a file lost a name between two looks at it, unless it changed otherwise.
 func (now *placed) noteLinks(was, is *unix.Stat_t) {
 	if was.Mtim != is.Mtim || was.Size != is.Size || was.Mode != is.Mode {
 		return
@@ -36,8 +36,8 @@ func (now *placed) noteLinks(was, is *unix.Stat_t) {
 	now.relinked[idOf(was)] = relink{before: now.relinked.found(was), last: is.Ctim.Nano()}
 }
 
-// unlinking does what takes a name of an open directory away from what lies there. If
-// that has other names, they are still what they were.
+// unlinking runs do, which removes a name of an open directory. If the file has other names, they
+// still count as unchanged.
 func (p *putter) unlinking(d *os.File, name string, st *unix.Stat_t, do func() error) error {
 	if !p.guarded() || st.Nlink < 2 {
 		return do()

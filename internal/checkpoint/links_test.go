@@ -25,8 +25,8 @@ func (b sharedBox) keep() Point {
 	return p
 }
 
-// back puts back what there was; between keeping what there is and that, somebody
-// writes. It gives what could not be put back.
+// back makes a checkpoint, calls meanwhile, in which another program writes, and restores p. It
+// returns the paths that could not be put back.
 func (b sharedBox) back(p Point, meanwhile func()) []string {
 	b.t.Helper()
 	b.settle()
@@ -48,8 +48,8 @@ func (b sharedBox) link(from, to string) {
 	must(b.t, os.Link(b.path(from), b.path(to)))
 }
 
-// All names of a file are put back, whatever was done to it by any of them: that one was
-// put back is nobody's writing to the others.
+// TestSharedLinks checks that all names of a file are put back after any change to it by one of
+// them. Putting one name back does not count as another program's write to the others.
 func TestSharedLinks(t *testing.T) {
 	ways := map[string]func(b sharedBox){
 		"written":                   func(b sharedBox) { b.write("in/b", "v2") },
@@ -81,7 +81,8 @@ func TestSharedLinks(t *testing.T) {
 	}
 }
 
-// What somebody writes to a file while it is put back is theirs, by whichever name.
+// TestSharedLinksWritten checks that writes to a file during a restore are kept, under any of its
+// names.
 func TestSharedLinksWritten(t *testing.T) {
 	b := sharedBox{newBox(t)}
 	b.write("a", "v1")
@@ -97,7 +98,7 @@ func TestSharedLinksWritten(t *testing.T) {
 	}
 }
 
-// So is what they write once one of its names was taken away.
+// TestWrittenAfterUnlinking checks the same for writes after one of the names was removed.
 func TestWrittenAfterUnlinking(t *testing.T) {
 	b := sharedBox{newBox(t)}
 	b.write("a", "v1")

@@ -17,8 +17,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Making is a checkpoint that is being made. Its methods are called in this order:
-// Warm any number of times, Take, once more if nothing came of it, End.
+// Making is a checkpoint in the making. The caller calls Warm any number of times, then Take,
+// again if it did not succeed, then End.
 type Making struct {
 	shelf Shelf
 	point Point
@@ -26,14 +26,14 @@ type Making struct {
 	pack  *pack
 	known []Tree
 	trees []Tree
-	taken chan error // nil, or tells once what was taken is on the disk
-	later bool       // End is to bring it there
+	taken chan error // nil, or reports once the taken trees are on the disk
+	later bool       // End brings them to the disk
 
-	aside bool   // the sandbox does not come to it
-	who   string // whose work it is, if it is somebody else's
+	aside bool   // the sandbox does not move to it
+	who   string // the other sandbox whose work it is, if any
 }
 
-// Begin starts on a checkpoint. Whoever gets one ends it.
+// Begin starts a checkpoint. The caller must call End.
 func (s Shelf) Begin(name, cause string) (*Making, error) {
 	if err := s.Whole(); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (s Shelf) Begin(name, cause string) (*Making, error) {
 	return s.begin(name, cause)
 }
 
-// BeginBefore starts on a checkpoint of what there is before going back to another,
-// be it half of something.
+// BeginBefore starts a checkpoint of the present state before a restore of another one, even if
+// the present state is half of an interrupted restore.
 func (s Shelf) BeginBefore(p Point) (*Making, error) {
 	return s.begin("", "before going back to "+p.Name)
 }
@@ -77,7 +77,7 @@ func errInterrupted() error {
 	return spec.Errorf(spec.ErrConflict, "going back to a checkpoint was interrupted").WithHint("start the sandbox, which finishes it, or restore again")
 }
 
-// next is the number of a new checkpoint, greater than any there was.
+// next returns the number of a new checkpoint, greater than any before.
 func (s Shelf) next(name string, there stock) (int64, error) {
 	h := s.head()
 	number := max(h.Number, h.Last)
@@ -98,8 +98,7 @@ func (s Shelf) next(name string, there stock) (int64, error) {
 	return number + 1, nil
 }
 
-// known are files that are kept already, as far as that can be told. Where it
-// cannot, they are kept once more.
+// known returns the files that are known to be kept already. Others are kept again.
 func (s Shelf) known() []Tree {
 	if trees := s.stillKept(filepath.Join(s.Dir, knownName)); trees != nil {
 		return trees
@@ -107,7 +106,8 @@ func (s Shelf) known() []Tree {
 	return s.stillKept(filepath.Join(s.Path(s.Head()), manifestName))
 }
 
-// stillKept are the files of a list whose contents are there; nil if there is none.
+// stillKept returns the files of a list whose contents are still in a pack; nil if the list
+// cannot be read.
 func (s Shelf) stillKept(path string) []Tree {
 	trees, err := readManifest(path)
 	if err != nil {
@@ -120,8 +120,8 @@ func (s Shelf) stillKept(path string) []Tree {
 	return trees
 }
 
-// has tells whether contents are still kept: the checkpoints that had them may have
-// been removed since.
+// has reports whether contents are still kept. The checkpoints that had them may have been
+// removed.
 func (s Shelf) has(c Content, there map[int64]bool) bool {
 	if len(c.Pieces) == 0 {
 		return true
@@ -135,8 +135,7 @@ func (s Shelf) has(c Content, there map[int64]bool) bool {
 	return has
 }
 
-// Warm keeps what is there while the sandbox goes on, so that little is left to do
-// when it stands still.
+// Warm keeps the files while the sandbox runs, so that little is left to do while it is paused.
 func (m *Making) Warm(sources []Source) error {
 	trees, _, err := take(sources, m.known, m.pack)
 	if err != nil {
@@ -146,10 +145,10 @@ func (m *Making) Warm(sources []Source) error {
 	return nil
 }
 
-// Take keeps what is there now, and begins to bring it to the disk: the sandbox need not
-// stand still for that. For a checkpoint that nobody asked for, which ends if nothing has
-// changed, and which nobody waits for, End does. It may be called again if nothing came of
-// the first time.
+// Take keeps the files as they are now, and begins to bring them to the disk; the sandbox need
+// not stay paused for that. An unasked checkpoint is dropped if nothing has changed, and no user
+// waits for it, so End brings it to the disk instead. Take may be called again if it did not
+// succeed.
 func (m *Making) Take(sources []Source) error {
 	began := time.Now()
 	if err := m.settle(); err != nil {
@@ -168,7 +167,7 @@ func (m *Making) Take(sources []Source) error {
 	return nil
 }
 
-// holds notes what the checkpoint is to hold, and begins to bring it to the disk.
+// holds sets the checkpoint's trees, and begins to bring them to the disk.
 func (m *Making) holds(trees []Tree) {
 	m.trees = trees
 	taken := make(chan error, 1)
@@ -176,7 +175,7 @@ func (m *Making) holds(trees []Tree) {
 	go func() { taken <- m.keep() }()
 }
 
-// keep brings the list of what was taken to the disk, and what is new of the contents.
+// keep brings the list of the taken files and their new contents to the disk.
 func (m *Making) keep() error {
 	manifest := encode(m.trees)
 	steps := []func() error{func() error { return writeFile(m.manifest(), manifest) }}
@@ -188,7 +187,7 @@ func (m *Making) keep() error {
 
 func (m *Making) manifest() string { return filepath.Join(m.dir, manifestName) }
 
-// settle waits until what was taken is on the disk, if anything was.
+// settle waits until the taken trees are on the disk, if there are any.
 func (m *Making) settle() error {
 	if m.taken == nil {
 		return nil
@@ -198,8 +197,8 @@ func (m *Making) settle() error {
 	return err
 }
 
-// Unchanged tells whether what was taken, or else warmed, is what the checkpoint before
-// held. The layer of the root is not looked at.
+// Unchanged reports whether the taken trees, or else the warmed ones, equal those of the parent
+// checkpoint. It ignores the layer of the root.
 func (m *Making) Unchanged() (bool, error) {
 	parent, err := m.shelf.about(m.point.Parent)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {
@@ -225,7 +224,7 @@ func (m *Making) Unchanged() (bool, error) {
 	return len(changes) == 0, err
 }
 
-// Layer is where the save of the root layer is, "" if there is none.
+// Layer returns the place of the saved root layer, "" if there is none.
 func (m *Making) Layer() string {
 	if m.point.Layer == 0 {
 		return ""
@@ -233,7 +232,7 @@ func (m *Making) Layer() string {
 	return m.LayerPlace()
 }
 
-// ParentLayer is [Shelf.Layer] of the checkpoint before; "" also if there is none.
+// ParentLayer returns [Shelf.Layer] of the parent checkpoint; "" also if there is none.
 func (m *Making) ParentLayer() string {
 	parent, err := m.shelf.about(m.point.Parent)
 	if err != nil {
@@ -242,27 +241,26 @@ func (m *Making) ParentLayer() string {
 	return m.shelf.Layer(parent)
 }
 
-// Point is what is known of the checkpoint so far.
+// Point returns the description of the checkpoint so far.
 func (m *Making) Point() *Point { return &m.point }
 
-// Tree is what a directory holds.
+// Tree returns the tree of a directory.
 func (m *Making) Tree(name string) *Tree {
 	t := find(m.trees, name)
 	return &t
 }
 
-// LayerPlace is where the save of the root layer goes, if there is one. The caller
-// makes the directory.
+// LayerPlace returns where the saved root layer goes, if there is one. The caller makes the
+// directory.
 func (m *Making) LayerPlace() string { return filepath.Join(m.dir, layerName) }
 
-// MemoryPlace is where an image of the memory goes, if there is one. The caller makes
-// the directory.
+// MemoryPlace returns where a memory image goes, if there is one. The caller makes the directory.
 func (m *Making) MemoryPlace() string { return filepath.Join(m.dir, memoryName) }
 
 // KeptMemory notes that an image of the memory is complete.
 func (m *Making) KeptMemory() error {
 	size, err := store.TreeSize(m.MemoryPlace())
-	if err == nil && size == 0 { // a keeper of an older Bothy does not know what is wanted
+	if err == nil && size == 0 { // a keeper of an older Bothy does not know the request
 		err = spec.Errorf(spec.ErrConflict, "its memory was not written: it was started by another version of bothy").WithHint("stop it and start it again")
 	}
 	m.point.Memory = size
@@ -271,7 +269,7 @@ func (m *Making) KeptMemory() error {
 	return err
 }
 
-// End puts the checkpoint in its place; or, if something failed, leaves nothing.
+// End moves the checkpoint to its final name. If something failed, it leaves nothing.
 func (m *Making) End(failed error) (Point, error) {
 	err := errors.Join(failed, m.settle())
 	if err == nil {
@@ -303,8 +301,8 @@ func (m *Making) End(failed error) (Point, error) {
 	return m.point, errors.Join(m.shelf.arrive(head, nil), store.SyncDir(m.shelf.Dir))
 }
 
-// write brings the rest of it to the disk. Unless it is set aside, there is a draft then
-// of where the sandbox is.
+// write brings the rest of it to the disk. Unless the checkpoint is set aside, it returns a draft
+// of the new head.
 func (m *Making) write() (head *store.Draft, err error) {
 	packs, err := m.sum()
 	if err != nil {
@@ -343,7 +341,7 @@ func (m *Making) write() (head *store.Draft, err error) {
 	return head, store.AtOnce(steps...)
 }
 
-// sum notes what the checkpoint holds, and which packs that lies in.
+// sum adds up the checkpoint's contents, and returns the packs that have them.
 func (m *Making) sum() (packs map[int64]bool, err error) {
 	p := &m.point
 	packs = map[int64]bool{}

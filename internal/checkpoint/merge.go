@@ -9,34 +9,32 @@ import (
 	"time"
 )
 
-// Merging says how two states are brought together.
+// Merging says how to merge two states.
 type Merging struct {
-	// Trees tells which trees are brought together. Of the others ours stays.
+	// Trees selects the trees to merge. Of the others ours stays.
 	Trees func(tree string) bool
-	// Ours tells the paths of which ours stays, whatever became of them.
+	// Ours selects the paths of which ours always stays.
 	Ours func(tree, path string) bool
-	// Below reads a text that base shows at a path without holding it, such as that of the host
-	// below a layer; nil if there is none, or none that is still what it was then. May be nil.
+	// Below reads a text that base shows at a path without containing it, such as the host's file
+	// below a layer. It returns nil if the file does not exist or has changed since. May be nil.
 	Below func(tree, path string) (*Text, error)
 }
 
-// Merged is what two states are together.
+// Merged is the result of a merge.
 type Merged struct {
 	Trees     []Tree
 	Conflicts []Change
-	Besides   []Change // paths that are otherwise than theirs has them
-	Texts     []Change // paths whose texts were brought together, line by line
+	Besides   []Change // paths that differ from theirs
+	Texts     []Change // paths whose texts were merged line by line
 
 	texts []*Entry // of those, in the trees
-	lines []string // what they hold
+	lines []string // their contents
 }
 
-// Merge brings two states together that both come from a third: what theirs has made of
-// base is done to ours. A text that both have changed has what both did, if that is in
-// different places of it; of any other path it is a conflict if both have changed it, and not in
-// the same way, as is what one has changed in a directory that the other removed or put
-// something else in the place of. If there are conflicts there is no merged state. All are of
-// one shelf.
+// Merge applies to ours the changes that theirs made to base. It merges a text line by line if
+// both sides changed different places of it. For any other path it is a conflict if both sides
+// changed it differently. So is a change in a directory that the other side removed or replaced.
+// A merge with conflicts has no merged state. All states are of one shelf.
 func Merge(base, ours, theirs []Tree, packs *Packs, how Merging) (out Merged, err error) {
 	room := int64(maxTexts)
 	for _, o := range ours {
@@ -62,7 +60,7 @@ func Merge(base, ours, theirs []Tree, packs *Packs, how Merging) (out Merged, er
 	return out, nil
 }
 
-// side is what a directory holds by one of the states.
+// side is one state's directory.
 type side map[string]*Entry
 
 func newSide(trees []Tree, name string) side {
@@ -77,7 +75,7 @@ func (s side) hasDir(at string) bool {
 	return s[at] != nil && s[at].isDir()
 }
 
-// merger brings one directory together.
+// merger merges one directory.
 type merger struct {
 	base, ours, theirs side
 	packs              *Packs
@@ -85,9 +83,9 @@ type merger struct {
 	conflicts          map[string]bool
 
 	below  func(path string) (*Text, error)
-	texts  map[string]string // that were brought together, by their paths
+	texts  map[string]string // the merged texts, by path
 	linked map[string]bool   // files that have further names
-	room   *int64            // for texts that are read yet
+	room   *int64            // for texts that are still to be read
 }
 
 func (m *merger) merge(out *Merged, o Tree) error {
@@ -101,7 +99,7 @@ func (m *merger) merge(out *Merged, o Tree) error {
 	}
 	m.conflicts, m.texts = map[string]bool{}, map[string]string{}
 	result := maps.Clone(m.ours)
-	if result[""] == nil && m.theirs[""] != nil { // ours was not there yet
+	if result[""] == nil && m.theirs[""] != nil { // ours did not exist yet
 		result[""] = m.theirs[""]
 	}
 	for at := range other {
@@ -134,7 +132,7 @@ func (m *merger) merge(out *Merged, o Tree) error {
 	return nil
 }
 
-// union are the paths that either has.
+// union returns the paths of both.
 func union(a, b side) map[string]bool {
 	all := map[string]bool{}
 	for at := range a {
@@ -146,7 +144,7 @@ func union(a, b side) map[string]bool {
 	return all
 }
 
-// sideOf is the side that an entry was taken from.
+// sideOf returns the side that an entry was taken from.
 func (m *merger) sideOf(e *Entry) side {
 	if e != nil && m.theirs[e.Path] == e {
 		return m.theirs
@@ -154,11 +152,11 @@ func (m *merger) sideOf(e *Entry) side {
 	return m.ours
 }
 
-// changes are the paths that a side has changed; those that are true can have nothing of
-// the other side below them: a directory that was removed, or is another one.
+// changes are the paths that a side has changed. True marks a directory that was removed or
+// replaced; the other side cannot have anything below it.
 type changes map[string]bool
 
-// changed compares a side with what both come from.
+// changed compares a side with their common base.
 func (m *merger) changed(to side) (changes, error) {
 	list := changes{}
 	look := func(at string) error {
@@ -181,11 +179,11 @@ func (m *merger) changed(to side) (changes, error) {
 	return list, nil
 }
 
-// take does to the result what theirs has done at a path.
+// take applies to the result the change that theirs made at a path.
 func (m *merger) take(result side, mine changes, at string) error {
 	o, t := m.ours[at], m.theirs[at]
 	if t != nil && t.Left || o != nil && o.Left {
-		return nil // it is not kept: a socket, or what nobody could read
+		return nil // it is not kept: a socket, or an unreadable file
 	}
 	same, err := m.alike(o, m.ours, t, m.theirs)
 	if err != nil || same {
@@ -208,7 +206,7 @@ func (m *merger) take(result side, mine changes, at string) error {
 	return nil
 }
 
-// above finds what one side has changed within what the other has taken away.
+// above finds changes of one side in directories that the other removed.
 func (m *merger) above(gone, changed changes) {
 	for at := range changed {
 		for d := path.Dir(at); d != "."; d = path.Dir(d) {
@@ -220,8 +218,8 @@ func (m *merger) above(gone, changed changes) {
 	}
 }
 
-// Attributes that the kernel gives to what lies in the layer of an overlay. Those that
-// only say where something came from are no difference.
+// Attributes that the kernel sets in the layer of an overlay. Those that only name an origin do
+// not count as a difference.
 const (
 	overlayAttr = "user.overlay."
 	opaqueAttr  = "user.overlay.opaque"
@@ -229,20 +227,21 @@ const (
 
 var originAttrs = []string{overlayAttr + "origin", overlayAttr + "impure", overlayAttr + "uuid"}
 
-// hides tells of a directory that nothing below it shows through.
+// hides reports whether a directory hides everything below it.
 func hides(e *Entry) bool {
 	return slices.ContainsFunc(e.Attrs, func(a Attr) bool { return a.Name == opaqueAttr && a.Value == "y" })
 }
 
-// ShowsBelow tells whether, in the layer of an overlay, what lies below an entry shows through it.
+// ShowsBelow reports whether an entry of an overlay's layer lets the directory below show
+// through.
 func (e *Entry) ShowsBelow() bool { return e.isDir() && !hides(e) }
 
-// telling are the attributes that make a difference.
+// telling returns the attributes that make a difference.
 func telling(attrs []Attr) []Attr {
 	return slices.DeleteFunc(slices.Clone(attrs), func(a Attr) bool { return slices.Contains(originAttrs, a.Name) })
 }
 
-// alike tells whether two sides have the same at a path.
+// alike reports whether two sides have the same at a path.
 func (m *merger) alike(a *Entry, of side, b *Entry, in side) (bool, error) {
 	switch {
 	case a == nil || b == nil:
@@ -259,8 +258,8 @@ func (m *merger) alike(a *Entry, of side, b *Entry, in side) (bool, error) {
 	return equal(&x, &y, m.packs)
 }
 
-// entries lists the result in the order of a walk. What lies in no directory goes: it
-// lay in one of which only that part was to stay.
+// entries lists the result in the order of a walk. It drops entries without a directory: their
+// directory went, and only they were to stay as ours.
 func (m *merger) entries(result side) []Entry {
 	paths := slices.SortedFunc(maps.Keys(result), byWalk)
 	var list []Entry
@@ -279,7 +278,7 @@ func (m *merger) entries(result side) []Entry {
 	return list
 }
 
-// detach makes a file of its own of a further name of one, unless that has come along.
+// detach turns a further name of a file into a separate file, unless the first name is kept too.
 func (m *merger) detach(e, from *Entry, kept side) {
 	one := m.sideOf(from)[e.Same]
 	if one == nil || kept[e.Same] == one {
@@ -290,15 +289,14 @@ func (m *merger) detach(e, from *Entry, kept side) {
 	*e = c
 }
 
-// byWalk orders paths as a walk comes by them: a directory before what lies in it, and
-// that before its next neighbour.
+// byWalk orders paths as in a walk: a directory before its contents, and those before its next
+// neighbour.
 func byWalk(a, b string) int {
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }
 
-// BeginMerged starts on a checkpoint of a merged state of the shelf, which adds no
-// contents but texts that were brought together. Its root layer is that of one of the two;
-// what else Take would do is done.
+// BeginMerged starts a checkpoint of a merged state of the shelf. Its only new contents are
+// merged texts. Its root layer is that of one of the two states. Take is not needed.
 func (s Shelf) BeginMerged(p Point, merged Merged, cause string) (*Making, error) {
 	m, err := s.begin("", cause)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file compares what is brought together with a model of it, which knows nothing of
-// checkpoints: what lies on the disk, path by path.
+// This file compares Merge with a model that knows nothing of checkpoints, only files on the
+// disk, path by path.
 
-// picture is what lies in a directory: each path, with all there is to see of it.
+// picture describes the files of a directory: each path, with everything that can be seen of it.
 type picture map[string]string
 
 // pictureOf takes a picture of a directory.
@@ -64,8 +64,7 @@ func pictureOf(t *testing.T, dir string) picture {
 
 func (p picture) isDir(at string) bool { return strings.HasPrefix(p[at], "4") }
 
-// differ are the paths that are otherwise than they were; those that are true were
-// directories, and are none any more.
+// differ returns the changed paths; true marks those that were directories and are none any more.
 func (p picture) differ(was picture) map[string]bool {
 	list := map[string]bool{}
 	for _, all := range []picture{p, was} {
@@ -78,8 +77,8 @@ func (p picture) differ(was picture) map[string]bool {
 	return list
 }
 
-// together is what ours and theirs are, that both come of base; or the paths at which
-// nobody can say.
+// together returns the merge of ours and theirs, which both come from base; or the paths in
+// conflict.
 func together(base, ours, theirs picture) (picture, []string) {
 	mine, other := ours.differ(base), theirs.differ(base)
 	clash := map[string]bool{}
@@ -120,7 +119,8 @@ func (v *vandal) any() string {
 	return filepath.Join(v.dir, vandalized[v.IntN(len(vandalized))])
 }
 
-// astray is what lies in the way to a path that is no directory; empty if nothing does.
+// astray returns the part of a path's parents that is not a directory; empty if all are
+// directories.
 func (v *vandal) astray(at string) string {
 	rel, _ := filepath.Rel(v.dir, filepath.Dir(at))
 	d := v.dir
@@ -133,7 +133,7 @@ func (v *vandal) astray(at string) string {
 	return ""
 }
 
-// room has a path be free, in a directory.
+// room makes a path free, in a directory.
 func (v *vandal) room(at string) error {
 	if d := v.astray(at); d != "" {
 		if err := os.Remove(d); err != nil {
@@ -186,10 +186,9 @@ func (v *vandal) change() error {
 	return nil
 }
 
-// TestMergeModel has several workers change what they began with in any way, and brings it
-// together one after the other: what lies on the disk in the end is what the model has, what
-// the model cannot bring together is not brought together, and nothing else of the host is
-// touched, wherever links lead.
+// TestMergeModel has several workers change a common base in any way, and merges their work one
+// after the other. It checks that the files on the disk equal the model's, that Merge refuses
+// what the model cannot merge, and that nothing else on the host is touched, wherever links lead.
 func TestMergeModel(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))

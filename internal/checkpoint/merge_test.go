@@ -35,7 +35,7 @@ func (b *box) sides(base, ours, theirs func()) (points [3]Point, trees [3][]Tree
 	return points, trees
 }
 
-// merge brings them together; text is what comes of it, or what is in conflict.
+// merge merges them; text describes the result, or the conflicts.
 func (b *box) merge(trees [3][]Tree, how Merging) (Merged, string) {
 	b.t.Helper()
 	packs := b.Packs()
@@ -63,7 +63,7 @@ func (b *box) merge(trees [3][]Tree, how Merging) (Merged, string) {
 	return out, b.names()
 }
 
-// names are the files of a directory, with what is in them.
+// names lists the files of a directory, with their contents.
 func (b *box) names() string {
 	b.t.Helper()
 	var list []string
@@ -131,7 +131,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Whether a file of an overlay's layer is a copy of one below stays known.
+// TestMergeOrigin checks that a merge keeps whether a file of an overlay's layer is a copy of one
+// below.
 func TestMergeOrigin(t *testing.T) {
 	const origin = overlayAttr + "origin"
 	b := newBox(t)
@@ -149,8 +150,8 @@ func TestMergeOrigin(t *testing.T) {
 	}
 }
 
-// What each has of its own stays ours, whatever theirs did with what it lies in; and it is
-// told that the two are not the same.
+// TestMergeOurs checks that the paths each side keeps for itself stay ours, even if theirs
+// changed the directory around them. The merge reports that they differ.
 func TestMergeOurs(t *testing.T) {
 	b := newBox(t)
 	_, trees := b.sides(func() { b.write("d/.git/index", "0"); b.write("d/f", "f") },
@@ -175,8 +176,8 @@ func TestMergeOurs(t *testing.T) {
 	}
 }
 
-// A directory that hides what is below it is another one, even under the same name; one
-// that only came from elsewhere is not.
+// TestMergeOverlay checks that a directory that hides the one below it counts as another one,
+// even under the same name. One that only has another origin does not.
 func TestMergeOverlay(t *testing.T) {
 	b := newBox(t)
 	set := func(name, attr, value string) {
@@ -195,8 +196,8 @@ func TestMergeOverlay(t *testing.T) {
 	}
 }
 
-// TestMergeAnything brings random changes together: every path is as whoever changed it
-// has it, and as it was if nobody did; and it does not matter who is who.
+// TestMergeAnything merges random changes. It checks that every path is as the side that changed
+// it has it, or as in base, and that the order of the sides does not matter.
 func TestMergeAnything(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -276,7 +277,7 @@ func agrees(t *testing.T, b *box, trees [3][]Tree, out Merged, seed uint64) {
 	}
 }
 
-// What was handed out and comes back costs what was changed.
+// TestHand checks that handed-out files that come back cost only their changes.
 func TestHand(t *testing.T) {
 	b := newBox(t)
 	b.write("large", strings.Repeat("x", 1<<20))

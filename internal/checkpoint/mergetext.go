@@ -10,26 +10,27 @@ import (
 	"github.com/bothy-dev/bothy/internal/linediff"
 )
 
-// This file brings texts together that both sides have changed.
+// This file merges texts that both sides have changed.
 
-// MaxText is the largest text that is brought together line by line, in bytes; maxTexts is how
-// much is read of all, base and both sides together. How many there are is for whoever is inside
-// to say: the rest is in conflict by its paths.
+// MaxText is the largest text that is merged line by line, in bytes. maxTexts bounds the bytes
+// read of all texts, base and both sides together, because the sandbox controls their number.
+// Beyond it, texts that both sides changed are in conflict.
 const (
 	MaxText  = 1 << 20
 	maxTexts = 256 << 20
 )
 
-// binaryHead is how far git looks for a zero byte, by which it tells what is no text.
+// binaryHead is how far git looks for a zero byte, by which it recognizes a file that is not
+// text.
 const binaryHead = 8000
 
-// Text is a file that is no binary.
+// Text is a file that is not binary.
 type Text struct {
 	Data string
 	Mode uint32 // of its inode
 }
 
-// NewText is a text of a file's bytes; nil if they are none.
+// NewText returns the text of a file's bytes; nil if they are not text.
 func NewText(data []byte, mode uint32) *Text {
 	if len(data) > MaxText || bytes.IndexByte(data[:min(len(data), binaryHead)], 0) >= 0 {
 		return nil
@@ -37,8 +38,8 @@ func NewText(data []byte, mode uint32) *Text {
 	return &Text{string(data), mode}
 }
 
-// text is what both sides made of a file, together; nil if that is a conflict. It is one of
-// anything but lines: a file with several names, another mode, other attributes.
+// text returns the merge of both sides of a file; nil if they are in conflict. They are in
+// conflict if anything but lines differs: further names, another mode, other attributes.
 func (m *merger) text(at string) (*Entry, error) {
 	o, t := m.ours[at], m.theirs[at]
 	if !m.isText(o) || !m.isText(t) || o.Mode != t.Mode || !slices.Equal(telling(o.Attrs), telling(t.Attrs)) {
@@ -71,7 +72,7 @@ func (m *merger) text(at string) (*Entry, error) {
 	return &e, nil
 }
 
-// isText tells whether an entry may be a text, with one name.
+// isText reports whether an entry may be a text, with one name.
 func (m *merger) isText(e *Entry) bool {
 	if m.linked == nil {
 		m.linked = map[string]bool{}
@@ -86,7 +87,7 @@ func (m *merger) isText(e *Entry) bool {
 	return e != nil && e.hasData() && e.Size <= MaxText && !m.linked[e.Path]
 }
 
-// was is what both come from; nil if it is no text.
+// was returns the text in the common base; nil if it is not text.
 func (m *merger) was(at string) (*Text, error) {
 	if e := m.base[at]; e != nil {
 		if !m.isText(e) || !slices.Equal(telling(e.Attrs), telling(m.ours[at].Attrs)) {
@@ -104,7 +105,7 @@ func (m *merger) was(at string) (*Text, error) {
 	return t, err
 }
 
-// read reads what was kept of a file; nil if it is no text, or if there is no room for more.
+// read reads the kept contents of a file; nil if they are not text, or exceed the remaining room.
 func (m *merger) read(e *Entry) (*Text, error) {
 	if *m.room -= e.Size; *m.room < 0 {
 		return nil, nil
@@ -127,7 +128,7 @@ func (m *merger) read(e *Entry) (*Text, error) {
 	return NewText(data, e.Mode), nil
 }
 
-// tell notes the texts of a tree that have to be kept yet.
+// tell adds the texts of a tree that still have to be kept.
 func (m *merger) tell(out *Merged, tree Tree) {
 	for i := range tree.Entries {
 		e := &tree.Entries[i]

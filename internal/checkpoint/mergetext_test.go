@@ -8,11 +8,11 @@ import (
 
 const numbered = "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
 
-// replaced is a text with one word in the place of another.
+// replaced returns a text with one word replaced by another.
 func replaced(old, now string) string { return strings.Replace(numbered, old, now, 1) }
 
-// What two have done to one text is in the checkpoint of both, with its contents, also where the
-// next one begins with that.
+// TestMergeTexts checks that the checkpoint of a merge has the merged text and its contents, and
+// that a checkpoint that starts from it has them, too.
 func TestMergeTexts(t *testing.T) {
 	big := strings.Repeat("x\n", MaxText/2)
 	for name, c := range map[string]struct {
@@ -51,7 +51,8 @@ func TestMergeTexts(t *testing.T) {
 	}
 }
 
-// A text that base shows without holding it is what both come from; one of which nobody can say so is not.
+// TestMergeTextsBelow checks that a text that base shows without containing it is the base of a
+// merge, unless it is missing or has another mode.
 func TestMergeTextsBelow(t *testing.T) {
 	b := newBox(t)
 	_, trees := b.sides(func() {}, func() { b.write("a", replaced("2", "two")) }, func() { b.write("a", replaced("8", "eight")) })
@@ -79,7 +80,8 @@ func TestMergeTextsBelow(t *testing.T) {
 	}
 }
 
-// What is no matter of lines alone is in conflict: another mode, another name of the file, a link.
+// TestMergeTextsElse checks that differences besides lines are in conflict: another mode, another
+// name of the file, a link.
 func TestMergeTextsElse(t *testing.T) {
 	for name, theirs := range map[string]func(b *box){
 		"mode":    func(b *box) { b.write("a", replaced("8", "eight")); must(b.t, os.Chmod(b.dir+"/a", 0o755)) },

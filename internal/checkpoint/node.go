@@ -12,13 +12,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// tempPrefix marks what is on its way into its place.
+// tempPrefix marks files on their way to their final name.
 const tempPrefix = ".bothy-restore-"
 
-// errTaken says that somebody else writes to the directory.
+// errTaken says that another program writes to the directory.
 var errTaken = errors.New("somebody changes it just now")
 
-// replace puts a new one of what is no directory in its place.
+// replace puts a new file, or anything but a directory, in the place of an old one.
 func (p *putter) replace(d *os.File, name string, e *Entry) error {
 	temp := tempPrefix + store.NewID()
 	if err := p.create(d, temp, e); err != nil {
@@ -37,7 +37,7 @@ func (p *putter) replace(d *os.File, name string, e *Entry) error {
 		return err
 	}
 	e.seen = seenOf(&st)
-	// Where others write, this may be their file already.
+	// If others write there, this may be their file already.
 	if e.seen.fresh = p.src.Shared; !p.src.Shared {
 		p.placed.last = max(p.placed.last, e.seen.Changed)
 		p.placed.files = append(p.placed.files, e)
@@ -50,8 +50,8 @@ func (p *putter) first(rel string) (*os.File, error) {
 	return p.reach(rel, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 }
 
-// reach opens what lies at a path, step by step: nobody may have put a link in its way,
-// and it may be longer than one system call takes.
+// reach opens a path step by step: the sandbox may have put a link in its way, and it may be
+// longer than one system call takes.
 func (p *putter) reach(rel string, how int) (*os.File, error) {
 	steps := strings.Split(rel, "/")
 	at := p.top
@@ -72,7 +72,7 @@ func (p *putter) reach(rel string, how int) (*os.File, error) {
 	return at, nil
 }
 
-// create makes what is no directory.
+// create makes anything but a directory.
 func (p *putter) create(d *os.File, temp string, e *Entry) error {
 	at := int(d.Fd())
 	switch {
@@ -101,8 +101,8 @@ func (p *putter) create(d *os.File, temp string, e *Entry) error {
 	return p.dressNode(d, temp, e)
 }
 
-// dressNode gives what has no content its owner and permissions. Who else writes to the
-// directory may have put something else there meanwhile.
+// dressNode gives a link, pipe or device its owner and permissions. Another program that writes
+// to the directory may have put something else there meanwhile.
 func (p *putter) dressNode(d *os.File, name string, e *Entry) error {
 	pin, err := openIn(d, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *putter) dressNode(d *os.File, name string, e *Entry) error {
 	return unix.Chmod(self(fd), p.permissions(e, narrowed))
 }
 
-// file writes a file anew.
+// file writes a new file.
 func (p *putter) file(d *os.File, temp string, e *Entry) error {
 	f, err := openInNew(d, temp)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *putter) contents(f *os.File, e *Entry) error {
 	if err := f.Truncate(e.Size); err != nil || len(e.Content.Pieces) == 0 {
 		return err
 	}
-	if err := p.packs.verify(e); err != nil { // before anything was touched most were
+	if err := p.packs.verify(e); err != nil { // most were verified before anything was touched
 		return err
 	}
 	from, err := p.packs.at(e.Content.Pack)
@@ -179,8 +179,7 @@ func (p *putter) contents(f *os.File, e *Entry) error {
 	return nil
 }
 
-// dress gives a file or directory its owner, attributes, permissions and time, as far
-// as it has others.
+// dress gives a file or directory its owner, attributes, permissions and time, where they differ.
 func (p *putter) dress(f *os.File, e *Entry) error {
 	fd := int(f.Fd())
 	var st unix.Stat_t
@@ -196,7 +195,7 @@ func (p *putter) dress(f *os.File, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Fstat(fd, &st); err != nil { // a new owner takes bits away, and a list has its own
+	if err := unix.Fstat(fd, &st); err != nil { // a new owner clears bits, and a list has its own
 		return err
 	}
 	if mode := p.permissions(e, narrowed); st.Mode&0o7777 != mode {

@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is a path to an open file, be it open for its path alone.
+// self returns a path to an open file, even one opened with O_PATH.
 func self(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// dir is an open directory that is walked through.
+// dir is an open directory of a walk.
 type dir struct {
 	*os.File
-	shut bool // its owner, whom we are, may not look up names in it
+	shut bool // its owner, as whom we run, may not look up names in it
 }
 
-// isShut tells whether an open directory is one in which we may not look up names, and may
-// let ourselves.
+// isShut reports whether we may not look up names in an open directory, but own it and could
+// change that.
 func (e *Entry) isShut() bool { return e.Mode&0o100 == 0 && int(e.UID) == os.Geteuid() }
 
-// look has a function look up names in the directory, be it shut.
+// look runs a function that looks up names in the directory, even in a shut one.
 func (d dir) look(up func() error) error {
 	err := up()
 	if !d.shut || !errors.Is(err, unix.EACCES) {
@@ -50,7 +50,7 @@ func (d dir) readlink(name string) (target string, err error) {
 	return target, err
 }
 
-// attributes are those of a name of the directory.
+// attributes returns the attributes of a name in the directory.
 func (d dir) attributes(name string) ([]Attr, error) {
 	var pin *os.File
 	err := d.look(func() (err error) {
@@ -64,8 +64,8 @@ func (d dir) attributes(name string) ([]Attr, error) {
 	return attributes(pin), nil
 }
 
-// openAnyway is openIn for what programs inside may have taken its owner the
-// permission, which is theirs to give back.
+// openAnyway is openIn for files whose owner may have no permission, because a program in the
+// sandbox removed it.
 func openAnyway(d *os.File, name string, flags int) (*os.File, error) {
 	f, err := openIn(d, name, flags)
 	if !errors.Is(err, unix.EACCES) {
@@ -79,7 +79,7 @@ func openAnyway(d *os.File, name string, flags int) (*os.File, error) {
 	return openPinned(int(pin.Fd()), flags)
 }
 
-// openPinned opens what was found, giving its owner the permission for a moment.
+// openPinned opens a pinned file, giving its owner the permission for a moment.
 func openPinned(pin, flags int) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(pin, &st); err != nil {
@@ -104,8 +104,8 @@ func openPinned(pin, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// lend gives the owner of a file all permissions for as long as a function takes. Who
-// changes them meanwhile has the last word.
+// lend gives the owner of a file all permissions while a function runs. If another program
+// changes them meanwhile, its change stays.
 func lend(path string, st *unix.Stat_t, use func() error) error {
 	had := st.Mode & 0o7777
 	lent := had | 0o700

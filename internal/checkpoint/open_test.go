@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asOrdinary has a test be run again by somebody to whom permissions apply, and tells
-// whether it was.
+// asOrdinary runs a test again as a user without privileges, and reports whether it did.
 func asOrdinary(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -36,7 +35,7 @@ func asOrdinary(t *testing.T) bool {
 	return true
 }
 
-// keepWarm is keep as it is done while a sandbox runs.
+// keepWarm is keep as it runs while a sandbox runs.
 func (b *box) keepWarm() Point {
 	b.t.Helper()
 	m, err := b.Begin("", "test")
@@ -47,7 +46,7 @@ func (b *box) keepWarm() Point {
 	return p
 }
 
-// A file that its owner may not read is copied once.
+// TestUnreadableOnce checks that a file that its owner may not read is copied only once.
 func TestUnreadableOnce(t *testing.T) {
 	if asOrdinary(t) {
 		return
@@ -77,8 +76,8 @@ func TestUnreadableOnce(t *testing.T) {
 	}
 }
 
-// What lies in directories that their owner may not look into is kept, and they stay as
-// they are.
+// TestShutDirectories checks that files in directories that their owner may not enter are kept,
+// and that the directories stay as they are.
 func TestShutDirectories(t *testing.T) {
 	if asOrdinary(t) {
 		return
@@ -125,7 +124,7 @@ func TestShutDirectories(t *testing.T) {
 	}
 }
 
-// Whoever changes permissions while they are lent has the last word.
+// TestLend checks that a change of permissions while they are lent stays.
 func TestLend(t *testing.T) {
 	b := newBox(t)
 	b.write("file", "x")

@@ -28,8 +28,8 @@ const (
 	block     = 4 << 10
 )
 
-// add copies a file's data to the end. Of a file that grows meanwhile the rest is
-// left; one that shrinks has zeros.
+// add copies a file's data to the end. If the file grows meanwhile, add leaves out the rest; if
+// it shrinks, add fills with zeros.
 func (p *pack) add(f *os.File, size int64) (Content, error) {
 	if size >= alignFrom {
 		p.size = (p.size + block - 1) / block * block
@@ -87,7 +87,7 @@ func (p *pack) addText(text string) (Content, error) {
 	return c, nil
 }
 
-// nextPiece finds the next part of a file that has data; none is of no length.
+// nextPiece finds the next part of a file that has data; a part of no length means none.
 func nextPiece(f *os.File, at, size int64) (Piece, error) {
 	from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) || err == nil && from >= size {
@@ -109,8 +109,8 @@ func nextPiece(f *os.File, at, size int64) (Piece, error) {
 	return Piece{from, min(to, size) - from}, nil
 }
 
-// spare gives back the room of what was copied and is in none of the trees: files that were
-// changed while they were kept were copied once more. Not every file system can.
+// spare frees the disk space of copies that are in none of the trees: files that changed while
+// they were kept were copied again. Not every file system can do that.
 func (p *pack) spare(trees []Tree) {
 	var used []Piece
 	for _, t := range trees {

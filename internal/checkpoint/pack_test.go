@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What was copied of a file that was then changed, and copied again, takes no room.
+// TestSpare checks that the first copy of a file that changed, and was copied again, takes no
+// disk space.
 func TestSpare(t *testing.T) {
 	const size = 8 << 20
 	b := newBox(t)

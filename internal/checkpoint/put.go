@@ -15,34 +15,33 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// putter has a directory hold what a tree says. What is as it was is left alone, so
-// that going back costs what was done since. It can be done again when it was
-// interrupted.
+// putter makes a directory equal a tree. It leaves unchanged files alone, so that the cost of a
+// restore depends on the changes since. It can run again after an interruption.
 type putter struct {
 	src     Source
 	top     *os.File
 	device  uint64 // of the directory
 	packs   *Packs
-	entries map[string][]*Entry // by the directory that they lie in
-	spared  map[string]bool     // what stays as it is, with all that lies in it
-	leads   map[string]bool     // directories with such in them
-	before  map[string]*Entry   // what may be removed; nil: all
-	locked  []*Entry            // directories that nobody may look into when all is done
+	entries map[string][]*Entry // by their directory
+	spared  map[string]bool     // paths that stay as they are, with their contents
+	leads   map[string]bool     // the parent directories of those
+	before  map[string]*Entry   // files that may be removed; nil: all
+	locked  []*Entry            // directories without permissions, locked at the end
 	placed  *placed             // files that were put in their place
-	skipped []string            // what could not be put back
+	skipped []string            // paths that could not be put back
 }
 
-// placed are files that were put in their place, and when the last of them was; and what
-// that did to others.
+// placed are the files that were put in place, the time of the last one, and the effect on
+// others.
 type placed struct {
 	files    []*Entry
 	last     int64
 	relinked relinked
 }
 
-// put does that, and notes in the tree what the files are seen as now, which holds once
-// they have passed. A directory of ours is made if there is none; of one that is shared
-// with the host, what could not be put back is given.
+// put does that, and records in the tree how the files are seen now; the record holds once pass
+// has returned. It makes a missing directory of ours. For a directory shared with the host, it
+// returns the paths that it could not put back.
 func (now *placed) put(t *Tree, src Source, packs *Packs) (skipped []string, err error) {
 	if _, err := os.Lstat(src.Dir); len(t.Entries) == 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -102,7 +101,7 @@ func (now *placed) put(t *Tree, src Source, packs *Packs) (skipped []string, err
 	return p.skipped, nil
 }
 
-// spare has a path stay as it is, and the directories that it lies in stay there.
+// spare leaves a path as it is, and keeps its parent directories.
 func (p *putter) spare(at string) {
 	p.spared[at] = true
 	for at = path.Dir(at); at != "." && at != "/" && !p.leads[at]; at = path.Dir(at) {
@@ -110,23 +109,23 @@ func (p *putter) spare(at string) {
 	}
 }
 
-// isBelow refuses what is no plain relative path.
+// isBelow reports whether a path is plain and relative.
 func isBelow(p string) bool {
 	return p != "" && p != "." && p[0] != '/' && p == path.Clean(p) && p != ".." && !strings.HasPrefix(p, "../")
 }
 
-// clockTime is far more than the clock that files are dated by takes for a step. On a
-// file system of another machine it may be another clock.
+// clockTime is far longer than a step of the clock that dates files. A file system of another
+// machine may have another clock.
 const clockTime = 100 * time.Millisecond
 
-// So many files, with so many bytes, the next checkpoint copies once more in less time than
-// the clock may take for a step.
+// The next checkpoint copies this many files, with this many bytes, again in less time than a
+// step of the clock may take.
 const (
 	fewFiles = 32
 	fewBytes = 256 << 10
 )
 
-// few tells whether that is all.
+// few reports whether there were no more files than that.
 func (now *placed) few() bool {
 	bytes := int64(0)
 	for _, e := range now.files {
@@ -135,8 +134,8 @@ func (now *placed) few() bool {
 	return len(now.files) <= fewFiles && bytes <= fewBytes
 }
 
-// pass waits until whatever is changed from now on has another time. Where that cannot be
-// had, or is not worth it, nobody can tell.
+// pass waits until later changes get another time. If it cannot, or the wait is not worth it, it
+// marks the files as possibly changed.
 func (now *placed) pass() error {
 	within := clockTime
 	if now.few() {
@@ -151,7 +150,7 @@ func (now *placed) pass() error {
 	return err
 }
 
-// passes waits for some time until the clock that files are dated by has gone on, and tells
+// passes waits for a limited time until the clock that dates files has moved on, and reports
 // whether it has.
 func passes(last int64, within time.Duration) (bool, error) {
 	for end := time.Now().Add(within); ; time.Sleep(time.Millisecond) {
@@ -165,8 +164,8 @@ func passes(last int64, within time.Duration) (bool, error) {
 	}
 }
 
-// lock gives the directories their permissions that nobody may look into afterwards: each
-// was noted after those that lie in it.
+// lock gives the directories that no user may enter their permissions. Each was noted after its
+// contents.
 func (p *putter) lock() error {
 	for _, e := range p.locked {
 		f, err := p.reach(e.Path, asDirectory)
@@ -181,7 +180,7 @@ func (p *putter) lock() error {
 	return nil
 }
 
-// notPut says of which path something failed.
+// notPut is an error with the path that failed.
 type notPut struct {
 	path string
 	err  error
@@ -190,9 +189,8 @@ type notPut struct {
 func (e *notPut) Error() string { return fmt.Sprintf("put back %q: %v", e.path, e.err) }
 func (e *notPut) Unwrap() error { return e.err }
 
-// may tells what a failure means. In a directory of the host's some things are not the
-// caller's to change, or are changed by others in the same moment: the rest is put back
-// all the same.
+// may decides about a failure. In a directory of the host's the caller may not own every file,
+// and other programs may change some at the same moment: the rest is put back all the same.
 func (p *putter) may(at string, err error) error {
 	if _, said := errors.AsType[*notPut](err); err == nil || said {
 		return err
@@ -209,7 +207,7 @@ func (p *putter) may(at string, err error) error {
 	return &notPut{at, err}
 }
 
-// fill has an open directory hold what it shall.
+// fill makes an open directory equal its entries in the tree.
 func (p *putter) fill(d *os.File, at string) error {
 	names, err := d.Readdirnames(-1)
 	if err != nil {
@@ -243,7 +241,7 @@ func (p *putter) fill(d *os.File, at string) error {
 	return nil
 }
 
-// place puts one entry in its place.
+// place puts one entry in place.
 func (p *putter) place(d *os.File, e *Entry) error {
 	name := path.Base(e.Path)
 	var st unix.Stat_t
@@ -274,11 +272,11 @@ func (p *putter) place(d *os.File, e *Entry) error {
 	return p.unlinking(d, name, &st, func() error { return p.replace(d, name, e) })
 }
 
-// guarded tells whether somebody of the host may have written there since it was looked
-// at, so that nothing else has it.
+// guarded reports whether a program of the host may have written there since the last look, so
+// that only that program has the new content.
 func (p *putter) guarded() bool { return p.before != nil && p.src.Shared }
 
-// mayGo tells whether what lies at a path is what was there before.
+// mayGo reports whether a path still has the file that was there before.
 func (p *putter) mayGo(at string, st *unix.Stat_t) bool {
 	if !p.guarded() {
 		return true
@@ -292,7 +290,7 @@ func (p *putter) mayGo(at string, st *unix.Stat_t) bool {
 	return was == p.placed.relinked.found(st) && e.Modified == st.Mtim.Nano()
 }
 
-// isThere tells whether a name is what it shall be already.
+// isThere reports whether a name is already as it should be.
 func (p *putter) isThere(d *os.File, name string, e *Entry, st *unix.Stat_t) bool {
 	switch {
 	case e.Mode != st.Mode:
@@ -316,7 +314,7 @@ func (p *putter) isThere(d *os.File, name string, e *Entry, st *unix.Stat_t) boo
 	return true // a pipe
 }
 
-// directory has a directory, and all that it shall hold.
+// directory creates a directory if needed, and fills it.
 func (p *putter) directory(d *os.File, name string, e *Entry, there bool) error {
 	if !there {
 		if err := unix.Mkdirat(int(d.Fd()), name, 0o700); err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Restore has directories hold what they held at a checkpoint. Only trees of these
-// names are put back. Nobody may be at work in them but, in those that are shared with
-// the host, whoever the host lets. What could not be put back there is given.
+// Restore puts directories back to a checkpoint. It restores only trees with the names of the
+// sources. Nothing may run in the directories, except host programs in those that are shared with
+// the host. Restore returns the paths that it could not put back there.
 //
-// Between is called when the directories are as they were, before the sandbox is
-// said to be back; what it writes it brings to the disk. If the process ends before,
-// [Shelf.Interrupted] tells, and it has to be done again.
+// Restore calls between once the directories are restored, before the head moves; between brings
+// its own writes to the disk. If the process ends earlier, [Shelf.Interrupted] reports it, and
+// the caller must run Restore again.
 func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped []string, err error) {
 	trees, packs, err := s.ready(p, sources)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped
 	return skipped, s.settle(at)
 }
 
-// depart writes down that directories are about to be half of what they are to be.
+// depart records that directories are about to be half restored.
 func (s Shelf) depart(r restoring, sources []Source) error {
 	for _, src := range sources {
 		r.Trees = append(r.Trees, src.Name)
@@ -60,16 +60,16 @@ func (s Shelf) depart(r restoring, sources []Source) error {
 	return store.WriteJSON(filepath.Join(s.Dir, intentName), r)
 }
 
-// Back is a way back to a checkpoint that was interrupted.
+// Back is an interrupted restore.
 type Back struct {
-	Point Point    // of number 0 if the checkpoint is there no more, or cannot be read
+	Point Point    // number 0 if the checkpoint is gone or cannot be read
 	Trees []string // that are to be put back
-	// Handed says that it is a checkpoint of another shelf, which only who handed it out
-	// can do again ([Shelf.Hand]).
+	// Handed says that it is a checkpoint of another shelf; only the shelf that handed it out can
+	// repeat it ([Shelf.Hand]).
 	Handed bool
 }
 
-// Interrupted gives it, or nil.
+// Interrupted returns the interrupted restore, or nil.
 func (s Shelf) Interrupted() (*Back, error) {
 	var r restoring
 	err := store.ReadJSON(filepath.Join(s.Dir, intentName), &r)
@@ -83,14 +83,14 @@ func (s Shelf) Interrupted() (*Back, error) {
 		return &Back{Trees: r.Trees, Handed: true}, nil
 	}
 	p, err := s.about(r.Number)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) { // another one can be gone back to
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) { // the user can restore another one
 		return &Back{Trees: r.Trees}, nil
 	}
 	return &Back{Point: p, Trees: r.Trees}, err
 }
 
-// Whole refuses where directories may be half of what they are to be: nothing in them is
-// to be believed then.
+// Whole returns an error if directories may be half restored: their contents cannot be trusted
+// then.
 func (s Shelf) Whole() error {
 	back, err := s.Interrupted()
 	switch {
@@ -100,13 +100,13 @@ func (s Shelf) Whole() error {
 		return spec.Errorf(spec.ErrConflict, "files were being handed to it, which was cut short").
 			WithHint("go on with the loop or flow that it works for, which does it again; or restore one of its own checkpoints")
 	}
-	if errno := unix.Errno(0); errors.As(err, &errno) { // it cannot be told, which is another matter
+	if errno := unix.Errno(0); errors.As(err, &errno) { // it is unknown, which is another matter
 		return &spec.Error{Op: "see whether going back to a checkpoint was interrupted", Err: err, Hint: "try again when the cause is gone: " + errno.Error()}
 	}
 	return errInterrupted()
 }
 
-// ready looks whether all is there that is needed, before anything is touched.
+// ready checks that all needed contents exist, before anything is touched.
 func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
 	trees, packs, err := s.readyFor(p, func(tree string) func(*Entry) bool {
 		i := slices.IndexFunc(sources, func(src Source) bool { return src.Name == tree })
@@ -126,8 +126,8 @@ func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
 	return trees, packs, err
 }
 
-// differs returns a function that tells whether a file of a checkpoint is to be put back,
-// which it is not if the directory has it already.
+// differs returns a function that reports whether a file of a checkpoint must be put back. It
+// need not be if the directory has it already.
 func (s *Source) differs() func(*Entry) bool {
 	if s.Before == nil {
 		return everything
@@ -144,8 +144,9 @@ func everything(*Entry) bool { return true }
 // everyTree is for readyFor: all files of all trees are needed.
 func everyTree(string) func(*Entry) bool { return everything }
 
-// readyFor is ready for trees of which wanted returns which files are needed; nil is none.
-// Their contents are compared with their sums. Whoever gets packs closes them.
+// readyFor is ready for other trees: wanted returns a function that selects the needed files of a
+// tree; nil means none. readyFor compares their contents with their sums. The caller closes the
+// packs.
 func (s Shelf) readyFor(p Point, wanted func(tree string) func(*Entry) bool) (_ []Tree, _ *Packs, err error) {
 	trees, err := s.Trees(p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -184,7 +185,7 @@ func (s Shelf) readyFor(p Point, wanted func(tree string) func(*Entry) bool) (_ 
 	return trees, packs, nil
 }
 
-// damagedPoint adds to an error what can be done about a checkpoint that is damaged.
+// damagedPoint adds a hint to an error about a damaged checkpoint.
 func damagedPoint(p Point, err error) error {
 	e := &spec.Error{Op: "use checkpoint " + p.Name, Err: err}
 	if !errors.Is(err, errDamaged) && !errors.Is(err, sums.ErrDamaged) {
@@ -193,7 +194,7 @@ func damagedPoint(p Point, err error) error {
 	return e.WithHint("nothing was changed; go back to another checkpoint (bothy checkpoint ls), or remove this one: bothy checkpoint rm; bothy system verify finds all that is damaged")
 }
 
-// syncAll brings what was put back to the disk, of each file system once.
+// syncAll brings the restored files to the disk, once for each file system.
 func syncAll(sources []Source) error {
 	synced := map[uint64]bool{}
 	for _, src := range sources {
@@ -204,8 +205,8 @@ func syncAll(sources []Source) error {
 	return nil
 }
 
-// sync brings the file system of a directory to the disk, unless that was done. Programs
-// inside may have taken its owner the permission to open it.
+// sync brings the file system of a directory to the disk, unless that was done. A program in the
+// sandbox may have removed its owner's permission to open it.
 func (s *Source) sync(done map[uint64]bool) error {
 	f, err := s.open()
 	if err != nil {
@@ -220,11 +221,10 @@ func (s *Source) sync(done map[uint64]bool) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// arrival is what says where the sandbox is, and as what its files are seen, and is not in
-// its place yet.
+// arrival is the new head and the new record of seen files, as drafts that are not in place yet.
 type arrival struct{ head, known *store.Draft }
 
-// arriving writes that, and brings it to the disk. Whoever gets it drops it.
+// arriving writes the drafts, and brings them to the disk. The caller drops them.
 func (s Shelf) arriving(number int64, trees []Tree) (at arrival, err error) {
 	if at.known, err = store.NewDraft(filepath.Join(s.Dir, knownName), encode(trees)); err != nil {
 		return at, err
@@ -243,9 +243,9 @@ func (at *arrival) drop() {
 	}
 }
 
-// settle says where the sandbox is, and that it is on no way any more. Directories
-// keep the order of what is done in them; where one does not, a sandbox that is on no way
-// may come from what it was before in name alone.
+// settle moves the head, and then removes the mark of a running restore. A directory keeps the
+// order of these steps. On a file system that does not, a crash may leave the sandbox restored,
+// but with its old head.
 func (s Shelf) settle(at arrival) error {
 	if err := s.arrive(at.head, at.known); err != nil {
 		return err
@@ -253,7 +253,7 @@ func (s Shelf) settle(at arrival) error {
 	return s.back()
 }
 
-// back notes that nothing is half of anything any more.
+// back records that the directories are not half restored any more.
 func (s Shelf) back() error {
 	if err := os.Remove(filepath.Join(s.Dir, intentName)); err != nil {
 		return err
@@ -261,14 +261,14 @@ func (s Shelf) back() error {
 	return store.SyncDir(s.Dir)
 }
 
-// Fill has the directories of a new sandbox begin with what a checkpoint holds.
+// Fill fills the directories of a new sandbox from a checkpoint.
 func (s Shelf) Fill(p Point, sources []Source) error {
 	trees, packs, err := s.ready(p, sources)
 	if err != nil {
 		return err
 	}
 	defer packs.Close()
-	var unasked placed // as what files are seen is not written down
+	var unasked placed // the seen state of files is not recorded
 	_, err = unasked.fill(trees, sources, packs)
 	return err
 }
@@ -288,7 +288,7 @@ func (now *placed) fill(trees []Tree, sources []Source, packs *Packs) (skipped [
 	return skipped, nil
 }
 
-// Packs are the files with contents, opened as they are needed.
+// Packs opens the files with contents as they are needed.
 type Packs struct {
 	shelf Shelf
 	open  map[int64]*os.File
@@ -297,7 +297,7 @@ type Packs struct {
 	summer summer
 }
 
-// Packs gives access to contents. Whoever asks closes it.
+// Packs returns access to contents. The caller closes it.
 func (s Shelf) Packs() *Packs {
 	return &Packs{shelf: s, open: map[int64]*os.File{}, sizes: map[int64]int64{}}
 }
@@ -313,7 +313,7 @@ func (p *Packs) at(number int64) (*os.File, error) {
 	return f, err
 }
 
-// holds looks whether the contents of a file are as many bytes as they were.
+// holds checks that a pack has as many bytes of a file's contents as it should.
 func (p *Packs) holds(e *Entry) error {
 	if !e.hasData() || len(e.Content.Pieces) == 0 {
 		return nil

@@ -1,11 +1,10 @@
-// Package checkpoint keeps what a sandbox's directories held at some point, so that
-// it can go back there, and others begin from there.
+// Package checkpoint keeps the contents of a sandbox's directories at some point, so that the
+// sandbox can go back there, and others can begin from there.
 //
-// A checkpoint is a list of names and states (a tree for each directory), and of
-// where the contents of the files lie. It adds only what is not kept yet: a file
-// that the kernel has not seen changed since the checkpoint before is where that has
-// it. So what a checkpoint costs grows with what was done since, and with the number
-// of names, and not with what they hold.
+// A checkpoint is a list of names and states (a tree for each directory), and of the places of
+// the files' contents. It adds only contents that are not kept yet. A file that the kernel has
+// not seen changed since the checkpoint before keeps its place there. So the cost of a checkpoint
+// grows with the changes since, and with the number of names, and not with the size of the files.
 package checkpoint
 
 import (
@@ -23,31 +22,30 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shelf is the directory that the checkpoints of one sandbox lie in. It need not
-// exist.
+// Shelf is the directory of one sandbox's checkpoints. It need not exist.
 type Shelf struct{ Dir string }
 
-// Point is what is written down about a checkpoint.
+// Point is the description of a checkpoint.
 type Point struct {
 	Version   int           `json:"version"`
 	Number    int64         `json:"number"`
 	Name      string        `json:"name"`
-	Parent    int64         `json:"parent,omitempty"` // the number of what the sandbox had come from; 0: from nothing
+	Parent    int64         `json:"parent,omitempty"` // number of the checkpoint before; 0: none
 	Cause     string        `json:"cause"`
-	Unasked   bool          `json:"unasked,omitempty"` // it was made by itself, and may go by itself
+	Unasked   bool          `json:"unasked,omitempty"` // made automatically, and may be removed so
 	CreatedAt time.Time     `json:"created_at"`
 	Running   bool          `json:"running"`         // the sandbox ran
-	Pause     spec.Duration `json:"pause,omitempty"` // how long it stood still
-	// Bytes is what the checkpoint added on the disk, Size what it holds.
+	Pause     spec.Duration `json:"pause,omitempty"` // how long it was paused
+	// Bytes is the disk space that the checkpoint added, Size the size of its files.
 	Bytes int64 `json:"bytes"`
 	Size  int64 `json:"size"`
 	Names int   `json:"names"`
-	// Layer is what the save of the root layer takes; 0: nothing was changed there.
+	// Layer is the size of the saved root layer; 0: it has no changes.
 	Layer int64 `json:"layer,omitempty"`
-	// Memory is what an image of the memory takes; 0: there is none.
+	// Memory is the size of a memory image; 0: none.
 	Memory int64 `json:"memory,omitempty"`
-	// Left is how many names could not be kept, LeftShared how many of them lie in
-	// directories of the host's.
+	// Left is how many names could not be kept, LeftShared how many of those are in directories
+	// of the host's.
 	Left       int      `json:"left,omitempty"`
 	LeftShared int      `json:"left_shared,omitempty"`
 	Trees      []string `json:"trees"`
@@ -72,22 +70,21 @@ const (
 	memoryName   = "memory"
 )
 
-// head is where the sandbox is: the checkpoint that was made last, or that was
-// restored last. Last is the greatest number that was ever given.
+// head is the checkpoint that the sandbox is at: the one made or restored last. Last is the
+// greatest number ever used.
 type head struct {
 	Number int64 `json:"number"`
 	Last   int64 `json:"last"`
 }
 
-// restoring is a checkpoint that the sandbox is on its way back to, and which of its
-// trees are put back.
+// restoring is a running restore: its checkpoint, and the trees that are put back.
 type restoring struct {
 	Number int64    `json:"number"`
 	Trees  []string `json:"trees"`
 	Handed bool     `json:"handed,omitempty"` // it is of another shelf
 }
 
-// Path is the directory of a checkpoint.
+// Path returns the directory of a checkpoint.
 func (s Shelf) Path(number int64) string {
 	return filepath.Join(s.Dir, strconv.FormatInt(number, 10))
 }
@@ -96,7 +93,7 @@ func (s Shelf) packPath(number int64) string {
 	return filepath.Join(s.Dir, packsName, strconv.FormatInt(number, 10))
 }
 
-// Lock is held by whoever calls Begin, Restore, Fill or Remove.
+// Lock takes the lock that callers of Begin, Restore, Fill or Remove must hold.
 func (s Shelf) Lock() (*store.Lock, error) { return s.lock(store.WaitLock) }
 
 // TryLock is Lock that does not wait: it may be store.ErrLocked.
@@ -118,21 +115,20 @@ func (s Shelf) lock(how func(string) (*store.Lock, error)) (*store.Lock, error) 
 	return how(filepath.Join(s.Dir, lockName))
 }
 
-// Damaged is a checkpoint of which nobody knows what it was. It can be removed, and nothing
-// else.
+// Damaged is a checkpoint whose description cannot be read. It can only be removed.
 type Damaged struct {
 	Number int64
 	Why    error
 }
 
-// List gives all checkpoints that can be read, oldest first.
+// List returns all checkpoints that can be read, oldest first.
 func (s Shelf) List() ([]Point, error) {
 	list, _, err := s.All()
 	return list, err
 }
 
-// All is List that also gives those that cannot be read. One that is damaged is not to take
-// the others away; one that a newer Bothy wrote does, for who knows what else that did.
+// All is List that also returns those that cannot be read. A damaged one does not hide the
+// others. One that a newer Bothy wrote is an error, because it may have changed more.
 func (s Shelf) All() (list []Point, damaged []Damaged, err error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,13 +158,13 @@ func (s Shelf) All() (list []Point, damaged []Damaged, err error) {
 	return list, damaged, nil
 }
 
-// about reads what is written down about a checkpoint. One that is not there is
-// fs.ErrNotExist, one about which nothing can be read errDamaged.
+// about reads the description of a checkpoint. A missing checkpoint is fs.ErrNotExist, an
+// unreadable description errDamaged.
 func (s Shelf) about(number int64) (Point, error) {
 	var p Point
 	path := filepath.Join(s.Path(number), aboutName)
 	if err := store.ReadJSON(path, &p); errors.Is(err, fs.ErrNotExist) {
-		if _, gone := os.Lstat(s.Path(number)); gone != nil { // it goes, and comes, as a whole
+		if _, gone := os.Lstat(s.Path(number)); gone != nil { // it is created and removed as a whole
 			return p, err
 		}
 		return p, fmt.Errorf("there is no %s: %w", path, errDamaged)
@@ -183,7 +179,7 @@ func (s Shelf) about(number int64) (Point, error) {
 	return p, nil
 }
 
-// Find gives the checkpoint of a name or number.
+// Find returns the checkpoint of a name or number.
 func (s Shelf) Find(ref string) (Point, error) {
 	list, damaged, err := s.All()
 	if err != nil {
@@ -202,8 +198,8 @@ func (s Shelf) Find(ref string) (Point, error) {
 	return Point{}, spec.Errorf(spec.ErrNotFound, "no checkpoint %q", ref).WithHint("bothy checkpoint ls shows what there is")
 }
 
-// FindAny is Find for whoever wants to remove it: of one that is damaged, which has but its
-// number, nothing else is known.
+// FindAny is Find for a caller that wants to remove the checkpoint. For a damaged one it returns
+// only the number.
 func (s Shelf) FindAny(ref string) (Point, error) {
 	p, err := s.Find(ref)
 	if errors.Is(err, errDamaged) {
@@ -214,8 +210,8 @@ func (s Shelf) FindAny(ref string) (Point, error) {
 	return p, err
 }
 
-// Before gives the checkpoint that another came from: its parent, or, if that is gone, the
-// newest that is older. Of number 0 there is none.
+// Before returns the checkpoint that another came from: its parent, or, if that is gone, the
+// newest older one. Its number is 0 if there is none.
 func (s Shelf) Before(p Point) (from Point, err error) {
 	list, err := s.List()
 	for _, o := range list { // oldest first
@@ -235,20 +231,20 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Head is the number of the checkpoint that the sandbox was last at; 0 for none.
+// Head returns the number of the checkpoint that the sandbox was last at; 0 for none.
 func (s Shelf) Head() int64 { return s.head().Number }
 
 func (s Shelf) head() (h head) {
-	_ = store.ReadJSON(filepath.Join(s.Dir, headName), &h) // none, or a damaged one, is no ancestor
+	_ = store.ReadJSON(filepath.Join(s.Dir, headName), &h) // a missing or damaged one is not an ancestor
 	return h
 }
 
-// Trees are those of a checkpoint.
+// Trees returns the trees of a checkpoint.
 func (s Shelf) Trees(p Point) ([]Tree, error) {
 	return readManifest(filepath.Join(s.Path(p.Number), manifestName))
 }
 
-// Layer is the save of the root layer of a checkpoint, "" if nothing was changed there.
+// Layer returns the saved root layer of a checkpoint, "" if it has no changes.
 func (s Shelf) Layer(p Point) string {
 	if p.Layer == 0 {
 		return ""
@@ -256,7 +252,7 @@ func (s Shelf) Layer(p Point) string {
 	return filepath.Join(s.Path(p.Number), layerName)
 }
 
-// Memory is the image of the memory of a checkpoint, "" if it has none.
+// Memory returns the memory image of a checkpoint, "" if it has none.
 func (s Shelf) Memory(p Point) string {
 	if p.Memory == 0 {
 		return ""
@@ -264,29 +260,27 @@ func (s Shelf) Memory(p Point) string {
 	return filepath.Join(s.Path(p.Number), memoryName)
 }
 
-// Passing gives an empty directory for an image of the memory that nobody needs for
-// long. The caller holds the lock, and removes it; if he cannot, whoever has the lock
-// next does.
+// Passing makes an empty directory for a memory image that is needed only for a short time. The
+// caller holds the lock, and removes the directory. If it cannot, the next lock holder does.
 func (s Shelf) Passing() (string, error) { return s.newDir(memoryName) }
 
-// newDir makes a directory for what is on its way, by a name that no other had: a keeper
-// may still be writing for a command that is gone.
+// newDir makes a temporary directory with a fresh name: a keeper may still be writing for a
+// command that is gone.
 func (s Shelf) newDir(name string) (string, error) {
 	return os.MkdirTemp(s.Dir, newPrefix+name+"-*")
 }
 
-// headAt is the head once the sandbox is at a checkpoint.
+// headAt returns the head once the sandbox is at a checkpoint.
 func (s Shelf) headAt(number int64) head { return head{number, max(s.head().Last, number)} }
 
-// draftHead is what says that, and not in its place yet.
+// draftHead writes that head, without moving it into place.
 func (s Shelf) draftHead(number int64) (*store.Draft, error) {
 	return store.DraftJSON(filepath.Join(s.Dir, headName), s.headAt(number))
 }
 
-// arrive puts in its place where the sandbox is now, and as what its files are seen, if
-// the checkpoint's own list does not say it. Both are on the disk when the shelf is. If
-// a crash leaves one of them alone, no harm is done: as what files are seen says of each
-// file whether it holds for it.
+// arrive moves the new head into place, and the record of seen files, if the checkpoint's own
+// list does not have it. Both are on the disk once the shelf is synced. A crash that leaves only
+// one of them does no harm: each file's record says whether it still holds.
 func (s Shelf) arrive(head, known *store.Draft) error {
 	if known != nil {
 		return errors.Join(known.Place(), head.Place())
@@ -297,12 +291,12 @@ func (s Shelf) arrive(head, known *store.Draft) error {
 	return head.Place()
 }
 
-// Remove removes a checkpoint, and contents that no other has.
+// Remove removes a checkpoint, and contents that no other checkpoint has.
 func (s Shelf) Remove(p Point) error {
 	if back, err := s.Interrupted(); err != nil || back != nil && !back.Handed && back.Point.Number == p.Number {
 		return errors.Join(err, errInterrupted())
 	}
-	if h := s.head(); h.Last < p.Number { // it never says less, unless it was lost
+	if h := s.head(); h.Last < p.Number { // the head never lowers Last, unless the head was lost
 		if err := store.WriteJSON(filepath.Join(s.Dir, headName), head{h.Number, p.Number}); err != nil {
 			return err
 		}
@@ -320,8 +314,8 @@ func (s Shelf) Remove(p Point) error {
 	return s.Sweep()
 }
 
-// Tidy removes what crashed commands left, unless somebody works here: it may be an
-// image of the memory, with all that programs held.
+// Tidy removes leftovers of crashed commands, unless another command holds the lock. A leftover
+// may be a memory image, with all data of the programs.
 func (s Shelf) Tidy() error {
 	left, err := filepath.Glob(filepath.Join(s.Dir, newPrefix+"*"))
 	if err != nil || len(left) == 0 {
@@ -338,21 +332,21 @@ func (s Shelf) Tidy() error {
 	return s.Sweep()
 }
 
-// Sweep removes what crashed commands left, and contents that nobody needs. The
-// caller holds the lock.
+// Sweep removes leftovers of crashed commands, and contents that no checkpoint needs. The caller
+// holds the lock.
 func (s Shelf) Sweep() error {
 	_, err := s.sweep()
 	return err
 }
 
-// stock is what lies on a shelf.
+// stock lists what a shelf contains.
 type stock struct {
 	list    []Point
 	damaged []Damaged
 	packs   []string // by their names
 }
 
-// sweep is Sweep that tells what is there then.
+// sweep is Sweep that returns the remaining stock.
 func (s Shelf) sweep() (there stock, err error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
@@ -374,7 +368,7 @@ func (s Shelf) sweep() (there stock, err error) {
 	}
 	needed := neededBy(there.list)
 	for _, e := range packs {
-		if needed[e.Name()] || len(there.damaged) > 0 { // whose contents are whose is not known then
+		if needed[e.Name()] || len(there.damaged) > 0 { // which checkpoint has which contents is then unknown
 			there.packs = append(there.packs, e.Name())
 			continue
 		}
@@ -383,7 +377,7 @@ func (s Shelf) sweep() (there stock, err error) {
 	return there, errors.Join(errs...)
 }
 
-// neededBy are the names of the packs in which the contents of checkpoints lie.
+// neededBy returns the names of the packs with the contents of checkpoints.
 func neededBy(list []Point) map[string]bool {
 	needed := map[string]bool{}
 	for _, p := range list {

@@ -14,37 +14,37 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Source is a directory to be kept.
+// Source is a directory to keep.
 type Source struct {
 	Name string
 	Dir  string
 	// Without are paths below that are neither kept nor put back.
 	Without []string
-	// Gone tells which paths, none of a directory, count as not there while it is kept.
+	// Gone returns paths, none of a directory, that count as missing while the source is kept.
 	// Nil: none.
 	Gone func() ([]string, error)
-	// Before is what it held just now, when it is put back: what is not in it as it is
-	// then is not removed. Nil: all may be.
+	// Before is the directory's content just before a restore. The restore does not remove a file
+	// that is not in Before, or has changed since. Nil: it may remove all files.
 	Before *Tree
-	// Shared says that it is a directory of the host's, to which others may write, in
-	// which not all may be the caller's, and in which other file systems are mounted.
+	// Shared says that it is a directory of the host's. Other programs may write to it, the
+	// caller may not own all of it, and other file systems may be mounted in it.
 	Shared bool
 }
 
-// maxDepth bounds the directories that are open at a time: how deep a tree is, is
-// for whoever is inside to say.
+// maxDepth bounds the directories that are open at a time, because the sandbox controls the depth
+// of a tree.
 const maxDepth = 400
 
-// freshTime is more than the steps of the clock that files are dated by; coarseTime of
-// that of file systems that know whole seconds, or two.
+// freshTime is longer than a step of the clock that dates files. coarseTime is longer than a step
+// on file systems that only store whole seconds, or two.
 const (
 	freshTime  = 20 * time.Millisecond
 	coarseTime = 3 * time.Second
 )
 
-// maxBytes bounds the memory that all files take, of which whoever is inside says how many
-// there are: about nameBytes each (as it is noted, known from before, found by its path, and
-// written down), and what is of no fixed size.
+// maxBytes bounds the memory for all files, because the sandbox controls their number. Each takes
+// about nameBytes (in its entry, its known earlier entry, the index by path, and the written
+// list), plus its parts of variable size.
 const (
 	maxBytes  = 4 << 30
 	nameBytes = 1 << 10
@@ -53,8 +53,8 @@ const (
 // maxPath is the longest path that is kept: no system call takes a longer one.
 const maxPath = 4096
 
-// taker walks through trees of which somebody inside a sandbox may have made
-// anything, and keeps what it has not kept yet.
+// taker walks through trees in which a sandbox may have made anything, and keeps files that it
+// has not kept yet.
 type taker struct {
 	pack  *pack
 	known map[string]map[string]*Entry // by tree and path, of files that are kept
@@ -69,7 +69,7 @@ type taker struct {
 	left   left
 }
 
-// left is how many names could not be kept, and how many of them are of the host's.
+// left counts the names that could not be kept, and how many of them are the host's.
 type left struct{ all, shared int }
 
 type fileID struct{ device, inode uint64 }
@@ -78,8 +78,7 @@ func idOf(st *unix.Stat_t) fileID {
 	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between machines
 }
 
-// take walks through the sources. What is kept of files that are as they were
-// known is not kept again.
+// take walks through the sources. It does not copy files again that are as they were known.
 func take(sources []Source, known []Tree, p *pack) ([]Tree, left, error) {
 	t := &taker{pack: p, known: index(known)}
 	var trees []Tree
@@ -89,7 +88,7 @@ func take(sources []Source, known []Tree, p *pack) ([]Tree, left, error) {
 			return nil, left{}, fmt.Errorf("read the clock: %w", err)
 		}
 		t.tree, t.source, t.links, t.now = Tree{Name: s.Name}, s, map[fileID]string{}, now.Nano()
-		if n := len(find(known, s.Name).Entries); n > 0 { // about as many as there were: a list that grows is copied while all stand still
+		if n := len(find(known, s.Name).Entries); n > 0 { // growing the list would copy it during the pause
 			t.tree.Entries = make([]Entry, 0, n+n/16+16)
 		}
 		if err := t.leaveOut(s); err != nil {
@@ -103,7 +102,7 @@ func take(sources []Source, known []Tree, p *pack) ([]Tree, left, error) {
 	return trees, t.left, nil
 }
 
-// leaveOut learns what counts as not there.
+// leaveOut gets the paths that count as missing.
 func (t *taker) leaveOut(s Source) error {
 	t.gone = nil
 	if s.Gone == nil {
@@ -135,8 +134,7 @@ func index(trees []Tree) map[string]map[string]*Entry {
 	return all
 }
 
-// top begins with a directory, in whose path no link may stand. One that is not there
-// holds nothing.
+// top begins with a directory, whose path must not contain a link. A missing directory is empty.
 func (t *taker) top() error {
 	f, err := t.source.open()
 	if errors.Is(err, fs.ErrNotExist) && !t.source.Shared {
@@ -159,7 +157,7 @@ func (t *taker) top() error {
 	return t.within(dir{f, e.isShut()}, "", 0)
 }
 
-// open opens the directory. One of the host's may have been moved away.
+// open opens the directory. A directory of the host's may have been moved away.
 func (s *Source) open() (*os.File, error) {
 	f, err := openTop(s.Dir)
 	if s.Shared {
@@ -168,7 +166,7 @@ func (s *Source) open() (*os.File, error) {
 	return f, err
 }
 
-// Reach looks whether the directory is there, or can be made.
+// Reach checks that the directory exists, or can be made.
 func (s *Source) Reach() error {
 	f, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) && !s.Shared {
@@ -180,8 +178,7 @@ func (s *Source) Reach() error {
 	return f.Close()
 }
 
-// openTop opens a directory of which programs inside may have taken its owner the
-// permission.
+// openTop opens a directory, even if a program in the sandbox removed its owner's permission.
 func openTop(name string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -198,7 +195,7 @@ func openTop(name string) (*os.File, error) {
 	return d, err
 }
 
-// note keeps an entry.
+// note adds an entry to the tree.
 func (t *taker) note(e Entry) error {
 	t.bytes += len(e.Path) + len(e.Target) + len(e.Same) + nameBytes
 	for _, a := range e.Attrs {
@@ -214,7 +211,7 @@ func (t *taker) note(e Entry) error {
 
 const asDirectory = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// within keeps what a directory holds.
+// within keeps the contents of a directory.
 func (t *taker) within(d dir, at string, depth int) error {
 	names, err := d.Readdirnames(-1)
 	if err != nil {
@@ -226,7 +223,7 @@ func (t *taker) within(d dir, at string, depth int) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it vanished while we looked
 		}
-		if errors.Is(err, unix.EACCES) { // nobody may look at it
+		if errors.Is(err, unix.EACCES) { // no user may read it
 			err = t.leave(Entry{Path: path.Join(at, name)})
 		}
 		if err != nil {
@@ -250,7 +247,7 @@ func (t *taker) add(d dir, name, at string, depth int) error {
 	if len(at) > maxPath {
 		return t.leave(e)
 	}
-	if slices.Contains(t.source.Without, at) || e.kind() == unix.S_IFSOCK { // nobody listens at it afterwards
+	if slices.Contains(t.source.Without, at) || e.kind() == unix.S_IFSOCK { // a socket loses its listener
 		e.Left = true
 		return t.note(e)
 	}
@@ -276,7 +273,7 @@ func (t *taker) add(d dir, name, at string, depth int) error {
 	return t.note(e)
 }
 
-// leave notes what cannot be kept.
+// leave notes a name that cannot be kept.
 func (t *taker) leave(e Entry) error {
 	e.Left = true
 	t.left.all++
@@ -346,8 +343,8 @@ func (t *taker) addFile(d dir, name string, e Entry, st *unix.Stat_t) error {
 	return t.note(e)
 }
 
-// keep copies a file into the pack. What it is now is what the file is said to have
-// been, whatever it was when its name was looked up.
+// keep copies a file into the pack. Its entry describes the file as it is now, even if it
+// differed when its name was looked up.
 func (t *taker) keep(f *os.File, e *Entry) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -361,8 +358,8 @@ func (t *taker) keep(f *os.File, e *Entry) error {
 	if err := t.date(e, found); err != nil {
 		return err
 	}
-	// What a program writes through memory changes no time until the page is on its
-	// way to the disk. From then on it does, once more.
+	// A write through a memory map does not change the file's times until the page is on its way
+	// to the disk. From then on, the next write changes them once more.
 	_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE)
 	e.Attrs = attributes(f)
 	var err error
@@ -370,13 +367,13 @@ func (t *taker) keep(f *os.File, e *Entry) error {
 	return err
 }
 
-// settleFrom is the size of files of which a copy takes longer than a step of the clock
-// that they are dated by.
+// settleFrom is the size from which the copy of a file takes longer than a step of the clock that
+// dates it.
 const settleFrom = 4 << 20
 
-// date notes whether a file may change unnoticed from now on. A large one that was changed
-// since it was found, if only by us, who had to give ourselves the permission to open it,
-// is not touched before the clock has gone on: it would be copied again every time.
+// date notes whether a file may change unnoticed from now on. A large file that changed since it
+// was found is not touched before the clock has moved on; otherwise it would be copied again
+// every time. Such a change may be our own, to give ourselves the permission to open it.
 func (t *taker) date(e *Entry, found seen) (err error) {
 	age, coarse := freshTime, e.seen.Changed%int64(time.Second) == 0
 	if coarse {
@@ -405,7 +402,7 @@ func entryOf(at string, st *unix.Stat_t) Entry {
 	return e
 }
 
-// gone is what was swapped for something else meanwhile.
+// gone turns the error for a file that was swapped meanwhile into fs.ErrNotExist.
 func gone(err error) error {
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {
 		return fs.ErrNotExist

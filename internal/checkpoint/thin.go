@@ -2,8 +2,8 @@ package checkpoint
 
 import "time"
 
-// What is kept of checkpoints that were made by themselves: the newest few, and of the
-// older ones the first of each span, which grows with their age.
+// keepNewest is how many of the newest automatic checkpoints stay. Of the older ones the first of
+// each span stays; the spans grow with the age.
 const keepNewest = 10
 
 var spans = []struct{ younger, span time.Duration }{
@@ -12,8 +12,8 @@ var spans = []struct{ younger, span time.Duration }{
 	{30 * 24 * time.Hour, 24 * time.Hour},
 }
 
-// Thin removes checkpoints that were made by themselves and are too many for their age.
-// The one that the sandbox is at stays. The caller holds the lock.
+// Thin removes automatic checkpoints that are too many for their age. It keeps the one that the
+// sandbox is at. The caller holds the lock.
 func (s Shelf) Thin(now time.Time) error {
 	list, err := s.List()
 	if err != nil {
@@ -27,7 +27,7 @@ func (s Shelf) Thin(now time.Time) error {
 	return nil
 }
 
-// surplus are those of a list, oldest first, that are to go.
+// surplus returns the checkpoints to remove from a list that has the oldest first.
 func surplus(list []Point, head int64, now time.Time) (gone []Point) {
 	unasked := 0
 	for _, p := range list {
@@ -57,7 +57,7 @@ func surplus(list []Point, head int64, now time.Time) (gone []Point) {
 	return gone
 }
 
-// spanOf is within which time one of this age is enough; 0: none is needed.
+// spanOf returns the span within which one checkpoint of this age is enough; 0: none is needed.
 func spanOf(age time.Duration) time.Duration {
 	for _, s := range spans {
 		if age < s.younger {

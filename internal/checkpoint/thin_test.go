@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// One that is made every half minute for two months leaves few, and those are spread
-// over the time; who asked for one keeps it.
+// TestSurplus checks that checkpoints made every half minute for two months leave few, spread
+// over the time, and that a checkpoint that the user asked for stays.
 func TestSurplus(t *testing.T) {
 	began := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	var list []Point
@@ -44,7 +44,8 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// Where the sandbox is stays, however old it is; few are never too many.
+// TestSurplusLeaves checks that the sandbox's current checkpoint stays at any age, and that a few
+// are never too many.
 func TestSurplusLeaves(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	var list []Point

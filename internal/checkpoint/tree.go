@@ -17,8 +17,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Tree is what a directory held, in the order of a walk: a directory before what
-// lies in it. The first is the directory itself, under the name "".
+// Tree is the content of a directory, in the order of a walk: a directory before its contents.
+// The first entry is the directory itself, under the name "".
 type Tree struct {
 	Name    string // of the source
 	Entries []Entry
@@ -28,8 +28,8 @@ type Tree struct {
 type Entry struct {
 	Path string // relative, with slashes
 	Mode uint32 // of its inode, kind and permissions
-	// Left says that it could not be read, or is of a kind that is not kept: it was
-	// there, and what is there when the tree is put back stays as it is.
+	// Left says that it could not be read, or is of a kind that is not kept. A restore leaves the
+	// file at this path as it is.
 	Left     bool
 	UID, GID uint32
 	Size     int64
@@ -39,14 +39,14 @@ type Entry struct {
 	Attrs    []Attr
 	Content  Content
 
-	// seen tells this state of the file from any later one.
+	// seen distinguishes this state of the file from any later one.
 	seen seen
 }
 
 // Attr is an extended attribute that is kept.
 type Attr struct{ Name, Value string }
 
-// Content says where the bytes of a file lie.
+// Content says where the bytes of a file are.
 type Content struct {
 	Pack   int64 // the number of the checkpoint that wrote them
 	Offset int64
@@ -60,7 +60,7 @@ type Content struct {
 // Piece is a part of a file that has data.
 type Piece struct{ At, Length int64 }
 
-// Stored is how many bytes of a pack the content takes.
+// Stored returns how many bytes of a pack the content takes.
 func (c Content) Stored() (n int64) {
 	for _, p := range c.Pieces {
 		n += p.Length
@@ -68,13 +68,13 @@ func (c Content) Stored() (n int64) {
 	return n
 }
 
-// seen is a file's inode as the kernel dated it. Nobody can change a file and keep
-// the time at which its inode changed; unless, that is, the clock that files are
-// dated by had not gone on since it was looked at.
+// seen is a file's inode as the kernel dated it. A program cannot change a file and keep the time
+// at which its inode changed, unless the clock that dates files has not moved on since the last
+// look.
 type seen struct {
 	Device, Inode uint64
 	Changed       int64
-	fresh         bool // it was changed so shortly before that it may change unnoticed
+	fresh         bool // it changed so shortly before that it may change unnoticed
 }
 
 func seenOf(st *unix.Stat_t) seen {
@@ -99,10 +99,10 @@ func (e *Entry) unchanged(st *unix.Stat_t) bool {
 	return !e.seen.fresh && e.seen.is(st) && e.Size == st.Size && e.Mode == st.Mode
 }
 
-// A manifest is a line that says what it is, the trees, and the SHA-256 of both.
+// A manifest is a header line, the trees, and the SHA-256 of both.
 const manifestHead = "bothy checkpoint 1\n"
 
-// errDamaged is what is not as it was written.
+// errDamaged means that a file is not as it was written.
 var errDamaged = errors.New("it is damaged")
 
 // encode writes trees down.
@@ -157,8 +157,8 @@ func (e *Entry) append(b []byte) []byte {
 	return b
 }
 
-// targetText is written where a link has its target. A file has the sum of its content
-// there: versions before sums read over it.
+// targetText returns the text that is written in the place of a link's target. For a file it is
+// the sum of its content: versions before sums skip it.
 func (e *Entry) targetText() string {
 	if e.isFile() && e.Content.Summed {
 		return fmt.Sprintf("%08x", e.Content.Sum)
@@ -177,10 +177,10 @@ func (e *Entry) setTarget(text string) (ok bool) {
 	return err == nil
 }
 
-// maxManifest is far more than any tree takes that can be worked in, in bytes.
+// maxManifest is far more than the manifest of any usable tree takes, in bytes.
 const maxManifest = 4 << 30
 
-// readManifest reads what was written down.
+// readManifest reads a manifest.
 func readManifest(path string) ([]Tree, error) {
 	b, err := store.ReadFile(path, unix.O_NOFOLLOW, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -226,7 +226,7 @@ func decode(b []byte) ([]Tree, error) {
 	return trees, nil
 }
 
-// decoder reads numbers and texts. What is not there reads as nothing, and is noted.
+// decoder reads numbers and texts. A missing one reads as zero or empty, and sets bad.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -252,7 +252,7 @@ func (d *decoder) signed() int64 {
 	return v
 }
 
-// count reads how many of something follow; each takes a byte at least.
+// count reads how many items follow; each takes at least one byte.
 func (d *decoder) count() int {
 	n := d.unsigned()
 	if n > uint64(len(d.b)) {
@@ -298,7 +298,7 @@ func (d *decoder) entry() (e Entry) {
 	return e
 }
 
-// createFile writes a file anew.
+// createFile writes a new file.
 func createFile(path string, data []byte) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -310,7 +310,7 @@ func createFile(path string, data []byte) (*os.File, error) {
 	return f, nil
 }
 
-// writeFile writes a file anew, and brings it to the disk.
+// writeFile writes a new file, and brings it to the disk.
 func writeFile(path string, data []byte) error {
 	f, err := createFile(path, data)
 	if err != nil {
@@ -319,8 +319,7 @@ func writeFile(path string, data []byte) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// check refuses a list that is none of a tree. An empty one is of a directory that was
-// not there.
+// check refuses a list that cannot be a tree. An empty list stands for a missing directory.
 func (t *Tree) check() error {
 	for i := range t.Entries {
 		e := &t.Entries[i]

@@ -18,7 +18,7 @@ type Verifier struct {
 	Unsummed int
 }
 
-// Verifier begins to verify a shelf. Whoever gets one closes it.
+// Verifier begins to verify a shelf. The caller closes it.
 func (s Shelf) Verifier() *Verifier {
 	return &Verifier{shelf: s, packs: s.Packs(), read: map[[2]int64]error{}}
 }
@@ -26,8 +26,8 @@ func (s Shelf) Verifier() *Verifier {
 // Close ends it.
 func (v *Verifier) Close() { v.packs.Close() }
 
-// Verify reads a checkpoint, and returns all that is damaged of it. Read is told how many
-// bytes were read; its error ends the check, and is the only one then.
+// Verify reads a checkpoint, and returns all damage. It calls read with the number of bytes read;
+// an error of read ends the check, and is then the only one.
 func (v *Verifier) Verify(p Point, read func(n int) error) (damage []error, err error) {
 	trees, err := v.shelf.Trees(p)
 	if err != nil {
@@ -79,7 +79,7 @@ func (v *Verifier) content(e *Entry) (n int, err error) {
 	return n, err
 }
 
-// files checks a directory with sums; "" is none.
+// files checks a directory with sums; "" means none.
 func (v *Verifier) files(dir string, read func(n int) error) (damage []error, err error) {
 	if dir == "" {
 		return nil, nil

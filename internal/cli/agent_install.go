@@ -39,13 +39,13 @@ on, if no newer one is installed. A version that is installed is not asked for.`
 	})
 }
 
-// wishedAgent is one that is to be installed; without a version it is the latest.
+// wishedAgent is an agent to install; an empty version means the latest.
 type wishedAgent struct {
 	*spec.Agent
 	version string
 }
 
-// wishedAgents reads NAME[@VERSION]: nothing is downloaded for a line with a mistake in it.
+// wishedAgents parses NAME[@VERSION] words. It checks all of them before anything is downloaded.
 func wishedAgents(e *engine.Engine, words []string) (list []wishedAgent, err error) {
 	for _, word := range words {
 		name, version, at := strings.Cut(word, "@")
@@ -64,8 +64,8 @@ func wishedAgents(e *engine.Engine, words []string) (list []wishedAgent, err err
 	return list, nil
 }
 
-// installAgents installs one after the other, and tells which are there although another
-// could not be had.
+// installAgents installs one agent after the other and stops at the first failure. It still prints
+// those it installed.
 func (a *app) installAgents(ctx context.Context, e *engine.Engine, list []wishedAgent) error {
 	done := []installedAgent{}
 	var err error
@@ -82,11 +82,11 @@ func (a *app) installAgents(ctx context.Context, e *engine.Engine, list []wished
 	return err
 }
 
-// installedAgent is what install --json tells of one.
+// installedAgent is one agent in install --json.
 type installedAgent struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`
-	Fresh     bool   `json:"fresh"` // it was not there before
+	Fresh     bool   `json:"fresh"` // it was not installed before
 	Package   string `json:"package"`
 	Integrity string `json:"integrity"`
 	Directory string `json:"directory"`

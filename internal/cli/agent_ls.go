@@ -31,14 +31,14 @@ func (a *app) agentLsCommand() *cobra.Command {
 	})
 }
 
-// listedAgent is an agent in ls --json.
+// listedAgent is one agent in ls --json.
 type listedAgent struct {
 	Name      string          `json:"name"`
 	Title     string          `json:"title,omitempty"`
 	Source    string          `json:"source"` // "built in", or a file
 	Package   string          `json:"package,omitempty"`
-	Runtime   bool            `json:"runtime,omitempty"` // no agent, but what agents run on
-	Error     string          `json:"error,omitempty"`   // why its description is of no use
+	Runtime   bool            `json:"runtime,omitempty"` // not an agent, but a runtime that agents run on
+	Error     string          `json:"error,omitempty"`   // why its description cannot be used
 	Installed []listedVersion `json:"installed"`
 }
 
@@ -115,7 +115,7 @@ func agentRow(i engine.AgentInfo) (listedAgent, error) {
 	return l, nil
 }
 
-// agentTable has a row for each version, and one for an agent without any.
+// agentTable prints a row for each version, and one row for an agent without any.
 func (a *app) agentTable(list []listedAgent) error {
 	w := a.Table()
 	fmt.Fprintln(w, "AGENT\tTITLE\tINSTALLED\tNEW\tSIZE\tSANDBOXES\tSOURCE")
@@ -141,22 +141,22 @@ func (a *app) agentTable(list []listedAgent) error {
 	return w.Flush()
 }
 
-// described completes the names of agents, and of what they run on.
+// described completes the names of agents and of runtimes.
 func (a *app) described(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil })
 }
 
-// knownAgents completes the names of agents that could work.
+// knownAgents completes the names of agents, but not of runtimes.
 func (a *app) knownAgents(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil && !i.Spec.Runtime })
 }
 
-// agentsWithLogin completes the names of those of whose logins on the host something is known.
+// agentsWithLogin completes the names of agents whose description covers the login on the host.
 func (a *app) agentsWithLogin(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return a.completeAgents(nil, func(i engine.AgentInfo) bool { return i.Spec != nil && i.Spec.Login != nil })
 }
 
-// completeAgents completes names that are not among the arguments yet.
+// completeAgents completes names that are not yet among the arguments.
 func (a *app) completeAgents(args []string, want func(engine.AgentInfo) bool) ([]string, cobra.ShellCompDirective) {
 	e, err := a.engine()
 	if err != nil {

@@ -36,8 +36,8 @@ func (a *app) agentRmCommand() *cobra.Command {
 	return c
 }
 
-// removeAgent removes the versions that a word means, and prints each. One that
-// stays does not keep the others.
+// removeAgent removes the versions that a word names and prints each. If one cannot be removed, it
+// still removes the others.
 func (a *app) removeAgent(e *engine.Engine, word string, force bool) error {
 	name, version, _ := strings.Cut(word, "@")
 	if d, err := e.Agents.Find(name); err == nil {
@@ -58,7 +58,8 @@ func (a *app) removeAgent(e *engine.Engine, word string, force bool) error {
 	return console.Join(errs)
 }
 
-// removeVersion asks only about what would be removed.
+// removeVersion removes one version. Without force it fails for a version in use, and asks before it
+// removes any other.
 func (a *app) removeVersion(e *engine.Engine, name, id string, force bool) error {
 	if !force {
 		if err := e.AgentInUse(name, id); err != nil {

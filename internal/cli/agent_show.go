@@ -25,7 +25,7 @@ directory of your own agents, and changed there, it is used instead of ours.`,
 	})
 }
 
-// shownAgent is an agent in show --json.
+// shownAgent is the agent in show --json.
 type shownAgent struct {
 	Source string `json:"source"`
 	*spec.Agent

@@ -1,9 +1,9 @@
-// Package cli is the command line: one file per command, from words to calls
-// of the engine and from results to text. It decides nothing.
+// Package cli is the command line: one file per command, from words to calls of the engine and from
+// results to text. It decides nothing.
 //
-// What was asked for goes to standard output, everything else to standard
-// error. Errors are lower-case clauses behind "bothy: error:", advice follows
-// behind "bothy: hint:". Questions are asked only on a terminal.
+// The answer goes to standard output, everything else to standard error. Errors are lower-case
+// clauses after "bothy: error:", advice follows after "bothy: hint:". The CLI asks questions only on
+// a terminal.
 package cli
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// app is one invocation: its streams and what its global flags said.
+// app is one invocation: its streams and its global flags.
 type app struct {
 	*console.Console
 	config config
 	asking sync.Mutex      // held while a passphrase is typed
 	guard  *hostpath.Guard // see paths
-	wrong  error           // what help was asked of in vain
+	wrong  error           // the error of a help request for an unknown command
 }
 
 // Main runs a command line and returns its exit code.
@@ -50,7 +50,7 @@ func Main(args []string) int {
 	return a.Report(a.execute(context.Background(), a.root(args), args))
 }
 
-// commands are all commands, in the order in which the help lists them.
+// commands lists all commands in the order of the help.
 var commands = []struct {
 	name string
 	make func(*app) *cobra.Command
@@ -92,9 +92,8 @@ var commands = []struct {
 	{"completion", (*app).completionCommand},
 }
 
-// root is the tree of commands, for a line of words: where the first of them
-// names a command, the others are left out. Every command would pay for the
-// flags of all.
+// root builds the tree of commands for a line of words. If the first word names a command, the
+// others are left out: every command would pay for the flags of all.
 func (a *app) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   strings.Fields(a.Command)[0],
@@ -137,9 +136,9 @@ func (a *app) root(args []string) *cobra.Command {
 	return root
 }
 
-// dockerFingers understands "run -it", which fingers type from habit although
-// -t names a template here; also where a word behind it is to be completed. And
-// the flags that ask most programs for their version.
+// dockerFingers understands "run -it", which docker users type from habit although -t names a
+// template here. Completion understands it, too. It also maps --version and -v to the version
+// command.
 func dockerFingers(args []string) []string {
 	if len(args) == 1 && (args[0] == "--version" || args[0] == "-v") {
 		return []string{"version"}
@@ -190,7 +189,8 @@ func (a *app) engine() (*engine.Engine, error) {
 	return e, nil
 }
 
-// paths opens what a person names. It knows the directories that sandboxes write to.
+// paths returns the guard for paths that a person names. It knows the directories that sandboxes
+// write to.
 func (a *app) paths() (*hostpath.Guard, error) {
 	if a.guard != nil {
 		return a.guard, nil
@@ -202,7 +202,8 @@ func (a *app) paths() (*hostpath.Guard, error) {
 	return a.guard, err
 }
 
-// notOpened tells what was to be done with a path that a person names. A refusal keeps its own class.
+// notOpened wraps an error about a path that a person names: op is the action that failed. A refusal
+// keeps its own class.
 func notOpened(class error, op string, err error) *spec.Error {
 	if errors.Is(err, spec.ErrDenied) {
 		class = nil
@@ -210,7 +211,7 @@ func notOpened(class error, op string, err error) *spec.Error {
 	return &spec.Error{Class: class, Op: op, Err: err}
 }
 
-// openNamed opens a file that a person names for reading.
+// openNamed opens a file for reading that a person names.
 func (a *app) openNamed(path string) (*os.File, error) {
 	g, err := a.paths()
 	if err != nil {
@@ -219,7 +220,7 @@ func (a *app) openNamed(path string) (*os.File, error) {
 	return g.Open(path)
 }
 
-// readFile reads a regular file of at most so many bytes that a person names.
+// readFile reads a regular file that a person names, of at most so many bytes.
 func (a *app) readFile(path string, most int64) ([]byte, error) {
 	g, err := a.paths()
 	if err != nil {
@@ -228,7 +229,7 @@ func (a *app) readFile(path string, most int64) ([]byte, error) {
 	return g.ReadFile(path, most)
 }
 
-// rules are what workspaces are judged by.
+// rules returns the rules that workspaces are judged by.
 func (a *app) rules(e *engine.Engine, force bool) (workspace.Rules, error) {
 	home, err := store.Home()
 	if err != nil {
@@ -238,7 +239,7 @@ func (a *app) rules(e *engine.Engine, force bool) (workspace.Rules, error) {
 	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force, Paths: g}, err
 }
 
-// exactly and atLeast check the number of arguments and say what is missing.
+// exactly returns a check for the number of arguments; its error names the missing ones.
 func exactly(n int, what string) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {

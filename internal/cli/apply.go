@@ -74,13 +74,13 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 	return a.JSONFlag(c)
 }
 
-// Results of the command line itself, beside those of package review.
+// Results of the command line itself, in addition to those of package review.
 const (
 	resultFlagged  review.Result = "flagged"
 	resultWouldBe  review.Result = "would apply"
 	resultDeclined review.Result = "declined"
 
-	resultUnpatched review.Result = "unpatched" // nobody sees it
+	resultUnpatched review.Result = "unpatched" // internal, never printed
 )
 
 func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []string) error {
@@ -126,8 +126,8 @@ func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []stri
 	return t.verdict(sb)
 }
 
-// overwriteAlone are the files of --overwrite, where paths are named: they are
-// meant too.
+// overwriteAlone returns the files of --overwrite if the command names paths: they are selected,
+// too.
 func (f *applyFlags) overwriteAlone(paths []string) []string {
 	if len(paths) == 0 {
 		return nil
@@ -135,8 +135,8 @@ func (f *applyFlags) overwriteAlone(paths []string) []string {
 	return f.overwrite
 }
 
-// overwritten finds the changes that --overwrite means. A path that means none was
-// mistyped.
+// overwritten finds the changes that --overwrite selects. A path that selects none was mistyped and
+// is an error.
 func (f *applyFlags) overwritten(list []*reviewed) (map[*reviewed]map[string]bool, error) {
 	over := map[*reviewed]map[string]bool{}
 	for _, p := range f.overwrite {
@@ -164,12 +164,12 @@ func (f *applyFlags) overwritten(list []*reviewed) (map[*reviewed]map[string]boo
 	return over, nil
 }
 
-// orders decides about every change that is meant.
+// orders decides about every selected change.
 func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders []review.Order) {
 	kept := sync.OnceValue(func() review.Result { return a.decline("apply what git keeps in %s?", r.pathOf(".git")) })
 	for _, c := range r.changes {
 		if c.Implied && c.Kind == review.Added {
-			continue // it is made for what lies in it
+			continue // it is created for the files in it
 		}
 		o := review.Order{Change: c, Pick: f.pick, Overwrite: over[c.Path]}
 		stays := c.Refused != "" || c.Conflict != "" && !o.Overwrite
@@ -189,7 +189,7 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders [
 	return orders
 }
 
-// decline asks, and gives what becomes of a change to which the answer is no.
+// decline asks the user, and returns the result of a change that the user declines.
 func (a *app) decline(question string, args ...any) review.Result {
 	if a.Ask(question, args...) {
 		return ""
@@ -197,7 +197,7 @@ func (a *app) decline(question string, args ...any) review.Result {
 	return resultDeclined
 }
 
-// settlement is what became of all changes.
+// settlement collects the results of all changes.
 type settlement struct {
 	app      *app
 	discards bool
@@ -205,7 +205,7 @@ type settlement struct {
 	counts   map[review.Result]int
 }
 
-// outcome is one in JSON.
+// outcome is one result in JSON.
 type outcome struct {
 	Path      string   `json:"path"`
 	Workspace string   `json:"workspace"`
@@ -224,7 +224,7 @@ func (t *settlement) add(r *reviewed, done []review.Outcome) {
 	}
 }
 
-// untouched counts what an error, such as of a full disk, kept from being carried out.
+// untouched counts the changes that were not carried out because of an error, such as a full disk.
 func untouched(done []review.Outcome) (n int) {
 	for _, o := range done {
 		if o.Result == "" && !o.Implied {
@@ -234,7 +234,8 @@ func untouched(done []review.Outcome) (n int) {
 	return n
 }
 
-// breakOff tells what was done before it was broken off at a question, and what was not.
+// breakOff reports which changes were applied, and how many were not, when the user interrupts a
+// question.
 func (t *settlement) breakOff(left []*reviewed) {
 	n := 0
 	for _, r := range left {
@@ -263,7 +264,7 @@ func (t *settlement) put(r *reviewed, o review.Outcome) {
 	})
 }
 
-// wouldBe tells what orders would come to.
+// wouldBe adds the results that orders would have.
 func (t *settlement) wouldBe(r *reviewed, orders []review.Order) error {
 	list, err := r.Foresee(orders)
 	for i := range list {
@@ -298,7 +299,8 @@ func (t *settlement) print() error {
 	return nil
 }
 
-// verdict is how the command ends: the worst that happened, and what is to be done about each.
+// verdict returns the error the command ends with: the gravest result, with a hint for each kind of
+// result.
 func (t *settlement) verdict(sb *spec.Sandbox) error {
 	name := sb.Name
 	var first *spec.Error
@@ -324,7 +326,7 @@ func (t *settlement) verdict(sb *spec.Sandbox) error {
 	note(review.Failed, nil, failed, "why stands beside each; "+fmt.Sprintf(instead, name))
 	note(resultFlagged, spec.ErrDenied, "left: it may make something run on this host later",
 		fmt.Sprintf("look at them: bothy diff %s PATH; then: bothy apply %s --flagged PATH", name, name))
-	if first == nil { // else what they go with was told
+	if first == nil { // otherwise the hint for the change they depend on was given
 		note(review.Left, spec.ErrConflict, "left: each goes with one that is not applied", "why stands beside each: name both")
 	}
 	if first == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// writePatchTo writes the changes as a patch instead of applying them. Whoever
-// applies that is told again neither what may run something nor what the host has
-// changed meanwhile: both are in it only if they are asked for.
+// writePatchTo writes the changes as a patch instead of applying them. Whoever applies the patch is
+// not warned again about changes that may run something, or about files that the host has changed
+// meanwhile. So the patch holds both only on request.
 func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, over map[*reviewed]map[string]bool) error {
 	to, err := a.outputTo(f.patch)
 	if err != nil {
@@ -42,8 +42,8 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 	return left.verdict(a, sb)
 }
 
-// tied are the changes that must not go without another one that is not in the patch: what was
-// moved goes nowhere before it has come where it is now.
+// tied returns the changes that must not go into the patch because they depend on a change left out
+// of it. For example, the source of a rename stays until its target is applied.
 func (a *app) tied(f *applyFlags, r *reviewed, over map[string]bool) (map[string]bool, error) {
 	orders := a.orders(f, r, over)
 	for i := range orders {
@@ -61,7 +61,7 @@ func (a *app) tied(f *applyFlags, r *reviewed, over map[string]bool) (map[string
 	return tied, err
 }
 
-// unpatched counts changes that are meant and not in a patch.
+// unpatched counts selected changes that are not in a patch.
 type unpatched struct {
 	conflicts, flagged, unwritten, left int
 	tied                                map[*reviewed]map[string]bool
@@ -106,8 +106,7 @@ func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map
 	})
 }
 
-// verdict is how the command ends: the gravest of what is not in the patch. The others
-// are said.
+// verdict returns the gravest reason why changes are not in the patch, and prints the others.
 func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 	var left []error
 	if n.conflicts > 0 {

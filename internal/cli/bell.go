@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// Bells a person can choose in the configuration.
+// Bells that a person can choose in the configuration.
 const (
 	bellOff      = "off"
 	bellTerminal = "terminal" // the character BEL
-	bellDesktop  = "desktop"  // that, and a notification by the terminal, if it has them (OSC 777)
+	bellDesktop  = "desktop"  // BEL plus a notification by the terminal, if it supports them (OSC 777)
 )
 
-// bellPause is how long an agent says nothing before it counts as waiting for
-// a person. While agents work something moves all the time.
+// bellPause is how long an agent must print nothing before it counts as waiting for a person. A
+// working agent redraws something all the time.
 const bellPause = 5 * time.Second
 
-// bell rings when a program that was at work falls silent: once, until a key
-// was typed. What the program says goes through it.
+// bell rings once when a busy program falls silent, and not again before a key is typed. It sees all
+// output of the program.
 type bell struct {
 	to    io.Writer
 	ring  string
 	after time.Duration
 
 	mu    sync.Mutex
-	timer *time.Timer // nil: nothing was said yet since the last key
+	timer *time.Timer // nil: no output since the last key
 	rung  bool
 	over  bool
 }
 
-// newBell gives the bell of a kind; nil for none. The name is of a sandbox.
+// newBell returns the bell of a kind, or nil for none. name is the sandbox's.
 func newBell(kind, name string, to io.Writer) *bell {
 	b := &bell{to: to, ring: "\a", after: bellPause}
 	switch kind {
@@ -44,7 +44,7 @@ func newBell(kind, name string, to io.Writer) *bell {
 	return b
 }
 
-// Write hears what the program says.
+// Write takes the program's output.
 func (b *bell) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,18 +63,18 @@ func (b *bell) silent() {
 	rings := !b.rung && !b.over
 	b.rung = b.rung || rings
 	b.mu.Unlock()
-	if rings { // who holds the lock must not wait for the terminal
+	if rings { // a lock holder must not wait for the terminal
 		_, _ = io.WriteString(b.to, b.ring)
 	}
 }
 
-// focus is what terminals say when their window is looked at, or not any more.
+// Sent by terminals when their window gains or loses the focus.
 const (
 	focusIn  = "\x1b[I"
 	focusOut = "\x1b[O"
 )
 
-// typed is called for keys: somebody is there. Who looks away is not.
+// typed takes keys, which show that the user is there. A change of focus does not count as a key.
 func (b *bell) typed(keys []byte) {
 	if b == nil || string(keys) == focusIn || string(keys) == focusOut {
 		return
@@ -88,7 +88,7 @@ func (b *bell) typed(keys []byte) {
 	}
 }
 
-// end keeps it silent from now on.
+// end silences the bell for good.
 func (b *bell) end() {
 	if b == nil {
 		return

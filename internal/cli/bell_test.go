@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// earshot keeps what was rung.
+// earshot records the rings.
 type earshot struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -41,16 +41,16 @@ func TestBell(t *testing.T) {
 			t.Fatalf("it rang %d times, not %d: %q", got, want, ear.text())
 		}
 	}
-	rings(0) // nothing was said
+	rings(0) // no output yet
 	fmt.Fprint(b, "working")
 	rings(1)
 	fmt.Fprint(b, "the screen is redrawn")
-	rings(1) // nobody has come
+	rings(1) // no key was typed
 	b.typed([]byte(focusOut))
 	fmt.Fprint(b, "looked away from")
 	rings(1)
 	b.typed([]byte("x"))
-	rings(1) // it has said nothing since
+	rings(1) // no output since the key
 	fmt.Fprint(b, "working")
 	rings(2)
 	b.typed(nil)

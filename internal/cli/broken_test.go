@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What work is in a sandbox that this bothy cannot read nobody knows: it stays, unless it
-// is forced to go.
+// TestBrokenStays checks that a sandbox this bothy cannot read is removed only with force, since it
+// may hold work.
 func TestBrokenStays(t *testing.T) {
 	for name, tt := range map[string]struct{ from, to, hint, shown string }{
 		"newer": {`"version": 1`, `"version": 1000`, "upgrade bothy", "rr"},

@@ -23,13 +23,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// buildFlags are what a build decides.
+// buildFlags are the flags of a build.
 type buildFlags struct {
 	file, tag, target string
 	args, secrets     []string
 	noCache, quiet    bool
 	pull              string
-	foreign           bool // a devcontainer.json names what it begins with
+	foreign           bool // the base image is named by a devcontainer.json
 	network           networkFlags
 }
 
@@ -89,7 +89,7 @@ bothy run -t NAME.`,
 	return a.JSONFlag(c)
 }
 
-// build builds an image, and tells how far it is.
+// build builds an image and prints its progress.
 func (a *app) build(ctx context.Context, e *engine.Engine, f buildFlags, dir string) (image.Image, error) {
 	o := builder.Options{Context: dir, Dockerfile: f.file, Target: f.target}
 	info, err := os.Stat(dir)
@@ -113,13 +113,13 @@ func (a *app) build(ctx context.Context, e *engine.Engine, f buildFlags, dir str
 	return a.buildImage(ctx, e, f, o)
 }
 
-// buildImage builds what is known but for what the flags say.
+// buildImage completes the options with the flags and builds the image.
 func (a *app) buildImage(ctx context.Context, e *engine.Engine, f buildFlags, o builder.Options) (image.Image, error) {
 	args, err := buildArgs(f.args)
 	if err != nil {
 		return image.Image{}, err
 	}
-	o.Args = maps.Clone(o.Args) // a file's; those of the flags count more
+	o.Args = maps.Clone(o.Args) // build arguments of a file; flags override them
 	if o.Args == nil {
 		o.Args = map[string]string{}
 	}
@@ -144,7 +144,7 @@ func (a *app) buildImage(ctx context.Context, e *engine.Engine, f buildFlags, o 
 	return builder.Run(ctx, e, o)
 }
 
-// baseOf is the image that a FROM means: a template by its name, or any other image.
+// baseOf returns the image that a FROM names: a template by its name, or any other image.
 func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref string, f buildFlags) (image.Image, error) {
 	t, err := e.Templates().Find(image.Short(ref))
 	switch {
@@ -156,8 +156,8 @@ func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref string, f buildF
 	return a.imageOf(ctx, e, ref, f.pull, f.foreign)
 }
 
-// tagOf is the name that an image gets, in full. One that a saved template has would
-// never be found.
+// tagOf returns the full name for an image. It refuses the name of a saved template: an image with
+// that name would never be found.
 func tagOf(e *engine.Engine, tag string) (string, error) {
 	ref, err := image.ParseReference(tag)
 	if err == nil && ref.Digest != "" {
@@ -177,11 +177,11 @@ func tagOf(e *engine.Engine, tag string) (string, error) {
 	return ref.Name(), nil
 }
 
-// dockerfiles are the names that a Dockerfile has, the one that counts first.
+// dockerfiles are the names of a Dockerfile, by precedence.
 var dockerfiles = []string{"Dockerfile", "dockerfile", "Containerfile"}
 
-// dockerfileAt is the Dockerfile that a path means, and the directory it is built in;
-// empty for none. A directory with an image is that.
+// dockerfileAt returns the Dockerfile that a path means and the directory to build in, or "" for
+// none. A directory that is an image layout counts as the image.
 func dockerfileAt(path string, dir bool) (context, file string) {
 	if !dir {
 		base := filepath.Base(path)
@@ -196,7 +196,8 @@ func dockerfileAt(path string, dir bool) (context, file string) {
 	return path, file
 }
 
-// dockerfileIn is the Dockerfile of a directory, whatever else it is; empty for none.
+// dockerfileIn returns the Dockerfile of a directory, even if the directory is an image layout, or
+// "".
 func dockerfileIn(dir string) string {
 	for _, name := range dockerfiles {
 		if file := filepath.Join(dir, name); isFile(file) {
@@ -206,16 +207,16 @@ func dockerfileIn(dir string) string {
 	return ""
 }
 
-// isLayout tells whether a directory is an image layout, which says so.
+// isLayout reports whether a directory has the marker file of an image layout.
 func isLayout(dir string) bool { return isFile(filepath.Join(dir, "oci-layout")) }
 
-// isFile tells whether a regular file is at a path, be it by links.
+// isFile reports whether a path leads to a regular file, links followed.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// buildArgs reads NAME=VALUE, and NAME for a variable of the environment.
+// buildArgs parses NAME=VALUE, and NAME for a variable of the environment.
 func buildArgs(list []string) (map[string]string, error) {
 	args := map[string]string{}
 	for _, word := range list {
@@ -225,7 +226,7 @@ func buildArgs(list []string) (map[string]string, error) {
 		}
 		if !given {
 			if value, given = os.LookupEnv(name); !given {
-				continue // as if it were not there, like Docker
+				continue // a variable that is not set is left out, as Docker does
 			}
 		}
 		args[name] = value
@@ -284,14 +285,14 @@ func (a *app) buildSecrets(list []string) (map[string][]byte, error) {
 	return values, nil
 }
 
-// buildProgress shows a build's steps, and what their commands say.
+// buildProgress prints a build's steps and the output of their commands.
 type buildProgress struct {
 	app   *app
 	quiet bool
-	lines []string // the last of a step that may yet fail, if nothing is shown
+	lines []string // last lines of the current step, kept in a quiet build in case it fails
 }
 
-// keptLines are shown of a step that failed in a quiet build.
+// keptLines is how many lines of a failed step a quiet build prints.
 const keptLines = 20
 
 func (p *buildProgress) tell(ev builder.Event) {

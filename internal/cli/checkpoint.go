@@ -103,7 +103,7 @@ func (a *app) checkpointLsCommand() *cobra.Command {
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), kindOf(p), p.CreatedAt.Local().Format(time.DateTime), console.FormatSize(p.Size), console.FormatSize(p.Bytes), console.Printable(p.Cause))
 			}
-			for _, d := range damaged { // what it was called nobody knows
+			for _, d := range damaged { // the name is lost with the file
 				fmt.Fprintf(w, "%d\t%d\t-\tdamaged\t-\t-\t-\t%s\n", d.Number, d.Number, console.Printable(d.Why.Error()))
 			}
 			return w.Flush()
@@ -129,7 +129,7 @@ type point struct {
 	Left      int           `json:"left,omitempty"`
 }
 
-// damagedPoint is one that cannot be read, in JSON.
+// damagedPoint is an unreadable checkpoint in JSON.
 type damagedPoint struct {
 	Number int64  `json:"number"`
 	Why    string `json:"why"`
@@ -139,7 +139,7 @@ func pointOf(p checkpoint.Point) point {
 	return point{p.Number, p.Name, p.Parent, kindOf(p), p.Cause, p.Unasked, p.CreatedAt, p.Running, p.Pause, p.Bytes, p.Size, p.Memory, p.Names, p.Left}
 }
 
-// kindOf tells what a checkpoint holds.
+// kindOf returns the kind of a checkpoint: with memory, or files only.
 func kindOf(p checkpoint.Point) string {
 	if p.Memory > 0 {
 		return "full"
@@ -202,8 +202,8 @@ func (a *app) checkpointShowCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// shownSince is what a checkpoint is compared with; of number 0 that is nothing. Parents go,
-// some by themselves: what else it is compared with is said.
+// shownSince returns the checkpoint to compare with; number 0 means none. Parents get removed, some
+// automatically. If the parent is gone, it prints which checkpoint is used instead.
 func (a *app) shownSince(shelf checkpoint.Shelf, p checkpoint.Point, since string) (checkpoint.Point, error) {
 	if since != "" {
 		return shelf.Find(since)
@@ -282,7 +282,7 @@ func (a *app) printRestored(p checkpoint.Point, r engine.Restored) error {
 	return a.PrintJSON(answer)
 }
 
-// notBack is what it means that something of the host's was left as it is.
+// notBack returns the error for host paths that were not restored.
 func notBack(skipped []string) error {
 	if len(skipped) == 0 {
 		return nil
@@ -291,8 +291,8 @@ func notBack(skipped []string) error {
 		WithHint("what is written meanwhile, or is not yours to change, is left; see to it, and restore the checkpoint once more")
 }
 
-// noteBeneath tells of what a checkpoint does not hold, and was changed since, by an apply for
-// instance: the inside has it as it is now.
+// noteBeneath prints the host directories that changed since the checkpoint, for example by an
+// apply. Checkpoints do not hold them, so the sandbox sees them as they are now.
 func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point) {
 	list, err := e.ChangedBeneath(sb, p.CreatedAt)
 	switch {
@@ -303,8 +303,8 @@ func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point
 	}
 }
 
-// wantsBack asks where something is lost that cannot be had back, or that is not the
-// sandbox's alone. Where nobody can be asked wayBack says what to do.
+// wantsBack asks before a restore that loses data for good or that changes directories shared with
+// the host. Where the CLI cannot ask, the error's hint is wayBack.
 func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOptions, wayBack string) error {
 	stake := ""
 	if dirs := shared(sb); len(dirs) > 0 && !o.NoWorkspace {
@@ -326,7 +326,7 @@ func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOp
 	return nil
 }
 
-// shared are the directories of the host that a sandbox writes to at once.
+// shared returns the host directories that a sandbox writes to directly.
 func shared(sb *spec.Sandbox) (list []string) {
 	for _, m := range sb.Workspaces {
 		if !m.ReadOnly && !sb.Reviews(m) && !sb.Clones(m) {
@@ -355,7 +355,7 @@ func (a *app) restoreTo(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, 
 	return nil
 }
 
-// noteFork says what a fork of a sandbox that writes to the host's files does.
+// noteFork explains a fork of a sandbox that writes to the host's files.
 func (a *app) noteFork(sb *spec.Sandbox) {
 	if sb.Mode() == spec.WorkspaceLive && len(sb.Workspaces) > 0 {
 		a.Note("%s writes to your files at once; a fork of it begins with them as they are now, and keeps its changes for bothy diff and apply", sb.Name)

@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// never is what is said for no occasion at all.
+// never is the word for no automatic checkpoints.
 const never = "off"
 
 func (a *app) checkpointAutoCommand() *cobra.Command {
@@ -56,7 +56,7 @@ newest ten.`,
 	})
 }
 
-// sandboxAndOccasion completes a sandbox and then when.
+// sandboxAndOccasion completes a sandbox and then when to make checkpoints.
 func (a *app) sandboxAndOccasion(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.oneSandbox(cmd, args, word)

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The scripts ask "bothy __complete WORDS..." and hand the shell its answer.
-// They evaluate nothing of what was typed or answered.
+// The scripts run "bothy __complete WORDS..." and hand its answer to the shell. They never evaluate
+// the typed words or the answer.
 var (
 	//go:embed completion/bothy.bash
 	bashScript string
@@ -62,7 +62,7 @@ func (a *app) helpCommand() *cobra.Command {
 	}
 }
 
-// sandboxNames completes a sandbox's name that is not among the arguments yet.
+// sandboxNames completes names of sandboxes that are not yet among the arguments.
 func (a *app) sandboxNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	names, err := a.names()
 	if err != nil {
@@ -103,8 +103,8 @@ func (a *app) oneSandbox(cmd *cobra.Command, args []string, word string) ([]stri
 	return a.sandboxNames(cmd, args, word)
 }
 
-// names are the names of all sandboxes. One whose files are broken is called
-// as its directory is, which may be anything.
+// names returns the names of all sandboxes. A broken sandbox goes by the name of its directory,
+// which may be any text, so names skips invalid names.
 func (a *app) names() ([]string, error) {
 	e, err := a.engine()
 	if err != nil {
@@ -149,8 +149,7 @@ func (a *app) completeCreate(_ *cobra.Command, args []string, _ string) ([]strin
 	return agentNames(e), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeExec completes SANDBOX. The command behind it may well name files
-// that are the same inside.
+// completeExec completes SANDBOX. The command after it may name files that exist inside as well.
 func (a *app) completeExec(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -178,7 +177,7 @@ func fileNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirec
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// oneOf completes one of some words.
+// oneOf returns a completion of fixed words.
 func oneOf(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
@@ -193,15 +192,15 @@ func subcommands(cmd *cobra.Command) (list []string) {
 	return list
 }
 
-// completeFlag says how a flag's value is completed.
+// completeFlag sets the completion of a flag's value.
 func completeFlag(c *cobra.Command, name string, complete cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(name, typeable(complete)); err != nil {
 		panic(err)
 	}
 }
 
-// finish has all commands below c propose nothing that cannot be typed, and groups of them take
-// no words but the names of their commands.
+// finish makes all commands below c propose only typeable words, and makes groups of commands accept
+// no words but their commands' names.
 func (a *app) finish(c *cobra.Command) {
 	if c.ValidArgsFunction != nil {
 		c.ValidArgsFunction = typeable(c.ValidArgsFunction)
@@ -219,8 +218,8 @@ func (a *app) finish(c *cobra.Command) {
 	}
 }
 
-// typeable leaves the candidates that begin with the word and can be typed: one that comes
-// from the disk may hold anything.
+// typeable keeps the candidates that begin with the word and can be typed. Candidates from the disk
+// may hold any text.
 func typeable(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) (left []string, how cobra.ShellCompDirective) {
 		list, how := complete(cmd, args, word)
@@ -235,7 +234,7 @@ func typeable(complete cobra.CompletionFunc) cobra.CompletionFunc {
 			left = append(left, value)
 		}
 		if len(left) == 0 {
-			how &^= cobra.ShellCompDirectiveNoSpace // whatever the shell finds instead is whole
+			how &^= cobra.ShellCompDirectiveNoSpace // files that the shell proposes instead are whole words
 		}
 		return left, how
 	}

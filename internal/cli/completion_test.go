@@ -12,7 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/task/database"
 )
 
-// TestMain lets the test's binary be bothy, for the shells, and what that starts for tasks.
+// TestMain lets the test binary act as bothy for the shells, and as the program that bothy starts
+// for tasks.
 func TestMain(m *testing.M) {
 	if os.Args[0] == book.Argv0 {
 		os.Exit(database.Main(os.Args[1], os.Stdin, os.Stdout))
@@ -23,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// installed makes a bothy in the PATH, with two sandboxes and one whose files
-// are broken and whose name is a command. It gives the PATH's directory.
+// installed puts a bothy in the PATH, with two sandboxes and a third whose files are broken and
+// whose name is a command. It returns the directory in the PATH.
 func installed(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -43,7 +44,7 @@ func installed(t *testing.T) string {
 	return dir
 }
 
-// output runs a command and gives what it prints.
+// output runs a command and returns its standard output.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -120,7 +121,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// A broken configuration keeps nobody from completing.
+// TestCompleteWithoutConfig checks that completion works with a broken configuration.
 func TestCompleteWithoutConfig(t *testing.T) {
 	installed(t)
 	dir := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "bothy")
@@ -131,7 +132,7 @@ func TestCompleteWithoutConfig(t *testing.T) {
 	}
 }
 
-// shell gives the path of a shell, or skips the test.
+// shell returns the path of a shell, or skips the test.
 func shell(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -141,7 +142,7 @@ func shell(t *testing.T, name string) string {
 	return path
 }
 
-// The words are split as bash does it: : and = stand alone.
+// TestBash splits the words as bash does: : and = are words of their own.
 func TestBash(t *testing.T) {
 	racetest.Skip(t)
 	bash := shell(t, "bash")
@@ -165,7 +166,7 @@ func TestBash(t *testing.T) {
 		{"bothy exec alpha ", "bothy exec alpha ", ""},
 		{"bothy stop al", "bothy stop al", "alpha +o default"},
 		{"bothy nosuch ", "bothy nosuch ", " +o default"},
-		{"bothy ls --no ", "bothy ls --no ", ""}, // what is wrong before it completes nothing of ours
+		{"bothy ls --no ", "bothy ls --no ", ""}, // an unknown flag turns off our completion
 		{"bothy logs --source e", "bothy logs --source e", "events +o default"},
 		{"bothy logs --source=", "bothy logs --source =", "output events network model checkpoints keeper +o default"},
 		{"bothy logs --source=e", "bothy logs --source = e", "events +o default"},
@@ -184,7 +185,7 @@ func TestBash(t *testing.T) {
 		}
 		for _, line := range []string{tt.line, ""} {
 			if line == "" && strings.ContainsAny(tt.line, ":=") {
-				continue // without the line nobody knows what stands together
+				continue // without COMP_LINE the script cannot tell which words belong together
 			}
 			cmd := exec.Command(bash, append([]string{"--norc", "-c", driver, "bash", line}, words...)...)
 			cmd.Dir = dir

@@ -22,8 +22,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// config is the user's config.yaml. An unknown key is an error: a misspelt
-// limit must not go unnoticed.
+// config is the user's config.yaml. An unknown key is an error: a misspelt limit must not go
+// unnoticed.
 type config struct {
 	IdleTimeout *spec.Duration `yaml:"idle_timeout"` // default 30m; 0 never stops
 	DetachKeys  *string        `yaml:"detach_keys"`  // default ctrl-\,ctrl-\
@@ -31,20 +31,20 @@ type config struct {
 	Bell        string         `yaml:"bell"`         // when an agent waits: off, terminal or desktop; default off
 	AgentConfig bool           `yaml:"agent_config"` // agents see the configuration of the home
 	Docker      bool           `yaml:"docker"`       // new sandboxes have a Docker daemon of their own
-	CPUs        float64        `yaml:"cpus"`         // for sandboxes that ask for none
+	CPUs        float64        `yaml:"cpus"`         // for sandboxes that set none
 	Memory      string         `yaml:"memory"`       // default: half of the host's
 	Pids        int64          `yaml:"pids"`         // default 4096
-	Disk        string         `yaml:"disk"`         // that a sandbox keeps, default 20g
-	StoreLimit  string         `yaml:"store_limit"`  // of all that Bothy keeps; default none
-	Notify      []string       `yaml:"notify"`       // a program that hears whenever a run begins to stand otherwise
-	Prices      []price.Price  `yaml:"prices"`       // of models, before the usual ones
-	Private     []string       `yaml:"private"`      // directories a sandbox has of its own where a project has them
+	Disk        string         `yaml:"disk"`         // disk space of a sandbox, default 20g
+	StoreLimit  string         `yaml:"store_limit"`  // total size of Bothy's data; default none
+	Notify      []string       `yaml:"notify"`       // a program that is told whenever the state of a run changes
+	Prices      []price.Price  `yaml:"prices"`       // of models, before the built-in ones
+	Private     []string       `yaml:"private"`      // directories of a project that a sandbox has its own of
 
-	Lend []string `yaml:"lend"` // tools whose tokens a new sandbox is lent
+	Lend []string `yaml:"lend"` // tools whose tokens are lent to new sandboxes
 
-	ModelServer string `yaml:"model_server"` // what agents ask instead of their makers' models
+	ModelServer string `yaml:"model_server"` // asked instead of the models of the agents' makers
 	ModelKey    string `yaml:"model_key"`    // the secret that is lent for it
-	ServerModel string `yaml:"server_model"` // what it calls the model that is asked
+	ServerModel string `yaml:"server_model"` // the server's name of the model to use
 
 	memory, disk, store int64
 	lend                []token.Choice
@@ -60,20 +60,19 @@ const (
 	maxMemory     = 32 << 30
 )
 
-// loadConfig reads $XDG_CONFIG_HOME/bothy/config.yaml. A missing file is an
-// empty one.
+// loadConfig reads $XDG_CONFIG_HOME/bothy/config.yaml. A missing file counts as an empty one.
 func loadConfig() (config, error) {
 	var c config
 	path, err := configPath()
 	if err != nil {
-		return c, nil // no home, no configuration
+		return c, nil // without a home there is nothing to read
 	}
 	data, err := readRegular(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return c, nil
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		if _, hidden := os.Lstat(path); hidden != nil { // a home that is not this user's, as su leaves it
+		if _, hidden := os.Lstat(path); hidden != nil { // the home belongs to another user, as su leaves it
 			fmt.Fprintf(os.Stderr, "bothy: the configuration is not read: %v\n", err)
 			return c, nil
 		}
@@ -83,7 +82,7 @@ func loadConfig() (config, error) {
 	if err != nil {
 		return c, &spec.Error{Op: "read " + path, Err: err}
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors write a byte order mark
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&c)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return c, spec.Errorf(spec.ErrUsage, "%s:\n%s", path, yaml.FormatError(err, false, true)).
@@ -92,7 +91,7 @@ func loadConfig() (config, error) {
 	return c, c.check(path)
 }
 
-// readRegular reads a file, and nothing that could make it wait.
+// readRegular reads a regular file, and refuses files that could block, such as pipes.
 func readRegular(path string) ([]byte, error) {
 	f, err := store.OpenRegular(path, 0)
 	if err != nil {
@@ -171,16 +170,15 @@ func (c config) detachKeys() string {
 	return defaultDetach
 }
 
-// title tells whether an attached terminal gets the sandbox's name.
+// title reports whether an attached terminal gets the sandbox's name.
 func (c config) title() bool { return c.Title == nil || *c.Title }
 
-// asked are the limits that the settings name.
+// asked returns the limits that the settings name.
 func (c config) asked() spec.Limits {
 	return spec.Limits{CPUs: c.CPUs, Memory: c.memory, Pids: c.Pids, Disk: c.disk}
 }
 
-// limits are those of a sandbox that asks for none: nothing inside may starve
-// the host.
+// limits returns the limits of a sandbox that sets none. Programs inside must not starve the host.
 func (c config) limits() spec.Limits {
 	l := c.asked()
 	if l.Memory == 0 {

@@ -22,14 +22,14 @@ import (
 // session is what the command line knows about the program it watches.
 type session struct {
 	inside.Session
-	keys     []byte // that detach; none for no detaching
-	reattach bool   // bothy run leads back to it
+	keys     []byte // detach keys; empty turns detaching off
+	reattach bool   // bothy run attaches to it again
 	noStdin  bool
-	rings    bool // a person may want to know when it waits
+	rings    bool // the bell may ring when it waits for a person
 }
 
-// converse starts a program in a sandbox and stays with it until it ends or
-// the terminal detaches. The program's exit code becomes the command's.
+// converse starts a program in a sandbox and stays with it until it ends or the terminal detaches.
+// The command takes over the program's exit code.
 func (a *app) converse(ctx context.Context, ask wire.Ask, s session) error {
 	if ask.Command.TTY {
 		return a.attach(ctx, ask, s)
@@ -50,7 +50,7 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 		return err
 	}
 	defer conn.Close()
-	defer forwardSignals(conn)() // before anything is seen of it that is answered by Ctrl-C
+	defer forwardSignals(conn)() // before the user sees output that they may answer with Ctrl-C
 	st.start()
 	if ctx.Err() != nil { // a signal that came too early to be passed on
 		return context.Cause(ctx)
@@ -79,13 +79,13 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 	}
 }
 
-// forwarded are the signals that a program inside gets in our stead.
+// forwarded are the signals that the CLI passes on to a program inside.
 var forwarded = append([]os.Signal{unix.SIGUSR1, unix.SIGUSR2}, leaving...)
 
-// leaving are the signals that tell a command to go.
+// leaving are the signals that tell a command to end.
 var leaving = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
-// forwardSignals passes signals on until the returned function is called.
+// forwardSignals passes signals on until the caller calls the returned function.
 func forwardSignals(conn *unixconn.Conn) func() {
 	sigs := make(chan os.Signal, 16)
 	console.Notify(sigs, forwarded...)
@@ -123,7 +123,7 @@ func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 	return a.watch(conn, s)
 }
 
-// watch shows a session until it ends or is detached from.
+// watch shows a session until it ends or the user detaches.
 func (a *app) watch(conn *unixconn.Conn, s session) error {
 	var raw *term.Raw
 	if term.IsTerminal(a.In) {
@@ -171,9 +171,9 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 		if errors.Is(why, errDetached) {
 			_ = conn.Send(wire.Frame{Kind: wire.Detach})
 		}
-		conn.Close() // nothing is shown any more: it could set modes again
+		conn.Close() // show no more output: it could set terminal modes again
 		if err := <-result; err != nil && !errors.Is(err, spec.ErrSandbox) {
-			a.Note("%v", err) // it was not our closing that ended it
+			a.Note("%v", err) // it ended for another reason than our closing
 		}
 		restore()
 		if errors.Is(why, errDetached) {
@@ -191,8 +191,8 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 
 var errDetached = errors.New("detached")
 
-// show writes what the program prints. Notes are for later: the terminal is
-// still the program's.
+// show prints the program's output. It keeps notes for later, because the program still owns the
+// terminal.
 func show(conn *unixconn.Conn, out io.Writer, notes *[]string) error {
 	for {
 		f, err := conn.Receive()
@@ -221,8 +221,8 @@ func show(conn *unixconn.Conn, out io.Writer, notes *[]string) error {
 // keyPatience is how long the first half of the detach keys is held back.
 const keyPatience = 500 * time.Millisecond
 
-// typeKeys sends what is typed. The end of input ends nothing: the program may
-// go on talking.
+// typeKeys sends the user's keys. The end of input does not end the session: the program may go on
+// printing.
 func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached chan<- error) {
 	filter := term.NewFilter(keys)
 	typed := make(chan []byte)
@@ -268,8 +268,8 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached ch
 	}
 }
 
-// watchSignals keeps the size right and leaves in order when we are told to
-// go. The agent inside goes on then; another program is hung up by the keeper.
+// watchSignals keeps the window size in sync, and leaves in order on a signal to end. An agent
+// inside then keeps running; the keeper hangs up any other program.
 func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 	sigs := make(chan os.Signal, 16)
 	console.Notify(sigs, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
@@ -294,7 +294,7 @@ func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 	return func() { signal.Stop(sigs); close(done) }
 }
 
-// size is that of the terminal, if it has one.
+// size returns the terminal's size, if there is one.
 func (a *app) size() (wire.Winsize, bool) {
 	s, err := term.Winsize(a.Out)
 	return wire.Winsize{Rows: s.Row, Cols: s.Col, Width: s.Xpixel, Height: s.Ypixel}, err == nil
@@ -307,7 +307,7 @@ func termName() string {
 	return "xterm"
 }
 
-// exited turns the end of a program into that of the command.
+// exited turns the end of a program into the command's result.
 func exited(e wire.Ended) error {
 	if e.Status() == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// cost is what models have taken for a sandbox.
+// cost is the models' usage for a sandbox.
 type cost struct {
 	Name   string        `json:"name"`
 	Budget spec.Budget   `json:"budget"`
@@ -68,7 +68,7 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 	return a.JSONFlag(c)
 }
 
-// chosen are the sandboxes of these names, or all that can be read.
+// chosen returns the sandboxes with these names, or all readable ones.
 func (a *app) chosen(e *engine.Engine, names []string) (list []*spec.Sandbox, err error) {
 	if len(names) == 0 {
 		infos, err := e.List()
@@ -89,7 +89,7 @@ func (a *app) chosen(e *engine.Engine, names []string) (list []*spec.Sandbox, er
 	return list, nil
 }
 
-// budgetFlags bound what models may take.
+// budgetFlags limit the usage of models.
 type budgetFlags struct{ spec.Budget }
 
 func (f *budgetFlags) add(c *cobra.Command) {
@@ -101,7 +101,8 @@ func (f *budgetFlags) given(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("max-tokens") || cmd.Flags().Changed("max-cost")
 }
 
-// change has one sandbox have another budget. One that would not hold its agent is refused.
+// change sets the budget of one sandbox. It refuses a budget that would not limit the sandbox's
+// agent.
 func (f *budgetFlags) change(a *app, cmd *cobra.Command, e *engine.Engine, args []string, list []*spec.Sandbox) error {
 	if len(args) != 1 {
 		return spec.Errorf(spec.ErrUsage, "a budget is that of one sandbox").WithHint("name it")
@@ -122,7 +123,7 @@ func (f *budgetFlags) change(a *app, cmd *cobra.Command, e *engine.Engine, args 
 	return e.SetBudget(cmd.Context(), list[0], b)
 }
 
-// showCost shows one sandbox's, by model.
+// showCost prints one sandbox's usage by model.
 func (a *app) showCost(c cost) error {
 	w := a.Table()
 	fmt.Fprintln(w, "MODEL\tANSWERS\tINPUT\tCACHED\tTO CACHE\tOUTPUT\tUSD")
@@ -148,7 +149,7 @@ func (a *app) showCost(c cost) error {
 	return nil
 }
 
-// explainRefusal tells of the last question that a provider refused for a reason, if one did.
+// explainRefusal prints the last request that a provider refused for a reason, if any.
 func (a *app) explainRefusal(l *spec.Limited, why string) {
 	if l == nil {
 		return
@@ -163,7 +164,7 @@ func (a *app) explainRefusal(l *spec.Limited, why string) {
 	a.Note("%s refused a question at %s, because %s; %s", term.Sanitize(l.Host), l.At.Local().Format(time.DateTime), why, until)
 }
 
-// explainFailure tells likewise of the last question that came to nothing for another reason.
+// explainFailure prints the last request that failed for another reason.
 func (a *app) explainFailure(l *spec.Limited) {
 	if l == nil {
 		return
@@ -179,7 +180,7 @@ func (a *app) explainFailure(l *spec.Limited) {
 	a.Note("%s", shortened(term.Line(fmt.Sprintf("a question to %s came to nothing at %s: %s", l.Host, l.At.Local().Format(time.DateTime), why)), maxRefusalText)+since)
 }
 
-// explainCost says what of the numbers is not as sure as it looks.
+// explainCost prints which of the numbers are uncertain.
 func (a *app) explainCost(sum spec.BillItem) {
 	if sum.Guessed > 0 {
 		a.Note("%d of the answers did not say what they took, or broke off: their tokens are guessed from their length", sum.Guessed)
@@ -201,7 +202,7 @@ func (a *app) showCosts(costs []cost) error {
 	return w.Flush()
 }
 
-// usdCell is an amount; what has no price is no amount of 0.
+// usdCell formats an amount; usage without a price shows as "?", not as 0.
 func usdCell(i spec.BillItem) string {
 	digits := 2
 	if i.USD > 0 && i.USD < 1 {
@@ -217,7 +218,7 @@ func usdCell(i spec.BillItem) string {
 	}
 }
 
-// budgetCell tells what is used of a budget.
+// budgetCell formats how much of a budget is used.
 func budgetCell(c cost) string {
 	var parts []string
 	if c.Budget.Tokens > 0 {

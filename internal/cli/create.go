@@ -53,8 +53,8 @@ func (a *app) createCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// makeSandbox creates one as the flags say, and lends it what it is to have. before is
-// told of it when all is judged and nothing is made; it may be nil.
+// makeSandbox creates a sandbox from the flags and lends it secrets. It calls before, which may be
+// nil, after all checks and before anything is made.
 func (a *app) makeSandbox(cmd *cobra.Command, e *engine.Engine, f *createFlags, l *lodger, paths []string, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	wanted, err := a.loans(e, f)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Where a devcontainer.json lies.
+// Location of a devcontainer.json.
 const (
 	devcontainerDir  = ".devcontainer"
 	devcontainerFile = "devcontainer.json"
@@ -33,9 +33,9 @@ func isDevcontainer(path string) bool {
 	return base == devcontainerFile || base == "."+devcontainerFile
 }
 
-// devcontainerAt is the devcontainer.json that a path means, and the directory of the
-// project it is for; empty for none. It is meant by its own path, by that of the
-// directory it is in, or by the project's, unless that has a Dockerfile or an image.
+// devcontainerAt returns the devcontainer.json that a path means and the directory of its project,
+// or "" for none. The path may be the file, the directory of the file, or the project if that has no
+// Dockerfile or image.
 func devcontainerAt(path string) (project, file string) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -69,8 +69,8 @@ func devcontainerAt(path string) (project, file string) {
 	return "", ""
 }
 
-// projectOf is the directory that a devcontainer.json is for: that with .devcontainer,
-// in which it may lie in a directory of its own; else where it lies.
+// projectOf returns the project directory of a devcontainer.json: the parent of .devcontainer, which
+// may hold the file in a directory of its own, or else the file's directory.
 func projectOf(file string) string {
 	dir := filepath.Dir(file)
 	for at, up := dir, 0; up < 2; at, up = filepath.Dir(at), up+1 {
@@ -81,24 +81,24 @@ func projectOf(file string) string {
 	return dir
 }
 
-// devcontainerBuild makes a template of a devcontainer.json. Nothing is opened but the
-// project's directory, and no link in it leads out of that.
+// devcontainerBuild makes a template from a devcontainer.json. It opens nothing outside the
+// project's directory, and no link may lead out of that.
 type devcontainerBuild struct {
 	app     *app
 	engine  *engine.Engine
 	flags   buildFlags
-	project string   // real
-	dir     string   // of the file, in the project
+	project string   // resolved path
+	dir     string   // of the file, relative to the project
 	root    *os.Root // of the project
 	place   devcontainer.Place
 
 	file     *devcontainer.File
 	features []*devcontainer.Feature
-	images   map[string]image.Image // of features that are not local, by their IDs
+	images   map[string]image.Image // of features from registries, by ID
 	settings devcontainer.Settings
 }
 
-// openDevcontainer reads a file, and what its features say.
+// openDevcontainer reads a devcontainer.json and the metadata of its features.
 func (a *app) openDevcontainer(ctx context.Context, e *engine.Engine, project, file, inside string, f buildFlags) (*devcontainerBuild, error) {
 	if err := checkPull(f.pull); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (b *devcontainerBuild) parseFeatures(ctx context.Context) error {
 	return err
 }
 
-// aboutFeature is what a feature says of itself. One of a registry is fetched for that.
+// aboutFeature returns the metadata of a feature. One in a registry is fetched for that.
 func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use) ([]byte, error) {
 	if u.Local() {
 		return b.read(filepath.Join(b.dir, u.ID, image.FeatureFile))
@@ -192,7 +192,7 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 	img, err := b.engine.Images().Find(ref)
 	if b.flags.pull == pullAlways || b.flags.pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
 		img, err = b.app.pullFeature(ctx, b.engine, ref)
-	} else if errors.Is(err, spec.ErrNotFound) { // no command brings one but this
+	} else if errors.Is(err, spec.ErrNotFound) { // only this command fetches features
 		flag := "--pull " + b.flags.pull
 		if b.flags.pull == pullLocal {
 			flag = "--load-local-template (" + flag + ")"
@@ -210,8 +210,8 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 	return []byte(of.Feature), err
 }
 
-// make makes the image. With all in it, it has the variables as well, for those who use
-// it by its name.
+// make makes the image. With all it also puts the variables into the image, for users of the image's
+// name.
 func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, error) {
 	defer b.root.Close()
 	base, err := b.base(ctx)
@@ -231,7 +231,7 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 	var env []devcontainer.Variable
 	for _, g := range b.features {
 		own := g.Settings
-		own.ContainerEnv = nil // it is in the image: it may speak of what other features have made of it
+		own.ContainerEnv = nil // the image has these: they may refer to values that other features set
 		settings = settings.With(own)
 		notes = slices.Concat(notes, g.Notes)
 	}
@@ -261,10 +261,10 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 	})
 }
 
-// maxNotes bounds what is told of a file.
+// maxNotes bounds how many notes about a file are printed.
 const maxNotes = 40
 
-// tell tells what means nothing of a file, each in a line: what is in them is anybody's.
+// tell prints the parts of a file that Bothy ignores, one per line. Their text is untrusted.
 func (b *devcontainerBuild) tell(notes []string) {
 	for _, n := range notes[:min(len(notes), maxNotes)] {
 		b.app.Note("devcontainer.json: %s", term.Sanitize(short(n, maxNote)))
@@ -277,7 +277,7 @@ func (b *devcontainerBuild) tell(notes []string) {
 // maxNote bounds a note, in characters.
 const maxNote = 6000
 
-// resolve gives what the Dockerfile of features begins with, and copies from.
+// resolve returns an image that the Dockerfile of features begins with or copies from.
 func (b *devcontainerBuild) resolve(base image.Image, name string) (image.Image, error) {
 	name = strings.TrimSuffix(name, ":latest")
 	if name == devcontainer.Base {
@@ -291,7 +291,7 @@ func (b *devcontainerBuild) resolve(base image.Image, name string) (image.Image,
 	return image.Image{}, spec.Errorf(nil, "no image is known by the name %s", name)
 }
 
-// of is what an image says of itself.
+// of returns the metadata of an image.
 func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
 	config, err := b.engine.ImageConfig(img.Digest)
 	if err != nil {
@@ -300,7 +300,7 @@ func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
 	return devcontainer.ParseImage(config, image.FeatureLabel)
 }
 
-// base is the image that the file names, or builds.
+// base returns the image that the file names, or builds it.
 func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
 	if b.file.Image != "" {
 		img, err := b.app.baseOf(ctx, b.engine, b.file.Image, b.flags)
@@ -328,7 +328,7 @@ func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
 	})
 }
 
-// inProject is the path in the project of what the file names.
+// inProject returns the path, relative to the project, of a path in the file.
 func (b *devcontainerBuild) inProject(key, path string) (string, error) {
 	at := filepath.Join(b.project, b.dir, path)
 	if filepath.IsAbs(path) {
@@ -342,7 +342,7 @@ func (b *devcontainerBuild) inProject(key, path string) (string, error) {
 	return rel, nil
 }
 
-// within is a directory for a build; that of the project itself is none in it.
+// within returns a build's directory in the project, or "" for the project itself.
 func within(dir string) string {
 	if dir == "." {
 		return ""
@@ -350,10 +350,10 @@ func within(dir string) string {
 	return dir
 }
 
-// fromDevcontainer makes a new sandbox's template of a devcontainer.json, and has it be
-// what that says.
+// fromDevcontainer makes the template of a new sandbox from a devcontainer.json, and applies the
+// file's settings to the sandbox.
 func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, project, file string, f buildFlags) error {
-	if err := e.HoldImages(); err != nil { // until the sandbox is there that uses it
+	if err := e.HoldImages(); err != nil { // until the sandbox exists that uses them
 		return err
 	}
 	inside := ""
@@ -386,7 +386,7 @@ func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.S
 	return nil
 }
 
-// volumes has those in shared directories be private ones.
+// volumes makes volumes in shared directories private ones.
 func (b *devcontainerBuild) volumes(sb *spec.Sandbox) {
 	var notes []string
 	for _, path := range b.settings.Volumes {
@@ -402,7 +402,7 @@ func (b *devcontainerBuild) volumes(sb *spec.Sandbox) {
 	b.tell(notes)
 }
 
-// buildDevcontainer builds an image that has what a devcontainer.json says.
+// buildDevcontainer builds an image from a devcontainer.json.
 func (a *app) buildDevcontainer(ctx context.Context, e *engine.Engine, f buildFlags, project, file string) (image.Image, error) {
 	if f.target != "" {
 		return image.Image{}, spec.Errorf(spec.ErrUsage, "which stage is built is said by %s", file).WithHint("to build a Dockerfile alone, name it: -f FILE")

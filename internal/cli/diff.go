@@ -18,16 +18,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// reviewed is one workspace of a review, with the changes that are meant.
+// reviewed is one workspace of a review, with the selected changes.
 type reviewed struct {
 	review.Workspace
 	selection review.Selection
-	prefix    string // before paths in it; none in the first workspace
+	prefix    string // before paths in it; empty in the first workspace
 	changes   []review.Change
-	kept      int   // changes of what git keeps, left out
-	unlisted  error // why the changes are not known
+	kept      int   // changes to git's own files, left out
+	unlisted  error // why the changes cannot be listed
 
-	open func() (texts, error) // both sides; Workspace.Open if there is none
+	open func() (texts, error) // opens both sides; Workspace.Open if nil
 }
 
 // texts reads both sides of changes.
@@ -43,7 +43,7 @@ func (r *reviewed) texts() (texts, error) {
 	return r.Open()
 }
 
-// name is a change's path as it is printed, and read again.
+// name returns a change's path as the CLI prints it and accepts it.
 func (r *reviewed) name(c review.Change) string { return r.pathOf(c.Path) }
 
 func (r *reviewed) pathOf(path string) string {
@@ -53,7 +53,7 @@ func (r *reviewed) pathOf(path string) string {
 	return review.Quote(path)
 }
 
-// reviewed are the workspaces of a sandbox whose changes wait.
+// reviewed returns the workspaces of a sandbox whose changes wait.
 func (a *app) reviewed(ref string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
 	e, sb, err := a.existing(ref)
 	if err != nil {
@@ -74,8 +74,8 @@ func (a *app) reviewed(ref string) (*engine.Engine, *spec.Sandbox, []*reviewed, 
 	return e, sb, list, nil
 }
 
-// review finds what changed in the workspaces of a sandbox, as far as it is meant, and
-// tells of paths at which nothing waits: they may have been mistyped.
+// review finds the selected changes in a sandbox's workspaces. It prints paths without changes: they
+// may have been mistyped.
 func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
 	e, sb, list, err := a.meant(ref, paths)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox,
 	return e, sb, list, nil
 }
 
-// meant is review for who tells of such paths himself.
+// meant is review for callers that report such paths themselves.
 func (a *app) meant(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
 	e, sb, all, err := a.reviewed(ref)
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *app) meant(ref string, paths []string) (*engine.Engine, *spec.Sandbox, 
 	return e, sb, list, nil
 }
 
-// without are the paths at which there is no change.
+// without returns the paths that have no changes.
 func without(list []*reviewed, paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		return slices.ContainsFunc(list, func(r *reviewed) bool {
@@ -175,8 +175,7 @@ func (a *app) isSandbox(name string) bool {
 	return err == nil
 }
 
-// diffed finds what is to be shown of a sandbox: its changes, or in what they are
-// other than those of another one.
+// diffed finds the changes to show: a sandbox's own, or its differences from another sandbox.
 func (a *app) diffed(ref string, paths []string, against string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
 	if against == "" {
 		return a.review(ref, paths)
@@ -215,7 +214,7 @@ func (a *app) diffed(ref string, paths []string, against string) (*engine.Engine
 
 // changed is a change in JSON.
 type changed struct {
-	Path      string   `json:"path"` // quoted as git does where it must be
+	Path      string   `json:"path"` // quoted as git does if necessary
 	Workspace string   `json:"workspace"`
 	Kind      string   `json:"kind"`
 	Form      string   `json:"form"`
@@ -227,7 +226,7 @@ type changed struct {
 	Target    string   `json:"target,omitempty"`
 	OldTarget string   `json:"old_target,omitempty"`
 	From      string   `json:"renamed_from,omitempty"`
-	Implied   bool     `json:"implied,omitempty"` // a directory that comes or goes with what is in it
+	Implied   bool     `json:"implied,omitempty"` // a directory that comes or goes with its contents
 	Added     int      `json:"lines_added"`
 	Removed   int      `json:"lines_removed"`
 	NoText    string   `json:"no_text,omitempty"` // why its lines are not known
@@ -251,8 +250,8 @@ func octal(e review.Entry) string {
 	return fmt.Sprintf("%03o", e.Mode)
 }
 
-// eachText does something with every change and its lines. One that cannot be read
-// has none, and keeps nobody from seeing the others.
+// eachText calls do for every change and its lines. A change that cannot be read has no lines; the
+// others are still shown.
 func eachText(list []*reviewed, do func(*reviewed, review.Change, review.Text) error) error {
 	for _, r := range list {
 		reader, err := r.texts()
@@ -313,7 +312,7 @@ func (a *app) diffNames(list []*reviewed) error {
 	return nil
 }
 
-// letter is a kind of change as git's short form has it.
+// letter is a kind of change in git's short form.
 func letter(k review.Kind) string {
 	switch k {
 	case review.Added:
@@ -331,7 +330,7 @@ func letter(k review.Kind) string {
 func (a *app) diffStat(list []*reviewed) error {
 	count, added, removed, flagged, conflicts := 0, 0, 0, 0, 0
 	err := eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
-		if c.Implied && (c.Conflict == "" || c.Kind == review.Added) { // of one that stays, apply tells as well
+		if c.Implied && (c.Conflict == "" || c.Kind == review.Added) { // apply prints a directory that stays, too
 			return nil
 		}
 		count, added, removed = count+1, added+t.Added, removed+t.Removed

@@ -54,8 +54,8 @@ func (a *app) discardCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// discarded finds what is meant. Without a path that is everything, what git keeps
-// included, even where nobody can list it.
+// discarded finds the changes to discard. Without a path these are all, including git's own files,
+// even if they cannot be listed.
 func (a *app) discarded(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
 	if len(paths) > 0 {
 		return a.review(ref, paths)
@@ -67,7 +67,7 @@ func (a *app) discarded(ref string, paths []string) (*engine.Engine, *spec.Sandb
 	return e, sb, list, err
 }
 
-// manyOf says how much is to be thrown away; nothing if there is nothing.
+// manyOf says how much would be discarded, or "" for nothing.
 func manyOf(list []*reviewed) string {
 	count := 0
 	for _, r := range list {
@@ -86,8 +86,8 @@ func manyOf(list []*reviewed) string {
 	return counted(count, "change")
 }
 
-// forgetAll empties layers without changes: what is in them the host has, too, but may
-// have otherwise some day.
+// forgetAll empties layers that show no changes. The host has the same contents now, but may change
+// them one day.
 func forgetAll(e *engine.Engine, sb *spec.Sandbox, list []*reviewed) error {
 	for _, r := range list {
 		if err := e.DiscardAll(sb, r.Workspace); err != nil {

@@ -36,7 +36,7 @@ func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sand
 	in := inside.Session{Engine: e, Sandbox: sb, Prepares: true}
 	status, err := in.Run(ctx, wire.Command{Args: []string{"/bin/sh", "-c", findDockerd}}, "", io.Discard, io.Discard)
 	if err != nil {
-		return nil // whatever fails now is told by what comes next
+		return nil // the next step reports any failure
 	}
 	switch status {
 	case dockerdMissing:

@@ -8,7 +8,7 @@ import (
 
 func TestDockerfileAt(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"Containerfile", "dockerfile", "Dockerfile"} { // each counts more than those before
+	for _, name := range []string{"Containerfile", "dockerfile", "Dockerfile"} { // by rising precedence
 		want := filepath.Join(dir, name)
 		if err := os.WriteFile(want, []byte("FROM scratch\n"), 0o600); err != nil {
 			t.Fatal(err)

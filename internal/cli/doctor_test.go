@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 )
 
-// Agents end with 0 also when nothing could be done: what they say counts.
+// TestJudge checks that the agent's events count. Agents exit with 0 even if nothing could be done.
 func TestJudge(t *testing.T) {
 	of, err := agent.NewCatalog("").Find("claude")
 	if err != nil {

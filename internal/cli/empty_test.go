@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// called runs a line of words in this process, over an empty state directory, and gives
-// what it printed.
+// called runs a line of words in this process, with an empty state directory, and returns its
+// output.
 func called(t *testing.T, words ...string) (string, error) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -26,7 +26,7 @@ func called(t *testing.T, words ...string) (string, error) {
 	return string(text), err
 }
 
-// aside has what a test does be done in directories of its own.
+// aside gives a test directories of its own.
 func aside(t *testing.T) {
 	t.Helper()
 	t.Setenv("BOTHY_HOME", t.TempDir())
@@ -34,8 +34,8 @@ func aside(t *testing.T) {
 	t.Chdir(t.TempDir())
 }
 
-// What a script's variable left empty is refused, and does not have a command do more
-// than it was told.
+// TestEmpty checks that an empty word, such as an unset variable of a script, is refused. Otherwise
+// a command might do more than the user asked for.
 func TestEmpty(t *testing.T) {
 	aside(t)
 	_, err := called(t, "create", "--name", "rr", "--workspace", spec.WorkspaceReview, "shell", ".")
@@ -92,7 +92,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// Some flags mean something when they are empty.
+// TestEmptyMeant checks flags for which an empty value has a meaning.
 func TestEmptyMeant(t *testing.T) {
 	aside(t)
 	for _, words := range [][]string{

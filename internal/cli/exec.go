@@ -56,7 +56,7 @@ func (a *app) execCommand() *cobra.Command {
 				return err
 			}
 			words := args[1:]
-			if len(words) > 1 && words[0] == "--" { // as run wants it
+			if len(words) > 1 && words[0] == "--" { // accepted because run needs it
 				words = words[1:]
 			}
 			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
@@ -73,7 +73,7 @@ func (a *app) execCommand() *cobra.Command {
 			return a.converse(cmd.Context(), q, session{Session: in, keys: detach, noStdin: !interactive && !tty})
 		},
 	}
-	c.Flags().SetInterspersed(false) // flags behind the sandbox are the command's
+	c.Flags().SetInterspersed(false) // flags after the sandbox belong to the command
 	fs := c.Flags()
 	fs.BoolVarP(&interactive, "interactive", "i", false, "connect standard input")
 	fs.BoolVarP(&tty, "tty", "t", false, "use a terminal inside")

@@ -12,14 +12,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// fetchFlags are those of fetch.
+// fetchFlags are the flags of fetch.
 type fetchFlags struct {
 	dryRun bool
 	size   string
 	in     string
 }
 
-// defaultFetch is how much a fetch may bring, unless it is told otherwise.
+// defaultFetch is how much a fetch may copy by default.
 const defaultFetch = "4g"
 
 func (a *app) fetchCommand() *cobra.Command {
@@ -81,7 +81,7 @@ func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []st
 	return a.printFetched(sb, done, f.dryRun)
 }
 
-// meant are the clones that are to be fetched from.
+// meant returns the clones to fetch from.
 func (f *fetchFlags) meant(parse func(string) (spec.Mount, error), all []clone.Clone) ([]clone.Clone, error) {
 	if f.in == "" {
 		return all, nil
@@ -98,19 +98,19 @@ func (f *fetchFlags) meant(parse func(string) (spec.Mount, error), all []clone.C
 	return nil, spec.Errorf(spec.ErrNotFound, "the sandbox has no clone of %s", m.Source).WithHint("bothy inspect shows its workspaces")
 }
 
-// fetched is what came of one clone, in JSON.
+// fetched is the result for one clone in JSON.
 type fetched struct {
 	Workspace   string          `json:"workspace"`
 	Branches    []fetchedBranch `json:"branches"`
-	More        bool            `json:"more"` // branches than are fetched at once
+	More        bool            `json:"more"` // there are more branches than one fetch takes
 	Bytes       int64           `json:"bytes"`
-	Uncommitted *int            `json:"uncommitted"` // null: nobody knows
-	References  []string        `json:"references"`  // that are no branches, and stay inside
-	Submodules  []string        `json:"submodules"`  // with commits that stay inside; null: nobody knows
+	Uncommitted *int            `json:"uncommitted"` // null: unknown
+	References  []string        `json:"references"`  // not branches; they stay inside
+	Submodules  []string        `json:"submodules"`  // with commits that stay inside; null: unknown
 }
 
 type fetchedBranch struct {
-	Branch  string `json:"branch"` // as inside; empty: what is checked out without one
+	Branch  string `json:"branch"` // as inside; empty: a detached HEAD
 	Ref     string `json:"ref"`    // as on the host
 	Old     string `json:"old,omitempty"`
 	New     string `json:"new"`
@@ -134,7 +134,7 @@ func shownFetch(c clone.Clone, r *clone.Report) fetched {
 	return f
 }
 
-// printFetched tells what came. It is an error if a branch was refused, or not looked at.
+// printFetched prints the results. It returns an error if a branch was refused, or not looked at.
 func (a *app) printFetched(sb *spec.Sandbox, list []fetched, dry bool) error {
 	refused, more := 0, false
 	for _, f := range list {
@@ -196,7 +196,7 @@ func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 	return nil
 }
 
-// noteStaying tells what does not come, and goes with the sandbox.
+// noteStaying prints the data that is not fetched and goes with the sandbox.
 func (a *app) noteStaying(sb *spec.Sandbox, f fetched) {
 	switch {
 	case f.Uncommitted == nil:
@@ -215,7 +215,7 @@ func (a *app) noteStaying(sb *spec.Sandbox, f fetched) {
 	}
 }
 
-// few names the first of a list.
+// few lists the first few of a list.
 func few(list []string) string {
 	const most = 5
 	text := console.Printable(strings.Join(list[:min(len(list), most)], ", "))

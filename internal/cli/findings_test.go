@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/doctor"
 )
 
-// One check that failed is one.
+// TestFindings checks the singular and the plural in the error.
 func TestFindings(t *testing.T) {
 	out, err := os.Open(os.DevNull)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// createFlags are what is decided when a sandbox is created.
+// createFlags are the settings fixed when a sandbox is created.
 type createFlags struct {
 	name     string
 	env      []string
@@ -189,7 +189,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if sb.Private, err = a.privateDirs(f.private, slices.Concat(sb.Workspaces, sb.Volumes)); err != nil {
 		return nil, err
 	}
-	// Last: nothing is fetched for a line with a mistake in it.
+	// Last, so that nothing is fetched for a line with a mistake in it.
 	pull := f.pull
 	if f.local {
 		pull = pullLocal
@@ -206,8 +206,8 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	return sb, err
 }
 
-// hasDocker settles whether a sandbox has a Docker daemon: as the flag says, or else if the
-// settings or the template ask for one.
+// hasDocker decides whether a sandbox has a Docker daemon. The flag decides; without it the sandbox
+// has one if the settings or the template ask for it.
 func (f *createFlags) hasDocker(e *engine.Engine, sb *spec.Sandbox) {
 	sb.Docker = sb.Docker || e.AsksForDocker(sb)
 	if f.changed("docker") {
@@ -215,8 +215,8 @@ func (f *createFlags) hasDocker(e *engine.Engine, sb *spec.Sandbox) {
 	}
 }
 
-// privateDirs are those asked for, and those of the settings that the first
-// workspace has.
+// privateDirs returns the requested private directories, and those of the settings that exist in the
+// first workspace.
 func (a *app) privateDirs(asked []string, shared []spec.Mount) ([]string, error) {
 	var dirs []string
 	for _, p := range asked {
@@ -239,14 +239,14 @@ func (a *app) privateDirs(asked []string, shared []spec.Mount) ([]string, error)
 	return dirs, nil
 }
 
-// validCPUs admits a number of processors, 0 for none asked for.
+// validCPUs accepts a number of processors, with 0 for unset.
 func validCPUs(n float64) bool { return n >= 0 && n <= 1<<20 }
 
-// minSandboxMemory is what the wall itself and a shell need.
+// minSandboxMemory is the memory that the sandbox itself and a shell need.
 const minSandboxMemory = 64 << 20
 
-// variables are those of a file: one a line, with comments, or each with a zero
-// byte behind it as "env -0" prints them, whatever they hold.
+// variables parses a file of variables: one per line, with comments, or separated by zero bytes as
+// "env -0" prints them, with any values.
 func variables(text string) (list []string) {
 	if strings.Contains(text, "\x00") {
 		return strings.FieldsFunc(text, func(r rune) bool { return r == 0 })
@@ -270,7 +270,7 @@ func (a *app) readEnvFile(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// environment collects -e and --env-file; KEY alone is passed on, if set.
+// environment collects -e and --env-file. A KEY alone is passed on if it is set.
 func (a *app) environment(pairs, files []string) ([]string, error) {
 	var env, lines []string
 	for _, name := range files {

@@ -28,7 +28,7 @@ func (a *app) flowCommand() *cobra.Command {
 	return c
 }
 
-// flowing is a flow that there is.
+// flowing is an existing flow.
 type flowing struct {
 	engine *engine.Engine
 	run    *run.Run
@@ -36,12 +36,12 @@ type flowing struct {
 	since  time.Time
 	events []run.Event
 	state  *flow.State
-	raised *run.Limits // that were set anew; nil: none
+	raised *run.Limits // raised limits; nil: none
 	hosted bool
-	ours   bool // this process has ended it
+	ours   bool // this process ended it
 }
 
-// flowCalled finds a flow; without a name the newest.
+// flowCalled finds a flow by name, or the newest without one.
 func (a *app) flowCalled(ref string) (*flowing, error) {
 	e, r, err := a.runCalled(run.Flows, ref, "there is no run of a flow")
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *app) flowCalled(ref string) (*flowing, error) {
 	return readFlow(e, r)
 }
 
-// readFlow reads how a flow stands. One that has no host, and does not know it, was cut
+// readFlow reads the state of a flow. A flow that is recorded as running but has no host was cut
 // short.
 func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	l := &flowing{engine: e, run: r}
@@ -58,8 +58,8 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	if l.since, err = r.Plan(&l.plan); err != nil {
 		return nil, r.Unreadable(err)
 	}
-	said, _ := r.Mail()   // before the events: who hears it keeps it before it is gone. If it cannot be read, who goes on says so
-	l.hosted = r.Hosted() // likewise: who ends writes that before it goes
+	said, _ := r.Mail()   // before the events: a host records mail before it removes it. Resuming reports errors
+	l.hosted = r.Hosted() // likewise: a host records the end before it exits
 	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
@@ -85,22 +85,22 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	return l, nil
 }
 
-// record writes the record of a flow anew that nobody carries on, if who did was killed before. A
-// person who reads it is misled otherwise, but whoever asks Bothy is not: that it cannot be written
-// is no error.
+// record rewrites the record of an orphaned flow if its last process was killed before it wrote one.
+// A stale record misleads people who read the file. Bothy's own answers do not depend on it, so a
+// failed write is not an error.
 func (l *flowing) record() {
 	if l.hosted || flow.Recorded(l.run, l.state) {
 		return
 	}
 	h, events, err := l.run.Host()
-	if err != nil { // somebody has it by now
+	if err != nil { // another process took it meanwhile
 		return
 	}
 	defer h.Close()
 	_ = flow.Record(&l.plan, l.run, events)
 }
 
-// fold has it stand as events tell.
+// fold computes the state from events.
 func (l *flowing) fold(events []run.Event) (err error) {
 	if l.raised, err = run.Raises(events); err == nil {
 		l.plan.Raise(l.raised)
@@ -109,14 +109,14 @@ func (l *flowing) fold(events []run.Event) (err error) {
 	return err
 }
 
-// more tells whether a flow has come to a limit, and that was set anew since.
+// more reports whether a flow stopped at a limit that was raised since.
 func (l *flowing) more() bool { return l.state.Raisable() && l.state.Reached() == nil }
 
-// flowView is how a flow stands, in JSON.
+// flowView is the state of a flow in JSON.
 type flowView struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
-	Hosted    bool      `json:"hosted"` // a process carries it on
+	Hosted    bool      `json:"hosted"` // a process is running it
 	ExitCode  *int      `json:"exit_code,omitempty"`
 	Directory string    `json:"run_directory"`
 	*flow.State
@@ -125,9 +125,9 @@ type flowView struct {
 	WaitingFor string              `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Until      time.Time           `json:"until,omitzero"`
 	Elements   []flow.ElementState `json:"elements,omitempty"`      // of lists
-	Refusal    *spec.Limited       `json:"model_refused,omitempty"` // a question to a model that came to nothing; none was answered since
-	Behind     []string            `json:"left_behind,omitempty"`   // sandboxes that it was to remove
-	Raised     *run.Limits         `json:"raised,omitempty"`        // limits that were set anew, which the plan has
+	Refusal    *spec.Limited       `json:"model_refused,omitempty"` // a failed model request; none was answered since
+	Behind     []string            `json:"left_behind,omitempty"`   // sandboxes that it failed to remove
+	Raised     *run.Limits         `json:"raised,omitempty"`        // raised limits; the plan has them
 	Plan       *flow.Plan          `json:"plan"`
 }
 
@@ -151,8 +151,8 @@ func (l *flowing) view() flowView {
 	return v
 }
 
-// lacks tells whether somebody has removed a sandbox that the flow would need to go on. What it
-// is only to remove itself it needs not.
+// lacks reports whether a sandbox was removed that the flow needs to resume. Sandboxes that only
+// wait for their removal do not count.
 func (v flowView) lacks(e *engine.Engine) bool {
 	return v.Ready && len(v.Behind) == 0 && slices.ContainsFunc(slices.Collect(maps.Values(v.Plan.Sandboxes)), func(id string) bool {
 		_, err := e.Find(id)
@@ -160,8 +160,8 @@ func (v flowView) lacks(e *engine.Engine) bool {
 	})
 }
 
-// standing is how it stands, in two words. Some of its steps may be at work, while others wait
-// for models. If none is, and a person is asked something, that comes first.
+// standing returns status and reason. Some steps may run while others wait for models. If none runs
+// and a person is asked something, that comes first.
 func (l *flowing) standing() (status, reason string) {
 	s := l.state
 	if l.atWork() > 0 {
@@ -192,7 +192,7 @@ func (l *flowing) open() error {
 	return err.WithHint("bothy flow run begins another one")
 }
 
-// removed says that a run is gone whose files somebody has removed, and what is left of it.
+// removed returns the error for a run whose files were deleted, and lists its remaining sandboxes.
 func (l *flowing) removed() error {
 	err := spec.Errorf(spec.ErrNotFound, "the run %s is gone: %s", l.run.ID, flow.Removed(l.run).Detail)
 	if left := l.left(); len(left) > 0 {
@@ -217,7 +217,7 @@ func (a *app) flowStopCommand() *cobra.Command {
 				return err
 			}
 			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
-			if l.ours { // or who carries it on tells
+			if l.ours { // otherwise the process that runs it notifies
 				n := engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
 				a.notify(context.WithoutCancel(cmd.Context()), l.engine, flowStopped(n, l.state))
 			}
@@ -226,7 +226,7 @@ func (a *app) flowStopCommand() *cobra.Command {
 	}
 }
 
-// undone refuses to end what has come to its end, so that nothing could be gone on with.
+// undone refuses to stop a completed flow, because it could not be resumed.
 func (l *flowing) undone() error {
 	if l.state.Over() {
 		return spec.Errorf(spec.ErrConflict, "the run %s is completed", l.run.ID)
@@ -234,8 +234,7 @@ func (l *flowing) undone() error {
 	return nil
 }
 
-// cancel ends a flow that nobody carries on. If somebody does, that one has the
-// message.
+// cancel ends an orphaned flow. If a process runs the flow, that one has got the message.
 func (l *flowing) cancel() error {
 	h, events, err := l.run.Host()
 	if errors.Is(err, spec.ErrConflict) {
@@ -248,13 +247,13 @@ func (l *flowing) cancel() error {
 	if l.state, err = flow.Fold(&l.plan, events); err != nil {
 		return err
 	}
-	if l.state.Status.Final() { // a moment ago
-		return l.run.Forget(time.Time{}, run.Stop) // it did not live to see them
+	if l.state.Status.Final() { // it ended just now
+		return l.run.Forget(time.Time{}, run.Stop) // its host exited before it read them
 	}
-	if err := l.undone(); err != nil { // a moment ago
+	if err := l.undone(); err != nil { // it completed just now
 		return errors.Join(err, l.run.Forget(time.Time{}, run.Stop))
 	}
-	if l.state.Ready { // else nobody has worked in them, or not for it
+	if l.state.Ready { // otherwise nothing ran in them for this flow
 		if err := endAll(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes))...); err != nil {
 			return err
 		}
@@ -277,8 +276,8 @@ func (l *flowing) cancel() error {
 	return err
 }
 
-// removeAll removes the sandboxes of a flow, also those that are put away, but for those in
-// which something waits for a person.
+// removeAll removes the sandboxes of a flow, including those put away. It keeps sandboxes with
+// changes that wait for a person.
 func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 	return eachPassing(ctx, p, func(ctx context.Context, id string) error {
 		sb, err := e.Find(id)
@@ -315,9 +314,9 @@ func (a *app) flowRmCommand() *cobra.Command {
 	return c
 }
 
-// removeFlow removes a run that nobody carries on. Its sandboxes hold copies of what the
-// run has, and go with it; but those that work on files of the host only if that was
-// asked for, and copies that wait for a person never.
+// removeFlow removes a run that no process is running. Its sandboxes hold copies of the run's files
+// and are removed, too. Sandboxes that work on host files are removed only if the user asked for
+// that, and copies with waiting changes never.
 func (a *app) removeFlow(ctx context.Context, l *flowing) error {
 	h, events, err := l.run.Host()
 	if err != nil {
@@ -337,13 +336,13 @@ func (a *app) removeFlow(ctx context.Context, l *flowing) error {
 	return err
 }
 
-// takes tells whether the sandboxes of a run go with it.
+// takes reports whether removing a run removes its sandboxes.
 func (l *flowing) takes() bool {
 	return l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0
 }
 
-// erase removes a run: if it never was ready its sandboxes first, of which nobody knows without
-// it, but for those that somebody has started since.
+// erase removes a run. If the run was never ready, it first removes its sandboxes, which would be
+// orphans without it, except those started since.
 func (l *flowing) erase(h *run.Host) (kept []string, err error) {
 	if !l.state.Ready {
 		kept, err = l.untouched()
@@ -359,7 +358,7 @@ func (l *flowing) untouched() (kept []string, err error) {
 	return removeUntouched(l.engine, slices.Sorted(maps.Values(l.plan.Sandboxes))...)
 }
 
-// readFlowFile reads what a flow is to do.
+// readFlowFile reads a flow from its file.
 func (a *app) readFlowFile(path string) (*flow.Flow, error) {
 	text, err := a.readFile(path, maxPrompt)
 	if err != nil {
@@ -368,7 +367,7 @@ func (a *app) readFlowFile(path string) (*flow.Flow, error) {
 	return flow.Parse(filepath.Base(path), text)
 }
 
-// between checks that there are so many arguments.
+// between returns a check for the number of arguments.
 func between(least, most int, what string) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {

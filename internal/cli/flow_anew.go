@@ -14,11 +14,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has the sandboxes of a flow that removes them and is completed: they are put away, and
-// made anew if a person goes on with what was skipped, or with what somebody has changed since.
+// Handles the sandboxes of a completed flow that removes them. They are put away, and recreated if a
+// person resumes the flow to redo skipped or changed steps.
 
-// clearFlow removes the sandboxes of a flow that stands so, if it is to, and has come to its end.
-// Those of one that can be gone on with are put away.
+// clearFlow removes the sandboxes of an ended flow if its plan says so. If the flow can still be
+// resumed, it puts them away instead.
 func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.State) error {
 	switch {
 	case !p.Remove:
@@ -31,22 +31,22 @@ func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.Stat
 	return nil
 }
 
-// putAway puts the sandboxes of a flow away, of which nothing runs.
+// putAway puts the sandboxes of a flow away. Nothing runs in them.
 func putAway(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 	return eachPassing(ctx, p, func(ctx context.Context, id string) error {
 		sb, err := e.Find(id)
 		if err == nil {
 			err = e.PutAway(ctx, sb)
 		}
-		if errors.Is(err, spec.ErrNotFound) { // who goes on is told
+		if errors.Is(err, spec.ErrNotFound) { // resuming reports it
 			return nil
 		}
 		return err
 	})
 }
 
-// eachPassing does something with each of the sandboxes of a flow in which nothing waits for a
-// person, within a time, also for who is told to end.
+// eachPassing calls do for each sandbox of a flow that holds no changes waiting for a person. It has
+// a time limit, and ignores that ctx is canceled.
 func eachPassing(ctx context.Context, p *flow.Plan, do func(ctx context.Context, id string) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -57,7 +57,7 @@ func eachPassing(ctx context.Context, p *flow.Plan, do func(ctx context.Context,
 	return console.Join(errs)
 }
 
-// passing are the sandboxes of a flow, by their IDs, but for those in which something waits for a
+// passing returns the IDs of a flow's sandboxes, except those that hold changes waiting for a
 // person.
 func passing(p *flow.Plan) (ids []string) {
 	copies := p.Copies()
@@ -69,7 +69,7 @@ func passing(p *flow.Plan) (ids []string) {
 	return ids
 }
 
-// places are the sandboxes in which a flow is gone on with; none if nothing is left to be done.
+// places returns the sandboxes to resume a flow in, or none if nothing is left to do.
 func (l *flowing) places(ctx context.Context, events []run.Event) (map[string]*spec.Sandbox, error) {
 	stands, err := flow.Stands(&l.plan, l.run.Dir(), events)
 	if err != nil || stands {
@@ -81,14 +81,14 @@ func (l *flowing) places(ctx context.Context, events []run.Event) (map[string]*s
 	return l.workplaces()
 }
 
-// anew makes those anew that are put away, if the others are there.
+// anew recreates the sandboxes that are put away, if the others exist.
 func (l *flowing) anew(ctx context.Context) error {
 	var away []string
 	for _, id := range passing(&l.plan) {
 		if l.engine.IsAway(id) {
 			away = append(away, id)
 		} else if _, err := l.engine.Find(id); err != nil {
-			return nil // who looks for it says what is missing
+			return nil // the caller reports the missing one
 		}
 	}
 	for _, id := range away {

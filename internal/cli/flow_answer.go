@@ -77,7 +77,7 @@ func (a *app) flowAnswerCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// tellFlowTo keeps what a person says to a flow that waits: to an approval or a question.
+// tellFlowTo records a person's answer to a flow that waits for an approval or a question.
 func (a *app) tellFlowTo(ctx context.Context, named []string, approval bool, say func(*flow.Person) (*flow.State, error)) error {
 	what := "waits for an answer"
 	if approval {
@@ -109,9 +109,9 @@ func (a *app) tellFlowTo(ctx context.Context, named []string, approval bool, say
 	return nil
 }
 
-// tell keeps what a person says to a flow, or has it be heard by the process that carries it on.
-// Whoever has the run may be about to go, such as another who answers: then it is said again to
-// how it stands by then.
+// tell records a person's answer, or has the process that runs the flow take it. Another process may
+// hold the run only briefly, for example to record another answer. Then tell tries again with the
+// new state.
 func (l *flowing) tell(ctx context.Context, p *flow.Person, say func(*flow.Person) (*flow.State, error)) (heard bool, err error) {
 	for {
 		h, events, err := l.run.Host()
@@ -148,7 +148,7 @@ func (l *flowing) tell(ctx context.Context, p *flow.Person, say func(*flow.Perso
 	}
 }
 
-// gone says that a run was removed, if that is why something could not be done.
+// gone returns an error that the run was removed, if that is why err happened.
 func (l *flowing) gone(err error) error {
 	if _, there := os.Lstat(l.run.Dir()); errors.Is(there, fs.ErrNotExist) {
 		return spec.Errorf(spec.ErrNotFound, "the run %s was removed", l.run.ID)

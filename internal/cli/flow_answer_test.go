@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// begunFlow is a flow of which nothing was done yet, held by who carries it on.
+// begunFlow returns a flow with no finished step, and its host.
 func begunFlow(t *testing.T, text string) (*engine.Engine, *flow.Plan, *run.Run, *run.Host) {
 	t.Helper()
 	st, err := store.Open(t.TempDir())
@@ -32,7 +32,7 @@ func begunFlow(t *testing.T, text string) (*engine.Engine, *flow.Plan, *run.Run,
 	return &engine.Engine{Store: st}, plan, r, h
 }
 
-// asked is a flow that waits to be approved.
+// asked returns a flow that waits for an approval.
 func asked(t *testing.T) *flowing {
 	t.Helper()
 	e, plan, r, h := begunFlow(t, "name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n")
@@ -46,7 +46,7 @@ func asked(t *testing.T) *flowing {
 	return l
 }
 
-// person is somebody who decides.
+// person returns the named person who decides.
 func (l *flowing) person(name string) *flow.Person {
 	return &flow.Person{Plan: &l.plan, Run: l.run, Name: name}
 }
@@ -55,7 +55,7 @@ func approve(p *flow.Person) (*flow.State, error) { return p.Decide("", true, ""
 
 func reject(p *flow.Person) (*flow.State, error) { return p.Decide("", false, "no") }
 
-// untilLeft waits until so many messages wait.
+// untilLeft waits until count messages wait.
 func (l *flowing) untilLeft(t *testing.T, count int) []run.Message {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -69,8 +69,8 @@ func (l *flowing) untilLeft(t *testing.T, count int) []run.Message {
 	return nil
 }
 
-// Whoever has the run for a moment is not taken for one who carries it on: what is said is kept
-// when he has gone, or it is told that he has decided.
+// TestTell checks that a process which holds the run briefly is not mistaken for its runner. The
+// answer is recorded when that process releases the run, or it learns that the other one decided.
 func TestTell(t *testing.T) {
 	for name, tt := range map[string]struct {
 		meanwhile func(t *testing.T, l *flowing, h *run.Host, events []run.Event)
@@ -125,7 +125,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// carryOn has a process carry a flow on that needs no sandbox: it is interrupted at once.
+// carryOn runs a flow that needs no sandbox, and cancels it at once.
 func (l *flowing) carryOn(t *testing.T, h *run.Host, events []run.Event) {
 	t.Helper()
 	l.untilLeft(t, 1)
@@ -135,7 +135,8 @@ func (l *flowing) carryOn(t *testing.T, h *run.Host, events []run.Event) {
 	must(t, err)
 }
 
-// What was left, and was never heard, counts: the flow can be gone on with, and asks nothing.
+// TestUnheard checks that an answer counts that no host has read: the flow can be resumed, and asks
+// nothing.
 func TestUnheard(t *testing.T) {
 	l := asked(t)
 	p := l.person("ann")
@@ -154,7 +155,7 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
-// Who answers a run that is removed meanwhile is told so.
+// TestTellRemoved checks the error for an answer to a run that is removed meanwhile.
 func TestTellRemoved(t *testing.T) {
 	l := asked(t)
 	must(t, os.RemoveAll(l.run.Dir()))
@@ -164,8 +165,8 @@ func TestTellRemoved(t *testing.T) {
 	}
 }
 
-// A record that lags behind, since who carried the flow on was killed, is written anew by whoever
-// looks, and by nobody as long as another has the run.
+// TestRecordLags checks that a stale record of a killed flow is rewritten by the next reader, but
+// not while another process holds the run.
 func TestRecordLags(t *testing.T) {
 	l := asked(t)
 	path := filepath.Join(l.run.Dir(), "validation.json")

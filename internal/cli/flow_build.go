@@ -39,7 +39,7 @@ sandbox goes when there is a flow; if there is none yet, when you stop or remove
 	return a.JSONFlag(c)
 }
 
-// flowBuild has a flow be drafted, and writes it down.
+// flowBuild has an agent draft a flow, and writes the draft to a file.
 func (a *app) flowBuild(cmd *cobra.Command, f *flowFlags, args []string) error {
 	file := "flow.yaml"
 	if len(args) > 1 {
@@ -54,7 +54,7 @@ func (a *app) flowBuild(cmd *cobra.Command, f *flowFlags, args []string) error {
 		return err
 	}
 	p.Values, p.Files, p.Sandboxes, p.Drafts = map[string]string{"description": args[0]}, []string{}, map[string]string{}, true
-	p.Remove = true // nothing is in its sandbox that the run has not
+	p.Remove = true // its sandbox holds nothing that the run does not have
 	p.Limits.Time = spec.Duration(f.time)
 	for name := range f.given {
 		p.Files = append(p.Files, name)
@@ -68,14 +68,14 @@ func (a *app) flowBuild(cmd *cobra.Command, f *flowFlags, args []string) error {
 	return a.flowBegin(cmd, f, nil)
 }
 
-// writeDraft writes the flow that was drafted to the file that was named when it was begun, which
-// must not be there, but for what was written of it by then.
+// writeDraft writes the drafted flow to the file that was named at the start. The file must not
+// exist, except with the very content from an earlier attempt.
 func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
 	if s.Draft() == "" {
 		return nil
 	}
 	at := filepath.Join(r.Dir(), s.Draft())
-	if p.DraftTo == "" { // of a bothy that did not keep it
+	if p.DraftTo == "" { // recorded by a bothy that did not keep the name
 		a.Note("the draft is in %s", at)
 		return nil
 	}
@@ -99,7 +99,7 @@ func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
 	return nil
 }
 
-// writeNew writes a file that is not there.
+// writeNew writes a file that must not exist.
 func (a *app) writeNew(name string, text []byte) error {
 	paths, err := a.paths()
 	if err != nil {

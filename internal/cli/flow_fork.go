@@ -8,17 +8,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// flowFork is what the copies of a flow begin with, if it is not what PATH is.
+// flowFork is the sandbox that the copies of a flow start from, instead of PATH as it is.
 type flowFork struct {
 	text string // SANDBOX, or SANDBOX@CHECKPOINT
 
-	of    *spec.Sandbox // nil: nothing
-	past  string        // a checkpoint of it; empty is now
+	of    *spec.Sandbox // nil: none
+	past  string        // a checkpoint of it; empty means now
 	point checkpoint.Point
 }
 
-// branch finds the sandbox that the copies go on from. Without PATH they work on what it
-// works on.
+// branch finds the sandbox that the copies start from. Without PATH they use the sandbox's
+// workspaces.
 func (m *flowMaking) branch() error {
 	f := &m.flags.fork
 	if f.text == "" {
@@ -43,7 +43,7 @@ func (m *flowMaking) branch() error {
 	return nil
 }
 
-// settle chooses the moment that the copies go on from.
+// settle chooses the checkpoint that the copies start from.
 func (m *flowMaking) settle(ctx context.Context, copies bool) (err error) {
 	f := &m.flags.fork
 	switch {
@@ -58,7 +58,7 @@ func (m *flowMaking) settle(ctx context.Context, copies bool) (err error) {
 	return err
 }
 
-// continues has a copy hold what the sandbox held that it goes on from.
+// continues gives a copy the contents of the sandbox that it starts from.
 func (m *flowMaking) continues(ctx context.Context, copied *spec.Sandbox) error {
 	f := &m.flags.fork
 	if f.of == nil {

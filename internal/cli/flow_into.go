@@ -16,17 +16,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has flows whose files are in a directory of the user's, where they are removed as any
-// others are, with rm.
+// Handles flows whose files are in a directory of the user's, where rm removes them like any other
+// files.
 
-// addInto adds the flag that says in which.
+// addInto adds the flag for that directory.
 func (f *flowFlags) addInto(c *cobra.Command) {
 	c.Flags().StringVar(&f.into, "into", "", "make the run's directory, with inputs/ outputs/ logs/ validation.json, in DIR, where rm -rf removes it (default: in the state directory)")
 	completeFlag(c, "into", fileNames)
 }
 
-// settleInto makes the directory that is wanted, and sees that no sandbox can write there. What is
-// left of runs that were removed there goes.
+// settleInto creates the directory, and checks that no sandbox can write to it. It also clears the
+// remains of runs that were deleted there.
 func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) error {
 	if f.into == "" {
 		return nil
@@ -56,13 +56,13 @@ func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) er
 	return a.clearGone(ctx, e, f.into)
 }
 
-// beyond refuses a directory by its absolute path, there or not, if the way there is in one that a sandbox writes to:
-// the inside may have made the link that leads on.
+// beyond refuses an absolute path, which need not exist, if it leads through a directory that a
+// sandbox writes to. A program inside may have created a link on the way.
 func beyond(paths *hostpath.Guard, dir string) error {
 	for at := dir; ; at = filepath.Dir(at) {
 		p, err := paths.Find(at)
 		if errors.Is(err, fs.ErrNotExist) && at != "/" {
-			continue // what is to be made leads nowhere else
+			continue // a missing directory cannot lead elsewhere
 		}
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ func beyond(paths *hostpath.Guard, dir string) error {
 	}
 }
 
-// writesInto refuses a sandbox of the flow that would write to where its files are.
+// writesInto refuses a sandbox of the flow that could write to the run's files.
 func writesInto(dir string, sb *spec.Sandbox) error {
 	for _, m := range engine.Live(sb) {
 		if dir != "" && (workspace.Within(m.Source, dir) || workspace.Within(dir, m.Source)) {
@@ -85,8 +85,8 @@ func writesInto(dir string, sb *spec.Sandbox) error {
 	return nil
 }
 
-// clearGone removes what is left of flows whose files were in a directory, and were removed there:
-// their sandboxes, but for those in which something waits for a person or that somebody else needs.
+// clearGone removes the remains of flows whose files were deleted from a directory. It removes their
+// sandboxes, except those with changes that wait for a person and those in use elsewhere.
 func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error {
 	list, err := run.ListOf(e.Store.Runs(), run.Flows)
 	if err != nil {
@@ -106,7 +106,7 @@ func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error
 		if err == nil {
 			err = a.removeFlow(ctx, l)
 		}
-		if err != nil && !errors.Is(err, spec.ErrConflict) { // somebody carries it on, and will see it
+		if err != nil && !errors.Is(err, spec.ErrConflict) { // on a conflict another process runs it and will notice
 			a.Note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A flow whose directory somebody has removed is gone. Its sandboxes are known, and go with the next
-// run that has its directory there; one that has none is listed no more.
+// TestGone checks a flow whose directory was deleted. Its sandboxes stay known, and the next run
+// with a directory in that place removes them. The list omits such a flow without sandboxes.
 func TestGone(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
@@ -39,11 +39,11 @@ func TestGone(t *testing.T) {
 		r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 		must(t, err)
 		past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: flow.Failed, Reason: "step"})).Close()
-		next := map[bool]string{true: "resume ", false: "rm "}[has] // without its sandbox it cannot go on
+		next := map[bool]string{true: "resume ", false: "rm "}[has] // without its sandbox it cannot be resumed
 		if v, err := runViewOf(e, r); err != nil || v.Next != "bothy flow "+next+r.ID {
 			t.Errorf("while it is there it is %+v, %v", v, err)
 		}
-		must(t, os.RemoveAll(into)) // find takes all of it if it is old enough
+		must(t, os.RemoveAll(into)) // a cleanup with find deletes everything old
 		list, err := a.allRuns(e)
 		must(t, err)
 		if len(list) > 0 != has || has && (list[0].Next != "bothy flow rm "+r.ID || list[0].rank() != 1) {
@@ -73,8 +73,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A flow whose directory is on a disk that is not mounted is kept, with its sandbox, and who begins
-// another one there is told.
+// TestAway checks that a flow on a disk that is not mounted is kept, with its sandbox, and that the
+// next run there prints a note.
 func TestAway(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
@@ -111,7 +111,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// What a flow writes to is neither where its files are nor around it.
+// TestWritesInto checks that a flow cannot write to its run's files, nor to a directory around them.
 func TestWritesInto(t *testing.T) {
 	for _, c := range []struct {
 		m       spec.Mount
@@ -133,8 +133,8 @@ func TestWritesInto(t *testing.T) {
 	}
 }
 
-// A directory for runs is in none that a sandbox writes to, nor behind a link in there, and a sandbox
-// that is made when it was asked has the run not begin.
+// TestIntoWritten checks that a directory for runs is refused if a sandbox writes to it, or to a
+// link on the way. A sandbox created after that check keeps the run from starting.
 func TestIntoWritten(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)

@@ -31,8 +31,8 @@ type flowMaking struct {
 	host *run.Host
 }
 
-// make makes the run, and then its sandboxes, which it knows before there are any:
-// whatever is killed, none is nobody's.
+// make makes the run, and then its sandboxes. Their IDs are recorded before they exist, so a crash
+// leaves no orphan.
 func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	p := &m.flags.plan
 	m.made = map[string]*spec.Sandbox{}
@@ -40,7 +40,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	if len(m.paths) > 0 {
-		p.Directory = m.paths[0] // its real path is known when there is a sandbox
+		p.Directory = m.paths[0] // resolved when a sandbox exists
 	}
 	rooms := p.Rooms()
 	if err := m.suits(rooms); err != nil {
@@ -51,13 +51,13 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	if len(rooms) == 0 {
-		p.Directory = "" // nobody works on it
+		p.Directory = "" // nothing works on it
 		return m.create()
 	}
 	for _, room := range rooms {
 		p.Sandboxes[room.Name] = store.NewID()
 	}
-	slices.SortStableFunc(rooms, func(a, b flow.Room) int { // first who has PATH, to know it
+	slices.SortStableFunc(rooms, func(a, b flow.Room) int { // first the sandboxes with PATH, to resolve it
 		switch {
 		case a.Copy == b.Copy:
 			return 0
@@ -81,9 +81,9 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	return nil
 }
 
-// house makes one of the sandboxes, and the run before the first of them.
+// house makes one of the sandboxes. Before the first one it makes the run.
 func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
-	f, paths := m.flags.createFlags, m.paths // each has its own
+	f, paths := m.flags.createFlags, m.paths // each has flags of its own
 	f.name = m.called(room)
 	l := &lodger{name: room.Agent, spec: m.agents[room.Agent]}
 	if room.Agent == flow.Shell {
@@ -113,17 +113,17 @@ func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Ro
 			m.flags.plan.Directory = sb.Workspaces[0].Source
 		}
 		err := m.create()
-		sb.Name = m.called(room) // by the ID that it has got
+		sb.Name = m.called(room) // with the ID that the run got
 		return err
 	})
 }
 
-// called is the name of one of the sandboxes.
+// called returns the name of one of the sandboxes.
 func (m *flowMaking) called(room flow.Room) string {
 	return cmp.Or(m.flags.name, m.id) + "-" + room.Name
 }
 
-// suits refuses ways of working on PATH that do not go with who works on it.
+// suits refuses ways to work on PATH that do not fit the flow's sandboxes.
 func (m *flowMaking) suits(rooms []flow.Room) error {
 	var names []string
 	copies := false
@@ -148,7 +148,7 @@ func (m *flowMaking) suits(rooms []flow.Room) error {
 	return nil
 }
 
-// inTheWay tells what keeps steps from being done side by side.
+// inTheWay says why steps cannot run in parallel.
 func (m *flowMaking) inTheWay() string {
 	if len(m.paths) == 0 {
 		return ": each step needs the one before it"
@@ -156,7 +156,7 @@ func (m *flowMaking) inTheWay() string {
 	return ": what works on PATH itself is done one step at a time, but for commands with fresh; see docs/flows.md"
 }
 
-// shares refuses what several sandboxes would write to at once.
+// shares refuses volumes that several sandboxes would write to at once.
 func (m *flowMaking) shares(sb *spec.Sandbox) error {
 	for _, v := range sb.Volumes {
 		if !v.ReadOnly && m.flags.plan.Beside() {
@@ -167,7 +167,7 @@ func (m *flowMaking) shares(sb *spec.Sandbox) error {
 	return nil
 }
 
-// create writes the run down.
+// create records the run.
 func (m *flowMaking) create() (err error) {
 	slices.Sort(m.flags.plan.Files)
 	rooms := m.flags.plan.Rooms()
@@ -186,8 +186,8 @@ func (m *flowMaking) create() (err error) {
 	return err
 }
 
-// fill puts into the directory of the run what it was given. By now no sandbox is started that
-// could write there; one may have been made since it was asked first.
+// fill puts the inputs into the run's directory. It checks again that no sandbox writes there,
+// because one may have been created since the first check. None has been started by now.
 func (m *flowMaking) fill(dir string) error {
 	if m.flags.into != "" {
 		if err := m.engine.Apart(m.flags.into); err != nil {
@@ -197,8 +197,8 @@ func (m *flowMaking) fill(dir string) error {
 	return flow.Fill(dir, m.flags.given)
 }
 
-// free sees that no sandbox is called as one of the flow will be: those of a run that was removed
-// may be there still.
+// free checks that the names of the flow's sandboxes are free. Sandboxes of a removed run may still
+// have them.
 func (m *flowMaking) free(rooms []flow.Room) error {
 	for _, room := range rooms {
 		_, err := m.engine.Find(m.called(room))
@@ -212,7 +212,7 @@ func (m *flowMaking) free(rooms []flow.Room) error {
 	return nil
 }
 
-// undo removes what was made: there is nothing that could be gone on with.
+// undo removes everything that was made, since nothing could be resumed.
 func (m *flowMaking) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -220,7 +220,7 @@ func (m *flowMaking) undo(ctx context.Context) {
 		_ = m.engine.Remove(ctx, sb, true)
 	}
 	if m.host != nil {
-		m.host.Close() // or it could not be removed
+		m.host.Close() // a held run could not be removed
 	}
 	if m.run != nil {
 		_ = m.run.Remove()

@@ -9,13 +9,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has which flow is meant by those who do something to one.
+// Selects the flow that a subcommand acts on.
 
-// maxNamed is how many runs an error names.
+// maxNamed is how many runs an error lists.
 const maxNamed = 10
 
-// flowMeant finds the flow that something is to be done to. If none is named, it is the only
-// one to which that can be done; what is that is in words, for when there is none.
+// flowMeant finds the flow that a subcommand acts on. Without a name it is the only flow that can
+// returns true for; what describes those in errors.
 func (a *app) flowMeant(named []string, can func(*flowing) bool, what string) (*flowing, error) {
 	if len(named) > 0 {
 		return a.flowCalled(named[0])
@@ -45,16 +45,16 @@ func (a *app) flowMeant(named []string, can func(*flowing) bool, what string) (*
 	return nil, spec.Errorf(spec.ErrUsage, "any of these may be meant, for it %s: %s", what, strings.Join(names, ", ")).WithHint("name the run")
 }
 
-// ends tells whether a flow can be stopped.
+// ends reports whether a flow can be stopped.
 func (l *flowing) ends() bool { return !l.state.Over() }
 
-// goesOn tells whether a flow can be gone on with: nobody does, and nothing is to be said before.
+// goesOn reports whether a flow can be resumed: no process runs it, and it needs no answer first.
 func (l *flowing) goesOn() bool {
 	asks := l.state.Status == flow.Waiting && len(l.state.Questions()) > 0
 	return !l.hosted && !l.state.Over() && !asks && l.state.Detail != cutInMaking
 }
 
-// waitsFor tells whether a flow asks a person: for an approval, or a question.
+// waitsFor reports whether a flow asks a person for an approval, or else a question.
 func (l *flowing) waitsFor(approval bool) bool {
 	return !l.state.Over() && slices.ContainsFunc(l.state.Questions(), func(st *flow.StepState) bool { return l.state.Approves(st) == approval })
 }

@@ -43,7 +43,7 @@ func (a *app) flowResumeCommand() *cobra.Command {
 			if err = l.fold(events); err != nil {
 				return err
 			}
-			l.hosted = false // by nobody else
+			l.hosted = false // no other process holds it
 			if raised != nil {
 				if err := l.raise(raised); err != nil {
 					return err
@@ -90,12 +90,12 @@ func (a *app) flowResumeCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// raisable tells whether a flow can be gone on with, if its limits are others.
+// raisable reports whether a flow could be resumed with other limits.
 func (l *flowing) raisable() bool {
 	return l.goesOn() || !l.hosted && l.state.Raisable()
 }
 
-// raise has the plan have other limits, if somebody can go on within them.
+// raise changes the limits in the plan, if the flow can be resumed within them.
 func (l *flowing) raise(limits *run.Limits) error {
 	if l.state.Over() && !l.state.Raisable() {
 		return cmp.Or(l.open(), l.undone())
@@ -110,7 +110,7 @@ func (l *flowing) raise(limits *run.Limits) error {
 	return nil
 }
 
-// raiseFlow writes the limits down that the plan has by now, if they would hold its agents.
+// raiseFlow records the plan's new limits, if they would limit its agents.
 func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
 	var ids []string
 	for _, room := range l.plan.Rooms() {
@@ -130,8 +130,8 @@ func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[s
 	return a.raise(ctx, l.engine, h, limits, ids)
 }
 
-// unmade ends a flow that was cut short while its sandboxes were made: some may be missing, or
-// lack what they are lent, and nothing was done yet.
+// unmade removes a flow that was cut short while its sandboxes were created. Some may be missing or
+// lack their secrets, and no work was done yet.
 func (l *flowing) unmade(h *run.Host) error {
 	kept, err := l.erase(h)
 	if err != nil {
@@ -140,7 +140,7 @@ func (l *flowing) unmade(h *run.Host) error {
 	return unmade(l.run, kept)
 }
 
-// workplaces are the sandboxes of a flow that is gone on with.
+// workplaces returns the sandboxes of a flow to resume.
 func (l *flowing) workplaces() (map[string]*spec.Sandbox, error) {
 	made := map[string]*spec.Sandbox{}
 	for name, id := range l.plan.Sandboxes {

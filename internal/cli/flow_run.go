@@ -21,15 +21,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// flowFlags are what a flow is begun with.
+// flowFlags are the flags of a new flow.
 type flowFlags struct {
 	createFlags
 	plan          flow.Plan
 	inputs, files []string
 	time          time.Duration
 	fork          flowFork
-	into          string            // the directory for the run's; empty: the state directory
-	given         map[string][]byte // files, by their names below inputs/
+	into          string            // parent of the run's directory; empty: the state directory
+	given         map[string][]byte // files by their names below inputs/
 }
 
 func (a *app) flowRunCommand() *cobra.Command {
@@ -66,14 +66,15 @@ waits for you, 4 if a limit was reached.`,
 	return a.JSONFlag(c)
 }
 
-// addRooms adds the flags of create, as they are of several sandboxes, and where what the run keeps lies.
+// addRooms adds the flags of create, adapted to several sandboxes, and the one for the run's
+// directory.
 func (f *flowFlags) addRooms(a *app, c *cobra.Command) {
 	f.createFlags.add(a, c)
 	c.Flags().Lookup("name").Usage = "the sandboxes are called NAME-AGENT (default: as the run)"
 	f.addInto(c)
 }
 
-// flowRun begins a flow.
+// flowRun runs a flow from a file.
 func (a *app) flowRun(cmd *cobra.Command, f *flowFlags, args []string) error {
 	if err := f.keeps("--rm"); err != nil {
 		return err
@@ -93,7 +94,8 @@ func (a *app) flowRun(cmd *cobra.Command, f *flowFlags, args []string) error {
 	return a.flowBegin(cmd, f, args[1:])
 }
 
-// keeps refuses to remove, because something says so, sandboxes in which something waits.
+// keeps refuses --rm for sandboxes that hold changes for review. what names the setting that asks
+// for the removal.
 func (f *flowFlags) keeps(what string) error {
 	if f.plan.Remove && f.mode != spec.WorkspaceLive {
 		return spec.Errorf(spec.ErrUsage, "%s would throw away what waits in --workspace %s", what, f.mode).WithHint("--rm=false; use bothy rm when you have taken it")
@@ -101,7 +103,7 @@ func (f *flowFlags) keeps(what string) error {
 	return nil
 }
 
-// flowBegin makes what a flow needs, and carries it on to its end.
+// flowBegin makes everything that a flow needs, and runs it to its end.
 func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error {
 	e, err := a.engine()
 	if err != nil {
@@ -120,7 +122,7 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	ctx, release := enduring(cmd.Context())
 	defer release()
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
-		if !cmd.Flags().Changed("agent") || name != f.plan.Agent { // the file says so, whoever wrote it
+		if !cmd.Flags().Changed("agent") || name != f.plan.Agent { // the flow's author chose this agent
 			a.Note("%s works in it, with its login and what its preset lets it reach", agents[name].Title)
 		}
 	}
@@ -152,7 +154,7 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
 }
 
-// flowBoundable sees that the bounds of a flow would hold its agents.
+// flowBoundable checks that the limits of a flow would limit its agents.
 func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*spec.Agent) error {
 	if f.plan.Budget() == (spec.Budget{}) {
 		return nil
@@ -164,7 +166,7 @@ func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*s
 	return err
 }
 
-// flowHeld sees that by agents to whom this is lent.
+// flowHeld does so for agents with these lendings.
 func (a *app) flowHeld(p *flow.Plan, w lendings, agents map[string]*spec.Agent) error {
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
 		if err := a.boundable(agents[name], p.Budget(), w, true); err != nil {
@@ -174,8 +176,8 @@ func (a *app) flowHeld(p *flow.Plan, w lendings, agents map[string]*spec.Agent) 
 	return nil
 }
 
-// about is what the run is named after: as with Looplia the first file that it is given, else the
-// flow.
+// about returns the name to derive the run's ID from: the first file given, as with Looplia, or else
+// the flow.
 func (f *flowFlags) about() string {
 	if len(f.files) > 0 {
 		_, path := f.fileArg(f.files[0])
@@ -187,16 +189,16 @@ func (f *flowFlags) about() string {
 	return f.plan.Flow.Name
 }
 
-// fileArg splits an input that is a file: [NAME=]PATH.
+// fileArg splits a file input: [NAME=]PATH.
 func (f *flowFlags) fileArg(word string) (name, path string) {
 	name, path, ok := strings.Cut(word, "=")
-	if _, err := os.Stat(word); !ok || err == nil { // a path may have a = in it
+	if _, err := os.Stat(word); !ok || err == nil { // a path may contain a =
 		return "", word
 	}
 	return name, path
 }
 
-// read reads the flow, and what it is given.
+// read reads the flow and its inputs.
 func (f *flowFlags) read(a *app, path string) (err error) {
 	p := &f.plan
 	if p.Flow, err = a.readFlowFile(path); err != nil {
@@ -222,7 +224,7 @@ func (f *flowFlags) read(a *app, path string) (err error) {
 	return p.Check(f.given)
 }
 
-// readFile reads one that is an input.
+// readFile reads one input file.
 func (f *flowFlags) readFile(a *app, word string) error {
 	name, path := f.fileArg(word)
 	as, err := f.plan.Flow.FileInput(name)
@@ -241,7 +243,7 @@ func (f *flowFlags) readFile(a *app, word string) error {
 	return nil
 }
 
-// flowAgents finds who does the steps. Shell is not among them.
+// flowAgents finds the agents that do the steps, without the shell.
 func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) {
 	agents := map[string]*spec.Agent{}
 	for _, n := range p.Nodes() {
@@ -260,7 +262,7 @@ func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) 
 	return agents, nil
 }
 
-// named are agents by their names, and not by what a flow that begins calls them.
+// named returns the agents by their own names, and replaces the names that the flow uses for them.
 func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent, error) {
 	list, called := map[string]*spec.Agent{}, map[string]string{}
 	for as, of := range agents {
@@ -272,7 +274,7 @@ func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent,
 	return list, p.Name(called)
 }
 
-// carryFlow carries a flow on, tells how it goes, and ends as it does.
+// carryFlow runs a flow, prints its progress, and returns its result.
 func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow, c *flow.Carrier, events []run.Event) error {
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
 	h := &herald{app: a, engine: e, notice: n}
@@ -305,7 +307,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 			a.Note("what %s changed waits: bothy diff %[2]s, bothy apply %[2]s", room, s.Sandboxes[room])
 		}
 	}
-	if err := clearFlow(ctx, e, c.Plan, s); err != nil { // what the flow came to stays what it is
+	if err := clearFlow(ctx, e, c.Plan, s); err != nil { // the flow's result stays the same
 		a.Note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 	}
 	a.noteNext(e, c, s)
@@ -327,7 +329,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 	return ended
 }
 
-// noteNext says what a person can do about a flow that has ended.
+// noteNext prints how a person can proceed with a flow that has ended.
 func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
 	v := runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, gone: flowView{State: s, Plan: c.Plan}.lacks(e)}
 	next := v.next()
@@ -343,7 +345,7 @@ func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
 	}
 }
 
-// flowStopped tells of a flow that is carried on no more.
+// flowStopped fills a notice of a flow that no longer runs.
 func flowStopped(n engine.Notice, s *flow.State) engine.Notice {
 	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Line(s.Detail)
 	return n

@@ -10,7 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A run has no ID by which a sandbox is called that is there, of a run that was removed.
+// TestFreeNames checks that a run gets no ID for which a sandbox's name is taken, here by a removed
+// run.
 func TestFreeNames(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
@@ -24,7 +25,7 @@ func TestFreeNames(t *testing.T) {
 	must(t, m.free([]flow.Room{{Name: "shell"}}))
 }
 
-// An agent that a flow calls by two names has one sandbox.
+// TestNamed checks that an agent which a flow names in two ways has one sandbox.
 func TestNamed(t *testing.T) {
 	f, err := flow.Parse("f.yaml", []byte("name: n\nsteps: [{id: a, agent: claude-code, prompt: p}, {id: b, agent: claude, prompt: p}, {id: c, needs: [b], prompt: p}]\n"))
 	if err != nil {

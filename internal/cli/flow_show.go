@@ -44,7 +44,7 @@ func (a *app) flowLsCommand() *cobra.Command {
 	})
 }
 
-// stepsDone tells how many steps need nothing more.
+// stepsDone formats how many steps need nothing more.
 func stepsDone(s *flow.State) string {
 	n := 0
 	for _, st := range s.Steps {
@@ -81,7 +81,7 @@ func (a *app) flowShowCommand() *cobra.Command {
 	})
 }
 
-// stepBy tells who does a step, as far as the flow knows.
+// stepBy names the agent or person for a step, as far as the flow tells.
 func stepBy(f *flow.Flow, s *flow.Step) string {
 	switch who := cmp.Or(s.Agent, (&flow.Plan{Flow: f}).AgentOf(&flow.Node{Step: s})); {
 	case s.Each != "":
@@ -130,7 +130,7 @@ func (a *app) flowStatusCommand() *cobra.Command {
 	})
 }
 
-// stepTable prints what models took for each step that asked some.
+// stepTable prints the models' usage for each step that used some.
 func (a *app) stepTable(s *flow.State) error {
 	var each []spec.Metered
 	w := a.Table()
@@ -158,7 +158,7 @@ func (a *app) stepTable(s *flow.State) error {
 	return nil
 }
 
-// rows are how a flow stands, for people.
+// rows describes the state of a flow for people.
 func (l *flowing) rows() [][2]string {
 	s := l.state
 	status, reason := l.standing()
@@ -194,7 +194,7 @@ func (l *flowing) rows() [][2]string {
 	return append(rows, leftRow(l.run, l.left())...)
 }
 
-// took is for how long somebody has carried the flow on, until now.
+// took returns how long the flow has run until now.
 func (l *flowing) took(now time.Time) time.Duration {
 	took := time.Duration(l.state.Elapsed)
 	if l.state.Status == flow.Running {
@@ -203,7 +203,7 @@ func (l *flowing) took(now time.Time) time.Duration {
 	return took
 }
 
-// atWork counts the steps that somebody has done just now.
+// atWork counts the steps that run now.
 func (l *flowing) atWork() (count int) {
 	for _, st := range l.state.Steps {
 		if st.Status == flow.Running && l.hosted {
@@ -213,7 +213,7 @@ func (l *flowing) atWork() (count int) {
 	return count
 }
 
-// elementText tells of an element of a list.
+// elementText describes an element of a list.
 func elementText(e flow.ElementState) string {
 	text := fmt.Sprintf("%-9s %d %s %s", e.Status, e.Number, e.ID, term.Opening(e.Title))
 	if e.Why != "" {
@@ -222,17 +222,17 @@ func elementText(e flow.ElementState) string {
 	return text
 }
 
-// How much is shown of one value of a matrix, and of all of them, in characters.
+// How many characters are shown of one value of a matrix, and of all of them.
 const (
 	maxValue  = 24
 	maxMatrix = 60
 )
 
-// timeText tells for which values of its matrix a step is done. They may be of any length.
+// timeText lists the matrix values that a step is done for. They may have any length.
 func timeText(st *flow.StepState) string {
 	var values []string
 	for _, name := range slices.Sorted(maps.Keys(st.Matrix)) {
-		if st.Matrix[name] == "" { // it has no turn: whoever else does it
+		if st.Matrix[name] == "" { // values that take turns, of an input without values
 			continue
 		}
 		values = append(values, name+"="+shortened(term.Sanitize(st.Matrix[name]), maxValue))
@@ -243,7 +243,7 @@ func timeText(st *flow.StepState) string {
 	return " (" + shortened(strings.Join(values, ", "), maxMatrix) + ")"
 }
 
-// shortened is a text of so many characters at most.
+// shortened cuts a text to at most so many characters.
 func shortened(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most-3]) + "..."
@@ -251,7 +251,7 @@ func shortened(text string, most int) string {
 	return text
 }
 
-// stepText tells more of a step.
+// stepText adds the output or the detail of a step.
 func stepText(st *flow.StepState) string {
 	switch {
 	case st.Output != nil:
@@ -295,7 +295,7 @@ func (a *app) flowLogCommand() *cobra.Command {
 	})
 }
 
-// flowLine tells an event, after which a flow stands so.
+// flowLine describes an event and the state after it.
 func flowLine(ev run.Event, s *flow.State) string {
 	if ev.Type == flow.Ended {
 		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A flow that waits for models, and asks a person what can be asked meanwhile, says by what
-// command it is answered.
+// TestFlowAsksAndWaits checks that a flow names the command to answer it while it waits for models,
+// if it also asks a person.
 func TestFlowAsksAndWaits(t *testing.T) {
 	e, _, r, h := begunFlow(t, "name: two\nagent: a\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, prompt: do, output: o}\n")
 	defer h.Close()

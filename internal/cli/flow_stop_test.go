@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A flow that has come to its end before it heard that it should stop stays completed,
-// and nothing is left that would end it when somebody goes on with it.
+// TestStopTooLate checks that a flow which ended before it read the stop message stays completed.
+// The message is removed, so it cannot stop a resumed flow.
 func TestStopTooLate(t *testing.T) {
 	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
@@ -27,7 +27,7 @@ func TestStopTooLate(t *testing.T) {
 	_, err = h.Append(flow.Ended, run.ActorHost, flow.End{Status: flow.Completed, Reason: "done"})
 	must(t, err)
 	must(t, l.run.Leave(run.Message{Kind: run.Stop, Actor: "me"}))
-	must(t, l.cancel()) // somebody else has it still
+	must(t, l.cancel()) // another process holds it still
 	h.Close()
 	if err := l.cancel(); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("%v", err)
@@ -41,8 +41,8 @@ func TestStopTooLate(t *testing.T) {
 	}
 }
 
-// One that is completed but for what was skipped could be gone on with: it can be stopped, and is
-// over then.
+// TestStopSkipped checks that a completed flow with skipped steps, which could be resumed, can be
+// stopped and is over then.
 func TestStopSkipped(t *testing.T) {
 	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
@@ -65,8 +65,8 @@ func TestStopSkipped(t *testing.T) {
 	}
 }
 
-// One that was cut short while its sandboxes were made takes those with it that nobody has started
-// since, whatever it says of all of them.
+// TestStopUnmade checks that stopping a flow cut short in creation removes its sandboxes, except
+// those started since, even with rm: true.
 func TestStopUnmade(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)

@@ -55,7 +55,7 @@ func (a *app) flowWatchCommand() *cobra.Command {
 	})
 }
 
-// flowPage is what is seen of a flow at a time.
+// flowPage is one snapshot of a flow.
 type flowPage struct {
 	*flowing
 	tries   map[string]*stepTries
@@ -64,21 +64,21 @@ type flowPage struct {
 
 func (p *flowPage) live() bool { return p.hosted }
 
-// stepTries are what the tries of a step took together.
+// stepTries sums up the attempts at a step.
 type stepTries struct {
-	began   time.Time // the last
+	began   time.Time // of the last
 	seconds float64
 }
 
-// triesOf are what events tell of tries, by their steps.
+// triesOf collects the attempts by step from events.
 func triesOf(events []run.Event) map[string]*stepTries {
 	all := map[string]*stepTries{}
-	var since time.Time // somebody carries it on
+	var since time.Time // start of the current host process
 	for _, ev := range events {
 		if ev.Type == flow.Began {
 			since = ev.Time
 		}
-		var w flow.Work // has what is asked of all of them
+		var w flow.Work // has the common fields of all of them
 		if ev.Type != flow.Started && ev.Type != flow.Worked && ev.Type != flow.Cut || json.Unmarshal(ev.Data, &w) != nil {
 			continue
 		}
@@ -91,7 +91,7 @@ func triesOf(events []run.Event) map[string]*stepTries {
 			t.began = ev.Time
 			continue
 		}
-		if t.began.Before(since) { // its host died: nobody knows for how long it worked
+		if t.began.Before(since) { // its host died, so its real work time is unknown
 			t.began = since
 		}
 		t.seconds += ev.Time.Sub(t.began).Seconds()
@@ -99,7 +99,7 @@ func triesOf(events []run.Event) map[string]*stepTries {
 	return all
 }
 
-// lines are the page.
+// lines renders the page.
 func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
 	head, foot := p.head(cols, now), p.foot()
 	room := max(3, rows-len(head)-len(foot)-4)
@@ -142,7 +142,7 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	return append(page, v.means(cols, &p.traffic)...)
 }
 
-// table are the steps in their order, those of an element only while it is in hand.
+// table renders the steps in order, and those of an element only while it is under way.
 func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
 	type place struct{ group, element string }
 	elements := map[place]flow.ElementState{}
@@ -150,7 +150,7 @@ func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
 		elements[place{e.Group, e.ID}] = e
 	}
 	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("  %7s  %s%5s  %s", "took", meterTitle(cols), "tries", "step"))}
-	at, first, last := 0, -1, place{} // where something goes on, and where the first step is at work
+	at, first, last := 0, -1, place{} // the line in progress, and the first running step
 	for _, st := range p.state.Steps {
 		here := place{st.Group, st.Element}
 		e, in := elements[here]
@@ -166,19 +166,19 @@ func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
 		}
 		page = append(page, p.step(st, indent, cols, now))
 		if st.Status != flow.Pending {
-			at = len(page) - 2 // without the first line
+			at = len(page) - 2 // without the title line
 		}
 		if st.Status == flow.Running && first < 0 {
 			first = at
 		}
 	}
-	if first >= 0 { // it is seen, if there is room with its element, below who is not
+	if first >= 0 { // keep it visible, with its element if there is room, below lines that are not running
 		at = min(at, first-min(2, most/2)+most/2)
 	}
 	return append(window(page, at, most), nil)
 }
 
-// window is as much of a page as there is room for, around a line; the first one stays.
+// window cuts a page to most lines around a line, and keeps the first line.
 func window(page []tui.Line, at, most int) []tui.Line {
 	rest := page[1:]
 	if len(rest) <= most {
@@ -195,10 +195,10 @@ func window(page []tui.Line, at, most int) []tui.Line {
 	return out
 }
 
-// underWay tells whether the steps of an element are of interest.
+// underWay reports whether the steps of an element are shown.
 func underWay(s flow.Status) bool { return s == flow.Running || s == flow.Waiting }
 
-// flowMark is that of a status, for who sees no colours, too.
+// flowMark returns the mark of a status, which also works without colors.
 func flowMark(s flow.Status) (mark tui.Piece, known bool) {
 	switch s {
 	case flow.Pending:
@@ -217,7 +217,7 @@ func flowMark(s flow.Status) (mark tui.Piece, known bool) {
 	return mark, false
 }
 
-// element is the line of an element: what its steps took together.
+// element renders the line of an element, with the sums of its steps.
 func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Line {
 	tries, took := 0, 0.0
 	for _, st := range p.state.Steps {
@@ -230,7 +230,7 @@ func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Lin
 	}
 	mark, _ := flowMark(e.Status)
 	if e.Status == flow.Passed {
-		mark = tui.Red.Of("!") // a person is to see to it
+		mark = tui.Red.Of("!") // a person has to look at it
 	}
 	l := append(tui.Line{mark}, columnsOf(tries, took, &e.Metered, cols)...)
 	l = append(l, tui.Bold.Of(strings.TrimSpace(e.ID+" "+term.Opening(e.Title))))
@@ -240,7 +240,7 @@ func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Lin
 	return l
 }
 
-// step is the line of a step.
+// step renders the line of a step.
 func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Time) tui.Line {
 	took := 0.0
 	if t := p.tries[st.ID]; t != nil {
@@ -261,7 +261,7 @@ func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Ti
 	return append(l, tui.Dim.Of(stepText(st)))
 }
 
-// spent is how long the tries of a step took, with that which is under way.
+// spent returns how long the attempts at a step took, including a running one.
 func (p *flowPage) spent(st *flow.StepState, t *stepTries, now time.Time) float64 {
 	if st.Status == flow.Running && p.hosted {
 		return t.seconds + max(0, now.Sub(t.began).Seconds())
@@ -269,8 +269,8 @@ func (p *flowPage) spent(st *flow.StepState, t *stepTries, now time.Time) float6
 	return t.seconds
 }
 
-// columnsOf are what tries took; nothing if there were none, and nothing of models if none
-// was asked.
+// columnsOf renders the cost of attempts, empty without any. The models' part is empty if none was
+// asked.
 func columnsOf(tries int, took float64, m *spec.Metered, cols int) tui.Line {
 	time, count := "", ""
 	if tries > 0 {

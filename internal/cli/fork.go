@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxForks is what one command makes at most.
+// maxForks is the most forks that one command makes.
 const maxForks = 100
 
 func (a *app) forkCommand() *cobra.Command {
@@ -42,7 +42,7 @@ func (a *app) forkCommand() *cobra.Command {
 			ctx, release := interruptible(cmd.Context())
 			defer release()
 			forks, err := fork(ctx, e, sb, names, from, files)
-			if ctx.Err() != nil { // those in hand were removed again
+			if ctx.Err() != nil { // forks not finished were removed again
 				err = context.Cause(ctx)
 			}
 			return console.Join([]error{err, a.printForks(forks)})
@@ -55,7 +55,7 @@ func (a *app) forkCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// printForks tells which forks were made; there may be fewer than were asked for.
+// printForks prints the forks that were made, which may be fewer than requested.
 func (a *app) printForks(forks []*spec.Sandbox) error {
 	if a.JSON && len(forks) > 0 {
 		return a.PrintJSON(forks)
@@ -66,7 +66,7 @@ func (a *app) printForks(forks []*spec.Sandbox) error {
 	return nil
 }
 
-// fork makes the forks. Those that it made are given also with an error.
+// fork makes the forks. With an error it also returns those that it made.
 func fork(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, names []string, from string, files bool) ([]*spec.Sandbox, error) {
 	if from == "" {
 		return e.ForkNow(ctx, sb, names, files)

@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Where a name is taken nothing is made: no fork, and no checkpoint for it.
+// TestForkTaken checks that a taken name leaves neither a fork nor a checkpoint behind.
 func TestForkTaken(t *testing.T) {
 	aside(t)
 	for _, name := range []string{"bb", "ff-2", "gg-1"} {

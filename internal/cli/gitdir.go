@@ -14,14 +14,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What --git-dir may be.
+// Values of --git-dir.
 const (
 	gitDirShare = "share"
 	gitDirNone  = "none"
 )
 
-// gitDirs sees to it that git works in the workspaces of a new sandbox, or says why it will not
-// and which command makes it work. Where there is a sandbox already nothing is asked.
+// gitDirs makes git work in the workspaces of a new sandbox, or notes why it will not and which
+// command helps. It asks nothing if the sandbox exists already.
 func (a *app) gitDirs(cmd *cobra.Command, e *engine.Engine, f *createFlags, sb *spec.Sandbox, mayExist bool) error {
 	if f.gitDir != "" && f.gitDir != gitDirShare && f.gitDir != gitDirNone {
 		return spec.Errorf(spec.ErrUsage, "--git-dir %q is neither %s nor %s", f.gitDir, gitDirShare, gitDirNone)
@@ -34,7 +34,7 @@ func (a *app) gitDirs(cmd *cobra.Command, e *engine.Engine, f *createFlags, sb *
 	for _, m := range slices.Clone(sb.Workspaces) {
 		p, err := gitdir.Find(m.Source)
 		if err != nil || p == nil || sb.Clones(m) || isShown(sb, m, p.Dir) {
-			continue // what git cannot read either, it says itself
+			continue // if git cannot read it either, git reports that
 		}
 		if mayExist && f.gitDir == "" {
 			if there, err := e.Existing(sb); err != nil || there != nil {
@@ -52,7 +52,7 @@ func (a *app) gitDirs(cmd *cobra.Command, e *engine.Engine, f *createFlags, sb *
 	return nil
 }
 
-// isShown tells whether a directory is shared already, at its own path.
+// isShown reports whether a directory is shared already at its own path.
 func isShown(sb *spec.Sandbox, m spec.Mount, dir string) bool {
 	return m.Target != m.Source || slices.ContainsFunc(slices.Concat(sb.Workspaces, sb.Volumes), func(s spec.Mount) bool {
 		return s.Source == s.Target && workspace.Within(s.Source, dir)
@@ -67,16 +67,16 @@ type gitWorkspace struct {
 	sandbox *spec.Sandbox
 	mount   spec.Mount
 	place   *gitdir.Place
-	asks    bool // somebody may be asked, at a terminal
+	asks    bool // the CLI may ask at a terminal
 }
 
-// settle shares what git lacks, or says how that is done.
+// settle shares the directory that git lacks, or notes how to do that.
 func (w *gitWorkspace) settle() error {
 	dir, at := console.Printable(w.mount.Source), console.Printable(w.place.Dir)
 	share := w.flags.gitDir == gitDirShare
 	also, err := w.rules.Parse(w.place.Dir)
 	if err != nil && !share {
-		return nil // it may not be shared: a home directory that is a repository, for instance
+		return nil // sharing it may be forbidden, as for a home directory that is a repository
 	}
 	if err != nil {
 		return err
@@ -116,13 +116,13 @@ func (w *gitWorkspace) settle() error {
 	return nil
 }
 
-// gitAdvice is why git does not work in a sandbox, and with which options and directories it does.
+// gitAdvice says why git does not work in a sandbox, and the options and directories that help.
 type gitAdvice struct {
 	why            string
 	options, paths []string
 }
 
-// command is the one that makes a sandbox in which git works.
+// command returns the command that makes a sandbox in which git works.
 func (g gitAdvice) command(verb, agent string) string {
 	words := slices.Concat([]string{"bothy", verb}, g.options, []string{agent})
 	for _, path := range g.paths {
@@ -131,8 +131,8 @@ func (g gitAdvice) command(verb, agent string) string {
 	return strings.Join(words, " ")
 }
 
-// refuse says why git does not work, and the command with which it does: as an error to who
-// insists, and to others when the sandbox is made.
+// refuse records why git does not work, and the command with which it does. If the user insists,
+// that is an error; otherwise it is printed when the sandbox is created.
 func (w *gitWorkspace) refuse(insists bool, options, paths []string, why string, args ...any) error {
 	g := gitAdvice{fmt.Sprintf(why, args...), options, paths}
 	if insists {
@@ -142,11 +142,12 @@ func (w *gitWorkspace) refuse(insists bool, options, paths []string, why string,
 	return nil
 }
 
-// adviseGit says what gitDirs found, of a sandbox that was made now: with one in its place git works.
+// adviseGit prints the findings of gitDirs for a new sandbox. Recreating the sandbox as advised
+// makes git work.
 func (a *app) adviseGit(cmd *cobra.Command, f *createFlags, sb *spec.Sandbox) {
 	for _, g := range f.gitAdvice {
 		a.Note("%s", g.why)
-		if loop := cmd.Parent(); loop.HasParent() && slices.Contains(g.options, "--git-dir") { // a loop or a flow, which works in it by now
+		if loop := cmd.Parent(); loop.HasParent() && slices.Contains(g.options, "--git-dir") { // a loop or a flow already works in it
 			a.Note("hint: end it (%s stop), and begin anew with %s", loop.CommandPath(), strings.Join(g.options, " "))
 			continue
 		}

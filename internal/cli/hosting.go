@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hosting is the command line as it has a shop in which loops and flows are worked at.
+// hosting is the command line as the host of the shop in which loops and flows run.
 type hosting struct {
 	app    *app
 	engine *engine.Engine

@@ -20,16 +20,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// When a registry is asked for an image.
+// When to ask a registry for an image.
 const (
 	pullMissing = "missing"
 	pullAlways  = "always"
 	pullNever   = "never"
-	pullLocal   = "local" // nor then, but Docker
+	pullLocal   = "local" // never a registry, only Docker
 )
 
-// templateOf is the template that a word on the command line means, and its image,
-// which is fetched if need be.
+// templateOf returns the template that a word on the command line means, and its image. It fetches
+// the image if necessary.
 func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull string, net *networkFlags) (string, *spec.Image, error) {
 	if err := checkPull(pull); err != nil {
 		return "", nil, err
@@ -37,7 +37,7 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 	if word == spec.TemplateHost {
 		return word, nil, nil
 	}
-	if err := e.HoldImages(); err != nil { // until the sandbox is there that uses it
+	if err := e.HoldImages(); err != nil { // until the sandbox exists that uses it
 		return "", nil, err
 	}
 	if isPath(word) {
@@ -51,7 +51,7 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 	} else if !saved.None(err) {
 		return "", nil, err
 	}
-	if image.CheckDigest(word) == nil { // of one without a name; nobody can be asked for it
+	if image.CheckDigest(word) == nil { // an image without a name, which no registry can be asked for
 		img, err := e.Images().Find(image.Reference{Digest: word})
 		if errors.Is(err, spec.ErrNotFound) {
 			err = spec.Errorf(spec.ErrNotFound, "no image %s on this machine", word).WithHint("bothy template ls shows what there is")
@@ -75,8 +75,8 @@ func checkPull(pull string) error {
 	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s, %s and %s", pull, pullMissing, pullAlways, pullNever, pullLocal)
 }
 
-// imageOf is the image that a reference means, which is fetched if need be. It is foreign
-// if a devcontainer.json has it.
+// imageOf returns the image of a reference, and fetches it if necessary. foreign says that a
+// devcontainer.json names it.
 func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string, foreign bool) (image.Image, error) {
 	ref, err := image.ParseReference(word)
 	if err != nil {
@@ -95,12 +95,12 @@ func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string, 
 	return img, err
 }
 
-// notFeature refuses what was made of a feature of development containers: registries have
-// no image under that name or digest.
+// notFeature refuses an image made from a feature of development containers. Registries have no
+// image of that name or digest.
 func notFeature(e *engine.Engine, img image.Image) error {
 	config, err := e.ImageConfig(img.Digest)
 	if err != nil {
-		return nil //nolint:nilerr // what is needed of the image is in its root, and there or not
+		return nil //nolint:nilerr // the rest of the image is in its root, which may exist
 	}
 	if of, err := devcontainer.ParseImage(config, image.FeatureLabel); err == nil && of.Feature != "" {
 		return spec.Errorf(spec.ErrUsage, "%s is a feature of development containers, and no image", imageName(img)).
@@ -109,7 +109,7 @@ func notFeature(e *engine.Engine, img image.Image) error {
 	return nil
 }
 
-// imageTemplate is how a sandbox names an image.
+// imageTemplate returns the names by which a sandbox refers to an image.
 func imageTemplate(img image.Image) (string, *spec.Image, error) {
 	name := img.Name
 	if name == "" {
@@ -118,12 +118,12 @@ func imageTemplate(img image.Image) (string, *spec.Image, error) {
 	return name, &spec.Image{Name: img.Name, Digest: img.Digest}, nil
 }
 
-// isPath tells what is meant as a path from what is meant as a name.
+// isPath reports whether a word means a path, not a name.
 func isPath(word string) bool {
 	return strings.HasPrefix(word, ".") || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || isDevcontainer(word)
 }
 
-// templateAt reads the image that lies at a path, or builds what a Dockerfile there says.
+// templateAt reads the image at a path, or builds the Dockerfile there.
 func (a *app) templateAt(ctx context.Context, e *engine.Engine, path, pull string, net *networkFlags) (string, *spec.Image, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -164,7 +164,7 @@ func different(list []image.Image) bool {
 	return slices.ContainsFunc(list, func(i image.Image) bool { return i.Digest != list[0].Digest })
 }
 
-// notBuilt refuses what is no image.
+// notBuilt refuses a path that is not an image.
 func notBuilt(path string, dir bool) error {
 	if _, file := devcontainerAt(path); file != "" {
 		return spec.Errorf(spec.ErrUsage, "%s is a devcontainer.json, and no image", file).WithHint("build it: bothy template build %s", path)
@@ -185,7 +185,7 @@ func notBuilt(path string, dir bool) error {
 		WithHint("host, a template of bothy template ls, an image NAME[:TAG], an archive of docker save, and a directory with one of these can be used")
 }
 
-// pullImage fetches an image, and shows how far it is.
+// pullImage fetches an image and shows the progress.
 func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Reference, foreign bool) (image.Image, error) {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
 		img, err := e.PullImage(ctx, ref, foreign, progress)
@@ -197,7 +197,7 @@ func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Referen
 	return list[0], nil
 }
 
-// localImage finds an image on this machine, and shows how far it is with Docker's.
+// localImage finds an image on this machine, and shows the progress if Docker has to provide it.
 func (a *app) localImage(ctx context.Context, e *engine.Engine, ref image.Reference) (image.Image, error) {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
 		img, err := e.LocalImage(ctx, ref, progress)
@@ -209,7 +209,7 @@ func (a *app) localImage(ctx context.Context, e *engine.Engine, ref image.Refere
 	return list[0], nil
 }
 
-// pullFeature fetches a feature of development containers, and shows how far it is.
+// pullFeature fetches a feature of development containers and shows the progress.
 func (a *app) pullFeature(ctx context.Context, e *engine.Engine, ref image.Reference) (image.Image, error) {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
 		img, err := e.PullFeature(ctx, ref, progress)
@@ -221,7 +221,7 @@ func (a *app) pullFeature(ctx context.Context, e *engine.Engine, ref image.Refer
 	return list[0], nil
 }
 
-// fetchImages does what may take long, until a signal tells us to go.
+// fetchImages runs a function that may take long, until it ends or a signal arrives.
 func (a *app) fetchImages(ctx context.Context, fetch func(context.Context, func(image.Event)) ([]image.Image, error)) ([]image.Image, error) {
 	ctx, release := interruptible(ctx)
 	defer release()
@@ -289,7 +289,7 @@ func (a *app) templatePullCommand() *cobra.Command {
 	})
 }
 
-// printImages tells which images are there now.
+// printImages prints the images that are available now.
 func (a *app) printImages(list []image.Image) error {
 	if a.JSON {
 		return a.PrintJSON(map[string]any{"images": list})
@@ -315,7 +315,7 @@ func (a *app) loadImages(ctx context.Context, e *engine.Engine, from source, nam
 	return a.printImages(list)
 }
 
-// noteClaims says which images have their names from nobody but the file they were in.
+// noteClaims prints the images whose names are only claimed by the file they came in.
 func (a *app) noteClaims(list []image.Image) {
 	for _, i := range list {
 		if i.Claimed {
@@ -325,8 +325,8 @@ func (a *app) noteClaims(list []image.Image) {
 	}
 }
 
-// sameTemplate tells whether two sandboxes begin with the same: what is called so, or the
-// very image, which a file may have without its name.
+// sameTemplate reports whether two sandboxes start from the same template: the same name, or the
+// same image, which may come from a file without the name.
 func sameTemplate(a, b *spec.Sandbox) bool {
 	image := func(sb *spec.Sandbox) bool {
 		return sb.Image != nil && (sb.Template == sb.Image.Name || sb.Template == sb.Image.Digest)
@@ -356,7 +356,7 @@ func (a *app) templatePruneCommand() *cobra.Command {
 	})
 }
 
-// removeTemplate removes a template of a name, or an image of a name or an id.
+// removeTemplate removes a template by name, or an image by name or ID.
 func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 	shown, err := e.Templates().Locate(name)
 	remove := func() error { return e.Templates().Remove(shown) }
@@ -383,8 +383,8 @@ func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 	return nil
 }
 
-// namedImage finds the image that is to be removed, by its name, or else by its id. One
-// with several names loses them one by one.
+// namedImage finds the image to remove by its name, or else by its ID. An image with several names
+// loses them one by one.
 func namedImage(e *engine.Engine, word string) (image.Image, error) {
 	ref, refErr := image.ParseReference(word)
 	if refErr == nil {
@@ -410,7 +410,7 @@ func namedImage(e *engine.Engine, word string) (image.Image, error) {
 	return list[0], nil
 }
 
-// imageName is an image's name as people write it.
+// imageName returns an image's name in the short form that people write.
 func imageName(i image.Image) string {
 	if i.Name == "" {
 		return i.Digest

@@ -54,7 +54,7 @@ func (a *app) templateSaveCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// writeImage writes an image to a file, which is there whole or not at all.
+// writeImage writes an image to a file. The file appears only when it is complete.
 func (a *app) writeImage(cmd *cobra.Command, word, name string, to outfile) (img image.Image, err error) {
 	e, of, ref, err := a.exported(word, name)
 	if err != nil {
@@ -73,13 +73,13 @@ func (a *app) writeImage(cmd *cobra.Command, word, name string, to outfile) (img
 		return img, err
 	}
 	err = to.spool(e, func(f *os.File) error {
-		defer release() // whoever reads it may take their time
+		defer release() // its reader may take any time
 		return write(f)
 	})
 	return img, err
 }
 
-// exported finds what is to be written or pushed, and what it is to be called.
+// exported finds the template to write or push, and the name for it.
 func (a *app) exported(word, name string) (*engine.Engine, engine.ImageOf, image.Reference, error) {
 	e, err := a.engine()
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *app) exported(word, name string) (*engine.Engine, engine.ImageOf, image
 	return e, of, ref, err
 }
 
-// printExported tells which image was written, or is at a registry now.
+// printExported prints the image that was written or pushed.
 func (a *app) printExported(img image.Image) error {
 	if a.JSON {
 		return a.PrintJSON(img)

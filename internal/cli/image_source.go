@@ -16,22 +16,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// source is what template load reads: an image at a path, one that was read from
-// standard input, or else a template of bothy save.
+// source is the input of template load: an image at a path, an image read from standard input, or
+// else a template of bothy save.
 type source struct {
 	path  string   // of an image
-	spool *os.File // of one that came from standard input
+	spool *os.File // of one read from standard input
 	rest  io.Reader
 }
 
-// sourceOf finds out what an input holds. What comes from standard input and is an
-// image is kept in a file without a name, as it is not read in one go.
+// sourceOf determines the kind of an input. It spools an image from standard input to an unnamed
+// file, because the image is not read in one pass.
 func (a *app) sourceOf(e *engine.Engine, input string) (source, error) {
 	if input != "" && input != "-" {
 		return a.sourceAt(input)
 	}
 	if term.IsTerminal(a.In) {
-		return source{rest: a.In}, nil // which is then refused
+		return source{rest: a.In}, nil // refused by the caller
 	}
 	in := bufio.NewReader(a.In)
 	if !holdsImage(in) {
@@ -71,10 +71,10 @@ func (a *app) sourceAt(input string) (source, error) {
 	return source{path: path}, nil
 }
 
-// holdsImage tells what may be an archive of an image from a template, sealed or not: who
-// writes images begins them with whatever file. A compressed one is never of ours.
+// holdsImage reports whether the input may be an image archive, not a template, sealed or not. An
+// image may begin with any file. A compressed archive is never one of our templates.
 func holdsImage(r *bufio.Reader) bool {
-	const headers = 4096 // bytes that those of the first file may take, where it has more than one
+	const headers = 4096 // enough for the headers of the first file, if there are several
 	head, _ := r.Peek(headers)
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return true

@@ -17,19 +17,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// inquiry asks a person at a terminal which changes, and which hunks of them, are
-// meant.
+// inquiry asks a person at a terminal which changes to apply, and which hunks of them.
 type inquiry struct {
 	app  *app
 	from *bufio.Reader
-	over bool // nothing more is wanted
+	over bool // the user wants no more questions
 
-	terminal bool // there is one to read from
-	lost     bool // it is gone
+	terminal bool // input comes from a terminal
+	lost     bool // the terminal is gone
 }
 
-// settle decides about every change in a workspace, with the person if that is wanted. When a signal
-// tells us to go, whoever waits for an answer is left behind, to end with the process.
+// settle decides about every change in a workspace, and asks the person on request. On a signal to
+// end, it leaves the goroutine that waits for an answer to end with the process.
 func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over map[string]bool) ([]review.Order, error) {
 	ctx, stop := interruptible(ctx)
 	defer stop()
@@ -48,18 +47,18 @@ func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over m
 	select {
 	case s := <-answered:
 		switch {
-		case q.lost: // SIGHUP may come later, and to others alone
+		case q.lost: // SIGHUP may arrive later, or only at other processes
 			return nil, &spec.Exited{Code: spec.ExitSignal + int(unix.SIGHUP)}
 		case ctx.Err() == nil:
 			return s.orders, s.err
 		}
 	case <-ctx.Done():
 	}
-	fmt.Fprintln(q.app.Err) // behind the question
+	fmt.Fprintln(q.app.Err) // the cursor is after the question
 	return nil, context.Cause(ctx)
 }
 
-// about asks about the orders for a workspace, and notes in them what is not meant.
+// about asks about the orders for a workspace, and marks the declined ones.
 func (q *inquiry) about(r *reviewed, orders []review.Order) error {
 	reader, err := r.Open()
 	if err != nil {
@@ -69,7 +68,7 @@ func (q *inquiry) about(r *reviewed, orders []review.Order) error {
 	for i := range orders {
 		o := &orders[i]
 		if o.Implied || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
-			continue // it goes with what is in it; or is told, as without questions
+			continue // implied by its contents, or reported anyway
 		}
 		yes, err := q.one(r, reader, o)
 		if err != nil {
@@ -82,7 +81,7 @@ func (q *inquiry) about(r *reviewed, orders []review.Order) error {
 	return nil
 }
 
-// one asks about one change, and has the order take what is meant of it.
+// one asks about one change, and limits the order to the selected part.
 func (q *inquiry) one(r *reviewed, reader *review.Reader, o *review.Order) (bool, error) {
 	if q.over {
 		return false, nil
@@ -138,23 +137,23 @@ func (q *inquiry) hunks(r *reviewed, o *review.Order, text review.Text) (bool, e
 	return len(wanted) > 0, nil
 }
 
-// show writes a change to the terminal.
+// show prints a change on the terminal.
 func (q *inquiry) show(r *reviewed, c review.Change, text review.Text) error {
 	w := bufio.NewWriter(q.app.Err)
 	p := &review.Patch{W: w, Prefix: r.prefix, Show: review.Show}
 	return errors.Join(p.Write(c, text), w.Flush())
 }
 
-// What a person answers.
+// Answers of the person.
 const (
 	yes  = "y"
 	no   = "n"
-	rest = "a" // this one, and what is left of the file
-	none = "d" // neither this one nor what is left of the file
+	rest = "a" // this hunk and the rest of the file
+	none = "d" // neither this hunk nor the rest of the file
 	quit = "q" // nothing more
 )
 
-// What ? says of the answers, and of those that there are about a hunk besides.
+// Help for the answers, and for those that only hunks have.
 const (
 	answersMean = `y  yes
 n  no
@@ -165,8 +164,8 @@ d  no hunk from here on in this file
 `
 )
 
-// answer asks until it is understood. Whoever ends the input wants nothing more; whose terminal
-// is gone has not said what he wants.
+// answer asks until it understands the answer. The end of input means quit. If the terminal is gone,
+// the user has not answered.
 func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) string {
 	choices, mean := "y,n,q,?", answersMean
 	if hunks {

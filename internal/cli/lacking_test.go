@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// An agent that Bothy could have installed is to be had, too, where a sandbox has none.
+// TestLacking checks that the hint for a missing agent offers the installation by Bothy.
 func TestLacking(t *testing.T) {
 	sb := &spec.Sandbox{Name: "box"}
 	gone := spec.Errorf(spec.ErrNoSuchBinary, "mine: command not found in the sandbox")

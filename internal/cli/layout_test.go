@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A project is no image because it has a file that images have, too; what is to be built is
-// looked for whatever else there is.
+// TestLayoutOrProject checks that an index.json alone does not make a project an image, and that the
+// Dockerfile is found in any case.
 func TestLayoutOrProject(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

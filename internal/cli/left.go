@@ -14,27 +14,27 @@ import (
 	"github.com/bothy-dev/bothy/internal/shop"
 )
 
-// This file has what a run that is over was to remove, and did not: its process was killed
-// after it had written down the end. Nothing of the user's is in such sandboxes.
+// Handles sandboxes that an ended run should have removed: its process was killed after it recorded
+// the end. They hold nothing of the user's.
 
-// left are the names of the sandboxes that a flow has left behind.
+// left returns the names of the sandboxes that a flow left behind.
 func (l *flowing) left() []string {
 	if l.hosted || !l.clears() {
 		return nil
 	}
-	copies := l.plan.Copies() // which wait for a person
+	copies := l.plan.Copies() // their changes wait for a person
 	var ids []string
 	for _, room := range slices.Sorted(maps.Keys(l.plan.Sandboxes)) {
 		id := l.plan.Sandboxes[room]
 		if slices.Contains(copies, room) || !l.state.Ready && l.engine.Store.Sandbox(id).MayHaveStarted() {
-			continue // of one that never was ready: somebody's by now
+			continue // the run was never ready, and the user has started it since
 		}
 		ids = append(ids, id)
 	}
 	return thereOf(l.engine, ids)
 }
 
-// clears tells whether a flow that stands so is to have no sandboxes any more.
+// clears reports whether a flow in this state should have no sandboxes left.
 func (l *flowing) clears() bool {
 	if l.run.Gone() {
 		return l.takes()
@@ -42,7 +42,7 @@ func (l *flowing) clears() bool {
 	return l.state.Over() && l.plan.Remove
 }
 
-// left are those of workers that a loop has left behind.
+// left returns the names of the workers' sandboxes that a loop left behind.
 func (l *looping) left() []string {
 	if l.hosted || !l.state.Ready || !l.state.Status.Final() {
 		return nil
@@ -54,7 +54,7 @@ func (l *looping) left() []string {
 	return thereOf(l.engine, ids)
 }
 
-// thereOf names those of some sandboxes that are there.
+// thereOf returns the names of the given sandboxes that exist.
 func thereOf(e *engine.Engine, ids []string) (names []string) {
 	for _, id := range ids {
 		if _, err := os.Lstat(e.Store.Sandbox(id).Dir); err != nil {
@@ -69,7 +69,7 @@ func thereOf(e *engine.Engine, ids []string) (names []string) {
 	return names
 }
 
-// leftRow says what a run has left behind, and what removes it.
+// leftRow lists the sandboxes that a run left behind, and the command that removes them.
 func leftRow(r *run.Run, names []string) [][2]string {
 	if len(names) == 0 {
 		return nil
@@ -80,8 +80,8 @@ func leftRow(r *run.Run, names []string) [][2]string {
 	return [][2]string{{"left", fmt.Sprintf("%s, which it was to remove: bothy %s resume %s does it, bothy %s rm %s removes the run, too", strings.Join(names, ", "), r.Kind, r.ID, r.Kind, r.ID)}}
 }
 
-// tidyFlow does what is left to do of a flow that is over, such as to write a draft down, and
-// ends as that has.
+// tidyFlow finishes the rest of a flow that is over, such as writing its draft. It returns the
+// flow's result.
 func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []string) error {
 	var err error
 	if l.state.Ready {
@@ -102,7 +102,7 @@ func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []str
 	return a.writeDraft(&l.plan, l.run, l.state)
 }
 
-// tidyLoop does that of a loop.
+// tidyLoop does the same for a loop.
 func (a *app) tidyLoop(ctx context.Context, l *looping, h *run.Host, names []string) error {
 	if err := shop.Unmake(l.engine, workplaces(l.state)); err != nil {
 		return err

@@ -26,7 +26,7 @@ func house(t *testing.T, st *store.Store, name string) (id string) {
 	return sb.ID
 }
 
-// names are those of the sandboxes there are.
+// names returns the names of all sandboxes.
 func names(t *testing.T, st *store.Store) (list []string) {
 	t.Helper()
 	all, err := st.List()
@@ -38,7 +38,7 @@ func names(t *testing.T, st *store.Store) (list []string) {
 	return list
 }
 
-// past writes down what has happened in a run that somebody carries on from here.
+// past records events in a run and returns its host.
 func past(t *testing.T, r *run.Run, events ...run.Event) *run.Host {
 	t.Helper()
 	h, _, err := r.Host()
@@ -50,7 +50,7 @@ func past(t *testing.T, r *run.Run, events ...run.Event) *run.Host {
 	return h
 }
 
-// event is one for past.
+// event returns an event for past.
 func event(t *testing.T, kind string, data any) run.Event {
 	t.Helper()
 	b, err := json.Marshal(data)
@@ -58,8 +58,8 @@ func event(t *testing.T, kind string, data any) run.Event {
 	return run.Event{Type: kind, Data: b}
 }
 
-// A flow whose process was killed between its end and the removal of its sandboxes says so, and
-// who goes on with it, or removes it, removes them, and no others.
+// TestFlowLeft checks a flow whose process was killed between its end and the removal of its
+// sandboxes. The run reports them, and resuming or removing it removes them and no others.
 func TestFlowLeft(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		for _, status := range []flow.Status{flow.Completed, flow.Limited, flow.Cancelled} {
@@ -114,7 +114,7 @@ func TestFlowLeft(t *testing.T) {
 	}
 }
 
-// So does a loop with several workers.
+// TestLoopLeft checks the same for a loop with several workers.
 func TestLoopLeft(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
@@ -146,8 +146,8 @@ func TestLoopLeft(t *testing.T) {
 	}
 }
 
-// A flow that has come to its end but for what was skipped has its sandboxes made anew by who goes
-// on with it, whatever of them was removed, or made again, when somebody was killed at that.
+// TestFlowAnew checks that resuming a completed flow with skipped steps recreates its sandboxes,
+// even if an earlier attempt was killed after it recreated some.
 func TestFlowAnew(t *testing.T) {
 	for name, left := range map[string]func(t *testing.T, e *engine.Engine, ids map[string]string){
 		"all are removed": func(*testing.T, *engine.Engine, map[string]string) {},
@@ -175,7 +175,7 @@ func TestFlowAnew(t *testing.T) {
 		left(t, e, plan.Sandboxes)
 		l, err := readFlow(e, r)
 		must(t, err)
-		for range 2 { // who goes on once more has nothing to make
+		for range 2 { // the second call has nothing to make
 			must(t, l.anew(t.Context()))
 		}
 		made, err := l.workplaces()

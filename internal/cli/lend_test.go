@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Nothing goes with no other, however the words come.
+// TestLendNothing checks that none cannot be combined with another tool, in any form.
 func TestLendNothing(t *testing.T) {
 	for _, words := range [][]string{{"none,npm"}, {"npm, none"}, {"none", "npm"}} {
 		if _, err := (&app{Console: &console.Console{}}).tokenChoice(words); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "--lend none goes with no other") {

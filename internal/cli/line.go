@@ -19,8 +19,8 @@ import (
 
 // Annotations of commands and flags.
 const (
-	passesOn = "bothy_passes_on" // a command's: which arguments are for a program inside
-	emptyToo = "bothy_empty_too" // a flag's: its value may be empty
+	passesOn = "bothy_passes_on" // of a command: which arguments are for a program inside
+	emptyToo = "bothy_empty_too" // of a flag: its value may be empty
 )
 
 // Values of passesOn.
@@ -31,15 +31,15 @@ const (
 
 // execute runs the command that the words name.
 func (a *app) execute(ctx context.Context, root *cobra.Command, words []string) error {
-	root.SetArgs(append([]string{}, words...)) // of nil cobra makes the words of the process
+	root.SetArgs(append([]string{}, words...)) // for nil cobra would use os.Args
 	if err := root.ExecuteContext(ctx); err != nil {
 		return err
 	}
 	return a.wrong
 }
 
-// helpOf prints a command's help. Cobra asks for it, too, where a group of commands is called
-// with a word that is none of its commands: that is an error, with --help as without.
+// helpOf prints a command's help. Cobra also calls it for a group with an unknown command. That is
+// an error, with or without --help.
 func (a *app) helpOf(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
 	return func(cmd *cobra.Command, words []string) {
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
@@ -50,8 +50,8 @@ func (a *app) helpOf(help func(*cobra.Command, []string)) func(*cobra.Command, [
 	}
 }
 
-// unknownCommand is the error for a word that names no command of a group. It proposes what
-// may have been meant.
+// unknownCommand returns the error for a word that is not a command of a group. It suggests similar
+// commands.
 func (a *app) unknownCommand(group *cobra.Command, word string) error {
 	err := spec.Errorf(spec.ErrUsage, "unknown command %q", word)
 	if group.HasParent() {
@@ -73,12 +73,12 @@ func (a *app) unknownCommand(group *cobra.Command, word string) error {
 	return err.WithHint("%s --help lists the commands", group.CommandPath())
 }
 
-// agentsLike are the agents that a word may have been meant for.
+// agentsLike returns the agents with names similar to a word.
 func agentsLike(word string) []string {
 	return nearest(word, values(agentNames(&engine.Engine{Agents: agents()})))
 }
 
-// badFlag says what is wrong with the flags of a line.
+// badFlag returns the error for bad flags on a line.
 func (a *app) badFlag(cmd *cobra.Command, err error) error {
 	args := cmd.Flags().Args()
 	if cmd.HasSubCommands() && len(args) > 0 {
@@ -105,7 +105,7 @@ func (a *app) badFlag(cmd *cobra.Command, err error) error {
 	return bad.WithHint("%s --help lists the flags", cmd.CommandPath())
 }
 
-// behind says where flags of a program inside stand.
+// behind says where to put the flags of a program inside.
 func behind(cmd *cobra.Command, args []string, flag *pflag.NotExistError) string {
 	n := len(args)
 	if i := commandAt(args); i > 0 {
@@ -115,8 +115,8 @@ func behind(cmd *cobra.Command, args []string, flag *pflag.NotExistError) string
 	return fmt.Sprintf("flags of what runs inside stand behind --: %s %s %s", cmd.CommandPath(), line, dashed(flag))
 }
 
-// commandAt is the index of the first argument of run that is no path but may be a command, 0 if
-// there is none: the first two are an agent and its directory.
+// commandAt returns the index of the first argument of run that may be a command instead of a path,
+// or 0. The first two arguments are an agent and its directory.
 func commandAt(args []string) int {
 	for i, arg := range args {
 		if _, err := os.Stat(arg); i > 1 && errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, "/~:") {
@@ -126,7 +126,7 @@ func commandAt(args []string) int {
 	return 0
 }
 
-// dashed is a flag as it was written.
+// dashed formats a flag as the user wrote it.
 func dashed(f *pflag.NotExistError) string {
 	if shorthands := f.GetSpecifiedShortnames(); shorthands != "" {
 		return "-" + shorthands
@@ -134,7 +134,7 @@ func dashed(f *pflag.NotExistError) string {
 	return "--" + f.GetSpecifiedName()
 }
 
-// shellLine writes words as a shell reads them.
+// shellLine quotes words for a shell.
 func shellLine(list []string) string {
 	quoted := make([]string, len(list))
 	for i, word := range list {
@@ -143,7 +143,7 @@ func shellLine(list []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// values are candidates without their descriptions.
+// values returns candidates without their descriptions.
 func values(candidates []string) (list []string) {
 	for _, c := range candidates {
 		word, _, _ := strings.Cut(c, "\t")
@@ -152,7 +152,7 @@ func values(candidates []string) (list []string) {
 	return list
 }
 
-// flagNames are the long names of a command's flags.
+// flagNames returns the long names of a command's flags.
 func flagNames(cmd *cobra.Command) (names []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -162,7 +162,7 @@ func flagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// nearest are the names that a word may have been meant for, by cobra's measure.
+// nearest returns the names similar to a word, by cobra's measure.
 func nearest(word string, names []string) []string {
 	c := &cobra.Command{SuggestionsMinimumDistance: slip(word)}
 	for _, name := range names {
@@ -171,7 +171,7 @@ func nearest(word string, names []string) []string {
 	return c.SuggestionsFor(word)
 }
 
-// slip is how many letters of a word may be wrong. Of a short one two would be most of it.
+// slip returns how many letters of a word may be wrong. In a short word, two would be most of it.
 func slip(word string) int {
 	if len(word) < 3 {
 		return 1
@@ -179,8 +179,7 @@ func slip(word string) int {
 	return 2
 }
 
-// mayBeEmpty says of flags that an empty value has a meaning of its own. Any other flag is
-// refused with one.
+// mayBeEmpty marks flags for which an empty value has a meaning. All other flags refuse one.
 func mayBeEmpty(c *cobra.Command, flags ...string) {
 	for _, name := range flags {
 		if err := c.Flags().SetAnnotation(name, emptyToo, nil); err != nil {
@@ -189,9 +188,8 @@ func mayBeEmpty(c *cobra.Command, flags ...string) {
 	}
 }
 
-// refuseEmpty refuses flags and arguments with nothing in them: a variable of a script that is
-// not set, as a rule. Taken for left out they would have a command do something else, and
-// often more.
+// refuseEmpty refuses empty flags and arguments, which usually come from an unset variable of a
+// script. Treated as left out, they would make a command do something else, and often more.
 func refuseEmpty(cmd *cobra.Command, args []string) (err error) {
 	hint := cmd.CommandPath() + " --help"
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -208,7 +206,7 @@ func refuseEmpty(cmd *cobra.Command, args []string) (err error) {
 	return nil
 }
 
-// ours are the arguments that are not for somebody else.
+// ours returns the arguments that are not for a program inside.
 func ours(cmd *cobra.Command, args []string) []string {
 	switch passes, dash := cmd.Annotations[passesOn], cmd.ArgsLenAtDash(); {
 	case passes == behindFirst && len(args) > 1:
@@ -219,7 +217,7 @@ func ours(cmd *cobra.Command, args []string) []string {
 	return args
 }
 
-// hasEmpty tells whether a flag's value is no text, or one of its values is none.
+// hasEmpty reports whether a flag's value is empty, or one of its values.
 func hasEmpty(v pflag.Value) bool {
 	if list, ok := v.(pflag.SliceValue); ok {
 		return slices.Contains(list.GetSlice(), "")

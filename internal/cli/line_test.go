@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A line that names what is not there is an error, with --help as without, and the advice
-// leads on.
+// TestWrongWords checks that unknown words are errors, with or without --help, and that the hints
+// help.
 func TestWrongWords(t *testing.T) {
 	aside(t)
 	for line, want := range map[string][2]string{
@@ -40,9 +40,9 @@ func TestWrongWords(t *testing.T) {
 		"run shell . --worksapce review": {"unknown flag: --worksapce", "did you mean --workspace?"},
 		"run shell . ls":                 {"ls does not exist", "if ls is a command, it stands behind --: bothy run shell . -- ls"},
 		"run cluade .":                   {`no agent or sandbox named "cluade"`, "did you mean claude?"},
-		"exec box --help":                {`no sandbox named "box"`, ""}, // flags behind the sandbox are the command's
+		"exec box --help":                {`no sandbox named "box"`, ""}, // flags after the sandbox belong to the command
 		"create shell . --name= -e A=1":  {"--name is empty", "bothy create --help"},
-		"exec box '' --":                 {`no sandbox named "box"`, ""}, // these are for somebody else
+		"exec box '' --":                 {`no sandbox named "box"`, ""}, // these arguments are for the program inside
 	} {
 		words := strings.Fields(line)
 		for i, w := range words {
@@ -55,7 +55,7 @@ func TestWrongWords(t *testing.T) {
 	}
 }
 
-// Help goes to standard output, also of a group that was called without a command.
+// TestHelp checks that help goes to standard output, also for a group without a command.
 func TestHelp(t *testing.T) {
 	aside(t)
 	for line, want := range map[string]string{
@@ -74,7 +74,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A broken configuration is no reason to show no help, and not to look for what was meant.
+// TestHelpWithoutConfig checks that help and suggestions work with a broken configuration.
 func TestHelpWithoutConfig(t *testing.T) {
 	aside(t)
 	must(t, os.Mkdir(os.Getenv("XDG_CONFIG_HOME")+"/bothy", 0o700))

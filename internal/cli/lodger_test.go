@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ownAgent writes a description, which may go on as is said, and gives its file.
+// ownAgent writes a description with optional extra lines, and returns its file.
 func ownAgent(t *testing.T, name, more string) string {
 	t.Helper()
 	file := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "bothy", "agents", name+".yaml")
@@ -20,7 +20,8 @@ func ownAgent(t *testing.T, name, more string) string {
 	return file
 }
 
-// Who runs an agent whose description is gone, or has a mistake in it, gets no shell.
+// TestNoShellInstead checks that an agent whose description is missing or broken is an error, not a
+// shell.
 func TestNoShellInstead(t *testing.T) {
 	aside(t)
 	file := ownAgent(t, "mine", "")
@@ -40,8 +41,8 @@ func TestNoShellInstead(t *testing.T) {
 	}
 }
 
-// What is written for an agent reaches it, and with all permissions, whatever its one-shot
-// form begins with.
+// TestArgvOf checks that arguments reach the agent, and that it has all permissions, whichever
+// subcommand its one-shot form begins with.
 func TestArgvOf(t *testing.T) {
 	a := &spec.Agent{Program: "mine", Args: []string{"--all"}, Subcommands: []string{"exec"}}
 	for _, tt := range []struct {
@@ -67,7 +68,8 @@ func TestArgvOf(t *testing.T) {
 	}
 }
 
-// What is no directory, and no program either, is said to be that.
+// TestNeitherProgramNorDirectory checks the errors for a path that is neither a directory nor a
+// program.
 func TestNeitherProgramNorDirectory(t *testing.T) {
 	aside(t)
 	must(t, os.WriteFile("my-agent", []byte("#!/bin/sh\n"), 0o600))

@@ -67,7 +67,7 @@ as more than text.`,
 			}
 			err = a.showLog(ctx, e.Store.Sandbox(sb.ID), source, follow)
 			if ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) {
-				return nil // following ends so; and what never ran has no log
+				return nil // following ends this way, and a sandbox that never ran has no log
 			}
 			return err
 		},
@@ -138,7 +138,7 @@ func (a *app) showEvent(ev audit.Event) error {
 	return err
 }
 
-// fieldText writes a field's value; JSON knows numbers only as floats.
+// fieldText formats a field's value; JSON decodes numbers only as floats.
 func fieldText(v any) string {
 	if f, ok := v.(float64); ok && f == float64(int64(f)) {
 		return fmt.Sprint(int64(f))

@@ -16,16 +16,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// talkFlags are those of logs about what the agent said.
+// talkFlags are the flags of logs for the agent's transcript.
 type talkFlags struct {
 	agent    bool
 	sessions bool
 	session  string
-	output   bool // read what it printed, not what it keeps
+	output   bool // read its printed output, not its session files
 	follow   bool
 }
 
-// check refuses what does not go together.
+// check refuses flags that exclude each other.
 func (f talkFlags) check(source string) error {
 	switch {
 	case !f.agent:
@@ -38,7 +38,7 @@ func (f talkFlags) check(source string) error {
 	return nil
 }
 
-// showTalk shows what a sandbox's agent said.
+// showTalk prints the transcript of a sandbox's agent.
 func (a *app) showTalk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, f talkFlags) error {
 	if f.output {
 		return a.showPrinted(ctx, e, sb, f.follow)
@@ -53,7 +53,7 @@ func (a *app) showTalk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, 
 	}
 	one, err := chosen(ctx, s, f.session)
 	if f.follow && f.session == "" && errors.Is(err, spec.ErrNotFound) {
-		err = nil // the first is waited for
+		err = nil // wait for the first session
 	}
 	if err != nil {
 		return whereTo(ctx, err, s, sb)
@@ -67,7 +67,7 @@ func (a *app) showTalk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, 
 	return errors.Join(err, end())
 }
 
-// chosen is the session that was asked for.
+// chosen returns the requested session.
 func chosen(ctx context.Context, s *transcript.Sessions, id string) (transcript.Session, error) {
 	if id == "" {
 		return s.Latest(ctx)
@@ -75,7 +75,7 @@ func chosen(ctx context.Context, s *transcript.Sessions, id string) (transcript.
 	return s.Find(ctx, id)
 }
 
-// whereTo adds what can be done about a session that is not there.
+// whereTo adds a hint about a missing session.
 func whereTo(ctx context.Context, err error, s *transcript.Sessions, sb *spec.Sandbox) error {
 	if !errors.Is(err, spec.ErrNotFound) {
 		return err
@@ -91,7 +91,7 @@ func whereTo(ctx context.Context, err error, s *transcript.Sessions, sb *spec.Sa
 	return wrapped.WithHint("%s keeps its sessions in the home of the sandbox, as %s: none is there yet. With --follow the first is waited for", sb.Agent, s.Files())
 }
 
-// showPrinted shows what the agent printed in the background.
+// showPrinted prints the agent's output in the background.
 func (a *app) showPrinted(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, follow bool) error {
 	rules, err := e.OutputRules(sb)
 	if err != nil {
@@ -110,7 +110,7 @@ func (a *app) showPrinted(ctx context.Context, e *engine.Engine, sb *spec.Sandbo
 	return errors.Join(err, end())
 }
 
-// teller gives what events are told to, and what is to be called behind the last.
+// teller returns a function that takes events, and one to call after the last.
 func (a *app) teller() (tell func(spec.TranscriptEvent) error, end func() error) {
 	if a.JSON {
 		return a.printEvent, func() error { return nil }
@@ -146,5 +146,5 @@ func (a *app) listSessions(ctx context.Context, s *transcript.Sessions) error {
 	return w.Flush()
 }
 
-// sessionPrompt is how many characters of a prompt a table has room for.
+// sessionPrompt is how many characters of a prompt fit into a table.
 const sessionPrompt = 60

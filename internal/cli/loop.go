@@ -28,7 +28,7 @@ func (a *app) loopCommand() *cobra.Command {
 	return c
 }
 
-// looping is a loop that there is.
+// looping is an existing loop.
 type looping struct {
 	engine *engine.Engine
 	run    *run.Run
@@ -36,19 +36,19 @@ type looping struct {
 	since  time.Time
 	events []run.Event
 	state  *loop.State
-	spent  []loop.Spent // by its iterations
-	raised *run.Limits  // that were set anew; nil: none
+	spent  []loop.Spent // by iteration
+	raised *run.Limits  // raised limits; nil: none
 	hosted bool
-	pause  bool // somebody wants it to, and it has not yet
-	ours   bool // this process has ended it
+	pause  bool // a user asked for a pause that is still due
+	ours   bool // this process ended it
 }
 
-// notice is what is always told of it.
+// notice returns the fields that every notice about the loop has.
 func (l *looping) notice() engine.Notice {
 	return engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
 }
 
-// loopCalled finds a loop; without a name the newest.
+// loopCalled finds a loop by name, or the newest without one.
 func (a *app) loopCalled(ref string) (*looping, error) {
 	e, r, err := a.runCalled(run.Loops, ref, "there is no run")
 	if err != nil {
@@ -57,16 +57,16 @@ func (a *app) loopCalled(ref string) (*looping, error) {
 	return readLoop(e, r)
 }
 
-// readLoop reads how a loop stands. One that has no host, and does not know it, was
-// cut short.
+// readLoop reads the state of a loop. A loop that is recorded as running but has no host was cut
+// short.
 func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	l := &looping{engine: e, run: r}
 	var err error
 	if l.since, err = r.Plan(&l.plan); err != nil {
 		return nil, r.Unreadable(err)
 	}
-	mail, _ := r.Mail()   // before the events, which have what is taken meanwhile; who carries it on says what is wrong with it
-	l.hosted = r.Hosted() // before the events, too: who ends writes that before it goes
+	mail, _ := r.Mail()   // before the events, which record mail read meanwhile; the host reports errors
+	l.hosted = r.Hosted() // also before the events: a host records the end before it exits
 	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	return l, nil
 }
 
-// fold has it stand as events tell.
+// fold computes the state from events.
 func (l *looping) fold(events []run.Event) (err error) {
 	if l.state, err = loop.Fold(events); err == nil {
 		l.raised, err = run.Raises(events)
@@ -94,17 +94,17 @@ func (l *looping) fold(events []run.Event) (err error) {
 	return err
 }
 
-// more tells whether a loop has come to a limit, and that was set anew since.
+// more reports whether a loop stopped at a limit that was raised since.
 func (l *looping) more() bool {
 	return l.state.Status == loop.Limited && loop.Reached(&l.plan, l.state) == nil
 }
 
-// loopView is how a loop stands, in JSON.
+// loopView is the state of a loop in JSON.
 type loopView struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
-	Hosted    bool      `json:"hosted"`              // a process carries it on
-	ExitCode  *int      `json:"exit_code,omitempty"` // of who carried it on to its end; a crash has none
+	Hosted    bool      `json:"hosted"`              // a process is running it
+	ExitCode  *int      `json:"exit_code,omitempty"` // of the process that ran it to its end; a crash has none
 	*loop.State
 	Status     loop.Status   `json:"status"`
 	Reason     string        `json:"stop_reason,omitempty"`
@@ -112,10 +112,10 @@ type loopView struct {
 	Until      time.Time     `json:"until,omitzero"`
 	Hints      []string      `json:"hints"`
 	Workers    []workerView  `json:"workers,omitempty"`
-	Iterations []loop.Spent  `json:"iterations"`              // what each took
-	Refusal    *spec.Limited `json:"model_refused,omitempty"` // a question to a model that came to nothing; none was answered since
-	Behind     []string      `json:"left_behind,omitempty"`   // sandboxes of workers that it was to remove
-	Raised     *run.Limits   `json:"raised,omitempty"`        // limits that were set anew, which the plan has
+	Iterations []loop.Spent  `json:"iterations"`              // usage of each
+	Refusal    *spec.Limited `json:"model_refused,omitempty"` // a failed model request; none was answered since
+	Behind     []string      `json:"left_behind,omitempty"`   // sandboxes of workers that it failed to remove
+	Raised     *run.Limits   `json:"raised,omitempty"`        // raised limits; the plan has them
 	Plan       *loop.Plan    `json:"plan"`
 }
 
@@ -143,7 +143,7 @@ func (l *looping) standing() (status, reason string) {
 	return standing(string(l.state.Status), l.state.Reason, l.state)
 }
 
-// actor is by what name a person says something to a run.
+// actor returns the name under which a person talks to a run.
 func actor() string {
 	return cmp.Or(os.Getenv("BOTHY_ACTOR"), os.Getenv("USER"), fmt.Sprint("uid-", os.Getuid()))
 }
@@ -242,7 +242,7 @@ func (a *app) loopStopCommand() *cobra.Command {
 				return err
 			}
 			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
-			if l.ours { // or who carries it on tells
+			if l.ours { // otherwise the process that runs it notifies
 				if text := untoldText(l.run.ID, l.state); text != "" {
 					a.Note("%s", text)
 				}
@@ -253,7 +253,7 @@ func (a *app) loopStopCommand() *cobra.Command {
 	}
 }
 
-// sandboxes are the IDs of those in which somebody works for a loop.
+// sandboxes returns the IDs of the sandboxes that a loop works in.
 func (l *looping) sandboxes() []string {
 	ids := []string{l.plan.Sandbox}
 	for _, at := range l.state.Places {
@@ -262,8 +262,7 @@ func (l *looping) sandboxes() []string {
 	return ids
 }
 
-// cancel ends a loop that nobody carries on. If somebody does, that one has the
-// message.
+// cancel ends an orphaned loop. If a process runs the loop, that one has got the message.
 func (l *looping) cancel() error {
 	h, events, err := l.run.Host()
 	if errors.Is(err, spec.ErrConflict) {
@@ -276,13 +275,13 @@ func (l *looping) cancel() error {
 	if l.state, err = loop.Fold(events); err != nil {
 		return err
 	}
-	if l.state.Status.Final() { // a moment ago
-		return l.run.Forget(time.Time{}, run.Stop) // it did not live to see them
+	if l.state.Status.Final() { // it ended just now
+		return l.run.Forget(time.Time{}, run.Stop) // its host exited before it read them
 	}
 	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
 		for _, s := range append([]*loop.State{l.state}, l.state.Workers...) {
 			if s.Task != nil {
-				_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // else its lease runs out
+				_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // otherwise its lease expires
 			}
 		}
 	}
@@ -323,7 +322,7 @@ func (a *app) loopRmCommand() *cobra.Command {
 	return c
 }
 
-// removeLoop removes a loop that nobody carries on.
+// removeLoop removes a loop that no process is running.
 func (a *app) removeLoop(l *looping) error {
 	h, events, err := l.run.Host()
 	if err != nil {
@@ -338,8 +337,8 @@ func (a *app) removeLoop(l *looping) error {
 	return err
 }
 
-// erase removes a run: its workers' sandboxes first, of which nobody knows without it. If
-// it never was ready all its sandboxes go, but for those that somebody has started since.
+// erase removes a run, and first its workers' sandboxes, which would be orphans without it. If the
+// run was never ready, it removes all its sandboxes except those started since.
 func (l *looping) erase(h *run.Host) (kept []string, err error) {
 	if l.state.Ready {
 		err = shop.Unmake(l.engine, workplaces(l.state))

@@ -11,26 +11,26 @@ import (
 	"github.com/bothy-dev/bothy/internal/tui"
 )
 
-// This file has the tasks that a loop which is watched has before it.
+// Lists the tasks to come of a watched loop.
 
-// ahead are these tasks.
+// ahead holds these tasks.
 type ahead struct {
-	ready, open []loop.Open // those that it could take now, as they come, and the others
-	err         error       // they could not be read
+	ready, open []loop.Open // tasks the loop could take now, in order, and the others
+	err         error       // why they could not be read
 }
 
-// aheadEvery is how often they are read while nothing happens in the loop: others may add some.
+// aheadEvery is how often they are reread while the loop is idle: other processes may add tasks.
 const aheadEvery = 3 * time.Second
 
-// lookout reads them, as often as there is a reason to.
+// lookout reads the tasks when necessary.
 type lookout struct {
-	desk   *loop.Desk // nil: the loop takes none
+	desk   *loop.Desk // nil: the loop takes no tasks
 	now    ahead
 	at     time.Time
 	events int
 }
 
-// look gives what a loop that stands so, after so many events, has before it.
+// look returns the tasks to come of a loop in this state, after so many events.
 func (o *lookout) look(ctx context.Context, s *loop.State, events int) *ahead {
 	if o.desk == nil {
 		return nil
@@ -44,7 +44,7 @@ func (o *lookout) look(ctx context.Context, s *loop.State, events int) *ahead {
 	return &o.now
 }
 
-// close ends what reads them.
+// close closes the store of tasks.
 func (o *lookout) close() {
 	if o.desk == nil {
 		return
@@ -54,8 +54,8 @@ func (o *lookout) close() {
 	}
 }
 
-// taskLines are how a loop gets on with its tasks: how many are done, what is in hand, and, in so
-// many lines at most, what comes then.
+// taskLines shows a loop's progress with its tasks: how many are done, those in hand, and at most
+// most lines of those to come.
 func (p *watched) taskLines(most, cols int) []tui.Line {
 	if p.plan.Tasks == nil {
 		return nil
@@ -81,7 +81,7 @@ func (p *watched) taskLines(most, cols int) []tui.Line {
 	return append(page, p.ahead.lines(most)...)
 }
 
-// lines are the tasks to come, in so many lines at most.
+// lines lists the tasks to come in at most so many lines.
 func (a *ahead) lines(most int) (page []tui.Line) {
 	var list []tui.Line
 	for _, t := range a.ready {
@@ -101,7 +101,7 @@ func (a *ahead) lines(most int) (page []tui.Line) {
 	return page
 }
 
-// labelled is a line of the page with its name.
+// labelled returns a line of the page with its label.
 func labelled(name string, l ...tui.Piece) tui.Line {
 	return append(tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", name))}, l...)
 }

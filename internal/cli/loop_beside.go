@@ -8,15 +8,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// warnBeside names the loops that are carried on just now, and whose agents write to the
-// same directory of the host. Nobody is kept from that: they may be at different files.
+// warnBeside prints the running loops whose agents write to the same host directory. It does not
+// stop the user: the loops may work on different files.
 func (a *app) warnBeside(e *engine.Engine, own string, sb *spec.Sandbox) {
 	if len(shared(sb)) == 0 {
 		return
 	}
 	list, err := run.ListOf(e.Store.Runs(), run.Loops)
 	if err != nil {
-		return // the loop's own run is there; who lists them says what is wrong
+		return // the loop's own run exists, so listing runs reports the error
 	}
 	for _, r := range list {
 		var p loop.Plan

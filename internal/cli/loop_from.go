@@ -30,8 +30,7 @@ const (
 	ralphTasksName   = "ralph-tasks.md"
 )
 
-// takeOver takes over what a loop of open-ralph was to do. What the command line says
-// counts for more.
+// takeOver takes over the settings of an open-ralph loop. The command line overrides them.
 func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 	if f.from == "" {
 		return nil
@@ -66,7 +65,8 @@ func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 	return f.takeBoxes(a)
 }
 
-// noteBoxes names the tasks that are kept there, and not taken over: the loop works at none.
+// noteBoxes notes a task file there that is not taken over, since the loop does not work through
+// tasks.
 func (f *loopFlags) noteBoxes(a *app) {
 	name := filepath.Join(f.from, ralphTasksName)
 	if _, err := os.Lstat(name); err == nil {
@@ -74,7 +74,7 @@ func (f *loopFlags) noteBoxes(a *app) {
 	}
 }
 
-// settle fills in what the command line does not say.
+// settle fills in settings that the command line does not give.
 func (f *loopFlags) settle(a *app, cmd *cobra.Command, r *loop.Ralph) {
 	given := func(names ...string) bool {
 		for _, n := range names {
@@ -85,7 +85,7 @@ func (f *loopFlags) settle(a *app, cmd *cobra.Command, r *loop.Ralph) {
 		return false
 	}
 	p := &f.plan
-	p.Prompt = r.Prompt // of which read knows better
+	p.Prompt = r.Prompt // read decides whether it is used
 	if r.Promise != "" && !given("promise", "completion-promise") {
 		p.Promise = r.Promise
 	}
@@ -121,7 +121,7 @@ func (f *loopFlags) settle(a *app, cmd *cobra.Command, r *loop.Ralph) {
 	}
 }
 
-// takeContext has the first iteration told what waited for the next one there.
+// takeContext gives the first iteration the context that waited for the next one there.
 func (f *loopFlags) takeContext(a *app) error {
 	text, _, err := a.readKept(f.from, ralphContextName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,8 +136,8 @@ func (f *loopFlags) takeContext(a *app) error {
 	return nil
 }
 
-// readKept reads a file of a directory that agents write to, and tells when it was
-// changed. No link is followed: it would have the host read what is none of theirs.
+// readKept reads a file in a directory that agents write to, and returns its time of change. It
+// follows no link: a link could make the host read a file that the agents may not.
 func (a *app) readKept(dir, name string) ([]byte, time.Time, error) {
 	fd, err := a.openKept(dir, unix.O_PATH)
 	if err != nil {
@@ -165,7 +165,7 @@ func (a *app) readKept(dir, name string) ([]byte, time.Time, error) {
 func (a *app) openKept(dir string, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	path := dir
-	if filepath.IsAbs(dir) { // above it there may be links of the user's own
+	if filepath.IsAbs(dir) { // its parent may be reached through the user's own links
 		paths, err := a.paths()
 		if err != nil {
 			return 0, err
@@ -183,10 +183,10 @@ func (a *app) openKept(dir string, flags uint64) (int, error) {
 	return fd, nil
 }
 
-// maxOthers is how many files are named that nobody reads.
+// maxOthers is how many unused files are listed.
 const maxOthers = 20
 
-// othersKept names what else there is in such a directory.
+// othersKept lists the other files in such a directory.
 func (a *app) othersKept(dir string, but ...string) ([]string, error) {
 	fd, err := a.openKept(dir, unix.O_RDONLY)
 	if err != nil {
@@ -206,7 +206,7 @@ func (a *app) othersKept(dir string, but ...string) ([]string, error) {
 	return names, err
 }
 
-// takeBoxes reads the tasks that are kept there.
+// takeBoxes reads the tasks in the directory.
 func (f *loopFlags) takeBoxes(a *app) error {
 	name := filepath.Join(f.from, ralphTasksName)
 	data, at, err := a.readKept(f.from, ralphTasksName)
@@ -225,8 +225,8 @@ func (f *loopFlags) takeBoxes(a *app) error {
 	return nil
 }
 
-// addBoxes makes them tasks of the project. Those that are there already stay as they are:
-// an agent may have ticked a box, and nobody has checked that.
+// addBoxes adds them to the project's tasks. Existing tasks stay as they are: an agent may have
+// ticked a box, and nothing has checked that.
 func (f *loopFlags) addBoxes(ctx context.Context, s task.Store) error {
 	if len(f.boxes) == 0 {
 		return nil
@@ -237,7 +237,7 @@ func (f *loopFlags) addBoxes(ctx context.Context, s task.Store) error {
 	})
 }
 
-// leaveHints leaves what the first iteration is to be told besides the prompt.
+// leaveHints leaves messages for the first iteration in addition to the prompt.
 func (f *loopFlags) leaveHints(r *run.Run) error {
 	for _, text := range f.hints {
 		if err := r.Leave(run.Message{Kind: run.Hint, Text: text, Actor: actor()}); err != nil {

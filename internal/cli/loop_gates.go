@@ -27,8 +27,8 @@ func gatesError(path string, err error) error {
 	return e
 }
 
-// readGates reads the file of --gates. What it says is part of the plan from here on: the
-// file, which may lie where the agent can write, is not looked at again.
+// readGates reads the file of --gates into the plan. The file is not read again, because it may be
+// where the agent can write.
 func (f *loopFlags) readGates(a *app) error {
 	if f.gates == "" {
 		return nil

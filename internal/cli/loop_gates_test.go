@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 )
 
-// TestProtectTwice protects in both places what is protected in both, once.
+// TestProtectTwice checks that a path protected both by the flag and by the file is listed once.
 func TestProtectTwice(t *testing.T) {
 	f := &loopFlags{gates: filepath.Join(t.TempDir(), "gates.yaml")}
 	must(t, os.WriteFile(f.gates, []byte("protect: [tests, Makefile]\ngates: [{id: a, command: make}]\n"), 0o600))
@@ -25,7 +25,7 @@ func TestProtectTwice(t *testing.T) {
 	}
 }
 
-// TestSchemasAgree sees that documents of flows and of gates are described in the same
+// TestSchemasAgree checks that the schemas of flows and of gates describe shared parts in the same
 // words.
 func TestSchemasAgree(t *testing.T) {
 	var defs [2]struct {

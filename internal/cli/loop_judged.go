@@ -9,10 +9,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/term"
 )
 
-// This file tells what the gates of a loop say.
+// Describes the verdicts of a loop's gates.
 
-// gatesText tells what those say that were asked. Where none is red, reviewers may not have been
-// asked: those have said nothing.
+// gatesText describes the verdict of the gates that were asked. If none is red, it also lists
+// reviewers that were not asked yet.
 func gatesText(p *loop.Plan, v *loop.Verdict) string {
 	if red := v.Red(); len(red) > 0 {
 		var list []string
@@ -27,7 +27,8 @@ func gatesText(p *loop.Plan, v *loop.Verdict) string {
 	return "all green"
 }
 
-// unasked are the reviewers who have not said anything of what was judged; none if nothing was.
+// unasked returns the reviewers that have no verdict on the judged work, or none if nothing was
+// judged.
 func unasked(p *loop.Plan, v *loop.Verdict) (names []string) {
 	if v == nil {
 		return nil
@@ -40,8 +41,8 @@ func unasked(p *loop.Plan, v *loop.Verdict) (names []string) {
 	return names
 }
 
-// yetToSay are the reviewers who have not said anything of what a loop has in hand: between two
-// tasks that is nothing.
+// yetToSay returns the reviewers that have no verdict on a loop's current work. Between two tasks
+// a loop has none.
 func yetToSay(p *loop.Plan, s *loop.State) []string {
 	if p.Tasks != nil && s.Task == nil {
 		return nil
@@ -49,7 +50,7 @@ func yetToSay(p *loop.Plan, s *loop.State) []string {
 	return unasked(p, s.LastVerdict())
 }
 
-// reviewerState is how it stands with a reviewer who has not said anything.
+// reviewerState says whether a reviewer without a verdict was asked.
 func reviewerState(s *loop.State, id string) string {
 	if s.Reviewing == id {
 		return "asked"

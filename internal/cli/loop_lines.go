@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// delayText tells what a run waits for, in a row.
+// delayText says until when a run waits and why, for a row.
 func delayText(d run.Delay) string {
 	return d.Until.Local().Format(time.DateTime) + ", " + delayReason(d)
 }
@@ -27,8 +27,8 @@ func delayReason(d run.Delay) string {
 	return "an allowance is used up"
 }
 
-// deniedText tells that somebody could not ask a model, and when it goes on. Known is
-// whether somebody said until when.
+// deniedText says that a model could not be asked, and when the work goes on. known says whether the
+// provider told until when.
 func deniedText(whose string, overloaded, known bool, until time.Time) string {
 	text := whose + " allowance is used up"
 	switch {
@@ -40,7 +40,8 @@ func deniedText(whose string, overloaded, known bool, until time.Time) string {
 	return text + ": waiting until " + until.Local().Format(time.DateTime)
 }
 
-// unheardText tells of a reviewer that is to be asked again, after which its work stands so.
+// unheardText describes a failed review that is to be repeated; s is the state of its work after the
+// event.
 func unheardText(ev run.Event, s *loop.State) string {
 	var u loop.Unheard
 	if json.Unmarshal(ev.Data, &u) != nil {
@@ -51,7 +52,7 @@ func unheardText(ev run.Event, s *loop.State) string {
 
 func roundly(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
 
-// soFarText tells what a loop has used; what nobody knows is no 0.
+// soFarText formats a loop's usage; unknown usage is not shown as 0.
 func soFarText(s *loop.State) string {
 	if !s.Metered.Known() && s.Tokens == 0 && s.USD == 0 {
 		return "an unknown number of tokens"
@@ -59,7 +60,7 @@ func soFarText(s *loop.State) string {
 	return usedText(s.Tokens, s.USD)
 }
 
-// usedText leaves out a cost of 0: it is that of models without a price.
+// usedText formats usage. It leaves out a cost of 0, which is that of models without a price.
 func usedText(tokens int64, usd float64) string {
 	if usd == 0 {
 		return counted(int(tokens), "token")
@@ -67,7 +68,7 @@ func usedText(tokens int64, usd float64) string {
 	return fmt.Sprintf("%d tokens, %.4f USD", tokens, usd)
 }
 
-// pastLine tells an event of a loop that nobody looks on at: also that it was gone on with.
+// pastLine describes a past event of a loop, including that a process resumed it.
 func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
 	if ev.Type == loop.Began && s.Iteration > 0 {
 		return "gone on with, by another process"
@@ -75,7 +76,7 @@ func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
 	return lineOf(p, ev, s)
 }
 
-// promptText is what was asked for.
+// promptText returns the prompt to show.
 func promptText(p *loop.Plan) string {
 	if p.Prompt == taskPrompt {
 		return "-, but for that of each task"
@@ -83,7 +84,7 @@ func promptText(p *loop.Plan) string {
 	return p.Prompt
 }
 
-// lineOf tells an event, after which a loop stands so.
+// lineOf describes an event; s is the loop's state after it.
 func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	if n, w := s.Of(ev); w != nil {
 		if line := workerLine(p, ev, s, w); line != "" {
@@ -163,7 +164,8 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	return ""
 }
 
-// workerLine tells an event of one of several workers, after which all stand so, and it.
+// workerLine describes an event of one of several workers; s is the loop's state after it, w the
+// worker's.
 func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	at := fmt.Sprintf("iteration %d/%d: ", w.Iteration, p.Limits.MaxIterations)
 	switch ev.Type {
@@ -221,7 +223,7 @@ func replacedText(ev run.Event) string {
 	return "the sandbox " + at.Sandbox + " was removed, and is made anew"
 }
 
-// guardText tells what was put back of what is protected.
+// guardText lists the protected paths that were restored.
 func guardText(ev run.Event) string {
 	var g loop.Guard
 	if json.Unmarshal(ev.Data, &g) != nil {
@@ -254,7 +256,7 @@ func cutText(ev run.Event) string {
 	return "cut short; it used " + usedText(w.Tokens, w.USD)
 }
 
-// leftText tells of a task that a worker has no more.
+// leftText describes a task that a worker gave up or lost.
 func leftText(ev run.Event) string {
 	var l loop.Left
 	switch {
@@ -268,7 +270,7 @@ func leftText(ev run.Event) string {
 	return "task " + l.Task + " is put back: " + term.Opening(l.Why)
 }
 
-// workText tells what became of the agent, after which its work stands so.
+// workText describes how the agent's work ended; s is its state after that.
 func workText(s *loop.State) string {
 	text := verdictText(s)
 	if stayed := s.Work.Stayed; stayed != "" {
@@ -277,7 +279,7 @@ func workText(s *loop.State) string {
 	return text
 }
 
-// verdictText is that by its own word.
+// verdictText is workText by the agent's own account.
 func verdictText(s *loop.State) string {
 	w := s.Work
 	took := roundly(time.Duration(w.Seconds * float64(time.Second)))
@@ -296,8 +298,7 @@ func verdictText(s *loop.State) string {
 	return "the agent ended after " + took + ", and " + unsaidText(w)
 }
 
-// unsaidText tells of an agent that has promised nothing: who says nothing of being done has not
-// said that it is not.
+// unsaidText describes an agent that did not say that it is done. That does not mean that it is not.
 func unsaidText(w *loop.Work) string {
 	if strings.TrimSpace(w.Message) == "" {
 		return "said nothing"
@@ -305,7 +306,8 @@ func unsaidText(w *loop.Work) string {
 	return "said nothing of being done"
 }
 
-// doubtText tells why an agent is not believed, behind what the gates say; empty if it is.
+// doubtText says why the agent's promise is not believed, to follow the gates' verdict. It is empty
+// if the promise is believed.
 func doubtText(p *loop.Plan, s *loop.State) string {
 	if !loop.Unproven(p, s) {
 		return ""
@@ -313,7 +315,7 @@ func doubtText(p *loop.Plan, s *loop.State) string {
 	return " as before, and no file was changed: that it is done is not believed"
 }
 
-// counted says how many there are of something.
+// counted formats a number with its noun.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -13,11 +13,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has which loop is meant by those who do something to one.
+// Selects the loop that a subcommand acts on.
 
-// loopMeant finds the loop that something is to be done to; if none is named, the newest.
-// While somebody carries another one on, that may be the one that is meant: it must be
-// named then.
+// loopMeant finds the loop that a subcommand acts on, by default the newest. If a process is running
+// another loop, that may be the one the user means: then a name is required.
 func (a *app) loopMeant(named []string) (*looping, error) {
 	if len(named) > 0 {
 		return a.loopCalled(named[0])
@@ -37,7 +36,7 @@ func (a *app) loopMeant(named []string) (*looping, error) {
 	return l, nil
 }
 
-// iterationArg is the number of an iteration.
+// iterationArg parses the number of an iteration.
 func iterationArg(cmd *cobra.Command, arg string) (int, error) {
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 0 {
@@ -46,20 +45,20 @@ func iterationArg(cmd *cobra.Command, arg string) (int, error) {
 	return n, nil
 }
 
-// runID is what every ID looks like that a run is given.
+// runID matches every ID that a run is given.
 var runID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-z0-9-]+-\d{4}-\d{2}-\d{2}-[0-9a-f]{4}$`)
 })
 
-// notARun refuses a text that stands alone, for which a run may be named by usage, and is the name
-// of one of that kind, or looks so: what was to be told is missing then.
+// notARun refuses a lone text that names a run of this kind, or looks like the ID of one. The user
+// probably named RUN and left the text out; usage shows the right form.
 func (a *app) notARun(kind, text, usage string) error {
 	e, err := a.engine()
 	if err != nil {
 		return err
 	}
 	switch _, err := run.FindOf(e.Store.Runs(), kind, text); {
-	case err == nil, errors.Is(err, spec.ErrUsage): // one, or the beginning of several
+	case err == nil, errors.Is(err, spec.ErrUsage): // one, or a prefix of several
 		return spec.Errorf(spec.ErrUsage, "%q is a run: there is nothing to tell it", text).
 			WithHint("%s; RUN may only be left out if TEXT is not how the name of a run begins", usage)
 	case !errors.Is(err, spec.ErrNotFound) || runID().MatchString(text):

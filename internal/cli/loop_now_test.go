@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Who has begun a loop is told how to have what it did, and how it goes on.
+// TestWhatNow checks that the end of a loop prints how to get its changes, and how to resume it.
 func TestWhatNow(t *testing.T) {
 	p := &loop.Plan{Tasks: &loop.Tasks{Project: "/my 'p'"}}
 	open := loop.State{Status: loop.Waiting, Reason: loop.ReasonTasksOpen, HeldUp: []loop.Open{{Task: "bd-3"}}}
@@ -41,7 +41,7 @@ func TestWhatNow(t *testing.T) {
 	}
 }
 
-// Whoever is where the tasks are need not be told where that is.
+// TestShowTaskHere checks that the command omits -C in the tasks' own directory.
 func TestShowTaskHere(t *testing.T) {
 	dir, err := realDir(new(hostpath.Guard), t.TempDir())
 	must(t, err)

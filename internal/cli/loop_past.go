@@ -12,12 +12,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has what is shown of the iterations of a loop, and of where it does not move.
+// Describes the past iterations of a loop, and how it got stuck.
 
-// maxSpent is how many iterations are shown for people: the last ones.
+// maxSpent is how many iterations are shown to people: the last ones.
 const maxSpent = 10
 
-// spentTable prints what each of the last iterations took.
+// spentTable prints the usage of the last iterations.
 func (a *app) spentTable(l *looping) error {
 	if len(l.spent) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func (a *app) spentTable(l *looping) error {
 			continue
 		}
 		row := []string{strconv.Itoa(p.Iteration)}
-		if p.Iteration > l.state.Iteration { // before somebody went back
+		if p.Iteration > l.state.Iteration { // discarded by a rewind
 			row[0] += " (put back)"
 		}
 		if tasks {
@@ -62,8 +62,8 @@ func (a *app) spentTable(l *looping) error {
 	return nil
 }
 
-// workedCells are how long an agent worked, how many tools it called, and how many files it
-// changed; of one that has no end nobody knows.
+// workedCells formats how long an agent worked, its tool calls and its changed files. An iteration
+// without an end has "-", since the numbers are unknown.
 func workedCells(p *loop.Spent) []string {
 	if p.Seconds == 0 {
 		return []string{"-", "-", "-"}
@@ -71,7 +71,8 @@ func workedCells(p *loop.Spent) []string {
 	return []string{roundly(time.Duration(p.Seconds * float64(time.Second))), strconv.Itoa(p.Calls), strconv.Itoa(p.Changes)}
 }
 
-// promiseText is what an agent says when it is done, and when it gives up, if it may.
+// promiseText returns the words by which the agent says that it is done, and that it gives up, if it
+// may.
 func promiseText(p *loop.Plan) string {
 	if p.Abort == "" {
 		return p.Promise
@@ -79,8 +80,8 @@ func promiseText(p *loop.Plan) string {
 	return p.Promise + ", or to give up " + p.Abort
 }
 
-// stuckText tells what has not moved for several iterations, and when that ends the loop;
-// empty if all is well, or over.
+// stuckText names the counters that have not moved for several iterations, and the limits at which
+// the loop ends. It is empty if all is well, or over.
 func stuckText(p *loop.Plan, s *loop.State) string {
 	if s.Status.Final() || s.Status == loop.Stalled {
 		return ""

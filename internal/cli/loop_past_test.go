@@ -6,7 +6,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 )
 
-// TestStuck tells what has not moved, as long as somebody can do something about it.
+// TestStuck checks that a stuck loop is described as long as a person can act on it.
 func TestStuck(t *testing.T) {
 	p := &loop.Plan{Stall: loop.Stall{Unchanged: 3, SameError: 5}}
 	for _, c := range []struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// printedFlags are those of loop log about what the agent printed.
+// printedFlags are the flags of loop log for the agent's output.
 type printedFlags struct {
 	iteration int
 	raw       bool
@@ -36,7 +36,7 @@ func (f printedFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// loopPrinted shows what the agent printed in an iteration.
+// loopPrinted prints the agent's output of an iteration.
 func (a *app) loopPrinted(ctx context.Context, l *looping, f printedFlags) error {
 	stdout, stderr, err := l.run.Printed(f.iteration)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +68,7 @@ func (a *app) loopPrinted(ctx context.Context, l *looping, f printedFlags) error
 	return a.tellErrors(stderr)
 }
 
-// workedIn is the agent that worked in an iteration, by what was written down.
+// workedIn returns the agent that worked in an iteration, by the recorded events.
 func (l *looping) workedIn(iteration int) string {
 	name := l.plan.Agent
 	for _, ev := range l.events {
@@ -80,7 +80,7 @@ func (l *looping) workedIn(iteration int) string {
 	return name
 }
 
-// tellErrors prints what an agent said on standard error, if it did.
+// tellErrors prints the agent's standard error, if any.
 func (a *app) tellErrors(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -89,8 +89,8 @@ func (a *app) tellErrors(path string) error {
 	return a.copyPrinted(path, false)
 }
 
-// copyPrinted prints a file, without what would steer a terminal; raw, and where there is
-// none, as it is.
+// copyPrinted prints a file without terminal control sequences. With raw, and if the output is not a
+// terminal, it prints the file unchanged.
 func (a *app) copyPrinted(path string, raw bool) error {
 	f, err := store.OpenRegular(path, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,7 @@ func (a *app) loopResumeCommand() *cobra.Command {
 			if err = l.fold(events); err != nil {
 				return err
 			}
-			l.hosted = false // by nobody else
+			l.hosted = false // no other process holds it
 			raised := more.limits(cmd)
 			if raised != nil {
 				if err := l.raise(raised); err != nil {
@@ -83,7 +83,7 @@ func (a *app) loopResumeCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// raise has the plan have other limits, if somebody can go on within them.
+// raise changes the limits in the plan, if the loop can be resumed within them.
 func (l *looping) raise(limits *run.Limits) error {
 	if s := l.state.Status; s.Final() && s != loop.Limited {
 		return l.open()
@@ -102,8 +102,7 @@ func (l *looping) raise(limits *run.Limits) error {
 	return nil
 }
 
-// raiseLoop writes the limits down that the plan has by now, if they would hold who works and
-// who reviews.
+// raiseLoop records the plan's new limits, if they would limit its agents and reviewers.
 func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.Sandbox, reviewers []*spec.Agent, limits *run.Limits) (run.Event, error) {
 	agents, err := capable(l.engine, &l.plan)
 	var w lendings
@@ -119,8 +118,8 @@ func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.S
 	return a.raise(ctx, l.engine, h, limits, l.sandboxes())
 }
 
-// unmade ends a loop that was cut short while its sandboxes were made: they may lack what
-// they are lent, and nothing was done yet.
+// unmade removes a loop that was cut short while its sandboxes were created. They may lack their
+// secrets, and no work was done yet.
 func (l *looping) unmade(h *run.Host) error {
 	kept, err := l.erase(h)
 	if err != nil {
@@ -129,7 +128,7 @@ func (l *looping) unmade(h *run.Host) error {
 	return unmade(l.run, kept)
 }
 
-// workplace is the sandbox of a loop that is gone on with.
+// workplace returns the sandbox of a loop to resume.
 func (l *looping) workplace() (*spec.Sandbox, error) {
 	sb, err := l.engine.Find(l.plan.Sandbox)
 	if errors.Is(err, spec.ErrNotFound) {

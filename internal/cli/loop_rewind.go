@@ -45,7 +45,7 @@ func (a *app) loopRewindCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// rewind goes back with a loop that is ours.
+// rewind rewinds a loop that this process holds.
 func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.Event, n int, force bool, hint string) error {
 	var err error
 	if l.state, err = loop.Fold(events); err != nil {
@@ -81,7 +81,7 @@ func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.E
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}
-	h.Close() // who hears of it may go on at once
+	h.Close() // a notified program may resume it at once
 	if len(l.state.Beneath) > 0 {
 		a.Note("below what is put back %s; what the gates said then holds no more: they are asked after the next iteration", beneathText(l.state))
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// loopFlags are what a loop is asked to do.
+// loopFlags are the flags of a new loop.
 type loopFlags struct {
 	createFlags
 	plan                  loop.Plan
@@ -37,7 +37,7 @@ type loopFlags struct {
 	tries                 int
 	from                  string
 	hints                 []string
-	boxes                 []*task.Task // of the loop that this one goes on from
+	boxes                 []*task.Task // of the open-ralph loop that this one continues
 	time, iteration, gate time.Duration
 	idle                  time.Duration
 }
@@ -101,13 +101,13 @@ func (f *loopFlags) addLoop(c *cobra.Command) {
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
 	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when models could not be asked so often in a row, for an allowance that is used up or a provider that is overloaded; 0: never")
 	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
-	mayBeEmpty(c, "model", "abort-promise") // with --from: not those of the loop there
+	mayBeEmpty(c, "model", "abort-promise") // with --from: do not take over that loop's value
 	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect", "gates"} {
 		completeFlag(c, path, fileNames)
 	}
 }
 
-// loopRun begins a loop.
+// loopRun runs a new loop.
 func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	if err := f.takeOver(a, cmd); err != nil {
 		return err
@@ -175,9 +175,9 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 		defer h.Close()
 	}
 	if err != nil {
-		if r != nil { // there is nothing that could be gone on with
+		if r != nil { // nothing could be resumed
 			if h != nil {
-				h.Close() // or it could not be removed
+				h.Close() // a held run could not be removed
 			}
 			_ = r.Remove()
 		}
@@ -210,8 +210,8 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	return a.carry(ctx, e, &crew{&f.plan, r, h, shop.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
-// loopBoundable sees that the bounds of a loop would hold who works, and who reviews, to whom
-// what --secret names is not lent.
+// loopBoundable checks that the limits of a loop would limit its agents and reviewers. Reviewers are
+// not lent the secrets of --secret.
 func (a *app) loopBoundable(p *loop.Plan, w lendings, agents, reviewers []*spec.Agent) (err error) {
 	for _, of := range agents {
 		if err == nil {
@@ -226,7 +226,7 @@ func (a *app) loopBoundable(p *loop.Plan, w lendings, agents, reviewers []*spec.
 	return err
 }
 
-// about is what a run is called after.
+// about returns the text to derive the run's ID from.
 func (f *loopFlags) about() string {
 	if f.plan.Prompt == taskPrompt {
 		return "tasks of " + filepath.Base(f.plan.Directory)
@@ -234,7 +234,7 @@ func (f *loopFlags) about() string {
 	return f.plan.Prompt
 }
 
-// turns reads which agent works with which models, by their names.
+// turns determines which agent works with which models.
 func (f *loopFlags) turns(e *engine.Engine) error {
 	name := func(called string) (string, error) {
 		of, err := e.Agents.Called(called)
@@ -274,7 +274,7 @@ func (f *loopFlags) turns(e *engine.Engine) error {
 // maxPrompt bounds a prompt and a template, in bytes.
 const maxPrompt = 1 << 20
 
-// read sorts PROMPT and PATH, and reads what is in files.
+// read splits PROMPT and PATH, and reads the files.
 func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	if f.file != "" {
 		if len(args) > 1 {
@@ -299,7 +299,7 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	l := &f.plan.Limits
 	l.Time, l.Iteration, l.Gate = spec.Duration(f.time), spec.Duration(f.iteration), spec.Duration(f.gate)
 	l.Idle = spec.Duration(f.idle)
-	if f.plan.Workers < 1 { // of a plan from before there were several 0 is one
+	if f.plan.Workers < 1 { // 0 stands for one in plans from before workers existed
 		return "", loop.TooMany(f.plan.Workers)
 	}
 	if strings.TrimSpace(f.plan.Prompt) == "" {
@@ -316,10 +316,10 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	return path, f.plan.Check()
 }
 
-// taskPrompt is for a loop that takes tasks, if nobody has more to say.
+// taskPrompt is the default prompt of a loop that takes tasks.
 const taskPrompt = "Do what follows, and nothing else: what else there is to do in this project comes later."
 
-// finds sees that there is something to do.
+// finds checks that there is work to do.
 func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	t := f.plan.Tasks
 	if t == nil {
@@ -342,7 +342,7 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	return err
 }
 
-// deskOf is where a loop takes its tasks from; nil if it takes none.
+// deskOf returns the source of a loop's tasks, or nil if it takes none.
 func deskOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.Desk {
 	if p.Tasks == nil {
 		return nil
@@ -358,7 +358,7 @@ func (a *app) readPrompt(path string) (string, error) {
 	return string(text), nil
 }
 
-// fits sees that the plan fits a sandbox that is to be made.
+// fits checks that the plan fits a sandbox to create.
 func (f *loopFlags) fits(sb *spec.Sandbox) error {
 	m := sb.Workspaces[0]
 	if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
@@ -386,13 +386,13 @@ func (f *loopFlags) fits(sb *spec.Sandbox) error {
 	}
 	f.plan.Directory, f.plan.Sandbox = m.Source, sb.ID
 	if f.plan.Tasks != nil {
-		f.plan.Tasks.Restore = len(shared(sb)) == 0 // nobody else's files are put back
+		f.plan.Tasks.Restore = len(shared(sb)) == 0 // do not restore files that others share
 	}
 	return joinable(&f.plan, sb)
 }
 
-// protectable refuses a path with a link in it: the agent could have it lead elsewhere.
-// One that is not there is protected from appearing.
+// protectable refuses a path that contains a link, which the agent could point elsewhere. A missing
+// path is protected from being created.
 func protectable(root *os.Root, path string) error {
 	at := ""
 	for name := range strings.SplitSeq(filepath.Clean(path), "/") {
@@ -411,13 +411,13 @@ func protectable(root *os.Root, path string) error {
 	return nil
 }
 
-// whatNow tells what a person can do when nobody carries a loop on any more.
+// whatNow lists what a person can do once no process runs a loop any more.
 func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []string) {
 	held := s.Status == loop.Waiting && s.Reason == loop.ReasonTasksOpen
 	over := s.Status.Final() || held
 	switch {
 	case !over:
-	case s.Keep == nil && len(s.Workers) == 0: // nothing was done
+	case s.Keep == nil && len(s.Workers) == 0: // no work was done
 	case len(sb.Workspaces) == 0:
 	case sb.Reviews(sb.Workspaces[0]):
 		lines = append(lines, fmt.Sprintf("what was done waits in the sandbox: bothy diff %s, bothy apply %s", sb.Name, sb.Name))
@@ -436,14 +436,14 @@ func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []
 	default:
 		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
 	}
-	if text := untoldText(id, s); text != "" && s.Status != loop.Waiting { // who waits has them
+	if text := untoldText(id, s); text != "" && s.Status != loop.Waiting { // a waiting loop still delivers them
 		lines = append(lines, text)
 	}
 	return lines
 }
 
-// untoldText tells of hints that no iteration was told, and what becomes of them; empty if there
-// are none.
+// untoldText describes hints that no iteration got, and how they are used later. It is empty without
+// any.
 func untoldText(id string, s *loop.State) string {
 	text := counted(len(s.Hints), "hint") + " that no iteration was told: "
 	switch {
@@ -457,7 +457,7 @@ func untoldText(id string, s *loop.State) string {
 	return text + fmt.Sprintf("bothy loop rewind %s N goes on from an earlier one, and the next is told", id)
 }
 
-// carry carries a loop on, tells how it goes, and ends as it does.
+// carry runs a loop, prints its progress, and returns its result.
 func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
 	n := engine.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
 	h := &herald{app: a, engine: e, notice: n}
@@ -489,7 +489,7 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 	})
 }
 
-// stopped tells of a loop that is carried on no more.
+// stopped fills a notice of a loop that no longer runs.
 func stopped(n engine.Notice, s *loop.State) engine.Notice {
 	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Line(s.Detail)
 	return n

@@ -70,7 +70,7 @@ func (a *app) loopStatusCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// loopTable shows people how a loop stands, and what it took.
+// loopTable prints the state of a loop and its usage for people.
 func (a *app) loopTable(l *looping) error {
 	w := a.Table()
 	for _, row := range l.rows() {
@@ -82,8 +82,8 @@ func (a *app) loopTable(l *looping) error {
 	return a.spentTable(l)
 }
 
-// loopTasks shows the tasks that a loop takes its work from: those it has closed, has in
-// hand or has put back, and those that are still to come. There may be none.
+// loopTasks prints the tasks that a loop takes its work from: closed ones, those in hand, those put
+// back, and those to come. There may be none.
 func (a *app) loopTasks(ctx context.Context, l *looping) error {
 	t := &taskCall{app: a}
 	g, list := task.NewGraph(), []*task.Task{}
@@ -108,7 +108,7 @@ func (a *app) loopTasks(ctx context.Context, l *looping) error {
 	return cmp.Or(t.taskTable(g, list), a.tollTable(used))
 }
 
-// tasksOf are those that a loop has to do with.
+// tasksOf returns the tasks that concern a loop.
 func (l *looping) tasksOf(g *task.Graph) (list []*task.Task) {
 	known := map[string]bool{}
 	for _, f := range l.state.Closed {
@@ -129,7 +129,7 @@ func (l *looping) tasksOf(g *task.Graph) (list []*task.Task) {
 	return list
 }
 
-// inHand are the tasks that somebody works at.
+// inHand returns the tasks that agents work on.
 func (l *looping) inHand() []string {
 	hands := []string{}
 	for _, w := range append([]*loop.State{l.state}, l.state.Workers...) {
@@ -140,7 +140,7 @@ func (l *looping) inHand() []string {
 	return hands
 }
 
-// aboutTasks is what a loop has done with tasks, in JSON.
+// aboutTasks describes in JSON what a loop did with tasks.
 func (l *looping) aboutTasks(used []loop.Toll) map[string]any {
 	s := l.state
 	about := map[string]any{
@@ -156,7 +156,7 @@ func (l *looping) aboutTasks(used []loop.Toll) map[string]any {
 	return about
 }
 
-// tollTable prints what tasks took, if any was taken.
+// tollTable prints the usage of tasks, if any was taken.
 func (a *app) tollTable(list []loop.Toll) error {
 	if len(list) == 0 {
 		return nil
@@ -177,7 +177,7 @@ func (a *app) tollTable(list []loop.Toll) error {
 	return nil
 }
 
-// rows are how a loop stands, for people.
+// rows describes the state of a loop for people.
 func (l *looping) rows() [][2]string {
 	s, p := l.state, &l.plan
 	status, reason := l.standing()
@@ -207,7 +207,7 @@ func (l *looping) rows() [][2]string {
 		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+w.text(), "  ")})
 	}
 	for _, at := range s.Places {
-		if at.Worker > 0 { // whose row tells
+		if at.Worker > 0 { // its worker's row shows it
 			continue
 		}
 		rows = append(rows, [2]string{"place", at.Who(p.Agent) + " in " + at.Sandbox})
@@ -252,12 +252,12 @@ func (l *looping) rows() [][2]string {
 	return rows
 }
 
-// beneathText tells of files that were changed below those that were put back.
+// beneathText names files that changed beneath the restored ones.
 func beneathText(s *loop.State) string {
 	return console.Printable(strings.Join(s.Beneath, ", ")) + " changed since then, and stays as it is"
 }
 
-// ofModels tells which models take turns, if there are several.
+// ofModels lists the models that take turns, if there are several.
 func ofModels(p *loop.Plan) string {
 	if len(p.Models) < 2 {
 		return ""
@@ -269,7 +269,7 @@ func ofModels(p *loop.Plan) string {
 	return ", of " + strings.Join(turns, ", ")
 }
 
-// reviewText tells what a reviewer said, the first of its reasons if it does not agree.
+// reviewText describes a reviewer's verdict, with its first reason if it is red.
 func reviewText(g loop.Gate) string {
 	took := roundly(time.Duration(g.Seconds * float64(time.Second)))
 	if g.Green {

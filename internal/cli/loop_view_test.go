@@ -11,8 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Workers that all wait are waited for until the first of them goes on; a loop that was paused
-// meanwhile waits for nobody but a person. What there is none of is an empty list.
+// TestLoopViewUntil checks that a loop whose workers all wait for models waits until the first of
+// them resumes. A loop paused meanwhile waits only for a person. Lists without entries are empty,
+// not null.
 func TestLoopViewUntil(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
@@ -45,8 +46,8 @@ func TestLoopViewUntil(t *testing.T) {
 	}
 }
 
-// A stop that comes when the loop has just ended for good is taken away: it would end what a
-// person has it go on with.
+// TestLateStop checks that a stop which arrives just after the loop ended is removed. Otherwise it
+// would end the loop that a person resumes.
 func TestLateStop(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)

@@ -48,12 +48,12 @@ func (a *app) loopWatchCommand() *cobra.Command {
 	})
 }
 
-// watched is what is seen of a loop at a time.
+// watched is one snapshot of a loop.
 type watched struct {
 	*looping
 	past    []tried
 	traffic outward
-	ahead   *ahead // nil: it takes no tasks, or nobody looks
+	ahead   *ahead // nil: it takes no tasks, or they are not watched
 }
 
 func (p *watched) live() bool { return p.hosted }
@@ -68,7 +68,7 @@ type tried struct {
 	judged *loop.Verdict
 }
 
-// look reads how a loop stands.
+// look reads the state of a loop.
 func (a *app) look(ctx context.Context, l *looping, out *lookout) (*watched, error) {
 	now, err := readLoop(l.engine, l.run)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *app) look(ctx context.Context, l *looping, out *lookout) (*watched, err
 	return p, nil
 }
 
-// tries are the iterations that events tell of.
+// tries collects the iterations from events.
 func tries(events []run.Event) (list []tried, err error) {
 	s, err := loop.Fold(nil)
 	for _, ev := range events {
@@ -100,7 +100,7 @@ func tries(events []run.Event) (list []tried, err error) {
 		i := slices.IndexFunc(list, func(t tried) bool { return t.number == w.Iteration })
 		switch {
 		case ev.Type == loop.Iteration:
-			if i >= 0 { // it is begun again
+			if i >= 0 { // it starts again
 				list = slices.Delete(list, i, i+1)
 			}
 			list = append(list, tried{number: w.Iteration, worker: n, began: ev.Time})
@@ -111,7 +111,7 @@ func tries(events []run.Event) (list []tried, err error) {
 	return list, err
 }
 
-// take notes what an iteration has come to.
+// take records the result of an iteration.
 func (t *tried) take(kind string, s *loop.State) {
 	switch kind {
 	case loop.Worked:
@@ -123,13 +123,13 @@ func (t *tried) take(kind string, s *loop.State) {
 	}
 }
 
-// under tells whether an iteration is under way: who makes it has begun none since.
+// under reports whether an iteration is under way: its worker has begun no later one.
 func (p *watched) under(i int) bool {
 	later := func(t tried) bool { return t.worker == p.past[i].worker }
 	return p.hosted && !slices.ContainsFunc(p.past[i+1:], later)
 }
 
-// lines are the page.
+// lines renders the page.
 func (p *watched) lines(rows, cols int, now time.Time) []tui.Line {
 	head := p.head(rows, cols, now)
 	foot := slices.Concat(p.gates(), p.foot())
@@ -159,8 +159,8 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 	return append(page, v.means(cols, &p.traffic)...)
 }
 
-// workerLines are how workers stand, in so many lines at most: if there is no room for
-// all, those that have a task come first.
+// workerLines describes the workers in at most so many lines. If not all fit, those with a task
+// come first.
 func workerLines(list []workerView, most int) (page []tui.Line) {
 	idle := 0
 	if len(list) > most {
@@ -187,7 +187,7 @@ func workerLines(list []workerView, most int) (page []tui.Line) {
 	return page
 }
 
-// table are the latest iterations, the newest first.
+// table lists the latest iterations, newest first.
 func (p *watched) table(most, cols int, now time.Time) []tui.Line {
 	if len(p.past) == 0 {
 		if b := p.state.Baseline; b != nil {
@@ -206,7 +206,7 @@ func (p *watched) table(most, cols int, now time.Time) []tui.Line {
 	return append(page, nil)
 }
 
-// meteredOf is what an iteration took until now, with all its tries.
+// meteredOf returns an iteration's usage until now, with all its attempts.
 func (p *watched) meteredOf(iteration int) *spec.Metered {
 	for i := range p.spent {
 		if p.spent[i].Iteration == iteration {
@@ -250,7 +250,7 @@ func (t *tried) line(p *loop.Plan, m *spec.Metered, denied *spec.Limited, under 
 	return l
 }
 
-// became is what an agent said of its work, in a few words.
+// became says in a few words how the agent described its work.
 func became(w *loop.Work) (string, tui.Style) {
 	switch {
 	case w.Verdict == spec.VerdictLimit && w.Overloaded:
@@ -267,7 +267,7 @@ func became(w *loop.Work) (string, tui.Style) {
 	return unsaidText(w), tui.Plain
 }
 
-// gates are what they said the last time.
+// gates shows the latest verdict of each gate.
 func (p *watched) gates() (page []tui.Line) {
 	v := p.state.LastVerdict()
 	if v == nil && len(p.state.Beneath) > 0 {
@@ -296,7 +296,7 @@ func (p *watched) gates() (page []tui.Line) {
 	return page
 }
 
-// lastLines are the last lines of a text that say something.
+// lastLines returns the last nonblank lines of a text.
 func lastLines(text string, most int) []string {
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
 	return lines[max(0, len(lines)-most):]

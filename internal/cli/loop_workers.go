@@ -14,8 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// joinable refuses a sandbox in which what several workers do could not be brought
-// together.
+// joinable refuses a sandbox in which the work of several workers could not be merged.
 func joinable(p *loop.Plan, sb *spec.Sandbox) error {
 	if !p.Parallel() {
 		return nil
@@ -35,7 +34,8 @@ func joinable(p *loop.Plan, sb *spec.Sandbox) error {
 	return nil
 }
 
-// hire makes a sandbox for each worker, like the loop's. Each is noted before it is there.
+// hire makes a sandbox for each worker, like the loop's. It calls noted for each before the sandbox
+// exists.
 func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox, noted func(loop.Place) error) (list []loop.Place, err error) {
 	if !p.Parallel() {
 		return nil, nil
@@ -53,7 +53,7 @@ func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox,
 	return list, err
 }
 
-// crew is all that it takes to carry a loop on.
+// crew holds all that is needed to run a loop.
 type crew struct {
 	plan  *loop.Plan
 	run   *run.Run
@@ -62,7 +62,7 @@ type crew struct {
 	desk  *loop.Desk
 }
 
-// carry carries it on: alone, or with several workers.
+// carry runs the loop alone, or with several workers.
 func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
 	if c.plan.Parallel() {
 		bench := shop.NewBench(c.works)
@@ -71,8 +71,8 @@ func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Even
 	return (&loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Shop: c.works, Desk: c.desk, Tell: tell}).Carry(ctx, events)
 }
 
-// workplaces are the places of workers. They hold nothing that is not in the checkpoints
-// of the loop's sandbox, too. In places of a loop that never became ready nobody worked.
+// workplaces returns the places of workers. They hold nothing that the checkpoints of the loop's
+// sandbox lack. If the loop never became ready, it returns all places: no agent worked in them.
 func workplaces(s *loop.State) (list []loop.Place) {
 	if !s.Ready {
 		return s.Places
@@ -85,7 +85,7 @@ func workplaces(s *loop.State) (list []loop.Place) {
 	return list
 }
 
-// dismiss removes the places of workers of a loop that is not gone on with.
+// dismiss removes the workers' places of a loop that cannot be resumed.
 func (a *app) dismiss(e *engine.Engine, s *loop.State) {
 	if !s.Status.Final() {
 		return
@@ -95,13 +95,13 @@ func (a *app) dismiss(e *engine.Engine, s *loop.State) {
 	}
 }
 
-// workerView is how a worker stands, in JSON.
+// workerView is the state of a worker in JSON.
 type workerView struct {
 	Worker    int           `json:"worker"`
 	Sandbox   string        `json:"sandbox,omitempty"`
-	Step      string        `json:"step"` // what it is at
+	Step      string        `json:"step"` // its current activity
 	Iteration int           `json:"iteration"`
-	Agent     string        `json:"agent,omitempty"` // whose turn it is, if not the first's
+	Agent     string        `json:"agent,omitempty"` // whose turn it is, if not the first agent's
 	Model     string        `json:"model,omitempty"`
 	Task      *loop.Taken   `json:"task,omitempty"`
 	Work      *loop.Work    `json:"work,omitempty"`
@@ -111,12 +111,12 @@ type workerView struct {
 	Question  string        `json:"question,omitempty"`
 }
 
-// workersOf are how the workers of a loop stand.
+// workersOf returns the state of a loop's workers.
 func workersOf(s *loop.State) (list []workerView) {
 	for i, w := range s.Workers {
 		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Agent: w.Agent, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Reviewing: w.Reviewing, Question: w.Question}
 		for _, at := range s.Places {
-			if at.Seat == (loop.Seat{Worker: i + 1, Agent: w.Agent}) && !s.Status.Final() { // else it is removed
+			if at.Seat == (loop.Seat{Worker: i + 1, Agent: w.Agent}) && !s.Status.Final() { // otherwise it is removed
 				v.Sandbox = at.Sandbox
 			}
 		}
@@ -125,7 +125,7 @@ func workersOf(s *loop.State) (list []workerView) {
 	return list
 }
 
-// text is a worker in a row.
+// text describes a worker for a row.
 func (v workerView) text() string {
 	if v.Task == nil {
 		return v.Step

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// listed is a sandbox in ls --json. The form is that of docker's ls.
+// listed is a sandbox in ls --json, in the form of docker's ls.
 type listed struct {
 	Name       string      `json:"name"`
 	ID         string      `json:"id"`
@@ -25,13 +25,13 @@ type listed struct {
 	Workspaces []string    `json:"workspaces"`
 	Mode       string      `json:"workspace_mode"`
 	Missing    bool        `json:"workspace_missing"`
-	Replaced   bool        `json:"workspace_replaced"` // it runs on a directory that is not at its path any more
+	Replaced   bool        `json:"workspace_replaced"` // its path now leads to another directory
 	Silent     bool        `json:"workspace_silent"`   // its file system does not answer
 	CreatedAt  time.Time   `json:"created_at"`
 	LastUsedAt *time.Time  `json:"last_used_at"`
 	Waiting    *time.Time  `json:"waiting_since"`
 
-	full bool // it was stopped for what it keeps on the disk
+	full bool // stopped because of its disk limit
 }
 
 func (a *app) lsCommand() *cobra.Command {
@@ -63,8 +63,8 @@ func (a *app) lsCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// listing is the document of ls --json. Who calls docker's plugin may know sandboxes by the
-// name that they had in that one's document.
+// listing returns the document of ls --json. Callers of docker's plugin may expect the key that
+// docker's document had.
 func (a *app) listing(list []listed) map[string]any {
 	doc := map[string]any{"sandboxes": list}
 	if a.Command == pluginCommand {
@@ -86,7 +86,7 @@ func rows(list []engine.Info) []listed {
 		}
 		if i.Status.State == spec.Running {
 			l.Ports = append(l.Ports, i.Status.Ports...)
-			if i.Spec.Agent != agent.Shell { // a prompt waits for nobody
+			if i.Spec.Agent != agent.Shell { // a shell's prompt does not wait for a person
 				l.Waiting = i.Status.WaitingSince
 			}
 		}
@@ -128,7 +128,7 @@ func workspaceCell(m spec.Mount) string {
 	return m.Source
 }
 
-// statusCell tells of an agent that waits for a person, and how long.
+// statusCell also says whether an agent waits for a person, and for how long.
 func statusCell(l listed, now time.Time) string {
 	if l.full {
 		return string(l.Status) + " (disk limit)"

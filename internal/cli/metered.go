@@ -8,14 +8,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has how it is shown what models took: as the gateway saw it, and as the agent
-// claims. What one does not know is a - and no 0, or a ? if there was something; a ! tells that they
-// differ.
+// Formats the models' usage: as seen by the gateway and as claimed by the agent. An unknown amount
+// is shown as "-", not as 0, or as "?" if there was some usage. A "!" marks amounts that differ.
 
-// meterCells are what models took, for a row of a table.
+// meterCells holds the models' usage for a row of a table.
 type meterCells struct{ seen, claimed, usd, claimedUSD string }
 
-// meterTitles are the titles of such columns.
+// meterTitles are the titles of these columns.
 var meterTitles = [...]string{"SEEN", "CLAIMED", "USD", "CLAIMED"}
 
 func cellsOf(m *spec.Metered) meterCells {
@@ -35,7 +34,7 @@ func (c meterCells) String() string {
 	return c.seen + "\t" + c.claimed + "\t" + c.usd + "\t" + c.claimedUSD
 }
 
-// tokensCell is a number of tokens, short enough for a column.
+// tokensCell formats a number of tokens to fit a column.
 func tokensCell(a spec.Amount) string {
 	if a.Tokens == nil {
 		return unknownCell(a.TokensPartly)
@@ -43,7 +42,7 @@ func tokensCell(a spec.Amount) string {
 	return countCell(*a.Tokens) + moreCell(a.TokensPartly)
 }
 
-// unknownCell is what stands for an amount that is not known: a ? if there was something.
+// unknownCell returns the mark for an unknown amount: "?" if there was some usage, or else "-".
 func unknownCell(something bool) string {
 	if something {
 		return "?"
@@ -75,7 +74,7 @@ func moneyCell(a spec.Amount) string {
 	return usdCell(spec.BillItem{USD: *a.USD}) + moreCell(a.USDPartly)
 }
 
-// meteredRows are what models took, for people: what counts, and what it is made of.
+// meteredRows formats the models' usage for people: the amount that counts, and both sides of it.
 func meteredRows(tokens int64, usd float64, m *spec.Metered) [][2]string {
 	if !m.Known() && tokens == 0 && usd == 0 {
 		return [][2]string{{"used", "-"}}
@@ -88,7 +87,7 @@ func meteredRows(tokens int64, usd float64, m *spec.Metered) [][2]string {
 	}
 }
 
-// explainMetered says what the marks of a table mean, if there are any.
+// explainMetered explains the marks in a table, if it has any.
 func (a *app) explainMetered(m *spec.Metered, list ...spec.Metered) {
 	differ, unseen, unsaid := m.Differ, 0, 0
 	for _, one := range list {
@@ -111,7 +110,7 @@ func (a *app) explainMetered(m *spec.Metered, list ...spec.Metered) {
 	}
 }
 
-// sides tell beside a meter who says what.
+// sides shows both amounts beside a meter.
 func sides(seen, claimed string, differ bool) tui.Piece {
 	if seen == "-" && claimed == "-" {
 		return tui.Dim.Of("")
@@ -123,7 +122,7 @@ func sides(seen, claimed string, differ bool) tui.Piece {
 	return style.Of("  seen " + seen + ", claimed " + claimed)
 }
 
-// Below and above how many columns of a terminal money is shown, of one side and of both.
+// Terminal widths from which money is shown: for one side, and for both.
 const (
 	moneyCols = 72
 	wideCols  = 100
@@ -141,8 +140,8 @@ func meterTitle(cols int) string {
 	return text
 }
 
-// meterColumns are what models took, on a page of so many columns; nothing if that is not to be
-// told yet.
+// meterColumns formats the models' usage for a page of so many columns. It is empty if the usage is
+// not to be shown yet.
 func meterColumns(m *spec.Metered, told bool, cols int) tui.Line {
 	var c meterCells
 	if told || m.Known() {

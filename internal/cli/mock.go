@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// mocked reads the script that --mock names; nil if there is none.
+// mocked reads the script that --mock names, or returns nil.
 func (f *createFlags) mocked(e *engine.Engine, l *lodger) (*engine.Mock, error) {
 	if f.mock == "" {
 		return nil, nil
@@ -16,9 +16,8 @@ func (f *createFlags) mocked(e *engine.Engine, l *lodger) (*engine.Mock, error) 
 	return e.NewMock(f.mock, l.spec)
 }
 
-// sameMock has a sandbox that exists play by the script that is asked for. One
-// that was made with a mock keeps it, and one that was made without gets none:
-// what it has of keys, real or made up, is in its home.
+// sameMock makes an existing sandbox use the requested script. A sandbox made with a mock keeps it,
+// and one made without cannot get one: its keys, real or made up, are in its home.
 func (a *app) sameMock(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, m *engine.Mock) error {
 	switch {
 	case m == nil && sb.Mock == nil, sb.Broken != "":

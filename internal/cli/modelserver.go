@@ -19,10 +19,10 @@ import (
 // serverFlags name a model server of the user's own, for a new sandbox.
 type serverFlags struct {
 	url, key, model string
-	chosen          *spec.ModelServer // with what the settings say; nil: the agent's maker is asked
+	chosen          *spec.ModelServer // with the settings applied; nil: the agent's maker is asked
 }
 
-// noServer is the word for the agent's maker, whatever the settings say.
+// noServer is the word for the agent's maker, overriding the settings.
 const noServer = "none"
 
 func (f *serverFlags) add(a *app, c *cobra.Command) {
@@ -33,8 +33,8 @@ func (f *serverFlags) add(a *app, c *cobra.Command) {
 	completeFlag(c, "model-key", a.secretNames)
 }
 
-// modelServer is the server that a new sandbox of an agent asks, by the flags or else by the
-// settings; nil: the agent's maker.
+// modelServer returns the server that the agent of a new sandbox asks, by the flags or else by the
+// settings. It is nil for the agent's maker.
 func (a *app) modelServer(e *engine.Engine, f *createFlags, of *spec.Agent) (*spec.ModelServer, error) {
 	s := &f.server
 	var err error
@@ -45,7 +45,7 @@ func (a *app) modelServer(e *engine.Engine, f *createFlags, of *spec.Agent) (*sp
 		s.chosen = nil
 	case s.url != "":
 		s.chosen, err = spec.NewModelServer(s.url, s.key, s.model)
-	case f.mock == "" && of != nil: // a shell asks nobody by itself
+	case f.mock == "" && of != nil: // a shell asks no model by itself
 		s.chosen, err = a.config.modelServer()
 		if err == nil && s.chosen != nil {
 			s.chosen, err = spec.NewModelServer(s.chosen.URL, cmp.Or(s.key, s.chosen.Key), cmp.Or(s.model, s.chosen.Model))
@@ -67,11 +67,11 @@ func (a *app) modelServer(e *engine.Engine, f *createFlags, of *spec.Agent) (*sp
 	return s.chosen, engine.ForServer(of, s.chosen)
 }
 
-// answerTime is how long a server of this machine may take to take a connection.
+// answerTime is how long a server on this machine may take to accept a connection.
 const answerTime = time.Second
 
-// tellServer says where the server is of a sandbox that was made now, if nothing inside is told, and
-// that nobody listens there: an agent would try again and again, and say nothing.
+// tellServer prints the server's address for a new sandbox in which nothing is configured to use it.
+// It also prints a note if the server does not answer: an agent would retry without an error.
 func (a *app) tellServer(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) {
 	s := sb.ModelServer
 	if s == nil {
@@ -92,7 +92,7 @@ func (a *app) tellServer(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) 
 	_ = conn.Close()
 }
 
-// modelServer is that of the settings; nil: they name none.
+// modelServer returns the server of the settings, or nil if they name none.
 func (c config) modelServer() (*spec.ModelServer, error) {
 	if c.ModelServer == "" {
 		if c.ModelKey+c.ServerModel != "" {
@@ -103,21 +103,22 @@ func (c config) modelServer() (*spec.ModelServer, error) {
 	return spec.NewModelServer(c.ModelServer, c.ModelKey, c.ServerModel)
 }
 
-// askedPorts are the ports of the host that somebody asked for, and did not get by asking for
-// a model server.
+// askedPorts returns the host ports that the user requested, without the one implied by a model
+// server.
 func askedPorts(wish *spec.Sandbox) []uint16 {
 	s := wish.ModelServer
 	return slices.DeleteFunc(slices.Clone(wish.HostPorts), func(p uint16) bool { return s != nil && s.IsLocal() && p == s.Port() })
 }
 
-// sameServer tells whether a sandbox that exists asks whom another one would.
+// sameServer reports whether two sandboxes ask the same server.
 func sameServer(sb, wish *spec.Sandbox) bool {
 	a, b := sb.ModelServer, wish.ModelServer
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// warnLocalhost tells of variables that name a server at localhost, which inside is the sandbox
-// itself, and of those that an agent does not read, with the command that works.
+// warnLocalhost warns about variables that name a server at localhost, which inside is the sandbox
+// itself. It also warns about variables that an agent does not read, and prints the command that
+// works.
 func (a *app) warnLocalhost(e *engine.Engine, name string, env, paths []string) {
 	of, _ := e.Agents.Find(name)
 	for _, kv := range env {

@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// logFlags choose what of the network logs is shown, and how.
+// logFlags choose the network records to show, and the form.
 type logFlags struct {
 	limit         int
 	follow, quiet bool
@@ -68,19 +68,19 @@ bothy logs --source network SANDBOX shows single records of the past.`,
 	fs.StringVar(&f.verdict, "verdict", "", "only this: allow, deny or error")
 	fs.StringArrayVar(&f.names, "name", nil, "only hosts that match, as in rules: '**.example.com', 10.0.0.0/8; repeatable")
 	fs.StringArrayVar(&f.hosts, "host", nil, "the same as --name")
-	_ = fs.MarkHidden("host") // it is there
+	_ = fs.MarkHidden("host") // the flag exists, so this cannot fail
 	completeFlag(c, "verdict", oneOf(spec.VerdictAllow, spec.VerdictDeny, spec.VerdictError))
 	return a.JSONFlag(c)
 }
 
-// recordFilter chooses records.
+// recordFilter selects records.
 type recordFilter struct {
 	since   time.Time
 	verdict string
 	targets []policy.Target
 }
 
-// filter reads the flags. What is given and says nothing is an error.
+// filter parses the flags. A flag with a value that selects nothing is an error.
 func (f *logFlags) filter(cmd *cobra.Command) (recordFilter, error) {
 	var r recordFilter
 	changed := cmd.Flags().Changed
@@ -114,7 +114,7 @@ func (f *logFlags) filter(cmd *cobra.Command) (recordFilter, error) {
 	return r, nil
 }
 
-// pointInTime reads a time ago or a point in time.
+// pointInTime parses a time ago or a point in time.
 func pointInTime(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -129,15 +129,15 @@ func (f *recordFilter) matches(r *spec.NetworkRecord) bool {
 	return !r.Time.Before(f.since) && f.asks(r)
 }
 
-// asks is matches, whenever it was.
+// asks is matches without the time.
 func (f *recordFilter) asks(r *spec.NetworkRecord) bool {
 	matches := func(t policy.Target) bool { return t.Matches(r.Name, r.Addr, r.Port) }
 	return (f.verdict == "" || r.Verdict == f.verdict) && (len(f.targets) == 0 || slices.ContainsFunc(f.targets, matches))
 }
 
-// traffic is whom one sandbox tried to reach, with one result.
+// traffic sums up a sandbox's attempts to reach one host, with one result.
 type traffic struct {
-	Host     string    `json:"host"` // with its port, if there is one
+	Host     string    `json:"host"` // with its port, if any
 	Sandbox  string    `json:"vm_name"`
 	Protocol string    `json:"proxy_type,omitempty"`
 	Verdict  string    `json:"verdict"`
@@ -161,11 +161,11 @@ type tally struct {
 	crowds map[crowd]*crowded
 }
 
-// trafficKey is what makes a row. What was refused for another reason, or failed so that
-// there is a command for it, is another row: it takes another command to allow it.
+// trafficKey identifies a row. Refusals for different reasons have different rows, because each
+// takes another command to allow it. So have failures that a command would fix.
 type trafficKey struct{ sandbox, host, verdict, reason string }
 
-// read takes the next record of a log into account.
+// read adds the next record of a log.
 func (t *tally) read(sandbox string, r *spec.NetworkRecord) {
 	if !t.track(sandbox, r) {
 		t.add(sandbox, r)
@@ -203,7 +203,7 @@ func (t *tally) count(sandbox string, r *spec.NetworkRecord) {
 	}
 }
 
-// note has the row tell of a record, unless it tells of a later one.
+// note updates the row from a record, unless the row has a later one.
 func (row *traffic) note(r *spec.NetworkRecord) {
 	if r.Time.Before(row.Since) {
 		row.Since = r.Time
@@ -215,7 +215,7 @@ func (row *traffic) note(r *spec.NetworkRecord) {
 	row.Suggest, row.Guessed = r.Suggest, r.Guessed
 }
 
-// recordHost is whom a record is about, as a rule would name it.
+// recordHost returns the host of a record, as a rule would name it.
 func recordHost(r *spec.NetworkRecord) string {
 	host := r.Name
 	switch {
@@ -234,9 +234,8 @@ func recordHost(r *spec.NetworkRecord) string {
 	return host
 }
 
-// sorted gives what was refused, then what failed, then what was let through,
-// each with the latest first; of all of them the latest limit, and how many
-// more there are.
+// sorted returns refused traffic, then failed, then allowed, each with the latest first. It returns
+// only the latest limit rows overall, and the number of the others.
 func (t *tally) sorted(limit int) (rows []*traffic, more int) {
 	for _, r := range t.rows {
 		rows = append(rows, r)
@@ -255,7 +254,7 @@ func (t *tally) sorted(limit int) (rows []*traffic, more int) {
 	return rows, more
 }
 
-// networkLogs are the sandboxes whose logs are meant.
+// networkLogs returns the sandboxes whose logs to read.
 func networkLogs(e *engine.Engine, names []string) ([]*spec.Sandbox, error) {
 	if len(names) > 0 {
 		sb, err := e.Find(names[0])
@@ -320,10 +319,10 @@ func (a *app) printTraffic(rows []*traffic, quiet bool) error {
 	return err
 }
 
-// newSandboxes is how often who follows all sandboxes looks for new ones.
+// newSandboxes is how often new sandboxes are looked for while following all.
 const newSandboxes = time.Second
 
-// followNetwork prints records as they come, until it is interrupted.
+// followNetwork prints records as they come, until a signal arrives.
 func (a *app) followNetwork(ctx context.Context, e *engine.Engine, names []string, filter recordFilter) error {
 	asked, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
@@ -370,7 +369,7 @@ func (a *app) followNetwork(ctx context.Context, e *engine.Engine, names []strin
 	}
 }
 
-// printRecord prints one record in one line.
+// printRecord prints a record on one line.
 func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord) error {
 	if a.JSON {
 		_, err := fmt.Fprintf(a.Out, "%s\n", term.EscapeJSON(ev.Line))

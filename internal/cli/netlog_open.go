@@ -2,14 +2,14 @@ package cli
 
 import "github.com/bothy-dev/bothy/spec"
 
-// openFlow names one that was opened, of all sandboxes'; one of very many, which are only
-// counted, has no number.
+// openFlow identifies an opened flow among those of all sandboxes. Flows beyond a large number are
+// only counted and have no number.
 type openFlow struct{ sandbox, flow string }
 
-// crowd is connections to one host that were only counted.
+// crowd identifies the connections to one host that are only counted.
 type crowd struct{ sandbox, host string }
 
-// crowded is how many of them are open, and the last that was said of it.
+// crowded holds how many of them are open, and the latest record.
 type crowded struct {
 	n    int64
 	last *spec.NetworkRecord
@@ -19,8 +19,8 @@ func newTally(f recordFilter) *tally {
 	return &tally{filter: f, rows: map[trafficKey]*traffic{}, open: map[openFlow]*spec.NetworkRecord{}, crowds: map[crowd]*crowded{}}
 }
 
-// track notes which flows are open. It tells whether a record is of one that was
-// opened: of each there is another when it ends, by which it is added.
+// track keeps the open flows. It reports whether a record opens a flow: the flow is added later, by
+// the record of its end.
 func (t *tally) track(sandbox string, r *spec.NetworkRecord) bool {
 	if r.State != "" && r.Flow == "" {
 		return t.trackCrowd(crowd{sandbox, recordHost(r)}, r)
@@ -36,7 +36,7 @@ func (t *tally) track(sandbox string, r *spec.NetworkRecord) bool {
 	return false
 }
 
-// trackCrowd is track for those that are only counted.
+// trackCrowd is track for flows that are only counted.
 func (t *tally) trackCrowd(key crowd, r *spec.NetworkRecord) bool {
 	c := t.crowds[key]
 	if c == nil {
@@ -53,8 +53,8 @@ func (t *tally) trackCrowd(key crowd, r *spec.NetworkRecord) bool {
 	return true
 }
 
-// addOpen adds the flows that have no end, whenever they were opened: they go on, or the
-// keeper was killed under them. They count as let through.
+// addOpen adds the flows without an end, whenever they were opened: they are still open, or the
+// keeper was killed. They count as allowed.
 func (t *tally) addOpen() {
 	for key, r := range t.open {
 		if t.filter.asks(r) {

@@ -19,7 +19,7 @@ func (a *app) networkCommand() *cobra.Command {
 	return c
 }
 
-// proxyFlags are those of docker sandbox network proxy.
+// proxyFlags are the flags of docker sandbox network proxy.
 type proxyFlags struct {
 	policy                             string
 	allowHost, blockHost, bypassHost   []string
@@ -68,7 +68,7 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 	return c
 }
 
-// apply changes the file. Whoever has a rule already gets the new one.
+// apply changes the policy file. A new rule replaces an existing rule for the same target.
 func apply(f *policy.File, rules []policy.Rule, def policy.Action) error {
 	for _, r := range rules {
 		if err := f.Put(r); err != nil {
@@ -81,8 +81,7 @@ func apply(f *policy.File, rules []policy.Rule, def policy.Action) error {
 	return nil
 }
 
-// parse reads all flags, and refuses those that contradict each other: nothing
-// is changed unless all of it can be.
+// parse reads all flags, and refuses contradictions. It changes nothing unless all flags are valid.
 func (f *proxyFlags) parse(cmd *cobra.Command) (rules []policy.Rule, def policy.Action, err error) {
 	if cmd.Flags().Changed("policy") {
 		def = map[string]policy.Action{"allow": policy.Allow, "deny": policy.Deny}[f.policy]
@@ -125,7 +124,7 @@ func (f *proxyFlags) parse(cmd *cobra.Command) (rules []policy.Rule, def policy.
 	return rules, def, contradictory(rules)
 }
 
-// contradictory refuses rules of which one denies all that another allows.
+// contradictory refuses rules if one denies all that another allows.
 func contradictory(rules []policy.Rule) error {
 	f := networkFlags{}
 	for _, r := range rules {
@@ -139,7 +138,7 @@ func contradictory(rules []policy.Rule) error {
 	return err
 }
 
-// proxyRule reads one value of a flag.
+// proxyRule parses one value of a flag.
 func proxyRule(action policy.Action, value string, cidr bool) (policy.Rule, error) {
 	text := value
 	if !cidr {
@@ -159,7 +158,7 @@ func proxyRule(action policy.Action, value string, cidr bool) (policy.Rule, erro
 	return r, nil
 }
 
-// fromDocker writes a pattern of docker's as ours: its star is any depth.
+// fromDocker converts a docker pattern to ours: docker's star matches any depth.
 func fromDocker(pattern string) string {
 	if pattern == "*" || strings.HasPrefix(pattern, "*:") || strings.HasPrefix(pattern, "*.") {
 		return "*" + pattern

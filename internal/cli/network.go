@@ -12,10 +12,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// networkFlags are a new sandbox's own network rules.
+// networkFlags are the network rules of a new sandbox.
 type networkFlags struct {
 	presets, allow, deny    []string
-	dockerAllow, dockerDeny []string // the same by the names sbx has for them
+	dockerAllow, dockerDeny []string // the same under sbx's names
 }
 
 func (f *networkFlags) add(c *cobra.Command) {
@@ -26,13 +26,13 @@ func (f *networkFlags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.dockerAllow, "allow-network", nil, "the same as --allow")
 	fs.StringArrayVar(&f.dockerDeny, "deny-network", nil, "the same as --deny")
 	for _, name := range []string{"allow-network", "deny-network"} {
-		_ = fs.MarkHidden(name) // it is there
+		_ = fs.MarkHidden(name) // the flag exists, so this cannot fail
 	}
 	completeFlag(c, "preset", completePresets)
 }
 
-// block is what the flags say. What contradicts is an error: one of the flags
-// would be swallowed by another.
+// block returns the rules of the flags. Contradictory rules are an error, because one would cancel
+// another silently.
 func (f *networkFlags) block() (policy.Block, error) {
 	b := policy.Block{Presets: f.presets}
 	for _, l := range []struct {
@@ -60,8 +60,7 @@ func (f *networkFlags) block() (policy.Block, error) {
 	return b, usage(err)
 }
 
-// usage makes a mistake in a flag's value one of usage: a preset that is not
-// there is one, too.
+// usage turns an error in a flag's value into one of class usage, including an unknown preset.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -73,9 +72,8 @@ func contradiction(c policy.Contradiction) error {
 	return spec.Errorf(spec.ErrUsage, "%s", c.String()).WithHint("a rule that denies wins over any that allows; leave one of them out")
 }
 
-// warnRules tells which of some new rules never count, or make others not count.
-// It is said when rules are written, not when somebody wonders why they do not
-// hold.
+// warnRules prints which of the new rules have no effect, or remove the effect of others. It warns
+// when the rules are written, before the user wonders why they do not work.
 func (a *app) warnRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule) {
 	if len(rules) == 0 {
 		return
@@ -87,7 +85,7 @@ func (a *app) warnRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule)
 	}
 	found, err := policy.Contradictions(time.Now(), inputs...)
 	if err != nil {
-		return // each of them was checked
+		return // each rule was checked before
 	}
 	for _, c := range found {
 		isNew := func(r policy.Rule) bool { return r.ID() == c.Allow.ID() || r.ID() == c.Deny.ID() }

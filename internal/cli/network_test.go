@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// parsedProxy gives the flags of a command line, or the error of it.
+// parsedProxy returns the rules of a command line, or its error.
 func parsedProxy(words ...string) ([]policy.Rule, policy.Action, error) {
 	f, a := &proxyFlags{}, &app{Console: &console.Console{}}
 	var rules []policy.Rule
@@ -33,7 +33,7 @@ func parsedProxy(words ...string) ([]policy.Rule, policy.Action, error) {
 	return rules, def, err
 }
 
-// TestProxyFlags: docker's flags as our rules.
+// TestProxyFlags checks docker's flags as our rules.
 func TestProxyFlags(t *testing.T) {
 	rules, def, err := parsedProxy("--policy", "deny", "--allow-host", "*.npmjs.org", "--allow-host", "api.example.com:443", "--allow-host", "192.0.2.1",
 		"--block-host", "evil.example", "--bypass-host", "pinned.example", "--allow-cidr", "10.0.0.0/8", "--block-cidr", "198.51.100.0/24", "--bypass-cidr", "203.0.113.0/24")
@@ -59,7 +59,7 @@ func TestProxyFlags(t *testing.T) {
 	}
 }
 
-// A5: a value that came out empty changes nothing, whatever the flag.
+// TestAttackA5EmptyFlags checks that an empty value of any flag changes nothing.
 func TestAttackA5EmptyFlags(t *testing.T) {
 	for _, words := range [][]string{
 		{},
@@ -102,7 +102,7 @@ func TestAttackA5EmptyFlags(t *testing.T) {
 	}
 }
 
-// A6: no flag swallows another.
+// TestAttackA6ConflictingFlags checks that no flag overrides another silently.
 func TestAttackA6ConflictingFlags(t *testing.T) {
 	for _, words := range [][]string{
 		{"--allow-host", "a.example", "--block-host", "a.example"},
@@ -127,8 +127,8 @@ func TestAttackA6ConflictingFlags(t *testing.T) {
 	}
 }
 
-// A21: where docker lets the narrower rule win, ours is refused when it is
-// given; one that cuts a part out of what is allowed is none of that.
+// TestAttackA21NarrowAllowInFlags checks that contradictory rules are refused where docker lets the
+// narrower rule win. A deny rule that only cuts a part out of an allowed target is accepted.
 func TestAttackA21NarrowAllowInFlags(t *testing.T) {
 	for _, words := range [][]string{
 		{"--block-host", "*.example.com", "--allow-host", "api.example.com:443"},
@@ -145,7 +145,7 @@ func TestAttackA21NarrowAllowInFlags(t *testing.T) {
 	}
 }
 
-// apply gives whoever has a rule the new one, and leaves conditions alone.
+// TestProxyReplaces checks that apply replaces existing rules and keeps conditions.
 func TestProxyReplaces(t *testing.T) {
 	f, err := policy.DecodeFile([]byte("version: 1\nallow:\n  - a.example\n  - {host: b.example, methods: [GET]}\ndeny: [10.0.0.0/8]\n"))
 	if err != nil {
@@ -167,7 +167,7 @@ func record(event, verdict, name string, at time.Time) *spec.NetworkRecord {
 	return &spec.NetworkRecord{Event: event, Verdict: verdict, Name: name, Port: 443, Time: at, Up: 10, Down: 20}
 }
 
-// TestTally: one row for what is alike, what was refused first, and everything
+// TestTally checks that similar records share a row, that refusals come first, and that all is
 // counted.
 func TestTally(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -201,8 +201,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestTallyKeepsCommands: a failure for which there is a command is not hidden by one
-// for which there is none.
+// TestTallyKeepsCommands checks that a failure with a suggested command is not hidden by one
+// without.
 func TestTallyKeepsCommands(t *testing.T) {
 	tl := newTally(recordFilter{})
 	for i, suggest := range []string{"", "bothy policy allow", ""} {
@@ -217,8 +217,8 @@ func TestTallyKeepsCommands(t *testing.T) {
 	}
 }
 
-// TestTallyOfOpenFlows: a flow that was opened and has ended is counted by its end,
-// one that has no end by its beginning, and none twice.
+// TestTallyOfOpenFlows checks that an ended flow is counted by its end, an open one by its
+// beginning, and none twice.
 func TestTallyOfOpenFlows(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	flow := func(number, state, verdict, name string, count int64) *spec.NetworkRecord {
@@ -231,7 +231,7 @@ func TestTallyOfOpenFlows(t *testing.T) {
 	}
 	records := []*spec.NetworkRecord{
 		flow("a-1", spec.FlowOpened, spec.VerdictAllow, "a.example", 0),
-		flow("a-0", spec.FlowClosed, spec.VerdictAllow, "a.example", 0), // its beginning was rotated away
+		flow("a-0", spec.FlowClosed, spec.VerdictAllow, "a.example", 0), // the log rotation removed its beginning
 		flow("a-2", spec.FlowOpened, spec.VerdictAllow, "a.example", 0),
 		flow("a-2", spec.FlowClosed, spec.VerdictAllow, "a.example", 0),
 		flow("a-3", spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
@@ -239,8 +239,8 @@ func TestTallyOfOpenFlows(t *testing.T) {
 		flow("a-5", spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
 		flow("a-4", spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
 		flow("a-3", spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
-		flow("", "", spec.VerdictDeny, "b.example", 7), // those that never were open, in one line
-		// Of very many none has a number.
+		flow("", "", spec.VerdictDeny, "b.example", 7), // connections that never opened, in one record
+		// Among very many flows none has a number.
 		flow("", spec.FlowOpened, spec.VerdictAllow, "c.example", 0),
 		flow("", spec.FlowClosed, spec.VerdictAllow, "c.example", 300),
 		flow("", spec.FlowOpened, spec.VerdictAllow, "c.example", 304),
@@ -270,7 +270,7 @@ func TestTallyOfOpenFlows(t *testing.T) {
 	}
 }
 
-// TestTallySince: what is open now counts whenever it was opened.
+// TestTallySince checks that open flows count whenever they were opened.
 func TestTallySince(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	tl := newTally(recordFilter{since: at})

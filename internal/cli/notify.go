@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// notify has the user's program hear of a run. That it cannot be told is said, and
-// changes nothing.
+// notify runs the user's program with a notice about a run. A failure is printed and has no other
+// effect.
 func (a *app) notify(ctx context.Context, e *engine.Engine, n engine.Notice) {
 	if len(a.config.Notify) == 0 {
 		return
@@ -22,20 +22,19 @@ func (a *app) notify(ctx context.Context, e *engine.Engine, n engine.Notice) {
 	}
 }
 
-// herald has the user's program hear of a run while that is carried on: that it is, and of
-// each wait that is long. The run does not wait for the program, and what happens first is
-// told first.
+// herald runs the user's program while a run is active: at its start, and for each long wait. The
+// run does not wait for the program, and notices keep their order.
 type herald struct {
 	app    *app
 	engine *engine.Engine
 	notice engine.Notice // of the run
-	waits  time.Time     // since when, of the wait that was told last; zero: it is over
+	waits  time.Time     // start of the wait that was reported last; zero: over
 
 	mu   sync.Mutex
-	last <-chan struct{} // closed when what was told last was heard
+	last <-chan struct{} // closed when the last notice was delivered
 }
 
-// began tells that a process carries the run on from here; of a run with these events.
+// began sends the notice that this process now runs the run; before holds its earlier events.
 func (h *herald) began(ctx context.Context, kind string, before []run.Event) {
 	n := h.notice
 	n.Event, n.Status = engine.EventBegan, "running"
@@ -45,14 +44,14 @@ func (h *herald) began(ctx context.Context, kind string, before []run.Event) {
 	h.tell(context.WithoutCancel(ctx), n)
 }
 
-// patient is a run that may have to wait for models.
+// patient is a run that may wait for models.
 type patient interface {
 	waiter
-	Denied() bool // whether none has answered since one did not
+	Denied() bool // reports whether a model failed and none has answered since
 }
 
-// look tells how a run stands, if that is to be told: once of each wait, and of its end.
-// One goroutine calls it.
+// look sends a notice if the state calls for one: once for each wait, and once for its end. Only one
+// goroutine calls it.
 func (h *herald) look(ctx context.Context, p patient) {
 	n := h.notice
 	n.Status = "running"
@@ -67,11 +66,10 @@ func (h *herald) look(ctx context.Context, p patient) {
 		n.Status = string(loop.Waiting)
 		n.Event, n.Reason, n.Detail, n.Until = engine.EventWaits, d.For, delayReason(d), d.Until
 	}
-	h.tell(context.WithoutCancel(ctx), n) // a signal that ends the run keeps nobody from hearing what was before
+	h.tell(context.WithoutCancel(ctx), n) // the user still hears of this if a signal ends the run
 }
 
-// tell has the program hear of something after what it was told before. What it gives is
-// closed when it has.
+// tell delivers a notice after the previous one. The returned channel is closed after that.
 func (h *herald) tell(ctx context.Context, n engine.Notice) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,10 +85,11 @@ func (h *herald) tell(ctx context.Context, n engine.Notice) <-chan struct{} {
 	return heard
 }
 
-// end waits until what was told was heard: what the run comes to is told after that.
+// end waits until all notices were delivered, because the notice of the run's result comes after
+// them.
 func (h *herald) end() { h.endUnless(func() bool { return false }) }
 
-// endUnless does so unless something is so: that is looked for again and again.
+// endUnless is end, but returns early once so is true; it polls.
 func (h *herald) endUnless(so func() bool) {
 	h.mu.Lock()
 	last := h.last

@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// emptyEngine is one without any sandbox.
+// emptyEngine returns an engine without any sandbox.
 func emptyEngine(t *testing.T) *engine.Engine {
 	t.Helper()
 	st, err := store.Open(filepath.Join(t.TempDir(), "s"))
@@ -27,8 +27,8 @@ func emptyEngine(t *testing.T) *engine.Engine {
 	return &engine.Engine{Store: st}
 }
 
-// TestHerald tells of a long wait once, however often it turns out to be longer, and of
-// the next one again.
+// TestHerald checks that a long wait is reported once, however often it is extended, and the next
+// one again.
 func TestHerald(t *testing.T) {
 	dir := t.TempDir()
 	heard, script := filepath.Join(dir, "heard"), filepath.Join(dir, "hear.sh")
@@ -65,7 +65,7 @@ func TestHerald(t *testing.T) {
 	d.Add(run.Overloaded, now, time.Time{}, 1)
 	look(true)
 	check("a short wait")
-	for row := 2; row < 10; row++ { // tried again and again
+	for row := 2; row < 10; row++ { // each retry fails
 		d.Add(run.Overloaded, now, time.Time{}, row)
 		look(true)
 		if row == 6 {
@@ -91,8 +91,8 @@ func TestHerald(t *testing.T) {
 	check("one that is over")
 }
 
-// TestEndedIsNobodys has whoever hears of the end of a run find it given back. How it stands
-// was seen before.
+// TestEndedIsNobodys checks that a program which is told of the end can take over the run. The
+// printed state was read before that.
 func TestEndedIsNobodys(t *testing.T) {
 	dir := t.TempDir()
 	hook := filepath.Join(dir, "hook")
@@ -133,8 +133,8 @@ func TestEndedIsNobodys(t *testing.T) {
 	}
 }
 
-// TestDocumentedWebhook has the program of the documentation tell a server of a run, which
-// tells when that refuses to hear it.
+// TestDocumentedWebhook runs the documented program, which posts a notice to a server. A refusal by
+// the server is reported.
 func TestDocumentedWebhook(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip(err)

@@ -18,19 +18,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// outfile is where a command writes what it was asked for: a regular file, which is there
-// whole or not at all; or what is there and is none, such as a device or a pipe, which is
-// written into; or standard output.
+// outfile is where a command writes its output: a regular file that appears only when complete, an
+// existing device or pipe to write into, or standard output.
 type outfile struct {
-	word  string   // as it was given
-	std   *os.File // standard output, if that is meant
-	place *os.Root // the directory it lies in, links followed
-	name  string   // in there
-	whole bool     // a regular file, there or not
+	word  string   // as the user gave it
+	std   *os.File // standard output, if chosen
+	place *os.Root // the file's directory, links followed
+	name  string   // within that directory
+	whole bool     // a regular file, existing or not
 }
 
-// outputTo looks at what is there, before anything is made or written. Whoever gets one
-// closes it.
+// outputTo examines the path before anything is made or written. The caller closes the outfile.
 func (a *app) outputTo(word string) (outfile, error) {
 	if word == "-" {
 		return outfile{word: word, std: a.Out}, nil
@@ -40,14 +38,14 @@ func (a *app) outputTo(word string) (outfile, error) {
 		return outfile{}, err
 	}
 	o, err := findOutfile(paths, word)
-	if err == nil && o.isFile(a.Out) { // by another name: what took its place would not be it
+	if err == nil && o.isFile(a.Out) { // standard output by another name: do not replace it
 		o.close()
 		o = outfile{word: "-", std: a.Out}
 	}
 	return o, err
 }
 
-// archiveTo is outputTo for an archive, which is refused a terminal.
+// archiveTo is outputTo for an archive, which must not go to a terminal.
 func (a *app) archiveTo(word string) (outfile, error) {
 	to, err := a.outputTo(word)
 	if err == nil && to.std != nil {
@@ -56,7 +54,7 @@ func (a *app) archiveTo(word string) (outfile, error) {
 	return to, err
 }
 
-// noArchive refuses a terminal what it would take for orders.
+// noArchive refuses to write to a terminal, which would interpret an archive's bytes.
 func noArchive(to *os.File, hint string) error {
 	if !term.IsTerminal(to) {
 		return nil
@@ -64,8 +62,8 @@ func noArchive(to *os.File, hint string) error {
 	return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("%s", hint)
 }
 
-// findOutfile follows links to where they end, there or not; none of those in directories
-// that sandboxes write to: the inside may have made it, for somebody to write there.
+// findOutfile follows links to their end, which need not exist. It refuses links in directories that
+// sandboxes write to: a program inside may have created them to redirect the write.
 func findOutfile(paths *hostpath.Guard, word string) (outfile, error) {
 	path := word
 	for range hostpath.MaxLinks {
@@ -111,7 +109,7 @@ func noFile(word, is string) error {
 	return spec.Errorf(spec.ErrUsage, "%s is %s, and no file", word, is).WithHint("name a file that is to be written")
 }
 
-// classed gives what is not there its class.
+// classed gives the error for a missing file its class.
 func classed(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return spec.Errorf(spec.ErrNotFound, "%w", err)
@@ -121,12 +119,12 @@ func classed(err error) error {
 
 func (o outfile) path() string { return filepath.Join(o.place.Name(), o.name) }
 
-// opened tells whether it is a link that leads to what a process has open, which may have
-// no path: /dev/fd/3.
+// opened reports whether the path leads to an open file of a process, which may have no path of its
+// own: /dev/fd/3.
 func (o outfile) opened() bool { return strings.HasPrefix(o.place.Name(), "/proc/") }
 
-// target is where a link leads to. What it says is left as it is: a .. in it is that of a
-// directory, not of a word.
+// target returns the target of a link. It does not clean the path, because a .. in it applies to the
+// real directory, not to the text before it.
 func (o outfile) target() (string, error) {
 	to, err := o.place.Readlink(o.name)
 	if err == nil && !filepath.IsAbs(to) {
@@ -135,7 +133,7 @@ func (o outfile) target() (string, error) {
 	return to, err
 }
 
-// judge finds out how it is written, by what is there.
+// judge decides how to write, by the kind of the existing file.
 func (o *outfile) judge(info fs.FileInfo, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -152,7 +150,7 @@ func (o *outfile) judge(info fs.FileInfo, err error) error {
 	return nil
 }
 
-// isFile tells whether it is what is open as a file.
+// isFile reports whether the outfile is the same file as f.
 func (o outfile) isFile(f *os.File) bool {
 	is, err := f.Stat()
 	if err != nil {
@@ -171,7 +169,7 @@ func (o outfile) close() {
 	}
 }
 
-// write has a function write it.
+// write calls do to write the output.
 func (o outfile) write(do func(io.Writer) error) error {
 	if o.std != nil {
 		return do(o.std)
@@ -183,7 +181,7 @@ func (o outfile) write(do func(io.Writer) error) error {
 	return err
 }
 
-// copy writes what a file holds, from its beginning.
+// copy writes a file's contents from its beginning.
 func (o outfile) copy(f *os.File) error {
 	return o.write(func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(f, 0, math.MaxInt64))
@@ -191,8 +189,8 @@ func (o outfile) copy(f *os.File) error {
 	})
 }
 
-// spool has a function write it by way of a file without a name, which can be gone back
-// in, and in which nobody waits for who reads what is written.
+// spool calls do with an unnamed file, and copies that to the output afterwards. The file can be
+// read back while it is written, and writing does not wait for the output's reader.
 func (o outfile) spool(e *engine.Engine, do func(*os.File) error) error {
 	f, err := e.Images().Spool(io.MultiReader())
 	if err != nil {
@@ -216,7 +214,7 @@ func (o outfile) open(do func(*os.File) error) error {
 	return errors.Join(do(f), f.Close())
 }
 
-// there opens what is there, and is no regular file.
+// there opens an existing file that is not a regular file.
 func (o outfile) there() (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_APPEND | unix.O_NOCTTY
 	if o.opened() {

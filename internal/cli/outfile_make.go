@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// make makes the regular file, and then puts it in its place.
+// make writes a new file, and then moves it into place.
 func (o outfile) make(do func(*os.File) error) error {
 	temp := "." + o.name + "." + rand.Text()[:10]
 	f, err := o.nameless()
-	if err != nil { // not every disk can do that
+	if err != nil { // not every file system supports that
 		f, err = o.named(temp)
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = o.place.Remove(temp) }() // nothing has that name any more, if all went well
+	defer func() { _ = o.place.Remove(temp) }() // a no-op if all went well
 	if err = do(f); err == nil {
 		err = f.Sync()
 	}
@@ -30,7 +30,7 @@ func (o outfile) make(do func(*os.File) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// nameless makes a file that is gone when nobody has it open, whatever becomes of this process.
+// nameless makes a file that vanishes when the last process closes it, even after a crash.
 func (o outfile) nameless() (*os.File, error) {
 	dir, err := o.place.Open(".")
 	if err != nil {
@@ -48,8 +48,8 @@ func (o outfile) named(temp string) (*os.File, error) {
 	return o.place.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// take puts a file in its place. A link replaces nothing: one without a name has another first,
-// if something is there.
+// take moves a file into place. A link cannot replace an existing file, so an unnamed file gets a
+// temporary name first in that case.
 func (o outfile) take(f *os.File, temp string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A file is there whole, where links lead to; what is no file is written into, and stays
-// what it is.
+// TestOutfile checks that a file is written as a whole at the end of its links. Devices and pipes
+// are written into and stay what they are.
 func TestOutfile(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -93,7 +93,7 @@ func TestOutfile(t *testing.T) {
 		{"none/x", spec.ErrNotFound},
 		{"nowhere", spec.ErrNotFound},
 		{"loop", unix.ELOOP},
-		{"work/planted", spec.ErrDenied}, // by a sandbox, which writes there
+		{"work/planted", spec.ErrDenied}, // by a sandbox that writes there
 		{"work/none", spec.ErrDenied},
 		{"work/device", spec.ErrDenied},
 		{"work/out/x", spec.ErrDenied},
@@ -109,7 +109,7 @@ func TestOutfile(t *testing.T) {
 		}
 	}
 
-	// The device of this machine is not touched, whatever is wrong.
+	// This machine's device is not touched even if the test fails.
 	o, err := findOutfile(written, "null")
 	must(t, err)
 	defer o.close()
@@ -129,7 +129,8 @@ func TestOutfile(t *testing.T) {
 	}
 }
 
-// Nothing of a file that is being written can be left behind, whatever ends the process.
+// TestOutfileHasNoName checks that an incomplete file leaves nothing behind, however the process
+// ends.
 func TestOutfileHasNoName(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
@@ -157,7 +158,7 @@ func TestOutfileHasNoName(t *testing.T) {
 	}
 }
 
-// Where nothing is there, it never has another name, either, by which it could be left behind.
+// TestOutfileHasOneName checks that a new file never has a temporary name that could be left behind.
 func TestOutfileHasOneName(t *testing.T) {
 	dir := t.TempDir()
 	o, err := findOutfile(new(hostpath.Guard), filepath.Join(dir, "file"))
@@ -184,7 +185,8 @@ func TestOutfileHasOneName(t *testing.T) {
 	}
 }
 
-// A disk that can do no such thing has it under another name until it is whole.
+// TestOutfileNamed checks that a file system without unnamed files uses a temporary name until the
+// file is complete.
 func TestOutfileNamed(t *testing.T) {
 	o, err := findOutfile(new(hostpath.Guard), filepath.Join(t.TempDir(), "file"))
 	must(t, err)
@@ -198,7 +200,7 @@ func TestOutfileNamed(t *testing.T) {
 	}
 }
 
-// What is open is written into, and not to another file of its name.
+// TestOutfileThatIsOpen checks that output goes to the open file, not to another file of its name.
 func TestOutfileThatIsOpen(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	must(t, err)

@@ -17,24 +17,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has what the gateways of a run's sandboxes have seen: where nothing moves, why.
+// Shows the records of the gateways of a run's sandboxes, which explain why a run does not proceed.
 
-// outward is that.
+// outward is a summary of these records.
 type outward struct {
 	sum       spec.BillItem // of all models
-	refused   []string      // whom they could not reach, with how often
-	telemetry []string      // likewise, of what nobody's work needs
-	denied    *spec.Limited // a question to a model that came to nothing, and none has been answered since
+	refused   []string      // hosts that were refused, with counts
+	telemetry []string      // likewise, for telemetry that no work needs
+	denied    *spec.Limited // a failed model request; none was answered since
 }
 
-// trafficOf asks the gateways of sandboxes, since the run was begun.
+// trafficOf asks the sandboxes' gateways for the records since the run began.
 func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
 	refused, telemetry := map[string]int64{}, map[string]int64{}
 	var bill spec.Bill
 	for _, id := range ids {
 		sb, err := e.Find(id)
 		if err != nil {
-			continue // it is not there yet, or not any more
+			continue // it does not exist yet, or any more
 		}
 		b, err := e.Bill(ctx, sb)
 		if err != nil && ctx.Err() == nil {
@@ -43,7 +43,7 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 		}
 		bill.Models = append(bill.Models, b.Models...)
 		t.denies(b.Refusal(since))
-		_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // a log that cannot be read is no reason to look away
+		_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // an unreadable log does not hide the rest
 			if r.Verdict != spec.VerdictDeny || r.IsPacket() || !r.Time.After(since) {
 				return
 			}
@@ -61,13 +61,13 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 	return t
 }
 
-// deniedOf is what bills on the disk tell of models that could not be asked: they are written
-// as soon as there is something to write, and nobody needs to answer.
+// deniedOf finds the latest failed model request in the bills on the disk. Gateways write these at
+// once, so none has to answer now.
 func deniedOf(e *engine.Engine, ids []string, since time.Time) *spec.Limited {
 	var t outward
 	for _, id := range ids {
 		if sb, err := e.Find(id); err == nil {
-			if b, err := e.WrittenBill(sb); err == nil { // what cannot be read is told by who counts
+			if b, err := e.WrittenBill(sb); err == nil { // the process that counts reports unreadable bills
 				t.denies(b.Refusal(since))
 			}
 		}
@@ -75,14 +75,15 @@ func deniedOf(e *engine.Engine, ids []string, since time.Time) *spec.Limited {
 	return t.denied
 }
 
-// denies takes one, if it is the last.
+// denies records a failed request if it is the latest.
 func (t *outward) denies(l *spec.Limited) {
 	if l != nil && (t.denied == nil || l.At.After(t.denied.At)) {
 		t.denied = l
 	}
 }
 
-// denied is why models do not answer who works in a loop; nil if they do, or nobody needs them any more.
+// denied returns why models do not answer a loop's agents. It is nil if they do, or if the loop is
+// completed.
 func (l *looping) denied() *spec.Limited {
 	if l.state.Status == loop.Completed {
 		return nil
@@ -90,7 +91,7 @@ func (l *looping) denied() *spec.Limited {
 	return deniedOf(l.engine, l.sandboxes(), l.since)
 }
 
-// denied is likewise of a flow.
+// denied is the same for a flow.
 func (l *flowing) denied() *spec.Limited {
 	if l.state.Status == flow.Completed {
 		return nil
@@ -98,8 +99,8 @@ func (l *flowing) denied() *spec.Limited {
 	return deniedOf(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes)), l.since)
 }
 
-// refusals tells of the same where there is no page: when models begin to refuse, for another
-// reason than before, and when they answer again.
+// refusals reports failed model requests where no page is shown: when models begin to refuse, when
+// the reason changes, and when they answer again.
 type refusals struct{ last *spec.Limited }
 
 func (r *refusals) tell(now *spec.Limited) string {
@@ -114,7 +115,7 @@ func (r *refusals) tell(now *spec.Limited) string {
 	return refusalText(now)
 }
 
-// timesEach are hosts, with how often each was refused.
+// timesEach lists hosts with the number of refusals.
 func timesEach(hosts map[string]int64) (list []string) {
 	for host, n := range hosts {
 		list = append(list, fmt.Sprintf("%s (%d)", host, n))
@@ -123,7 +124,7 @@ func timesEach(hosts map[string]int64) (list []string) {
 	return list
 }
 
-// lines say why models do not answer, and whom the sandboxes could not reach.
+// lines says why models do not answer, and which hosts the sandboxes could not reach.
 func (t *outward) lines() (page []tui.Line) {
 	if t.denied != nil {
 		page = append(page, tui.Line{tui.Yellow.Of("provider   "), tui.Plain.Of(refusalText(t.denied))})
@@ -137,7 +138,7 @@ func (t *outward) lines() (page []tui.Line) {
 	return page
 }
 
-// refusalRow is that in a table; none if models answer.
+// refusalRow is a row with that, or none if models answer.
 func refusalRow(l *spec.Limited) [][2]string {
 	if l == nil {
 		return nil
@@ -145,8 +146,8 @@ func refusalRow(l *spec.Limited) [][2]string {
 	return [][2]string{{"provider", refusalText(l)}}
 }
 
-// refusalText tells of a question to a model that came to nothing, and until when, if somebody
-// said that. What the other side has had a hand in is bounded, and one line.
+// refusalText describes a failed model request, and until when the provider refuses, if it said so.
+// The result is one bounded line, because the provider controls parts of it.
 func refusalText(l *spec.Limited) string {
 	text := l.Host + " refused a question at " + l.At.Local().Format(time.TimeOnly)
 	switch {
@@ -164,10 +165,10 @@ func refusalText(l *spec.Limited) string {
 	return shortened(term.Line(text), maxRefusalText) + ", and none was answered since"
 }
 
-// maxRefusalText bounds such a text, in characters.
+// maxRefusalText bounds that text, in characters.
 const maxRefusalText = 300
 
-// statusWord is an answer of a provider of models that is no answer, and what it means by it.
+// statusWord describes an error status of a model provider.
 func statusWord(status int) string {
 	word := ""
 	switch status {

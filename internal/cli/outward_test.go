@@ -33,7 +33,8 @@ func TestRefusalText(t *testing.T) {
 	}
 }
 
-// Each reason is told once where there is no page, and so is its end.
+// TestRefusalsAreToldOnce checks that each reason, and its end, is reported once where no page is
+// shown.
 func TestRefusalsAreToldOnce(t *testing.T) {
 	at := time.Now()
 	busy := &spec.Limited{At: at, Host: "a.example", Status: 529}
@@ -52,8 +53,8 @@ func TestRefusalsAreToldOnce(t *testing.T) {
 	}
 }
 
-// What a run waits for is in the bills of its sandboxes, on the disk: the last refusal since it was
-// begun that no answer has come after. What nobody's work needs is no such reason.
+// TestDenied checks that a run's failed request is read from the sandboxes' bills on the disk: the
+// latest since the run began, without a later answer. Telemetry does not count.
 func TestDenied(t *testing.T) {
 	e := emptyEngine(t)
 	began := time.Now().UTC().Truncate(time.Second)
@@ -79,7 +80,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// A page has apart what no work needs, and why models do not answer.
+// TestOutwardLines checks that the page shows telemetry apart, and why models do not answer.
 func TestOutwardLines(t *testing.T) {
 	at := time.Now()
 	o := outward{refused: []string{"registry.example:443 (2)"}, telemetry: []string{"ab.chatgpt.com:443 (9)"}, denied: &spec.Limited{At: at, Host: "api.example", Status: 529}}

@@ -98,7 +98,7 @@ func TestShellCommand(t *testing.T) {
 	}
 }
 
-// captured is an app that prints into files.
+// captured returns an app that prints into a file, and a function that reads the file.
 func captured(t *testing.T) (a *app, printed func() string) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -191,7 +191,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Everything a person or a sandbox put into an error is printed harmless.
+// TestReport checks that control sequences from a person or a sandbox are printed harmlessly.
 func TestReport(t *testing.T) {
 	err := spec.Errorf(spec.ErrNotFound, "no \x1b]0;evil\a%s", "x\x1b[2J").WithHint("look \x1b[31mhere")
 	a, printed := captured(t)
@@ -218,7 +218,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A size is refused or is a positive number, whatever the text.
+// FuzzParseSize checks that a size of any text is refused or positive.
 func FuzzParseSize(f *testing.F) {
 	for _, text := range []string{"1", "1.5g", "4GiB", "-1", "1e3", "0x1p4", "k", "1bb"} {
 		f.Add(text)

@@ -10,21 +10,21 @@ import (
 	"github.com/bothy-dev/bothy/internal/program"
 )
 
-// pluginName is the file name under which docker runs us as
-// "docker sandbox", and the argument it asks for metadata with.
+// pluginName is the file name under which docker runs us as "docker sandbox"; pluginMetadata is the
+// argument for which it expects metadata.
 const (
 	pluginName     = "docker-sandbox"
 	pluginMetadata = "docker-cli-plugin-metadata"
-	pluginCommand  = "docker sandbox" // what its user calls
+	pluginCommand  = "docker sandbox" // the command as its user types it
 )
 
-// dockerValues are docker's global flags that have a value behind them.
+// dockerValues are docker's global flags that take a value.
 var dockerValues = []string{
 	"--config", "-c", "--context", "-H", "--host", "-l", "--log-level", "--tlscacert", "--tlscert", "--tlskey",
 }
 
-// asPlugin adapts to being run by the docker command. It gives the arguments
-// as if bothy had been called, and reports whether the call is answered.
+// asPlugin adapts to a call by the docker command. It returns the arguments as if bothy had been
+// called, and reports whether the call is already answered.
 func (a *app) asPlugin(args []string) ([]string, bool) {
 	if filepath.Base(args[0]) != pluginName {
 		return args, false

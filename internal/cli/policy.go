@@ -31,7 +31,7 @@ func (s *scope) add(a *app, c *cobra.Command) {
 	completeFlag(c, "sandbox", a.sandboxNames)
 }
 
-// open gives the engine and the sandbox; nil for all of them.
+// open returns the engine and the sandbox, or nil for all sandboxes.
 func (s *scope) open(a *app) (*engine.Engine, *spec.Sandbox, error) {
 	if s.name != "" {
 		return a.existing(s.name)
@@ -40,7 +40,7 @@ func (s *scope) open(a *app) (*engine.Engine, *spec.Sandbox, error) {
 	return e, nil, err
 }
 
-// inForce is open, with the rules in force.
+// inForce is open, and also returns the rules in force.
 func (s *scope) inForce(a *app) (*engine.Engine, *spec.Sandbox, *policy.Policy, error) {
 	e, sb, err := s.open(a)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *scope) inForce(a *app) (*engine.Engine, *spec.Sandbox, *policy.Policy, 
 	return e, sb, p, err
 }
 
-// addFlags are those of policy allow and deny.
+// addFlags are the flags of policy allow and deny.
 type addFlags struct {
 	scope
 	conditionFlags
@@ -111,8 +111,7 @@ func (a *app) policyAddCommand(action policy.Action) *cobra.Command {
 	return c
 }
 
-// rules are what the arguments and flags say, and nothing that the flags say is
-// left out silently.
+// rules returns the rules of the arguments and flags. It ignores no flag silently.
 func (f *addFlags) rules(action policy.Action, cmd *cobra.Command, args []string) ([]policy.Rule, error) {
 	if len(args) == 0 && len(f.presets) == 0 {
 		return nil, atLeast(1, "a target: a host, a pattern, an address or a CIDR, with :PORT or without")(cmd, args)
@@ -150,7 +149,7 @@ func (f *addFlags) rules(action policy.Action, cmd *cobra.Command, args []string
 	return rules, nil
 }
 
-// checkPresets refuses what a preset cannot have.
+// checkPresets refuses flags that do not go with a preset.
 func (f *addFlags) checkPresets(action policy.Action, cmd *cobra.Command) error {
 	for _, name := range f.presets {
 		denies := name == "none"
@@ -194,14 +193,14 @@ func (a *app) policyLsCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// row is one rule as it is listed.
+// row is one rule in a list.
 type row struct {
 	ID     string `json:"id"`
 	Source string `json:"source"`
 	Action string `json:"action"`
 	Rule   string `json:"rule"`
-	// Uploaded is what the sandbox has sent by rules with this target; nil: this one
-	// does not bound it.
+	// Uploaded is how many bytes the sandbox has sent under rules with this target. It is nil if
+	// this rule has no limit.
 	Uploaded *int64 `json:"uploaded_bytes,omitempty"`
 }
 
@@ -260,8 +259,8 @@ func (a *app) policyRmCommand() *cobra.Command {
 	return c
 }
 
-// ofAnother tells, of a rule that is not in the layer it was to be removed from but that ls
-// shows, whose it is.
+// ofAnother explains an error for a rule that policy ls shows, but that is not in the layer to
+// remove it from.
 func ofAnother(e *engine.Engine, sb *spec.Sandbox, idOrTarget string, err error) error {
 	p, unread := e.Policy(sb)
 	if unread != nil {

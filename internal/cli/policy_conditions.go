@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// conditionFlags are those that hold a rule to some HTTP requests, or to git over SSH, and
-// those that say whether somebody looks.
+// conditionFlags are the flags that limit a rule to certain HTTP requests or to git over SSH, and
+// those that say whether the gateway inspects the connections.
 type conditionFlags struct {
 	methods, paths, headers []string
 	calls                   []string
@@ -22,10 +22,10 @@ type conditionFlags struct {
 	inspect, passthrough    bool
 }
 
-// usualCalls are words that a shell completes: MCP needs the first four of them.
+// usualCalls are completions for the shell: MCP needs the first four of them.
 var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list", policy.RPCTool, policy.RPCAnswer}
 
-// conditionNames are the flags' names.
+// conditionNames are the names of the flags.
 var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push", "user", "inspect", "passthrough"}
 
 func (f *conditionFlags) add(c *cobra.Command, action policy.Action) {
@@ -49,7 +49,7 @@ func (f *conditionFlags) add(c *cobra.Command, action policy.Action) {
 	}
 }
 
-// conditions are what the flags say. The rule's Check judges them.
+// conditions returns the conditions of the flags. The rule's Check validates them.
 func (f *conditionFlags) conditions(cmd *cobra.Command) (policy.Conditions, error) {
 	c := policy.Conditions{Methods: f.methods, Paths: f.paths, RPC: f.calls, WebSocket: f.websocket, Git: f.git, Push: f.push, User: f.user}
 	for _, text := range f.headers {
@@ -71,12 +71,12 @@ func (f *conditionFlags) conditions(cmd *cobra.Command) (policy.Conditions, erro
 	return c, err
 }
 
-// upload is how much the rules may let out in all; 0: nothing is said.
+// upload returns the upload limit of the rules; 0 means none is given.
 func (f *conditionFlags) upload(cmd *cobra.Command) (int64, error) {
 	return sizeFlag(cmd, "max-upload", f.maxUpload)
 }
 
-// sizeFlag reads a size as a policy file has it, if the flag is given.
+// sizeFlag parses a size in the form of policy files, if the flag is given.
 func sizeFlag(cmd *cobra.Command, name, text string) (int64, error) {
 	if !cmd.Flags().Changed(name) {
 		return 0, nil

@@ -69,7 +69,7 @@ func (a *app) policyLearnCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// learner has read the network log of a sandbox.
+// learner returns a learner that has read the network log of a sandbox.
 func learner(e *engine.Engine, sb *spec.Sandbox, from time.Time) (*policy.Learner, error) {
 	p, err := e.Policy(sb)
 	if err != nil {
@@ -84,7 +84,7 @@ func learner(e *engine.Engine, sb *spec.Sandbox, from time.Time) (*policy.Learne
 	return l, err
 }
 
-// nothingToLearn says why there is no proposal.
+// nothingToLearn says why the list of proposals is empty.
 func nothingToLearn(l *policy.Learner) string {
 	s := "nothing was refused that a rule could allow"
 	if l.Inner() {
@@ -93,7 +93,7 @@ func nothingToLearn(l *policy.Learner) string {
 	return s
 }
 
-// accepted asks about each. What is not answered is not accepted.
+// accepted asks about each proposal. A proposal without an answer is not accepted.
 func (a *app) accepted(list []policy.Proposal) (rules []policy.Rule) {
 	for _, p := range list {
 		if p.Note != "" {
@@ -106,7 +106,7 @@ func (a *app) accepted(list []policy.Proposal) (rules []policy.Rule) {
 	return rules
 }
 
-// joined writes rules in one line.
+// joined writes rules on one line.
 func joined(rules []policy.Rule) string {
 	var list []string
 	for _, r := range rules {

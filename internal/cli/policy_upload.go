@@ -9,11 +9,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// uploads is what a sandbox has sent by rules that bound it; nil: it is about no sandbox,
-// or none does.
+// uploads are the bytes that a sandbox has sent under rules with a limit. It is nil without a
+// sandbox, or without such a rule.
 type uploads []spec.Upload
 
-// sentBy asks for it, if a rule bounds it. The sandbox may be nil.
+// sentBy reads the uploads if a rule limits them. sb may be nil.
 func sentBy(e *engine.Engine, sb *spec.Sandbox, p *policy.Policy) (uploads, error) {
 	if sb == nil || !slices.ContainsFunc(p.Rules(), func(r policy.Rule) bool { return r.MaxUpload > 0 }) {
 		return nil, nil
@@ -25,7 +25,7 @@ func sentBy(e *engine.Engine, sb *spec.Sandbox, p *policy.Policy) (uploads, erro
 	return list, err
 }
 
-// by is what went by rules with a target.
+// by returns the bytes sent under rules with a target.
 func (u uploads) by(target string) int64 {
 	i := slices.IndexFunc(u, func(o spec.Upload) bool { return o.Target == target })
 	if i < 0 {
@@ -34,7 +34,7 @@ func (u uploads) by(target string) int64 {
 	return u[i].Bytes
 }
 
-// of is by for a rule; nil if it bounds nothing.
+// of is by for a rule, and nil if the rule has no limit.
 func (u uploads) of(r *policy.Rule) *int64 {
 	if u == nil || r.MaxUpload == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (u uploads) of(r *policy.Rule) *int64 {
 	return &n
 }
 
-// explain tells an explanation, with what became of the budget.
+// explain formats an explanation, with the state of the upload limit.
 func (u uploads) explain(x *policy.Explanation, sandbox string) string {
 	b := x.Decision.Budget
 	if u == nil || b == nil {
@@ -56,7 +56,7 @@ func (u uploads) explain(x *policy.Explanation, sandbox string) string {
 	return x.Text(sandbox) + "  so far it let out " + console.FormatSize(n) + "\n"
 }
 
-// sentText is what stands behind a rule.
+// sentText formats the bytes sent, to follow a rule.
 func sentText(n *int64) string {
 	if n == nil {
 		return ""

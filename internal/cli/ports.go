@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// portFlags are the ports of a sandbox as they are given at its creation.
+// portFlags are the port flags of a new sandbox.
 type portFlags struct{ publish, hostPorts []string }
 
 func (f *portFlags) add(c *cobra.Command) {
@@ -21,7 +21,7 @@ func (f *portFlags) add(c *cobra.Command) {
 	completeFlag(c, "allow-host-port", oneOf())
 }
 
-// apply puts them into a spec.
+// apply puts the ports into a spec.
 func (f *portFlags) apply(a *app, sb *spec.Sandbox) error {
 	for _, text := range f.publish {
 		p, err := spec.ParsePort(text)
@@ -38,7 +38,7 @@ func (f *portFlags) apply(a *app, sb *spec.Sandbox) error {
 	return eachPort(f.hostPorts, func(n uint16) error { return engine.OpenHostPort(sb, n) })
 }
 
-// notForAgent has whoever meant -p for the agent told how it gets there.
+// notForAgent adds a hint for a user who meant -p for the agent.
 func notForAgent(text string, err error) error {
 	if strings.ContainsAny(text, "0123456789") {
 		return err
@@ -116,8 +116,7 @@ func unpublishAll(sb *spec.Sandbox, texts []string, at []spec.Port) error {
 	return nil
 }
 
-// showPorts lists where the ports are; of a sandbox that does not run, where
-// they will be.
+// showPorts lists the ports of a sandbox. If it does not run, it lists the ports for the next start.
 func (a *app) showPorts(e *engine.Engine, name string) error {
 	sb, err := e.Find(name)
 	if err != nil {
@@ -148,7 +147,7 @@ func (a *app) showPorts(e *engine.Engine, name string) error {
 	return nil
 }
 
-// planned spells out where ports will be.
+// planned lists the addresses that ports will have.
 func planned(wishes []spec.Port) []spec.Port {
 	var list []spec.Port
 	for _, p := range wishes {
@@ -172,8 +171,7 @@ func orAny(port uint16) string {
 	return fmt.Sprint(port)
 }
 
-// portCells are the ports as ls shows them: what is on both addresses of the
-// loopback is at localhost.
+// portCells formats ports as ls shows them. A port on both loopback addresses is shown at localhost.
 func portCells(ports []spec.Port) string {
 	var cells []string
 	at := func(host string, p spec.Port) string {

@@ -27,7 +27,7 @@ func (a *app) presetCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// presetRow is a preset as it is listed; shown, it has all the rest.
+// presetRow is a preset in a list; show fills in the rest.
 type presetRow struct {
 	Name    string        `json:"name"`
 	About   string        `json:"about"`

@@ -11,7 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Of several filters all have to fit, also of several of a kind, in any order.
+// TestPruneFilters checks that several filters all have to match, also several of one kind, in any
+// order.
 func TestPruneFilters(t *testing.T) {
 	aside(t)
 	for _, name := range []string{"t1", "t2"} {

@@ -15,16 +15,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has limits that somebody sets anew who goes on with a run.
+// Raises the limits of a run that is resumed.
 
-// raiseFlags are they.
+// raiseFlags are resume's flags that raise limits.
 type raiseFlags struct {
 	iterations int
 	time       time.Duration
 	budget     budgetFlags
 }
 
-// addTo adds the flags; for a loop also that of iterations.
+// addTo adds the flags, with --max-iterations only for a loop.
 func (f *raiseFlags) addTo(c *cobra.Command, iterations bool) {
 	fs := c.Flags()
 	if iterations {
@@ -35,7 +35,7 @@ func (f *raiseFlags) addTo(c *cobra.Command, iterations bool) {
 	fs.Float64Var(&f.budget.USD, "max-cost", 0, "the same in USD; 0: any")
 }
 
-// limits are those that are given; nil if none is.
+// limits returns the given limits, or nil if none is given.
 func (f *raiseFlags) limits(cmd *cobra.Command) *run.Limits {
 	l := &run.Limits{}
 	if cmd.Flags().Changed("max-iterations") {
@@ -57,25 +57,25 @@ func (f *raiseFlags) limits(cmd *cobra.Command) *run.Limits {
 	return l
 }
 
-// raising is how somebody goes on with a run that has come to a limit.
+// raising returns the command that resumes a run stopped at a limit.
 func raising(kind, id, reason string) string {
 	flag := map[string]string{"iterations": "--max-iterations N", "time": "--max-time TIME", "tokens": "--max-tokens N", "cost": "--max-cost USD"}[reason]
 	return fmt.Sprintf("bothy %s resume %s %s", kind, id, flag)
 }
 
-// tooLow refuses limits that a run has come to already: it would end at once.
+// tooLow refuses limits that a run has already reached: it would end at once.
 func tooLow(kind, id, reason, detail string) error {
 	return spec.Errorf(spec.ErrUsage, "the run %s would end at once: %s", id, detail).
 		WithHint("%s goes on, with more than what is used", raising(kind, id, reason))
 }
 
-// raise writes new limits down, and has the sandboxes of the run have them as their budgets: the
-// newest word counts, also for one that has a budget of its own by then. Whoever works there
-// is held to less, if less is left.
+// raise records new limits, and sets them as the budgets of the run's sandboxes. They replace a
+// sandbox's own budget, too, because the latest setting counts. The run may still hold an agent to
+// less if less is left.
 func (a *app) raise(ctx context.Context, e *engine.Engine, h *run.Host, l *run.Limits, sandboxes []string) (run.Event, error) {
 	for _, id := range sandboxes {
 		sb, err := e.Find(id)
-		if errors.Is(err, spec.ErrNotFound) { // it is made anew, or missed
+		if errors.Is(err, spec.ErrNotFound) { // it will be recreated, or reported as missing
 			continue
 		}
 		if err != nil {
@@ -97,7 +97,7 @@ func (a *app) raise(ctx context.Context, e *engine.Engine, h *run.Host, l *run.L
 	return ev, err
 }
 
-// raisedText tells which limits were set anew.
+// raisedText describes raised limits.
 func raisedText(ev run.Event) string {
 	var l run.Limits
 	if json.Unmarshal(ev.Data, &l) != nil {
@@ -106,7 +106,7 @@ func raisedText(ev run.Event) string {
 	return "limits from here on, as " + ev.Actor + " has it: " + limitsText(&l)
 }
 
-// limitsText is what limits there are.
+// limitsText lists limits.
 func limitsText(l *run.Limits) string {
 	var list []string
 	if l.Iterations != nil {
@@ -131,7 +131,7 @@ func limitWord[N spec.Duration | int64 | float64](n N, any, otherwise string) st
 	return otherwise
 }
 
-// limitRow shows the limits of a run, if it has any; and whether they were set anew.
+// limitRow shows the limits of a run, if any, and whether they were raised.
 func limitRow(t spec.Duration, tokens int64, usd float64, raised *run.Limits) [][2]string {
 	l := &run.Limits{}
 	if t != 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ralphCommand is the command line of open-ralph, for scripts and fingers that know
-// it. Each is said again in the words of loop and task, which do the work.
+// ralphCommand is the command line of open-ralph, for scripts and users that know it. It translates
+// each call to the loop and task commands, which do the work.
 func (a *app) ralphCommand() *cobra.Command {
 	r := &ralphCall{app: a}
 	c := &cobra.Command{
@@ -42,10 +42,10 @@ meaning here is named. bothy loop and bothy task can do more.`,
 	return c
 }
 
-// ralphCall is one line of that command.
+// ralphCall is one call of that command.
 type ralphCall struct {
 	*app
-	cmd                             *cobra.Command // which has what is only passed on
+	cmd                             *cobra.Command // has the flags that are only passed on
 	status, tasks, noAllow          bool
 	context, addTask, removeTask    string
 	config                          string
@@ -56,7 +56,7 @@ type ralphCall struct {
 	gates                           string
 }
 
-// ralphIdle are flags that change nothing here, and why.
+// ralphIdle lists flags without effect here, and why.
 var ralphIdle = map[string]string{
 	"allow-all":     "an agent may do everything in its sandbox",
 	"no-stream":     "bothy loop watch shows how it goes on",
@@ -101,14 +101,14 @@ func (r *ralphCall) add(c *cobra.Command) {
 	fs.Bool("allow-unchanged", false, "believe that it is done although no file was changed, and what checks it was green before")
 	fs.StringArrayVar(&r.protect, "protect", nil, "a file or directory that must stay as it is; repeatable")
 	fs.String("workspace", "", "live, review or clone")
-	mayBeEmpty(c, "model", "abort-promise") // as of loop run
+	mayBeEmpty(c, "model", "abort-promise") // as for loop run
 	for _, path := range []string{"file", "prompt-file", "prompt-template", "protect", "gates"} {
 		completeFlag(c, path, fileNames)
 	}
 	completeFlag(c, "agent", r.knownAgents)
 }
 
-// run says a line in our words, and has that done.
+// run translates a line to our commands, and runs them.
 func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 	if r.config != "" || r.initConfig {
 		name := "config"
@@ -143,8 +143,8 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// about has words be about a loop. Beside how one stands that takes no tasks are those of the
-// directory.
+// about adds a loop's ID to words. For --status --tasks of a loop without tasks, it also lists the
+// directory's tasks.
 func (r *ralphCall) about(words []string, here *run.Run) [][]string {
 	var p loop.Plan
 	if _, err := here.Plan(&p); err == nil && r.status && r.tasks && p.Tasks == nil {
@@ -157,8 +157,7 @@ func (r *ralphCall) about(words []string, here *run.Run) [][]string {
 	return [][]string{words}
 }
 
-// words are what a line means, in the words of loop and task. A loop that there is
-// already is named by who carries that out.
+// words translates a line to words of loop and task. The caller adds the ID of an existing loop.
 func (r *ralphCall) words(args []string) ([]string, error) {
 	asks := map[string][]string{
 		"status":        {"loop", "status"},
@@ -199,7 +198,7 @@ func (r *ralphCall) words(args []string) ([]string, error) {
 	return words, nil
 }
 
-// begin are the words that begin a loop.
+// begin returns the words that start a loop.
 func (r *ralphCall) begin(args []string) ([]string, error) {
 	switch {
 	case r.noAllow:
@@ -213,7 +212,7 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 	for _, f := range r.given() {
 		why, idle := ralphIdle[f.Name]
 		switch {
-		case slices.Contains([]string{"agent", "until", "protect", "task-promise"}, f.Name): // below, or nothing
+		case slices.Contains([]string{"agent", "until", "protect", "task-promise"}, f.Name): // handled below, or ignored
 		case idle:
 			r.Note("--%s changes nothing: %s", f.Name, why)
 		case f.Name == "model" && r.rotation != "":
@@ -228,7 +227,7 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 			words = append(words, "--"+f.Name+"="+f.Value.String())
 		}
 	}
-	if r.rotation == "" { // open-ralph's agent and model do not count beside one
+	if r.rotation == "" { // open-ralph ignores agent and model beside a rotation
 		who, err := r.worker()
 		if err != nil {
 			return nil, err
@@ -251,7 +250,7 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 	return append(words, args...), nil
 }
 
-// worker is who works, where no rotation says so.
+// worker returns the agent to use without a rotation.
 func (r *ralphCall) worker() (string, error) {
 	if r.agent != "" {
 		return r.agent, nil
@@ -267,7 +266,7 @@ func (r *ralphCall) worker() (string, error) {
 	return a.Name, nil
 }
 
-// given are the flags of the line; one that is said not to be so is none.
+// given returns the flags of the line, except those set to false.
 func (r *ralphCall) given() (flags []*pflag.Flag) {
 	r.cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() != "bool" || f.Value.String() != "false" {
@@ -277,8 +276,8 @@ func (r *ralphCall) given() (flags []*pflag.Flag) {
 	return flags
 }
 
-// loopHere is the newest loop of this directory; if something is to be said to it, the
-// newest that can still hear it, if there is one.
+// loopHere returns the newest loop of this directory. For a message it prefers the newest loop that
+// can still read one.
 func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 	e, err := r.engine()
 	if err != nil {
@@ -298,7 +297,7 @@ func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 	var found []*run.Run
 	for _, one := range list {
 		var p loop.Plan
-		if _, err := one.Plan(&p); err != nil { // it may be of this directory, and newer
+		if _, err := one.Plan(&p); err != nil { // it may belong to this directory, and be newer
 			r.Note("%s: %v", one.ID, err)
 		} else if p.Directory == here {
 			found = append(found, one)
@@ -308,7 +307,7 @@ func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 		if !hears {
 			break
 		}
-		if l, err := readLoop(e, one); err != nil || !l.state.Status.Final() { // what is wrong with it is said by who goes on
+		if l, err := readLoop(e, one); err != nil || !l.state.Status.Final() { // the command reports the error
 			return one, nil
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// layered is a workspace with some files written in its layer.
+// layered returns a workspace with some files written in its layer.
 func layered(t *testing.T, files ...string) []*reviewed {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -35,8 +35,7 @@ func layered(t *testing.T, files ...string) []*reviewed {
 	return []*reviewed{r}
 }
 
-// older waits until a directory is older than what begins now, by the clock that files
-// are dated by.
+// older waits until a directory is older than the current time, by the clock of file timestamps.
 func older(t *testing.T, dir string) {
 	t.Helper()
 	var st unix.Stat_t
@@ -46,7 +45,7 @@ func older(t *testing.T, dir string) {
 	}
 }
 
-// What may make something run is in no patch unless it is asked for.
+// TestPatchLeavesFlagged checks that flagged changes are in a patch only on request.
 func TestPatchLeavesFlagged(t *testing.T) {
 	list := layered(t, "Makefile", "a.txt")
 	sb := &spec.Sandbox{Name: "shell-app"}
@@ -65,8 +64,8 @@ func TestPatchLeavesFlagged(t *testing.T) {
 	}
 }
 
-// Of a deleted directory with a flagged file in it the rest goes, and what is told is that
-// the file was left: by a dry run, too, which also looks at the pattern.
+// TestApplyDeletedWithFlagged checks a deleted directory that holds a flagged file. The other files
+// go and the file is reported as left, also by a dry run, which respects the pattern, too.
 func TestApplyDeletedWithFlagged(t *testing.T) {
 	list := layered(t)
 	r := list[0]
@@ -113,7 +112,8 @@ func TestApplyDeletedWithFlagged(t *testing.T) {
 	}
 }
 
-// The worst that happened is how a command ends, and what is to be done is told of all of it.
+// TestVerdict checks that the gravest result decides the error, and that the hints cover all
+// results.
 func TestVerdict(t *testing.T) {
 	sb := &spec.Sandbox{Name: "box"}
 	const look = "look at them: bothy diff box PATH; then: bothy apply box --flagged PATH"
@@ -147,13 +147,14 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// said is what was printed by now.
+// said returns the output so far.
 func said(a *app) string {
 	b, _ := os.ReadFile(a.Out.Name())
 	return string(b)
 }
 
-// A signal at a question ends it all, and what was and was not applied is said.
+// TestInterruptedAtQuestion checks that a signal at a question ends the command, which reports the
+// applied and the skipped changes.
 func TestInterruptedAtQuestion(t *testing.T) {
 	list := layered(t, "a.txt", "b.txt")
 	a, _ := captured(t)
@@ -194,7 +195,8 @@ func TestInterruptedAtQuestion(t *testing.T) {
 	}
 }
 
-// Whose terminal goes away at a question has nothing applied, also if no signal comes.
+// TestTerminalGoneAtQuestion checks that nothing is applied if the terminal vanishes at a question,
+// even without a signal.
 func TestTerminalGoneAtQuestion(t *testing.T) {
 	list := layered(t, "a.txt", "b.txt")
 	a, _ := captured(t)
@@ -222,7 +224,7 @@ func TestTerminalGoneAtQuestion(t *testing.T) {
 	}
 }
 
-// A file that cannot be read keeps nobody from seeing the others.
+// TestDiffOfUnreadable checks that an unreadable file does not hide the others.
 func TestDiffOfUnreadable(t *testing.T) {
 	list := layered(t, "a.txt", "b.txt")
 	up := list[0].Layer.Upper()
@@ -235,7 +237,8 @@ func TestDiffOfUnreadable(t *testing.T) {
 	}
 }
 
-// --rm throws away neither what waits for a review nor a sandbox that was there before.
+// TestRunKeeps checks that --rm removes neither changes that wait for a review nor a sandbox that
+// existed before.
 func TestRunKeeps(t *testing.T) {
 	there := &spec.Sandbox{Name: "there"}
 	for _, tt := range []struct {

@@ -23,7 +23,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// runFlags are what a single run decides.
+// runFlags are the flags of a run.
 type runFlags struct {
 	createFlags
 	remove, detached bool
@@ -32,9 +32,9 @@ type runFlags struct {
 	command          []string
 	lodger           *lodger
 	paths            []string
-	named            []spec.Named // the paths, as far as they lead through links
+	named            []spec.Named // the paths that lead through links
 	existing         *spec.Sandbox
-	script           *engine.Mock // that it has to play by; nil: any
+	script           *engine.Mock // the script to use; nil: any
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -81,7 +81,7 @@ description names, are added to the agent's command, others are run instead of i
 	return c
 }
 
-// parse sorts AGENT, PATHs and ARGS.
+// parse splits the arguments into AGENT, PATHs and ARGS.
 func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) error {
 	before := args
 	if n := cmd.ArgsLenAtDash(); n >= 0 {
@@ -102,7 +102,7 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 		case errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrUsage):
 			return err
 		case strings.ContainsAny(first[:min(1, len(first))], "./~"):
-			// A path, and no agent named: the shell.
+			// A path without an agent means the shell.
 			if err := absent(first); err != nil && len(before) > 1 {
 				return err
 			}
@@ -134,8 +134,8 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 	return nil
 }
 
-// commandMeant adds advice to the error of a path that is not there: a plain word behind the
-// first path may have been meant for a command.
+// commandMeant adds a hint to the error of a missing path: a plain word after the first path may be
+// a command.
 func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) error {
 	words := append([]string{agent}, paths...)
 	if i := commandAt(words); i > 0 {
@@ -145,14 +145,15 @@ func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) e
 	return err
 }
 
-// comeBack runs in a sandbox that exists.
+// comeBack runs in an existing sandbox.
 func (f *runFlags) comeBack(e *engine.Engine, sb *spec.Sandbox) (err error) {
 	f.existing = sb
 	f.lodger, err = lodgerIn(e, sb)
 	return err
 }
 
-// keeps refuses to remove at the end what the caller had before, or cannot have looked at by then.
+// keeps refuses --rm for a sandbox that existed before, or whose changes the user could not look at
+// before the removal.
 func (f *runFlags) keeps() error {
 	switch {
 	case f.remove && f.existing != nil:
@@ -168,7 +169,7 @@ func (f *runFlags) keeps() error {
 	return nil
 }
 
-// run is the main job.
+// run runs an agent or a program in a sandbox.
 func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	if err := f.keeps(); err != nil {
 		return err
@@ -183,7 +184,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 		return err
 	}
 	if f.remove {
-		keys = nil // what nobody watches could not be removed at its end
+		keys = nil // if it went on detached, the sandbox could not be removed at its end
 	}
 	ctx, release := interruptible(ctx)
 	defer release()
@@ -210,7 +211,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 			conn.Close()
 		}
 	}()
-	if err := e.Plays(sb, f.script); err != nil { // another command was faster with another one
+	if err := e.Plays(sb, f.script); err != nil { // another command was faster, with another script
 		return err
 	}
 	if sb.Docker && (at.created || at.adopted) {
@@ -222,7 +223,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 		if err := a.setUp(ctx, e, sb, !f.detached); err != nil {
 			return err
 		}
-		conn.Close() // it may be of a start that is over
+		conn.Close() // it may belong to a start that is over
 		conn = nil
 	}
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
@@ -242,8 +243,8 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	return f.lodger.lacking(err, q.Command.Args, sb)
 }
 
-// interruptible gives a context that ends when a signal tells us to go, so that
-// what was begun is cleaned up. Its cause is how the command then ends.
+// interruptible returns a context that is canceled on a signal to end, so that the command cleans
+// up. Its cause is the command's result.
 func interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	sigs := make(chan os.Signal, 1)
@@ -258,8 +259,8 @@ func interruptible(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(sigs); cancel(nil) }
 }
 
-// ready lends a sandbox what it is to have, and starts it. What was just created and cannot be
-// lent that, or not start, does not stay behind, unless somebody else waits for it.
+// ready lends a sandbox its secrets and starts it. If that fails for a sandbox that was just
+// created, it is removed, unless another command waits for it.
 func (a *app) ready(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags, at berth, wanted loans) (conn *unixconn.Conn, err error) {
 	defer func() {
 		switch {
@@ -288,8 +289,8 @@ func (a *app) ready(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f
 	return conn, err
 }
 
-// shellCommand gives the shell's arguments: flags are for the shell, anything
-// else is a program of its own.
+// shellCommand returns the shell's command: flags are for the shell, and anything else is a program
+// of its own.
 func shellCommand(args []string) []string {
 	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		return append([]string{"/bin/sh"}, args...)
@@ -299,7 +300,7 @@ func shellCommand(args []string) []string {
 
 func (a *app) wantsTTY(f *runFlags) bool {
 	if f.detached {
-		return len(f.command) == 0 // an agent in the background has a terminal to come back to
+		return len(f.command) == 0 // an agent in the background has a terminal to attach to later
 	}
 	return f.tty || term.IsTerminal(a.In) && term.IsTerminal(a.Out)
 }
@@ -314,6 +315,7 @@ func (a *app) runDetached(ctx context.Context, in inside.Session, q wire.Ask) er
 	return nil
 }
 
+// detachKeysOf parses the detach keys of the flag, or else of the settings.
 func (a *app) detachKeysOf(flag string) ([]byte, error) {
 	if flag == "" {
 		flag = a.config.detachKeys()

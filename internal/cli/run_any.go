@@ -21,9 +21,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has what is the same for runs of loops and of flows.
+// Shared by runs of loops and of flows.
 
-// runCalled finds a run of a kind; without a name the newest. Missing says that there is
+// runCalled finds a run of a kind, or the newest without a name. missing is the error if there is
 // none.
 func (a *app) runCalled(kind, ref, missing string) (*engine.Engine, *run.Run, error) {
 	e, err := a.engine()
@@ -44,8 +44,8 @@ func (a *app) runCalled(kind, ref, missing string) (*engine.Engine, *run.Run, er
 	return e, list[0], nil
 }
 
-// runsOf shows every run of a kind, or of any, that can be read: one that cannot hides no
-// other.
+// runsOf returns views of all readable runs of a kind, or of any kind. An unreadable run does not
+// hide the others.
 func runsOf[V any](a *app, e *engine.Engine, kind string, view func(*engine.Engine, *run.Run) (V, error)) ([]V, error) {
 	list, err := run.ListOf(e.Store.Runs(), kind)
 	if err != nil {
@@ -63,8 +63,8 @@ func runsOf[V any](a *app, e *engine.Engine, kind string, view func(*engine.Engi
 	return views, nil
 }
 
-// removeUnread removes a run that cannot be read, if that is wanted: all that is kept of it. Which
-// sandboxes it has is not known then.
+// removeUnread removes all records of an unreadable run, with force. It cannot know the run's
+// sandboxes.
 func (a *app) removeUnread(r *run.Run, force bool, why error) error {
 	if !force || errors.Is(why, spec.ErrConflict) {
 		return why
@@ -79,8 +79,8 @@ func (a *app) removeUnread(r *run.Run, force bool, why error) error {
 // waiter is a run that may wait for something and go on by itself.
 type waiter interface{ Waits() (run.Delay, bool) }
 
-// delayOf is what a run waits for, and until when; the zero value if it does not. Who was
-// stopped meanwhile does not, and of several workers the first does.
+// delayOf returns the reason of a run's wait and its end, or the zero value. A run that was stopped
+// meanwhile does not wait. Of several workers the first to go on counts.
 func delayOf(w waiter) run.Delay {
 	if d, waits := w.Waits(); waits {
 		return d
@@ -88,8 +88,8 @@ func delayOf(w waiter) run.Delay {
 	return run.Delay{}
 }
 
-// standing is how a run stands, in two words. One that waits for models is waiting, for that,
-// although whoever carries it on is there, and goes on by himself.
+// standing returns a run's status and reason. A run that waits for models is waiting, although its
+// process is alive and goes on by itself.
 func standing(status, reason string, w waiter) (string, string) {
 	if d := delayOf(w); d.For != "" {
 		return string(loop.Waiting), d.For
@@ -116,8 +116,7 @@ func (a *app) oneRun(kind string) cobra.CompletionFunc {
 	}
 }
 
-// printRunEvent prints an event as a line of JSON, or what there is to say of it to people,
-// if there is anything.
+// printRunEvent prints an event as a line of JSON, or its text for people, if any.
 func (a *app) printRunEvent(ev run.Event, text string) error {
 	if a.JSON {
 		line, err := ev.Line()
@@ -133,19 +132,19 @@ func (a *app) printRunEvent(ev run.Event, text string) error {
 	return err
 }
 
-// noteRunEvent tells likewise what has happened just now. What it is about may be many lines of
-// somebody else's, each of which could pass for one of ours.
+// noteRunEvent prints the text of a new event. The text may hold foreign lines that look like ours,
+// so it is made one line.
 func (a *app) noteRunEvent(text string) {
 	if text != "" {
 		a.Note("%s", term.Line(text))
 	}
 }
 
-// stopPoll is how often it is looked whether a run has ended.
+// stopPoll is how often a run is polled for its end.
 const stopPoll = 50 * time.Millisecond
 
-// stopRun ends a run: whoever carries it on has a message; if nobody does, cancel ends
-// it here.
+// stopRun ends a run. It leaves a message for the process that runs it; cancel ends an orphaned run
+// here.
 func (a *app) stopRun(ctx context.Context, r *run.Run, over func() bool, cancel func() error) error {
 	if err := r.Leave(run.Message{Kind: run.Stop, Actor: actor()}); err != nil {
 		return err
@@ -167,8 +166,7 @@ func (a *app) stopRun(ctx context.Context, r *run.Run, over func() bool, cancel 
 	return nil
 }
 
-// endAll stops the sandboxes of a run that nobody carries on: who did may have left an
-// agent at work.
+// endAll stops the sandboxes of an orphaned run, since its process may have left an agent at work.
 func endAll(e *engine.Engine, ids ...string) error {
 	for _, id := range ids {
 		sb, err := e.Find(id)
@@ -182,7 +180,7 @@ func endAll(e *engine.Engine, ids ...string) error {
 	return nil
 }
 
-// eachRun does something to each run that is named, and prints which it was done to.
+// eachRun calls do for each named run, and prints the ID of each success.
 func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) error {
 	var errs []error
 	for _, ref := range refs {
@@ -196,16 +194,16 @@ func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) erro
 	return console.Join(errs)
 }
 
-// enduring is [interruptible] for what may take hours: it goes on when whoever reads what it
-// prints goes away, as head does, and nothing but what it prints is lost. What it starts has
-// the signal for that as usual, which it would not if the signal were ignored.
+// enduring is [interruptible] for a command that may take hours. It goes on when the reader of its
+// output goes away, as head does; only the output is lost. Child processes get SIGPIPE as usual,
+// which they would not if the signal were ignored.
 func enduring(ctx context.Context) (context.Context, func()) {
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // writing is an error from here on
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // from here on a failed write is an error
 	return interruptible(ctx)
 }
 
-// carried gives a run back, tells that it is carried on no more, and ends with its code. Who
-// hears of its end may go on with it at once: how it stands is seen before.
+// carried releases a run, sends the notice that it ended, and returns its exit code. It reads the
+// state first, because a notified program may resume the run at once.
 func (a *app) carried(ctx context.Context, e *engine.Engine, h *run.Host, n engine.Notice, code int, view func() (any, error)) error {
 	var v any
 	var err error
@@ -213,12 +211,12 @@ func (a *app) carried(ctx context.Context, e *engine.Engine, h *run.Host, n engi
 		v, err = view()
 	}
 	h.Close()
-	a.notify(context.WithoutCancel(ctx), e, n) // it may be a signal that ended the run
+	a.notify(context.WithoutCancel(ctx), e, n) // a signal may have canceled ctx
 	if a.JSON {
 		if err == nil {
 			err = a.PrintJSON(v)
 		}
-		if err != nil && !errors.Is(err, unix.EPIPE) { // nobody listens any more
+		if err != nil && !errors.Is(err, unix.EPIPE) { // the reader is gone
 			return err
 		}
 	} else {
@@ -230,12 +228,11 @@ func (a *app) carried(ctx context.Context, e *engine.Engine, h *run.Host, n engi
 	return nil
 }
 
-// cutInMaking is why a run was interrupted that never was ready.
+// cutInMaking is the detail of a run that was interrupted before it was ready.
 const cutInMaking = "it was cut short while its sandboxes were made: nothing was done"
 
-// removeUntouched removes sandboxes that were made for a run which never was ready. Those that
-// somebody has started since are kept, and those of which that is not known, and their names
-// given.
+// removeUntouched removes sandboxes that were made for a run which never was ready. It keeps those
+// that were started since or may have been, and returns their names.
 func removeUntouched(e *engine.Engine, ids ...string) (kept []string, err error) {
 	for _, id := range ids {
 		sb, err := e.Find(id)
@@ -255,15 +252,15 @@ func removeUntouched(e *engine.Engine, ids ...string) (kept []string, err error)
 	return kept, nil
 }
 
-// sayKept names what stays of a run that is removed.
+// sayKept prints the sandboxes that outlive a removed run.
 func (a *app) sayKept(kept []string) {
 	if len(kept) > 0 {
 		a.Note("what somebody has started since stays: bothy rm %s", strings.Join(kept, " "))
 	}
 }
 
-// unmade says that nothing can be gone on with of a run that was cut short while its sandboxes
-// were made, and that it was removed, but for the sandboxes that were kept.
+// unmade returns the error for a run that was cut short while its sandboxes were created. The run
+// cannot be resumed and was removed, except for the kept sandboxes.
 func unmade(r *run.Run, kept []string) error {
 	hint := "begin anew: bothy " + r.Kind + " run"
 	if len(kept) > 0 {

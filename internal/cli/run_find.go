@@ -14,17 +14,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// berth is the sandbox to run in. It is still made if it was created, or adopted from somebody
-// who left it while they made it.
+// berth is the sandbox to run in. It is still being made if this command created it, or adopted it
+// from a creator that left it unfinished.
 type berth struct {
 	sandbox          *spec.Sandbox
 	created, adopted bool
 }
 
-// errGone says that a sandbox was found that is there no more.
+// errGone says that the sandbox was removed after it was found.
 var errGone = errors.New("it was removed meanwhile")
 
-// findThere is find until one was found that is still there.
+// findThere repeats find until it returns a sandbox that still exists.
 func (a *app) findThere(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (at berth, err error) {
 	err = errGone
 	for errors.Is(err, errGone) {
@@ -36,8 +36,8 @@ func (a *app) findThere(ctx context.Context, cmd *cobra.Command, e *engine.Engin
 	return at, err
 }
 
-// find gives the sandbox to run in, creating it if there is none. With --rm it
-// is always a fresh one. One that somebody else makes is waited for.
+// find returns the sandbox to run in, and creates it if it does not exist. With --rm it always
+// creates a new one. If another command is creating it, find waits.
 func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (berth, error) {
 	rules, err := f.network.block()
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f 
 		return berth{}, err
 	}
 	var there *spec.Sandbox
-	if f.lodger.spec != nil { // one that exists has its program and its server
+	if f.lodger.spec != nil { // an existing sandbox has its program and its server
 		if there, err = e.Existing(wish); err != nil {
 			return berth{}, err
 		}
@@ -117,7 +117,7 @@ func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f 
 	switch {
 	case err != nil:
 		return berth{}, err
-	case created && there != nil && !f.remove: // that was removed since, and this one has no program
+	case created && there != nil && !f.remove: // it was removed since, and the new one has no program
 		defer e.Unmade(sb)
 		return berth{}, console.Join([]error{errGone, e.Remove(context.WithoutCancel(ctx), sb, true)})
 	case created:
@@ -137,8 +137,8 @@ func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f 
 	})
 }
 
-// join waits for who makes a sandbox, and takes it if it fits. Who needs no other than this
-// one hears that it was removed; else that is errGone.
+// join waits for the creator of a sandbox, and takes the sandbox if it fits. If it was removed, a
+// caller that needs this very sandbox gets that error, and others get errGone.
 func (a *app) join(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, needed bool, fits func() error) (berth, error) {
 	adopted, err := e.Adopt(ctx, sb, needed)
 	if errors.Is(err, spec.ErrNotFound) && !needed {
@@ -154,8 +154,8 @@ func (a *app) join(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, need
 	return berth{sandbox: sb, adopted: adopted}, nil
 }
 
-// refit gives a sandbox that exists what may be another than at its creation: the
-// version of its agent, and the script of its mock.
+// refit gives an existing sandbox the settings that may change after its creation: the version of
+// its agent, and the script of its mock.
 func (a *app) refit(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.Sandbox, version string, m *engine.Mock) error {
 	if err := a.sameMock(ctx, e, sb, m); err != nil {
 		return err
@@ -163,8 +163,8 @@ func (a *app) refit(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.S
 	return a.rehouse(ctx, e, l, sb, version)
 }
 
-// sameRules refuses to run in a sandbox whose own rules lack what is asked for.
-// What was added to them later, by bothy policy, may be there.
+// sameRules refuses to run in a sandbox whose own rules lack a requested one. Rules added later by
+// bothy policy are fine.
 func sameRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 	if len(asked.Presets)+len(asked.Allow)+len(asked.Deny) == 0 || sb.Broken != "" {
 		return nil
@@ -177,8 +177,8 @@ func sameRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 	return err
 }
 
-// sameSettings refuses to run in a sandbox that was created otherwise than is
-// asked for now: silence would let a limit or a :ro go missing.
+// sameSettings refuses to run in a sandbox that was created with other settings than requested.
+// Otherwise a limit or a :ro would be ignored silently.
 func (a *app) sameSettings(cmd *cobra.Command, sb, wish *spec.Sandbox) error {
 	differs := func(what string) *spec.Error {
 		return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other %s", sb.Name, what).

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// What somebody else has said takes one line wherever there is room for one, and no line of it
-// passes for one of Bothy's.
+// TestOneLine checks that foreign text is one line in every row, so that none of it looks like a
+// line of Bothy's.
 func TestOneLine(t *testing.T) {
 	forged := "which?\nbothy: completed (done)\r2026-01-01 00:00:00  completed (done)\x1b[2J\n\tstatus  completed"
 	const want = "which? bothy: completed (done) 2026-01-01 00:00:00  completed (done) status  completed"

@@ -47,7 +47,7 @@ func (a *app) runsCommand() *cobra.Command {
 	})
 }
 
-// runView is a run in the list of all.
+// runView is a run in the list of all runs.
 type runView struct {
 	ID        string    `json:"id"`
 	Kind      string    `json:"kind"` // loop or flow
@@ -55,18 +55,18 @@ type runView struct {
 	Reason    string    `json:"stop_reason,omitempty"`
 	Detail    string    `json:"detail,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
-	Hosted    bool      `json:"hosted"` // a process carries it on
+	Hosted    bool      `json:"hosted"` // a process is running it
 	ExitCode  *int      `json:"exit_code,omitempty"`
-	Next      string    `json:"next,omitempty"` // what a person can do
-	// WaitingFor is run.RateLimited ..., until then; empty if it does not wait for that.
+	Next      string    `json:"next,omitempty"` // the command for a person to run next
+	// WaitingFor is run.RateLimited ..., until then; empty if it does not wait for models.
 	WaitingFor string    `json:"waiting_for,omitempty"`
 	Until      time.Time `json:"until,omitzero"`
 
-	asks     string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
-	answered bool   // a loop that asks has a hint that it was not told yet
-	left     bool   // it was to remove sandboxes that are there still
+	asks     string // the question to a person that it can ask meanwhile: flow.ReasonApproval or ReasonQuestion
+	answered bool   // a loop with a question has an unread hint
+	left     bool   // it failed to remove its sandboxes
 	gone     bool   // a loop whose sandbox was removed, or a flow whose files were
-	held     string // the command that shows the task which a person has to see to before a loop can go on
+	held     string // the command that shows the task which holds up a loop until a person acts
 }
 
 func (v runView) why() string {
@@ -76,13 +76,13 @@ func (v runView) why() string {
 	return cmp.Or(v.Detail, v.Reason)
 }
 
-// wait notes what a run waits for that goes on by itself.
+// wait records the wait of a run that goes on by itself.
 func (v *runView) wait(w waiter) {
 	d := delayOf(w)
 	v.WaitingFor, v.Until = d.For, d.Until
 }
 
-// allRuns are those that can be read, in the order in which people should look at them.
+// allRuns returns all readable runs, in the order in which people should look at them.
 func (a *app) allRuns(e *engine.Engine) ([]runView, error) {
 	views, err := runsOf(a, e, "", runViewOf)
 	if err != nil {
@@ -104,7 +104,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
 		v.left, v.gone = len(l.Behind) > 0, r.Gone() || l.lacks(e)
 		v.wait(l.State)
-		if reason, detail := l.Asks(); v.Hosted && reason != "" { // the rest goes on
+		if reason, detail := l.Asks(); v.Hosted && reason != "" { // its other steps go on
 			v.asks, v.Detail = reason, detail
 		}
 	} else {
@@ -125,23 +125,24 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 	return v, nil
 }
 
-// heldUp shows the first of the tasks that hold a loop up, if none can be taken by now.
+// heldUp returns the command that shows the first task that holds a loop up, if it can take none
+// now.
 func heldUp(e *engine.Engine, r *run.Run, l loopView) string {
 	if l.Reason != loop.ReasonTasksOpen {
 		return ""
 	}
 	d := deskOf(e, l.Plan, r)
-	if b, ok := d.Store.(*book.Book); ok { // there may be many runs, and each has a process for this
+	if b, ok := d.Store.(*book.Book); ok { // each open book has a process, and there may be many runs
 		defer b.Close()
 	}
 	open, ready, err := d.Stands(context.Background(), l.State)
 	if err != nil || ready || len(open) == 0 {
-		return "" // resume tells
+		return "" // resume reports it
 	}
 	return showTask(l.Plan, open[0].Task)
 }
 
-// showTask is the command that shows a task of a loop to whoever is where this process is.
+// showTask returns the command that shows a task of a loop, for the current directory.
 func showTask(p *loop.Plan, id string) string {
 	if here, err := realDir(new(hostpath.Guard), "."); err == nil && here == p.Tasks.Project {
 		return "bothy task show " + id
@@ -154,7 +155,7 @@ func (v runView) rank() int {
 	switch {
 	case v.asks != "":
 		return 0
-	case v.left: // its end was cut short
+	case v.left: // it was interrupted at its end
 		return 1
 	}
 	switch v.Status {
@@ -168,7 +169,7 @@ func (v runView) rank() int {
 	case string(flow.Failed):
 		return 2
 	case string(flow.Completed):
-		if v.Reason == flow.ReasonSkipped { // a person is to see to what was
+		if v.Reason == flow.ReasonSkipped { // a person has to look at the skipped steps
 			return 2
 		}
 	case string(flow.Running), string(flow.Queued):
@@ -177,7 +178,7 @@ func (v runView) rank() int {
 	return 4
 }
 
-// next is the command that a run waits for.
+// next returns the command for a person to run next.
 func (v runView) next() string {
 	asks := v.asks
 	if v.Kind == run.Flows && v.Status == string(flow.Waiting) {
@@ -192,7 +193,7 @@ func (v runView) next() string {
 		return ""
 	case v.Status == string(loop.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered && !v.gone:
 		return "bothy loop hint " + v.ID + " 'TEXT'"
-	case v.Detail == cutInMaking || v.gone && v.rank() <= 2: // there is nothing that could be gone on with
+	case v.Detail == cutInMaking || v.gone && v.rank() <= 2: // it cannot be resumed
 		return "bothy " + v.Kind + " rm " + v.ID
 	case v.held != "":
 		return v.held

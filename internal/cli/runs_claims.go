@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// claimsOf are the sandboxes, by ID, of runs that are carried on, or can be gone on with, and
-// the IDs of those. The error is about runs that cannot be read.
+// claimsOf maps the IDs of sandboxes to the runs that need them: those that a process runs, or that
+// can be resumed. The error is about unreadable runs.
 func claimsOf(e *engine.Engine) (map[string]string, error) {
 	list, err := run.ListOf(e.Store.Runs(), "")
 	if err != nil {
@@ -29,7 +29,7 @@ func claimsOf(e *engine.Engine) (map[string]string, error) {
 	return by, errors.Join(errs...)
 }
 
-// needed are the sandboxes of a run, if it is not over for good.
+// needed returns the sandboxes of a run, unless it is over for good.
 func needed(e *engine.Engine, r *run.Run) ([]string, error) {
 	if r.Kind == run.Flows {
 		l, err := readFlow(e, r)

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// waits is a run that waits for something, or not.
+// waits is a run that may wait for something.
 type waits struct {
 	run.Delay
 	ok bool
@@ -18,7 +18,7 @@ func (w waits) Waits() (run.Delay, bool) { return w.Delay, w.ok }
 
 func (w waits) Denied() bool { return !w.Since.IsZero() }
 
-// A run that waits for models says for what, and until when.
+// TestRunWaits checks that a run that waits for models says why, and until when.
 func TestRunWaits(t *testing.T) {
 	until := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
 	v := runView{Detail: "d"}

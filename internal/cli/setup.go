@@ -17,8 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// setUp runs those commands of a sandbox's devcontainer.json that are due, inside, and
-// shows what they say.
+// setUp runs the due commands of a sandbox's devcontainer.json inside, and prints their output.
 func (a *app) setUp(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool) error {
 	return e.SetUp(ctx, sb, attaches, func(ctx context.Context, c spec.SetUp) error {
 		return a.setUpBy(ctx, e, sb, c)
@@ -52,10 +51,10 @@ func (a *app) setUpBy(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, c
 	return &spec.Error{Class: spec.ErrSandbox, Op: fmt.Sprintf("%s of %s", c.Title(), term.Sanitize(sb.Devcontainer.File)), Err: errors.New(err.Error()), Hint: hint}
 }
 
-// maxShown bounds what is shown of a command, in characters.
+// maxShown bounds the part of a command that is shown, in characters.
 const maxShown = 200
 
-// shownCommand is a command for people: a line of shell as it was written.
+// shownCommand formats a command for people: a shell line as it was written.
 func shownCommand(args []string) string {
 	if len(args) == 3 && args[0] == "/bin/sh" && args[1] == "-c" {
 		args = args[2:]
@@ -63,18 +62,17 @@ func shownCommand(args []string) string {
 	return term.Sanitize(short(strings.Join(args, " "), maxShown))
 }
 
-// lineWriter shows lines that somebody else writes, each behind a bar, so that none of
-// them can pass for a line of ours.
+// lineWriter prints foreign lines, each after a bar, so that none looks like a line of ours.
 type lineWriter struct {
-	mu   *sync.Mutex // of all who write to out
+	mu   *sync.Mutex // shared by all writers to out
 	out  io.Writer
 	rest []byte
 }
 
-// maxLine bounds a line, in bytes; what is longer is shown in several.
+// maxLine bounds a line, in bytes; a longer one is split.
 const maxLine = 16 << 10
 
-// lines are for the two streams of a command.
+// lines returns writers for the two streams of a command.
 func (a *app) lines() (out, errs *lineWriter) {
 	mu := &sync.Mutex{}
 	return &lineWriter{mu: mu, out: a.Err}, &lineWriter{mu: mu, out: a.Err}
@@ -101,7 +99,7 @@ func (w *lineWriter) show() {
 	fmt.Fprintf(w.out, "  | %s\n", term.Sanitize(text))
 }
 
-// end shows what no line end came behind.
+// end prints the rest after the last line end.
 func (w *lineWriter) end() {
 	if len(w.rest) > 0 {
 		w.show()

@@ -9,15 +9,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// warnShared tells of sandboxes that run and write to the same directory as one that is
-// created, or about to start.
+// warnShared warns about running sandboxes that write to the same directory as one that is created
+// or about to start.
 func (a *app) warnShared(e *engine.Engine, sb *spec.Sandbox) {
 	if e.Status(sb).State == spec.Running {
 		return
 	}
 	found, err := e.SharedLive(sb)
 	if err != nil {
-		return // whoever starts it hears of that
+		return // starting it reports that
 	}
 	if len(found) == 0 {
 		return

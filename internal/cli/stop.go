@@ -59,8 +59,8 @@ func (a *app) rmCommand() *cobra.Command {
 	return c
 }
 
-// pending is what would go with a sandbox that has work in it: in a question, and as
-// the reason not to remove it.
+// pending describes the work that would be lost with a sandbox: in words for a question, and as the
+// error against its removal.
 func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
 	if sb.Broken != "" {
 		ways := "remove it with all that is in it: bothy rm -f " + sb.Name
@@ -81,8 +81,8 @@ func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
 		WithHint("look at them: bothy diff --stat %s; at what git keeps, such as commits: bothy diff --stat %s .git, bothy fetch %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name, sb.Name)
 }
 
-// each does something to every named sandbox, and prints the name of each it
-// was done to. One failure does not keep the others from their turn.
+// each calls do for every named sandbox, and prints the name of each success. It goes on after a
+// failure.
 func (a *app) each(names []string, all bool, do func(*engine.Engine, *spec.Sandbox) error) error {
 	e, err := a.engine()
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *app) resetCommand() *cobra.Command {
 				return err
 			}
 			projects := 0
-			if !force { // else nobody is told how many, and what cannot be read goes, too
+			if !force { // with force no question needs the count, and unreadable projects go, too
 				if projects, err = book.CountProjects(cmd.Context(), e.Store.Tasks()); err != nil {
 					return err
 				}

@@ -17,23 +17,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// streams are the three standard streams of a program inside. What is a pipe
-// already is opened anew and handed over, so that its bytes pass through
-// nobody. Anything else, a terminal, a file, a socket, stays outside: the
-// program gets a pipe of ours, and we copy.
+// streams are the three standard streams of a program inside. A stream that is a pipe is reopened
+// and handed over, so that its bytes bypass us. Any other stream, a terminal, a file or a socket,
+// stays outside: the program gets a pipe of ours, and we copy.
 type streams struct {
 	theirs [3]*os.File
 	copies []*copying
 	wg     sync.WaitGroup
 }
 
-// copying is one stream that goes through us.
+// copying is one stream that we copy.
 type copying struct {
 	dst, src *os.File
 	input    bool
-	moved    chan struct{}         // a sign of life
-	holds    atomic.Bool           // what was read, or is being read, is not passed on yet
-	failed   atomic.Pointer[error] // why output was lost; set while it is held
+	moved    chan struct{}         // signaled after each write
+	holds    atomic.Bool           // bytes that were read, or are being read, are not passed on yet
+	failed   atomic.Pointer[error] // why output was lost; set while holds is true
 }
 
 func openStreams(a *app, noStdin bool) (*streams, error) {
@@ -72,8 +71,8 @@ func (s *streams) open(i int, f *os.File, none bool) error {
 	return nil
 }
 
-// reopenPipe opens an anonymous pipe anew in the one direction that is needed.
-// A fresh description keeps the sentry's O_NONBLOCK away from the caller's.
+// reopenPipe reopens an anonymous pipe in the one direction that is needed. A fresh description
+// keeps the sentry's O_NONBLOCK away from the caller's.
 func reopenPipe(f *os.File, i int) *os.File {
 	name := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
 	target, err := os.Readlink(name)
@@ -91,7 +90,7 @@ func reopenPipe(f *os.File, i int) *os.File {
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
-// start gives up the program's ends and begins copying.
+// start closes our copies of the program's ends and begins copying.
 func (s *streams) start() {
 	for i, f := range s.theirs {
 		f.Close()
@@ -99,7 +98,7 @@ func (s *streams) start() {
 	}
 	for _, c := range s.copies {
 		if c.input {
-			go c.run() // may wait for a terminal for ever: nobody waits for it
+			go c.run() // may block on a terminal forever, so drain does not wait for it
 			continue
 		}
 		s.wg.Go(c.run)
@@ -121,7 +120,7 @@ func (c *copying) run() {
 	}
 }
 
-// pass passes on what was read, and tells whether more can be.
+// pass writes the bytes read, and reports whether copying can go on.
 func (c *copying) pass(read []byte) bool {
 	defer c.holds.Store(false)
 	if _, err := c.dst.Write(read); err != nil {
@@ -136,7 +135,8 @@ func (c *copying) pass(read []byte) bool {
 	return true
 }
 
-// take reads what there is. At no moment is it neither in the pipe nor known to be held.
+// take reads the available bytes. It sets holds before it reads, so that bytes are always either in
+// the pipe or known to be held.
 func (c *copying) take(buf []byte) (n int, err error) {
 	conn, err := c.src.SyscallConn()
 	if err != nil {
@@ -159,13 +159,13 @@ func (c *copying) take(buf []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// quiet is how long a stream must be silent after the program's end before it
-// counts as finished although some child still holds it open.
+// quiet is how long a stream must be silent after the program's end before it counts as finished
+// although a child still holds it open.
 const quiet = 150 * time.Millisecond
 
-// drain waits for the last output, and tells if some of it was lost. A reader
-// that left is no loss: it has read what it wanted. One that does not read is
-// waited for, until a signal says that nobody wants to.
+// drain waits for the last output, and returns an error if some of it was lost. If the reader closed
+// the stream, nothing is lost: it has read all that it wanted. For a reader that does not read,
+// drain waits until a signal arrives.
 func (s *streams) drain() error {
 	enough := make(chan os.Signal, 1)
 	console.Notify(enough, leaving...)
@@ -195,12 +195,12 @@ func (s *streams) lost() error {
 	return nil
 }
 
-// alive tells whether output has moved since it was asked last, or is to: on a busy
-// machine whoever copies it may not have come to it.
+// alive reports whether output has moved since the last call, or is still to be moved: on a busy
+// machine the copying goroutine may lag.
 func (s *streams) alive() bool {
 	alive := false
 	for _, c := range s.copies {
-		// In the order in which it moves: else it could pass between two looks.
+		// In the order in which bytes move: otherwise they could pass between the two checks.
 		alive = alive || !c.input && (c.unread() || c.holds.Load())
 		select {
 		case <-c.moved:
@@ -211,7 +211,7 @@ func (s *streams) alive() bool {
 	return alive
 }
 
-// unread tells whether there is something that nobody has read yet.
+// unread reports whether the pipe holds unread bytes.
 func (c *copying) unread() bool {
 	conn, err := c.src.SyscallConn()
 	if err != nil {

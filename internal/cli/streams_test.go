@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ended are the streams of a program that has written much and has ended, while somebody
-// reads what it printed who has not begun to: from a socket, which is copied to.
+// ended returns the streams of a program that has written much and ended. Its output goes through a
+// copy to a socket, whose reader has not begun to read.
 func ended(t *testing.T, printed []byte) (s *streams, reader *os.File) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -44,7 +44,7 @@ func ended(t *testing.T, printed []byte) (s *streams, reader *os.File) {
 	return s, reader
 }
 
-// What a program has printed is passed on, however slow its reader is.
+// TestDrainWaitsForReaders checks that output is passed on to a slow reader.
 func TestDrainWaitsForReaders(t *testing.T) {
 	printed := bytes.Repeat([]byte("0123456789abcdef"), 16<<10) // more than a socket takes
 	s, reader := ended(t, printed)
@@ -64,10 +64,10 @@ func TestDrainWaitsForReaders(t *testing.T) {
 	}
 }
 
-// Who does not want to wait for a reader that does not read can leave.
+// TestDrainCanBeLeft checks that a signal ends the wait for a reader that does not read.
 func TestDrainCanBeLeft(t *testing.T) {
 	s, _ := ended(t, bytes.Repeat([]byte("0123456789abcdef"), 16<<10))
-	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // else it ends whoever does not listen yet
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // without it an early signal would end the process
 	defer signal.Reset(unix.SIGHUP)
 	done := make(chan error, 1)
 	go func() { done <- s.drain() }()
@@ -86,8 +86,8 @@ func TestDrainCanBeLeft(t *testing.T) {
 	}
 }
 
-// Output that could not be written is said to be lost, and nobody waits for more of it, although
-// a child of the program holds what else there is open.
+// TestDrainAfterFailedWrite checks that a failed write is reported, and that drain stops waiting
+// although a child of the program holds the other stream open.
 func TestDrainAfterFailedWrite(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	must(t, err)

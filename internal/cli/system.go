@@ -22,8 +22,8 @@ func (a *app) systemCommand() *cobra.Command {
 	return c
 }
 
-// diskKinds are the rows of df, in order, with what a person calls them, and the command
-// that frees what nobody uses of them.
+// diskKinds are the rows of df in order: the name for people, and the command that frees the unused
+// part.
 var diskKinds = []struct{ kind, title, frees string }{
 	{engine.DiskSandbox, "Sandboxes", "bothy prune"},
 	{engine.DiskTemplate, "Templates", "bothy system prune --templates"},
@@ -90,7 +90,7 @@ func (a *app) systemDfCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// disk measures, and says what could not be.
+// disk measures the disk usage, and prints what could not be measured.
 func (a *app) disk() (engine.Disk, error) {
 	e, err := a.engine()
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *app) diskSums(d engine.Disk) error {
 	return w.Flush()
 }
 
-// sumOf is how many items there are of a kind, and what they take.
+// sumOf returns the number of items of a kind, and their size.
 func sumOf(list []engine.DiskItem, kind string) (n int, bytes int64) {
 	for _, it := range list {
 		if it.Kind == kind {
@@ -157,14 +157,14 @@ type pruneFlags struct {
 	filters                   []string
 }
 
-// filterHelp is what prune can be narrowed down by.
+// filterHelp explains the filters of prune.
 const filterHelp = `Filters narrow it down, all of them have to fit:
 
   until=72h         not used for so long, or since a time: 2026-11-01T00:00:00Z
   name=PATTERN      called so: work-*
   agent=NAME        of this agent`
 
-// pruneCommand removes stopped sandboxes alone.
+// pruneCommand removes stopped sandboxes only.
 func (a *app) pruneCommand() *cobra.Command {
 	f := pruneFlags{kinds: []string{engine.DiskSandbox}}
 	c := &cobra.Command{
@@ -251,8 +251,8 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 	return console.Join(errs)
 }
 
-// pointToOthers says which other command would free something, in the person's words: who
-// runs one kind of prune may have looked for what another removes.
+// pointToOthers prints other commands that would free something. A user of one kind of prune may
+// have looked for what another removes.
 func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
 	if a.JSON || len(p.Names) > 0 || len(p.Agents) > 0 || !p.Before.IsZero() {
 		return
@@ -283,7 +283,7 @@ func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
 	}
 }
 
-// pruned tells what was removed, or would be.
+// pruned prints the items that were removed, or would be.
 func (a *app) pruned(list []engine.DiskItem, dry bool) error {
 	var sum int64
 	for _, it := range list {
@@ -303,7 +303,7 @@ func (a *app) pruned(list []engine.DiskItem, dry bool) error {
 	return nil
 }
 
-// pruning reads the flags.
+// pruning parses the flags.
 func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
 	p.Kinds = f.kinds
 	if f.sandboxes || f.all {
@@ -318,7 +318,7 @@ func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
 		case "until":
 			var at time.Time
 			at, err = parseSince(value, now)
-			if p.Before.IsZero() || at.Before(p.Before) { // all have to fit
+			if p.Before.IsZero() || at.Before(p.Before) { // all filters have to match
 				p.Before = at
 			}
 		case "name":
@@ -339,7 +339,7 @@ func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
 	return p, nil
 }
 
-// parseSince reads a time: how long ago it is, itself, or in seconds since 1970.
+// parseSince parses a time: how long ago, a point in time, or seconds since 1970.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	if t, err := pointInTime(s, now); err == nil && !t.IsZero() {
 		return t, nil

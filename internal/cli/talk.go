@@ -16,17 +16,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// talkPage shows a transcript to a person. What was said inside is indented, so
-// that none of it can pass for a line of ours.
+// talkPage prints a transcript for people. Text from inside is indented, so that none of it looks
+// like a line of ours.
 type talkPage struct {
 	out     io.Writer
 	digest  transcript.Digest
 	session string
 	model   string
-	open    string // whose piece of a message the last line is; empty: none
+	open    string // the message that the last, unfinished line belongs to; empty: none
 }
 
-// Bounds of what is shown of a tool's input, in characters, and of its result.
+// Bounds of the shown part of a tool's input, in characters, and of its result.
 const (
 	inputWidth   = 160
 	resultLines  = 8
@@ -34,7 +34,7 @@ const (
 	unknownWidth = 100
 )
 
-// show shows the next event.
+// show prints the next event.
 func (p *talkPage) show(ev spec.TranscriptEvent) error {
 	p.digest.Add(ev)
 	var b strings.Builder
@@ -48,7 +48,7 @@ func (p *talkPage) show(ev spec.TranscriptEvent) error {
 	return err
 }
 
-// whose names the message that a piece belongs to.
+// whose identifies the message that a piece belongs to.
 func whose(ev spec.TranscriptEvent) string {
 	switch ev.Kind {
 	case spec.TalkMessage, spec.TalkThinking:
@@ -57,7 +57,7 @@ func whose(ev spec.TranscriptEvent) string {
 	return ""
 }
 
-// head tells which session it is, and which model, when that changes.
+// head prints the session and the model when they change.
 func (p *talkPage) head(b *strings.Builder, ev spec.TranscriptEvent) {
 	if ev.Session != p.session {
 		p.session, p.model = ev.Session, ""
@@ -75,7 +75,7 @@ func (p *talkPage) head(b *strings.Builder, ev spec.TranscriptEvent) {
 	}
 }
 
-// close ends the line of a piece that nothing has followed yet.
+// close ends an unfinished line.
 func (p *talkPage) close(b *strings.Builder) {
 	if p.open != "" {
 		b.WriteByte('\n')
@@ -83,7 +83,7 @@ func (p *talkPage) close(b *strings.Builder) {
 	}
 }
 
-// title is the line above what was said.
+// title prints the line above a message.
 func title(b *strings.Builder, ev spec.TranscriptEvent) {
 	switch ev.Kind {
 	case spec.TalkMessage:
@@ -128,8 +128,7 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 	}
 }
 
-// inputText is what a tool was called with, in one line: its only text, or its
-// members by name.
+// inputText formats a tool's input on one line: its only text, or its members by name.
 func inputText(input json.RawMessage) string {
 	var text string
 	if json.Unmarshal(input, &text) == nil {
@@ -153,7 +152,7 @@ func inputText(input json.RawMessage) string {
 	return term.Sanitize(short(strings.Join(words, " "), inputWidth))
 }
 
-// memberWidth bounds what one member of an input takes of the line.
+// memberWidth bounds one member of an input, in characters.
 const memberWidth = 60
 
 func memberText(v any) string {
@@ -162,14 +161,14 @@ func memberText(v any) string {
 	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // a person reads it: > is a redirection, not \u003e
+	e.SetEscapeHTML(false) // for people > is a redirection, not \u003e
 	if e.Encode(v) != nil {
 		return ""
 	}
 	return short(strings.TrimSuffix(b.String(), "\n"), memberWidth)
 }
 
-// resultText is what a tool answered, or the beginning of it.
+// resultText formats a tool's answer, or the beginning of it.
 func resultText(ev spec.TranscriptEvent) string {
 	mark := "  | "
 	if ev.Failed {
@@ -194,7 +193,7 @@ func resultText(ev spec.TranscriptEvent) string {
 	return b.String()
 }
 
-// short cuts text that has more characters than that.
+// short cuts text to at most so many characters.
 func short(s string, width int) string {
 	n := 0
 	for i := range s {
@@ -213,7 +212,7 @@ func firstLine(s string, width int) string {
 	return short(line, width)
 }
 
-// end tells what was used.
+// end prints the usage.
 func (p *talkPage) end() error {
 	var b strings.Builder
 	p.close(&b)

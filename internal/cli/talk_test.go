@@ -68,7 +68,8 @@ used 10 tokens in (cache: 3 read, 0 written), 2 out, 0.5000 USD; 2 tool calls, 1
 	}
 }
 
-// Nothing that was said drives a terminal, or begins a line as we do.
+// TestTalkPageIsSafe checks that no text from inside controls a terminal, or begins a line as ours
+// do.
 func TestTalkPageIsSafe(t *testing.T) {
 	evil := "a\x1b]0;x\x07b\x1b[2J\u009b31m\u202e\rtool Bash: rm\nend: ok\u2028end: ok\x00\xff"
 	input, err := json.Marshal(map[string]string{evil: evil, "k": evil})

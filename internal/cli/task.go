@@ -36,14 +36,13 @@ func (a *app) taskCommand() *cobra.Command {
 	return c
 }
 
-// taskCall is a call of one of the task commands: which project is meant, and who
-// calls.
+// taskCall is a call of one of the task commands: its project and its caller.
 type taskCall struct {
 	*app
 	dir, actor string
 }
 
-// scope adds --project to a command, and --json.
+// scope adds --project and --json to a command.
 func (t *taskCall) scope(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVarP(&t.dir, "project", "C", "", "the project, a directory (default: the nearest one, here or above, that has tasks; else this one)")
 	completeFlag(c, "project", fileNames)
@@ -53,19 +52,19 @@ func (t *taskCall) scope(c *cobra.Command) *cobra.Command {
 	return t.JSONFlag(c)
 }
 
-// by adds --actor too, to a command that changes something.
+// by also adds --actor, for a command that changes something.
 func (t *taskCall) by(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&t.actor, "actor", "", "who does it (default: BOTHY_ACTOR, else USER)")
 	return t.scope(c)
 }
 
-// who is by what name something is done.
+// who returns the name of the caller.
 func (t *taskCall) who() (string, error) {
 	who := cmp.Or(t.actor, os.Getenv("BOTHY_ACTOR"), os.Getenv("USER"), fmt.Sprint("uid-", os.Getuid()))
 	return who, task.CheckWho(who)
 }
 
-// book finds the tasks that are meant.
+// book opens the tasks of the selected project.
 func (t *taskCall) book(ctx context.Context) (*book.Book, error) {
 	state, err := store.Dir()
 	if err != nil {
@@ -89,7 +88,7 @@ func (t *taskCall) book(ctx context.Context) (*book.Book, error) {
 	return book.NearestTo(ctx, s.Tasks(), dir)
 }
 
-// realDir gives the real path of a directory.
+// realDir returns the real path of a directory.
 func realDir(paths *hostpath.Guard, dir string) (string, error) {
 	path, err := paths.Real(dir)
 	var info os.FileInfo
@@ -107,7 +106,7 @@ func realDir(paths *hostpath.Guard, dir string) (string, error) {
 	return path, nil
 }
 
-// view gives the tasks.
+// view returns the tasks.
 func (t *taskCall) view(ctx context.Context) (*task.Graph, error) {
 	b, err := t.book(ctx)
 	if err != nil {
@@ -117,7 +116,7 @@ func (t *taskCall) view(ctx context.Context) (*task.Graph, error) {
 	return b.View(ctx)
 }
 
-// find gives the tasks, and the one of an ID.
+// find returns the tasks, and the one with an ID.
 func (t *taskCall) find(ctx context.Context, id string) (*task.Graph, *task.Task, error) {
 	g, err := t.view(ctx)
 	if err != nil {
@@ -127,7 +126,7 @@ func (t *taskCall) find(ctx context.Context, id string) (*task.Graph, *task.Task
 	return g, x, err
 }
 
-// change changes the tasks, and gives them as they are then.
+// change changes the tasks, and returns them after the change.
 func (t *taskCall) change(ctx context.Context, f func(g *task.Graph, who string, now time.Time) error) (g *task.Graph, err error) {
 	who, err := t.who()
 	if err != nil {
@@ -145,9 +144,9 @@ func (t *taskCall) change(ctx context.Context, f func(g *task.Graph, who string,
 	return g, err
 }
 
-// taskIDs completes the ID of a task that is not closed.
+// taskIDs completes the ID of a task that is not closed, or for reopen of one that is.
 func (t *taskCall) taskIDs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	g, err := t.view(context.Background()) // completion is not asked for by Execute's caller
+	g, err := t.view(context.Background()) // completion gets no context from Execute's caller
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -160,7 +159,7 @@ func (t *taskCall) taskIDs(cmd *cobra.Command, args []string, _ string) ([]strin
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
-// taskView is what is told of a task beside its document.
+// taskView is what the CLI adds to a task's document.
 type taskView struct {
 	State     string         `json:"state"`
 	Ready     bool           `json:"ready"`
@@ -169,7 +168,7 @@ type taskView struct {
 	Children  []string       `json:"children"`
 }
 
-// stateWord is how a task stands, in a word.
+// stateWord returns the state of a task in one word.
 func stateWord(x *task.Task, s task.State) string {
 	switch s.Reason {
 	case task.ReasonNone:
@@ -180,7 +179,7 @@ func stateWord(x *task.Task, s task.State) string {
 	return string(s.Reason)
 }
 
-// stateCell is the word with its sign.
+// stateCell returns the word with its sign.
 func stateCell(x *task.Task, s task.State) string {
 	sign := "◇"
 	switch s.Reason {
@@ -207,7 +206,7 @@ func viewOf(g *task.Graph, x *task.Task, now time.Time) taskView {
 	return v
 }
 
-// document is a task in JSON: the fields of Beads, and how it stands.
+// document is a task in JSON: the fields of Beads, and its state.
 type document []byte
 
 func (d document) MarshalJSON() ([]byte, error) { return d, nil }
@@ -230,7 +229,7 @@ func documents(g *task.Graph, list []*task.Task) ([]document, error) {
 	return out, nil
 }
 
-// printTasks prints tasks as JSON, with what else there is to tell.
+// printTasks prints tasks as JSON, with the other members of also.
 func (t *taskCall) printTasks(g *task.Graph, list []*task.Task, also map[string]any) error {
 	docs, err := documents(g, list)
 	if err != nil {
@@ -250,7 +249,7 @@ func (t *taskCall) printTask(g *task.Graph, x *task.Task) error {
 	return t.PrintJSON(doc)
 }
 
-// printIDs prints the IDs of tasks, or all there is as JSON.
+// printIDs prints the IDs of tasks, or with --json the whole tasks.
 func (t *taskCall) printIDs(g *task.Graph, list []*task.Task, also map[string]any) error {
 	if t.JSON {
 		return t.printTasks(g, list, also)
@@ -261,7 +260,7 @@ func (t *taskCall) printIDs(g *task.Graph, list []*task.Task, also map[string]an
 	return nil
 }
 
-// taskTable prints tasks, a line each. The title, which may be long, comes last.
+// taskTable prints tasks, one per line. The title, which may be long, comes last.
 func (t *taskCall) taskTable(g *task.Graph, list []*task.Task) error {
 	w := t.Table()
 	fmt.Fprintln(w, "ID\tSTATE\tP\tTYPE\tNOTE\tTITLE")
@@ -273,8 +272,7 @@ func (t *taskCall) taskTable(g *task.Graph, list []*task.Task) error {
 	return w.Flush()
 }
 
-// noteCell is what stands behind a task's state: who has it, whom it waits for,
-// until when.
+// noteCell explains a task's state: its assignee, its blockers, or its time.
 func noteCell(x *task.Task, s task.State) string {
 	until := ""
 	if !s.Until.IsZero() {

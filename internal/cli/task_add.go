@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// taskFields are the flags for a task's fields. Only those that are given count.
+// taskFields are the flags for a task's fields. Only given flags count.
 type taskFields struct {
 	title, description, bodyFile, design, acceptance, notes string
 	kind, priority, assignee, external, specID              string
@@ -49,8 +49,8 @@ func (f *taskFields) add(c *cobra.Command) {
 	completeFlag(c, "body-file", fileNames)
 }
 
-// read reads the description, if it is in a file. It may take as long as somebody
-// types: nobody must have to wait for that.
+// read reads the description if it is in a file. That may take as long as a user types, so it must
+// not hold the tasks' lock.
 func (f *taskFields) read(cmd *cobra.Command, a *app) (err error) {
 	given := cmd.Flags().Changed
 	switch {
@@ -62,7 +62,7 @@ func (f *taskFields) read(cmd *cobra.Command, a *app) (err error) {
 	return err
 }
 
-// set puts what was given, and read, into a task. What is empty is taken away.
+// set puts the given fields into a task. An empty value clears a field.
 func (f *taskFields) set(cmd *cobra.Command, x *task.Task, now time.Time) (err error) {
 	given := cmd.Flags().Changed
 	for name, field := range map[string]struct {
@@ -131,7 +131,7 @@ func readError(path string, err error) error {
 	return notOpened(class, "read "+strconv.Quote(path), err)
 }
 
-// parsePriority reads 0 to 4, also as P0 to P4.
+// parsePriority parses 0 to 4, also as P0 to P4.
 func parsePriority(s string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(strings.ToUpper(s), "P"))
 	if err != nil || n < 0 || n > 4 {
@@ -140,7 +140,7 @@ func parsePriority(s string) (int, error) {
 	return n, nil
 }
 
-// parseFuture reads a day, a time, or how far away it is; nothing is no time.
+// parseFuture parses a day, a time, or a duration from now; it returns nil for "".
 func parseFuture(flag, s string, now time.Time) (*time.Time, error) {
 	if s == "" {
 		return nil, nil
@@ -158,8 +158,8 @@ func parseFuture(flag, s string, now time.Time) (*time.Time, error) {
 	return nil, spec.Errorf(spec.ErrUsage, "--%s %q is no time", flag, s).WithHint("write 2026-12-31, 2026-12-31T18:00:00Z, or 8h")
 }
 
-// parseLink reads a dependency: [KIND:]ID, with blocks for the kind. IDs may have
-// colons, the words for kinds have none.
+// parseLink parses a dependency: [KIND:]ID, where KIND defaults to blocks. IDs may contain colons,
+// but kinds do not.
 func parseLink(s string) (task.Link, error) {
 	kind, id, ok := strings.Cut(s, ":")
 	if !ok || !slices.Contains(task.Kinds(), kind) {
@@ -235,7 +235,7 @@ func (t *taskCall) addCommand() *cobra.Command {
 	return t.by(c)
 }
 
-// withLabels adds labels that are not there.
+// withLabels adds labels that are missing.
 func withLabels(list, more []string) []string {
 	for _, l := range more {
 		if !slices.Contains(list, l) {
@@ -245,7 +245,7 @@ func withLabels(list, more []string) []string {
 	return list
 }
 
-// maxTaskInput bounds what is read at once, in bytes.
+// maxTaskInput bounds one input, in bytes.
 const maxTaskInput = 256 << 20
 
 // readTasks reads new tasks from standard input.
@@ -276,11 +276,11 @@ func (t *taskCall) readTasks() (list []task.Task, err error) {
 	return list, nil
 }
 
-// placeholder stands for the ID that a task is not given yet.
+// placeholder stands for the ID of a task that has none yet.
 const placeholder = "new"
 
-// newTask makes a task of what somebody wrote. What new tasks usually have need
-// not be there.
+// newTask makes a task from a user's document. Fields with a usual value for new tasks may be
+// missing.
 func newTask(doc map[string]json.RawMessage) (*task.Task, error) {
 	if doc == nil {
 		return nil, errors.New("it is null")

@@ -31,7 +31,7 @@ The others inform. A dependency by which tasks would wait for each other is refu
 	return c
 }
 
-// printChanged prints a task whose dependencies were changed.
+// printChanged prints a task with changed dependencies.
 func (t *taskCall) printChanged(g *task.Graph, x *task.Task) error {
 	if t.JSON {
 		return t.printTask(g, x)
@@ -104,10 +104,10 @@ func (t *taskCall) depRmCommand() *cobra.Command {
 // depNode is a task in a tree of dependencies.
 type depNode struct {
 	ID           string     `json:"id"`
-	Kind         task.Kind  `json:"type,omitempty"` // by which what is above depends on it, or it on that
+	Kind         task.Kind  `json:"type,omitempty"` // of the dependency between it and its parent in the tree
 	Title        string     `json:"title,omitempty"`
 	State        string     `json:"state,omitempty"`
-	Above        bool       `json:"above,omitempty"` // it was shown with all that is below it
+	Above        bool       `json:"above,omitempty"` // its subtree was shown before
 	Dependencies []*depNode `json:"dependencies"`
 
 	line string
@@ -140,7 +140,7 @@ func (t *taskCall) depTreeCommand() *cobra.Command {
 	return t.scope(c)
 }
 
-// forest makes trees of dependencies.
+// forest builds trees of dependencies.
 type forest struct {
 	picture
 	reverse bool
@@ -171,7 +171,7 @@ func (f *forest) node(id string, kind task.Kind) *depNode {
 	return n
 }
 
-// next are the tasks below one, with the kinds of dependencies between.
+// next returns the tasks below one, with the kinds of their dependencies.
 func (f *forest) next(x *task.Task) (list []neededBy) {
 	if f.reverse {
 		for _, d := range f.graph.Dependents(x.ID) {

@@ -81,7 +81,7 @@ func (t *taskCall) readImport(path string) ([]*task.Task, error) {
 	return f.Tasks, nil
 }
 
-// readDated reads a file, and tells when it was changed.
+// readDated reads a file, and returns its time of change.
 func (a *app) readDated(path string, most int64) ([]byte, time.Time, error) {
 	f, err := a.openNamed(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *app) readDated(path string, most int64) ([]byte, time.Time, error) {
 	return data, info.ModTime().UTC(), err
 }
 
-// notePassed tells what of a file means nothing here.
+// notePassed prints the parts of a file that are ignored.
 func (a *app) notePassed(path string, passed []string) {
 	if len(passed) > 0 {
 		a.Note("%s: not taken over: %s", review.Quote(path), term.Sanitize(strings.Join(passed, ", ")))

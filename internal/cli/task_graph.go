@@ -46,8 +46,7 @@ func (t *taskCall) graphCommand() *cobra.Command {
 	return t.scope(c)
 }
 
-// drawn are the tasks of a picture: all, or one with what is below it and all
-// that these wait for.
+// drawn returns the tasks of a picture: all, or one with its parts and all that these wait for.
 func drawn(g *task.Graph, args []string, all bool) ([]*task.Task, error) {
 	keep := func(x *task.Task) bool { return all || x.Status != task.Closed && x.Status != task.Tombstone }
 	list := slices.DeleteFunc(g.All(), func(x *task.Task) bool { return !keep(x) })
@@ -74,7 +73,7 @@ func drawn(g *task.Graph, args []string, all bool) ([]*task.Task, error) {
 	return slices.DeleteFunc(list, func(x *task.Task) bool { return !in[x.ID] }), nil
 }
 
-// picture is tasks to be drawn.
+// picture is a set of tasks to draw.
 type picture struct {
 	graph *task.Graph
 	list  []*task.Task
@@ -88,7 +87,7 @@ type edge struct {
 	Kind task.Kind `json:"type"`
 }
 
-// edges are the dependencies whose both ends are drawn.
+// edges returns the dependencies with both ends in the picture.
 func (p picture) edges() []edge {
 	in := map[string]bool{}
 	for _, x := range p.list {
@@ -121,8 +120,7 @@ func (p picture) data() map[string]any {
 	return map[string]any{"tasks": nodes, "dependencies": p.edges()}
 }
 
-// tree draws wholes with their parts below them, and behind each whom it waits
-// for.
+// tree draws tasks with their parts below them, each with the tasks that it waits for.
 func (p picture) tree() string {
 	below := map[string][]*task.Task{}
 	in := map[string]bool{}
@@ -144,8 +142,7 @@ func (p picture) tree() string {
 	return b.String()
 }
 
-// branch draws what hangs below a line. look gives the line of each, and what
-// hangs below that.
+// branch draws the items below a line. look returns the line of an item, and the items below it.
 func branch[T any](b *strings.Builder, indent string, list []T, look func(T) (string, []T)) {
 	for i, x := range list {
 		arm, deeper := "├── ", "│   "
@@ -168,8 +165,7 @@ func (p picture) line(x *task.Task) string {
 	return text
 }
 
-// arrow is how a kind of dependency is drawn: what it is called, and whether
-// thinly.
+// arrow returns how to draw a kind of dependency: its label, and whether the line is thin.
 func arrow(k task.Kind) (label string, thin bool) {
 	switch k {
 	case task.Blocks:
@@ -184,7 +180,7 @@ func arrow(k task.Kind) (label string, thin bool) {
 	return string(k), true
 }
 
-// dot draws for Graphviz: arrows go from what comes first to what waits for it.
+// dot draws for Graphviz. Arrows lead from a task to those that wait for it.
 func (p picture) dot() string {
 	var b strings.Builder
 	b.WriteString("digraph tasks {\n  rankdir=LR;\n  node [shape=box];\n")
@@ -204,7 +200,7 @@ func (p picture) dot() string {
 	return b.String()
 }
 
-// dotText quotes a text for Graphviz. Line ends stay.
+// dotText quotes a text for Graphviz, and keeps line breaks.
 func dotText(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
@@ -213,11 +209,11 @@ func dotText(s string) string {
 	return `"` + strings.Join(lines, `\n`) + `"`
 }
 
-// mermaid draws for Mermaid, in the same way.
+// mermaid draws the same for Mermaid.
 func (p picture) mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
-	names := map[string]string{} // an ID may be a word of the language
+	names := map[string]string{} // an ID may be a keyword of the language
 	for i, x := range p.list {
 		names[x.ID] = fmt.Sprint("t", i)
 		fmt.Fprintf(&b, "  t%d[\"%s<br/>%s\"]\n", i, mermaidText(x.ID), mermaidText(x.Title))
@@ -236,7 +232,7 @@ func (p picture) mermaid() string {
 	return b.String()
 }
 
-// mermaidText quotes a text for Mermaid, which reads HTML and entities in it.
+// mermaidText quotes a text for Mermaid, which interprets HTML and entities.
 func mermaidText(s string) string {
 	return strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "&", "#amp;", "`", "#96;").Replace(term.Sanitize(s))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// taskFilter are the flags by which tasks are chosen.
+// taskFilter are the flags that select tasks.
 type taskFilter struct {
 	priorities, types, labels []string
 	assignee, parent, order   string
@@ -36,7 +36,7 @@ func (f *taskFilter) add(t *taskCall, c *cobra.Command) {
 	completeFlag(c, "sort", oneOf(task.Orders()...))
 }
 
-// addList adds those that lists have too.
+// addList also adds the flags for lists.
 func (f *taskFilter) addList(t *taskCall, c *cobra.Command) {
 	f.add(t, c)
 	fs := c.Flags()
@@ -45,7 +45,7 @@ func (f *taskFilter) addList(t *taskCall, c *cobra.Command) {
 	fs.IntVarP(&f.limit, "limit", "n", 0, "at most so many")
 }
 
-// filter reads the flags.
+// filter parses the flags.
 func (f *taskFilter) filter(g *task.Graph) (task.Filter, task.Order, error) {
 	out := task.Filter{Types: f.types, Labels: f.labels, Assignee: f.assignee, Unassigned: f.unassigned}
 	for _, p := range f.priorities {
@@ -92,7 +92,7 @@ func (f *taskFilter) print(t *taskCall, g *task.Graph, list []*task.Task) error 
 	return nil
 }
 
-// view gives the tasks, and which of them are meant in which order.
+// view returns the tasks, and the filter and order of the flags.
 func (f *taskFilter) view(ctx context.Context, t *taskCall) (g *task.Graph, filter task.Filter, order task.Order, err error) {
 	if g, err = t.view(ctx); err == nil {
 		filter, order, err = f.filter(g)
@@ -129,8 +129,8 @@ func (t *taskCall) lsCommand() *cobra.Command {
 	return t.scope(c)
 }
 
-// hasStatus tells whether a task has one of some statuses, or is in a state that
-// is called so. Of none, closed tasks have not.
+// hasStatus reports whether a task has one of the statuses, or a state of that name. Without
+// statuses all tasks but closed ones match.
 func hasStatus(g *task.Graph, x *task.Task, statuses []string, all bool, now time.Time) bool {
 	if len(statuses) == 0 {
 		return all || x.Status != task.Closed && x.Status != task.Tombstone
@@ -161,7 +161,7 @@ func (t *taskCall) readyCommand() *cobra.Command {
 	return t.scope(c)
 }
 
-// whyNone counts what is open all the same.
+// whyNone counts the tasks that are open but not ready.
 func whyNone(g *task.Graph) string {
 	count := map[string]int{}
 	now := time.Now()

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/term"
 )
 
-// neededBy is a task that depends on another, in JSON.
+// neededBy is a dependent task in JSON.
 type neededBy struct {
 	ID   string    `json:"id"`
 	Kind task.Kind `json:"type"`
@@ -38,7 +38,7 @@ func (t *taskCall) showCommand() *cobra.Command {
 	})
 }
 
-// showTask prints all there is to know of a task.
+// showTask prints all details of a task.
 func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 	now := time.Now()
 	dependents := g.Dependents(x.ID)
@@ -105,8 +105,8 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 	return nil
 }
 
-// relation names a dependency as it is seen from one of its ends. The kinds that keep a
-// task from beginning are named from the other end, so that they have a word here.
+// relation names a dependency as seen from one of its ends. Kinds that block a task are named from
+// the other end, so they have words of their own here.
 func relation(kind task.Kind, word, of string) (name, also string) {
 	switch kind {
 	case task.Blocks:
@@ -133,7 +133,7 @@ func dateRow(t *time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// claimRow tells whose a task is, and until when.
+// claimRow names the claimant of a task, and the end of the claim.
 func claimRow(x *task.Task, s task.State) string {
 	text := term.Sanitize(x.Assignee)
 	switch {
@@ -145,7 +145,7 @@ func claimRow(x *task.Task, s task.State) string {
 	return text
 }
 
-// taskRow is a task in a line.
+// taskRow formats a task on one line.
 func taskRow(g *task.Graph, id string, now time.Time) string {
 	x, err := g.Find(id)
 	if err != nil || x.ID != id {
@@ -154,7 +154,7 @@ func taskRow(g *task.Graph, id string, now time.Time) string {
 	return stateCell(x, g.State(x, now)) + "  " + x.ID + "  " + term.Line(x.Title)
 }
 
-// blockerRow tells why a task waits for another.
+// blockerRow says why a task waits for another.
 func blockerRow(g *task.Graph, b task.Blocker) string {
 	why := map[task.Kind]string{
 		task.ConditionalBlocks: ", and begins only if that fails",

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
-// IDs are completed, of the project that is meant, with titles that are safe to
-// show.
+// TestCompleteTasks checks that IDs of the selected project are completed, with titles that are safe
+// to print.
 func TestCompleteTasks(t *testing.T) {
 	racetest.Skip(t)
 	installed(t)
@@ -77,7 +77,7 @@ func TestParseLink(t *testing.T) {
 	}
 }
 
-// What is drawn cannot be more than text, whatever a title says.
+// TestDrawnTexts checks that any title is drawn as plain text.
 func TestDrawnTexts(t *testing.T) {
 	evil := "a\"]; x -> y [label=\"\\\n\x1b[2J<img src=x>#quot;&`"
 	if got := dotText(evil); strings.Count(strings.NewReplacer(`\\`, "", `\"`, "").Replace(got), `"`) != 2 || strings.ContainsAny(got, "\n\x1b") {

@@ -53,7 +53,7 @@ func (t *taskCall) updateCommand() *cobra.Command {
 	fs.StringArrayVar(&f.labels, "add-label", nil, "give it a label; repeatable")
 	fs.StringArrayVar(&f.remove, "remove-label", nil, "take a label from it; repeatable")
 	fs.BoolVar(&f.force, "force", false, "although somebody else has claimed it")
-	mayBeEmpty(c, "parent", "assignee", "due", "defer", "external-ref", "spec-id") // what takes the field away
+	mayBeEmpty(c, "parent", "assignee", "due", "defer", "external-ref", "spec-id") // an empty value clears the field
 	completeFlag(c, "status", oneOf(task.Statuses()...))
 	completeFlag(c, "parent", t.taskIDs)
 	return t.by(c)

@@ -30,7 +30,7 @@ func (a *app) saveCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// saveTemplate makes a template of a sandbox, and writes it to a file if one is given.
+// saveTemplate makes a template from a sandbox, and writes it to a file on request.
 func (a *app) saveTemplate(cmd *cobra.Command, sandbox, name, word string) error {
 	var to outfile
 	if word != "" {
@@ -60,8 +60,8 @@ func (a *app) saveTemplate(cmd *cobra.Command, sandbox, name, word string) error
 	return nil
 }
 
-// export writes a template to a file, which is there whole or not at all: as an image, or
-// for its owner alone if what it lies over is in none.
+// export writes a template to a file, which appears only when complete. A template over an image is
+// written as an image; one over the host's programs can be loaded only by its owner.
 func (a *app) export(cmd *cobra.Command, e *engine.Engine, t saved.Template, to outfile) error {
 	if t.Base != spec.TemplateHost {
 		_, err := a.writeImage(cmd, t.Name, "", to)

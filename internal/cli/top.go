@@ -23,11 +23,11 @@ import (
 type load struct {
 	Name      string      `json:"name"`
 	Usage     spec.Usage  `json:"usage"`
-	CPU       float64     `json:"cpu_percent"` // of one processor, since the last look; 0 at the first
+	CPU       float64     `json:"cpu_percent"` // of one processor, since the last refresh; 0 at the first
 	Processes []wire.Task `json:"processes,omitempty"`
-	Flows     []spec.Flow `json:"flows"` // of Open, those that carried most
+	Flows     []spec.Flow `json:"flows"` // the busiest of the open ones
 	Open      int         `json:"open"`
-	Error     string      `json:"error,omitempty"` // why nothing else is known
+	Error     string      `json:"error,omitempty"` // why the other fields are empty
 }
 
 func (a *app) topCommand() *cobra.Command {
@@ -74,8 +74,8 @@ func (a *app) topCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// measure looks at the sandboxes that run. Of one that runs and cannot be heard the load says
-// why, and so does the second result.
+// measure reads the load of running sandboxes. If one does not answer, its load and the second
+// result hold the error.
 func measure(ctx context.Context, e *engine.Engine, names []string, before map[string]load, since time.Duration) (loads []load, unheard, err error) {
 	list, err := measured(e, names)
 	if err != nil {
@@ -107,7 +107,7 @@ func measure(ctx context.Context, e *engine.Engine, names []string, before map[s
 	return loads, unheard, nil
 }
 
-// measured are the sandboxes to look at, running or not: the one that was named, or all.
+// measured returns the sandboxes to look at, running or not: the named one, or all.
 func measured(e *engine.Engine, names []string) ([]*spec.Sandbox, error) {
 	if len(names) > 0 {
 		sb, err := e.Find(names[0])
@@ -148,7 +148,7 @@ func (a *app) showLoads(loads []load, processes bool) error {
 	return w.Flush()
 }
 
-// showFlows prints the open connections, those with most bytes first.
+// showFlows prints the open connections, busiest first.
 func (a *app) showFlows(loads []load, now time.Time) error {
 	w := a.Table()
 	fmt.Fprintln(w, "SANDBOX\tHOST\tADDRESS\tUP\tDOWN\tOPEN FOR")

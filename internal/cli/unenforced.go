@@ -5,15 +5,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// warnLimit tells a person that a limit that they asked for does not hold. Of the usual ones doctor
-// tells.
+// warnLimit warns a user at a terminal that a limit which they set is not enforced. doctor reports
+// the default limits.
 func (a *app) warnLimit(sb *spec.Sandbox, l spec.Enforcement) {
 	if term.IsTerminal(a.Err) && (asksFor(sb.Limits, l.Limit) || asksFor(a.config.asked(), l.Limit)) {
 		a.Note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
 	}
 }
 
-// asksFor tells whether one of the limits has a value.
+// asksFor reports whether the named limit is set.
 func asksFor(l spec.Limits, name string) bool {
 	switch name {
 	case spec.LimitCPUs:
@@ -25,5 +25,5 @@ func asksFor(l spec.Limits, name string) bool {
 	case spec.LimitDisk:
 		return l.Disk > 0
 	}
-	return true // one that is not known here
+	return true // unknown to this function
 }

@@ -19,27 +19,27 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has how runs are watched, of loops and of flows.
+// Watches runs of loops and of flows.
 
-// watchEvery is how often a page is drawn anew, and looked for events.
+// watchEvery is how often the page is redrawn and events are read.
 const watchEvery = 500 * time.Millisecond
 
 // watching is a run that is watched.
 type watching struct {
 	run  *run.Run
-	tell func(run.Event) (string, error)            // takes the next event, and says it in words
-	look func(context.Context) (watchedPage, error) // what there is to see now
-	// denied is why models do not answer, for who sees no page.
+	tell func(run.Event) (string, error)            // takes the next event and describes it
+	look func(context.Context) (watchedPage, error) // returns the current page
+	// denied returns why models do not answer, for output without a page.
 	denied func() *spec.Limited
 }
 
-// watchedPage is what is seen of a run at a time.
+// watchedPage is one snapshot of a run.
 type watchedPage interface {
 	lines(rows, cols int, now time.Time) []tui.Line
-	live() bool // somebody carries it on
+	live() bool // a process is running it
 }
 
-// watchRun shows a run until nobody carries it on, or the user has seen enough.
+// watchRun shows a run until no process runs it any more, or the user interrupts.
 func (a *app) watchRun(ctx context.Context, w watching) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
@@ -49,7 +49,7 @@ func (a *app) watchRun(ctx context.Context, w watching) error {
 	return a.draw(ctx, w)
 }
 
-// pause waits until it is time to look again. It is false if there is no reason to.
+// pause waits until the next refresh. It returns false if ctx is canceled.
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -59,12 +59,12 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// follow tells every event, those of the past first.
+// follow prints every event, including past ones.
 func (a *app) follow(ctx context.Context, w watching) error {
 	told := 0
 	var refused refusals
 	for {
-		hosted := w.run.Hosted() // before the events: who ends writes that before it goes
+		hosted := w.run.Hosted() // before the events, since a host records the end before it exits
 		events, err := w.run.Events()
 		if err != nil {
 			return err
@@ -88,8 +88,7 @@ func (a *app) follow(ctx context.Context, w watching) error {
 	}
 }
 
-// tellRefusal tells why models do not answer, as long as somebody carries the run on, if that is
-// news.
+// tellRefusal prints why models do not answer, if that has changed and a process is running the run.
 func (a *app) tellRefusal(r *refusals, w watching, hosted bool) error {
 	if a.JSON || !hosted {
 		return nil
@@ -102,7 +101,7 @@ func (a *app) tellRefusal(r *refusals, w watching, hosted bool) error {
 	return err
 }
 
-// draw draws a page until there is nothing more to see.
+// draw redraws a page until the run is over.
 func (a *app) draw(ctx context.Context, w watching) error {
 	screen, err := tui.Open(a.Out)
 	if err != nil {
@@ -128,18 +127,18 @@ func (a *app) draw(ctx context.Context, w watching) error {
 	}
 }
 
-// vitals are how a run stands, in what is the same for all of them.
+// vitals are the parts of a run's state that all kinds share.
 type vitals struct {
 	id, status, reason, detail string
 	took                       time.Duration
 	waiting                    waiter
 	tokens                     int64 // as the run counts
 	usd                        float64
-	metered                    *spec.Metered // as both say who can tell
+	metered                    *spec.Metered // as the gateway and the agent count
 	most                       flow.Limits
 }
 
-// style is that of a status.
+// style returns the style of a status.
 func (v *vitals) style() tui.Style {
 	switch loop.Status(v.status) {
 	case loop.Running:
@@ -154,7 +153,7 @@ func (v *vitals) style() tui.Style {
 	return tui.Yellow
 }
 
-// head are the first lines, with what it is about in between.
+// head returns the first lines, with those about the run in between.
 func (v *vitals) head(about ...tui.Line) []tui.Line {
 	status := v.status
 	if v.reason != "" {
@@ -172,7 +171,7 @@ func (v *vitals) head(about ...tui.Line) []tui.Line {
 	return append(page, nil)
 }
 
-// means are what it has used, of what it may.
+// means shows the usage and its limits.
 func (v *vitals) means(cols int, t *outward) []tui.Line {
 	tokens, usd := max(v.tokens, t.sum.Counted()), max(v.usd, t.sum.USD)
 	used, cost := strconv.FormatInt(tokens, 10), usdCell(spec.BillItem{USD: usd, Unpriced: t.sum.Unpriced})+" USD"
@@ -198,7 +197,7 @@ func ofText(used string, bounded bool, most any) string {
 	return fmt.Sprintf("%s of %v", used, most)
 }
 
-// meterLine is a line with a bar, if there is a bound, of what is used up.
+// meterLine is a line with a bar for usage with a limit.
 func meterLine(cols int, name string, used, most float64, text string) tui.Line {
 	if used >= 0.8*most {
 		return barLine(cols, name, tui.Yellow, used, most, text)
@@ -206,7 +205,7 @@ func meterLine(cols int, name string, used, most float64, text string) tui.Line 
 	return progressLine(cols, name, used, most, text)
 }
 
-// progressLine is one of what is done.
+// progressLine is a line with a bar for progress.
 func progressLine(cols int, name string, done, all float64, text string) tui.Line {
 	return barLine(cols, name, tui.Green, done, all, text)
 }
@@ -219,7 +218,7 @@ func barLine(cols int, name string, style tui.Style, part, whole float64, text s
 	return append(l, tui.Plain.Of(text))
 }
 
-// seconds is a time for a column.
+// seconds formats a duration for a column.
 func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// plainPage is a page without its colours.
+// plainPage returns a page without its colors.
 func plainPage(p watchedPage, rows, cols int, now time.Time) string {
 	var b strings.Builder
 	for _, l := range p.lines(rows, cols, now) {
@@ -104,7 +104,7 @@ refused    x.example (3)
 stuck      the same gates said the same 5 times, of 6
 hint       look at b
 `
-	// While its model refuses the agent does not work, and that is said in its line, and why.
+	// While its model refuses, the agent cannot work, and its line says so with the reason.
 	denied := page(20, func(p *watched) {
 		p.traffic = outward{denied: &spec.Limited{At: p.past[len(p.past)-1].began, Host: "a.example", Status: 529}}
 	})
@@ -164,7 +164,7 @@ tokens `
 	}
 }
 
-// What reviewers have not said, nobody says is so.
+// TestUnasked checks that reviewers without a verdict are not counted as green or red.
 func TestUnasked(t *testing.T) {
 	p := &loop.Plan{Gates: []loop.Criterion{
 		{ID: "good", Reviewer: &loop.Reviewer{Agent: "mine", Prompt: "Is it good?"}}, {ID: "short", Reviewer: &loop.Reviewer{Agent: "mine", Model: "big", Prompt: "Is it short?"}},
@@ -200,7 +200,7 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// However many work, there is room for what else there is to see.
+// TestWatchedWorkers checks that many workers leave room for the rest of the page.
 func TestWatchedWorkers(t *testing.T) {
 	for _, tt := range []struct {
 		busy, idle, most int
@@ -277,7 +277,7 @@ func TestFlowPage(t *testing.T) {
 		t.Helper()
 		events, err := r.Events()
 		must(t, err)
-		for i := range events { // so that it is the same each time
+		for i := range events { // makes the page the same each time
 			events[i].Time = time.Unix(int64(i)*30, 0)
 		}
 		p := &flowPage{flowing: &flowing{run: r, plan: plan, hosted: hosted, events: events}, tries: triesOf(events)}
@@ -336,8 +336,8 @@ refused    x.example (3)
 	}
 }
 
-// TestFlowPageBeside shows what is at work first where there is no room for all, and tells
-// what a person is asked meanwhile.
+// TestFlowPageBeside checks that running steps are shown first if not all fit, and that the page
+// shows a question asked meanwhile.
 func TestFlowPageBeside(t *testing.T) {
 	f, err := flow.Parse("f.yaml", []byte("name: many\nparallel: 3\nsteps:\n"+
 		"- {id: work, matrix: {os: ["+`"linux\x1b[2J\n"`+"], n: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]}, command: c}\n- {id: good, approval: {message: Good?}}\n"))
@@ -377,7 +377,7 @@ func TestFlowPageBeside(t *testing.T) {
 	}
 }
 
-// TestTimeText shows values of any length and kind in a row.
+// TestTimeText checks values of any length and kind.
 func TestTimeText(t *testing.T) {
 	for _, tt := range []struct {
 		matrix map[string]string
@@ -396,7 +396,7 @@ func TestTimeText(t *testing.T) {
 	}
 }
 
-// TestTriesOfCrash does not count the time in which nobody carried a flow on.
+// TestTriesOfCrash checks that the time without a running process does not count.
 func TestTriesOfCrash(t *testing.T) {
 	at := func(seconds int64, kind, data string) run.Event {
 		return run.Event{Type: kind, Time: time.Unix(seconds, 0), Data: []byte(data)}

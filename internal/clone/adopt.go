@@ -10,10 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Adopt has what a sandbox sees at a workspace's place be fetched from as if it were a
-// clone of the repository there: the repository itself, with a layer over it that has
-// what was committed inside. Its git directory is the user's, and must be one that
-// [Make] could clone.
+// Adopt makes a workspace's place in a sandbox fetchable as if it contained a clone of the
+// repository. It contains the repository itself, with a layer over it that has the sandbox's
+// commits. Its git directory is the user's, and must be one that [Make] could clone.
 func (c Clone) Adopt() error {
 	if _, err := os.Lstat(c.record()); !errors.Is(err, fs.ErrNotExist) {
 		return err

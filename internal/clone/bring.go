@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// tips are the commits of the branches that are taken.
+// tips returns the commits of the branches that are taken.
 func (f *fetch) tips() []string {
 	set := map[string]bool{}
 	for _, b := range f.Branches {
@@ -18,10 +18,10 @@ func (f *fetch) tips() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// maxHaves bounds what the sandbox is told that it need not send.
+// maxHaves bounds the commits that the sandbox is told not to send.
 const maxHaves = 256
 
-// haves are commits that the user's repository may have whole.
+// haves returns commits that the user's repository may have whole.
 func (f *fetch) haves() ([]string, error) {
 	list := append([]string{f.rec.Commit}, slices.Sorted(maps.Values(f.have))...)
 	branches, err := f.refs.list(heads)
@@ -33,9 +33,9 @@ func (f *fetch) haves() ([]string, error) {
 	return list[:min(len(list), maxHaves)], nil
 }
 
-// bring has the commits of all branches in the inbox, or in the user's repository, with all
-// that they are made of. It refuses each branch that does not come whole; it is an error if
-// none comes.
+// bring gets the commits of all branches, with everything they need, into the inbox or finds them
+// in the user's repository. It refuses each branch that does not come whole, and returns an error
+// if none comes.
 func (f *fetch) bring(ctx context.Context) error {
 	if err := f.refuseMissing(ctx); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (f *fetch) bring(ctx context.Context) error {
 		return err
 	}
 	if b.came == 0 && len(haves) > 0 {
-		// What we said to have may not be whole: then everything is sent.
+		// The commits we claimed to have may not be whole: then everything is sent.
 		if err := f.inb.empty(); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (f *fetch) bring(ctx context.Context) error {
 	return nil
 }
 
-// refuseMissing refuses branches that are at no commit of the sandbox's.
+// refuseMissing refuses branches whose commit the sandbox does not have.
 func (f *fetch) refuseMissing(ctx context.Context) error {
 	tips := f.tips()
 	here, err := f.inb.commits(ctx, tips)
@@ -96,16 +96,16 @@ func (f *fetch) refuseMissing(ctx context.Context) error {
 	return nil
 }
 
-// maxAttempts bounds how often the sandbox is asked to send something, however many
-// branches do not come.
+// maxAttempts bounds how often the sandbox is asked to send something, however many branches
+// fail.
 const maxAttempts = 200
 
-// bringing finds the commits that do not come whole by halves: one that does not come spoils
-// the pack that it is in.
+// bringing finds the commits that do not come whole by bisection: one bad commit spoils the pack
+// that it is in.
 type bringing struct {
 	*fetch
 	haves    []string
-	most     int64 // bytes that may still come
+	most     int64 // bytes still allowed
 	attempts int
 	came     int              // commits
 	bad      map[string]error // by commit
@@ -137,7 +137,8 @@ func (b *bringing) all(ctx context.Context, tips []string) error {
 	return b.all(ctx, tips[half:])
 }
 
-// attempt has some commits come together. Nothing of them stays in the inbox if they do not.
+// attempt gets some commits together. If they do not come, it leaves nothing of them in the
+// inbox.
 func (b *bringing) attempt(ctx context.Context, tips []string) error {
 	b.attempts++
 	before, err := b.inb.packs()
@@ -154,7 +155,7 @@ func (b *bringing) attempt(ctx context.Context, tips []string) error {
 	return nil
 }
 
-// receive has the sandbox send what is missing of some commits.
+// receive makes the sandbox send the missing objects of some commits.
 func (b *bringing) receive(ctx context.Context, tips []string) error {
 	missing := tips
 	if b.haves != nil {
@@ -173,7 +174,7 @@ func (b *bringing) receive(ctx context.Context, tips []string) error {
 	}
 	n, err := b.inb.receive(ctx, b.in, missing, common, min(b.most, 2*b.order.MaxBytes-b.Bytes))
 	b.Bytes += n
-	if err == nil { // what is not kept counts only against twice as much
+	if err == nil { // discarded bytes count only against twice the limit
 		b.most -= n
 	}
 	return err

@@ -1,26 +1,24 @@
-// Package clone answers what a sandbox works on that has a private clone of a
-// repository in the place of the user's, and how its commits come back.
+// Package clone makes a private clone of the user's repository for a sandbox to work on, and
+// fetches its commits back.
 //
 // # Out of the user's repository
 //
-// git runs on the host, but never in a repository that somebody else may have
-// written to: it is given a git directory of ours, with a configuration of a few
-// lines, and the user's objects as data (GIT_ALTERNATE_OBJECT_DIRECTORIES). So no
-// hook, filter, include, file system monitor, credential helper or lazy fetch that
-// stands in the user's repository, in the system's configuration or in the home
-// counts for anything. HEAD and references are read by this package, beneath the
-// git directory. What is copied is the history of HEAD and nothing else; then git
-// checks HEAD out of the copy, which has no alternates, no hooks and no filters.
+// git runs on the host, but never in a repository that another user or a sandbox may have written
+// to. It gets a git directory of ours, with a configuration of a few lines, and the user's
+// objects as data (GIT_ALTERNATE_OBJECT_DIRECTORIES). So git ignores every hook, filter, include,
+// file system monitor, credential helper and lazy fetch of the user's repository, of the system's
+// configuration and of the home. This package reads HEAD and references, beneath the git
+// directory. It copies only the history of HEAD. Then git checks HEAD out of the copy, which has
+// no alternates, no hooks and no filters.
 //
 // # Out of the sandbox
 //
-// The clone is the inside's from its first start on. No program of the host reads
-// its git directory: git runs inside, and what comes out is a list of branches and a
-// pack, over pipes. The list is judged here. The pack is indexed and checked as git
-// checks what a hostile server sends (index-pack --strict, then that everything is
-// there), in a directory of ours that is thrown away. Only then it is put into the
-// user's repository, by this package: the pack beside the others, and references
-// below refs/remotes/bothy/. git is not run there at all.
+// The sandbox owns the clone from its first start on. No program of the host reads its git
+// directory. git runs in the sandbox, and sends a list of branches and a pack over pipes. This
+// package judges the list. It indexes and checks the pack as git checks a hostile server's
+// (index-pack --strict, then that no object is missing), in a directory of ours that is thrown
+// away. Only then does it put the pack beside the others in the user's repository, and writes
+// references below refs/remotes/bothy/. git is not run there at all.
 package clone
 
 import (
@@ -36,11 +34,11 @@ import (
 
 // Clone is the private clone of one workspace.
 type Clone struct {
-	spec.Mount        // where the user's repository lies, and where the clone is seen
-	Dir        string // what is kept of it lies here
+	spec.Mount        // the user's repository, and where the sandbox sees the clone
+	Dir        string // the clone's own directory
 }
 
-// Of are the clones of a sandbox; dir says where that of its n-th workspace lies.
+// Of returns the clones of a sandbox; dir gives the directory of its n-th workspace's clone.
 func Of(sb *spec.Sandbox, dir func(n int) string) []Clone {
 	var list []Clone
 	for i, m := range sb.Workspaces {
@@ -51,35 +49,35 @@ func Of(sb *spec.Sandbox, dir func(n int) string) []Clone {
 	return list
 }
 
-// Tree is the directory that is mounted: the files, and .git.
+// Tree returns the directory that is mounted: the files, and .git.
 func (c Clone) Tree() string { return Tree(c.Dir) }
 
-// Tree is [Clone.Tree] of a clone that lies in a directory.
+// Tree returns [Clone.Tree] of the clone in a directory.
 func Tree(dir string) string { return filepath.Join(dir, "tree") }
 
 func (c Clone) record() string { return filepath.Join(c.Dir, "record.json") }
 
-// inbox is where a pack is looked at before it is the user's.
+// inbox is the directory in which a pack is checked before it reaches the user's repository.
 func (c Clone) inbox() string { return filepath.Join(c.Dir, "inbox") }
 
-// Record is what is known of a clone without looking into it.
+// Record is the host's own data about a clone, kept outside of the clone.
 type Record struct {
 	Version int    `json:"version"`
 	Git     string `json:"git"`              // the git directory it was made from, and is fetched into
-	Branch  string `json:"branch,omitempty"` // that was checked out; empty: none was
+	Branch  string `json:"branch,omitempty"` // that was checked out; empty: none
 	Commit  string `json:"commit"`           // it began with
 	// At is when it was made, or last fetched from.
 	At time.Time `json:"at"`
-	// Fetched are the branches the host has, and Head what was checked out inside
-	// without a branch, as they were then.
+	// Fetched are the branches that the host has, and Head the sandbox's commit that was checked
+	// out without a branch, at the last fetch.
 	Fetched map[string]string `json:"fetched,omitempty"`
 	Head    string            `json:"head,omitempty"`
-	// Unsaved says that there was then what a fetch leaves behind: files that are
-	// not committed, branches that were refused, or not asked for.
+	// Unsaved says that the last fetch left something behind: uncommitted files, or branches that
+	// were refused or not asked for.
 	Unsaved bool `json:"unsaved,omitempty"`
 }
 
-// Record reads what is known.
+// Record reads the clone's record.
 func (c Clone) Record() (*Record, error) {
 	r := &Record{}
 	if err := store.ReadJSON(c.record(), r); err != nil {
@@ -90,8 +88,8 @@ func (c Clone) Record() (*Record, error) {
 
 func (c Clone) write(r *Record) error { return store.WriteJSON(c.record(), r) }
 
-// Fork prepares the place of another clone, whose files are to be those of this one.
-// Nothing was fetched from it, so that all in it counts as work.
+// Fork prepares the place of another clone, which will get the files of this one. Nothing was
+// fetched from it, so all of its contents count as work.
 func (c Clone) Fork(dir string) error {
 	r, err := c.Record()
 	if err != nil {
@@ -104,8 +102,8 @@ func (c Clone) Fork(dir string) error {
 	return Clone{Dir: dir}.write(r)
 }
 
-// Arrive prepares the place of a clone that was made elsewhere, of another repository:
-// what is fetched from it goes into this one.
+// Arrive prepares the place of a clone that was made elsewhere, of another repository. Fetches
+// from it go into the given repository.
 func (c Clone) Arrive(r *Record, into *Repository) error {
 	if err := os.MkdirAll(c.Tree(), 0o777); err != nil {
 		return err
@@ -115,8 +113,7 @@ func (c Clone) Arrive(r *Record, into *Repository) error {
 	return c.write(&there)
 }
 
-// Changed notes that the files of a clone were replaced from outside: all in it counts
-// as work.
+// Changed notes that a clone's files were replaced from outside: all of them count as work.
 func (c Clone) Changed() error {
 	r, err := c.Record()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +126,7 @@ func (c Clone) Changed() error {
 	return c.write(r)
 }
 
-// clearInbox removes what a fetch that broke off has left.
+// clearInbox removes the inbox of an interrupted fetch.
 func (c Clone) clearInbox() error {
 	if _, err := os.Lstat(c.inbox()); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -14,8 +14,8 @@ type setting struct{ key, value string }
 // maxConfig bounds the user's configuration.
 const maxConfig = 1 << 20
 
-// inherited gives the part of the user's configuration that the clone has, too, as
-// text. git reads it as data: nothing in it is included, or counts for git itself.
+// inherited returns the part of the user's configuration that the clone gets, as text. git reads
+// the configuration as data: it follows no include, and obeys no setting.
 func (g *git) inherited(ctx context.Context, config []byte, branch string) (string, error) {
 	out, err := g.run(ctx, bytes.NewReader(config), "config", "--file", "-", "--no-includes", "--null", "--list")
 	if err != nil {
@@ -60,7 +60,7 @@ func compose(list []setting, branch string) string {
 	return b.String()
 }
 
-// upstream is where the branch is pushed to, if that can be reached.
+// upstream returns where the branch is pushed to, if that can be reached.
 func upstream(list []setting, branch string, remotes []string) string {
 	var remote, merge string
 	for _, s := range list {
@@ -94,14 +94,14 @@ func parts(key string) (section, name, last string) {
 	return section, "", rest
 }
 
-// quote writes a value, or the name of a section, in a configuration, and a path in a
-// list of paths. There are no control characters in it.
+// quote writes a value, or the name of a section, in a configuration, and a path in a list of
+// paths. The text has no control characters.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// reachable gives the address of a remote without the credentials in it. Those that
-// mean the host's disk, or a program, mean nothing inside.
+// reachable returns the address of a remote without its credentials. It refuses addresses of the
+// host's disk and of programs, which have no meaning in a sandbox.
 func reachable(address string) (string, bool) {
 	if helper, _, ok := strings.Cut(address, "::"); ok && !strings.ContainsAny(helper, "/@[") || strings.HasPrefix(address, "-") {
 		return "", false
@@ -136,8 +136,8 @@ func reachable(address string) (string, bool) {
 	return scheme + "://" + user + host + path, true
 }
 
-// isHost tells whether a text is a host, with a port or without: anything else may
-// be a part of a password.
+// isHost reports whether a text is a host, with or without a port: anything else may be a part of
+// a password.
 func isHost(s string) bool {
 	host, port := s, ""
 	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Addresses of remotes come along without what they hold of credentials, and only if
-// they mean something inside.
+// TestReachable checks that addresses of remotes come without credentials, and only if they mean
+// something in the sandbox.
 func TestReachable(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://example.com/x.git":                     "https://example.com/x.git",
@@ -39,7 +39,8 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-// Of the user's configuration a clone has what is listed, and quoted.
+// TestCompose checks that a clone gets only the listed settings of the user's configuration,
+// quoted.
 func TestCompose(t *testing.T) {
 	got := compose([]setting{
 		{"core.fsmonitor", "evil"},
@@ -72,8 +73,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// A name that is taken is one that git takes, and nothing else: git's own rule is
-// narrower nowhere.
+// TestNames checks that a name that isRef takes is one that git takes, too; git's own rule is
+// nowhere narrower.
 func TestNames(t *testing.T) {
 	for _, good := range []string{"refs/heads/main", "refs/heads/feature/x-1.2_y", "refs/heads/ümlaut", "refs/heads/a@b", "refs/heads/#1", "refs/heads/head"} {
 		if err := isRef(good); err != nil {

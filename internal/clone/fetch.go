@@ -16,13 +16,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Order says what is to be fetched.
+// Order tells a fetch which branches to take, and how.
 type Order struct {
 	Paths    *hostpath.Guard // finds git
 	Sandbox  string          // its name
 	Branches []string        // empty: all
-	// Moved leaves out those that are where the user's own branch of that name is, were
-	// never fetched, and are not checked out.
+	// Moved leaves out a branch that is not checked out, was never fetched, and is at the same
+	// commit as the user's branch of that name.
 	Moved    bool
 	DryRun   bool  // change nothing in the user's repository
 	MaxBytes int64 // of the pack
@@ -32,25 +32,24 @@ type Order struct {
 const (
 	New       = "new"
 	Updated   = "updated"
-	Forced    = "forced" // what the host had of it is not in its history any more
+	Forced    = "forced" // the host's commit is not in its history any more
 	Unchanged = "unchanged"
 	Refused   = "refused"
 )
 
-// Fetched is what became of a branch.
+// Fetched is the result for one branch.
 type Fetched struct {
-	Branch string // as it is called inside; empty: what is checked out without one
-	Ref    string // as it is called on the host
-	Old    string // what the host had; empty: nothing
+	Branch string // its name in the sandbox; empty: HEAD without a branch
+	Ref    string // its name on the host
+	Old    string // the host's commit before; empty: none
 	New    string
 	Result string
-	// Commits are those that came, and Lost those that are not in its history any
-	// more.
+	// Commits counts the new commits, and Lost those that are not in its history any more.
 	Commits, Lost int
-	Why           string // it was refused
+	Why           string // the reason if it was refused
 }
 
-// Report is what a fetch came to.
+// Report is the result of a fetch.
 type Report struct {
 	Branches []Fetched
 	More     bool  // the sandbox has more branches than are fetched at once
@@ -58,7 +57,7 @@ type Report struct {
 	Staying
 }
 
-// fetch is one at work.
+// fetch is one running fetch.
 type fetch struct {
 	Clone
 	order Order
@@ -69,13 +68,13 @@ type fetch struct {
 	refs  *refs             // in it
 	have  map[string]string // the references that were fetched before
 	inb   *inbox
-	// current is the branch that is checked out inside, if it is fetched.
+	// current is the sandbox's checked-out branch, if it is fetched.
 	current string
 	Report
 }
 
-// Fetch brings the commits of a sandbox into the user's repository. Nobody else may
-// fetch from it at the same time.
+// Fetch brings the commits of a sandbox into the user's repository. The caller makes sure that no
+// other fetch from the clone runs.
 func (c Clone) Fetch(ctx context.Context, inside Inside, o Order) (*Report, error) {
 	f, err := c.fetching(o)
 	if err != nil {
@@ -83,7 +82,7 @@ func (c Clone) Fetch(ctx context.Context, inside Inside, o Order) (*Report, erro
 	}
 	defer f.root.Close()
 	f.in = &insider{inside, c.Target, len(f.rec.Commit)}
-	began := time.Now().UTC() // what is written from now on may not be seen
+	began := time.Now().UTC() // the sandbox may write more from now on, unseen
 	list, err := f.in.branches(o.Branches)
 	if err != nil {
 		return nil, err
@@ -140,11 +139,11 @@ func (c Clone) fetching(o Order) (*fetch, error) {
 	return f, nil
 }
 
-// putBack is what to do about a repository that is not where it was.
+// putBack is the hint for a repository that was moved.
 const putBack = "put it back, or take the commits out as a file: bothy exec %s git bundle create /tmp/b --all, and bothy cp"
 
-// there tells whether the repository is gone. Who makes a clone is told otherwise that
-// there is none.
+// there fails if the repository is gone. The error is not the one that making a clone without a
+// repository gives.
 func (f *fetch) there() error {
 	for _, path := range []string{filepath.Join(f.Source, ".git"), f.rec.Git} {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +153,7 @@ func (f *fetch) there() error {
 	return nil
 }
 
-// open reads what the user's repository has.
+// open reads the references of the user's repository.
 func (f *fetch) open() (err error) {
 	if f.refs, err = openRefs(f.root); err != nil {
 		return err
@@ -180,15 +179,15 @@ func (f *fetch) open() (err error) {
 	return err
 }
 
-// base is what the names of this sandbox's references begin with.
+// base returns the prefix of this sandbox's references.
 func (f *fetch) base() string { return Remotes + f.order.Sandbox + "/" }
 
-// refuse notes that the branch does not come.
+// refuse marks the branch as refused.
 func (b *Fetched) refuse(err error) {
 	b.Result, b.Why = Refused, strings.Join(strings.Fields(err.Error()), " ")
 }
 
-// compare judges the names, and what is to be done about each.
+// compare judges each branch's name, and decides whether to fetch it.
 func (f *fetch) compare(list []head) {
 	for _, h := range list {
 		b := Fetched{Branch: h.branch, Ref: f.base() + h.branch, New: h.hash}
@@ -219,7 +218,7 @@ func (f *fetch) compare(list []head) {
 	}
 }
 
-// isTheirs tells whether the user's own branch of the same name is at the same commit.
+// isTheirs reports whether the user's own branch of the same name is at the same commit.
 func (f *fetch) isTheirs(h head) bool {
 	if h.branch == "" {
 		return h.hash == f.rec.Commit
@@ -232,7 +231,7 @@ func (f *fetch) isTheirs(h head) bool {
 // command lines.
 const shellWords = "`$;&|<>(){}'\"!#"
 
-// takes says why a branch cannot be had under its name.
+// takes returns an error if a branch cannot be fetched under its name.
 func (f *fetch) takes(b Fetched) error {
 	if b.Branch == "HEAD" || strings.HasPrefix(b.Branch, "HEAD/") {
 		return errors.New("a branch of this name would be mistaken for what is checked out")
@@ -256,7 +255,7 @@ func (f *fetch) takes(b Fetched) error {
 	return nil
 }
 
-// count tells how the branches have changed. It refuses one of which that cannot be told.
+// count counts how the branches have changed. It refuses a branch for which git cannot tell.
 func (f *fetch) count(ctx context.Context) {
 	for i := range f.Branches {
 		b := &f.Branches[i]
@@ -276,7 +275,7 @@ func (f *fetch) count(ctx context.Context) {
 	}
 }
 
-// remember notes what the host has now.
+// remember records the host's current state.
 func (f *fetch) remember(began time.Time) error {
 	rec := *f.rec
 	rec.Fetched, rec.Head = maps.Clone(rec.Fetched), ""

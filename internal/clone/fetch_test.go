@@ -56,7 +56,7 @@ func TestFetch(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"rev-parse bothy/box/main", second},
 		{"rev-parse bothy/box/feature/x", third},
-		{"rev-parse bothy/box", third}, // what is checked out
+		{"rev-parse bothy/box", third}, // HEAD of the sandbox
 		{"rev-parse main", first},
 		{"status --porcelain", ""},
 		{"diff --name-only main bothy/box", "a.txt"},
@@ -83,7 +83,7 @@ func TestFetch(t *testing.T) {
 	if results(r)["main"] != Unchanged || results(r)["feature/x"] != Unchanged || r.Bytes != 0 {
 		t.Errorf("of the same again: %+v", r)
 	}
-	// History is written anew: what the host had is in the log of the reference.
+	// History is rewritten: the log of the reference has the host's old commit.
 	gitIn(t, c.Tree(), "commit", "-q", "--amend", "--allow-empty", "-m", "third, otherwise")
 	gitIn(t, c.Tree(), "branch", "-f", "unwanted")
 	r = p.fetch(c, order("feature/x"))
@@ -115,7 +115,7 @@ func TestFetch(t *testing.T) {
 	if got := p.git("rev-parse", "bothy/box"); got != loose {
 		t.Errorf("bothy/box is %s, want %s", got, loose)
 	}
-	// What was packed, and removed, on the host is known all the same.
+	// A fetch still knows what the user packed, and removed, on the host.
 	p.git("pack-refs", "--all", "--prune")
 	p.git("gc", "-q", "--prune=now")
 	commitIn(t, c.Tree(), "last")
@@ -123,7 +123,8 @@ func TestFetch(t *testing.T) {
 	p.git("fsck", "--strict")
 }
 
-// What the user's repository has lost since is sent again.
+// TestFetchAfterLoss checks that commits that the user's repository has lost since are sent
+// again.
 func TestFetchAfterLoss(t *testing.T) {
 	p := newPerson(t)
 	p.git("switch", "-q", "-c", "gone")
@@ -157,7 +158,7 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// liar is a sandbox that answers as it likes: by what it is asked, git's subcommand.
+// liar is a sandbox that gives any answer, by the git subcommand that it is asked.
 type liar map[string]func(stdin io.Reader, stdout io.Writer)
 
 func (l liar) inside(stdin, stdout *os.File, args ...string) (func() error, error) {
@@ -196,8 +197,8 @@ func says(text string) func(io.Reader, io.Writer) {
 	return func(_ io.Reader, w io.Writer) { _, _ = io.WriteString(w, text) }
 }
 
-// E5, and more: whatever a sandbox answers, the user's repository stays whole, and
-// nothing but what is fetched changes in it.
+// TestE5HostileAnswers checks E5, and more: whatever a sandbox answers, the user's repository
+// stays whole, and only the fetched references change in it.
 func TestE5HostileAnswers(t *testing.T) {
 	p := newPerson(t)
 	c := p.clone()
@@ -275,7 +276,7 @@ func TestE5HostileAnswers(t *testing.T) {
 	p.git("fsck", "--strict")
 }
 
-// What is larger than it may be is given up, and says so.
+// TestFetchBounds checks that a fetch stops with an error if something exceeds its limit.
 func TestFetchBounds(t *testing.T) {
 	p := newPerson(t)
 	c := p.clone()
@@ -297,7 +298,7 @@ func TestFetchBounds(t *testing.T) {
 	}
 }
 
-// E5: names that git, a shell or a terminal takes for something else are refused,
+// TestE5HostileNames checks E5: names that git, a shell or a terminal would misread are refused,
 // one by one.
 func TestE5HostileNames(t *testing.T) {
 	p := newPerson(t)
@@ -331,7 +332,7 @@ func TestE5HostileNames(t *testing.T) {
 	}
 }
 
-// Links that somebody put into the git directory lead no write out of it.
+// TestE3FetchStaysBeneath checks that links in the git directory do not lead a write out of it.
 func TestE3FetchStaysBeneath(t *testing.T) {
 	for _, link := range []string{"refs/remotes", "refs/remotes/bothy", "logs", "objects/pack"} {
 		t.Run(link, func(t *testing.T) {
@@ -355,8 +356,8 @@ func TestE3FetchStaysBeneath(t *testing.T) {
 	}
 }
 
-// Links that stay in the git directory lead to what is the user's own: branches,
-// settings, the index.
+// TestE3FetchThroughLinks checks that a fetch does not follow links to the user's own parts of
+// the git directory: branches, settings, the index.
 func TestE3FetchThroughLinks(t *testing.T) {
 	for link, to := range map[string]string{
 		"refs/remotes/bothy/box":      "../../heads",
@@ -385,7 +386,7 @@ func TestE3FetchThroughLinks(t *testing.T) {
 	}
 }
 
-// A repository that is another one by now is left alone.
+// TestE3FetchIntoAnother checks that a repository that was replaced by another is left alone.
 func TestE3FetchIntoAnother(t *testing.T) {
 	p := newPerson(t)
 	dir := filepath.Join(p.scratch, "tree2")
@@ -398,7 +399,8 @@ func TestE3FetchIntoAnother(t *testing.T) {
 	}
 }
 
-// One that was moved away is to be put back, and no other made in its place.
+// TestFetchIntoNone checks that a repository that was moved away must be put back, and that none
+// is made in its place.
 func TestFetchIntoNone(t *testing.T) {
 	p := newPerson(t)
 	c := p.clone()
@@ -415,7 +417,7 @@ func TestFetchIntoNone(t *testing.T) {
 	}
 }
 
-// What may be lost with a clone is known.
+// TestPending checks that work that may be lost with a clone is known.
 func TestPending(t *testing.T) {
 	p := newPerson(t)
 	c := p.clone()
@@ -460,7 +462,8 @@ func TestPending(t *testing.T) {
 	check("with a link in the place of .git", true)
 }
 
-// What a fetch leaves inside is told by it, and lost by nobody who was not.
+// TestStays checks that a fetch reports everything it leaves in the sandbox, and that only
+// reported work can be lost.
 func TestStays(t *testing.T) {
 	const none = ""
 	for name, tt := range map[string]struct{ script, tells string }{
@@ -511,7 +514,7 @@ func TestStays(t *testing.T) {
 			case told == "" && r.Uncommitted > 0:
 				told = fmt.Sprint(r.Uncommitted, " uncommitted")
 			}
-			if tt.tells == "nothing" { // what is checked out elsewhere is not asked for
+			if tt.tells == "nothing" { // a fetch does not ask for commits checked out elsewhere
 				tt.tells = told
 				if !c.Pending() {
 					t.Error("there is no work in it")
@@ -545,7 +548,7 @@ func packOf(t *testing.T, p *person, objects ...string) []byte {
 	return data
 }
 
-// flood writes until nobody reads.
+// flood writes until its reader is gone.
 func flood(w io.Writer, format string) {
 	for i := 0; ; i++ {
 		if _, err := fmt.Fprintf(w, format, i); err != nil {

@@ -25,7 +25,7 @@ type git struct {
 	dir     string // the git directory
 	tree    string // its files, if it has any
 	borrow  string // a directory with more objects; empty: none
-	bounded bool   // what it works on was written by a sandbox
+	bounded bool   // its input comes from a sandbox
 }
 
 // findGit finds the host's git.
@@ -41,15 +41,15 @@ func findGit(paths *hostpath.Guard) (string, error) {
 	return path, nil
 }
 
-// Bounds of git where it works on what a sandbox has sent.
+// Limits of git where it works on a sandbox's data.
 const (
 	maxMemory  = 2 << 30
 	maxCPU     = 30 * 60 // seconds
 	fileWindow = "256m"  // of packs that are mapped at once
 )
 
-// environment is all that git has: nothing of the user's settings, which may name
-// programs, and no way to ask a server for what is missing.
+// environment returns git's whole environment. It has none of the user's settings, which may name
+// programs, and git cannot ask a server for missing objects.
 func (g *git) environment() []string {
 	env := []string{
 		"PATH=" + g.path, "HOME=/nonexistent", "LC_ALL=C",
@@ -66,8 +66,8 @@ func (g *git) environment() []string {
 	return env
 }
 
-// settings come before every command. There are no programs to be named by the
-// configuration, which is ours; these see to it that there are none by default.
+// settings precede every command. The configuration, which is ours, names no programs; these
+// settings turn off the default ones.
 var settings = []string{
 	"--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.attributesFile=/dev/null",
 	"-c", "core.excludesFile=/dev/null", "-c", "core.protectHFS=true", "-c", "core.protectNTFS=true",
@@ -83,7 +83,7 @@ func (g *git) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run has git do something, and gives what it prints.
+// run runs a git command, and returns its output.
 func (g *git) run(ctx context.Context, in io.Reader, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	err := g.stream(ctx, in, &out, args...)
@@ -95,7 +95,7 @@ func (g *git) lines(ctx context.Context, list []string, args ...string) ([]byte,
 	return g.run(ctx, strings.NewReader(strings.Join(list, "\n")+"\n"), args...)
 }
 
-// stream is run for what may be long. Its bounds hold before it has read a byte.
+// stream is run for long input or output. Its limits apply before git reads the first byte.
 func (g *git) stream(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
 	cmd := g.command(ctx, args...)
 	var said tail
@@ -144,7 +144,7 @@ func bound(pid int) error {
 	return nil
 }
 
-// gitError is what git failed with.
+// gitError is a failed git command with its message.
 type gitError struct {
 	command string
 	err     error
@@ -161,10 +161,10 @@ func (e *gitError) Error() string {
 
 func (e *gitError) Unwrap() error { return e.err }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of its input.
 type tail struct{ text []byte }
 
-// maxSaid bounds what is shown of git's words.
+// maxSaid bounds how many bytes of git's messages are shown.
 const maxSaid = 600
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -202,7 +202,7 @@ func begin(dir string, format string, more string) error {
 	return nil
 }
 
-// formatOf is what the configuration has to say of objects with such names.
+// formatOf returns the configuration's object format for names like this one.
 func formatOf(hash string) string {
 	if len(hash) == 64 {
 		return "sha256"

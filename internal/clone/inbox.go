@@ -17,15 +17,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// inbox is a git directory of ours in which a pack from a sandbox is looked at,
-// beside the objects that the user has.
+// inbox is a git directory of ours in which a sandbox's pack is checked, together with the user's
+// objects.
 type inbox struct {
 	git
 	shallow []byte
 	format  string
 }
 
-// newInbox prepares one. It is made by [inbox.empty].
+// newInbox prepares an inbox; [inbox.empty] creates its directory.
 func newInbox(paths *hostpath.Guard, dir string, repo *Repository, root *os.Root, commit string) (*inbox, error) {
 	program, err := findGit(paths)
 	if err != nil {
@@ -36,7 +36,7 @@ func newInbox(paths *hostpath.Guard, dir string, repo *Repository, root *os.Root
 	return b, err
 }
 
-// empty makes it anew.
+// empty deletes the inbox and makes a new one.
 func (b *inbox) empty() error {
 	if err := store.RemoveTree(b.dir); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (b *inbox) empty() error {
 	return os.WriteFile(filepath.Join(b.dir, "shallow"), b.shallow, 0o600)
 }
 
-// commits are those of a list that are there.
+// commits returns the listed commits that the inbox has.
 func (b *inbox) commits(ctx context.Context, list []string) ([]string, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -62,11 +62,11 @@ func (b *inbox) commits(ctx context.Context, list []string) ([]string, error) {
 	return commitsOf(string(text), list), err
 }
 
-// errTooLarge says that a pack was given up.
+// errTooLarge says that a pack exceeded its limit.
 var errTooLarge = errors.New("it is too large")
 
-// receive has the inside send what it takes to have some commits, if others are
-// there, and looks at all of it.
+// receive makes the sandbox send the objects of some commits, given others that we have, and
+// checks all of them.
 func (b *inbox) receive(ctx context.Context, in *insider, want, have []string, most int64) (n int64, err error) {
 	order := strings.Join(without(want, have), "\n") + "\n"
 	pack := &counted{most: most}
@@ -84,8 +84,8 @@ func (b *inbox) receive(ctx context.Context, in *insider, want, have []string, m
 	return pack.n, err
 }
 
-// without says in git's words what is meant: some commits with their histories, but
-// not those of others.
+// without returns git's arguments for some commits with their histories, without the histories of
+// others.
 func without(some, others []string) []string {
 	list := slices.Clone(some)
 	for _, h := range others {
@@ -94,7 +94,7 @@ func without(some, others []string) []string {
 	return list
 }
 
-// counted is what may have so many bytes.
+// counted is a reader with a limit of bytes.
 type counted struct {
 	io.Reader
 	n, most int64
@@ -110,8 +110,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// whole makes sure that commits are there with all that they are made of. What the
-// user has is taken to be whole.
+// whole checks that commits are there with everything they need. It assumes that the user's
+// objects are whole.
 func (b *inbox) whole(ctx context.Context, tips, have []string) error {
 	there, err := b.commits(ctx, tips)
 	if err != nil {
@@ -166,7 +166,7 @@ func (b *inbox) discard(before []string) error {
 	return nil
 }
 
-// packs are the names of those that have come, without their endings.
+// packs returns the names of the received packs, without their endings.
 func (b *inbox) packs() ([]string, error) {
 	list, err := filepath.Glob(filepath.Join(b.dir, "objects/pack/pack-*.idx"))
 	for i, p := range list {

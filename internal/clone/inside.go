@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Inside starts a program in the sandbox on these streams, either of which may be
-// nil. Wait waits for its end.
+// Inside starts a program in the sandbox on these streams, either of which may be nil. wait waits
+// for its end.
 type Inside func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
 
 // Bounds of what a sandbox may say.
@@ -22,32 +22,32 @@ const (
 	MaxBranches = 1000
 	maxListing  = 1 << 20
 	maxStatus   = 4 << 20
-	// patience is how long nothing may come. git is silent while it counts.
+	// patience bounds the time without output. git is silent while it counts.
 	patience = 5 * time.Minute
 )
 
-// insider asks git in the sandbox. Whatever it answers may be a lie.
+// insider asks git in the sandbox. Any answer may be a lie.
 type insider struct {
 	start  Inside
-	dir    string // where the clone is inside
+	dir    string // the clone's directory in the sandbox
 	digits int    // of the names of objects
 }
 
-// head is a branch, as the inside says.
+// head is a branch as the sandbox reports it.
 type head struct {
-	branch, hash string // no branch: it is checked out without one
+	branch, hash string // no branch: a commit checked out without one
 	current      bool   // it is checked out
 	bad          error  // why it cannot be fetched
 }
 
-// listing is a list of branches, as the inside says.
+// listing is a list of branches as the sandbox reports it.
 type listing struct {
 	heads []head
 	more  bool // there are more than MaxBranches
 }
 
-// talk runs git inside. What it prints goes to take, which must be done when it
-// returns without an error.
+// talk runs git in the sandbox, and passes its output to take. take must have read all of it when
+// it returns without an error.
 func (in *insider) talk(input string, take func(io.Reader) error, args ...string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -89,7 +89,7 @@ var errSilent = errors.New("the sandbox does not answer")
 // lastWords is how long a sandbox may take to say why it failed.
 const lastWords = 2 * time.Second
 
-// within waits for an end, but not for long.
+// within waits for wait to return, but not longer than d.
 func within(d time.Duration, wait func() error) (ended bool, err error) {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()
@@ -101,7 +101,7 @@ func within(d time.Duration, wait func() error) (ended bool, err error) {
 	}
 }
 
-// lacking explains that there is no git inside.
+// lacking explains that the sandbox has no git.
 func lacking(err error) error {
 	if errors.Is(err, spec.ErrNoSuchBinary) || errors.Is(err, spec.ErrNotRunnable) {
 		return spec.Errorf(spec.ErrConflict, "ask git in the sandbox: %v", err).
@@ -110,7 +110,7 @@ func lacking(err error) error {
 	return err
 }
 
-// impatient reads from a pipe of which something must come.
+// impatient reads from a pipe, with a deadline for each read.
 type impatient struct{ *os.File }
 
 func (r *impatient) Read(p []byte) (int, error) {
@@ -122,7 +122,7 @@ func (r *impatient) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ask has git inside answer in so many bytes.
+// ask returns the answer of git in the sandbox, of at most so many bytes.
 func (in *insider) ask(input string, most int64, args ...string) (answer string, err error) {
 	err = in.talk(input, func(r io.Reader) error {
 		data, err := io.ReadAll(io.LimitReader(r, most+1))
@@ -138,8 +138,8 @@ func (in *insider) ask(input string, most int64, args ...string) (answer string,
 // listRefs is git's list of references together with its warnings about broken ones.
 const listRefs = `alias.list-refs=!LC_ALL=C git for-each-ref "$@" 2>&1 #`
 
-// branches lists the named branches, or all, and the commit that is checked out without a
-// branch. A line that is not a branch's makes a bad one, and spoils no other.
+// branches lists the named branches, or all, and the commit that is checked out without a branch.
+// A line that does not name a branch yields one bad entry, and does not spoil the others.
 func (in *insider) branches(names []string) (l listing, err error) {
 	args := []string{"-c", listRefs, "list-refs", "--format=%(HEAD)%(objectname) %(refname)"}
 	if len(names) == 0 { // the one that is checked out is the first
@@ -203,7 +203,7 @@ func (in *insider) head(line string) (h head, isHead bool) {
 
 func (in *insider) isHash(s string) bool { return isHash(s) && len(s) == in.digits }
 
-// detached adds what is checked out without a branch.
+// detached adds the commit that is checked out without a branch.
 func (in *insider) detached(list []head) ([]head, error) {
 	text, err := in.ask("", maxRef, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	hash := strings.TrimSpace(text)
@@ -216,7 +216,7 @@ func (in *insider) detached(list []head) ([]head, error) {
 	return append(list, head{hash: hash}), nil
 }
 
-// commits are those of a list that the inside has.
+// commits returns the listed commits that the sandbox has.
 func (in *insider) commits(list []string) ([]string, error) {
 	if len(list) == 0 {
 		return nil, nil

@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// keep puts what came into the user's repository: packs, kept from being tidied
-// away until references need them, then references.
+// keep moves the fetched objects into the user's repository: first packs, protected from git's
+// clean-up until references need them, then references.
 func (f *fetch) keep() (err error) {
 	names, err := f.inb.packs()
 	if err != nil {
@@ -45,8 +45,8 @@ func (f *fetch) keep() (err error) {
 	return f.pointAll()
 }
 
-// pointAll makes the references mean what was fetched. It refuses branches whose reference
-// cannot be written, unless none can.
+// pointAll sets the references to the fetched commits. It refuses a branch whose reference cannot
+// be written, and fails only if no reference can be.
 func (f *fetch) pointAll() error {
 	var first error
 	written := 0
@@ -77,12 +77,12 @@ func (f *fetch) pointAll() error {
 	return nil
 }
 
-// packDir is where packs lie.
+// packDir is the directory of packs.
 const packDir = "objects/pack"
 
-// dir opens a directory of the user's git directory, step by step: whoever could write
-// there once may have put links in the way, which lead to what is the user's own. It is
-// made if that is wished.
+// dir opens a directory of the user's git directory, step by step. A sandbox that could once
+// write there may have left links that lead to the user's own files. If wanted is true, dir makes
+// the directory.
 func (f *fetch) dir(name string, wanted bool) (*os.Root, error) {
 	at, err := f.root.OpenRoot(".")
 	for step := range strings.SplitSeq(name, "/") {
@@ -125,7 +125,7 @@ func enter(at *os.Root, name string, wanted bool) (*os.Root, error) {
 	return next, nil
 }
 
-// keepPack copies a pack. Its index is the last: with that, git sees it.
+// keepPack copies a pack. It copies the index last, because git sees the pack by its index.
 func (f *fetch) keepPack(dir *os.Root, name string) error {
 	if _, err := dir.Lstat(name + ".idx"); err == nil {
 		return nil
@@ -150,9 +150,9 @@ func (f *fetch) keepPack(dir *os.Root, name string) error {
 	return syncIn(dir)
 }
 
-// place writes a file that nobody changes.
+// place writes a read-only file.
 func place(dir *os.Root, name string, from io.Reader) error {
-	// As git names those that it may tidy away.
+	// git uses such names for files that it may clean up.
 	tmp := "tmp_bothy_" + store.NewID()
 	to, err := dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
@@ -183,12 +183,12 @@ func syncIn(dir *os.Root) error {
 	return d.Sync()
 }
 
-// point makes a reference mean a commit.
+// point sets a reference to a commit.
 func (f *fetch) point(b *Fetched) error {
 	return f.replace(b.Ref, b.New, func() error { return f.log(b) })
 }
 
-// pointHead makes what is checked out inside be what the name of the sandbox means.
+// pointHead sets the sandbox's reference HEAD to the branch that is checked out in the sandbox.
 func (f *fetch) pointHead() error {
 	for _, b := range f.Branches {
 		if b.Branch == f.current && b.Result != Refused {
@@ -198,7 +198,7 @@ func (f *fetch) pointHead() error {
 	return nil
 }
 
-// replace gives a reference a new text by git's rules: its lock, its log, a rename.
+// replace writes a reference's new text by git's rules: its lock, its log, a rename.
 func (f *fetch) replace(ref, text string, log func() error) error {
 	dir, err := f.dir(path.Dir(ref), true)
 	if err != nil {
@@ -236,7 +236,7 @@ func (f *fetch) replace(ref, text string, log func() error) error {
 	return syncIn(dir)
 }
 
-// removeEmpty removes a directory that has none but empty ones in it.
+// removeEmpty removes a directory that contains nothing but empty directories.
 func removeEmpty(dir *os.Root, name string) error {
 	info, err := dir.Lstat(name)
 	if err != nil || !info.IsDir() {
@@ -257,7 +257,7 @@ func removeEmpty(dir *os.Root, name string) error {
 	return dir.Remove(name)
 }
 
-// log notes what a reference was: git keeps that for a while, whatever the sandbox
+// log records the reference's earlier commit: git keeps that for a while, whatever the sandbox
 // has put in its place.
 func (f *fetch) log(b *Fetched) error {
 	dir, err := f.dir(path.Join("logs", path.Dir(b.Ref)), true)

@@ -20,7 +20,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// person is somebody with a repository.
+// person is a user with a repository.
 type person struct {
 	t       *testing.T
 	dir     string // of the repository
@@ -119,7 +119,7 @@ func (c Clone) inside(stdin, stdout *os.File, args ...string) (func() error, err
 	return cmd.Wait, nil
 }
 
-// order is for everything of a sandbox called box.
+// order returns an order for everything of a sandbox called box.
 func order(branches ...string) Order {
 	return Order{Paths: new(hostpath.Guard), Sandbox: "box", Branches: branches, MaxBytes: 1 << 30}
 }
@@ -131,7 +131,7 @@ func (p *person) fetch(c Clone, o Order) *Report {
 	return r
 }
 
-// results are what became of branches.
+// results returns the result of each branch.
 func results(r *Report) map[string]string {
 	m := map[string]string{}
 	for _, b := range r.Branches {
@@ -140,7 +140,7 @@ func results(r *Report) map[string]string {
 	return m
 }
 
-// plant makes every way run a program that a repository's own files name.
+// plant adds every way by which a repository's own files can make git run a program.
 func (p *person) plant(dir, gitDir string) {
 	p.t.Helper()
 	script := filepath.Join(p.scratch, "trap")

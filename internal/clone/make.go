@@ -18,16 +18,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Made is what a clone was made of, and what is not in it that one might look for.
+// Made describes a new clone: its origin, and files that the user might miss in it.
 type Made struct {
 	Branch string // empty: none was checked out
 	Commit string
-	// Submodules are directories that are empty, Pointers files of which git LFS
-	// keeps the content elsewhere.
+	// Submodules counts empty directories of submodules, Pointers the files whose content git LFS
+	// keeps elsewhere.
 	Submodules, Pointers int
 }
 
-// Make makes the clone that lies in dir, of the repository in the workspace.
+// Make clones the repository of the workspace into dir.
 func Make(ctx context.Context, paths *hostpath.Guard, workspace, dir string) (*Made, error) {
 	m, err := making(ctx, paths, workspace, dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func making(ctx context.Context, paths *hostpath.Guard, workspace, dir string) (
 	return &m.Made, err
 }
 
-// head is what is checked out: a branch, without its prefix, and a commit.
+// head returns the checked-out branch, without its prefix, and the commit.
 func (r *Repository) head(common *os.Root) (branch, commit string, err error) {
 	own, err := openDir(r.own)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *Repository) head(common *os.Root) (branch, commit string, err error) {
 	return branch, commit, err
 }
 
-// maker is a clone that is being made.
+// maker is one clone in the making.
 type maker struct {
 	Made
 	*git
@@ -134,7 +134,7 @@ func (m *maker) begin(ctx context.Context) error {
 	return err
 }
 
-// readShallow gives the commits at which a history that is not whole ends.
+// readShallow returns the commits at which a shallow history ends.
 func readShallow(root *os.Root) ([]byte, error) {
 	data, err := readIn(root, "shallow", maxPacked)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,8 +151,7 @@ func readShallow(root *os.Root) ([]byte, error) {
 	return data, nil
 }
 
-// choose finds the tags and the branches of servers that lie in HEAD's history:
-// those alone come along.
+// choose finds the tags and the remote branches in HEAD's history; the clone gets only those.
 func (m *maker) choose(ctx context.Context) error {
 	all, err := openRefs(m.root)
 	if err != nil {
@@ -196,13 +195,13 @@ func (m *maker) pack(list map[string]string) error {
 	return os.WriteFile(filepath.Join(m.dir, "packed-refs"), []byte(b.String()), 0o666)
 }
 
-// broken explains why objects of the user's repository could not be had.
+// broken explains why objects of the user's repository could not be read.
 func broken(err error, commit string) error {
 	return (&spec.Error{Op: "copy the history of " + commit[:12], Err: err}).
 		WithHint("git fsck tells whether it is whole; one that was cloned with a filter has to be completed first: git fetch --refetch --no-filter")
 }
 
-// copy copies the objects. Then the clone has all it needs, and borrows no more.
+// copy copies the objects. Afterwards the clone is complete and borrows no objects.
 func (m *maker) copy(ctx context.Context) error {
 	_, err := m.lines(ctx, []string{m.Commit}, "pack-objects", "--revs", "--include-tag", "--delta-base-offset", "--quiet",
 		filepath.Join(m.dir, "objects/pack/pack"))
@@ -224,8 +223,8 @@ func (m *maker) copy(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(m.dir, "HEAD"), []byte(head), 0o666)
 }
 
-// checkOut writes the files. No filter is known by the name that attributes may ask
-// for, no hook is there, and nothing is fetched.
+// checkOut writes the files. git knows no filter that attributes may name, has no hooks, and
+// fetches nothing.
 func (m *maker) checkOut(ctx context.Context) error {
 	m.tree = filepath.Dir(m.dir)
 	_, err := m.run(ctx, nil, "read-tree", "--reset", "-u", m.Commit)
@@ -235,7 +234,7 @@ func (m *maker) checkOut(ctx context.Context) error {
 	return nil
 }
 
-// lookFor counts what the files lack.
+// lookFor counts submodules and LFS pointers, whose contents the files lack.
 func (m *maker) lookFor(ctx context.Context) error {
 	out, err := m.run(ctx, nil, "ls-files", "--stage", "-z")
 	if err != nil {
@@ -254,7 +253,7 @@ func (m *maker) lookFor(ctx context.Context) error {
 	return errors.Join(entries.Err(), err)
 }
 
-// zeros splits what has a zero byte behind each entry.
+// zeros is a split function for entries that end with a zero byte.
 func zeros(data []byte, _ bool) (int, []byte, error) {
 	i := bytes.IndexByte(data, 0)
 	if i < 0 {

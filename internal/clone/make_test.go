@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A clone has the history of HEAD, and nothing else of the repository.
+// TestMake checks that a clone has the history of HEAD, and nothing else of the repository.
 func TestMake(t *testing.T) {
 	p := newPerson(t)
 	p.git("tag", "-m", "v1", "v1")
@@ -85,7 +85,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// Every form of a repository can be cloned, or it is said what to do.
+// TestMakeForms checks that every form of a repository can be cloned, or that the error says how
+// to go on.
 func TestMakeForms(t *testing.T) {
 	p := newPerson(t)
 	p.write("a.txt", "more\n")
@@ -195,7 +196,7 @@ func TestMakeForms(t *testing.T) {
 	_ = head
 }
 
-// refused wants that a repository cannot be cloned, and that it is said what to do.
+// refused checks that a repository cannot be cloned, and that the error has a hint.
 func refused(t *testing.T, p *person, dir string, class error, hint string) {
 	t.Helper()
 	_, err := Make(context.Background(), new(hostpath.Guard), dir, filepath.Join(p.scratch, "refused", filepath.Base(dir)))
@@ -204,13 +205,13 @@ func refused(t *testing.T, p *person, dir string, class error, hint string) {
 	}
 }
 
-// E2: whatever programs the user's repository names, none of them runs: not when it
-// is cloned, nor when it is fetched into.
+// TestE2NothingOfTheRepositoryRuns checks E2: no program that the user's repository names runs,
+// neither when it is cloned nor when it is fetched into.
 func TestE2NothingOfTheRepositoryRuns(t *testing.T) {
 	p := newPerson(t)
 	p.plant(p.dir, filepath.Join(p.dir, ".git"))
 	p.write("z.txt", "filtered\n")
-	// git itself is kept from running them, here.
+	// Here git itself is told not to run them.
 	off := []string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "filter.evil.process=", "-c", "filter.evil.clean=cat", "-c", "filter.evil.required=false", "-c", "core.pager=cat"}
 	p.git(append(off, "add", "-A")...)
 	p.git(append(off, "commit", "-q", "-m", "planted")...)
@@ -228,14 +229,15 @@ func TestE2NothingOfTheRepositoryRuns(t *testing.T) {
 	if len(r.Branches) != 1 || r.Branches[0].Result != New {
 		t.Errorf("fetched %+v", r.Branches)
 	}
-	// The trap bites: whoever runs git there without care is caught.
+	// The trap works: running git there without care triggers it.
 	_, _ = tryGit(p.dir, "status")
 	if _, err := os.Lstat(p.marker); err != nil {
 		t.Error("the trap does not work: this test shows nothing")
 	}
 }
 
-// E3: what is exchanged for a link after it was judged is not followed.
+// TestE3Exchanged checks E3: a path that was replaced by a link after it was judged is not
+// followed.
 func TestE3Exchanged(t *testing.T) {
 	p := newPerson(t)
 	r, err := Locate(p.dir)
@@ -251,7 +253,8 @@ func TestE3Exchanged(t *testing.T) {
 	}
 }
 
-// E3: a file or a link that leads to another repository lends nobody its trust.
+// TestE3SpoofedGitDirectories checks E3: a file or a link that leads to another repository does
+// not make it trusted.
 func TestE3SpoofedGitDirectories(t *testing.T) {
 	p := newPerson(t)
 	private := filepath.Join(p.scratch, "private")
@@ -308,8 +311,8 @@ func TestE3SpoofedGitDirectories(t *testing.T) {
 	}
 }
 
-// Objects that links lead to are another repository's: what references name was written
-// by whoever could write to this one.
+// TestE4LinkedObjects checks that objects behind links are refused: they belong to another
+// repository, and an attacker who could write to this one chose the references.
 func TestE4LinkedObjects(t *testing.T) {
 	for _, at := range []string{"pack", "info", "ab", "pack/pack-x.pack"} {
 		p := newPerson(t)

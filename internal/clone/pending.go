@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Bounds of the look into a clone. What is not seen counts as work.
+// Limits of the look into a clone. Unseen files count as work.
 const (
 	maxLook   = 5 * time.Second
 	maxLooked = 2_000_000
@@ -19,10 +19,9 @@ const (
 
 var errWork = errors.New("there is work in it")
 
-// Pending tells whether there may be work in a clone that the host does not have:
-// commits that were not fetched, or files written since it was made or last fetched
-// from. It reads what the inside wrote, and believes it only where that says no:
-// whoever wants to lose work may.
+// Pending reports whether a clone may have work that the host does not have: commits that were
+// not fetched, or files written since it was made or last fetched from. It reads files that the
+// sandbox wrote. A sandbox that hides its work there can only lose that work.
 func (c Clone) Pending() bool {
 	rec, err := c.Record()
 	if err != nil || rec.Unsaved {
@@ -36,8 +35,8 @@ func (c Clone) Pending() bool {
 	return committed(root, rec) != nil || written(root, rec.At) != nil
 }
 
-// committed is an error if a reference, or what is checked out, is at something that the
-// host does not have, or a submodule was written to since.
+// committed fails if a reference or HEAD is at an object that the host does not have, or if a
+// submodule was written to since.
 func committed(tree *os.Root, rec *Record) error {
 	if info, err := tree.Lstat(".git"); err != nil || !info.IsDir() {
 		return errWork
@@ -73,8 +72,9 @@ func committed(tree *os.Root, rec *Record) error {
 	return written(submodules, rec.At)
 }
 
-// referred is an error if a reference is at something that the host does not have. A branch
-// is had by its name; anything else by what it is at. What is of a server is there.
+// referred fails if a reference is at an object that the host does not have. The host must have a
+// branch under its name, and any other reference's object under any name. References of remotes
+// count as saved.
 func referred(root *os.Root, rec *Record) error {
 	all, err := openRefs(root)
 	if err != nil {
@@ -104,8 +104,8 @@ func referred(root *os.Root, rec *Record) error {
 	return nil
 }
 
-// had tells whether the host has all of these objects: a reference of the user's is at it, or
-// it was fetched.
+// had reports whether the host has all of these objects: one of the user's references is at each,
+// or it was fetched.
 func (r *Record) had(objects []string) bool {
 	has := map[string]bool{}
 	for hash := range maps.Values(r.Fetched) {
@@ -123,8 +123,7 @@ func (r *Record) had(objects []string) bool {
 	return !slices.ContainsFunc(objects, func(hash string) bool { return !has[hash] })
 }
 
-// detached is an error if what is checked out without a branch is a commit that the host
-// does not have.
+// detached fails if HEAD is at a commit without a branch that the host does not have.
 func detached(root *os.Root, name string, rec *Record) error {
 	text, err := readIn(root, name, maxRef)
 	if err != nil {
@@ -136,7 +135,7 @@ func detached(root *os.Root, name string, rec *Record) error {
 	return nil
 }
 
-// written is an error if something outside of .git was written since.
+// written fails if a file outside of .git was written since.
 func written(root *os.Root, since time.Time) error {
 	seen, late := 0, time.Now().Add(maxLook)
 	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
@@ -156,7 +155,7 @@ func written(root *os.Root, since time.Time) error {
 		if err != nil || info.ModTime().After(since) {
 			return errWork
 		}
-		// What is moved in keeps its own time.
+		// A file that was moved in keeps its own modification time, so the change time counts.
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || time.Unix(st.Ctim.Unix()).After(since) {
 			return errWork
 		}

@@ -20,11 +20,12 @@ const (
 	heads   = "refs/heads/"
 	tags    = "refs/tags/"
 	remotes = "refs/remotes/"
-	// Remotes is where what is fetched from sandboxes lies, by their names.
+	// Remotes is the prefix of references that were fetched from sandboxes, followed by their
+	// names.
 	Remotes = "refs/remotes/bothy/"
 )
 
-// Bounds of what is read of a repository.
+// Limits of reading a repository.
 const (
 	maxRef    = 4 << 10
 	maxPacked = 64 << 20
@@ -32,12 +33,12 @@ const (
 	maxDepth  = 5 // of references that name references
 )
 
-// refs are the references in a git directory. Nothing outside of it is read, to
-// wherever links in it lead.
+// refs are the references in a git directory. Nothing outside of it is read, even if links lead
+// out.
 type refs struct {
 	root   *os.Root
 	packed map[string]string
-	broken bool // one was found that is no reference, or that we do not take
+	broken bool // a file was found that is not a reference, or that we refuse
 	folds  bool // the file system takes upper and lower case for the same
 }
 
@@ -53,7 +54,7 @@ func openRefs(root *os.Root) (*refs, error) {
 	for line := range strings.Lines(string(data)) {
 		hash, name, ok := strings.Cut(strings.TrimRight(line, "\n"), " ")
 		switch {
-		case !ok || !isHash(hash): // a remark, or what a tag stands for
+		case !ok || !isHash(hash): // a comment, or the object of a tag
 		case isRef(name) != nil:
 			r.broken = true
 		default:
@@ -63,8 +64,7 @@ func openRefs(root *os.Root) (*refs, error) {
 	return r, nil
 }
 
-// foldsCase reports whether a git directory lies on a file system that takes upper and lower
-// case for the same.
+// foldsCase reports whether a git directory is on a file system that ignores the case of names.
 func foldsCase(root *os.Root) bool {
 	_, err := root.Lstat("hEAD")
 	return err == nil
@@ -92,7 +92,7 @@ func readIn(root *os.Root, name string, most int64) ([]byte, error) {
 	return store.ReadAll(f, most)
 }
 
-// target is what a reference that is a file says: another one, or a hash.
+// target returns the contents of a reference's file: another reference, or a hash.
 func target(text []byte) (ref, hash string, err error) {
 	line := strings.TrimRight(string(text), "\r\n \t")
 	if name, ok := strings.CutPrefix(line, "ref:"); ok {
@@ -105,8 +105,7 @@ func target(text []byte) (ref, hash string, err error) {
 	return "", line, nil
 }
 
-// resolve gives the hash a reference stands for. One that is not there is
-// [fs.ErrNotExist].
+// resolve returns the hash of a reference. For a missing one it returns [fs.ErrNotExist].
 func (r *refs) resolve(name string) (string, error) {
 	for range maxDepth {
 		text, err := readIn(r.root, name, maxRef)
@@ -128,8 +127,8 @@ func (r *refs) resolve(name string) (string, error) {
 	return "", fmt.Errorf("%s names a reference that names another, and so on", name)
 }
 
-// list gives the references below a prefix, those left out that name others. Of one
-// that is broken it gives what it was when it was packed, if it was.
+// list returns the references below a prefix, without those that name others. For a broken
+// reference it returns the packed value, if it has one.
 func (r *refs) list(prefix string) (map[string]string, error) {
 	found, seen := map[string]string{}, 0
 	for name, hash := range r.packed {
@@ -174,7 +173,7 @@ func (r *refs) list(prefix string) (map[string]string, error) {
 	return found, err
 }
 
-// isHash tells whether a text is the whole name of an object.
+// isHash reports whether a text is the whole name of an object.
 func isHash(s string) bool {
 	if len(s) != 40 && len(s) != 64 {
 		return false
@@ -189,8 +188,8 @@ const (
 	maxPart = 200
 )
 
-// isRef says what is wrong with the name of a reference: what git refuses, and what
-// looks like something else where it is shown.
+// isRef returns an error for a bad name of a reference: one that git refuses, or one that looks
+// like something else when it is shown.
 func isRef(name string) error {
 	parts := strings.Split(name, "/")
 	switch {
@@ -218,5 +217,5 @@ func isRef(name string) error {
 	return nil
 }
 
-// CheckName says whether what is fetched from a sandbox can be named after it.
+// CheckName returns an error if references fetched from a sandbox cannot bear its name.
 func CheckName(sandbox string) error { return isRef(Remotes + sandbox) }

@@ -16,13 +16,13 @@ import (
 // Repository is a repository of the user's with files checked out.
 type Repository struct {
 	Dir string // its files
-	Git string // what all its working trees share: objects, references, configuration
-	own string // what this working tree has alone: HEAD. The same, if it is the only one
+	Git string // shared by all working trees: objects, references, configuration
+	own string // of this working tree: HEAD. Equals Git for the main one
 }
 
-// Locate finds the repository whose files lie in a directory. What leads elsewhere
-// is believed only if that leads back: a sandbox that could write to the directory
-// once may have made it lead to another repository.
+// Locate finds the repository whose files are in a directory. It follows a pointer elsewhere only
+// if the target points back: a sandbox that could once write to the directory may have made it
+// point to another repository.
 func Locate(dir string) (*Repository, error) {
 	at := filepath.Join(dir, ".git")
 	info, err := os.Lstat(at)
@@ -41,7 +41,7 @@ func Locate(dir string) (*Repository, error) {
 		WithHint("share a clone of the repository: git clone %s ELSEWHERE", dir)
 }
 
-// none says what to do about a directory that has no repository of its own.
+// none returns the error and its hint for a directory that has no repository of its own.
 func none(dir string) error {
 	if gitdir.IsGitDir(dir) {
 		return spec.Errorf(spec.ErrUsage, "%s is a bare repository: there are no files to work on", dir).
@@ -86,7 +86,7 @@ func linked(dir, at string) (*Repository, error) {
 	return r, r.check()
 }
 
-// check wants what this package knows how to read and to write.
+// check fails if the repository has a format that this package cannot read and write.
 func (r *Repository) check() error {
 	if _, err := os.Lstat(filepath.Join(r.Git, "reftable")); err == nil {
 		return spec.Errorf(spec.ErrUsage, "%s keeps its references as a reftable, which is not understood", r.Git).
@@ -106,8 +106,8 @@ func (r *Repository) check() error {
 	return nil
 }
 
-// openDir opens a directory by a path without links in it. Since it was looked at,
-// a sandbox that can write to a directory above may have put one there.
+// openDir opens a directory by a path without links. A sandbox that can write to a directory
+// above may have put a link there since the last look.
 func openDir(path string) (*os.Root, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -119,12 +119,12 @@ func openDir(path string) (*os.Root, error) {
 	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// objects is where its objects lie.
+// objects returns the directory of its objects.
 func (r *Repository) objects() string { return filepath.Join(r.Git, "objects") }
 
-// alone refuses a repository that borrows the objects of another, in git's way or by
-// links: what is copied shall be of this one, whatever somebody who could write to it
-// has made its references name.
+// alone refuses a repository that borrows the objects of another, in git's way or by links. The
+// copy must contain only this repository's objects, even if an attacker could write to its
+// references.
 func (r *Repository) alone() error {
 	for _, dir := range []string{".", "info", "pack"} {
 		entries, err := os.ReadDir(filepath.Join(r.objects(), dir))

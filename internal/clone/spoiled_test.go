@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
-// Branches that git, or this program, cannot take are refused with a reason, and every other
-// one comes.
+// TestFetchBesideSpoiled checks that branches that git, or this program, cannot take are refused
+// with a reason, and that all other branches come.
 func TestFetchBesideSpoiled(t *testing.T) {
 	zero := strings.Repeat("1", 40)
 	for name, tt := range map[string]struct {
@@ -54,7 +54,7 @@ func TestFetchBesideSpoiled(t *testing.T) {
 		"a loop of names": {func(t *testing.T, tree, _ string) {
 			ref(t, tree, "one", "ref: refs/heads/two\n")
 			ref(t, tree, "two", "ref: refs/heads/one\n")
-		}, ""}, // git lists neither: there is no such branch
+		}, ""}, // git lists neither, because the branch does not exist
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPerson(t)
@@ -102,7 +102,8 @@ func ref(t *testing.T, tree, name, text string) {
 	must(t, os.WriteFile(filepath.Join(tree, ".git/refs/heads", name), []byte(text), 0o644))
 }
 
-// Of more branches than are fetched at once some come, the one that is checked out among them.
+// TestFetchOfManyBranches checks that of too many branches some come, including the one that is
+// checked out.
 func TestFetchOfManyBranches(t *testing.T) {
 	racetest.Skip(t)
 	p := newPerson(t)
@@ -129,7 +130,8 @@ func TestFetchOfManyBranches(t *testing.T) {
 	}
 }
 
-// A reference that has the file of another one, or its directory, is in its way.
+// TestReferencesCollide checks that a reference is refused if another one has its file, or its
+// directory.
 func TestReferencesCollide(t *testing.T) {
 	for _, tt := range []struct {
 		a, b            string

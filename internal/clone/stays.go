@@ -12,23 +12,25 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Staying is what a fetch leaves inside, and goes with the sandbox.
+// Staying is the work that a fetch leaves in the sandbox, and that is lost with it.
 type Staying struct {
-	// Uncommitted are files that are not committed, those of submodules among them; -1: nobody
-	// knows.
+	// Uncommitted counts the uncommitted files, including those of submodules; -1 if unknown.
 	Uncommitted int
-	// References are those that are no branches, at what the host has not: tags, notes, a stash.
+	// References are tags, notes, a stash and other references at objects that the host does not
+	// have.
 	References []string
-	// Submodules are directories of such with commits that no branch of a server of theirs has.
+	// Submodules are directories of submodules with commits that none of their remote branches
+	// has.
 	Submodules []string
-	// Unknown says that nobody knows about submodules.
+	// Unknown says that the state of submodules is unknown.
 	Unknown bool
 }
 
-// saved tells whether nothing stays that only an answer tells of: references are seen again.
+// saved reports whether nothing stays that only git's answer reveals; Pending sees references
+// again.
 func (s Staying) saved() bool { return s.Uncommitted == 0 && len(s.Submodules) == 0 && !s.Unknown }
 
-// stays asks what would not come.
+// stays asks git in the sandbox for the work that a fetch leaves behind.
 func (f *fetch) stays(list []head) (s Staying, err error) {
 	theirs, _ := f.refs.list("refs/") // as far as they are looked at
 	has := map[string]bool{f.rec.Commit: true}
@@ -49,9 +51,9 @@ func (f *fetch) stays(list []head) (s Staying, err error) {
 	return s, nil
 }
 
-// hasSubmodules tells whether there may be some with files. It saves a question.
+// hasSubmodules reports whether the clone may have submodules with files. It saves a question.
 func (c Clone) hasSubmodules() bool {
-	if _, err := os.Lstat(c.Tree()); err != nil { // it was adopted: the files lie elsewhere
+	if _, err := os.Lstat(c.Tree()); err != nil { // it was adopted: the files are elsewhere
 		return true
 	}
 	for _, name := range []string{".git/modules", ".gitmodules"} {
@@ -62,8 +64,8 @@ func (c Clone) hasSubmodules() bool {
 	return false
 }
 
-// uncommitted counts the files that are not committed; -1 if nobody knows. What a submodule
-// has otherwise is one, unless its new commit is committed.
+// uncommitted counts the uncommitted files; -1 if unknown. A changed submodule counts as one,
+// unless its new commit is committed.
 func (in *insider) uncommitted() int {
 	text, err := in.ask("", maxStatus, "status", "--porcelain", "--no-renames", "--ignore-submodules=none")
 	if err != nil {
@@ -72,8 +74,8 @@ func (in *insider) uncommitted() int {
 	return strings.Count(text, "\n")
 }
 
-// others lists the references that are no branches, here or of a server, but those at what
-// somebody has.
+// others lists references other than local and remote branches, at objects that the host does not
+// have.
 func (in *insider) others(has map[string]bool) (list []string, err error) {
 	err = in.talk("", func(r io.Reader) error {
 		lines := bufio.NewScanner(r)
@@ -82,7 +84,7 @@ func (in *insider) others(has map[string]bool) (list []string, err error) {
 			switch {
 			case seen > maxRefs:
 				return spec.Errorf(spec.ErrDenied, "git in the sandbox lists more references than are looked at")
-			case len(list) > MaxBranches: // so many say as much as all
+			case len(list) > MaxBranches: // this many are as good as all
 			case has[hash] || strings.HasPrefix(name, heads) || strings.HasPrefix(name, remotes):
 			default:
 				list = append(list, name)
@@ -97,8 +99,8 @@ func (in *insider) others(has map[string]bool) (list []string, err error) {
 const ofSubmodule = `n=$(git rev-list -n 1 --exclude='refs/remotes/*' --exclude='refs/tags/*' --all --not --remotes) || n=?
 [ -z "$n" ] || printf '%s\0' "$displaypath"`
 
-// submodules lists those with commits that no branch of a server of theirs has. What they
-// have is fetched by nobody.
+// submodules lists the submodules with commits that none of their remote branches has. A fetch
+// does not bring their commits.
 func (in *insider) submodules() ([]string, error) {
 	text, err := in.ask("", maxListing, "submodule", "--quiet", "foreach", "--recursive", ofSubmodule)
 	if err != nil || text == "" {

@@ -8,11 +8,10 @@ import (
 	"path/filepath"
 )
 
-// Tip tells two states of a repository apart, if a commit lies between them: what HEAD
-// is, and, where that can be told, which commit. State is empty while there is no commit.
-// Of the directories, of which only the last need be there, each stands over those behind
-// it. All of it may be written by somebody inside; nothing outside of the directories is
-// read.
+// Tip returns a state that differs between two calls if there was a commit between them: the
+// contents of HEAD, and, if known, its commit. State is empty while the repository has no commit.
+// Each directory overlays those after it; only the last must exist. The sandbox may have written
+// all of them, so Tip reads nothing outside of the directories.
 func Tip(dirs ...string) (state, commit string) {
 	text, at := newest(dirs, "HEAD", maxRef)
 	if text == nil {
@@ -33,8 +32,8 @@ func Tip(dirs ...string) (state, commit string) {
 	return ref + " " + string(text) + at + packed, ""
 }
 
-// newest reads a file of the git directory below the first of several directories that
-// has it. At says which state of it that is; it is empty if there is none.
+// newest reads a file of the git directory in the first of several directories that has it. at
+// identifies the state of the file; it is empty if none has it.
 func newest(dirs []string, name string, most int64) (text []byte, at string) {
 	for _, dir := range dirs {
 		root, err := openDir(filepath.Join(dir, ".git"))

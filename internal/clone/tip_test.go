@@ -39,7 +39,7 @@ func TestTip(t *testing.T) {
 	}
 	see("no repository", "")
 	put(t, filepath.Join(low, ".git/HEAD"), "ref: refs/heads/main\n")
-	if state, commit := Tip(up, low); state != "" || commit != "" { // git init is no commit
+	if state, commit := Tip(up, low); state != "" || commit != "" { // git init does not make a commit
 		t.Errorf("no commit yet: %q, %q", state, commit)
 	}
 	put(t, filepath.Join(low, ".git/packed-refs"), one+" refs/heads/main\n")
@@ -54,7 +54,7 @@ func TestTip(t *testing.T) {
 	see("no branch", two)
 }
 
-// What somebody inside makes of it holds nobody up and leads nowhere.
+// TestTipHostile checks that hostile files of a sandbox neither block Tip nor lead it elsewhere.
 func TestTipHostile(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	put(t, secret, strings.Repeat("c3", 20)+"\n")

@@ -22,9 +22,9 @@ import (
 // ErrDamaged says that an object, or a pack of objects, is not what its name or its end says.
 var ErrDamaged = errors.New("it is damaged: it is not what was written")
 
-// Damage reads all objects of a private clone, of which programs inside may have made
-// anything, and returns the files that are damaged. No git runs. Read is told how many bytes
-// were read; its error ends the check.
+// Damage reads all objects of a private clone, in which the sandbox may have made anything, and
+// returns the damaged files. It does not run git. It calls read with the number of bytes read; an
+// error of read ends the check.
 func Damage(ctx context.Context, dir string, read func(n int) error) (damage []error, err error) {
 	top := filepath.Join(dir, "tree", ".git", "objects")
 	root, err := os.OpenRoot(top)
@@ -79,7 +79,7 @@ func damaged(root *os.Root, name string, read func(n int) error) (bad, err error
 	return bad, from.ended
 }
 
-// tally reads a file and tells how much. Ended is why that is to end.
+// tally is a reader that reports how much was read. Ended is the error that ended it.
 type tally struct {
 	from  io.Reader
 	read  func(n int) error
@@ -97,7 +97,7 @@ func (c *tally) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newHash is the hash whose names have so many bytes, nil for none.
+// newHash returns the hash whose names have so many bytes, nil for none.
 func newHash(size int) hash.Hash {
 	switch size {
 	case sha1.Size:

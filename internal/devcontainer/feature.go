@@ -36,7 +36,7 @@ func uses(raw json.RawMessage) (list []Use, err error) {
 	return list, nil
 }
 
-// Local tells whether a feature lies beside the file; others are in a registry.
+// Local reports whether a feature is in the file's directory; others are in a registry.
 func (u Use) Local() bool { return strings.HasPrefix(u.ID, "./") }
 
 // checkID accepts a feature below the file's directory, and one by the name of its
@@ -91,7 +91,7 @@ func option(raw json.RawMessage) (string, error) {
 	return s, err
 }
 
-// Feature is what one says of itself.
+// Feature is a feature's description of itself.
 type Feature struct {
 	ID      string // as the file names it
 	Options map[string]string
@@ -104,10 +104,10 @@ type Feature struct {
 	needed []string
 }
 
-// dir is where it lies, beside the devcontainer.json.
+// dir is its directory, relative to the devcontainer.json.
 func (f *Feature) dir() string { return path.Clean(strings.TrimPrefix(f.ID, "./")) }
 
-// ParseFeature reads what a feature says of itself, for one who uses it.
+// ParseFeature reads a feature's metadata for one use of it.
 func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
 	g := &Feature{ID: u.ID, local: u.Local(), Options: map[string]string{}}
 	inner := &File{}
@@ -166,7 +166,7 @@ func (f *Feature) key(inner *File, name string, raw json.RawMessage) (known bool
 	return true, err
 }
 
-// defaults are what options are that nobody sets.
+// defaults sets the default values of options.
 func (f *Feature) defaults(raw json.RawMessage) error {
 	list, err := members(raw)
 	if err != nil {
@@ -189,9 +189,9 @@ func (f *Feature) defaults(raw json.RawMessage) error {
 	return nil
 }
 
-// InOrder gives features in the order in which they are installed: who comes first by
-// the file does, nobody comes before what it needs or wants to follow, and else they
-// stand as the file names them.
+// InOrder returns features in the order of their installation. The file's order comes first. A
+// feature never precedes one that it needs or wants to follow. Otherwise they keep the order in
+// which the file names them.
 func InOrder(list []*Feature, order []string) ([]*Feature, error) {
 	called := func(f *Feature, name string) bool { return f.ID == name || f.own != "" && f.own == base(name) }
 	for _, f := range list {
@@ -226,7 +226,7 @@ func InOrder(list []*Feature, order []string) ([]*Feature, error) {
 	return done, nil
 }
 
-// base is what a feature of a registry is called there: the last part, without its version.
+// base is a feature's name in its registry: the last part, without its version.
 func base(name string) string {
 	name = path.Base(name)
 	name, _, _ = strings.Cut(name, "@")

@@ -10,20 +10,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Base is what the Dockerfile of [Finish] begins with: a name that is nobody's.
+// Base is the image that the Dockerfile of [Finish] starts from: a name that no registry owns.
 const Base = "devcontainer.invalid/base"
 
 // FeatureImage is the name of the image that has the files of the n-th feature, in a
 // directory, if it is not a local one.
 func FeatureImage(n int) string { return fmt.Sprintf("devcontainer.invalid/feature-%d", n) }
 
-// stage is where features lie while they are installed, in the image.
+// stage is the directory of features during their installation, in the image.
 const stage = "/tmp/.devcontainer-features"
 
-// Finish is a Dockerfile that makes the image of a file from the one it names or builds:
-// it installs features, and sets the variables and the user. It is empty if there is
-// nothing to do. Dir is where features are in images of theirs, before is the user of the
-// image.
+// Finish returns a Dockerfile that makes the image of a file from the one it names or builds: it
+// installs features, and sets the variables and the user. It is empty if it would do nothing. Dir
+// is the directory of features in images of their own, before is the user of the image.
 func Finish(features []*Feature, dir string, env []Variable, user, containerUser, before string) (string, error) {
 	if err := checkUser(before); err != nil {
 		return "", &spec.Error{Op: "the image's USER", Err: err}

@@ -8,19 +8,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// MetadataLabel is where an image says what sandboxes made from it are to have, as
-// prebuilt ones do.
+// MetadataLabel is the label with which an image sets up sandboxes made from it, as prebuilt images
+// do.
 const MetadataLabel = "devcontainer.metadata"
 
-// maxEntries bounds what an image says in parts.
+// maxEntries bounds the parts of an image's metadata.
 const maxEntries = 200
 
-// OfImage is what an image is known by: some of its configuration.
+// OfImage is a part of an image's configuration.
 type OfImage struct {
 	User     string
 	Env      []string
 	Metadata string
-	Feature  string // what one says of itself, if it is that
+	Feature  string // the metadata of the feature, if the image is a feature
 }
 
 // ParseImage reads the configuration of an image; features have a label of their own.

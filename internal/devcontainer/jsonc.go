@@ -18,8 +18,7 @@ type member struct {
 	raw  json.RawMessage
 }
 
-// parse reads JSON with comments and trailing commas, and replaces each string that is
-// no name.
+// parse reads JSON with comments and trailing commas, and replaces each string that is not a name.
 func parse(text []byte, replace func(string) string) (json.RawMessage, error) {
 	if len(text) > MaxSize { // the parser calls itself for each bracket
 		return nil, fmt.Errorf("it is larger than %d KiB", MaxSize>>10)
@@ -67,7 +66,7 @@ func replaceIn(v *hujson.Value, replace func(string) string) error {
 	return nil
 }
 
-// oneLine refuses what has control characters or line ends in it.
+// oneLine refuses text with control characters or line ends.
 func oneLine(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }) {
 		return spec.Errorf(spec.ErrUsage, "%.100q has a control character in it", s)

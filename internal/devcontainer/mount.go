@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// mounts reads what is to be mounted. A volume becomes a directory of the sandbox's own;
-// nothing of the host is shown because a file says so.
+// mounts reads the requested mounts. A volume becomes a directory of the sandbox's own. A file
+// cannot make the sandbox show a directory of the host.
 func (f *File) mounts(raw json.RawMessage) error {
 	list, err := elements(raw)
 	if err != nil {
@@ -57,7 +57,7 @@ func mount(raw json.RawMessage) (map[string]string, error) {
 	}
 	for _, p := range list {
 		if kind(p.raw) != '"' {
-			continue // what else there is counts for nothing
+			continue // other values are ignored
 		}
 		if m[p.name], err = line(p.raw); err != nil {
 			return nil, err

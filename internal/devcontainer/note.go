@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Bounds of what is told of one kind, and of a word of a file in it, in characters.
+// Bounds of the notes of one kind, and of a quoted word of a file, in characters.
 const (
 	maxTold = 20
 	maxWord = 200

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Place is what the variables of a file speak of.
+// Place has the paths that the variables of a file refer to.
 type Place struct {
 	File    string // the devcontainer.json
 	Project string // on the host, the directory that the file is for
@@ -26,7 +26,7 @@ func (p Place) ID() string {
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 }
 
-// expander knows what variables stand for.
+// expander replaces variables.
 type expander struct {
 	place Place
 	asked []string // for variables of the host
@@ -41,13 +41,13 @@ func (x *expander) expand(s string) string {
 	})
 }
 
-// maxExpanded bounds what variables add to a description, in bytes.
+// maxExpanded bounds the size that variables add to a description, in bytes.
 const maxExpanded = 1 << 20
 
-// room is what was added.
+// room counts the bytes that were added.
 type room int
 
-// take gives a value, if there is room for it; else nothing, and an error.
+// take returns a value if the room suffices; else nothing, and an error.
 func (r *room) take(value string, err *error) string {
 	if *r += room(len(value)); *r <= maxExpanded {
 		return value
@@ -79,7 +79,7 @@ func replaced(s string, value func(word string) (string, bool)) string {
 	}
 }
 
-// parts are what a word asks for, and what it is if there is none.
+// parts splits a word into its kind, its name, and its default.
 func parts(word string) (what, name, otherwise string) {
 	what, name, _ = strings.Cut(word, ":")
 	name, otherwise, _ = strings.Cut(name, ":")
@@ -117,7 +117,7 @@ func (x *expander) inside(word string) string {
 	return x.place.Inside
 }
 
-// notes tell what was asked of the host.
+// notes tell which variables of the host were asked for.
 func (x *expander) notes() (list []string) {
 	for _, name := range x.asked[:min(len(x.asked), maxTold)] {
 		list = append(list, fmt.Sprintf("${localEnv:%s}: nothing of this host's environment is read for a file; it has its default, or is empty", told(name)))
@@ -128,8 +128,8 @@ func (x *expander) notes() (list []string) {
 	return list
 }
 
-// Expand replaces ${containerEnv:NAME} in variables and commands, now that the image is
-// known: by what that says (NAME=VALUE), and by the variables of the container.
+// Expand replaces ${containerEnv:NAME} in variables and commands once the image is known: by the
+// image's variables (NAME=VALUE), and by those of the container.
 func (s *Settings) Expand(image []string) (err error) {
 	var added room
 	known := map[string]string{}

@@ -1,5 +1,5 @@
-// Package dirwatch tells what changes in directories of the host, by inotify: a bounded
-// number of directories, each by a descriptor that its owner opened. It follows no path.
+// Package dirwatch reports changes in directories of the host, by inotify: a bounded number of
+// directories, each by a descriptor that its owner opened. It follows no path.
 package dirwatch
 
 import (
@@ -27,7 +27,7 @@ const (
 	fileEvents = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CLOSE_WRITE
 )
 
-// Bounds of what is kept. What comes beyond them in one pause is dropped.
+// Bounds of the collected changes. Further changes within one pause are dropped.
 const (
 	pause      = 50 * time.Millisecond // events are collected so long
 	maxChanges = 1 << 14
@@ -79,7 +79,7 @@ func (w *Watcher) Add(fd int, name string) error {
 	return nil
 }
 
-// Run hands over what changed, in order and in batches, until Close or the end of ctx.
+// Run hands over the changes, in order and in batches, until Close or the end of ctx.
 func (w *Watcher) Run(ctx context.Context, take func([]Change)) {
 	buf := make([]byte, 64<<10)
 	for ctx.Err() == nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// start watches a new directory, and gives what changes in it.
+// start watches a new directory, and returns its changes.
 func start(t *testing.T, most int) (w *Watcher, dir string, changes chan Change) {
 	t.Helper()
 	w, err := New(most)

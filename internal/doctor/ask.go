@@ -13,17 +13,16 @@ import (
 	"time"
 )
 
-// askTime is how long an agent may take for the smallest of jobs, with its
-// installation.
+// askTime bounds the smallest of jobs of an agent, including its installation.
 const askTime = 5 * time.Minute
 
-// Job is a command of ours that has an agent do something.
+// Job is a command of ours that makes an agent do something.
 type Job struct {
 	Args  []string // behind the name of the binary
 	Stdin string
 	Dir   string
-	// Judge tells from what was printed whether it was done, and what the agent
-	// said about it; nil: its status counts alone.
+	// Judge tells from the output whether the job was done, and what the agent said about
+	// it. If it is nil, only the exit status counts.
 	Judge func(stdout []byte, status int) (done bool, said string)
 }
 
@@ -66,8 +65,8 @@ func Ask(ctx context.Context, j Job) Check {
 	return c
 }
 
-// advice takes out of what a command of ours said what it advised. What that is about its
-// sandbox, by the name of its directory, is good for nothing: it is gone.
+// advice separates the hints from the output of a command of ours. It drops a hint about
+// the command's own sandbox, named by its directory, because that sandbox is gone.
 func advice(said, sandbox string) (rest, hint string) {
 	for line := range strings.Lines(said) {
 		h, ok := strings.CutPrefix(line, "bothy: hint: ")
@@ -83,7 +82,7 @@ func advice(said, sandbox string) (rest, hint string) {
 // mostSaid is how much of a line is shown, in bytes.
 const mostSaid = 300
 
-// shortened ends a line that is too long behind one of its words.
+// shortened cuts a line that is too long after one of its words.
 func shortened(said string) string {
 	if len(said) <= mostSaid {
 		return said
@@ -95,7 +94,7 @@ func shortened(said string) string {
 	return said + " …"
 }
 
-// lastLine is that of the first text that says anything.
+// lastLine is the last line of the first text that is not empty.
 func lastLine(texts ...string) string {
 	for _, text := range texts {
 		lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is advised is told, unless it is about the sandbox, which is gone.
+// TestAdvice checks that hints are kept, except those about the sandbox, which is gone.
 func TestAdvice(t *testing.T) {
 	for _, c := range []struct{ said, rest, hint string }{
 		{"", "", ""},

@@ -1,6 +1,6 @@
-// Package doctor tells whether this host can run sandboxes and, where it
-// cannot, what to change. It tries things rather than reading settings: a
-// setting may say yes while a security module says no.
+// Package doctor checks whether this host can run sandboxes and, if it cannot, says what to
+// change. It tries operations rather than reading settings: a setting may permit something
+// that a security module forbids.
 package doctor
 
 import (
@@ -53,7 +53,7 @@ func Run(ctx context.Context, state string) []Check {
 	return append(checks, stateDir(state), space(state), authorities(""), WayOut(ctx, os.Environ()), inotify(), docker())
 }
 
-// build checks how this program was built, and that those beside it are there.
+// build checks how this program was built, and that its companion programs exist.
 func build(static bool) Check {
 	if !static {
 		return Check{
@@ -92,7 +92,7 @@ func kernel() Check {
 // ProbeArgv0 is the name under which the binary tries the keeper's namespaces.
 const ProbeArgv0 = "bothy-probe"
 
-// Probe runs inside the namespaces and does what a keeper does first.
+// Probe runs inside the namespaces and performs a keeper's first steps.
 func Probe() int {
 	if err := nsproc.Enter(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -112,7 +112,7 @@ func Probe() int {
 	return 0
 }
 
-// namespaces tries what every start of a sandbox needs.
+// namespaces tries the operations that every start of a sandbox needs.
 func namespaces(ctx context.Context) Check {
 	c := Check{Name: "namespaces", Result: OK, Detail: "user, mount and pid namespaces can be made, and mounts in them"}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -175,7 +175,7 @@ func sysctl(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// limits tells which limits the host can hold a sandbox to.
+// limits checks which limits the host can enforce on a sandbox.
 func limits() []Check {
 	var out []Check
 	for _, s := range cgroup.Support() {
@@ -188,7 +188,7 @@ func limits() []Check {
 	return out
 }
 
-// stateDir checks that state can be kept.
+// stateDir checks that state can be stored.
 func stateDir(dir string) Check {
 	c := Check{Name: "state directory", Result: OK, Detail: dir}
 	if dir == "" {
@@ -208,7 +208,7 @@ func stateDir(dir string) Check {
 	return c
 }
 
-// minSpace is what a sandbox should find free, in bytes.
+// minSpace is the free space that a sandbox should have, in bytes.
 const minSpace = 1 << 30
 
 func space(dir string) Check {
@@ -243,7 +243,7 @@ func authorities(root string) Check {
 	return c
 }
 
-// inotify reminds of what differs inside, not of a fault.
+// inotify reminds the user of a difference inside, which is not a fault.
 func inotify() Check {
 	return Check{Name: "file watching", Result: OK, Detail: "programs inside are told of changes made on the host, in up to 2048 directories that they watch; beyond them, let watchers poll"}
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// buildName is the file of a memory image that tells which build wrote it.
+// buildName is the file of a memory image that names the build that wrote it.
 const buildName = "build"
 
-// Build tells these programs from every other build of them: only the very same ones can go on
-// with what they hold in memory. It has the version of gVisor, for people, and of each program
+// Build identifies the build of these programs: only the very same build can continue with what the
+// programs hold in memory. It contains the version of gVisor, for people, and for each program
 // the identifier that Go's linker computes over all of it.
 func Build(programs ...string) (string, error) {
 	words := []string{"gvisor", program.GVisor}
 	for _, path := range programs {
 		id, err := linkerID(path)
-		if err == nil && id == "" { // linked without one
+		if err == nil && id == "" { // linked without an identifier
 			id, err = hash(path)
 		}
 		if err != nil {
@@ -37,7 +37,7 @@ func Build(programs ...string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// writeBuild says in a memory image which build wrote it.
+// writeBuild notes in a memory image which build wrote it.
 func writeBuild(dir, build string) error {
 	if build == "" {
 		return errors.New("the build that writes the memory is not known")
@@ -45,7 +45,7 @@ func writeBuild(dir, build string) error {
 	return os.WriteFile(filepath.Join(dir, buildName), []byte(build+"\n"), 0o600)
 }
 
-// CheckBuild refuses a memory image of another build than this.
+// CheckBuild refuses a memory image of another build.
 func CheckBuild(dir, build string) error {
 	wrote, err := os.ReadFile(filepath.Join(dir, buildName))
 	if err != nil {
@@ -59,7 +59,7 @@ func CheckBuild(dir, build string) error {
 }
 
 // OtherBuild tells whether a process runs another build of a program than the one at this path, as
-// far as that can be told: nothing else can go on with what such a process holds in memory.
+// far as it can find out. Only the same build can continue with such a process's memory.
 func OtherBuild(pid int, path string) bool {
 	id, err := linkerID(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil || id == "" {
@@ -80,17 +80,17 @@ func hash(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// Of an ELF file: where its list of segments stands, and what is said of each.
+// Of an ELF file: the position of its list of segments, and the entries of that list.
 const (
 	elfHeader    = 64
 	segmentSize  = 56
 	segmentNotes = 4 // PT_NOTE
-	goID         = 4 // a note of Go's: the identifier of the build
+	goID         = 4 // a note of Go's: the build identifier
 	maxNotes     = 64 << 10
 )
 
-// linkerID reads the identifier of the build out of a program; none if it was linked
-// without, or is no ELF file of 64 bits in this machine's byte order.
+// linkerID reads the build identifier from a program. It is empty if the program was linked without
+// one, or is not a 64-bit ELF file in this machine's byte order.
 func linkerID(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -125,8 +125,8 @@ func linkerID(path string) (string, error) {
 	return "", nil
 }
 
-// findID looks through notes: each has the lengths of its owner and its text, a kind,
-// and the two, filled up to words.
+// findID searches notes. Each has the lengths of its owner and its text, a kind, and then the two,
+// padded to words.
 func findID(notes []byte) string {
 	order := binary.NativeEndian
 	padded := func(n uint32) int { return int(n+3) &^ 3 }

@@ -34,7 +34,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// A program that says nothing of itself is told from others by all it has.
+// TestLinkerID checks that a program without an identifier is identified by its contents.
 func TestLinkerID(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte(strings.Repeat("no program ", 20)), 0o600); err != nil {

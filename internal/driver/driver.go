@@ -1,8 +1,7 @@
-// Package driver is the seam between a keeper and the wall that holds a
-// sandbox. A driver turns a Machine, a complete description of what should
-// exist inside, into a running Wall. It decides nothing about policy, names or
-// life cycle; it knows how to build one kind of wall, run processes behind it,
-// save what changed in its root, and take it down so that nothing stays.
+// Package driver is the interface between a keeper and the wall that holds a sandbox. A driver
+// turns a Machine, a complete description of the inside, into a running Wall. It decides nothing
+// about policy, names or life cycle. It can build one kind of wall, run processes behind it, save
+// the changes to its root, and take it down without leftovers.
 //
 // Every implementation passes the suite in driver/drivertest.
 package driver
@@ -18,109 +17,107 @@ import (
 // Driver builds walls of one kind.
 type Driver interface {
 	Name() string
-	// Start builds the wall and boots init behind it. It must be called from
-	// the keeper's main thread, locked to it, and may be called once per
-	// process. When it fails nothing is left behind.
+	// Start builds the wall and boots init behind it. The caller must be on the keeper's main
+	// thread, locked to it, and may call Start once per process. If Start fails it leaves nothing
+	// behind.
 	Start(ctx context.Context, m Machine) (Wall, error)
 }
 
-// ErrLayer is why a wall is not built whose layer, [Machine.Restore], makes no sense to the driver:
-// it is damaged, or what has it is.
+// ErrLayer means that no wall could be built because the driver cannot use the layer
+// [Machine.Restore]: the layer is damaged, or its storage is.
 var ErrLayer = errors.New("the saved layer of the root cannot be used")
 
-// ErrOverdue is why a sandbox gives up something that was to end in a bounded time.
+// ErrOverdue means that an operation of a sandbox exceeded its time limit.
 var ErrOverdue = errors.New("it took too long")
 
-// Machine describes what shall exist behind the wall.
+// Machine describes everything behind the wall.
 type Machine struct {
 	ID       string // 12 hex digits
 	Hostname string
-	// Scratch is a private directory, empty at the start, for the driver's own
-	// run-time files. It may vanish when the keeper dies.
+	// Scratch is a private directory, empty at the start, for the driver's own run-time files. It
+	// may vanish when the keeper dies.
 	Scratch string
-	// Root is the assembled tree the sandbox's root starts from. The driver
-	// never writes to it.
+	// Root is the assembled tree that the sandbox's root starts from. The driver never writes to
+	// it.
 	Root string
-	// Image is a file with an EROFS file system that the root starts from instead,
-	// if it is not empty: no compression, files in whole blocks. Root is still the
-	// tree that mounts come from; mount points that the image lacks are made.
+	// Image, if not empty, is a file with an EROFS file system that the root starts from instead:
+	// without compression, and with files in whole blocks. Mounts still come from the tree Root;
+	// the driver makes mount points that the image lacks.
 	Image string
-	// Overlay is a directory on disk in which the driver may keep the data of
-	// the writable layer over Root while the sandbox runs.
+	// Overlay is a directory on disk in which the driver may keep the data of the writable layer
+	// over Root while the sandbox runs.
 	Overlay string
 	// RootLimit bounds the writable layer, in bytes. Zero means no bound.
 	RootLimit int64
-	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root. If its directory
-	// has sums (package sums), nothing of it is used that is not what was written: damage
-	// that is found before Start returns is ErrLayer, damage that is found later ends the
-	// wall, before a program gets to see it.
+	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root. If its directory has
+	// sums (package sums), the driver uses only data that matches them. Damage found before Start
+	// returns is ErrLayer. Damage found later ends the wall, before a program sees the data.
 	Restore string
-	// CheckLayer has all of Restore checked before Start returns.
+	// CheckLayer makes Start check all of Restore before it returns.
 	CheckLayer bool
-	// Memory is an image written by Wall.SaveMemory and SumMemory, or empty. Programs go on from
-	// there, and no init is booted; the root's layer is in the image. Everything else
-	// must be what it was, but for ID, Hostname, Root, Network, what mounts come
-	// from, and what is said of the host alone.
+	// Memory is an image written by Wall.SaveMemory and SumMemory, or empty. Programs continue from
+	// it, and the driver boots no init; the image includes the root's layer. All other fields must be
+	// unchanged, except ID, Hostname, Root, Network, the sources of mounts, and fields that
+	// concern only the host.
 	Memory string
 	// Starter is the path of a program that plays package gvisor/starter: it prepares the wall's
-	// processes. Empty: this program does.
+	// processes. Empty: this program does that itself.
 	Starter string
-	// Build tells the programs that run the machine from other builds of them: see [Build].
+	// Build identifies the build of the programs that run the machine: see [Build].
 	Build  string
 	Mounts []Mount
 	// Network is the sandbox's network card; nil for none but the loopback.
 	Network *Network
-	// UID and GID are those of the caller inside: the only ids that own files
-	// on the host.
+	// UID and GID are the caller's ids inside: the only ids that own files on the host.
 	UID, GID int
-	// Init is the program that becomes process 1, with its arguments. It finds
-	// its end of the control socket as file descriptor InitFD. It does not mind SIGXFSZ,
-	// which a save that is broken off may send it.
+	// Init is the program that becomes process 1, with its arguments. It has its end of the
+	// control socket as file descriptor InitFD. It tolerates SIGXFSZ, which a cancelled save may
+	// send it.
 	Init []string
 	Env  []string
-	// ShownMemory and ShownCPUs are what programs inside see of the machine: bytes of memory,
-	// and processors, a fraction counting as a whole one. Zero is what the host has. They do not
-	// bind: the caller limits the wall's processes.
+	// ShownMemory and ShownCPUs are the bytes of memory and the processors that programs inside
+	// see; a fraction of a processor counts as a whole one. Zero shows the host's. They enforce
+	// nothing: the caller limits the wall's processes.
 	ShownMemory int64
 	ShownCPUs   float64
-	// Files bounds open files per process inside.
+	// Files bounds the open files of each process inside.
 	Files uint64
-	// PanicLog is a file for the last words of a dying wall.
+	// PanicLog is a file for the last messages of a dying wall.
 	PanicLog string
 }
 
-// Network is a network card and how it is set up inside. Whoever holds the
-// other end of its socket is everything the inside can reach.
+// Network is a network card and its configuration inside. The inside can reach only the holder of
+// the other end of its socket.
 type Network struct {
-	// Card is a datagram socket that carries IP packets, without a link header.
-	// It stays the caller's.
+	// Card is a datagram socket that carries IP packets, without a link header. The caller keeps
+	// owning it.
 	Card      *os.File
 	MTU       int
-	Addresses []netip.Prefix // the inside's own
-	Gateways  []netip.Addr   // default routes, one a family, on the card's own networks
+	Addresses []netip.Prefix // of the inside
+	Gateways  []netip.Addr   // default routes, one per address family, on the card's own networks
 }
 
-// InitFD is the descriptor under which init finds its control socket.
+// InitFD is the descriptor of init's control socket.
 const InitFD = 7
 
-// Mount is one thing mounted over the root.
+// Mount is one mount over the root.
 type Mount struct {
 	Source string // host path, for binds
 	Target string // absolute path inside; exists in Root or in an earlier mount
-	// Stage is the path inside, in Root, at which the driver mounts it instead, if it
-	// is not empty. Init attaches it to Target.
+	// Stage, if not empty, is the path inside, in Root, at which the driver mounts it instead. Init
+	// attaches it to Target.
 	Stage    string
 	ReadOnly bool
-	// Exclusive promises that nobody outside changes what is mounted while the
-	// sandbox runs, so that the wall may remember names and attributes.
+	// Exclusive promises that no process outside changes the mounted files while the sandbox runs.
+	// The wall may then cache names and attributes.
 	Exclusive bool
-	// Memory makes it an empty file system in the sandbox's own memory instead
-	// of a bind, of at most Size bytes.
+	// Memory makes the mount an empty file system in the sandbox's own memory, of at most Size
+	// bytes, instead of a bind.
 	Memory bool
 	Size   int64
 	Mode   os.FileMode
-	// Kept, with Memory, has what is in it lie in a file in the directory Source, which is
-	// empty and on disk, instead of memory, and be saved and restored with the root's layer.
+	// Kept, with Memory, keeps the contents in a file in the directory Source, which is empty and on
+	// disk, instead of in memory. They are saved and restored with the root's layer.
 	Kept bool
 }
 
@@ -132,11 +129,11 @@ type Process struct {
 	UID    int
 	GID    int
 	Groups []int
-	// Elevate leaves an ordinary user the ability to become root behind the
-	// wall (see Package guest, sudo). Root always has every capability there.
+	// Elevate lets an ordinary user become root behind the wall (see Package guest, sudo). Root
+	// always has every capability there.
 	Elevate bool
-	// Stdin, Stdout and Stderr are pipes or regular files, opened for this
-	// process alone. The caller closes its copies after Exec returns.
+	// Stdin, Stdout and Stderr are pipes or regular files, opened for this process alone. The
+	// caller closes its copies after Exec returns.
 	Stdin, Stdout, Stderr *os.File
 }
 
@@ -149,10 +146,10 @@ type Exit struct {
 // Running is a process behind the wall.
 type Running interface {
 	PID() int // inside
-	// Wait blocks until the process ended. It is called once.
+	// Wait blocks until the process has ended. It is called once.
 	Wait() (Exit, error)
-	// Signal sends a signal to its process group, which it leads: to it, and to what
-	// it has started that has not left. That is what a terminal does.
+	// Signal sends a signal to the process group that the process leads: to it, and to its
+	// descendants that have not left the group. A terminal does the same.
 	Signal(sig int) error
 }
 
@@ -165,56 +162,50 @@ type Task struct {
 	Threads   int
 }
 
-// Wall is a running sandbox. Its methods may be called concurrently. Each has
-// a deadline of its own, or takes a context: a wall that hangs never hangs its
-// keeper.
+// Wall is a running sandbox. Its methods may be called concurrently. Each has its own deadline, or
+// takes a context: a wall that hangs never hangs its keeper.
 type Wall interface {
 	// Control is the keeper's end of init's control socket.
 	Control() *os.File
-	// Exec starts a process. A program that does not exist or cannot be
-	// executed is reported as spec.ErrNoSuchBinary or spec.ErrNotRunnable. After an error
-	// of class spec.ErrMayHaveRun the process may have begun; after any other it has not.
+	// Exec starts a process. For a program that does not exist or cannot be executed it returns
+	// spec.ErrNoSuchBinary or spec.ErrNotRunnable. After an error of class spec.ErrMayHaveRun the
+	// process may have begun; after any other error it has not.
 	Exec(ctx context.Context, p Process) (Running, error)
 	Tasks(ctx context.Context) ([]Task, error)
-	// Signal sends a signal to one process inside; SignalAll to all of them
-	// but init.
+	// Signal sends a signal to one process inside; SignalAll to all of them except init.
 	Signal(ctx context.Context, pid, sig int) error
-	// Memory is what the programs inside take from the host, in bytes, file
-	// caches and file systems in memory included.
+	// Memory returns the bytes that the programs inside use of the host, including file caches and
+	// file systems in memory.
 	Memory(ctx context.Context) (int64, error)
-	// RoomToSave tells whether SaveRoot can be tried without danger for the sandbox, which may
-	// die of it on a full file system in memory.
+	// RoomToSave tells whether SaveRoot is safe for the sandbox, which may die of it on a full file
+	// system in memory.
 	RoomToSave() error
-	// SaveRoot writes the layer over the root into dir, which must be an empty
-	// directory. The sandbox stands still meanwhile, and goes on afterwards.
+	// SaveRoot writes the layer over the root into dir, which must be an empty directory. The
+	// sandbox is paused meanwhile, and goes on afterwards.
 	SaveRoot(ctx context.Context, dir string) error
-	// PrepareMemory makes what SaveMemory then writes to, while the sandbox goes on. It
-	// may be left out: it is done for the sandbox to stand still for less time.
+	// PrepareMemory makes the files that SaveMemory then writes, while the sandbox goes on. It is
+	// optional: it shortens the pause of the sandbox.
 	PrepareMemory(ctx context.Context, dir string) error
-	// SaveMemory writes all that programs hold in memory into dir, which must be an
-	// directory that is empty, or prepared, and nobody else can look into, for SumMemory
-	// and Machine.Memory. The sandbox
-	// stands still (Pause), and is not changed by it. In what goes on from there,
-	// processes started by Exec are ended, and connections over the network card
-	// broken off. When ctx ends it is broken off soon: what is in dir is no image unless
-	// SaveMemory returns nil.
+	// SaveMemory writes the whole memory of programs into dir, for SumMemory and Machine.Memory.
+	// dir must be empty or prepared, and no other user may be able to look into it. The sandbox is
+	// paused (Pause) and stays unchanged. In a sandbox that continues from the image, processes
+	// started by Exec are ended, and connections over the network card are broken off. If ctx ends
+	// the save is soon cancelled: dir contains no valid image unless SaveMemory returns nil.
 	SaveMemory(ctx context.Context, dir string) error
-	// Settle waits until programs have all of the memory that they go on from: those of
-	// a wall with Machine.Memory may go on while most of it is still being read. What
-	// is saved is saved after that. Memory that cannot be read ends the wall.
+	// Settle waits until all memory of a wall with Machine.Memory is loaded: its programs may run
+	// while most of it is still being read. Saves happen after that. Memory that cannot be read
+	// ends the wall.
 	Settle(ctx context.Context) error
-	// Pause has everything inside stand still, and what programs have written be
-	// with the host, until resume is called: the caller sees to it. SaveRoot
-	// and SaveMemory work meanwhile.
+	// Pause pauses everything inside until resume is called, and hands all data that programs have
+	// written to the host. The caller must call resume. SaveRoot and SaveMemory work meanwhile.
 	Pause(ctx context.Context) (resume func(), err error)
-	// Pids are the host processes that make up the wall.
+	// Pids returns the host processes that make up the wall.
 	Pids() []int
-	// Done is closed once any of them died or Destroy was called.
+	// Done is closed once one of them has died or Destroy was called.
 	Done() <-chan struct{}
-	// Err says why the wall ended by itself; nil while it stands or after
-	// Destroy.
+	// Err says why the wall ended by itself. It is nil while the wall runs, or after Destroy.
 	Err() error
-	// Destroy ends everything behind the wall and the wall itself. It always
-	// succeeds within a few seconds and may be called again.
+	// Destroy ends everything behind the wall and the wall itself. It always succeeds within a few
+	// seconds, and may be called again.
 	Destroy()
 }

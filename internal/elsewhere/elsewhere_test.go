@@ -7,7 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The version is told anywhere; all else says that it needs Linux, as errors are said.
+// TestMain checks that the version works anywhere, and that all other commands report that they
+// need Linux, in the form of errors.
 func TestMain(t *testing.T) {
 	for _, tt := range []struct {
 		line         string

@@ -9,9 +9,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// InstallAgent makes sure that a program is there, and tells how far it is. An
-// exact version that is installed costs no process and asks nobody. When ctx ends,
-// so does the work; what was downloaded is gone on with the next time.
+// InstallAgent makes sure that a program is installed, and reports its progress. If the exact
+// version is installed, it starts no process and asks no registry. When ctx ends, the work stops;
+// the next call resumes the download.
 func (e *Engine) InstallAgent(ctx context.Context, r agent.Request, progress func(agent.Event)) (agent.Result, error) {
 	if err := r.Check(); err != nil {
 		return agent.Result{}, err

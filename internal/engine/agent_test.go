@@ -17,10 +17,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// failing is set where the installing process is to end at once.
+// failing is the variable that makes the installing process exit at once.
 const failing = "BOTHY_TEST_INSTALL_FAILS"
 
-// installs is the installing process. It tells who it is first.
+// installs is the installing process. It first reports its process ID.
 func installs() int {
 	if os.Getenv(failing) != "" {
 		_, _ = os.Stderr.WriteString("no such luck\nmore\n")
@@ -51,7 +51,7 @@ func TestInstallAgent(t *testing.T) {
 	if b, err := os.ReadFile(got.Path()); err != nil || string(b) != "tool" || !got.Fresh || told < 3 {
 		t.Errorf("%q, %v, %+v, %d events", b, err, got, told)
 	}
-	// What is there exactly needs no process.
+	// An exact version that is installed needs no process.
 	t.Setenv(failing, "1")
 	request.Version = "1.0.0"
 	again, err := e.InstallAgent(here, request, nil)
@@ -72,8 +72,8 @@ func TestInstallAgent(t *testing.T) {
 	}
 }
 
-// hangs has a registry begin a tarball and never end it. The channel is closed when
-// the connection is.
+// hangs has a registry send a part of a tarball and then hang. The channel is closed when the
+// connection is closed.
 func hangs(r *registrytest.Registry) (gone chan struct{}) {
 	gone = make(chan struct{})
 	r.Before = func(w http.ResponseWriter, q *http.Request) bool {
@@ -90,7 +90,7 @@ func hangs(r *registrytest.Registry) (gone chan struct{}) {
 	return gone
 }
 
-// Ctrl-C ends the process, and its work.
+// TestInstallAgentCancelled checks that Ctrl-C ends the process and its work.
 func TestInstallAgentCancelled(t *testing.T) {
 	r, request := tool(t)
 	gone := hangs(r)
@@ -107,7 +107,7 @@ func TestInstallAgentCancelled(t *testing.T) {
 	<-gone
 }
 
-// A process that somebody kills is an error that says so.
+// TestInstallAgentKilled checks that the error says that the process was killed.
 func TestInstallAgentKilled(t *testing.T) {
 	r, request := tool(t)
 	gone := hangs(r)

@@ -10,27 +10,27 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// AgentInfo is an agent as a list shows it.
+// AgentInfo describes an agent for a list.
 type AgentInfo struct {
 	Name string
-	// Spec is its description, and File the user's it stands in: empty for one
-	// that comes with Bothy.
+	// Spec is the agent's description. File is the user's file that holds it; it is empty for an
+	// agent that comes with Bothy.
 	Spec *spec.Agent
 	File string
-	// Broken says why there is no Spec.
+	// Broken says why Spec is nil.
 	Broken    error
 	Installed []InstalledAgent // newest first
 }
 
-// InstalledAgent is a version that is there.
+// InstalledAgent is an installed version.
 type InstalledAgent struct {
 	agent.Installation
-	New       bool     // it is what new sandboxes use
-	Sandboxes []string // the names of those that use it
+	New       bool     // new sandboxes use it
+	Sandboxes []string // names of the sandboxes that use it
 }
 
-// ListAgents gives the agents there are by name, and with them those whose
-// description is gone while something is still installed.
+// ListAgents returns all agents by name. It includes agents whose description is gone while a
+// version is still installed.
 func (e *Engine) ListAgents() ([]AgentInfo, error) {
 	names, err := e.Agents.Names()
 	if err != nil {
@@ -54,7 +54,7 @@ func (e *Engine) ListAgents() ([]AgentInfo, error) {
 	for _, name := range names {
 		info := AgentInfo{Name: name}
 		info.Spec, info.Broken = e.Agents.Find(name)
-		_, info.File, _ = e.Agents.Text(name) // why it cannot be read, Find says
+		_, info.File, _ = e.Agents.Text(name) // Find reports why it cannot be read
 		for _, i := range installed {
 			if i.Name != name {
 				continue
@@ -67,14 +67,14 @@ func (e *Engine) ListAgents() ([]AgentInfo, error) {
 	return list, nil
 }
 
-// markNew tells which version new sandboxes use.
+// markNew marks the version that new sandboxes use.
 func (e *Engine) markNew(info *AgentInfo) {
 	if info.Spec == nil || info.Spec.Install == nil {
 		return
 	}
 	there, ok, err := e.newest(info.Spec, agent.TargetOf("/"))
 	if err != nil || !ok {
-		return // it is not made for this host, or none is there
+		return // the agent does not run on this host, or no version is installed
 	}
 	for i := range info.Installed {
 		info.Installed[i].New = info.Installed[i].ID() == there.ID()
@@ -84,7 +84,8 @@ func (e *Engine) markNew(info *AgentInfo) {
 // pin is an installation as a sandbox names it.
 type pin struct{ name, id string }
 
-// users tells which sandboxes use an installation, by their names; those that are put away, too.
+// users returns the names of the sandboxes that use each installation, including sandboxes that are
+// put away.
 func (e *Engine) users() (map[pin][]string, error) {
 	list, err := e.Store.List()
 	if err != nil {
@@ -112,8 +113,8 @@ func uses(users map[pin][]string, sb *spec.Sandbox) {
 	}
 }
 
-// AgentInUse is an error that names the sandboxes which use an installation;
-// nil if none does.
+// AgentInUse returns an error that names the sandboxes that use an installation, or nil if none
+// does.
 func (e *Engine) AgentInUse(name, id string) error {
 	users, err := e.users()
 	if err != nil {
@@ -127,8 +128,8 @@ func (e *Engine) AgentInUse(name, id string) error {
 		WithHint("give it another version (bothy run --upgrade %s), or use --force: it does not start then", names[0])
 }
 
-// RemoveAgent removes an installation. One that a sandbox uses stays, unless
-// forced. Nobody can begin to use it meanwhile.
+// RemoveAgent removes an installation. Without force it keeps one that a sandbox uses. The names
+// lock keeps new sandboxes from using it meanwhile.
 func (e *Engine) RemoveAgent(name, id string, force bool) error {
 	lock, err := e.Store.NamesLock(context.Background())
 	if err != nil {
@@ -143,8 +144,8 @@ func (e *Engine) RemoveAgent(name, id string, force bool) error {
 	})
 }
 
-// AgentIDs gives the installations of an agent that a version means; all with an
-// empty one. None is an error of class [spec.ErrNotFound].
+// AgentIDs returns the installations of an agent that match a version; an empty version matches
+// all. It returns an error of class [spec.ErrNotFound] if none match.
 func (e *Engine) AgentIDs(name, version string) ([]string, error) {
 	home, err := agent.HomeOf(e.Store, name)
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file keeps the files of runs that are in directories of the user's apart from sandboxes: the
-// host writes there by path, and what is inside could put links in its way. No sandbox that could
-// is started while there are such files, and none are made where there is such a sandbox.
+// This file keeps the files of runs apart from sandboxes if they are in the user's directories. The
+// host writes there by path, and an agent inside could put links in its way. A sandbox that could
+// write there does not start while such files exist. No such files are made where such a sandbox
+// exists.
 
-// Apart refuses a directory for the files of runs, by its real path, if a sandbox can write there.
+// Apart refuses a directory (by its real path) for the files of runs if a sandbox can write there.
 func (e *Engine) Apart(dir string) error {
 	if workspace.Within(e.Store.Path(), dir) {
 		return spec.Errorf(spec.ErrUsage, "%s lies in the state directory", dir).WithHint("runs are there anyway: leave --into out")
@@ -33,8 +34,8 @@ func (e *Engine) Apart(dir string) error {
 	return nil
 }
 
-// apart refuses to start a sandbox that could write where the files of a run are. Those that
-// somebody has removed count, too: what is made in their place would be taken for them.
+// apart refuses to start a sandbox that could write where the files of a run are. Files that the
+// user has removed count, too: files that the sandbox makes in their place would be taken for them.
 func (e *Engine) apart(sb *spec.Sandbox) error {
 	live := Live(sb)
 	if len(live) == 0 {
@@ -56,5 +57,5 @@ func (e *Engine) apart(sb *spec.Sandbox) error {
 	return nil
 }
 
-// Live returns the mounts of a sandbox in which it writes to files of the host at once.
+// Live returns the mounts through which a sandbox writes directly to files of the host.
 func Live(sb *spec.Sandbox) []spec.Mount { return hostpath.Live(sb) }

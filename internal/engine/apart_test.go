@@ -11,8 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// No sandbox can write where the files of runs are: who could is not started while there are any,
-// gone or not, and where there is such a sandbox none are made.
+// TestApart checks that no sandbox can write where the files of runs are. A sandbox that could does
+// not start while a run has files there, even if they are gone. Where such a sandbox exists, no
+// files of runs are made.
 func TestApart(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
@@ -24,7 +25,7 @@ func TestApart(t *testing.T) {
 		mount   spec.Mount
 		mode    string
 		around  bool // a directory for runs is refused
-		refused bool // it does not start beside runs that are there
+		refused bool // it does not start while runs have files there
 	}{
 		{"beside", spec.Mount{Source: at("other")}, "", false, false},
 		{"the same", spec.Mount{Source: at("place")}, "", true, true},
@@ -59,7 +60,7 @@ func TestApart(t *testing.T) {
 			must(t, st.Remove(sb.ID))
 		})
 	}
-	must(t, os.WriteFile(filepath.Join(st.Runs(), ".at-x"), nil, 0o600)) // that cannot be read
+	must(t, os.WriteFile(filepath.Join(st.Runs(), ".at-x"), nil, 0o600)) // an unreadable entry
 	if err := e.apart(&spec.Sandbox{Workspaces: []spec.Mount{{Source: base}}}); err == nil {
 		t.Error("it starts though it is not known where runs are")
 	}

@@ -17,18 +17,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// AttendArgv0 is the name under which the binary makes a running sandbox's checkpoints
-// that nobody asks for. Its arguments are the state directory, the sandbox's ID and what
-// the former may take of the disk. It works as the command line does, outside of the keeper's namespaces: there are files
-// in workspaces that the keeper cannot read.
+// AttendArgv0 is the name under which the binary runs as the attendant, which makes a running
+// sandbox's automatic checkpoints. Its arguments are the state directory, the sandbox's ID and the
+// limit of the state directory's size. Like the CLI it runs outside the keeper's namespaces:
+// workspaces contain files that the keeper cannot read.
 const AttendArgv0 = "bothy-attend"
 
-// attendLockFD is where it finds its lock, which it holds as long as it lives.
+// attendLockFD is the file descriptor of the attendant's lock, which it holds as long as it lives.
 const attendLockFD = 3
 
-// attend has somebody make the checkpoints that nobody asks for, if there are to be
-// any, unless somebody does. That it cannot be done is said; the sandbox runs all the
-// same.
+// attend starts the attendant if the sandbox is to have automatic checkpoints and no attendant
+// runs. If that fails, attend tells the user; the sandbox runs without it.
 func (e *Engine) attend(sb *spec.Sandbox) {
 	if sb.Checkpoint == "" {
 		return
@@ -47,7 +46,7 @@ func (e *Engine) startAttendant(sb *spec.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock() // the child has it, too
+	defer lock.Unlock() // the child holds it, too
 	said, err := os.OpenFile(d.Log(attendLog), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -64,13 +63,12 @@ func (e *Engine) startAttendant(sb *spec.Sandbox) error {
 	return cmd.Process.Release()
 }
 
-// attendLog is where it says what went wrong.
+// attendLog is the log in which the attendant reports errors.
 const attendLog = "checkpoints.log"
 
-// CheckpointWhen decides when checkpoints of a sandbox are made by themselves, also of
-// one that runs.
+// CheckpointWhen sets when automatic checkpoints of a sandbox are made, also of one that runs.
 func (e *Engine) CheckpointWhen(ctx context.Context, sb *spec.Sandbox, when spec.Occasions) error {
-	lock, err := e.Store.PolicyLock() // which all have who change a spec
+	lock, err := e.Store.PolicyLock() // every change of a spec takes it
 	if err != nil {
 		return err
 	}
@@ -87,7 +85,7 @@ func (e *Engine) CheckpointWhen(ctx context.Context, sb *spec.Sandbox, when spec
 			return err
 		}
 		err := orderKept(ctx, sb, c, wire.Ask{Op: wire.OpChanged})
-		if errors.Is(err, spec.ErrUsage) { // it was started by a Bothy that knew of none
+		if errors.Is(err, spec.ErrUsage) { // its keeper is of an older Bothy that does not know this request
 			e.say("sandbox %s does so from its next start on", sb.Name)
 			return nil
 		}

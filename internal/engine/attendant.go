@@ -17,35 +17,36 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Times an attendant works by.
+// Times by which the attendant works.
 const (
-	commitPoll = time.Second // between two looks at where branches are
-	// attendShare bounds the part of the time in which checkpoints are made: the next
-	// one waits so many times as long as the last one took.
+	commitPoll = time.Second // between two checks of the branches
+	// attendShare bounds the share of the time that checkpoints take: the next one waits
+	// attendShare times as long as the last one took.
 	attendShare = 20
-	// attendRetry is how long it waits after one that failed: a disk may be full.
+	// attendRetry is the wait after a checkpoint that failed: a disk may be full.
 	attendRetry = time.Minute
 )
 
-// attendant makes the checkpoints of a running sandbox that nobody asks for.
+// attendant makes the automatic checkpoints of a running sandbox.
 type attendant struct {
 	engine *Engine
 	sb     *spec.Sandbox
 	log    *log.Logger
 
 	when   spec.Occasions
-	look   *time.Ticker // at where branches are
-	pass   *time.Ticker // of time
+	look   *time.Ticker // when to check the branches
+	pass   *time.Ticker // when the interval has passed
 	seen   wire.Happened
 	states map[string]string // of repositories, by their directory
 
-	cause string           // of the checkpoint that is to be made; empty: of none
+	cause string           // of the checkpoint that is due; empty if none is
 	idly  bool             // only if something seems to have changed
-	rest  <-chan time.Time // until then it waits; nil: it does not
-	saved *time.Time       // the root layer's save when the last one was made
+	rest  <-chan time.Time // the attendant waits until then; nil if it does not wait
+	saved *time.Time       // when the root layer was saved at the last checkpoint
 }
 
-// Attend makes a sandbox's checkpoints until it ends. It is all that a process does.
+// Attend makes a sandbox's checkpoints until the sandbox ends. The attendant's process does nothing
+// else.
 func Attend(args []string) error {
 	logger := log.New(os.Stderr, "", log.LstdFlags|log.LUTC)
 	err := attend(context.Background(), args, logger)
@@ -55,8 +56,9 @@ func Attend(args []string) error {
 	return err
 }
 
-// attend follows a sandbox as long as it runs, and is to be followed; also if it was
-// started again meanwhile, when whoever did that has seen that somebody does.
+// attend follows a sandbox as long as it runs and is to have automatic checkpoints. It also
+// continues after a restart of the sandbox, if the caller that restarted it saw that an attendant
+// still ran.
 func attend(ctx context.Context, args []string, logger *log.Logger) error {
 	if len(args) != 3 {
 		return spec.Errorf(spec.ErrUsage, "%s wants the state directory, the ID of a sandbox and a limit", AttendArgv0)
@@ -77,7 +79,7 @@ func attend(ctx context.Context, args []string, logger *log.Logger) error {
 	mine := os.NewFile(attendLockFD, "lock")
 	for {
 		err := a.once(ctx, args[1])
-		mine.Close() // from here on another may come
+		mine.Close() // from here on another attendant may take over
 		if err != nil {
 			return err
 		}
@@ -89,7 +91,8 @@ func attend(ctx context.Context, args []string, logger *log.Logger) error {
 	}
 }
 
-// again tells whether the sandbox runs and wants to be followed, and nobody does.
+// again reports whether the sandbox runs, wants an attendant and has none. It returns the
+// attendant's lock.
 func (a *attendant) again(id string) (*store.Lock, bool) {
 	sb, err := a.engine.Store.Load(id)
 	if err != nil || sb.Checkpoint == "" {
@@ -105,7 +108,7 @@ func (a *attendant) again(id string) (*store.Lock, bool) {
 	return lock, err == nil
 }
 
-// once follows the sandbox until it ends, or is not to be followed any more.
+// once follows the sandbox until it ends, or until its spec asks for no more checkpoints.
 func (a *attendant) once(ctx context.Context, id string) (err error) {
 	a.seen, a.cause, a.rest, a.saved = wire.Happened{}, "", nil, nil
 	c, err := dial(a.engine.Store.Sandbox(id))
@@ -120,9 +123,9 @@ func (a *attendant) once(ctx context.Context, id string) (err error) {
 	if err := c.Expect(wire.Reply, &before); err != nil {
 		return err
 	}
-	// The keeper tells of what comes after its first answer. So the spec is read now, and not
-	// before the answer: a change between the two would never be heard of. Turns before it have
-	// no checkpoint yet, or nothing has changed since they had one.
+	// The keeper reports events that come after its first answer. So read the spec now, and not
+	// before the answer: a change between the two would be missed. Earlier turns have no checkpoint
+	// yet, or nothing has changed since they had one.
 	if err := a.load(id); err != nil || a.sb.Checkpoint == "" {
 		return err
 	}
@@ -133,7 +136,7 @@ func (a *attendant) once(ctx context.Context, id string) (err error) {
 	return a.run(ctx, follow(c))
 }
 
-// load reads the spec, and begins to wait for the occasions in it.
+// load reads the spec, and starts to wait for its occasions.
 func (a *attendant) load(id string) (err error) {
 	if a.sb, err = a.engine.Store.Load(id); err != nil {
 		return err
@@ -141,8 +144,8 @@ func (a *attendant) load(id string) (err error) {
 	return a.set()
 }
 
-// follow passes on what happens, the newest for what was not fetched yet. It is closed
-// when the sandbox ends.
+// follow passes on the keeper's events. A new event replaces one that was not read yet. The channel
+// is closed when the sandbox ends.
 func follow(c *unixconn.Conn) <-chan wire.Happened {
 	news := make(chan wire.Happened, 1)
 	go func() {
@@ -153,7 +156,7 @@ func follow(c *unixconn.Conn) <-chan wire.Happened {
 				return
 			}
 			select {
-			case <-news: // nobody has looked at it
+			case <-news: // drop the event that was not read yet
 			default:
 			}
 			news <- h
@@ -162,7 +165,7 @@ func follow(c *unixconn.Conn) <-chan wire.Happened {
 	return news
 }
 
-// set begins to wait for the occasions that the spec names.
+// set starts to wait for the occasions that the spec names.
 func (a *attendant) set() (err error) {
 	a.look.Stop()
 	a.pass.Stop()
@@ -179,7 +182,7 @@ func (a *attendant) set() (err error) {
 	return nil
 }
 
-// run makes checkpoints until there is no more news, or no more occasion.
+// run makes checkpoints until the sandbox ends, or until its spec names no more occasions.
 func (a *attendant) run(ctx context.Context, news <-chan wire.Happened) error {
 	for {
 		if a.cause != "" && a.rest == nil {
@@ -203,7 +206,7 @@ func (a *attendant) run(ctx context.Context, news <-chan wire.Happened) error {
 	}
 }
 
-// hear looks what is new.
+// hear handles an event: it reloads a changed spec, and asks for a checkpoint after a turn.
 func (a *attendant) hear(h wire.Happened) (err error) {
 	if h.Changes > a.seen.Changes {
 		err = a.load(a.sb.ID)
@@ -215,14 +218,14 @@ func (a *attendant) hear(h wire.Happened) (err error) {
 	return err
 }
 
-// want has a checkpoint made as soon as may be.
+// want asks for a checkpoint as soon as possible.
 func (a *attendant) want(cause string, idly bool) {
 	if cause != "" {
 		a.cause, a.idly = cause, idly && (a.idly || a.cause == "")
 	}
 }
 
-// make makes the checkpoint that is to be made. One that failed is to be made still.
+// make makes the checkpoint that is due. If it fails, the checkpoint stays due.
 func (a *attendant) make(ctx context.Context) {
 	cause, idly := a.cause, a.idly
 	a.cause = ""
@@ -235,7 +238,7 @@ func (a *attendant) make(ctx context.Context) {
 	switch {
 	case err == nil, errors.Is(err, errUnchanged):
 		a.saved = did.saved
-	case errors.Is(err, spec.ErrStopping), !a.engine.exists(a.sb): // it ends, as we do
+	case errors.Is(err, spec.ErrStopping), !a.engine.exists(a.sb): // the sandbox ends, and so does the attendant
 	default:
 		a.log.Printf("%s: no checkpoint: %v", cause, err)
 		a.want(cause, idly)
@@ -244,7 +247,7 @@ func (a *attendant) make(ctx context.Context) {
 	a.rest = time.After(wait)
 }
 
-// moved looks where branches are, and gives what to say if one is elsewhere than before.
+// moved checks where branches are. It returns the cause of a checkpoint if one has moved.
 func (a *attendant) moved() (cause string) {
 	before := a.states
 	a.states = map[string]string{}
@@ -261,8 +264,8 @@ func (a *attendant) moved() (cause string) {
 	return cause
 }
 
-// repositories are where those of a sandbox's workspaces may lie, each with the
-// directories that lie over one another there.
+// repositories returns where the repositories of a sandbox's workspaces may be, each with the
+// directories that are layered there.
 func repositories(sb *spec.Sandbox, d store.Sandbox) map[string][]string {
 	list := map[string][]string{}
 	for i, m := range sb.Workspaces {

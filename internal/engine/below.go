@@ -16,18 +16,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// shownBelow are files of the host that showed through layers when these were kept, because
-// nobody inside had changed them.
+// shownBelow reads files of the host that showed through layers when a checkpoint kept these,
+// because the sandbox had not changed them.
 type shownBelow struct {
 	sb    *spec.Sandbox
 	base  []checkpoint.Tree
-	since time.Time // what was changed after it may be another file by now
+	since time.Time // a file that changed later may be another one by now
 
 	paths map[string]map[string]*checkpoint.Entry
 }
 
-// text reads one of them; nil if nobody can say that it is what was shown then. Whoever is
-// inside has chosen the path, so no link is followed and no other file system entered.
+// text reads one of them. It returns nil if the file may differ from the one that showed then. The
+// sandbox has chosen the path, so text follows no link and enters no other file system.
 func (b *shownBelow) text(tree, at string) (*checkpoint.Text, error) {
 	rel, below := strings.CutPrefix(at, "up/")
 	n, err := strconv.Atoi(strings.TrimPrefix(tree, reviewTree))
@@ -57,7 +57,8 @@ func (b *shownBelow) text(tree, at string) (*checkpoint.Text, error) {
 	return checkpoint.NewText(data, st.Mode), nil
 }
 
-// shows tells whether no directory of the layer hid what lies below it at a path.
+// shows reports whether the host's file shows at a path, because no directory of the layer hides
+// it.
 func (b *shownBelow) shows(tree, at string) bool {
 	if b.paths == nil {
 		b.paths = map[string]map[string]*checkpoint.Entry{}
@@ -101,7 +102,8 @@ func openBelow(dir, rel string) (*os.File, error) {
 	}
 }
 
-// unlessGone is no error for what is not there, is another thing, or is not the caller's to read.
+// unlessGone returns nil if the file is gone, is another kind of file, or is not readable for the
+// caller.
 func unlessGone(err error) error {
 	for _, e := range []error{fs.ErrNotExist, fs.ErrPermission, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.ENXIO, unix.ENAMETOOLONG} {
 		if errors.Is(err, e) {

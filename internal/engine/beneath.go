@@ -12,16 +12,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxBeneath is how many paths are named that were changed.
+// maxBeneath is how many changed paths are named at most.
 const maxBeneath = 5
 
-// clockStep is more than the steps of the clock that files are dated by.
+// clockStep is longer than a tick of the clock that dates files.
 const clockStep = 20 * time.Millisecond
 
-// ChangedBeneath names files of the host that a sandbox sees and no checkpoint of it holds, and
-// that were changed since a time: those below what it has written over a workspace that is
-// reviewed, and those that it only reads. It goes by the time that nobody can set. Where only
-// names came or went it is the directory that is named.
+// ChangedBeneath names files of the host that a sandbox sees, that no checkpoint of it holds, and
+// that changed since a given time. These are the files below the layer of a reviewed workspace, and
+// the files that the sandbox only reads. It goes by the change time (ctime), which no program can
+// set. If only names were added or removed, it names the directory.
 func (e *Engine) ChangedBeneath(sb *spec.Sandbox, since time.Time) (list []string, err error) {
 	rules := workspace.Rules{State: e.Store.Path()}
 	for _, m := range sb.Workspaces {
@@ -41,12 +41,12 @@ func (e *Engine) ChangedBeneath(sb *spec.Sandbox, since time.Time) (list []strin
 	return list[:min(len(list), maxBeneath)], nil
 }
 
-// changedBelow names what was changed since a time in a directory, or a file.
+// changedBelow names the paths that changed since a given time in a directory, or a file.
 func changedBelow(root string, hidden []string, since time.Time) ([]string, error) {
 	var files, dirs []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // it went just now; nobody inside can read it either
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // the file is just gone, or the sandbox cannot read it either
 			return nil
 		case err != nil:
 			return err

@@ -10,8 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What lies below a layer, and what is only read, is looked at by the time of its last change,
-// whatever its own is said to be; what a sandbox writes to at once is in its checkpoints.
+// TestChangedBeneath checks that files below a layer, and files that are only read, are judged by
+// their change time (ctime), whatever their modification time is. Files that a sandbox writes to
+// directly are in its checkpoints.
 func TestChangedBeneath(t *testing.T) {
 	dir, only := t.TempDir(), t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "sub", "file"), filepath.Join(only, "read")} {

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bill is what the models have taken that a sandbox asked, as long as it exists. What
-// a program inside has read of an answer is in it.
+// Bill returns the use of models by a sandbox over its whole life. It includes the part of an
+// answer that a program inside has read.
 func (e *Engine) Bill(ctx context.Context, sb *spec.Sandbox) (spec.Bill, error) {
 	var b spec.Bill
 	err := e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
@@ -32,7 +32,7 @@ func (e *Engine) Bill(ctx context.Context, sb *spec.Sandbox) (spec.Bill, error) 
 	return b, nil
 }
 
-// WrittenBill is what of that is on the disk, also of a sandbox whose keeper does not answer.
+// WrittenBill returns the bill on the disk, also for a sandbox whose keeper does not answer.
 func (e *Engine) WrittenBill(sb *spec.Sandbox) (b spec.Bill, err error) {
 	err = store.ReadJSON(e.Store.Sandbox(sb.ID).Bill(), &b)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,9 +41,9 @@ func (e *Engine) WrittenBill(sb *spec.Sandbox) (b spec.Bill, err error) {
 	return b, err
 }
 
-// SetBudget bounds what models may take for a sandbox, also for one that runs.
+// SetBudget limits the use of models by a sandbox, also by one that runs.
 func (e *Engine) SetBudget(ctx context.Context, sb *spec.Sandbox, b spec.Budget) error {
-	lock, err := e.Store.PolicyLock() // which all have who change a spec
+	lock, err := e.Store.PolicyLock() // every change of a spec takes it
 	if err != nil {
 		return err
 	}

@@ -23,12 +23,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// RoomForBuild refuses what a build would add to a state directory that is full.
+// RoomForBuild returns an error if the state directory is too full for a build.
 func (e *Engine) RoomForBuild() error { return e.room() }
 
 // PlanBuild has bothy-build make a plan of a Dockerfile.
 func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, error) {
-	if err := e.RoomForBuild(); err != nil { // the files it uses are copied
+	if err := e.RoomForBuild(); err != nil { // a build copies the files that it uses
 		return build.Plan{}, err
 	}
 	tool, err := program.Find(program.Build)
@@ -50,7 +50,7 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 		err = namespaceError(err)
 	}
 	switch {
-	case errors.Is(err, errand.ErrSilent) && strings.Contains(err.Error(), "out of memory"): // it bounds itself
+	case errors.Is(err, errand.ErrSilent) && strings.Contains(err.Error(), "out of memory"): // the tool limits its own memory
 		err = spec.Errorf(spec.ErrUsage, "%s: to read it takes too much memory", o.Dockerfile).
 			WithHint("is a variable made of itself, again and again?")
 	case errors.Is(err, errand.ErrSilent):
@@ -59,8 +59,8 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 	return p, err
 }
 
-// apart gives a process that reads what anybody may have written a network without
-// anything in it, and no environment of ours.
+// apart isolates a process that reads untrusted files: it gets an empty network namespace. The
+// caller clears its environment.
 func apart() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
@@ -71,8 +71,8 @@ func apart() *syscall.SysProcAttr {
 	return a
 }
 
-// BuildBase gives the image that steps of a build lie over which begin with another,
-// or with [image.Scratch].
+// BuildBase returns the image below the steps of a build that begins with another image, or with
+// [image.Scratch].
 func (e *Engine) BuildBase(ctx context.Context, digest string, progress func(image.Event)) (image.Image, error) {
 	result, err := e.orderImage(ctx, image.Order{Plain: digest}, progress)
 	if err != nil {
@@ -81,7 +81,7 @@ func (e *Engine) BuildBase(ctx context.Context, digest string, progress func(ima
 	return result.Images[0], nil
 }
 
-// CommitBuild makes an image of what a build has made.
+// CommitBuild makes an image of a build's result.
 func (e *Engine) CommitBuild(ctx context.Context, c image.Commit, progress func(image.Event)) (image.Image, error) {
 	result, err := e.addImages(ctx, image.Order{Commit: &c}, progress)
 	if err != nil {
@@ -90,10 +90,10 @@ func (e *Engine) CommitBuild(ctx context.Context, c image.Commit, progress func(
 	return result.Images[0], nil
 }
 
-// maxImageConfig bounds what an image says of itself, in bytes.
+// maxImageConfig bounds an image's configuration, in bytes.
 const maxImageConfig = 8 << 20
 
-// ImageConfig is what an image that is here says of itself.
+// ImageConfig returns the configuration of a local image.
 func (e *Engine) ImageConfig(digest string) ([]byte, error) {
 	if err := image.CheckDigest(digest); err != nil {
 		return nil, err
@@ -108,8 +108,7 @@ func (e *Engine) ImageConfig(digest string) ([]byte, error) {
 	return store.ReadFile(e.Images().Blob(m.Config.Digest), 0, maxImageConfig)
 }
 
-// SaveStep has a running sandbox's root layer saved, and links its files to a directory
-// that is made.
+// SaveStep saves a running sandbox's root layer, and links its files into a new directory.
 func (e *Engine) SaveStep(ctx context.Context, sb *spec.Sandbox, to string) error {
 	if err := e.room(); err != nil {
 		return err
@@ -135,16 +134,16 @@ func (e *Engine) SaveStep(ctx context.Context, sb *spec.Sandbox, to string) erro
 	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", sb.Name) })
 }
 
-// From has a new sandbox's root begin with what a step has left.
+// From has a new sandbox's root begin with the layer of a build step.
 func From(layerDir string) func(store.Sandbox) error {
 	return func(d store.Sandbox) error { return layer.Link(layerDir, layer.Store{Dir: d.Layers()}.First()) }
 }
 
-// Builds is what is left of builds.
+// Builds returns the cache of build steps.
 func (e *Engine) Builds() cache.Shelf { return cache.Shelf{Dir: e.Store.Builds()} }
 
-// buildBases are the images that what is left of builds lies over, by their digests, each
-// with the keys of these steps.
+// buildBases returns the images below cached build steps, by their digests, each with the keys of
+// these steps.
 func (e *Engine) buildBases() (map[string][]string, error) {
 	steps, err := e.Builds().Steps()
 	bases := map[string][]string{}
@@ -158,7 +157,7 @@ func (e *Engine) buildBases() (map[string][]string, error) {
 	return bases, err
 }
 
-// TemplateImage makes an image of a template that was made from a sandbox over one.
+// TemplateImage makes an image of a template that was made from a sandbox over an image.
 func (e *Engine) TemplateImage(ctx context.Context, t saved.Template) (image.Image, error) {
 	of, err := e.FindImage(t.Name)
 	if err != nil {
@@ -167,7 +166,7 @@ func (e *Engine) TemplateImage(ctx context.Context, t saved.Template) (image.Ima
 	return e.exportImage(ctx, of, image.Export{Name: t.Name, Keep: true}, nil)
 }
 
-// IsBuildBase tells whether an image is nothing but what steps of builds lie over.
+// IsBuildBase reports whether an image is only used as the base of build steps.
 func (e *Engine) IsBuildBase(digest string) bool {
 	steps, _ := e.Builds().Steps()
 	is := func(s cache.Step) bool { return s.Base == digest }

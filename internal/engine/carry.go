@@ -24,8 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// carried is what a checkpoint that is carried elsewhere has beside it: all that a new
-// sandbox needs to begin from it.
+// carried is the data beside an exported checkpoint: all that a new sandbox needs to begin from it.
 type carried struct {
 	Version int           `json:"version"`
 	Bothy   string        `json:"bothy"`
@@ -34,8 +33,8 @@ type carried struct {
 	Sandbox *spec.Sandbox `json:"sandbox"`
 	Policy  []byte        `json:"policy,omitempty"` // the sandbox's own rules
 	Mock    []byte        `json:"mock,omitempty"`
-	Uploads []byte        `json:"uploads,omitempty"` // what was sent by rules that bound it
-	SetUp   []byte        `json:"setup,omitempty"`   // which commands of its devcontainer.json were run by then
+	Uploads []byte        `json:"uploads,omitempty"` // uploads so far, under rules that limit them
+	SetUp   []byte        `json:"setup,omitempty"`   // which commands of its devcontainer.json had run by then
 	// Clones are the records of its clones, by the number of the workspace.
 	Clones map[int]*clone.Record `json:"clones,omitempty"`
 }
@@ -88,8 +87,8 @@ func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 	})
 }
 
-// sealFile has a function write what only the owner of this state directory can read, or have
-// made.
+// sealFile seals the output of write with the owner's key. Only the owner of this state directory
+// can read it, or can have made it.
 func (e *Engine) sealFile(to io.Writer, write func(io.Writer) error) error {
 	key, err := e.ownerKey(true)
 	if err != nil {
@@ -105,8 +104,8 @@ func (e *Engine) sealFile(to io.Writer, write func(io.Writer) error) error {
 	return sealed.Close()
 }
 
-// openSealed gives what sealFile wrote. Whoever reads it reads to its end, before which
-// nothing of it counts. What was never sealed is envelope.ErrNone.
+// openSealed returns the content of a file that sealFile wrote. The caller must read to its end
+// before it trusts any of it. The error is envelope.ErrNone if the file was never sealed.
 func (e *Engine) openSealed(from io.Reader) (io.Reader, error) {
 	key, without := e.ownerKey(false)
 	open, err := envelope.NewReader(from, key)
@@ -120,10 +119,10 @@ func (e *Engine) openSealed(from io.Reader) (io.Reader, error) {
 	return open, err
 }
 
-// carried collects what goes beside a checkpoint.
+// carried collects the data beside a checkpoint.
 func (e *Engine) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error) {
 	d := e.Store.Sandbox(sb.ID)
-	if _, err := e.Uploads(sb); err != nil { // what cannot be read would be forgotten
+	if _, err := e.Uploads(sb); err != nil { // an unreadable record would be forgotten
 		return nil, err
 	}
 	c := &carried{Version: carriedVersion, Bothy: e.Version, Arch: runtime.GOARCH, At: time.Now().UTC(), Sandbox: sb}
@@ -156,13 +155,12 @@ func (e *Engine) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error)
 	return c, nil
 }
 
-// ownerKey is what files are sealed with that may come back. It is made when it is first
-// needed.
+// ownerKey returns the key that seals exported files. With fresh, it makes a missing key.
 func (e *Engine) ownerKey(fresh bool) ([]byte, error) {
 	path := e.Store.OwnerKey()
 	key, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && fresh {
-		lock, err := e.Store.NamesLock(context.Background()) // so that of two at once one makes it
+		lock, err := e.Store.NamesLock(context.Background()) // so that only one of two callers makes it
 		if err != nil {
 			return nil, err
 		}
@@ -188,9 +186,8 @@ func (e *Engine) ownerKey(fresh bool) ([]byte, error) {
 	return key, err
 }
 
-// ImportCheckpoint makes a sandbox that begins with a checkpoint that was carried here,
-// and has it as its own. Its directories are judged as any that are to be shared. The name
-// may be empty.
+// ImportCheckpoint makes a sandbox that begins from an exported checkpoint, and that owns it. Its
+// directories are checked as any that are to be shared. The name may be empty.
 func (e *Engine) ImportCheckpoint(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
 	sb, err := e.importCheckpoint(ctx, from, name, rules)
 	if err != nil {
@@ -241,7 +238,8 @@ func (e *Engine) importCheckpoint(ctx context.Context, from io.Reader, name stri
 	return &sb, e.settleImport(ctx, &sb, c, p, stage)
 }
 
-// stageImport is where a checkpoint is looked at. One is at a time.
+// stageImport returns the directory into which a checkpoint is imported. Only one import runs at a
+// time.
 func (e *Engine) stageImport() (string, *store.Lock, error) {
 	dir := e.Store.Imports()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -259,7 +257,7 @@ func (e *Engine) stageImport() (string, *store.Lock, error) {
 	return stage, lock, nil
 }
 
-// receive reads a file to its end: nothing of it counts before.
+// receive reads a file to its end; it trusts nothing of it before.
 func receive(open io.Reader, shelf checkpoint.Shelf) (*carried, checkpoint.Point, error) {
 	var p checkpoint.Point
 	r := tar.NewReader(open)
@@ -284,7 +282,7 @@ func receive(open io.Reader, shelf checkpoint.Shelf) (*carried, checkpoint.Point
 	return c, p, err
 }
 
-// settleImport makes the sandbox.
+// settleImport creates the sandbox.
 func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried, p checkpoint.Point, stage string) error {
 	return e.addCopy(ctx, sb, nil, func(d store.Sandbox) error {
 		if err := os.Rename(stage, d.Checkpoints()); err != nil {
@@ -301,7 +299,7 @@ func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried,
 		if _, err := d.ReadUploads(); err != nil {
 			return err
 		}
-		// What was taken back there is not lent here by itself.
+		// A secret that was revoked there is not lent here automatically.
 		if err := store.WriteFile(d.Lent(), nil); err != nil {
 			return err
 		}
@@ -317,7 +315,7 @@ func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried,
 	})
 }
 
-// adoptClone makes the place of a clone, if its workspace is here a repository, too.
+// adoptClone makes the place of a clone if its workspace is a repository here, too.
 func adoptClone(sb *spec.Sandbox, d store.Sandbox, i int, r *clone.Record) error {
 	if i < 0 || i >= len(sb.Workspaces) {
 		return spec.Errorf(spec.ErrConflict, "its clone %s is of no workspace", strconv.Itoa(i))

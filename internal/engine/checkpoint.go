@@ -24,20 +24,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Checkpoints are those of a sandbox.
+// Checkpoints returns the checkpoints of a sandbox.
 func (e *Engine) Checkpoints(sb *spec.Sandbox) checkpoint.Shelf {
 	return checkpoint.Shelf{Dir: e.Store.Sandbox(sb.ID).Checkpoints()}
 }
 
-// workspaceTree begins the names of the trees that are directories of the host.
+// workspaceTree prefixes the names of the trees that are directories of the host.
 const workspaceTree = "workspace/"
 
-// reviewTree begins those of the layers over workspaces that are reviewed.
+// reviewTree prefixes the names of the layers over reviewed workspaces.
 const reviewTree = "review/"
 
-// kept are the directories of a sandbox that a checkpoint holds: its home, its private
-// directories, what it has written over its workspaces, its clones of them, and those
-// that it writes to at once.
+// kept returns the directories of a sandbox that a checkpoint holds: its home, its private
+// directories, the layers over its workspaces, its clones of them, and those that it writes to
+// directly.
 func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 	list := []checkpoint.Source{{Name: "home", Dir: d.Home()}}
 	for i := range sb.Private {
@@ -64,10 +64,10 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 	return list
 }
 
-// hiddenIn are the paths in a mount that a sandbox does not see, relative to it.
+// hiddenIn returns the paths in a mount that a sandbox does not see, relative to the mount.
 func hiddenIn(rules workspace.Rules, m spec.Mount) (list []string) {
 	hidden, err := rules.Hidden(m)
-	if err != nil { // without the table of mounts no sandbox is started, either
+	if err != nil { // without the mount table no sandbox starts, either
 		hidden = rules.HiddenNames(m)
 	}
 	for _, h := range hidden {
@@ -78,9 +78,9 @@ func hiddenIn(rules workspace.Rules, m spec.Mount) (list []string) {
 	return list
 }
 
-// appliedIn are the paths below the directory of the layer, over the n-th of a sandbox's
-// workspaces, that the host has, too: they are no changes any more, and would be again
-// where they are put back, under other inodes than are known.
+// appliedIn returns the paths in the layer over the n-th workspace that the host has, too, relative
+// to the layer's directory. They are not changes any more. If they were restored, they would be
+// changes again, under inodes that are not known.
 func appliedIn(sb *spec.Sandbox, d store.Sandbox, n int) ([]string, error) {
 	list := review.Of(sb, d.Review)
 	at := slices.IndexFunc(list, func(w review.Workspace) bool { return w.Layer.Dir == d.Review(n) })
@@ -94,13 +94,11 @@ func appliedIn(sb *spec.Sandbox, d store.Sandbox, n int) ([]string, error) {
 	return paths, err
 }
 
-// checkpointTime bounds how long the conversation about a checkpoint may take: a root
-// layer may be gigabytes.
+// checkpointTime bounds the conversation about a checkpoint: a root layer may be gigabytes.
 const checkpointTime = 15 * time.Minute
 
-// Checkpoint keeps what a sandbox's files are now; a full one, what its programs hold
-// in memory, too. A sandbox that runs stands still for a moment. The name may be empty;
-// cause is for people.
+// Checkpoint keeps the present files of a sandbox; a full one also keeps the memory of its
+// programs. A running sandbox pauses for a moment. The name may be empty; cause is for people.
 func (e *Engine) Checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
 	p, err := e.checkpoint(ctx, sb, name, cause, full)
 	if err != nil {
@@ -134,19 +132,18 @@ func (e *Engine) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause s
 	return m.End(err)
 }
 
-// errUnchanged says that there is nothing to keep.
+// errUnchanged means that a checkpoint would keep nothing new.
 var errUnchanged = errors.New("nothing has changed")
 
-// attempt is what became of a checkpoint that no person waits for.
+// attempt is the result of an automatic checkpoint.
 type attempt struct {
-	took  time.Duration // the work, and not the wait for who else makes one
-	saved *time.Time    // when the root layer was saved that was looked at; nil: none was, or it is not known
+	took  time.Duration // the work, without the wait for another command's checkpoint
+	saved *time.Time    // when the root layer was saved that was looked at; nil if none was, or if that is not known
 }
 
-// checkpointUnasked makes a checkpoint that no person waits for, unless nothing has
-// changed since the one before, which is errUnchanged. With the time of the root layer's
-// save back then, a sandbox in which nothing seems to have changed does not have to
-// stand still. Of older ones those go that are too many.
+// checkpointUnasked makes an automatic checkpoint. It returns errUnchanged if nothing has changed
+// since the one before. With the time of the root layer's save back then, a sandbox that seems
+// unchanged need not pause. It also removes surplus older checkpoints.
 func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause string, saved *time.Time) (did attempt, err error) {
 	shelf, lock, err := e.openCheckpoints(sb)
 	if err != nil {
@@ -154,7 +151,7 @@ func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause 
 	}
 	defer lock.Unlock()
 	defer func(began time.Time) { did.took = time.Since(began) }(time.Now())
-	if err := shelf.Thin(time.Now()); err != nil { // there may be no room but for that
+	if err := shelf.Thin(time.Now()); err != nil { // a full disk may have no room without that
 		return did, err
 	}
 	if err := e.room(); err != nil {
@@ -172,8 +169,8 @@ func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause 
 	return did, shelf.Thin(time.Now())
 }
 
-// keepChanges is keep if there is anything new. It gives when the root layer was saved
-// that it has looked at.
+// keepChanges calls keep if anything is new. It returns when the root layer that it looked at was
+// saved.
 func (e *Engine) keepChanges(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, saved *time.Time) (*time.Time, error) {
 	if root := e.Status(sb).Root.SavedAt; saved != nil && root != nil && root.Equal(*saved) {
 		if err := m.Warm(e.kept(sb, e.Store.Sandbox(sb.ID))); err != nil {
@@ -190,7 +187,7 @@ func (e *Engine) keepChanges(ctx context.Context, sb *spec.Sandbox, m *checkpoin
 	return at.saved, differs(m)
 }
 
-// differs is errUnchanged where a checkpoint holds what the one before does.
+// differs returns errUnchanged if a checkpoint holds the same as the one before.
 func differs(m *checkpoint.Making) error {
 	if same, err := layer.Same(m.ParentLayer(), m.Layer()); err != nil || !same {
 		return err
@@ -207,7 +204,7 @@ func filesDiffer(m *checkpoint.Making) error {
 	return err
 }
 
-// openCheckpoints gives a sandbox's checkpoints to the caller alone, who compares them with the
+// openCheckpoints locks a sandbox's checkpoints for a caller that compares them with the
 // directories that the sandbox shares.
 func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
 	if err := e.answers(sb); err != nil {
@@ -216,8 +213,8 @@ func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Loc
 	return e.lockCheckpoints(sb)
 }
 
-// lockCheckpoints gives a sandbox's checkpoints to the caller alone. Locks are taken in
-// this order: checkpoints, sandbox, review.
+// lockCheckpoints locks a sandbox's checkpoints for the caller. Locks are taken in this order:
+// checkpoints, sandbox, review.
 func (e *Engine) lockCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
 	shelf := e.Checkpoints(sb)
 	if sb.Broken != "" {
@@ -228,15 +225,15 @@ func (e *Engine) lockCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Loc
 	return shelf, lock, err
 }
 
-// moment is what is known of the moment of which a checkpoint is, and not in it.
+// moment holds facts about the moment of a checkpoint that the checkpoint does not hold.
 type moment struct {
 	saved     *time.Time      // when its root layer was saved
-	authority *wire.Authority // whom the programs trust, if there is an image of their memory
+	authority *wire.Authority // the authority that programs trust, if their memory is kept
 }
 
-// keep keeps what there is, with as little as possible left to do while the sandbox
-// stands still or nobody may start it. An image of the memory goes to the directory
-// memory, if it is named.
+// keep keeps the state of a sandbox. It does as much as possible before the sandbox pauses, or
+// before it locks the sandbox against a start. A memory image goes to the directory memory, if that
+// is named.
 func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, memory string) (at moment, err error) {
 	d := e.Store.Sandbox(sb.ID)
 	sources := e.kept(sb, d)
@@ -261,14 +258,14 @@ func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Makin
 	return at, err
 }
 
-// keepStill keeps what there is while the sandbox stands still.
+// keepStill keeps the state of a sandbox while it is paused.
 func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Making, c *unixconn.Conn, memory string) (at moment, err error) {
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
 		return at, err
 	}
 	defer review.Unlock()
-	if memory != "" { // it may be there of a keeper that just ended
+	if memory != "" { // a keeper that just ended may have left it
 		if other, err := startedByOther(d.ReadStatus().KeeperPID); err != nil || other {
 			return at, cmp.Or(err, errOtherBuild())
 		}
@@ -285,7 +282,7 @@ func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Makin
 	if err := m.Take(sources); err != nil {
 		return at, err
 	}
-	unheard := c.SendJSON(wire.Request, struct{}{}) // it may have said why before it went
+	unheard := c.SendJSON(wire.Request, struct{}{}) // the keeper may have said why before it went
 	var stood wire.Stood
 	if err := c.Expect(wire.Reply, &stood); err != nil {
 		return at, brokenOff(d, errors.Join(unheard, err))
@@ -297,11 +294,11 @@ func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Makin
 	}
 	p := m.Point()
 	p.Running, p.Pause = true, stood.Pause
-	return moment{saved: stood.SavedAt, authority: stood.Authority}, keepLayer(m, d) // it stays the newest as long as we talk
+	return moment{saved: stood.SavedAt, authority: stood.Authority}, keepLayer(m, d) // it stays the newest save during this conversation
 }
 
-// writtenByUs refuses a memory image that another build wrote: this one could not go on with
-// it, and the other may be gone. An image without a build is not whole, which is noticed later.
+// writtenByUs refuses a memory image that another build wrote: this build could not resume it, and
+// the other may be gone. An image without a build is incomplete, which is noticed later.
 func writtenByUs(memory string) error {
 	build, err := memoryBuild()
 	if err != nil {
@@ -319,7 +316,7 @@ func errOtherBuild() error {
 		WithHint("stop it and start it again first, which loses what programs have in memory; or keep its files alone: --files")
 }
 
-// brokenOff explains why a keeper has broken a conversation off.
+// brokenOff explains why a keeper broke off a conversation.
 func brokenOff(d store.Sandbox, err error) error {
 	if said, ok := errors.AsType[*spec.Error](err); ok {
 		return said
@@ -357,7 +354,7 @@ func keepLayer(m *checkpoint.Making, d store.Sandbox) error {
 		if err != nil {
 			return err
 		}
-		if same { // which is on the disk already
+		if same { // the same save is on the disk already
 			current, added = before, 0
 		}
 	}
@@ -371,7 +368,7 @@ func keepLayer(m *checkpoint.Making, d store.Sandbox) error {
 	return err
 }
 
-// RemoveCheckpoint removes one.
+// RemoveCheckpoint removes a checkpoint.
 func (e *Engine) RemoveCheckpoint(sb *spec.Sandbox, p checkpoint.Point) error {
 	shelf, lock, err := e.lockCheckpoints(sb)
 	if err != nil {
@@ -381,8 +378,8 @@ func (e *Engine) RemoveCheckpoint(sb *spec.Sandbox, p checkpoint.Point) error {
 	return shelf.Remove(p)
 }
 
-// CheckpointChanges tells what is different in one checkpoint of a sandbox from another;
-// from nothing if that has no number.
+// CheckpointChanges returns the differences of one checkpoint of a sandbox from another. If from
+// has no number, it compares with nothing.
 func (e *Engine) CheckpointChanges(sb *spec.Sandbox, from, to checkpoint.Point) ([]checkpoint.Change, error) {
 	shelf := e.Checkpoints(sb)
 	packs := shelf.Packs()
@@ -404,8 +401,8 @@ func (e *Engine) CheckpointChanges(sb *spec.Sandbox, from, to checkpoint.Point) 
 	return checkpoint.Compare(x, y, packs)
 }
 
-// isHome tells the tree that is put back whenever all of a sandbox is.
+// isHome reports whether a tree is the home, which is restored whenever all of a sandbox is.
 func isHome(s checkpoint.Source) bool { return s.Name == "home" }
 
-// isWorkspace tells the trees that are directories of the host.
+// isWorkspace reports whether a tree is a directory of the host.
 func isWorkspace(s checkpoint.Source) bool { return strings.HasPrefix(s.Name, workspaceTree) }

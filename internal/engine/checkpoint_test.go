@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// conns are both ends of a conversation.
+// conns returns both ends of a connection.
 func conns(t *testing.T) (keeper, command *unixconn.Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -32,7 +32,8 @@ func conns(t *testing.T) (keeper, command *unixconn.Conn) {
 	return ends[0], ends[1]
 }
 
-// A keeper that breaks off has said why, or ends, or was kept too long.
+// TestBrokenOff checks the error if a keeper breaks off: it said why, it ends, or it waited too
+// long.
 func TestBrokenOff(t *testing.T) {
 	e, _, sb := newMovable(t)
 	d := e.Store.Sandbox(sb.ID)

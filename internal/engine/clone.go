@@ -10,12 +10,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// clones are those of a sandbox.
+// clones returns the clones of a sandbox.
 func (e *Engine) clones(sb *spec.Sandbox) []clone.Clone {
 	return clone.Of(sb, e.Store.Sandbox(sb.ID).Clone)
 }
 
-// checkCloned wants a name that references can have in them.
+// checkCloned checks that git references can contain the sandbox's name.
 func checkCloned(sb *spec.Sandbox) error {
 	if sb.Mode() != spec.WorkspaceClone {
 		return nil
@@ -27,7 +27,7 @@ func checkCloned(sb *spec.Sandbox) error {
 	return nil
 }
 
-// cloneNotice is after what time somebody wants to know what takes so long.
+// cloneNotice is how long a clone takes before the user is told.
 const cloneNotice = 2 * time.Second
 
 // makeClones makes the clones of a new sandbox.
@@ -64,7 +64,7 @@ func (e *Engine) makeClones(ctx context.Context, sb *spec.Sandbox) func(store.Sa
 	}
 }
 
-// tellClone says what is in a clone, and what is not.
+// tellClone tells the user at which commit a clone is, and which parts it lacks.
 func (e *Engine) tellClone(c clone.Clone, made *clone.Made) {
 	at := made.Commit[:12]
 	if made.Branch != "" {
@@ -79,8 +79,8 @@ func (e *Engine) tellClone(c clone.Clone, made *clone.Made) {
 	}
 }
 
-// replaceClones notes that the files of a sandbox's clones are about to be replaced.
-// Nobody fetches meanwhile.
+// replaceClones notes that the files of a sandbox's clones are about to be replaced. Its lock keeps
+// fetches out meanwhile.
 func (e *Engine) replaceClones(sb *spec.Sandbox, replace func() error) error {
 	list := e.clones(sb)
 	if len(list) == 0 {
@@ -102,8 +102,8 @@ func (e *Engine) replaceClones(sb *spec.Sandbox, replace func() error) error {
 	return replace()
 }
 
-// Cloned is what a sandbox's commits can be fetched from: its clones, or, where its
-// changes are reviewed, the repositories with what it has written over them.
+// Cloned returns the repositories from which a sandbox's commits can be fetched. These are its
+// clones or, if its changes are reviewed, the repositories with its layers over them.
 func (e *Engine) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
 	if sb.Broken != "" {
 		return nil, brokenError(sb)
@@ -121,7 +121,7 @@ func (e *Engine) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
 		WithHint("a sandbox is made with a clone: bothy create --workspace %s ...", spec.WorkspaceClone)
 }
 
-// repositories are those among the workspaces that are reviewed.
+// repositories returns the repositories among the reviewed workspaces.
 func (e *Engine) repositories(sb *spec.Sandbox) (list []clone.Clone, err error) {
 	if err := clone.CheckName(sb.Name); err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "what is fetched from a sandbox of the name %q could not be called so: %w", sb.Name, err)
@@ -144,20 +144,20 @@ func (e *Engine) repositories(sb *spec.Sandbox) (list []clone.Clone, err error) 
 		list = append(list, c)
 	}
 	if len(list) > 0 {
-		return list, nil // what is no repository has no commits
+		return list, nil // a directory without a repository has no commits
 	}
 	return nil, errors.Join(errs...)
 }
 
-// Fetch brings the commits of a sandbox into the repository that was cloned. Several
-// at once take turns.
+// Fetch brings the commits of a sandbox into the repository that was cloned. Concurrent calls take
+// turns.
 func (e *Engine) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone, inside clone.Inside, o clone.Order) (*clone.Report, error) {
 	lock, err := store.WaitLock(e.Store.Sandbox(sb.ID).CloneLock())
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
-	if sb.Mode() == spec.WorkspaceClone { // a start would finish it, and wait for this lock
+	if sb.Mode() == spec.WorkspaceClone { // a start would finish the restore, and wait for this lock
 		if err := e.Whole(sb); err != nil {
 			return nil, err
 		}

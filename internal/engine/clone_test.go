@@ -12,7 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A clone appears with its sandbox, or neither does, and work in it is not pruned.
+// TestClone checks that a clone appears together with its sandbox or not at all, and that work in
+// it is not pruned.
 func TestClone(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")

@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// However many are created at once, each gets a name of its own.
+// TestConcurrentCreate checks that sandboxes that are created at once get names of their own.
 func TestConcurrentCreate(t *testing.T) {
 	e := newEngine(t)
 	const workers, each = 6, 6
@@ -34,7 +34,7 @@ func TestConcurrentCreate(t *testing.T) {
 	}
 }
 
-// Of several that want the same name one gets it.
+// TestConcurrentSameName checks that only one of several callers gets the same name.
 func TestConcurrentSameName(t *testing.T) {
 	e := newEngine(t)
 	var wg sync.WaitGroup

@@ -17,9 +17,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Connect gives a conversation with the sandbox's keeper, starting the sandbox
-// if it does not run. Of several callers at once one starts it and the others
-// wait.
+// Connect returns a conversation with the sandbox's keeper. It starts the sandbox if it does not
+// run. Of several concurrent callers one starts it, and the others wait.
 func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn, error) {
 	if sb.Broken != "" {
 		return nil, spec.Errorf(spec.ErrSandbox, "sandbox %s cannot be used: %s", sb.Name, sb.Broken).
@@ -38,7 +37,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout) // however long that took
+	ctx, cancel := context.WithTimeout(ctx, startTimeout) // a full timeout, however long that took
 	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
 	defer e.patiently("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)()
@@ -72,7 +71,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 			}
 			return c, err
 		case errors.Is(err, store.ErrLocked):
-			// It starts or stops just now.
+			// Another process starts or stops it just now.
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, errRemoved(sb)
 		default:
@@ -87,8 +86,8 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	}
 }
 
-// dial reaches the control socket through the directory's descriptor: a
-// socket's path may have only 107 bytes.
+// dial reaches the control socket through the directory's file descriptor: a socket's path may have
+// only 107 bytes.
 func dial(d store.Sandbox) (*unixconn.Conn, error) { return dialAt(d, d.Control()) }
 
 // dialAt is dial for one of the places of the control socket.
@@ -111,8 +110,8 @@ func dialAt(d store.Sandbox, socket string) (*unixconn.Conn, error) {
 	return c, nil
 }
 
-// greet waits for the keeper's hello: a keeper that ends just now takes
-// connections it will never answer.
+// greet waits for the keeper's hello: a keeper that is just ending accepts connections that it will
+// never answer.
 func greet(uc *net.UnixConn, c *unixconn.Conn) error {
 	_ = uc.SetReadDeadline(time.Now().Add(helloTimeout))
 	defer func() { _ = uc.SetReadDeadline(time.Time{}) }()

@@ -12,13 +12,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// died is why a sandbox ended whose keeper did not live to tell.
+// died is the reason for a sandbox's end if its keeper died without reporting one.
 const died = "its keeper died"
 
-// oldKeeperLog is where the words of a keeper that died are kept.
+// oldKeeperLog keeps the log of a keeper that died.
 const oldKeeperLog = "keeper.log.1"
 
-// whyDied is died with the keeper's last words, if it had any.
+// whyDied returns died with the keeper's last words, if it left any.
 func whyDied(d store.Sandbox) string {
 	if words := lastWords(d.Log("keeper.log")); words != "" {
 		return died + ": " + words
@@ -26,8 +26,8 @@ func whyDied(d store.Sandbox) string {
 	return died
 }
 
-// Bounds of what is read of a keeper's log, and of what is told of it. A program
-// that dies of a mistake of its own says so before it shows where.
+// Bounds of the part of a keeper's log that is read, and of the part that is reported. A program
+// that dies of a bug prints the error before it prints the place.
 const (
 	maxKeeperLog = 1 << 20
 	maxLastWords = 300
@@ -55,8 +55,8 @@ func lastWords(path string) string {
 	return words
 }
 
-// keepLastWords puts the log of a keeper that died aside, where it outlives the
-// next start, and notes the death among what happened to the sandbox.
+// keepLastWords renames the log of a keeper that died, so that it outlives the next start, and adds
+// the crash to the sandbox's events.
 func keepLastWords(d store.Sandbox, reason string) {
 	_ = os.Rename(d.Log("keeper.log"), d.Log(oldKeeperLog))
 	events, err := audit.Open(d.Log("events.jsonl"), audit.Options{})

@@ -17,45 +17,45 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What takes room on the disk.
+// Kinds of things that take room on the disk.
 const (
 	DiskSandbox  = "sandbox"
 	DiskTemplate = "template"
 	DiskImage    = "image"    // a container image
 	DiskAgent    = "agent"    // an installed version
-	DiskLeftover = "leftover" // what broke off: of an image, a template, an installation
+	DiskLeftover = "leftover" // remains of an interrupted image, template or installation
 	DiskBuild    = "build"    // a step of a build, or a cache of one
 	DiskCache    = "cache"
 )
 
-// DiskItem is something of Bothy's that takes room on the disk.
+// DiskItem is a thing of Bothy's that takes room on the disk.
 type DiskItem struct {
 	Kind, Name string
-	Agent      string    // it is, or is of
-	Bytes      int64     // what several items share counts for the first of them
-	Used       time.Time // last, or else when it was made; zero if nobody knows
-	Running    bool      // a sandbox that does
-	Holders    []string  // the sandboxes that use it; of an image also templates
-	Kept       string    // why it is not to be removed; empty if it may be
-	Fresh      bool      // a sandbox that was used just now, and is kept for that alone
+	Agent      string    // the agent that it is, or that it belongs to
+	Bytes      int64     // data that several items share counts for the first of them
+	Used       time.Time // last use, or else creation; zero if neither is known
+	Running    bool      // a sandbox that runs
+	Holders    []string  // sandboxes that use it; for an image also templates
+	Kept       string    // why it must not be removed; empty if it may be
+	Fresh      bool      // a sandbox that was used just now, and is kept only for that
 
 	remove func() error
-	build  string   // a step of a build: what it lies under
-	above  []string // the steps of builds that lie over it, if nothing else keeps it
+	build  string   // the key of a build step
+	above  []string // the build steps over it, if nothing else keeps it
 }
 
-// Disk is what takes room on the disk: sandboxes, templates, installed agents, what
-// is left of installations, and the cache.
+// Disk is Bothy's use of the disk: sandboxes, templates, installed agents, remains of
+// installations, and the cache.
 type Disk struct {
 	Items  []DiskItem
-	Unread int // directories that could not be looked into, and are in no sum
-	// Taken is what the whole state directory takes, in bytes, which may be Limit; both are
-	// zero where there is no limit.
+	Unread int // directories that could not be read, and are in no sum
+	// Taken is the size of the whole state directory in bytes, and Limit is its limit. Both are
+	// zero without a limit.
 	Taken, Limit int64
 }
 
-// Disk measures all there is. What cannot be read is an item that stays: it keeps nobody from
-// what can.
+// Disk measures all items. An item that cannot be read is listed as kept, and does not hide the
+// rest.
 func (e *Engine) Disk() (Disk, error) {
 	var d Disk
 	if _, err := os.Stat(e.Store.Path()); err != nil {
@@ -83,7 +83,7 @@ func (e *Engine) Disk() (Disk, error) {
 	return d, nil
 }
 
-// diskShelf is a directory with things of a kind in it.
+// diskShelf is a directory with items of one kind.
 type diskShelf struct {
 	kind, dir string
 	list      func(*quota.Meter) ([]DiskItem, error)
@@ -161,7 +161,7 @@ func (e *Engine) diskImages(m *quota.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-// diskBuilds are what builds left for later ones.
+// diskBuilds lists the steps and caches that builds left for later ones.
 func (e *Engine) diskBuilds(m *quota.Meter) ([]DiskItem, error) {
 	shelf := e.Builds()
 	kept := ""
@@ -197,7 +197,7 @@ func (e *Engine) diskBuilds(m *quota.Meter) ([]DiskItem, error) {
 // maxBrief is how many characters of a step are shown.
 const maxBrief = 60
 
-// brief is the beginning of a step, as the Dockerfile has it.
+// brief returns the beginning of a step, as the Dockerfile has it.
 func brief(name string) string {
 	if r := []rune(name); len(r) > maxBrief {
 		return string(r[:maxBrief-1]) + "…"
@@ -227,16 +227,16 @@ func (e *Engine) diskAgents(m *quota.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-// Pruning says what is to be removed.
+// Pruning selects the items to remove.
 type Pruning struct {
 	Kinds  []string
-	Before time.Time // not used since; zero for any time
-	Names  []string  // patterns as of [path.Match], all of which fit
-	Agents []string  // all of which it is of: of two that differ nothing is
+	Before time.Time // not used since then; zero for any time
+	Names  []string  // patterns as of [path.Match]; all must match
+	Agents []string  // the item must be of all these agents, so of two different ones none is
 }
 
-// Chosen are the items that a pruning is about, the largest first. What only those keep
-// comes after them.
+// Chosen returns the items that a pruning selects, the largest first. Items that only those keep
+// come after them.
 func (d Disk) Chosen(p Pruning) []DiskItem {
 	var list, beneath []DiskItem
 	builds := map[string]bool{}
@@ -269,8 +269,8 @@ func (p Pruning) wants(it DiskItem) bool {
 		!slices.ContainsFunc(p.Names, other) && !slices.ContainsFunc(p.Agents, another)
 }
 
-// RemoveItem removes what takes room. What came into use meanwhile stays, and is an
-// error of class [spec.ErrConflict].
+// RemoveItem removes an item. If it came into use meanwhile, it stays, and the error is of class
+// [spec.ErrConflict].
 func (e *Engine) RemoveItem(ctx context.Context, it DiskItem) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What only builds keep goes with them, and after them; not if one of them stays.
+// TestChosenWithBuilds checks that items that only builds keep are removed after these builds, and
+// stay if one of them stays.
 func TestChosenWithBuilds(t *testing.T) {
 	remove := func() error { return nil }
 	old := time.Unix(1, 0)
@@ -49,8 +50,8 @@ func TestChosenWithBuilds(t *testing.T) {
 	}
 }
 
-// What somebody makes just now, or a run could go on with, is not pruned, however long ago
-// it was used.
+// TestPruneLeavesNeeded checks that pruning leaves sandboxes that are just being made, or that a
+// run could resume with, however long ago they were used.
 func TestPruneLeavesNeeded(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
@@ -84,7 +85,7 @@ func TestPruneLeavesNeeded(t *testing.T) {
 	}
 }
 
-// What cannot be read is told, and keeps nobody from the rest.
+// TestDiskUnread checks that items that cannot be read are reported, and do not hide the rest.
 func TestDiskUnread(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Create(t.Context(), wish(t.TempDir())))
@@ -106,7 +107,8 @@ func TestDiskUnread(t *testing.T) {
 	}
 }
 
-// What the kernel has for itself in a layer, and lets nobody look into, is no want.
+// TestDiskOfLayer checks that the kernel's own directory in a layer, which is unreadable, does not
+// count as unread.
 func TestDiskOfLayer(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// justNow is for how long a sandbox that was used is not removed as one that nobody needs.
+// justNow is how long a sandbox is kept after its last use, although no run needs it.
 const justNow = 2 * time.Minute
 
 func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
@@ -24,7 +24,7 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 	var items []DiskItem
 	for _, i := range infos {
 		for _, w := range review.Of(i.Spec, e.Store.Sandbox(i.Spec.ID).Review) {
-			m.Leave(w.Layer.Idle()) // nobody but root may look into it
+			m.Leave(w.Layer.Idle()) // only root may look into it
 		}
 		it := DiskItem{Kind: DiskSandbox, Name: i.Spec.Name, Agent: i.Spec.Agent, Bytes: m.Add(e.Store.Sandbox(i.Spec.ID).Dir), Used: i.Spec.CreatedAt}
 		if i.Status.UsedAt != nil {
@@ -41,10 +41,10 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-// claims are sandboxes that runs need, by ID, with which run that is.
+// claims are the sandboxes that runs need, by ID, each with its run.
 type claims struct {
 	by     map[string]string
-	unread error // there are runs of which it is not known what they need
+	unread error // why it is not known which sandboxes some runs need
 }
 
 func (e *Engine) claimed() (c claims) {
@@ -54,8 +54,8 @@ func (e *Engine) claimed() (c claims) {
 	return c
 }
 
-// spared tells why a sandbox that is stopped is not to be removed as one that nobody needs;
-// empty if it may be.
+// spared returns why a stopped sandbox must not be removed as unneeded, or the empty string if it
+// may be.
 func (e *Engine) spared(sb *spec.Sandbox, c claims) string {
 	switch {
 	case sb.Build != nil && cache.Running(sb.Build.Lock):
@@ -72,7 +72,7 @@ func (e *Engine) spared(sb *spec.Sandbox, c claims) string {
 	return ""
 }
 
-// unsaved is what is so of a sandbox that [Engine.Pending] tells of.
+// unsaved returns why [Engine.Pending] reports a sandbox.
 func (e *Engine) unsaved(sb *spec.Sandbox) string {
 	switch {
 	case sb.Broken != "":
@@ -85,13 +85,13 @@ func (e *Engine) unsaved(sb *spec.Sandbox) string {
 	return "has changes that are neither applied nor discarded"
 }
 
-// removeStopped removes a sandbox unless it runs, or somebody needs it by now.
+// removeStopped removes a sandbox unless it runs, or is needed by now.
 func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 	d := e.Store.Sandbox(sb.ID)
 	lock, err := store.TryLock(d.Lock())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // somebody else removed it
+		return nil // another command removed it
 	case errors.Is(err, store.ErrLocked):
 		return spec.Errorf(spec.ErrConflict, "sandbox %s was started meanwhile", sb.Name)
 	case err != nil:

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/bothy-dev/bothy/spec"
 
-// AsksForDocker tells whether the template of a sandbox asks for a Docker daemon: an image by
-// its label, one that was made from a sandbox if that had one.
+// AsksForDocker reports whether a sandbox's template asks for a Docker daemon. An image asks by its
+// label. A template that was made from a sandbox asks if that sandbox had a daemon.
 func (e *Engine) AsksForDocker(sb *spec.Sandbox) bool {
 	if sb.Template == spec.TemplateHost {
 		return false

@@ -1,10 +1,10 @@
-// Package engine is the life cycle of sandboxes as seen from the host: create,
-// find, start, stop, remove. It decides who may start a sandbox and cleans up
-// after what crashed; what happens inside a running one is its keeper's affair.
+// Package engine is the life cycle of sandboxes as seen from the host: create, find, start, stop,
+// remove. It decides who may start a sandbox, and cleans up after crashes. The keeper handles
+// everything inside a running sandbox.
 //
-// Truth about a sandbox lies in three places: spec.json, what was wished;
-// the lock, which a keeper holds as long as it lives; and status.json, what
-// the keeper last said. The lock outranks the status.
+// The truth about a sandbox is in three places: spec.json holds the wish of its owner; a keeper
+// holds the lock as long as it lives; status.json holds the keeper's last report. The lock outranks
+// the status.
 package engine
 
 import (
@@ -32,34 +32,34 @@ type Engine struct {
 	Store   *store.Store
 	Version string // of this binary
 	Agents  agent.Catalog
-	// Progress is told what a long step does now. May be nil.
+	// Progress receives the current step of a long operation. May be nil.
 	Progress func(string)
-	// Unenforced is told of limits that a sandbox it just started will not be
-	// held to. May be nil.
+	// Unenforced receives the limits that will not be enforced on a sandbox that was just started.
+	// May be nil.
 	Unenforced func(*spec.Sandbox, spec.Enforcement)
-	// Passphrase asks the user for the passphrase of the secrets; twice for a
-	// fresh one. Nil if nobody can be asked.
+	// Passphrase asks the user for the passphrase of the secrets; twice for a fresh one. It is nil
+	// if the user cannot be asked.
 	Passphrase func(fresh bool) ([]byte, error)
-	// Defaults are limits for sandboxes that ask for none.
+	// Defaults are the limits of sandboxes that ask for none.
 	Defaults spec.Limits
-	// Prices are what models cost, before the usual ones.
+	// Prices are the prices of models; they win over the usual ones.
 	Prices []price.Price
-	// StoreLimit is what the state directory may take of the disk, in bytes: beyond it
-	// nothing is added to it, and what runs goes on. 0: anything.
+	// StoreLimit is how much of the disk the state directory may take, in bytes; 0 means no limit.
+	// Beyond it Bothy adds nothing; running sandboxes continue.
 	StoreLimit int64
-	// Claims gives the sandboxes, by ID, that are needed by what goes on by itself, or could
-	// be gone on with, and the name of that. An error means that there may be more. May be nil.
+	// Claims returns the sandboxes, by ID, that unattended work needs or could resume with, each
+	// with the name of that work. An error means that there may be more. May be nil.
 	Claims func() (map[string]string, error)
 
 	hold   imageHold
-	makers makers // of sandboxes for one command: one that was not started yet is nobody else's to sweep
-	making makers // of sandboxes that lack something yet: see Making
+	makers makers // of sandboxes for one command: no other process may sweep one before its first start
+	making makers // of unfinished sandboxes: see Making
 }
 
-// Info is a sandbox as a list shows it.
+// Info describes a sandbox for a list.
 type Info struct {
 	Spec   *spec.Sandbox
-	Status spec.Status // its State is corrected by the lock
+	Status spec.Status // the lock corrects its State
 }
 
 func (e *Engine) say(format string, args ...any) {
@@ -68,13 +68,13 @@ func (e *Engine) say(format string, args ...any) {
 	}
 }
 
-// patiently says what is waited for if that takes long, until done is called.
+// patiently tells the user the reason for a long wait, unless done is called before.
 func (e *Engine) patiently(format string, args ...any) (done func()) {
 	notice := time.AfterFunc(waitNotice, func() { e.say(format, args...) })
 	return func() { notice.Stop() }
 }
 
-// List gives all sandboxes, by name.
+// List returns all sandboxes, sorted by name.
 func (e *Engine) List() ([]Info, error) {
 	list, err := e.Store.List()
 	if err != nil {
@@ -88,14 +88,14 @@ func (e *Engine) List() ([]Info, error) {
 	return infos, nil
 }
 
-// Find gives the sandbox with a name or an id.
+// Find returns the sandbox with a name or an id.
 func (e *Engine) Find(ref string) (*spec.Sandbox, error) {
 	list, err := e.Store.List()
 	if err != nil {
 		return nil, err
 	}
 	for _, is := range []func(*spec.Sandbox) string{
-		func(sb *spec.Sandbox) string { return sb.ID }, // first: nobody can choose one
+		func(sb *spec.Sandbox) string { return sb.ID }, // first: users cannot choose an id
 		func(sb *spec.Sandbox) string { return sb.Name },
 	} {
 		if i := slices.IndexFunc(list, func(sb *spec.Sandbox) bool { return is(sb) == ref }); i >= 0 {
@@ -105,9 +105,8 @@ func (e *Engine) Find(ref string) (*spec.Sandbox, error) {
 	return nil, spec.Errorf(spec.ErrNotFound, "no sandbox named %q", ref).WithHint("bothy ls shows what there is")
 }
 
-// FindFor gives the sandbox of an agent in a directory: the one bothy run comes
-// back to. It is nil when there is none. With several, made by --name, the
-// oldest is the one.
+// FindFor returns the sandbox of an agent in a directory, to which bothy run comes back. It returns
+// nil if none exists, and the oldest of several (made with --name).
 func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 	list, err := e.Store.List()
 	if err != nil {
@@ -125,12 +124,12 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 	return found, nil
 }
 
-// Create writes a new sandbox down. The name may be empty: one is chosen from
-// the agent and the directory. Whatever more writes is in the sandbox's directory
-// when it appears.
+// Create records a new sandbox. If the name is empty, Create chooses one from the agent and the
+// directory. The files that the functions in more write exist as soon as the sandbox's directory
+// appears.
 func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(store.Sandbox) error) error {
 	e.sweep()
-	defer e.releaseImages() // after the names: it may sweep
+	defer e.releaseImages() // after the names lock is released: it may sweep
 	lock, err := e.holdNames(ctx)
 	if err != nil {
 		return err
@@ -139,9 +138,9 @@ func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(stor
 	return e.create(ctx, sb, more)
 }
 
-// Obtain gives the sandbox that is wished for, if there is one already: by its
-// name, or, without a name, that of the same agent in the same directory.
-// Otherwise the wish is created. Of several callers at once one creates.
+// Obtain returns the existing sandbox for a wish: by its name or, without a name, that of the same
+// agent in the same directory. Otherwise it creates the wish. Of several concurrent callers only
+// one creates it.
 func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(store.Sandbox) error) (sb *spec.Sandbox, created bool, err error) {
 	e.sweep()
 	defer e.releaseImages()
@@ -157,14 +156,15 @@ func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(st
 	return wish, true, e.create(ctx, wish, more)
 }
 
-// holdNames takes the names lock. Whoever has it for long clones a repository for a sandbox.
+// holdNames takes the names lock. A holder keeps it for long if it clones a repository for a
+// sandbox.
 func (e *Engine) holdNames(ctx context.Context) (*store.Lock, error) {
 	defer e.patiently("another bothy makes a sandbox; waiting for it")()
 	return e.Store.NamesLock(ctx)
 }
 
-// Existing gives the sandbox that [Engine.Obtain] would give for a wish; nil if
-// it would create one.
+// Existing returns the sandbox that [Engine.Obtain] would return for a wish, or nil if Obtain would
+// create one.
 func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 	if wish.Name == "" {
 		return e.FindFor(wish.Agent, wish.Workspaces[0].Source)
@@ -176,7 +176,7 @@ func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 	return sb, err
 }
 
-// create has a new sandbox begin with what its template holds. The caller holds the
+// create adds a new sandbox that begins with the contents of its template. The caller holds the
 // names lock.
 func (e *Engine) create(ctx context.Context, sb *spec.Sandbox, more []func(store.Sandbox) error) error {
 	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb), e.makeClones(ctx, sb)}, more...)...)
@@ -190,7 +190,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := workspace.Check(sb); err != nil {
 		return err
 	}
-	if err := template.CheckMounts(sb.Mounted()); err != nil { // it could never be started
+	if err := template.CheckMounts(sb.Mounted()); err != nil { // the sandbox could never be started
 		return err
 	}
 	if sb.Limits.CPUs > 0 || sb.Limits.Memory > 0 {
@@ -215,7 +215,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := checkCloned(sb); err != nil {
 		return err
 	}
-	if _, _, err := e.programDirs(sb); err != nil { // it may have been removed since it was chosen
+	if _, _, err := e.programDirs(sb); err != nil { // the program may have been removed since it was chosen
 		return err
 	}
 	if _, err := e.launchImage(ctx, sb); err != nil { // likewise
@@ -231,8 +231,8 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	return err
 }
 
-// sweep removes what crashed commands left: half-removed directories, half-made forks, and
-// sandboxes made for one command that is over.
+// sweep removes the remains of crashed commands: half-removed directories, half-made forks, and
+// sandboxes for one command that is over.
 func (e *Engine) sweep() {
 	_ = e.Store.Sweep()
 	list, err := e.Store.List()
@@ -240,7 +240,7 @@ func (e *Engine) sweep() {
 		return
 	}
 	for _, sb := range list {
-		_ = e.Checkpoints(sb).Tidy() // an image of memory may be left of a command that was killed
+		_ = e.Checkpoints(sb).Tidy() // a killed command may have left a memory image
 		if sb.Build != nil && !cache.Running(sb.Build.Lock) {
 			_ = e.Remove(context.Background(), sb, true)
 			continue
@@ -249,7 +249,7 @@ func (e *Engine) sweep() {
 		if !sb.Remove && !d.HasMaker() {
 			continue
 		}
-		made := !d.Awaited() // before the status: who lets go may have started it
+		made := !d.Awaited() // read before the status: a maker that just released its lock may have started it
 		if !sb.Remove && (!made || d.MayHaveStarted()) {
 			continue // a fork that is being made, or was started and may have work in it
 		}
@@ -272,8 +272,8 @@ func (e *Engine) names() (map[string]bool, error) {
 	return taken, nil
 }
 
-// free refuses names that no sandbox can have, or that one has already. An empty one is
-// chosen when it is needed.
+// free refuses names that no sandbox can have, or that are taken. It accepts an empty name, which
+// is chosen when it is needed.
 func (e *Engine) free(names []string) error {
 	taken, err := e.names()
 	for _, name := range names {
@@ -295,7 +295,7 @@ func checkFree(name string, taken map[string]bool) error {
 	return spec.CheckName(name)
 }
 
-// freeName is the sandbox's default name, numbered if it is taken.
+// freeName returns the sandbox's default name, numbered if it is taken.
 func freeName(sb *spec.Sandbox, taken map[string]bool) string {
 	dir := ""
 	if len(sb.Workspaces) > 0 {
@@ -309,11 +309,11 @@ func freeName(sb *spec.Sandbox, taken map[string]bool) string {
 	return name
 }
 
-// Status is a sandbox's status, with the state corrected by the lock.
+// Status returns a sandbox's status, with the state corrected by the lock.
 func (e *Engine) Status(sb *spec.Sandbox) spec.Status {
 	d := e.Store.Sandbox(sb.ID)
 	st, known := d.LastStatus()
-	if !known { // it is lost, or the sandbox never ran: who can be asked has a socket
+	if !known { // the status is lost, or the sandbox never ran: a keeper that can be asked has a socket
 		_, err := os.Lstat(d.Control())
 		known = err != nil
 	}
@@ -332,13 +332,13 @@ func (e *Engine) Status(sb *spec.Sandbox) spec.Status {
 	return st
 }
 
-// errRemoved says that somebody has removed a sandbox that is worked with.
+// errRemoved is the error for a sandbox that was removed while a caller works with it.
 func errRemoved(sb *spec.Sandbox) error {
 	return spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
 }
 
-// opError is the error of an operation on a sandbox. If the sandbox was removed meanwhile, that is
-// the reason, and not the file that was missed first.
+// opError is the error of an operation on a sandbox. If the sandbox was removed meanwhile, opError
+// reports that, and not the file that was missed first.
 func (e *Engine) opError(op string, sb *spec.Sandbox, err error) error {
 	if !e.exists(sb) {
 		err = errRemoved(sb)
@@ -346,7 +346,7 @@ func (e *Engine) opError(op string, sb *spec.Sandbox, err error) error {
 	return &spec.Error{Op: op, Err: err}
 }
 
-// exists reports whether a sandbox was removed meanwhile.
+// exists reports whether a sandbox still exists. It is false only if the sandbox was removed.
 func (e *Engine) exists(sb *spec.Sandbox) bool {
 	_, err := e.Store.Load(sb.ID)
 	return !errors.Is(err, fs.ErrNotExist)

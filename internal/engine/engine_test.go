@@ -33,7 +33,7 @@ func newEngine(t testing.TB) *Engine {
 	return &Engine{Store: s, Version: "test"}
 }
 
-// wish is a sandbox of the shell in a directory.
+// wish returns a sandbox of the shell in a directory.
 func wish(dir string) *spec.Sandbox {
 	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Agent: "shell", Template: spec.TemplateHost, Driver: "fake", CreatedAt: time.Now().UTC()}
 	if dir != "" {
@@ -77,7 +77,8 @@ func TestFreeName(t *testing.T) {
 	}
 }
 
-// Who waits for another that makes a sandbox can be told to leave.
+// TestCreateInterrupted checks that a caller that waits for another to make a sandbox can be
+// cancelled.
 func TestCreateInterrupted(t *testing.T) {
 	e := newEngine(t)
 	held, err := e.Store.NamesLock(t.Context())
@@ -124,7 +125,7 @@ func TestCreateRefuses(t *testing.T) {
 	if got := names(t, e); !slices.Equal(got, []string{"box"}) {
 		t.Errorf("there are %q", got)
 	}
-	shared := wish("/dev/shm/app") // lies in a file system in memory, not among devices
+	shared := wish("/dev/shm/app") // it is in a file system in memory, not among devices
 	must(t, e.Create(t.Context(), shared))
 }
 
@@ -147,7 +148,7 @@ func TestFind(t *testing.T) {
 			}
 		}
 	}
-	all[2].Name = all[1].ID // from before that was refused
+	all[2].Name = all[1].ID // from before such names were refused
 	must(t, store.WriteJSON(e.Store.Sandbox(all[2].ID).Spec(), all[2]))
 	if got, err := e.Find(all[1].ID); err != nil || got.ID != all[1].ID {
 		t.Errorf("an id finds %+v, %v", got, err)
@@ -167,7 +168,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The lock outranks the status.
+// TestStatus checks that the lock outranks the status.
 func TestStatus(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -201,7 +202,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Rules and leases are written beside a stop, whose cleaning leaves them alone.
+// TestStopLeavesDrafts checks that the cleaning of a stop leaves drafts alone: rules and leases may
+// be written at the same time.
 func TestStopLeavesDrafts(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -222,7 +224,7 @@ func TestStopLeavesDrafts(t *testing.T) {
 	}
 }
 
-// A keeper's death is put in order by whoever stops or removes the sandbox.
+// TestStopAfterCrash checks that a stop or a removal cleans up after a keeper that died.
 func TestStopAfterCrash(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -253,8 +255,8 @@ func TestStopAfterCrash(t *testing.T) {
 	}
 }
 
-// Sandboxes for one command that is over go with the next creation; others and
-// those that are about to start stay.
+// TestSweep checks that the next creation removes sandboxes for one command that is over. It keeps
+// others, and those that are about to start.
 func TestSweep(t *testing.T) {
 	e := newEngine(t)
 	put := func(maker *Engine, name string, remove, started bool) {
@@ -271,7 +273,7 @@ func TestSweep(t *testing.T) {
 	put(dead, "kept", false, true)
 	put(alive, "over", true, true)
 	put(alive, "about", true, false)
-	for id := range dead.makers.locks { // the kernel does that for who is killed
+	for id := range dead.makers.locks { // the kernel does that for a killed maker
 		dead.makers.end(id)
 	}
 	must(t, e.Create(t.Context(), wish("/srv/last")))
@@ -286,7 +288,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A removed sandbox cannot be started, and none that does not run be dialled.
+// TestConnectToNothing checks that a removed sandbox cannot be started, and that a stopped one
+// cannot be dialled.
 func TestConnectToNothing(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -312,7 +315,8 @@ func TestConnectToNothing(t *testing.T) {
 	}
 }
 
-// One that ends while it is asked is said to run no more, or to be gone, and no file is named.
+// TestInsideOfOneThatEnds checks the error if a sandbox ends while it is asked. The error says that
+// it does not run or is gone, and names no file.
 func TestInsideOfOneThatEnds(t *testing.T) {
 	for what, end := range map[string]func(d store.Sandbox, lock *store.Lock){
 		"does not run": func(d store.Sandbox, lock *store.Lock) {
@@ -338,7 +342,7 @@ func TestInsideOfOneThatEnds(t *testing.T) {
 	}
 }
 
-// A keeper is known by its command line, whatever is written down of it.
+// TestKillKeeper checks that a keeper is known by its command line, whatever the status says.
 func TestKillKeeper(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -369,7 +373,7 @@ func TestKillKeeper(t *testing.T) {
 	}
 }
 
-// The lock outranks a status that is lost, or torn.
+// TestStatusLost checks that the lock outranks a lost or torn status.
 func TestStatusLost(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -398,7 +402,8 @@ func TestStatusLost(t *testing.T) {
 	}
 }
 
-// What has the name of a sandbox and cannot be one is removed like one that is broken.
+// TestRemoveStrays checks that files that have a sandbox's name but cannot be one are removed like
+// a broken sandbox.
 func TestRemoveStrays(t *testing.T) {
 	e := newEngine(t)
 	dir := e.Store.Sandboxes()
@@ -434,12 +439,13 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// A process of another user is not the caller's keeper, whatever its command line says.
+// TestKillKeeperOfAnotherUser checks that a process of another user is not taken for the caller's
+// keeper, whatever its command line says.
 func TestKillKeeperOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")
 	}
-	d := store.Sandbox{Dir: "10000"} // which is what sleep takes
+	d := store.Sandbox{Dir: "10000"} // the argument of sleep
 	other := exec.CommandContext(t.Context(), "/bin/sleep")
 	other.Args = []string{keeper.Argv0, d.Dir}
 	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}

@@ -13,15 +13,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/errand"
 )
 
-// run has a process of the binary, by the name it goes by, carry out an order. It has
-// the whole environment of the caller, to which the configuration of npm and of Docker
-// refers. It is in a process group of its own, so that Ctrl-C ends it by way of ctx,
-// and ends if this process does, as its standard input then ends.
+// run has a process of this binary, under the given name, carry out an order. The process gets the
+// caller's whole environment, because the configuration of npm and of Docker refers to it. It runs
+// in a process group of its own, so that Ctrl-C ends it by way of ctx. It also ends if this process
+// does, because its standard input is then closed.
 func run[E, R any](ctx context.Context, name string, order any, progress func(E)) (R, error) {
 	return have[E, R](ctx, exec.CommandContext(ctx, "/proc/self/exe"), name, order, progress)
 }
 
-// have has a process carry out an order.
+// have has the process of cmd carry out an order.
 func have[E, R any](ctx context.Context, cmd *exec.Cmd, name string, order any, progress func(E)) (R, error) {
 	var none R
 	text, err := json.Marshal(order)
@@ -46,7 +46,7 @@ func have[E, R any](ctx context.Context, cmd *exec.Cmd, name string, order any, 
 	if err := cmd.Start(); err != nil {
 		return none, fmt.Errorf("start %s: %w", name, err)
 	}
-	_, _ = in.Write(text) // if it is gone already, it gives no answer
+	_, _ = in.Write(text) // if the process is gone already, it gives no answer
 	result, err := errand.Listen[E, R](out, progress)
 	_, _ = io.Copy(io.Discard, out)
 	ended := cmd.Wait()
@@ -59,7 +59,7 @@ func have[E, R any](ctx context.Context, cmd *exec.Cmd, name string, order any, 
 	return result, err
 }
 
-// beginning keeps the first that is written to it, for people to read.
+// beginning keeps the first bytes that are written to it, for people to read.
 type beginning struct{ text []byte }
 
 func (b *beginning) Write(p []byte) (int, error) {

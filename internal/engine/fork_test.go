@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hearing notes what is said.
+// hearing records the messages to the user.
 func hearing(e *Engine) *[]string {
 	said := &[]string{}
 	e.Progress = func(text string) { *said = append(*said, text) }
@@ -31,8 +31,8 @@ func points(t *testing.T, e *Engine, sb *spec.Sandbox) int {
 	return len(list)
 }
 
-// Where not all forks can be made, those that were made are given, and what they begin from
-// stays; where none can, nothing stays.
+// TestForkHalfway checks that if not all forks can be made, those that were made are returned, and
+// their checkpoint stays. If none can be made, nothing stays.
 func TestForkHalfway(t *testing.T) {
 	e, _, sb := newMovable(t)
 	if made, err := e.ForkNow(t.Context(), sb, []string{"one", sb.Name}, true); len(made) != 0 || !errors.Is(err, spec.ErrConflict) || points(t, e, sb) != 0 {
@@ -44,7 +44,8 @@ func TestForkHalfway(t *testing.T) {
 	}
 }
 
-// What a fork does not have of a checkpoint is said once; not what it has from the host.
+// TestForkSaysWhatIsLeft checks that files of a checkpoint that a fork lacks are reported once, but
+// not files that it has from the host.
 func TestForkSaysWhatIsLeft(t *testing.T) {
 	e, dir, sb := newMovable(t)
 	home := e.Store.Sandbox(sb.ID).Home()
@@ -76,8 +77,8 @@ func TestForkSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Programs that go on have files of the host's as they are now, where a checkpoint has none
-// of them, or a fork gets none.
+// TestAsItIs checks that resumed programs find files of the host as they are now if the checkpoint
+// does not hold them, or if a fork does not get them.
 func TestAsItIs(t *testing.T) {
 	e := newEngine(t)
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -114,7 +115,7 @@ func TestAsItIs(t *testing.T) {
 	}
 }
 
-// Who waits for long is told for what.
+// TestPatiently checks that a caller that waits for long is told the reason.
 func TestPatiently(t *testing.T) {
 	e := newEngine(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +131,7 @@ func TestPatiently(t *testing.T) {
 	})
 }
 
-// Who is told to go makes no more forks, and what none begins from does not stay.
+// TestForkInterrupted checks that a cancelled caller makes no more forks, and leaves none behind.
 func TestForkInterrupted(t *testing.T) {
 	e, _, sb := newMovable(t)
 	p, err := e.Checkpoint(t.Context(), sb, "", "", false)
@@ -149,8 +150,9 @@ func TestForkInterrupted(t *testing.T) {
 	}
 }
 
-// A fork in which programs are to go on is nothing before they do: nobody starts it, and if
-// who makes it was killed, it goes. One that was started has work in it, and stays.
+// TestHalfFork checks that a fork is incomplete until its programs resume in it. No command starts
+// it before, and it is removed if its maker was killed. A fork that was started has work in it, and
+// stays.
 func TestHalfFork(t *testing.T) {
 	e, _, sb := newMovable(t)
 	p, err := e.Checkpoint(t.Context(), sb, "", "", false)
@@ -171,7 +173,7 @@ func TestHalfFork(t *testing.T) {
 		case "whole":
 			must(t, maker.forked(fork))
 		default:
-			maker.makers.end(fork.ID) // the kernel does that for who is killed
+			maker.makers.end(fork.ID) // the kernel does that for a killed maker
 			if _, err := e.Connect(t.Context(), fork); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "half a fork") {
 				t.Errorf("half made: %v", err)
 			}
@@ -185,7 +187,8 @@ func TestHalfFork(t *testing.T) {
 	}
 }
 
-// A fork whose lock somebody has for a moment is waited for; one that was started is not.
+// TestLockFork checks that lockFork waits for a lock that another process holds for a moment, but
+// not for a fork that was started.
 func TestLockFork(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())

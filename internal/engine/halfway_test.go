@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// wantHalf looks that nobody believes a sandbox's files.
+// wantHalf checks that no operation trusts a sandbox's files.
 func (b reviewedBox) wantHalf(sb *spec.Sandbox) {
 	b.Helper()
 	w := review.Of(sb, b.Store.Sandbox(sb.ID).Review)[0]
@@ -32,7 +32,8 @@ func (b reviewedBox) wantHalf(sb *spec.Sandbox) {
 	}
 }
 
-// A layer that is half of a checkpoint is neither shown nor applied nor discarded.
+// TestReviewWaitsForRestore checks that a half-restored layer is neither shown nor applied nor
+// discarded.
 func TestReviewWaitsForRestore(t *testing.T) {
 	b := newReviewedBox(t)
 	b.write(b.up, "file", "one")
@@ -58,8 +59,8 @@ func TestReviewWaitsForRestore(t *testing.T) {
 	b.want(b.up, "file", "one")
 }
 
-// What was handed out by half is as little to be believed, and does not start; it is whole
-// when that was done again.
+// TestHandOutCutShort checks that files of an interrupted handover are not trusted either, and that
+// the sandbox does not start. It is whole once the handover was repeated.
 func TestHandOutCutShort(t *testing.T) {
 	b := newReviewedBox(t)
 	b.write(b.up, "file", "one")

@@ -12,10 +12,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// HandOut has another sandbox of the same workspaces hold in them, and in its private
-// directories, what one held at a checkpoint. Its home, its programs and what it is lent
-// stay its own. It is stopped; what it held there is gone. If that is cut short it holds
-// half of it, and neither starts nor is reviewed until it was done again.
+// HandOut puts the state that one sandbox held at a checkpoint into another sandbox of the same
+// workspaces: into its workspaces and its private directories. The other keeps its home, its
+// programs and its leases. HandOut stops it, and its state there is lost. After an interrupted
+// HandOut it holds half of the new state; it neither starts nor is reviewed until HandOut is
+// repeated.
 func (e *Engine) HandOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, to *spec.Sandbox) error {
 	if err := e.handOut(ctx, of, p, to); err != nil {
 		return &spec.Error{Op: "hand what " + of.Name + " held at checkpoint " + p.Name + " to " + to.Name, Err: err}
@@ -43,7 +44,7 @@ func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Poi
 	}
 	defer lock.Unlock()
 	back, err := theirs.Interrupted()
-	if err == nil && (back == nil || !back.Handed) { // going back is of more than what is handed out
+	if err == nil && (back == nil || !back.Handed) { // a restore covers more than a handover
 		err = e.finish(to, theirs)
 	}
 	if err != nil {
@@ -61,9 +62,9 @@ func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Poi
 	return e.replaceClones(to, func() error { return shelf.Hand(p, to.ID, theirs, e.work(to)) })
 }
 
-// HandIn makes a checkpoint of a sandbox in which its workspaces and private directories
-// hold what another sandbox has made of what was handed to it. The sandbox itself is not
-// changed by that: [Engine.Restore] does it, if it is wanted. Both are stopped.
+// HandIn makes a checkpoint of a sandbox with the workspaces and private directories of another
+// sandbox, which has worked on a handover. HandIn does not change the sandbox itself: the caller
+// can do that with [Engine.Restore]. Both sandboxes are stopped.
 func (e *Engine) HandIn(ctx context.Context, to, from *spec.Sandbox, cause string) (checkpoint.Point, error) {
 	p, err := e.handIn(ctx, to, from, cause)
 	if err != nil {
@@ -86,7 +87,7 @@ func (e *Engine) handIn(ctx context.Context, to, from *spec.Sandbox, cause strin
 		return p, err
 	}
 	defer lock.Unlock()
-	if err := e.finishRestore(from); err != nil { // half of something is not what it has made
+	if err := e.finishRestore(from); err != nil { // a half-restored state is not its work
 		return p, err
 	}
 	theirs, err := store.WaitLock(e.Store.Sandbox(from.ID).ReviewLock())
@@ -102,8 +103,8 @@ func (e *Engine) handIn(ctx context.Context, to, from *spec.Sandbox, cause strin
 	return m.End(keepIdle(d, instead(e.kept(to, d), e.work(from)), m))
 }
 
-// still gives a sandbox that does not run to the caller alone, with its checkpoints. Going
-// back to one that was cut short is finished first.
+// still stops a sandbox, and locks it and its checkpoints for the caller. It also finishes an
+// interrupted restore.
 func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.Shelf, unlock func(), err error) {
 	shelf, mine, err := e.openCheckpoints(sb)
 	if err != nil {
@@ -127,7 +128,7 @@ func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.
 	return shelf, unlock, err
 }
 
-// halted stops a sandbox, and gives its lock.
+// halted stops a sandbox, and returns its lock.
 func (e *Engine) halted(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
 	lock, lost, err := e.halt(ctx, sb, 0)
 	if lost != nil {
@@ -139,13 +140,12 @@ func (e *Engine) halted(ctx context.Context, sb *spec.Sandbox) (*store.Lock, err
 	return lock, err
 }
 
-// work are the directories of a sandbox that hold what it works on, but for those of the
-// host.
+// work returns the directories of a sandbox that hold its work, except those of the host.
 func (e *Engine) work(sb *spec.Sandbox) []checkpoint.Source {
 	return slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool { return isWorkspace(s) || !isWork(s.Name) })
 }
 
-// instead puts other directories in the place of those of the same names.
+// instead replaces directories in the list by others of the same names.
 func instead(list, others []checkpoint.Source) []checkpoint.Source {
 	for i, s := range list {
 		if n := slices.IndexFunc(others, func(o checkpoint.Source) bool { return o.Name == s.Name }); n >= 0 {
@@ -155,7 +155,7 @@ func instead(list, others []checkpoint.Source) []checkpoint.Source {
 	return list
 }
 
-// sameWork refuses sandboxes that do not work on the same in the same way.
+// sameWork refuses two sandboxes that do not work on the same directories in the same way.
 func sameWork(a, b *spec.Sandbox) error {
 	if a.Mode() != b.Mode() || !slices.Equal(a.Workspaces, b.Workspaces) || !slices.Equal(a.Private, b.Private) {
 		return spec.Errorf(spec.ErrConflict, "%s and %s do not work on the same directories in the same way", a.Name, b.Name)
@@ -163,21 +163,21 @@ func sameWork(a, b *spec.Sandbox) error {
 	return nil
 }
 
-// Joined is what came of bringing two states together.
+// Joined is the result of merging two states.
 type Joined struct {
-	Ours  checkpoint.Point // what the sandbox held
-	Point checkpoint.Point // what they are together; of number 0 if there are conflicts
-	// Alone says that it has what the one had, and nothing else: nobody did anything
-	// meanwhile.
+	Ours  checkpoint.Point // the state of the sandbox before
+	Point checkpoint.Point // the merged state; its number is 0 if there are conflicts
+	// Alone means that the merged state holds the other state and nothing else: the sandbox has no
+	// changes of its own.
 	Alone bool
-	// Conflicts are paths that both have changed, as they are inside; Texts are those whose lines
-	// were brought together.
+	// Conflicts are paths that both have changed, as seen inside. Texts are paths whose lines were
+	// merged.
 	Conflicts, Texts []string
 }
 
-// ReadyToJoin has the layers of a sandbox be ready for others to be brought into: from here
-// on what the host changes is known to be newer than what is done inside, and what it
-// deletes to have been there.
+// ReadyToJoin prepares the layers of a sandbox for a merge. From here on Bothy can tell that a
+// change of the host is newer than the work inside, and that a file that the host deletes did
+// exist.
 func (e *Engine) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 	_, unlock, err := e.still(ctx, sb)
 	if err != nil {
@@ -191,10 +191,10 @@ func (e *Engine) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 	return nil
 }
 
-// Join makes a checkpoint of a sandbox that has what it holds now, and what was done from
-// one of its checkpoints to another. Of a path that both have changed only texts are brought
-// together, by their lines, and what git keeps of a repository is as the sandbox has it: commits are not brought along,
-// only files. The sandbox is stopped, and not changed by that.
+// Join makes a checkpoint of a sandbox that merges its present state with the changes from one of
+// its checkpoints to another. If both changed a path, only texts are merged, by their lines. Git's
+// own files stay as the sandbox has them: commits are not brought along, only files. Join stops the
+// sandbox, and does not change its files.
 func (e *Engine) Join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (Joined, error) {
 	j, err := e.join(ctx, sb, base, theirs, cause)
 	if err != nil {
@@ -240,10 +240,10 @@ func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkp
 	return j, err
 }
 
-// Settle has a sandbox hold in its workspaces what a checkpoint has there, unless it
-// holds anything else there by now than at another: then nothing is changed, and moved is
-// true. Both are one step, between which nobody can do anything. What there was is kept;
-// its home and its programs stay what they are. The sandbox is stopped.
+// Settle puts a checkpoint's state of the workspaces into a sandbox, unless its workspaces have
+// changed since another checkpoint. In that case it changes nothing, and moved is true. The check
+// and the change are one step: no other command can change anything in between. Settle keeps the
+// state before in a checkpoint; the home and the programs stay as they are. The sandbox is stopped.
 func (e *Engine) Settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoint.Point) (moved bool, err error) {
 	if moved, err = e.settle(ctx, sb, since, p); err != nil {
 		err = &spec.Error{Op: "put what was done into " + sb.Name, Err: err}
@@ -270,7 +270,7 @@ func (e *Engine) settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoi
 	return false, err
 }
 
-// joinTrees brings the layers over the workspaces together.
+// joinTrees merges the layers over the workspaces.
 func joinTrees(sb *spec.Sandbox, shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (checkpoint.Merged, error) {
 	var trees [3][]checkpoint.Tree
 	for i, p := range []checkpoint.Point{base, ours, theirs} {
@@ -287,17 +287,17 @@ func joinTrees(sb *spec.Sandbox, shelf checkpoint.Shelf, base, ours, theirs chec
 
 func isReview(tree string) bool { return strings.HasPrefix(tree, reviewTree) }
 
-// isNotJoined tells the paths of a layer of which each sandbox has its own: the record of
-// what the host had when it began, and what git keeps. Every command of git writes to its
-// index: two sandboxes would never agree.
+// isNotJoined reports whether each sandbox keeps its own version of a path of a layer: the record
+// of the host's state when the sandbox began, and git's own files. Every git command writes to the
+// index, so two sandboxes would never agree.
 func isNotJoined(_, at string) bool {
 	return !isInside(at) || slices.Contains(strings.Split(at, "/"), ".git")
 }
 
-// isInside tells the paths of a layer that can be seen inside.
+// isInside reports whether a path of a layer can be seen inside.
 func isInside(at string) bool { return at == "up" || strings.HasPrefix(at, "up/") }
 
-// placeInside is where a path of a layer is inside.
+// placeInside returns where a path of a layer is inside.
 func placeInside(sb *spec.Sandbox, c checkpoint.Change) string {
 	for i, m := range sb.Workspaces {
 		if c.Tree == reviewTree+strconv.Itoa(i) {

@@ -42,7 +42,7 @@ func (b reviewedBox) keep() checkpoint.Point {
 	return p
 }
 
-// want looks what a file holds; "" is that it is not there.
+// want checks the text of a file; "" means that the file does not exist.
 func (b reviewedBox) want(dir, name, text string) {
 	b.Helper()
 	if got, _ := os.ReadFile(filepath.Join(dir, name)); string(got) != text {
@@ -50,8 +50,8 @@ func (b reviewedBox) want(dir, name, text string) {
 	}
 }
 
-// What the inside of another made is known to be new, or to be in the place of what the
-// host deleted.
+// TestReadyToJoinKnowsNames checks that ReadyToJoin records the host's names. They tell whether a
+// file from another sandbox is new, or replaces one that the host deleted.
 func TestReadyToJoinKnowsNames(t *testing.T) {
 	b := newReviewedBox(t)
 	list, err := b.Reviewed(b.sb)
@@ -61,7 +61,7 @@ func TestReadyToJoinKnowsNames(t *testing.T) {
 	}
 }
 
-// What is settled comes into the workspaces, and nothing else is what it was back then.
+// TestSettle checks that Settle changes the workspaces, and restores nothing else.
 func TestSettle(t *testing.T) {
 	b := newReviewedBox(t)
 	b.write(b.home, "mine", "before")
@@ -83,7 +83,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// What somebody has changed meanwhile is not written over.
+// TestSettleMoved checks that Settle does not overwrite a change that was made meanwhile.
 func TestSettleMoved(t *testing.T) {
 	b := newReviewedBox(t)
 	ours := b.keep()

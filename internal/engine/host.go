@@ -15,14 +15,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// HostVersion stands for the program of the host, where a version is asked for.
+// HostVersion, in the place of a version, means the program of the host.
 const HostVersion = "host"
 
-// TemplateVersion stands for whatever program the sandbox itself finds under the
-// agent's name: in its template, or in what somebody put there since.
+// TemplateVersion means the program that the sandbox itself finds under the agent's name: in its
+// template, or installed there since.
 const TemplateVersion = "template"
 
-// hostFile finds a program of the host as a sandbox finds it.
+// hostFile finds a program of the host in the same way as a sandbox does.
 func hostFile(name string) (string, bool) {
 	for dir := range strings.SplitSeq(template.Path, ":") {
 		file, err := filepath.EvalSymlinks(filepath.Join(dir, name))
@@ -56,8 +56,8 @@ func onHost(a *spec.Agent) error {
 	return err.WithHint("%s", hint)
 }
 
-// OutOfSight finds a program among those of the user of the host that no sandbox sees:
-// that of somebody who installed it for themselves. Empty if there is none.
+// OutOfSight finds a program that the user of the host installed for themselves, and that no
+// sandbox sees. It returns the empty string if it finds none.
 func OutOfSight(name string) string {
 	if _, seen := hostFile(name); seen {
 		return ""
@@ -72,8 +72,8 @@ func OutOfSight(name string) string {
 // versionTime is how long a program may take to tell its version.
 const versionTime = 10 * time.Second
 
-// hostVersion asks a program of the host which version it is. It is empty where
-// there is none, or it does not say.
+// hostVersion asks a program of the host for its version. It returns the empty string if the
+// program does not exist, or does not report a version.
 func (e *Engine) hostVersion(ctx context.Context, name string) string {
 	file, ok := hostFile(name)
 	paths, err := e.Paths()

@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// shelved makes an image that has a name, or none, and no root.
+// shelved makes an image without a root. The name may be empty.
 func shelved(t *testing.T, e *Engine, name string) image.Image {
 	t.Helper()
 	s := e.Images()
@@ -30,8 +30,8 @@ func shelved(t *testing.T, e *Engine, name string) image.Image {
 	return img
 }
 
-// What a sandbox is about to be created with is not swept away before it is written
-// down that it uses it.
+// TestImagesAreHeld checks that an image is not swept before the sandbox that is about to use it is
+// recorded.
 func TestImagesAreHeld(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "")
@@ -56,7 +56,8 @@ func TestImagesAreHeld(t *testing.T) {
 	}
 }
 
-// What a template uses that cannot be read is not known: no image is removed until it is gone.
+// TestBrokenTemplateKeepsImages checks that no image is removed while a template is unreadable,
+// because its image is not known.
 func TestBrokenTemplateKeepsImages(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "docker.io/library/tools:v1")
@@ -81,7 +82,8 @@ func TestBrokenTemplateKeepsImages(t *testing.T) {
 	must(t, e.RemoveImage(img))
 }
 
-// Who is told that a build uses an image knows that this ends by itself.
+// TestImageOfBuild checks that the error names the build that uses an image: a build ends by
+// itself.
 func TestImageOfBuild(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "docker.io/library/tools:v1")
@@ -94,7 +96,7 @@ func TestImageOfBuild(t *testing.T) {
 	}
 }
 
-// A name can be taken from an image meanwhile.
+// TestRemoveHeldImage checks that an image can lose its name while images are held.
 func TestRemoveHeldImage(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "docker.io/library/tools:v1")
@@ -106,7 +108,8 @@ func TestRemoveHeldImage(t *testing.T) {
 	}
 }
 
-// Who waits for an image that somebody else is at work on can be told to go.
+// TestImageRootIsGivenUp checks that a caller that waits for another process's work on an image can
+// be cancelled.
 func TestImageRootIsGivenUp(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "docker.io/library/tools:v1")
@@ -127,8 +130,8 @@ func TestImageRootIsGivenUp(t *testing.T) {
 	}
 }
 
-// What broke off takes room, and goes when it is asked for, unless somebody is at
-// work on it.
+// TestDownloadsThatBrokeOff checks that an interrupted download counts as disk use. It can be
+// removed, unless another process works on images.
 func TestDownloadsThatBrokeOff(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "docker.io/library/tools:v1")
@@ -167,8 +170,8 @@ func TestDownloadsThatBrokeOff(t *testing.T) {
 	}
 }
 
-// What a killed pull, load or save leaves takes room, and goes when it is asked for. What
-// is being made stays, and so does what an image has.
+// TestWhatKilledProcessesLeave checks that the remains of a killed pull, load or save count as disk
+// use, and can be removed. Files that are just being made stay, and so do the files of an image.
 func TestWhatKilledProcessesLeave(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "docker.io/library/tools:v1")
@@ -260,7 +263,7 @@ func TestWhatKilledProcessesLeave(t *testing.T) {
 	for _, it := range free {
 		must(t, e.RemoveItem(t.Context(), it))
 	}
-	must(t, e.RemoveItem(t.Context(), free[0])) // somebody else was faster
+	must(t, e.RemoveItem(t.Context(), free[0])) // another command was faster
 	for _, p := range going {
 		if _, err := os.Lstat(p); err == nil {
 			t.Errorf("%s is there", p)

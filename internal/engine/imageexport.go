@@ -12,14 +12,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ImageOf is what exporting begins with: an image, or a saved template over one, by its
-// name.
+// ImageOf is the source of an export: an image, or a saved template over an image, by its name.
 type ImageOf struct {
 	Saved *saved.Template
 	Image image.Image
 }
 
-// FindImage finds what a name means, as a sandbox's template, among what is here.
+// FindImage finds the local image or template that a name means as a sandbox's template.
 func (e *Engine) FindImage(name string) (ImageOf, error) {
 	if err := e.HoldImages(); err != nil { // until this process ends
 		return ImageOf{}, err
@@ -31,7 +30,7 @@ func (e *Engine) FindImage(name string) (ImageOf, error) {
 			WithHint("begin a sandbox with an image (bothy run -t IMAGE) and save that; or, for another Bothy on a machine like this one: bothy save -o FILE")
 	case err == nil:
 		img, err := e.Images().Find(image.Reference{Digest: t.Base})
-		if errors.Is(err, spec.ErrNotFound) && e.hasBlob(t.Base) { // it has no name any more
+		if errors.Is(err, spec.ErrNotFound) && e.hasBlob(t.Base) { // the image has lost its name
 			img, err = image.Image{Digest: t.Base}, nil
 		}
 		if err != nil {
@@ -53,7 +52,7 @@ func (e *Engine) FindImage(name string) (ImageOf, error) {
 	return ImageOf{Image: list[0]}, nil
 }
 
-// WriteImage writes an image to a file, under a name in full.
+// WriteImage writes an image to a file, under a full name.
 func (e *Engine) WriteImage(ctx context.Context, of ImageOf, name string, to *os.File, progress func(image.Event)) (image.Image, error) {
 	x := image.Export{Name: name, To: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), to.Fd())}
 	img, err := e.exportImage(ctx, of, x, progress)
@@ -61,7 +60,7 @@ func (e *Engine) WriteImage(ctx context.Context, of ImageOf, name string, to *os
 	return img, err
 }
 
-// PushImage sends an image to a registry, under a name in full.
+// PushImage sends an image to a registry, under a full name.
 func (e *Engine) PushImage(ctx context.Context, of ImageOf, name string, progress func(image.Event)) (image.Image, error) {
 	return e.exportImage(ctx, of, image.Export{Name: name, Push: true}, progress)
 }

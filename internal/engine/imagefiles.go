@@ -18,18 +18,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// imageFiles are those that programs of a sandbox with an image see.
+// imageFiles are the files that programs of a sandbox with an image see.
 type imageFiles struct {
 	sandbox *spec.Sandbox
 	root    image.Root
 }
 
-// Bounds of a file that tells a version, in bytes.
+// maxTold bounds a file that states a version, in bytes.
 const maxTold = 256 << 10
 
-// lacks tells why a runtime of the image cannot be used; empty if it can. None of the
-// image's programs is asked: the version is what a file beside the program says. In
-// doubt there is none.
+// lacks returns why a runtime of the image cannot be used, or the empty string if it can. It runs
+// none of the image's programs: it reads the version from a file beside the program. In doubt it
+// refuses the runtime.
 func (i *imageFiles) lacks(r *spec.Agent, least string) (why string) {
 	if sb := i.sandbox; sb.Template != sb.Image.Name && sb.Template != sb.Image.Digest {
 		return fmt.Sprintf("what template %s has changed in its image is not known", sb.Template)
@@ -55,7 +55,7 @@ func (i *imageFiles) lacks(r *spec.Agent, least string) (why string) {
 	return ""
 }
 
-// has tells whether the image has a directory or file; in doubt it has not.
+// has reports whether the image has a directory or file; in doubt it is false.
 func (i *imageFiles) has(name string) bool {
 	f, err := store.OpenRegular(i.root.File(), 0)
 	if err != nil {
@@ -70,8 +70,8 @@ func (i *imageFiles) has(name string) bool {
 	return err == nil && n != nil
 }
 
-// version is that of the program of a runtime, as a file tells it. No program is
-// fs.ErrNotExist.
+// version returns the version of a runtime's program, as a file states it. If the image lacks the
+// program, the error is fs.ErrNotExist.
 func (i *imageFiles) version(f *os.File, r *spec.Agent) (string, error) {
 	files, err := erofs.Open(f)
 	if err != nil {
@@ -102,8 +102,8 @@ func (i *imageFiles) version(f *os.File, r *spec.Agent) (string, error) {
 	return version, nil
 }
 
-// program finds a program as the sandbox finds it, links on the way replaced. One that
-// not everybody may run, or that something of the sandbox hides, is not used.
+// program finds a program as the sandbox finds it, and resolves links on the way. It refuses a
+// program that not everybody may run, or that the sandbox may hide by something else.
 func (i *imageFiles) program(files *erofs.Reader, name string) (string, error) {
 	search := template.Path
 	for _, kv := range i.root.Env {
@@ -133,15 +133,15 @@ func (i *imageFiles) program(files *erofs.Reader, name string) (string, error) {
 	return "", fs.ErrNotExist
 }
 
-// hidden tells whether the sandbox may see something else at a path.
+// hidden reports whether the sandbox may see something else at a path.
 func (i *imageFiles) hidden(name string) bool {
 	return shown(i.sandbox, name) || slices.ContainsFunc(i.sandbox.Private, func(dir string) bool { return under(name, dir) })
 }
 
-// elf is what programs begin with.
+// elf is how programs begin.
 const elf = "\x7fELF"
 
-// find gives a file with the links on the way replaced; no node if it is not there.
+// find returns a file, with links on the way resolved. The node is nil if the file does not exist.
 func find(files *erofs.Reader, name string) (real string, n *erofs.Node, err error) {
 	real, there, err := files.Resolve(name)
 	if err != nil || !there {
@@ -151,7 +151,7 @@ func find(files *erofs.Reader, name string) (real string, n *erofs.Node, err err
 	return real, n, err
 }
 
-// everybodys tells whether anybody may run a program.
+// everybodys reports whether any user may run a program.
 func everybodys(files *erofs.Reader, program string, n *erofs.Node) bool {
 	if n.Mode&0o005 != 0o005 {
 		return false
@@ -164,5 +164,5 @@ func everybodys(files *erofs.Reader, program string, n *erofs.Node) bool {
 	return true
 }
 
-// under tells whether a path is a directory, or lies below it.
+// under reports whether a path is a directory, or is below it.
 func under(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

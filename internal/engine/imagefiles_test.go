@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// imageWith is a sandbox of an image that has files: programs by their beginning,
-// links by "-> ".
+// imageWith returns the files of a sandbox's image. The beginning of a text makes it a program, or
+// a link ("-> ").
 func imageWith(t *testing.T, files map[string]string) *imageFiles {
 	t.Helper()
 	i := &imageFiles{
@@ -58,8 +58,8 @@ func imageWith(t *testing.T, files map[string]string) *imageFiles {
 
 const header = "#define MAJOR 20\n#define MINOR 5\n#define PATCH 1\n"
 
-// What an image has is used if a file beside it says that it is new enough, and not in
-// doubt.
+// TestImageRuntime checks that a runtime of the image is used if a file beside it says that it is
+// new enough, and is not used in doubt.
 func TestImageRuntime(t *testing.T) {
 	engine := &spec.Agent{Title: "Engine", Program: "engine", Told: &spec.AgentTold{
 		File: "../include/engine/version.h", Lines: []string{"#define MAJOR ", "#define MINOR ", "#define PATCH "},

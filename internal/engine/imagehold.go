@@ -6,16 +6,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// imageHold keeps images from being removed while a sandbox with one is about to be
-// created.
+// imageHold keeps images from being removed while a sandbox with one is about to be created.
 type imageHold struct {
 	mu    sync.Mutex
 	lock  *store.Lock
 	stale bool // an image may have lost its name since
 }
 
-// HoldImages sees to it that no image goes until a sandbox was created, or found, or
-// this process ends. It is called before the image is looked for.
+// HoldImages keeps all images until a sandbox is created or found, or until this process ends.
+// Callers call it before they look for the image.
 func (e *Engine) HoldImages() error {
 	e.hold.mu.Lock()
 	defer e.hold.mu.Unlock()
@@ -27,8 +26,7 @@ func (e *Engine) HoldImages() error {
 	return err
 }
 
-// sweepLater tells whether images are held, so that they are swept when they are not
-// any more.
+// sweepLater reports whether images are held. If so, they are swept when they are released.
 func (e *Engine) sweepLater() bool {
 	e.hold.mu.Lock()
 	defer e.hold.mu.Unlock()
@@ -37,14 +35,14 @@ func (e *Engine) sweepLater() bool {
 	return held
 }
 
-// sweepSoon sweeps the images, now or when they are not held any more.
+// sweepSoon sweeps the images now, or when they are released.
 func (e *Engine) sweepSoon() {
 	if !e.sweepLater() {
 		_, _ = e.SweepImages()
 	}
 }
 
-// releaseImages ends it. The caller does not hold the names lock.
+// releaseImages releases the images. The caller does not hold the names lock.
 func (e *Engine) releaseImages() {
 	e.hold.mu.Lock()
 	lock, stale := e.hold.lock, e.hold.stale

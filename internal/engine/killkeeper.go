@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// killKeeper kills the keeper of a sandbox, if it runs. It is found by its command line, since
-// a process id that was written down may be another process by now.
+// killKeeper kills the keeper of a sandbox, if it runs. It finds the keeper by its command line,
+// since a recorded process id may belong to another process by now.
 func killKeeper(d store.Sandbox) (killed bool, err error) {
 	all, err := os.ReadDir("/proc")
 	for _, entry := range all {
@@ -30,7 +30,7 @@ func killKeeper(d store.Sandbox) (killed bool, err error) {
 	return false, err
 }
 
-// isKeeper tells whether a process is the caller's, and has the name and arguments of a sandbox's
+// isKeeper reports whether a process is the caller's, and has the name and arguments of a sandbox's
 // keeper.
 func isKeeper(pid int, d store.Sandbox) bool {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
@@ -51,8 +51,8 @@ func isKeeper(pid int, d store.Sandbox) bool {
 	return false
 }
 
-// killKeeperAt kills the process of an id if it is still the keeper: it is looked at once more
-// after a descriptor holds it, so that no other process with the same id is hit.
+// killKeeperAt kills a process if it is still the keeper. It checks that once more after it holds a
+// file descriptor of the process, so that it does not hit another process with the same id.
 func killKeeperAt(pid int, d store.Sandbox) (killed bool, err error) {
 	kill := func() error { return unix.Kill(pid, unix.SIGKILL) }
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -62,7 +62,7 @@ func killKeeperAt(pid int, d store.Sandbox) (killed bool, err error) {
 		kill = func() error { return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) }
 	case errors.Is(err, unix.ESRCH):
 		return true, nil
-	case !errors.Is(err, unix.ENOSYS): // of Linux before 5.3
+	case !errors.Is(err, unix.ENOSYS): // Linux before 5.3 does not have it
 		return false, fmt.Errorf("its keeper, process %d, does not answer: kill it: %w", pid, err)
 	}
 	if !isKeeper(pid, d) {

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// leftover is what broke off when something was made that is called so.
+// leftover returns the item for the remains of an interrupted image, template or installation.
 func leftover(m *quota.Meter, of, at string, remove func() error) DiskItem {
 	it := DiskItem{Kind: DiskLeftover, Name: path.Join(of, filepath.Base(at)), Bytes: m.Add(at), remove: remove}
 	if info, err := os.Lstat(at); err == nil {
@@ -23,7 +23,8 @@ func leftover(m *quota.Meter, of, at string, remove func() error) DiskItem {
 	return it
 }
 
-// leftOfImages are downloads that broke off, and what no image has; or they are being made.
+// leftOfImages returns interrupted downloads, and files of no image. Some of them may just be in
+// the making.
 func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
 	shelf := e.Images()
 	parts, err := shelf.Parts()
@@ -32,7 +33,7 @@ func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
 	}
 	used, unknown := e.imagesInUse()
 	strays, err := shelf.Strays(used)
-	if err != nil { // whoever removes something is told: what cannot be read may lead to any of them
+	if err != nil { // a removal reports the error: an unreadable file may refer to any of them
 		strays = nil
 	}
 	if len(parts)+len(strays) == 0 {
@@ -61,7 +62,8 @@ func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-// imagesBusy tells why nothing that is half made is to be removed now; empty if it may be.
+// imagesBusy returns why half-made files must not be removed now, or the empty string if they may
+// be.
 func imagesBusy(s image.Shelf) (string, error) {
 	lock, err := store.TryLock(s.Lock())
 	if errors.Is(err, store.ErrLocked) {
@@ -79,7 +81,7 @@ func imagesBusy(s image.Shelf) (string, error) {
 	return "", nil
 }
 
-// removeStray removes what no image has.
+// removeStray removes a file that belongs to no image.
 func (e *Engine) removeStray(p string) error {
 	return e.changeImages(func(s image.Shelf) error {
 		used, err := e.imagesInUse()
@@ -90,7 +92,8 @@ func (e *Engine) removeStray(p string) error {
 	})
 }
 
-// leftOfTemplates is what broke off when one was made from a sandbox, replaced or removed.
+// leftOfTemplates returns the remains of templates that a command was saving, replacing or
+// removing.
 func (e *Engine) leftOfTemplates(m *quota.Meter) ([]DiskItem, error) {
 	shelf := e.Templates()
 	list, err := shelf.Leftovers()
@@ -108,7 +111,7 @@ func (e *Engine) leftOfTemplates(m *quota.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-// leftOfAgents is what broke off of installations.
+// leftOfAgents returns the remains of interrupted installations.
 func (e *Engine) leftOfAgents(m *quota.Meter) ([]DiskItem, error) {
 	names, err := os.ReadDir(e.Store.Agents())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +136,7 @@ func (e *Engine) leftOfAgents(m *quota.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-// removeLeftover removes what nobody is at work on.
+// removeLeftover removes the remains of an installation, unless one is at work.
 func removeLeftover(h agent.Home, p string) error {
 	lock, err := store.TryLock(h.Lock())
 	if errors.Is(err, store.ErrLocked) {

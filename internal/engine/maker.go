@@ -6,14 +6,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// makers are locks of sandboxes that are made here. They go with the process, however that
-// ends.
+// makers are the locks of sandboxes that this process makes. The kernel releases them when the
+// process ends, however it ends.
 type makers struct {
 	mu    sync.Mutex
 	locks map[string]*store.Lock // by the sandboxes' ids
 }
 
-// begin holds a lock of a sandbox from before that appears.
+// begin takes a lock of a sandbox before the sandbox appears.
 func (m *makers) begin(id string, path func(store.Sandbox) string) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
 		lock, err := store.TryLock(path(d))
@@ -39,7 +39,7 @@ func (m *makers) has(id string) bool {
 	return m.locks[id] != nil
 }
 
-// end gives the lock back, if it is held here.
+// end releases a sandbox's lock, if this process holds it.
 func (m *makers) end(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,33 +12,32 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Making has a sandbox that is created be one that is still made: what it begins with, and
-// its first start if there is to be one, are one step with its creation to everybody else.
-// They wait for [Engine.Made], for [Engine.TakeBack], or for the end of this process.
+// Making marks a new sandbox as unfinished. To all other callers its creation, its first contents
+// and its first start (if it gets one) are one step. They wait for [Engine.Made], for
+// [Engine.TakeBack], or for the end of this process.
 func (e *Engine) Making(sb *spec.Sandbox) func(store.Sandbox) error {
 	return e.making.begin(sb.ID, store.Sandbox.MakingLock)
 }
 
-// Made says that a sandbox has what it is to begin with. One that is not made here is left
-// alone.
+// Made marks a sandbox as finished. It does nothing for a sandbox that this process does not make.
 func (e *Engine) Made(sb *spec.Sandbox) error {
 	if !e.making.has(sb.ID) {
 		return nil
 	}
 	defer e.making.end(sb.ID)
 	err := os.Remove(e.Store.Sandbox(sb.ID).MakingLock())
-	if errors.Is(err, fs.ErrNotExist) { // it was removed
+	if errors.Is(err, fs.ErrNotExist) { // the sandbox was removed
 		err = nil
 	}
 	return err
 }
 
-// Unmade leaves a sandbox that is made here to who comes next, who goes on with it.
+// Unmade releases the creation lock; the next caller finishes the sandbox.
 func (e *Engine) Unmade(sb *spec.Sandbox) { e.making.end(sb.ID) }
 
-// Adopt waits for who makes a sandbox. If they were killed, or left it, it is the caller's to
-// make from then on. If it was taken back the error is ErrNotFound; who needs this very one
-// says so, and nobody takes it back meanwhile.
+// Adopt waits for the maker of a sandbox. If the maker was killed, or called Unmade, the caller
+// becomes its maker. If the sandbox was taken back, the error is ErrNotFound. A caller that needs
+// this very sandbox sets needed, and then it is not taken back meanwhile.
 func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adopted bool, err error) {
 	if e.making.has(sb.ID) {
 		return true, nil
@@ -56,19 +55,19 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 	return lock != nil, err
 }
 
-// beingMade tells whether somebody is at work on a sandbox that lacks something yet.
+// beingMade reports whether a process works on a sandbox that is unfinished.
 func (e *Engine) beingMade(sb *spec.Sandbox) bool {
 	return store.IsLocked(e.Store.Sandbox(sb.ID).MakingLock())
 }
 
-// afterMaking waits until a sandbox may be started. Nobody takes it back before the caller
-// says that it has been.
+// afterMaking waits until a sandbox may be started. The sandbox is not taken back until the caller
+// calls started.
 func (e *Engine) afterMaking(ctx context.Context, sb *spec.Sandbox) (started func(), err error) {
 	if e.making.has(sb.ID) {
 		return func() {}, nil
 	}
 	lock, wanted, err := e.waitForMaker(ctx, sb, true)
-	if lock != nil { // it can be used as it is
+	if lock != nil { // the sandbox can be used as it is
 		lock.Unlock()
 	}
 	return func() {
@@ -78,8 +77,9 @@ func (e *Engine) afterMaking(ctx context.Context, sb *spec.Sandbox) (started fun
 	}, err
 }
 
-// waitForMaker waits until nobody makes a sandbox. It gives the lock of that if it is not made
-// yet, and that by which it is wanted, if that was asked for and had to be taken.
+// waitForMaker waits until no other process makes a sandbox. It returns the creation lock if the
+// sandbox is unfinished. It also returns the lock that marks the sandbox as wanted, if the caller
+// needs it and had to wait.
 func (e *Engine) waitForMaker(ctx context.Context, sb *spec.Sandbox, needed bool) (lock, wanted *store.Lock, err error) {
 	d := e.Store.Sandbox(sb.ID)
 	defer e.patiently("sandbox %s is being made by another bothy, which may be asking for something; waiting for it", sb.Name)()
@@ -106,8 +106,8 @@ func (e *Engine) waitForMaker(ctx context.Context, sb *spec.Sandbox, needed bool
 	}
 }
 
-// TakeBack removes a sandbox that is made here, and that nobody has use for: it was never
-// started, and nobody waits for it. Otherwise it is left as it is.
+// TakeBack removes a sandbox that this process makes, if it is not needed: it was never started,
+// and no caller waits for it. Otherwise TakeBack leaves it as it is.
 func (e *Engine) TakeBack(sb *spec.Sandbox) error {
 	defer e.making.end(sb.ID)
 	if !e.making.has(sb.ID) {

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// opencode has no model of its maker's where the rules keep the sandbox from that, and has it
-// where they do not.
+// TestBarredBeginning checks that opencode gets no model of its maker's if the rules keep the
+// sandbox from the maker, and gets it if they do not.
 func TestBarredBeginning(t *testing.T) {
 	e, _, _ := signedIn(t)
 	for _, open := range []bool{false, true} {
@@ -34,7 +34,8 @@ func TestBarredBeginning(t *testing.T) {
 	}
 }
 
-// A home tells its agent of the sandbox's model server, at every start, and of a model if one is named.
+// TestServerInHome checks that a home names the sandbox's model server to its agent at every start,
+// and a model if the user named one.
 func TestServerInHome(t *testing.T) {
 	e, _, _ := signedIn(t)
 	for _, tt := range []struct{ agent, model, file, has, hasNot string }{
@@ -66,7 +67,8 @@ func TestServerInHome(t *testing.T) {
 	}
 }
 
-// Servers that variables name are known, whatever they are called inside.
+// TestServersOf checks that servers that variables name are recognized, under whatever name the
+// inside knows them.
 func TestServersOf(t *testing.T) {
 	s, err := spec.NewModelServer("https://llm.example", "", "")
 	must(t, err)

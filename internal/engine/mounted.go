@@ -11,14 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has which directories of the host a sandbox was started on. The path of one may lead to
-// another directory later: rm -rf w; git clone ... w.
+// This file tracks the directories of the host on which a sandbox was started. The path of one may
+// lead to another directory later: rm -rf w; git clone ... w.
 
 // rememberTime bounds the wait for another command that remembers directories.
 const rememberTime = 10 * time.Second
 
-// findMounted finds out which directories a start will mount, and remembers those that the sandbox
-// writes to. Where nothing is, the keeper says so.
+// findMounted finds the directories that a start will mount, and remembers those that the sandbox
+// writes to. It skips a directory that does not exist, which the keeper reports.
 func (e *Engine) findMounted(ctx context.Context, sb *spec.Sandbox) (list []spec.Mounted, err error) {
 	var written []hostpath.Record
 	live := Live(sb)
@@ -40,7 +40,8 @@ func (e *Engine) findMounted(ctx context.Context, sb *spec.Sandbox) (list []spec
 	return list, hostpath.Remember(ctx, e.Store, written)
 }
 
-// sameLayers refuses to lay what a sandbox has changed over another directory than it was made on.
+// sameLayers refuses to mount a sandbox's changes over another directory than the one that they
+// were made on.
 func (e *Engine) sameLayers(sb *spec.Sandbox, now []spec.Mounted) error {
 	before := e.Store.Sandbox(sb.ID).ReadStatus().Mounted
 	for _, m := range sb.Workspaces {
@@ -72,8 +73,9 @@ func (e *Engine) hasChanges(sb *spec.Sandbox, m spec.Mount) (bool, error) {
 	return len(names) > 0, err
 }
 
-// Replaced names the first directory of the host that is mounted in a running sandbox, and is not at its
-// path any more, with what is there. Both are empty if all are.
+// Replaced returns the first directory of the host that is mounted in a running sandbox but not at
+// its path any more, and describes the path now. Both are empty if all directories are at their
+// paths.
 func Replaced(st spec.Status) (source, what string) {
 	for _, m := range st.Mounted {
 		if what := hostpath.Replaced(m); what != "" {
@@ -89,7 +91,7 @@ func (e *Engine) answers(sb *spec.Sandbox) error {
 	return answering(sb, func(m spec.Mount) bool { return !sb.Clones(m) }) // nothing of the host is mounted
 }
 
-// repositoriesAnswer is answers for what a sandbox clones, too.
+// repositoriesAnswer is answers that includes the repositories that a sandbox clones.
 func (e *Engine) repositoriesAnswer(sb *spec.Sandbox) error {
 	return answering(sb, func(spec.Mount) bool { return true })
 }
@@ -107,8 +109,9 @@ func answering(sb *spec.Sandbox, matters func(spec.Mount) bool) error {
 	return nil
 }
 
-// sameDirectories refuses to work in a sandbox that runs on a directory in whose place another one is. If there
-// is none, what is inside is all there is, and may be wanted.
+// sameDirectories refuses to work in a running sandbox if its directory was replaced by another on
+// the host. If the directory is gone on the host, only the sandbox still has it, and it may be
+// wanted.
 func (e *Engine) sameDirectories(sb *spec.Sandbox) error {
 	source, what := Replaced(e.Store.Sandbox(sb.ID).ReadStatus())
 	switch what {

@@ -12,24 +12,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// NetworkRecords reads the network log of a sandbox from its beginning; nothing is
-// there before its first start.
+// NetworkRecords reads the network log of a sandbox from its beginning. The log is empty before the
+// first start.
 func (e *Engine) NetworkRecords(sb *spec.Sandbox, each func(*spec.NetworkRecord)) error {
 	return e.networkEvents(sb, func(ev audit.Event) {
 		var r spec.NetworkRecord
-		if ev.Decode(&r) == nil { // what is no record was not written by a keeper
+		if ev.Decode(&r) == nil { // any other entry does not come from a keeper
 			each(&r)
 		}
 	})
 }
 
-// maxRefused bounds how many names a hint has.
+// maxRefused bounds the number of names in a hint.
 const maxRefused = 5
 
-// Refused are the first names that a sandbox wanted to reach since a time, and was not
-// let: for a hint.
+// Refused returns the first names that a sandbox tried to reach since a given time, and that were
+// denied: for a hint.
 func (e *Engine) Refused(sb *spec.Sandbox, since time.Time) (names []string) {
-	_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // without a log there is no hint
+	_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // without a log, no hint
 		name := term.Sanitize(r.Name)
 		if r.Verdict == spec.VerdictDeny && !r.IsPacket() && name != "" && !r.Time.Before(since) && len(names) < maxRefused && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What a hint names can be allowed: a host that is allowed already is not, to which a
-// datagram was sent.
+// TestRefusedCanBeAllowed checks that a hint names only hosts that can be allowed. It leaves out a
+// host that is allowed already, to which a datagram was sent.
 func TestRefusedCanBeAllowed(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())

@@ -12,23 +12,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Notice is what a program of the user's is told about a run. All but Detail is
-// Bothy's own; that may hold what somebody inside a sandbox has written, with control
-// characters taken out by whoever makes the notice.
+// Notice is the message about a run to a program of the user's. All but Detail is Bothy's own text.
+// Detail may hold text that was written inside a sandbox; the maker of the notice removes its
+// control characters.
 type Notice struct {
-	Event     string `json:"event"` // EventBegan ...: what has changed
+	Event     string `json:"event"` // the change: EventBegan ...
 	Run       string `json:"run"`
 	Kind      string `json:"kind"` // loop or flow
 	Status    string `json:"status"`
 	Reason    string `json:"stop_reason"`
 	Detail    string `json:"detail"`
 	Directory string `json:"directory"`
-	Step      string `json:"step,omitempty"` // of a flow that goes on: what asks
-	// Until is when a run goes on by itself that waits for a model.
+	Step      string `json:"step,omitempty"` // the step that asks, if the flow continues
+	// Until is when a run that waits for a model continues by itself.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// What changes of a run. Status and Reason tell how it stands after it.
+// Changes of a run. Status and Reason describe the run after the change.
 const (
 	EventBegan   = "began"   // a process carries it on, for the first time
 	EventResumed = "resumed" // a process carries it on again
@@ -36,15 +36,15 @@ const (
 	EventGoesOn  = "goes_on" // they answer again
 	EventAsks    = "asks"    // a step of a flow asks a person, while others are at work
 	EventRewound = "rewound" // a person had a loop go back
-	EventEnded   = "ended"   // nobody carries it on any more: it is over, or needs a person
+	EventEnded   = "ended"   // no process carries it on any more: it is over, or needs a person
 )
 
 // notifyTime bounds how long the program may take: the run waits for it.
 const notifyTime = 10 * time.Second
 
-// Notify has a program of the user's hear of something: as variables (BOTHY_EVENT, BOTHY_RUN,
-// BOTHY_KIND, BOTHY_STATUS, BOTHY_REASON, BOTHY_DETAIL, BOTHY_DIRECTORY, BOTHY_STEP,
-// BOTHY_UNTIL), and as JSON on its standard input. No shell reads any of it.
+// Notify runs a program of the user's with a notice: as variables (BOTHY_EVENT, BOTHY_RUN,
+// BOTHY_KIND, BOTHY_STATUS, BOTHY_REASON, BOTHY_DETAIL, BOTHY_DIRECTORY, BOTHY_STEP, BOTHY_UNTIL),
+// and as JSON on its standard input. No shell reads any of it.
 func (e *Engine) Notify(ctx context.Context, argv []string, n Notice) error {
 	text, err := json.Marshal(n)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// EditPolicy changes the rules of a sandbox or, without one, the user's, and
-// puts them into force in every running sandbox they hold for. Rules that have
-// ended go on this occasion.
+// EditPolicy changes the rules of a sandbox or, without one, the user's, and puts them into force
+// in every running sandbox that they apply to. It also removes rules that have ended.
 //
-// All are told at once. A keeper that does not answer is named, and finds the rules by itself
-// before it lets anything new through; so does one that was not told because we were killed.
+// All keepers are told at once. The error names a keeper that does not answer. Such a keeper finds
+// the rules by itself before it lets anything new through; so does a keeper that was not told
+// because this process was killed.
 //
-// Nothing is written if the result is no policy or, of a sandbox, cannot be put into
-// force for what stands in the user's file. Once it is written it counts for whatever
-// starts; the error then tells who could not be told, and has no class.
+// EditPolicy writes nothing if the result is not a valid policy. It also writes nothing for a
+// sandbox if the user's file keeps the rules from taking effect. Once written, the rules apply to
+// every later start. The error then names the sandboxes that could not be told, and has no class.
 func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error {
 	lock, err := e.Store.PolicyLock()
 	if err != nil {
@@ -49,7 +49,7 @@ func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*po
 	return e.announce(ctx, list)
 }
 
-// rewritePolicy changes the file.
+// rewritePolicy changes the policy file.
 func (e *Engine) rewritePolicy(sb *spec.Sandbox, edit func(*policy.File) error) error {
 	path := e.Store.Policy()
 	if sb != nil {
@@ -71,12 +71,12 @@ func (e *Engine) rewritePolicy(sb *spec.Sandbox, edit func(*policy.File) error) 
 	return store.WriteFile(path, f.Encode())
 }
 
-// fits refuses rules of a sandbox that cannot be put into force, for the user's file is no
-// policy: written all the same they would count some day, when nobody expects it, and until
-// then be shown as if they did. What the project says is no reason to refuse any.
+// fits refuses rules of a sandbox that cannot take effect, because the user's file is invalid. If
+// they were written, they would take effect some day by surprise, and until then be shown as if
+// they did. fits never refuses rules because of the project's file.
 func (e *Engine) fits(sb *spec.Sandbox, own *policy.File) error {
 	if sb == nil {
-		return nil // it stands alone, and every change of it was checked
+		return nil // the user's file depends on no other, and every change of it was checked
 	}
 	user, err := keeper.ReadPolicy(e.Store.Policy())
 	if err == nil {
@@ -91,7 +91,7 @@ func (e *Engine) fits(sb *spec.Sandbox, own *policy.File) error {
 	return nil
 }
 
-// announce tells sandboxes that run which rules hold now: all that can be told.
+// announce tells all running sandboxes that can be told which rules apply now.
 func (e *Engine) announce(ctx context.Context, list []*spec.Sandbox) error {
 	errs := make([]error, len(list))
 	var telling sync.WaitGroup
@@ -110,7 +110,7 @@ func (e *Engine) announce(ctx context.Context, list []*spec.Sandbox) error {
 	if untold == nil {
 		return nil
 	}
-	// Of the class of the cause a script would believe that nothing was done.
+	// With the class of the cause a script would believe that nothing was done.
 	return &spec.Error{
 		Class: context.Cause(ctx),
 		Op:    "the rules are written, but who runs could not be told all of them",
@@ -119,16 +119,16 @@ func (e *Engine) announce(ctx context.Context, list []*spec.Sandbox) error {
 	}
 }
 
-// tellRules tells one sandbox, if it runs. One that is removed meanwhile needs none, and
+// tellRules tells one sandbox, if it runs. A sandbox that is removed meanwhile needs no rules, and
 // one that does not run reads them when it starts.
 //
-// What the project says lies where somebody inside may write: a file that cannot be read
-// must not keep the user's rules from those who run, who keep what it said before, nor
-// make it an error to change any.
+// A program inside may write the project's file. If the file cannot be read, the user's rules must
+// still reach running sandboxes, which keep the project's earlier rules. Nor may the file turn a
+// change of rules into an error.
 func (e *Engine) tellRules(ctx context.Context, sb *spec.Sandbox) error {
 	d := e.Store.Sandbox(sb.ID)
 	if sb.Broken != "" && !askable(d) {
-		return nil // maybe because nobody can look into it, for its lock either
+		return nil // the directory may be unreadable, and with it the lock
 	}
 	ask, unread := e.rulesAsked(sb)
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -155,10 +155,10 @@ func (e *Engine) tellRules(ctx context.Context, sb *spec.Sandbox) error {
 	return err
 }
 
-// rulesAsked is how a keeper is asked to take the rules that hold now. What of them cannot be
-// read is told beside it: if that is not only what the project says, there is nothing to ask.
+// rulesAsked returns the request with which a keeper takes the present rules. It also returns why
+// some of them cannot be read. If more than the project's file is unreadable, the request is empty.
 func (e *Engine) rulesAsked(sb *spec.Sandbox) (ask wire.Ask, unread error) {
-	if sb.Broken != "" { // nobody knows where its project is
+	if sb.Broken != "" { // it is not known where its project is
 		unread = errors.New(sb.Broken)
 	} else if ask.Policy, unread = e.layersFor(sb); unread == nil {
 		ask.Op = wire.OpPolicy

@@ -15,7 +15,7 @@ import (
 // that are open to it.
 const maxPorts = 64
 
-// Publish adds a port to those of a sandbox.
+// Publish adds a port to the published ports of a sandbox.
 func Publish(sb *spec.Sandbox, p spec.Port) error {
 	for _, q := range sb.Ports {
 		if p == q {
@@ -32,7 +32,7 @@ func Publish(sb *spec.Sandbox, p spec.Port) error {
 	return nil
 }
 
-// overlap tells whether two ports may want the same address of the host.
+// overlap reports whether two ports may need the same address of the host.
 func overlap(p, q spec.Port) bool {
 	covers := func(p, q spec.Port) bool {
 		switch {
@@ -46,7 +46,7 @@ func overlap(p, q spec.Port) bool {
 	return covers(p, q) || covers(q, p)
 }
 
-// Unpublish takes away what p means: by what was asked for, or by where it is.
+// Unpublish removes the ports that p means, either as they were asked for or as they are published.
 func Unpublish(sb *spec.Sandbox, p spec.Port, at []spec.Port) error {
 	n := len(sb.Ports)
 	wishes := slices.Clone(sb.Ports)
@@ -62,8 +62,8 @@ func Unpublish(sb *spec.Sandbox, p spec.Port, at []spec.Port) error {
 	return nil
 }
 
-// answers tells whether a published port is there because of a wish: one
-// without a port of the host answers for what no other wish names.
+// answers reports whether a published port exists because of a wish. A wish without a port of the
+// host answers for the ports that no other wish names.
 func answers(wish, at spec.Port, wishes []spec.Port) bool {
 	if !wish.Covers(at) || !wish.HostIP.IsValid() && !at.HostIP.IsLoopback() {
 		return false
@@ -84,7 +84,7 @@ func OpenHostPort(sb *spec.Sandbox, port uint16) error {
 	return nil
 }
 
-// CloseHostPort takes a port of the host away again.
+// CloseHostPort closes a port of the host to a sandbox again.
 func CloseHostPort(sb *spec.Sandbox, port uint16) error {
 	i := slices.Index(sb.HostPorts, port)
 	if i < 0 {
@@ -94,9 +94,8 @@ func CloseHostPort(sb *spec.Sandbox, port uint16) error {
 	return nil
 }
 
-// EditPorts changes the ports of a sandbox, also of one that runs. With start
-// one that does not run is started. If the change cannot be, nothing changes.
-// edit is told where the ports are now.
+// EditPorts changes the ports of a sandbox, also of one that runs. With start it starts a sandbox
+// that does not run. If the change fails, nothing changes. edit gets the places of the ports now.
 func (e *Engine) EditPorts(ctx context.Context, sb *spec.Sandbox, start bool, edit func(sb *spec.Sandbox, at []spec.Port) error) error {
 	lock, err := e.Store.PolicyLock()
 	if err != nil {
@@ -120,7 +119,7 @@ func (e *Engine) EditPorts(ctx context.Context, sb *spec.Sandbox, start bool, ed
 	return nil
 }
 
-// applyPorts writes the ports down and puts them into force.
+// applyPorts writes the ports, and puts them into force.
 func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) error {
 	write := func() error { return store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), sb) }
 	ask := wire.Ask{Op: wire.OpPorts, Ports: wire.Ports{Published: sb.Ports, Host: sb.HostPorts}}
@@ -150,8 +149,7 @@ func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) e
 	return order(ctx, sb, c, ask)
 }
 
-// Ports tells where the published ports of a sandbox are; none of one that does
-// not run.
+// Ports returns the places of the published ports of a sandbox; none if it does not run.
 func (e *Engine) Ports(sb *spec.Sandbox) []spec.Port {
 	if st := e.Status(sb); st.State == spec.Running {
 		return st.Ports

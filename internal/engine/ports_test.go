@@ -38,7 +38,7 @@ func listed(sb *spec.Sandbox) string {
 
 func TestPublish(t *testing.T) {
 	tests := []struct {
-		have, add, want string // want is empty where the two cannot be at once
+		have, add, want string // want is empty if the two ports exclude each other
 	}{
 		{"3000", "3000", "3000"},
 		{"8080:3000", "8080:3000", "8080:3000"},

@@ -13,17 +13,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Ground is what programs of a sandbox run on.
+// Ground is the system that the programs of a sandbox run on.
 type Ground struct {
 	agent.Target
-	Host  bool        // they see those of the host
-	image *imageFiles // what they see instead
+	Host  bool        // programs see those of the host
+	image *imageFiles // the files that they see instead
 }
 
-// HostGround is this machine.
+// HostGround returns the ground of this machine.
 func HostGround() Ground { return Ground{Target: agent.TargetOf("/"), Host: true} }
 
-// GroundOf is what programs of a sandbox run on.
+// GroundOf returns the ground of a sandbox's programs.
 func (e *Engine) GroundOf(ctx context.Context, sb *spec.Sandbox) (Ground, error) {
 	g := HostGround()
 	if sb.Image == nil {
@@ -34,14 +34,13 @@ func (e *Engine) GroundOf(ctx context.Context, sb *spec.Sandbox) (Ground, error)
 	return g, err
 }
 
-// Progress is told how far the installation of a program is, with its title.
+// Progress receives the progress of an installation, with the program's title.
 type Progress func(title string, ev agent.Event)
 
-// AgentProgram gives the installation that a sandbox of an agent is to use: of a
-// version, of what a tag of the registry means, or, with an empty one, the
-// newest that is installed, or else the latest. What is not there is installed,
-// also what it runs on. It is nil for [HostVersion] and [TemplateVersion], and for an agent that nobody
-// installs.
+// AgentProgram returns the installation that a sandbox of an agent is to use. version is a version,
+// or a tag of the registry; if it is empty, the newest installed version is used, or else the
+// latest. AgentProgram installs a missing version, and the runtime that it needs. It returns nil
+// for [HostVersion] and [TemplateVersion], and for an agent that Bothy does not install.
 func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, g Ground, version string, progress Progress) (p *spec.Program, notices []string, err error) {
 	switch {
 	case version == HostVersion && !g.Host:
@@ -60,7 +59,7 @@ func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, g Ground, vers
 	return p, append(notices, more...), err
 }
 
-// program gives the installation of an agent alone.
+// program returns the installation of an agent, without its runtime.
 func (e *Engine) program(ctx context.Context, a *spec.Agent, g Ground, version string, progress Progress) (*spec.Program, []string, error) {
 	if version == "" {
 		there, ok, err := e.newest(a, g.Target)
@@ -76,16 +75,16 @@ func programOf(a *spec.Agent, there agent.Installation) *spec.Program {
 	return &spec.Program{Name: a.Program, Installation: there.ID(), Binary: there.Binary}
 }
 
-// ChangeProgram has a sandbox use another installation from its next start on;
-// nil is the host's program. One that runs keeps what it runs with: that is an
-// error of class [spec.ErrConflict], unless it has the wished one already.
+// ChangeProgram gives a sandbox another installation from its next start on; nil means the host's
+// program. A running sandbox keeps its installation: the error is of class [spec.ErrConflict],
+// unless it has the wished one already.
 func (e *Engine) ChangeProgram(ctx context.Context, sb *spec.Sandbox, p *spec.Program) error {
-	names, err := e.holdNames(ctx) // so that nobody removes the installation meanwhile
+	names, err := e.holdNames(ctx) // so that the installation is not removed meanwhile
 	if err != nil {
 		return err
 	}
 	defer names.Unlock()
-	rules, err := e.Store.PolicyLock() // so that nobody changes the ports meanwhile
+	rules, err := e.Store.PolicyLock() // so that the ports do not change meanwhile
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func (e *Engine) ChangeProgram(ctx context.Context, sb *spec.Sandbox, p *spec.Pr
 	}, func() error { return e.writeProgram(sb, p) })
 }
 
-// writeProgram changes a sandbox that nobody can start meanwhile.
+// writeProgram changes the program of a sandbox that cannot start meanwhile.
 func (e *Engine) writeProgram(sb *spec.Sandbox, p *spec.Program) error {
 	now, err := e.Store.Load(sb.ID)
 	if err != nil {
@@ -113,8 +112,8 @@ func (e *Engine) writeProgram(sb *spec.Sandbox, p *spec.Program) error {
 	return nil
 }
 
-// MayRun refuses another version of its agent for a sandbox that runs, as ChangeProgram
-// does, before that is installed. Which one a tag means nobody knows before.
+// MayRun refuses another version of its agent for a running sandbox, as ChangeProgram does, but
+// before that version is installed. It accepts a tag: its version is not known yet.
 func (e *Engine) MayRun(sb *spec.Sandbox, version string) error {
 	if !agent.Exact(version) || e.Status(sb).State != spec.Running {
 		return nil
@@ -126,7 +125,7 @@ func (e *Engine) MayRun(sb *spec.Sandbox, version string) error {
 	return staysWith(now, version)
 }
 
-// isVersion tells whether a sandbox uses an installation of a version.
+// isVersion reports whether a sandbox uses an installation of a version.
 func (e *Engine) isVersion(sb *spec.Sandbox, version string) bool {
 	if sb.Program == nil {
 		return false
@@ -139,7 +138,7 @@ func (e *Engine) isVersion(sb *spec.Sandbox, version string) bool {
 	return err == nil && there.Release == version
 }
 
-// runsWith accepts that a running sandbox has the program that is wished for.
+// runsWith returns an error unless a running sandbox has the wished program.
 func (e *Engine) runsWith(sb *spec.Sandbox, p *spec.Program) error {
 	now, err := e.Store.Load(sb.ID)
 	if err != nil {
@@ -151,7 +150,7 @@ func (e *Engine) runsWith(sb *spec.Sandbox, p *spec.Program) error {
 	return staysWith(now, versionOf(p))
 }
 
-// staysWith is the error that a sandbox which runs cannot have another version.
+// staysWith is the error for a running sandbox that cannot have another version.
 func staysWith(sb *spec.Sandbox, wish string) error {
 	return spec.Errorf(spec.ErrConflict, "sandbox %s runs with version %s of %s, and would have to start again with %s", sb.Name, versionOf(sb.Program), sb.Agent, wish).
 		WithHint("when nothing in it is at work: bothy stop %s, then run this again", sb.Name)
@@ -164,8 +163,8 @@ func versionOf(p *spec.Program) string {
 	return p.Installation
 }
 
-// InstallVersion makes sure that a version of an agent is there, or the one a
-// tag means, for what the host runs. Empty is the latest.
+// InstallVersion makes sure that a version of an agent, or the version that a tag means, is
+// installed for a ground. An empty version means the latest.
 func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, g Ground, version string, progress Progress) (agent.Result, error) {
 	r, err := requestFor(a, g, version)
 	if err != nil {
@@ -174,7 +173,7 @@ func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, g Ground, ve
 	return e.InstallAgent(ctx, r, func(ev agent.Event) { progress(a.Title, ev) })
 }
 
-// CheckVersion refuses what InstallVersion would without asking anybody.
+// CheckVersion returns the errors of InstallVersion that need no request to a registry.
 func CheckVersion(a *spec.Agent, g Ground, version string) error {
 	_, err := requestFor(a, g, version)
 	return err
@@ -192,7 +191,7 @@ func requestFor(a *spec.Agent, g Ground, version string) (agent.Request, error) 
 	return r, r.Check()
 }
 
-// newest gives the newest version of an agent that is installed, if any is.
+// newest returns the newest installed version of an agent, if any is.
 func (e *Engine) newest(a *spec.Agent, on agent.Target) (agent.Installation, bool, error) {
 	key, _, err := agent.PlatformFor(*a.Install, on)
 	if err != nil {
@@ -206,8 +205,8 @@ func (e *Engine) newest(a *spec.Agent, on agent.Target) (agent.Installation, boo
 	return there, ok && there.Package == a.Install.Package, nil
 }
 
-// programDirs are the directories of the installation that a sandbox uses, and
-// of what that runs on; empty where there is none.
+// programDirs returns the directories of the installation that a sandbox uses, and of its runtime.
+// They are empty if it has none.
 func (e *Engine) programDirs(sb *spec.Sandbox) (program, runtime string, err error) {
 	if sb.Program == nil {
 		return "", "", nil

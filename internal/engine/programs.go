@@ -22,7 +22,7 @@ func findPrograms() (p programs, err error) {
 	return p, err
 }
 
-// itself opens the program that runs, for a keeper that will have it do something.
+// itself opens this program's file, for a keeper that will run it.
 func itself() (*os.File, error) {
 	const path = "/proc/self/exe"
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -32,7 +32,8 @@ func itself() (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// untouched refuses programs that changed since this command began and that a sandbox may have written.
+// untouched refuses programs that have changed since this command began, and that a sandbox may
+// have written.
 func (e *Engine) untouched(p programs) error {
 	for name, path := range map[string]string{program.Keeper: p.keeper, program.Guest: p.guest} {
 		touched := program.Untouched(name)
@@ -50,10 +51,10 @@ func (e *Engine) untouched(p programs) error {
 	return nil
 }
 
-// build tells them from other builds: see [driver.Build].
+// build identifies the build of the programs: see [driver.Build].
 func (p programs) build() (string, error) { return driver.Build(p.keeper, p.guest) }
 
-// memoryBuild is the build that a sandbox would go on from memory with.
+// memoryBuild returns the build with which a sandbox would resume from memory.
 func memoryBuild() (string, error) {
 	p, err := findPrograms()
 	if err != nil {
@@ -62,15 +63,15 @@ func memoryBuild() (string, error) {
 	return p.build()
 }
 
-// tell has the keeper know the programs of its build.
+// tell tells the keeper about the programs of its build.
 func (p programs) tell(l *keeper.Launch) (err error) {
 	l.Bothy, l.Guest = fmt.Sprintf("/proc/self/fd/%d", keeper.BothyFD), p.guest
 	l.Build, err = p.build()
 	return err
 }
 
-// startedByOther reports whether another build of the keeper than the one that is found now owns
-// a sandbox.
+// startedByOther reports whether a sandbox belongs to a keeper of another build than the keeper
+// that is found now.
 func startedByOther(pid int) (bool, error) {
 	p, err := findPrograms()
 	if err != nil {

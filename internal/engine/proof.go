@@ -13,11 +13,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Proof makes a sandbox in which is judged what was done in another. It begins with
-// the other's workspaces and private directories as they were at a checkpoint, and
-// with nothing else of it: home and programs are those of a new sandbox, because root
-// inside the other may have changed what judges, and nothing is lent to it. What it
-// writes reaches nobody. It serves one command and goes with it.
+// Proof makes a sandbox in which the work of another sandbox is judged. It begins with the other's
+// workspaces and private directories as they were at a checkpoint, and with nothing else of it.
+// Home and programs are those of a new sandbox, because root inside the other may have changed the
+// programs that judge. The proof has no leases, and its writes reach nothing outside of it. It
+// serves one command and goes with it.
 func (e *Engine) Proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point) (*spec.Sandbox, error) {
 	e.sweep()
 	sb, err := e.proof(ctx, of, p, func(*spec.Sandbox) {})
@@ -27,7 +27,7 @@ func (e *Engine) Proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 	return sb, nil
 }
 
-// proof makes one. settle changes what it is to be, more what is in its directory.
+// proof makes a proof. settle changes its description; more fills its directory.
 func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, settle func(*spec.Sandbox), more ...func(store.Sandbox) error) (*spec.Sandbox, error) {
 	sb := forOneCommand(of, "proof")
 	if sb.Mode() == spec.WorkspaceLive {
@@ -43,8 +43,8 @@ func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 	return &sb, e.addCopy(ctx, &sb, nil, append(fill, more...)...)
 }
 
-// forOneCommand describes a sandbox like another one that goes with the command it is
-// made for.
+// forOneCommand describes a sandbox like another one, which goes with the command that it is made
+// for.
 func forOneCommand(like *spec.Sandbox, what string) spec.Sandbox {
 	sb := *like
 	sb.ID, sb.CreatedAt = store.NewID(), time.Now().UTC()
@@ -53,10 +53,9 @@ func forOneCommand(like *spec.Sandbox, what string) spec.Sandbox {
 	return sb
 }
 
-// Fresh makes a sandbox as another one was when that was new: it works on the same live
-// workspaces, under the same rules, and has nothing else of it, for root inside the
-// other may have changed that. Nothing is lent to it. It serves one command and goes
-// with it.
+// Fresh makes a sandbox like another one was when that was new. It works on the same live
+// workspaces, under the same rules. It has nothing else of the other, because root inside may have
+// changed that. It has no leases. It serves one command and goes with it.
 func (e *Engine) Fresh(ctx context.Context, like *spec.Sandbox) (*spec.Sandbox, error) {
 	if len(like.Workspaces) > 0 && like.Mode() != spec.WorkspaceLive {
 		return nil, spec.Errorf(spec.ErrUsage, "the workspaces of %s are not live: a new sandbox would not see what waits there", like.Name)
@@ -70,14 +69,14 @@ func (e *Engine) Fresh(ctx context.Context, like *spec.Sandbox) (*spec.Sandbox, 
 	return &sb, nil
 }
 
-// copyRules gives a sandbox what another one may reach, what was sent by rules that bound
-// it, and who plays the model there.
+// copyRules copies a sandbox's rules to another, with the uploads under rules that limit them, and
+// the script of its mock.
 func (e *Engine) copyRules(of *spec.Sandbox, d store.Sandbox) error {
 	from := e.Store.Sandbox(of.ID)
 	return errors.Join(copyDocument(from.Policy(), d.Policy()), copyDocument(from.Mock(), d.Mock()), copyDocument(from.Uploads(), d.Uploads()))
 }
 
-// fillProof has the directory of a proof hold what is to be judged.
+// fillProof fills the directory of a proof with the work to judge.
 func (e *Engine) fillProof(of, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbox) error {
 	theirs := e.clones(of)
 	for i, c := range clone.Of(sb, d.Clone) {
@@ -92,8 +91,7 @@ func (e *Engine) fillProof(of, sb *spec.Sandbox, p checkpoint.Point, d store.San
 	return e.copyRules(of, d)
 }
 
-// isWork tells the trees of a checkpoint that hold what a sandbox works on, from its
-// home.
+// isWork reports whether a tree of a checkpoint holds the work of a sandbox, unlike its home.
 func isWork(tree string) bool {
 	kind, _, _ := strings.Cut(tree, "/")
 	return slices.Contains([]string{"review", "clone", "workspace", "private"}, kind)

@@ -12,28 +12,26 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// RestoreOptions say how files are put back.
+// RestoreOptions say how files are restored.
 type RestoreOptions struct {
-	// NoWorkspace leaves the directories of the host alone that the sandbox writes to
-	// at once.
+	// NoWorkspace leaves alone the directories of the host that the sandbox writes to directly.
 	NoWorkspace bool
-	// Files leaves what programs held in memory, if it was kept: none runs afterwards.
+	// Files leaves out the memory of programs, if it was kept: no program runs afterwards.
 	Files bool
-	// Discard makes no checkpoint of what there is.
+	// Discard makes no checkpoint of the present state.
 	Discard bool
 }
 
-// Restored is what became of going back.
+// Restored is the result of a restore.
 type Restored struct {
-	Before  *checkpoint.Point // a checkpoint of what there was, to come back to; or none
+	Before  *checkpoint.Point // a checkpoint of the state before, to come back to; or none
 	Ran     bool              // the sandbox ran, and was stopped
-	Skipped []string          // of the host's, what could not be put back
+	Skipped []string          // paths of the host that could not be restored
 	Runs    bool              // programs go on from the checkpoint
 }
 
-// Restore has a sandbox's files be what they were; and programs go on from there, if
-// what they held in memory was kept. If it runs, it is stopped. Its rules, and what is
-// lent to it, are those of today.
+// Restore restores a sandbox's files from a checkpoint. Its programs resume from there, if their
+// memory was kept. A running sandbox is stopped. The rules and the leases stay those of today.
 func (e *Engine) Restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (Restored, error) {
 	r, err := e.restore(ctx, sb, p, o)
 	if err != nil {
@@ -54,7 +52,7 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	if err := shelf.Sweep(); err != nil {
 		return r, err
 	}
-	if p, err = shelf.Find(p.Name); err != nil { // it may have been removed meanwhile
+	if p, err = shelf.Find(p.Name); err != nil { // the checkpoint may have been removed meanwhile
 		return r, err
 	}
 	if _, err := shelf.Trees(p); err != nil { // before anything is stopped or kept
@@ -94,7 +92,7 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		return r, err
 	}
 	if o.NoWorkspace {
-		// But what is half of another checkpoint is put back.
+		// But it restores a workspace that is half of another checkpoint.
 		sources = slices.DeleteFunc(sources, func(s checkpoint.Source) bool {
 			return isWorkspace(s) && (back == nil || !slices.Contains(back.Trees, s.Name))
 		})
@@ -123,7 +121,7 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	return r, nil
 }
 
-// reachable looks whether the directories are there that are to be put back, or kept.
+// reachable checks that the directories exist that are to be restored, or kept.
 func reachable(p checkpoint.Point, sources []checkpoint.Source, o RestoreOptions) error {
 	for i := range sources {
 		s := &sources[i]
@@ -137,8 +135,7 @@ func reachable(p checkpoint.Point, sources []checkpoint.Source, o RestoreOptions
 	return nil
 }
 
-// halfway says what to do about files that are neither what they were nor what they are
-// to be, as where there was no room for them.
+// halfway adds a hint about files that are half restored, for example because the disk was full.
 func halfway(sb *spec.Sandbox, shelf checkpoint.Shelf, before *checkpoint.Point, failed error) error {
 	if back, err := shelf.Interrupted(); back == nil && err == nil {
 		return failed
@@ -150,16 +147,16 @@ func halfway(sb *spec.Sandbox, shelf checkpoint.Shelf, before *checkpoint.Point,
 	return (&spec.Error{Op: "put its files back", Err: failed}).WithHint("once that is mended, start it, which goes on with it; or %s", undo)
 }
 
-// keepBefore makes a checkpoint of what there is. What is not in it is not to be removed.
-// Where it is done again, none is made of what the one before it has: somebody may try
-// often.
+// keepBefore makes a checkpoint of the present state. Files that are not in it must not be removed.
+// If a restore is repeated, keepBefore makes none that equals the one before, because the user may
+// try often.
 func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source, again bool) (*checkpoint.Point, error) {
 	m, err := e.Checkpoints(sb).BeginBefore(p)
 	if err != nil {
 		return nil, err
 	}
 	d := e.Store.Sandbox(sb.ID)
-	all := slices.DeleteFunc(e.kept(sb, d), func(s checkpoint.Source) bool { // also of what is not put back
+	all := slices.DeleteFunc(e.kept(sb, d), func(s checkpoint.Source) bool { // also of directories that are not restored
 		stays := isWorkspace(s) && !slices.ContainsFunc(sources, func(o checkpoint.Source) bool { return o.Name == s.Name })
 		if !stays || s.Reach() == nil {
 			return false
@@ -180,7 +177,7 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 		return ended
 	}, func() error {
 		if err == nil || errors.Is(err, errUnchanged) {
-			_ = forgetDisk(d) // which is to come next, and would have the disk waited for once more
+			_ = forgetDisk(d) // the next step does that anyway, and would wait for the disk once more
 		}
 		return nil
 	})
@@ -193,8 +190,7 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 	return &before, nil
 }
 
-// goBack puts files back. The caller holds the locks of the checkpoints and of the
-// sandbox.
+// goBack restores files. The caller holds the locks of the checkpoints and of the sandbox.
 func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source) ([]string, error) {
 	d := e.Store.Sandbox(sb.ID)
 	review, err := store.WaitLock(d.ReviewLock())
@@ -209,7 +205,7 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 	var skipped []string
 	err = e.replaceClones(sb, func() (err error) {
 		skipped, err = shelf.Restore(p, sources, func() error {
-			if !slices.ContainsFunc(sources, isHome) { // programs belong to what they have written there
+			if !slices.ContainsFunc(sources, isHome) { // programs belong to the files that they have written there
 				return nil
 			}
 			if sb.Devcontainer != nil {
@@ -224,8 +220,8 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 	return skipped, err
 }
 
-// forgetDisk has the next start look what a sandbox keeps on the disk: its files are
-// about to be others.
+// forgetDisk has the next start measure the sandbox's use of the disk again, because its files are
+// about to change.
 func forgetDisk(d store.Sandbox) error {
 	st := d.ReadStatus()
 	if st.Disk == nil {
@@ -235,8 +231,7 @@ func forgetDisk(d store.Sandbox) error {
 	return store.WriteJSON(d.Status(), st)
 }
 
-// finishRestore finishes going back to a checkpoint, if that was interrupted. The caller
-// holds the sandbox's lock.
+// finishRestore finishes an interrupted restore. The caller holds the sandbox's lock.
 func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 	shelf := e.Checkpoints(sb)
 	back, err := shelf.Interrupted()
@@ -256,7 +251,7 @@ func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 	defer lock.Unlock()
 	if err := e.finish(sb, shelf); err != nil {
 		failed := &spec.Error{Op: "finish restoring a checkpoint of " + sb.Name, Err: err}
-		if errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrDenied) { // a directory was moved away: it says so
+		if errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrDenied) { // a directory was moved away, as the error says
 			return failed
 		}
 		return failed.WithHint("make room if there is none; else restore another one, or this one without keeping what there is: bothy checkpoint restore [--discard] %s CHECKPOINT", sb.Name)
@@ -268,9 +263,8 @@ func errRestoring(sb *spec.Sandbox) error {
 	return spec.Errorf(spec.ErrConflict, "a checkpoint of sandbox %s is being restored", sb.Name).WithHint("try again in a moment")
 }
 
-// Whole refuses a sandbox whose files are half of a checkpoint: somebody goes back to it
-// just now, or was interrupted. Nothing of them is to be believed, least of all what is
-// not there.
+// Whole refuses a sandbox whose files are half of a checkpoint: a restore is at work, or was
+// interrupted. None of the files can be trusted, and a missing file least of all.
 func (e *Engine) Whole(sb *spec.Sandbox) error {
 	shelf := e.Checkpoints(sb)
 	half := shelf.Whole()
@@ -282,7 +276,7 @@ func (e *Engine) Whole(sb *spec.Sandbox) error {
 		return errRestoring(sb)
 	}
 	if err == nil {
-		half = shelf.Whole() // nobody is at it any more
+		half = shelf.Whole() // no process restores it any more
 		lock.Unlock()
 	}
 	if half == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What a sandbox keeps is looked for anew where its files are about to be others, and not
-// where nothing comes of that.
+// TestForgetsDisk checks that the use of the disk is measured again if a sandbox's files are about
+// to change, and not if the attempt fails.
 func TestForgetsDisk(t *testing.T) {
 	e, sb := newEngine(t), wish(t.TempDir())
 	must(t, e.Create(t.Context(), sb))
@@ -26,7 +26,7 @@ func TestForgetsDisk(t *testing.T) {
 		_, err := e.keepBefore(sb, checkpoint.Point{Name: "there"}, e.kept(sb, d), false)
 		return err
 	}
-	must(t, os.Mkdir(d.ReviewLock(), 0o700)) // nobody can hold it
+	must(t, os.Mkdir(d.ReviewLock(), 0o700)) // no process can hold it
 	if err := keep(); err == nil || d.ReadStatus().Disk == nil {
 		t.Errorf("%v, %+v", err, d.ReadStatus().Disk)
 	}
@@ -48,8 +48,9 @@ func newMovable(t *testing.T) (*Engine, string, *spec.Sandbox) {
 	return e, dir, sb
 }
 
-// Where the workspace was moved away nothing is begun that would be finished, unasked, once
-// it is back; and what has no need of it goes on.
+// TestRestoreWorkspaceAway checks that a restore begins nothing while the workspace is moved away:
+// otherwise it would be finished, unasked, once the workspace is back. A restore that does not need
+// the workspace works.
 func TestRestoreWorkspaceAway(t *testing.T) {
 	e, dir, sb := newMovable(t)
 	b := reviewedBox{t, e, sb, dir, e.Store.Sandbox(sb.ID).Home()}
@@ -87,7 +88,8 @@ func TestRestoreWorkspaceAway(t *testing.T) {
 	b.want(dir, "file", "two")
 }
 
-// A directory that is moved away on the way back is asked for, not more room.
+// TestFinishWorkspaceAway checks that the error asks for a directory that was moved away during a
+// restore, and not for more room.
 func TestFinishWorkspaceAway(t *testing.T) {
 	e, dir, sb := newMovable(t)
 	p, err := e.Checkpoint(t.Context(), sb, "", "test", false)

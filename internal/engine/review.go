@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Reviewed are the workspaces of a sandbox whose changes wait for a review.
+// Reviewed returns the workspaces of a sandbox whose changes wait for a review.
 func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 	if sb.Broken != "" {
 		return nil, brokenError(sb)
@@ -35,8 +35,8 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 	return review.Of(sb, e.Store.Sandbox(sb.ID).Review), nil
 }
 
-// finishApplies finishes or undoes what an apply began that was killed, in each workspace. One
-// that is at work is left alone.
+// finishApplies finishes or undoes an apply that was killed, in each workspace. It leaves an apply
+// alone that is at work.
 func (e *Engine) finishApplies(sb *spec.Sandbox) {
 	d := e.Store.Sandbox(sb.ID)
 	list := review.Of(sb, d.Review)
@@ -64,9 +64,10 @@ func recoverAll(list []review.Workspace) error {
 	return errors.Join(errs...)
 }
 
-// Pending tells whether a sandbox may have changes that are neither applied nor
-// discarded, commits among them, or work in a clone that was not fetched. What one has
-// that is broken, or whose files are half of a checkpoint or do not answer, cannot be told.
+// Pending reports whether a sandbox may have changes that are neither applied nor discarded,
+// commits among them, or work in a clone that was not fetched. It is also true if that cannot be
+// told: the sandbox is broken, its files are half of a checkpoint, or its directories do not
+// answer.
 func (e *Engine) Pending(sb *spec.Sandbox) bool {
 	if sb.Broken != "" {
 		return true
@@ -84,9 +85,8 @@ func (e *Engine) Pending(sb *spec.Sandbox) bool {
 	return slices.ContainsFunc(e.clones(sb), clone.Clone.Pending)
 }
 
-// Apply brings changes to the host. What is applied leaves the layer at once, or,
-// of a sandbox that runs, before its next start: what lies below a mounted overlay
-// is not to be touched.
+// Apply brings changes to the host. Applied changes leave the layer at once or, if the sandbox
+// runs, before its next start: the directories of a mounted overlay must not be touched.
 func (e *Engine) Apply(sb *spec.Sandbox, w review.Workspace, orders []review.Order) ([]review.Outcome, error) {
 	var done []review.Outcome
 	err := e.reviewing(sb, func(stopped bool) (err error) {
@@ -106,7 +106,7 @@ func (e *Engine) Discard(sb *spec.Sandbox, w review.Workspace, changes []review.
 	return done, err
 }
 
-// DiscardAll throws everything away, however much there is. The sandbox must not run.
+// DiscardAll throws all changes away, however many. The sandbox must not run.
 func (e *Engine) DiscardAll(sb *spec.Sandbox, w review.Workspace) error {
 	return e.discarding(sb, w.DiscardAll)
 }
@@ -121,8 +121,8 @@ func (e *Engine) discarding(sb *spec.Sandbox, do func() error) error {
 	})
 }
 
-// checkReviewed refuses directories that a layer cannot lie over: it would be in
-// what it lies over, or over what is no directory on a disk.
+// checkReviewed refuses a directory that cannot have a layer over it: it contains the layer itself,
+// or directories that are not on a disk.
 func (e *Engine) checkReviewed(sb *spec.Sandbox) error {
 	rules := workspace.Rules{State: e.Store.Path()}
 	for _, m := range sb.Workspaces {
@@ -134,8 +134,8 @@ func (e *Engine) checkReviewed(sb *spec.Sandbox) error {
 	return nil
 }
 
-// reviewing does something while nobody else applies or discards, and, if the
-// sandbox does not run, while nobody starts it.
+// reviewing calls do while no other command applies or discards. If the sandbox does not run, it
+// cannot start meanwhile.
 func (e *Engine) reviewing(sb *spec.Sandbox, do func(stopped bool) error) error {
 	d := e.Store.Sandbox(sb.ID)
 	mine, err := store.WaitLock(d.ReviewLock())
@@ -143,7 +143,7 @@ func (e *Engine) reviewing(sb *spec.Sandbox, do func(stopped bool) error) error 
 		return err
 	}
 	defer mine.Unlock()
-	if err := e.Whole(sb); err != nil { // who goes back to a checkpoint has this lock, unless he was killed
+	if err := e.Whole(sb); err != nil { // a restore holds this lock, unless it was killed
 		return err
 	}
 	lock, err := store.TryLock(d.Lock())
@@ -157,8 +157,8 @@ func (e *Engine) reviewing(sb *spec.Sandbox, do func(stopped bool) error) error 
 	return do(true)
 }
 
-// erase removes what is kept of a sandbox that has ended, after what an apply that was killed
-// left in its workspaces: nobody would know of that any more. The caller holds the sandbox's
+// erase removes the files of a sandbox that has ended. First it removes the files that a killed
+// apply left in its workspaces: their record goes with the sandbox. The caller holds the sandbox's
 // lock.
 func (e *Engine) erase(sb *spec.Sandbox) error {
 	if err := e.tidyWorkspaces(sb); err != nil {
@@ -183,8 +183,8 @@ func (e *Engine) tidyWorkspaces(sb *spec.Sandbox) error {
 	return recoverAll(review.Of(sb, d.Review))
 }
 
-// readyLayers has the layers over a sandbox's workspaces ready to be mounted. The
-// caller holds the sandbox's lock.
+// readyLayers makes the layers over a sandbox's workspaces ready to be mounted. The caller holds
+// the sandbox's lock.
 func (e *Engine) readyLayers(sb *spec.Sandbox) error {
 	d := e.Store.Sandbox(sb.ID)
 	list := review.Of(sb, d.Review)
@@ -210,8 +210,8 @@ func (e *Engine) readyLayers(sb *spec.Sandbox) error {
 	return nil
 }
 
-// rememberNames writes down what the host has below a sandbox's layers. What of that
-// fails is not known later, and then in conflict: no reason not to start.
+// rememberNames records the host's names below a sandbox's layers. An error does not stop a start:
+// a name that is not recorded is a conflict later.
 func (e *Engine) rememberNames(sb *spec.Sandbox) {
 	d := e.Store.Sandbox(sb.ID)
 	list := review.Of(sb, d.Review)

@@ -9,7 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What came to wait for a review since somebody looked is not pruned.
+// TestPruneLeavesPending checks that pruning keeps changes that came to wait for a review since the
+// sandboxes were listed.
 func TestPruneLeavesPending(t *testing.T) {
 	b := newReviewedBox(t)
 	file := filepath.Join(b.up, "work")
@@ -24,7 +25,8 @@ func TestPruneLeavesPending(t *testing.T) {
 	}
 }
 
-// What a killed apply left in a workspace goes with the sandbox, as long as somebody knows of it.
+// TestRemoveClearsAwayTemps checks that files that a killed apply left in a workspace go with the
+// sandbox, while their record exists.
 func TestRemoveClearsAwayTemps(t *testing.T) {
 	for name, remove := range map[string]func(*Engine, *spec.Sandbox) error{
 		"rm":    func(e *Engine, sb *spec.Sandbox) error { return e.Remove(t.Context(), sb, true) },

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestRulesFor exchanges what was opened for one agent for what another needs. What the
-// user wants stays.
+// TestRulesFor checks that the rules for one agent are replaced by those for another, and that the
+// user's own rules stay.
 func TestRulesFor(t *testing.T) {
 	e := newEngine(t)
 	worker, other := &spec.Agent{Presets: []string{"claude", "npm"}, Allow: []string{"worker.example"}}, &spec.Agent{Presets: []string{"codex", "debian"}, Allow: []string{"other.example"}}
@@ -36,7 +36,8 @@ func TestRulesFor(t *testing.T) {
 	}
 }
 
-// TestOfAgent finds the variables that a sandbox has for its agent, and no other.
+// TestOfAgent checks that ofAgent returns the variables that a sandbox has for its agent, and no
+// other.
 func TestOfAgent(t *testing.T) {
 	worker := &spec.Agent{Env: map[string]string{"A": "1", "B": "2"}, Credentials: []string{"groq"}}
 	m, err := newMock("/script", worker)

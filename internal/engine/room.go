@@ -13,19 +13,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// believed is how long a count of the state directory is believed that found room, as
-// long as what is free on its disk has not fallen by as much as there was left.
+// believed is how long a count of the state directory that found room is trusted, unless the free
+// space of its disk has fallen by as much as was left.
 const believed = time.Minute
 
-// room refuses what would add to the state directory if that takes more of the disk
-// than it may. Only where there is a limit it is looked at, and every file only if the
-// last such look, and what became of the disk since, do not tell.
+// room returns an error if the state directory takes more of the disk than it may. It checks only
+// if there is a limit. It counts every file only if the last count, and the change of free space
+// since, do not decide.
 func (e *Engine) room() error {
 	_, err := e.roomLeft()
 	return err
 }
 
-// roomLeft is room that tells how many bytes there are, if there is a limit.
+// roomLeft is room that also returns how many bytes are left, if there is a limit.
 func (e *Engine) roomLeft() (int64, error) {
 	if e.StoreLimit <= 0 {
 		return 0, nil
@@ -48,17 +48,17 @@ func (e *Engine) roomLeft() (int64, error) {
 		return 0, spec.Errorf(spec.ErrConflict, "Bothy's files take %s of the disk, and store_limit allows %s", mebibytes(before.Taken), mebibytes(e.StoreLimit)).
 			WithHint(image.RoomHint)
 	}
-	_ = store.WriteJSON(e.Store.Counted(), before) // without it, it is counted again
+	_ = store.WriteJSON(e.Store.Counted(), before) // if this fails, it is counted again
 	return before.left(e.StoreLimit, before), nil
 }
 
-// storeCount is what the state directory took of the disk.
+// storeCount is a count of the state directory's use of the disk.
 type storeCount struct {
 	Version int       `json:"version"`
 	At      time.Time `json:"at"`
 	Taken   int64     `json:"taken"`  // bytes
 	Free    int64     `json:"free"`   // on the disk, before it was counted
-	Device  uint64    `json:"device"` // which disk that is
+	Device  uint64    `json:"device"` // identifies that disk
 }
 
 // diskNow is a count without its result.
@@ -77,15 +77,16 @@ func diskNow(path string) (storeCount, error) {
 	return c, nil
 }
 
-// leaves tells whether there must be room by now, too, unless somebody else has freed
-// what was added.
+// leaves reports whether there must still be room, unless another process has freed as much as was
+// added.
 func (c storeCount) leaves(limit int64, now storeCount) bool {
 	age := now.At.Sub(c.At)
 	return c.Version == now.Version && c.Device == now.Device && age >= 0 && age < believed &&
 		c.Taken >= 0 && c.left(limit, now) > 0
 }
 
-// left is how many bytes of a limit are left, if all that is less free by now was added since.
+// left returns how many bytes of a limit are left, if all free space that was lost since was added
+// here.
 func (c storeCount) left(limit int64, now storeCount) int64 {
 	return limit - c.Taken - max(0, c.Free-now.Free)
 }

@@ -59,7 +59,7 @@ func TestRoom(t *testing.T) {
 		t.Error("without a limit, it was counted")
 	}
 	e.StoreLimit = 1 << 20
-	for range 2 { // what is full is counted each time
+	for range 2 { // a full directory is counted each time
 		if err := e.room(); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
 			t.Errorf("beyond the limit: %v", err)
 		}
@@ -68,7 +68,7 @@ func TestRoom(t *testing.T) {
 	if err := e.room(); err != nil {
 		t.Errorf("when the room is there again: %v", err)
 	}
-	// What a count said is believed, and nothing that somebody wrote in its place.
+	// Bothy trusts a count of its own, and nothing that was written in its place.
 	if err := store.WriteJSON(s.Counted(), storeCount{Version: 1, At: time.Now(), Taken: 1, Free: 1 << 60, Device: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +84,13 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// A count is made once, and used as long as it holds.
+// TestRoomCounted checks that a count is made once, and used as long as it holds.
 func TestRoomCounted(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "state"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Engine{Store: s, StoreLimit: 1 << 50} // more than others write meanwhile
+	e := &Engine{Store: s, StoreLimit: 1 << 50} // more than other processes write meanwhile
 	if err := e.room(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// AgentRuntime gives the installation of what an agent runs on, which is
-// installed if there is none that is new enough. It is nil if it needs nothing,
-// or the host or the image has what it needs. The notices say why what an image has
-// is not used.
+// AgentRuntime returns the installation of the runtime that an agent needs. It installs one if no
+// installed version is new enough. It returns nil if the agent needs none, or if the host or the
+// image has one. The notices say why the image's own runtime is not used.
 func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, progress Progress) (*spec.Program, []string, error) {
 	if a.Install == nil || a.Install.Needs == nil {
 		return nil, nil, nil
@@ -51,7 +50,7 @@ func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, prog
 	return p, notices, nil
 }
 
-// newEnough gives the newest installation of a runtime, or else the one its
+// newEnough returns the newest installation of a runtime, or else installs the version that its
 // description means.
 func (e *Engine) newEnough(ctx context.Context, r *spec.Agent, g Ground, least string, progress Progress) (*spec.Program, []string, error) {
 	if r.Install == nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// setUps tells which commands of its devcontainer.json a sandbox has behind it. It lies
-// on the host: what is inside does not say what was run.
+// setUps records which commands of its devcontainer.json a sandbox has run. The record is on the
+// host: a program inside must not say which commands were run.
 type setUps struct {
 	Version int `json:"version"`
-	// Done is when each of those that are run once had ended well, in their order.
+	// Done has the end of each successful command that is run once, in their order.
 	Done []time.Time `json:"done"`
-	// Started is the start of the sandbox for which the commands of a start were run.
+	// Started is the start of the sandbox for which the start commands were run.
 	Started time.Time `json:"started,omitzero"`
 }
 
-// SetUp has those commands of a sandbox's devcontainer.json be run that are due, one
-// after the other. The first that fails ends it; the next time it is the first. One that
-// is run once counts when what it changed is on the disk. Of several callers at once one
-// does it, and the others wait.
+// SetUp runs the due commands of a sandbox's devcontainer.json, one after the other. It stops at
+// the first that fails, and begins with that one the next time. A command that is run once counts
+// as done when its changes are on the disk. Of several concurrent callers one runs the commands,
+// and the others wait.
 func (e *Engine) SetUp(ctx context.Context, sb *spec.Sandbox, attaches bool, do func(context.Context, spec.SetUp) error) error {
 	if sb.Devcontainer == nil || len(sb.Devcontainer.Commands) == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (e *Engine) SetUp(ctx context.Context, sb *spec.Sandbox, attaches bool, do 
 	return each(ctx, sb, spec.PostAttach, do)
 }
 
-// lockSetUp waits until nobody else sets a sandbox up.
+// lockSetUp waits until no other command sets the sandbox up.
 func (e *Engine) lockSetUp(ctx context.Context, sb *spec.Sandbox, d store.Sandbox) (*store.Lock, error) {
 	defer e.patiently("another command sets sandbox %s up; waiting for it", sb.Name)()
 	for {
@@ -68,7 +68,7 @@ func (e *Engine) lockSetUp(ctx context.Context, sb *spec.Sandbox, d store.Sandbo
 	}
 }
 
-// setUpPoll is how often it is looked whether somebody else has set a sandbox up.
+// setUpPoll is how often lockSetUp checks whether the other command is done.
 const setUpPoll = 50 * time.Millisecond
 
 func readSetUps(d store.Sandbox) (setUps, error) {
@@ -81,7 +81,7 @@ func readSetUps(d store.Sandbox) (setUps, error) {
 	return had, err
 }
 
-// setUpOnce has the commands be run that are run once, as far as they were not.
+// setUpOnce runs the commands that are run once, as far as they were not.
 func (e *Engine) setUpOnce(ctx context.Context, sb *spec.Sandbox, had *setUps, do func(context.Context, spec.SetUp) error) error {
 	n := 0
 	for _, c := range sb.Devcontainer.Commands {
@@ -95,7 +95,7 @@ func (e *Engine) setUpOnce(ctx context.Context, sb *spec.Sandbox, had *setUps, d
 			return err
 		}
 		ended := time.Now().UTC()
-		if sb.Remove { // nobody comes back to it
+		if sb.Remove { // it is not used again
 			continue
 		}
 		had.Done = append(had.Done, ended)
@@ -106,7 +106,7 @@ func (e *Engine) setUpOnce(ctx context.Context, sb *spec.Sandbox, had *setUps, d
 	return nil
 }
 
-// keepSetUp brings to the disk what a command has changed, and then that it has.
+// keepSetUp brings a command's changes to the disk, and then records the command.
 func (e *Engine) keepSetUp(ctx context.Context, sb *spec.Sandbox, had *setUps) error {
 	err := e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
@@ -123,7 +123,7 @@ func (e *Engine) keepSetUp(ctx context.Context, sb *spec.Sandbox, had *setUps) e
 	return store.WriteJSON(d.SetUp(), had)
 }
 
-// begun sees that a sandbox runs.
+// begun makes sure that a sandbox runs.
 func (e *Engine) begun(ctx context.Context, sb *spec.Sandbox) error {
 	c, err := e.Connect(ctx, sb)
 	if err != nil {
@@ -132,7 +132,7 @@ func (e *Engine) begun(ctx context.Context, sb *spec.Sandbox) error {
 	return c.Close()
 }
 
-// setUpStart has the commands of a start be run, once for each.
+// setUpStart runs the commands of a start, once for each start.
 func (e *Engine) setUpStart(ctx context.Context, sb *spec.Sandbox, had setUps, do func(context.Context, spec.SetUp) error) error {
 	st, err := e.Inside(ctx, sb)
 	if err != nil || st.Status.StartedAt == nil || st.Status.StartedAt.Equal(had.Started) {
@@ -157,8 +157,8 @@ func each(ctx context.Context, sb *spec.Sandbox, when string, do func(context.Co
 	return nil
 }
 
-// setUpsAt is what a sandbox had behind it at some time, when its files are what they
-// were then: what was run later has never been.
+// setUpsAt returns the record of a sandbox as of a given time, for files that are restored to that
+// time: they have no trace of later commands.
 func setUpsAt(d store.Sandbox, at time.Time) ([]byte, error) {
 	had, err := readSetUps(d)
 	if err != nil {
@@ -174,7 +174,7 @@ func setUpsAt(d store.Sandbox, at time.Time) ([]byte, error) {
 	return json.Marshal(then)
 }
 
-// writeSetUps writes what setUpsAt gives for another sandbox, or the same.
+// writeSetUps writes the result of setUpsAt for another sandbox, or the same.
 func writeSetUps(from store.Sandbox, at time.Time, to store.Sandbox) error {
 	text, err := setUpsAt(from, at)
 	if err != nil {

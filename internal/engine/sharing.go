@@ -14,8 +14,8 @@ type Sharing struct {
 	Dir     string
 }
 
-// SharedLive finds sandboxes that run and write to a directory of the host that sb writes
-// to as well: each has locks of its own, and appends to one file are lost between them.
+// SharedLive finds running sandboxes that write to a directory of the host that sb writes to as
+// well. Each has locks of its own, and concurrent appends to one file are lost.
 func (e *Engine) SharedLive(sb *spec.Sandbox) ([]Sharing, error) {
 	mine := writtenLive(sb)
 	if len(mine) == 0 {
@@ -46,8 +46,8 @@ func writtenLive(sb *spec.Sandbox) (dirs []string) {
 	return dirs
 }
 
-// sharedDir gives the first directory that both lists have, or the inner one of two of which
-// one lies below the other.
+// sharedDir returns the first directory that both lists have, or the inner one if one directory is
+// below the other.
 func sharedDir(a, b []string) (string, bool) {
 	for _, x := range a {
 		for _, y := range b {

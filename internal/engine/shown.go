@@ -8,7 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// PlaceOf is a path in a checkpoint as people know it; nothing for what is Bothy's own.
+// PlaceOf returns a path in a checkpoint as users know it, or the empty string for Bothy's own
+// files.
 func PlaceOf(sb *spec.Sandbox, c checkpoint.Change) string {
 	var n int
 	above, isAbove := strings.CutPrefix(c.Path, "up/")

@@ -9,30 +9,30 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The bounds of what a command waits for a keeper.
+// Limits of a command's wait for a keeper.
 const (
-	helloTimeout = 2 * time.Second  // a keeper greets whoever connects within this time
-	tellTime     = 2 * time.Second  // to take a change that it also finds by itself
-	answerTime   = 10 * time.Second // to take a change that nobody repeats
-	silentTime   = 6 * time.Second  // without a greeting: whoever waits for it gives up
+	helloTimeout = 2 * time.Second  // a keeper greets each caller within this time
+	tellTime     = 2 * time.Second  // to apply a change that the keeper also finds by itself
+	answerTime   = 10 * time.Second // to apply a change that is not repeated
+	silentTime   = 6 * time.Second  // without a greeting: then the caller gives up
 )
 
-// errSilent says that a keeper takes connections, and does not greet: it hangs, or was stopped.
+// errSilent means that a keeper accepts connections but does not greet: it hangs, or was stopped.
 var errSilent = errors.New("it does not answer")
 
-// silent is errSilent for a person.
+// silent is errSilent for the user.
 func silent(sb *spec.Sandbox) error {
 	return spec.Errorf(spec.ErrSandbox, "sandbox %s does not answer", sb.Name).
 		WithHint("its process may be stopped, or the machine busy: try again, or end it: bothy stop %s", sb.Name)
 }
 
-// patience is how long a keeper that does not greet is tried again.
+// patience is how long a keeper that does not greet is retried.
 type patience struct {
 	limit time.Duration
 	since time.Time
 }
 
-// over notes how an attempt to reach the keeper ended, and tells whether it was the last.
+// over records the result of an attempt to reach the keeper, and reports whether it was the last.
 func (p *patience) over(err error) bool {
 	if !errors.Is(err, errSilent) {
 		p.since = time.Time{}
@@ -45,8 +45,8 @@ func (p *patience) over(err error) bool {
 }
 
 // WhileAnswering closes a conversation with a sandbox's keeper when ctx ends, or when the keeper
-// greets nobody for silentTime: however long an answer takes, a keeper that works greets. The
-// returned function ends that, and gives why the conversation was closed.
+// greets no caller for silentTime: a working keeper greets, however long an answer takes. The
+// returned function stops the watch, and returns why the conversation was closed.
 func (e *Engine) WhileAnswering(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn) (done func() error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(ctx, func() { c.Close() })
@@ -63,8 +63,8 @@ func (e *Engine) WhileAnswering(ctx context.Context, sb *spec.Sandbox, c *unixco
 	}
 }
 
-// fallsSilent returns true when the keeper of a sandbox greets nobody any more, and false when
-// ctx ends. A sandbox without a control socket is not asked: it starts, or ends.
+// fallsSilent returns true when the keeper of a sandbox greets no caller any more, and false when
+// ctx ends. It does not ask a sandbox without a control socket: that one starts, or ends.
 func (e *Engine) fallsSilent(ctx context.Context, sb *spec.Sandbox) bool {
 	p := patience{limit: silentTime}
 	for {

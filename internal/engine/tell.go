@@ -12,26 +12,26 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// tell has a change reach a sandbox, whatever it does just now. If it runs, its
-// keeper is asked. If it does not, idle is called while nobody can start it: it
-// reads what is on the disk when it starts. One that starts or stops may have
-// read that before the change: it is waited for.
+// tell brings a change to a sandbox, whatever its state. If the sandbox runs, tell calls ask with
+// its keeper. If it does not, tell calls idle while it cannot start: it reads the disk when it
+// starts. tell waits for a sandbox that is starting or stopping, because it may have read the disk
+// before the change.
 //
-// The error is that of ask or idle, or why neither could be. Nothing is asked of
-// a keeper of another version.
+// The error is that of ask or idle, or says why neither could be called. tell asks nothing of a
+// keeper of another version.
 func (e *Engine) tell(ctx context.Context, sb *spec.Sandbox, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return e.tellWithin(ctx, sb, ask, idle)
 }
 
-// tellWithin is tell for what may take as long as the context allows.
+// tellWithin is tell for a change that may take as long as the context allows.
 func (e *Engine) tellWithin(ctx context.Context, sb *spec.Sandbox, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	return e.tellPatiently(ctx, sb, silentTime, ask, idle)
 }
 
-// tellSoon is tell for a change that a keeper which does not answer misses for now. It takes
-// limit for the answer, and does not try a silent keeper twice.
+// tellSoon is tell for a change that a keeper that does not answer misses for now. It waits limit
+// for the answer, and does not try a silent keeper twice.
 func (e *Engine) tellSoon(ctx context.Context, sb *spec.Sandbox, limit time.Duration, ask wire.Ask) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -51,12 +51,11 @@ func orderSoon(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, limit ti
 	return err
 }
 
-// maxSevered is how often a request is repeated whose conversation ended without an answer
-// while the keeper lives on.
+// maxSevered is how often a request is repeated if its conversation ended without an answer while
+// the keeper lives on.
 const maxSevered = 3
 
-// tellPatiently is tellWithin that tries a silent keeper again for so long. Whatever is asked may be
-// asked again.
+// tellPatiently is tellWithin that retries a silent keeper for limit. ask must be safe to repeat.
 func (e *Engine) tellPatiently(ctx context.Context, sb *spec.Sandbox, limit time.Duration, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	d := e.Store.Sandbox(sb.ID)
 	waiting, ends := patience{limit: limit}, 0

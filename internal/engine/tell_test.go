@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Who works with a sandbox that somebody else removes is told just that.
+// TestTellRemoved checks that the error says that another command has removed the sandbox.
 func TestTellRemoved(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/bothy-dev/bothy/spec"
 
-// Uploads is what a sandbox has sent by rules that bound it, as long as it exists, by the
-// targets of the rules. Of one that is sending just now it may be a little more.
+// Uploads returns how much a sandbox has sent in its life under rules that limit it, by the targets
+// of the rules. If it is sending just now, the real amount may be a little more.
 func (e *Engine) Uploads(sb *spec.Sandbox) ([]spec.Upload, error) {
 	list, err := e.Store.Sandbox(sb.ID).ReadUploads()
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// An image was used last when a sandbox began with it, however old it is.
+// TestImageIsUsed checks that an image was last used when a sandbox began with it, however old the
+// image is.
 func TestImageIsUsed(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "docker.io/library/tools:v1")

@@ -13,9 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// wayOut tells the keeper how the caller's programs reach servers: by which proxies, and
-// whose certificates they trust. What a later start finds in its environment counts for that
-// one: nothing of this is written down.
+// wayOut tells the keeper how the caller's programs reach servers: by which proxies, and whose
+// certificates they trust. Each start goes by its own environment: none of this is stored.
 func (e *Engine) wayOut(sb *spec.Sandbox, l *keeper.Launch) {
 	l.Proxies = hostproxy.Environment(os.Environ())
 	if _, err := hostproxy.Read(l.Proxies).All(); err != nil {
@@ -50,7 +49,7 @@ func (e *Engine) authorities(sb *spec.Sandbox, variable string) []byte {
 	return text
 }
 
-// absolute is what the keeper, which runs in another directory, finds at a path.
+// absolute makes a path absolute, because the keeper runs in another directory.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); path != "" && err == nil {
 		return abs

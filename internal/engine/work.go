@@ -10,11 +10,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// WorkChanges tells what was done to the project between two checkpoints of a sandbox, from
-// nothing if the first has no number. By is who did it just now: the sandbox itself, or one that
-// has handed the second in. What git notes down about files that nobody changed is not of it, nor
-// what the layer over a workspace has as the host has it: the first write to a file copies it
-// there, whatever is written.
+// WorkChanges returns the changes to the project between two checkpoints of a sandbox. If the first
+// has no number, it compares with nothing. by is the sandbox that did the work: sb itself, or one
+// that has handed the second checkpoint in. WorkChanges leaves out git's notes about unchanged
+// files. It also leaves out files of the layer over a workspace that equal the host's: the first
+// write to a file copies it there, whatever is written.
 func (e *Engine) WorkChanges(sb, by *spec.Sandbox, from, to checkpoint.Point) ([]checkpoint.Change, error) {
 	list, err := e.CheckpointChanges(sb, from, to)
 	if err != nil {
@@ -36,11 +36,11 @@ func (e *Engine) WorkChanges(sb, by *spec.Sandbox, from, to checkpoint.Point) ([
 	return list, nil
 }
 
-// isIndex tells the file in which git keeps what it saw of others, such as their inodes: even
-// git status writes it.
+// isIndex reports whether a path is git's index, in which git caches facts about files, such as
+// their inodes: even git status writes it.
 func isIndex(path string) bool { return strings.HasSuffix("/"+path, "/.git/index") }
 
-// withoutCopies leaves out what came into a layer and is as the host has it.
+// withoutCopies leaves out files that came into a layer and equal the host's.
 func withoutCopies(list []checkpoint.Change, tree string, layer review.Workspace) ([]checkpoint.Change, error) {
 	came := func(c checkpoint.Change) bool { return c.Tree == tree && c.Kind == checkpoint.Added }
 	inside := func(c checkpoint.Change) string { return strings.TrimPrefix(c.Path, "up/") }

@@ -1,6 +1,6 @@
-// Package envelope is what leaves the state directory as a file and may come back: only
-// whoever has the owner's key can make or read one, and what comes back is what was
-// put in, whole, or an error.
+// Package envelope encrypts files that leave the state directory and may come back. Only the holder
+// of the owner's key can make or read one. Reading returns exactly the original content, whole, or
+// an error.
 //
 // It is age's way to encrypt a stream (https://age-encryption.org/v1, payload), with a
 // key that is the owner's instead of a recipient's: chunks of 64 KiB under an AEAD,
@@ -31,13 +31,13 @@ const (
 	chunkSize = 64 << 10
 )
 
-// ErrNone says that a file is none of these at all.
+// ErrNone says that a file is not an envelope.
 var ErrNone = errors.New("it is not sealed")
 
 // ErrOther says that the file was made with another key.
 var ErrOther = errors.New("it belongs to somebody else: it was made with another key")
 
-// ErrDamaged says that it is not as it was made, or not whole.
+// ErrDamaged says that a file was changed or is not whole.
 var ErrDamaged = errors.New("it is damaged, or not whole")
 
 // derive makes a key for one purpose.
@@ -78,7 +78,7 @@ func (s *sealer) nonce(last bool) []byte {
 	return n
 }
 
-// Writer encrypts what is written to it. Close ends the file; without it none can be
+// Writer encrypts the bytes written to it. Close ends the file. Without Close the file cannot be
 // read.
 type Writer struct {
 	to  io.Writer
@@ -123,11 +123,11 @@ func (w *Writer) flush(last bool) error {
 	return err
 }
 
-// Close writes what is left.
+// Close writes the remaining bytes.
 func (w *Writer) Close() error { return w.flush(true) }
 
-// Reader decrypts. It gives [io.EOF] only at the end of a file that was whole; what it
-// gave before is what was written.
+// Reader decrypts. It returns [io.EOF] only at the end of a whole file. All bytes before it are as
+// they were written.
 type Reader struct {
 	from *bufio.Reader
 	s    *sealer

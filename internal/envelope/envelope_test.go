@@ -65,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Nothing but the file as it was made is read to its end.
+// TestTampered checks that only an unchanged file can be read to its end.
 func TestTampered(t *testing.T) {
 	file := seal(t, key(1), text(2*chunkSize+100))
 	head, full := len(magic)+idSize+saltSize, chunkSize+16

@@ -1,7 +1,7 @@
-// Package errand has another process of bothy do one thing that reads what somebody
-// else wrote: a registry's answers, an archive, a Dockerfile. The process gets an order
-// on its standard input, which stays open as long as the caller waits. It writes its
-// progress, and in the end the result, to its standard output, a line of JSON each.
+// Package errand has another process of bothy do one thing that reads untrusted input: a registry's
+// answers, an archive, a Dockerfile. The process gets an order on its standard input, which stays
+// open as long as the caller waits. It writes its progress, and in the end the result, to its
+// standard output, a line of JSON each.
 package errand
 
 import (
@@ -23,11 +23,10 @@ type Message[E, R any] struct {
 	Error  *spec.WireError `json:"error,omitempty"`
 }
 
-// ErrSilent says that the process ended without an answer, so that how it ended is
-// the reason.
+// ErrSilent says that the process ended without an answer. Its exit status is then the reason.
 var ErrSilent = errors.New("it ended without an answer")
 
-// Listen reads what the process says to its end, and gives its answer.
+// Listen reads the process's output to its end, and returns its answer.
 func Listen[E, R any](r io.Reader, progress func(E)) (R, error) {
 	var none R
 	for d := json.NewDecoder(r); ; {
@@ -51,13 +50,12 @@ func Listen[E, R any](r io.Reader, progress func(E)) (R, error) {
 // maxOrder bounds an order in bytes.
 const maxOrder = 16 << 20
 
-// grace is how long an order may take to give up when nobody waits for it.
+// grace is how long an order may take to give up after its caller stops waiting.
 const grace = 5 * time.Second
 
-// Run does one order and gives the exit code. When in ends, nobody waits for the
-// answer any more, and it gives up. What does not within a few seconds, as it waits for
-// a disk or is deep in a file, ends with the process: what it writes is whole or not
-// there at all.
+// Run does one order and returns the exit code. When in ends, the caller no longer waits, and Run
+// cancels the order. An order that does not stop within a few seconds, because it waits for a disk
+// or is deep in a file, ends with the process: its output is whole or absent.
 func Run[O, E, R any](in io.Reader, out io.Writer, do func(context.Context, O, func(E)) (R, error)) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -78,7 +76,7 @@ func Run[O, E, R any](in io.Reader, out io.Writer, do func(context.Context, O, f
 	}()
 	tell := json.NewEncoder(out)
 	result, err := do(ctx, order, func(e E) {
-		_ = tell.Encode(Message[E, R]{Event: &e}) // nobody there: in ends, too
+		_ = tell.Encode(Message[E, R]{Event: &e}) // if the caller is gone, in ends too
 	})
 	return answer[E](out, result, err)
 }
@@ -103,8 +101,8 @@ type Pace struct {
 	bytes int64
 }
 
-// Worth reports whether one is: bytes of total, 0 if nobody knows, of something are
-// done.
+// Worth reports whether an event is worth telling: bytes of total are done. Total is 0 if it is not
+// known.
 func (p *Pace) Worth(what string, bytes, total int64) bool {
 	complete := total > 0 && bytes == total
 	if what == p.what && bytes >= p.bytes && bytes-p.bytes < step && !complete {

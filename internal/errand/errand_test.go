@@ -22,14 +22,15 @@ func TestMain(m *testing.M) {
 	os.Exit(Run(os.Stdin, os.Stdout, func(ctx context.Context, deaf bool, tell func(string)) (string, error) {
 		tell("begun")
 		if deaf {
-			select {} // as who waits for a disk
+			select {} // like a process that waits for a disk
 		}
 		<-ctx.Done()
 		return "", context.Cause(ctx)
 	}))
 }
 
-// Who is not waited for any more ends, whether or not what it does can be given up.
+// TestNobodyWaits checks that an order without a caller ends, whether or not its work can be
+// cancelled.
 func TestNobodyWaits(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe")

@@ -15,29 +15,29 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Person is who decides or answers.
+// Person is a user who decides or answers.
 type Person struct {
 	Plan *Plan
 	Run  *run.Run
-	// Host is the right to carry the run on. It is nil if another process has that: what is
-	// said is left for that one then, see [Person.Heard].
+	// Host is the right to carry the run on. It is nil if another process has that right: the
+	// answer is then left for that process, see [Person.Heard].
 	Host   *run.Host
 	Events []run.Event
 	Name   string
 
 	said reply
-	left run.Message // it, if there is no Host
+	left run.Message // the answer, if Host is nil
 }
 
-// reply is what a person says to a flow that another process carries on.
+// reply is a person's answer to a flow that another process carries on.
 type reply struct {
 	Answer
 	Document []byte `json:"document,omitempty"` // of a question
 }
 
-// Decide keeps what a person decided about a step that waits for that; about the only
-// one if it is not named. What was asked must be what there is now. The flow is gone on
-// with by whoever carries it on next.
+// Decide keeps a person's decision about a waiting step; an empty name means the only such step.
+// The question must not have changed since it was asked. The process that next carries the flow on
+// uses the decision.
 func (p *Person) Decide(step string, approved bool, why string) (*State, error) {
 	s, st, err := p.asked(step, true)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Person) Decide(step string, approved bool, why string) (*State, error) 
 	return s, p.keep(s, reply{Answer: Answer{Step: st.ID, Hash: st.Hash, Approved: approved, Text: why}})
 }
 
-// Answer keeps what a person answered, if it passes the checks of the step.
+// Answer keeps a person's answer, if it passes the checks of the step.
 func (p *Person) Answer(step, text string) (*State, error) {
 	s, st, err := p.asked(step, false)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *Person) Answer(step, text string) (*State, error) {
 	return s, p.keep(s, reply{n.answer(st.Hash, document, r.Checks), document})
 }
 
-// answer is what a person answered to a question.
+// answer makes the answer to a question.
 func (n *Node) answer(hash string, document []byte, checks []gate.Check) Answer {
 	a := &Artefact{Path: n.Output, SHA256: hashOf(document), Size: int64(len(document)), At: time.Now().UTC()}
 	return Answer{Step: n.ID, Hash: hash, Approved: true, Output: a, Checks: checks}
@@ -88,10 +88,11 @@ func (p *Person) keep(s *State, r reply) error {
 	return err
 }
 
-// Left tells whether what was said waits to be heard by who carries the run on, or was.
+// Left reports whether the answer was left for the process that carries the run on.
 func (p *Person) Left() bool { return p.left.ID != "" }
 
-// Heard tells whether that one has heard it. The error is ErrConflict if it decided nothing.
+// Heard reports whether that process has read the answer. The error is ErrConflict if the answer
+// decided nothing.
 func (p *Person) Heard() (bool, error) {
 	waits, err := p.Run.Waits(p.left)
 	if waits || err != nil {
@@ -118,7 +119,7 @@ func (p *Person) Heard() (bool, error) {
 	return true, spec.Errorf(spec.ErrConflict, "%s of the run %s was %s first", p.said.Step, p.Run.ID, other).WithHint("bothy flow status %s shows how it stands", p.Run.ID)
 }
 
-// TakeBack has nobody hear any more what was left.
+// TakeBack removes the answer if it is still unread.
 func (p *Person) TakeBack() error {
 	if !p.Left() {
 		return nil
@@ -129,7 +130,7 @@ func (p *Person) TakeBack() error {
 	return nil
 }
 
-// same tells whether two answers say the same.
+// same reports whether two answers are equal.
 func (a *Answer) same(b Answer) bool {
 	if a.Approved != b.Approved || a.Text != b.Text || (a.Output == nil) != (b.Output == nil) {
 		return false
@@ -137,7 +138,7 @@ func (a *Answer) same(b Answer) bool {
 	return a.Output == nil || a.Output.SHA256 == b.Output.SHA256
 }
 
-// verb is what was done by an answer.
+// verb names an answer in the past tense.
 func (a *Answer) verb() string {
 	switch {
 	case a.Output != nil:
@@ -148,13 +149,13 @@ func (a *Answer) verb() string {
 	return "rejected"
 }
 
-// changed says that there is something else now than what was asked about.
+// changed is the error that the question has changed since it was asked.
 func (p *Person) changed(step string) error {
 	return spec.Errorf(spec.ErrConflict, "what %s of the run %s asks about has changed since", step, p.Run.ID).
 		WithHint("bothy flow resume %s does again what must be, and asks again", p.Run.ID)
 }
 
-// heeds gives what a message says about something that is asked.
+// heeds decodes a message, and reports whether it answers an open question.
 func (s *State) heeds(m run.Message) (r reply, about bool) {
 	if m.Kind != run.Reply || json.Unmarshal(m.Data, &r) != nil {
 		return r, false
@@ -163,8 +164,8 @@ func (s *State) heeds(m run.Message) (r reply, about bool) {
 	return r, st != nil && st.Status == Waiting && st.Hash == r.Hash
 }
 
-// Said has a state that is only looked at count what people have said, and nobody has kept yet:
-// whoever carries the flow on next does. That comes after so many events.
+// Said applies to a state that is only displayed the answers that are not in the log yet. The
+// process that next carries the flow on keeps them. events is the number of events before them.
 func (s *State) Said(list []run.Message, events int) {
 	for _, m := range list {
 		if r, about := s.heeds(m); about {
@@ -175,20 +176,19 @@ func (s *State) Said(list []run.Message, events int) {
 	}
 }
 
-// heeded tells whether a person has answered, and the flow waits for nothing else to be gone
-// on with.
+// heeded reports whether a person has answered, and the waiting flow can go on.
 func (c *Carrier) heeded() bool {
 	if c.state.Status != Waiting {
 		return false
 	}
-	list, _ := c.Run.Mail() // if it cannot be read, who goes on says so
+	list, _ := c.Run.Mail() // the next carrier reports a read error
 	return slices.ContainsFunc(list, func(m run.Message) bool {
 		_, about := c.state.heeds(m)
 		return about
 	})
 }
 
-// keepDocument keeps what was answered, before the event that says so.
+// keepDocument writes the answered document, before the event that records it.
 func (r *reply) keepDocument(dir string) error {
 	if r.Output == nil {
 		return nil
@@ -196,8 +196,8 @@ func (r *reply) keepDocument(dir string) error {
 	return keepFile(filepath.Join(dir, OutputsDir), r.Output.Path, r.Document)
 }
 
-// reply keeps what a person said while the flow was carried on, if it is still about what
-// there is.
+// reply keeps an answer that arrived while the flow was carried on, if the question is still the
+// same.
 func (c *Carrier) reply(m run.Message) error {
 	var r reply
 	if err := json.Unmarshal(m.Data, &r); err != nil {
@@ -216,7 +216,7 @@ func (c *Carrier) reply(m run.Message) error {
 	return c.append(Answered, m.Actor, r.Answer)
 }
 
-// asked finds what is asked, and sees that it is about what there is now.
+// asked finds the question, and checks that its inputs have not changed.
 func (p *Person) asked(step string, approval bool) (*State, *StepState, error) {
 	s, err := Fold(p.Plan, p.Events)
 	if err != nil {
@@ -236,7 +236,7 @@ func (p *Person) asked(step string, approval bool) (*State, *StepState, error) {
 	return s, st, nil
 }
 
-// question finds what is asked: an approval, or a question.
+// question finds the open approval or question.
 func (s *State) question(id, step string, approval bool) (*StepState, error) {
 	verb, other := "answered", fmt.Sprintf("approve %s %s", id, step)
 	if approval { // without a text the name of the step would be the answer

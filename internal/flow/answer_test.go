@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// person is one who finds that another process has the run.
+// person returns a Person that finds the run held by another process.
 func (b *bench) person(name string) *Person {
 	b.t.Helper()
 	events, err := b.run.Events()
@@ -19,7 +19,7 @@ func (b *bench) person(name string) *Person {
 	return &Person{Plan: b.plan, Run: b.run, Events: events, Name: name}
 }
 
-// say has somebody decide while another process has the run.
+// say has a person decide while another process has the run.
 func (b *bench) say(name, step string, approved bool) *Person {
 	b.t.Helper()
 	p := b.person(name)
@@ -28,7 +28,7 @@ func (b *bench) say(name, step string, approved bool) *Person {
 	return p
 }
 
-// untilHeard waits until what was said is heard.
+// untilHeard waits until the carrier has read the answer.
 func untilHeard(t *testing.T, p *Person) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -41,8 +41,8 @@ func untilHeard(t *testing.T, p *Person) {
 	t.Error("nobody hears it")
 }
 
-// TestAnswerWhileTold has who is told of a question answer at once, and wait until that is heard:
-// the flow goes on, though nothing else is at work by then.
+// TestAnswerWhileTold checks that a person can answer at once when told of a question, and wait
+// until the carrier reads the answer. The flow goes on, though no step is at work by then.
 func TestAnswerWhileTold(t *testing.T) {
 	b := beside(t, 2, "name: x\nsteps: [{id: good, approval: {message: Good?}}, {id: slow, command: do it}, {id: more, needs: [good], command: do it}]\n", nil, nil)
 	done := make(chan struct{})
@@ -59,8 +59,8 @@ func TestAnswerWhileTold(t *testing.T) {
 	b.ended(b.carry(), Completed, "done")
 }
 
-// TestAnswerAtRest has a person answer a flow that waits, while its process still has it: it goes
-// on. What is about something else is left to who goes on.
+// TestAnswerAtRest checks that a person can answer a waiting flow while its process still has it:
+// it goes on. An answer to another question is left for the next carrier.
 func TestAnswerAtRest(t *testing.T) {
 	b := begin(t, decided, fine)
 	var p *Person
@@ -96,7 +96,7 @@ func TestAnswerAtRest(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "publish.1 clean.1")
 }
 
-// TestSaid has what nobody has kept yet count for who looks.
+// TestSaid checks that the status shows answers that no carrier has kept yet.
 func TestSaid(t *testing.T) {
 	b := begin(t, decided, fine)
 	b.carry()
@@ -115,7 +115,7 @@ func TestSaid(t *testing.T) {
 	b.want(b.carry(), Failed, "rejected", "sorry.1 clean.1")
 }
 
-// TestHeard tells who answered whether that decided anything.
+// TestHeard checks that Heard reports whether the answer decided anything.
 func TestHeard(t *testing.T) {
 	b := begin(t, decided, fine)
 	b.carry()

@@ -7,19 +7,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// SentBack tells that a step failed, and that an earlier one is done again for that.
+// SentBack says that a step failed, and that an earlier one is done again for that.
 type SentBack struct {
 	By, To      string // nodes
 	Round, Most int
 	Why         []string
 }
 
-// Back is what the last event sent back; nil if it sent nothing.
+// Back returns the step that the last event sent back, or nil.
 func (s *State) Back() *SentBack { return s.back }
 
-// goBack has an earlier step be done again, and be told what was wrong, if that may be
-// once more. It keeps the hash of what it is asked to do: that is the same, so that what
-// is told here is told to it. What needs it is done again because of that, by spread.
+// goBack sends an earlier step back with the flaws, if that is allowed once more. The step keeps
+// the hash of its task: the task is the same, so the step gets these flaws. By spread, the steps
+// that need it are done again.
 func (s *State) goBack(n *Node, wrong []string) {
 	to := s.byID[n.goesBackTo()]
 	if to == nil || to.Status != Completed || to.Rounds >= n.Step.Back.times() {
@@ -35,7 +35,7 @@ func (s *State) goBack(n *Node, wrong []string) {
 	s.back = &SentBack{By: n.ID, To: to.ID, Round: to.Rounds, Most: n.Step.Back.times(), Why: wrong}
 }
 
-// missing lists what a try lacks.
+// missing lists the flaws of a try.
 func missing(w Work) (list []string) {
 	if w.Verdict != spec.VerdictOK {
 		list = append(list, cmp.Or(w.Error, "it failed"))

@@ -10,29 +10,28 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file tells which steps may be done side by side. Whatever works has a place of
-// its own meanwhile: two of them never share a sandbox, and of what works on the
-// directory of the host itself there is one at a time, for there is one directory. Only
-// commands that are fresh may be done on it beside each other: they are there to judge.
+// This file decides which steps may run side by side. Each running step has its own place: two
+// never share a sandbox. Only one at a time works on the host's directory itself, because only one
+// such directory exists. Fresh commands are the exception and may run on it side by side: they
+// only judge.
 
 // Most is how many steps may be done side by side.
 func (p *Plan) Most() int { return cmp.Or(p.Parallel, p.Flow.Parallel, 1) }
 
-// onDirectory tells whether the steps work on the directory of the host itself. Where
-// some work in copies of it, nobody else sees it.
+// onDirectory reports whether steps work on the directory of the host itself. If some work in
+// copies of it, the other steps do not see the directory.
 func (p *Plan) onDirectory() bool { return p.Directory != "" && len(p.Copies()) == 0 }
 
-// inTurn tells whether the elements of a list are done one after the other, whatever
-// they need.
+// inTurn reports whether the elements of a list are done one after the other, whatever they need.
 func (p *Plan) inTurn() bool { return p.Most() == 1 || p.onDirectory() }
 
-// Beside tells whether any two steps could be done side by side where the flow works.
+// Beside reports whether any two steps could run side by side where the flow works.
 func (p *Plan) Beside() bool {
 	fresh := p.onDirectory()
 	return p.Most() > 1 && chains(p.Nodes(), p.inTurn(), func(n *Node) bool { return !n.Step.forPerson() && !p.Never(n) && (n.Step.Fresh || !fresh) }) > 1
 }
 
-// pools are how many sandboxes there are for each agent, and for commands.
+// pools counts the sandboxes for each agent, and for commands.
 func (p *Plan) pools() map[string]int {
 	pools := map[string]int{}
 	nodes, turn := p.Nodes(), p.inTurn()
@@ -50,9 +49,9 @@ func (p *Plan) pools() map[string]int {
 	return pools
 }
 
-// chains puts nodes into rows in which each needs the one before it, and counts the rows:
-// never more of them can be at work at a time. If there is but one row, none can be
-// beside another. turn says that elements of a list wait for those before them.
+// chains divides nodes into rows in which each needs the one before it, and counts the rows: never
+// more nodes can be at work at a time. With only one row, no node can run beside another. turn
+// says that elements of a list wait for those before them.
 func chains(nodes []*Node, turn bool, of func(*Node) bool) int {
 	above := needed(nodes, turn)
 	var ends []int
@@ -99,12 +98,12 @@ func needed(nodes []*Node, turn bool) []*big.Int {
 	return all
 }
 
-// TooMany says that so many steps cannot be done side by side; or too few.
+// TooMany is the error for too many steps side by side, or too few.
 func TooMany(steps int) error {
 	return spec.Errorf(spec.ErrUsage, "%d steps cannot be done side by side", steps).WithHint("there can be 1 to %d", MaxParallel)
 }
 
-// checkCount refuses so many side by side as there cannot be.
+// checkCount refuses an impossible number of steps side by side.
 func (p *Plan) checkCount() error {
 	if p.Parallel < 0 || p.Parallel > MaxParallel {
 		return TooMany(p.Parallel)
@@ -112,8 +111,8 @@ func (p *Plan) checkCount() error {
 	return nil
 }
 
-// checkParallel refuses what could not be done side by side, of a plan whose agents have their
-// names.
+// checkParallel refuses a plan whose steps could not run side by side. The agents of the plan have
+// their names.
 func (p *Plan) checkParallel() error {
 	if err := p.checkCount(); err != nil {
 		return err
@@ -127,13 +126,13 @@ func (p *Plan) checkParallel() error {
 	return nil
 }
 
-// parallel judges what the flow says of how many steps may be done side by side.
+// parallel checks the flow's number of steps side by side.
 func (l *lint) parallel() error {
 	f := l.flow
 	switch {
 	case f.Parallel < 0 || f.Parallel > MaxParallel:
 		return fmt.Errorf("parallel: %d is not from 1 to %d", f.Parallel, MaxParallel)
-	case f.Parallel < 2 || slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Each != "" }): // of a list nobody knows yet
+	case f.Parallel < 2 || slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Each != "" }): // a list's length is unknown yet
 		return nil
 	case chains((&Plan{Flow: f}).Nodes(), false, func(n *Node) bool { return !n.Step.forPerson() }) < 2:
 		return errors.New("parallel: no two steps could be done side by side, for each needs the one before it")

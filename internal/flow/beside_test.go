@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// beside begins a flow of which so many steps may be done side by side.
+// beside begins a flow with at most this many steps side by side.
 func beside(t *testing.T, most int, text string, given map[string]string, do func(Job) Done) *bench {
 	t.Helper()
 	b := beginWith(t, text, given, do)
@@ -31,7 +31,7 @@ func beside(t *testing.T, most int, text string, given map[string]string, do fun
 	return b
 }
 
-// again writes the run down anew, for what its plan is now.
+// again writes the run's record anew, for its current plan.
 func (b *bench) again(given map[string]string) {
 	b.t.Helper()
 	var err error
@@ -45,10 +45,10 @@ func (b *bench) again(given map[string]string) {
 	must(b.t, err)
 }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = time.Minute
 
-// meeting is where jobs wait until so many are there.
+// meeting makes jobs wait until a number of them are there.
 type meeting struct {
 	mu   sync.Mutex
 	left int
@@ -120,8 +120,8 @@ steps:
   - {id: judge, needs: [try], prompt: "Judge ${{ steps.try.output }}", output: best.txt}
 `
 
-// TestBeside has the times of a matrix be done at once, each in a room of its own, and
-// what needs them afterwards, in the first.
+// TestBeside checks that the times of a matrix run at once, each in a room of its own, and then
+// the step that needs them, in the first room.
 func TestBeside(t *testing.T) {
 	m := meet(3)
 	b := beside(t, 8, tries, nil, func(job Job) Done {
@@ -144,7 +144,7 @@ func TestBeside(t *testing.T) {
 		t.Errorf("the rooms are %s", got)
 	}
 
-	m = meet(2) // no more than may be
+	m = meet(2) // the limit
 	b = beside(t, 2, tries, nil, func(job Job) Done {
 		if strings.Contains(job.Place, "try.3") || strings.Contains(job.Place, "judge") {
 			return fine(job)
@@ -163,8 +163,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestOnDirectory has nothing be beside another on the directory of the host but
-// commands that are fresh.
+// TestOnDirectory checks that on the host's directory only fresh commands run beside each other.
 func TestOnDirectory(t *testing.T) {
 	const text = `
 name: on
@@ -231,7 +230,8 @@ steps:
 	b.ended(b.carry(), Completed, "done")
 }
 
-// TestFailedBeside lets the others go on when a step fails, and what needs it not.
+// TestFailedBeside checks that the others go on when a step fails, and that steps that need it do
+// not.
 func TestFailedBeside(t *testing.T) {
 	m := meet(2)
 	b := beside(t, 3, `
@@ -266,8 +266,8 @@ steps:
 	}
 }
 
-// TestBackBeside gives up what is at work with what is done again, and counts what that
-// took; it is no try, and has no say.
+// TestBackBeside checks that a running step is cancelled when the step it needs is sent back. Its
+// use counts, but it is not a try and has no say.
 func TestBackBeside(t *testing.T) {
 	m := meet(2)
 	b := beside(t, 3, `
@@ -302,8 +302,8 @@ steps:
 	}
 }
 
-// TestShares has what models may take be enough for all that is at work, whatever each of
-// them takes; and one whose share did not do have all that is left.
+// TestShares checks that the budget suffices for all running steps, whatever each of them uses. A
+// step whose share was too small gets all of the rest.
 func TestShares(t *testing.T) {
 	m, third := meet(2), meet(2)
 	b := beside(t, 2, tries, nil, nil)
@@ -351,7 +351,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestStopBeside ends all that is at work, and counts what each has taken.
+// TestStopBeside ends all running steps, and counts the use of each.
 func TestStopBeside(t *testing.T) {
 	for _, name := range []string{"stop", "signal"} {
 		m := meet(3)
@@ -392,7 +392,7 @@ func TestStopBeside(t *testing.T) {
 	}
 }
 
-// endedLast sees that nothing has happened after the end.
+// endedLast checks that the end is the last event.
 func (b *bench) endedLast() {
 	b.t.Helper()
 	events, err := b.run.Events()
@@ -402,7 +402,7 @@ func (b *bench) endedLast() {
 	}
 }
 
-// TestErrorBeside has a place not be there: what is at work elsewhere ends with the flow.
+// TestErrorBeside checks that a missing place ends the flow, and with it the work elsewhere.
 func TestErrorBeside(t *testing.T) {
 	m := meet(3)
 	b := beside(t, 3, tries, nil, nil)
@@ -423,8 +423,8 @@ func TestErrorBeside(t *testing.T) {
 	}
 }
 
-// TestAskedBeside has a person be asked while others work, and waits for the person when
-// there is nothing else to do.
+// TestAskedBeside checks that a person is asked while others work, and that the flow waits for the
+// person when no step is left to run.
 func TestAskedBeside(t *testing.T) {
 	b := beside(t, 2, `
 name: asked
@@ -453,8 +453,8 @@ steps:
 	b.want(b.carry(), Completed, "done", "c.1")
 }
 
-// TestAnsweredBeside takes what a person says while something is at work: what needs that
-// is begun at once. What is said to something else is not taken.
+// TestAnsweredBeside checks that an answer is taken while a step is at work: steps that need it
+// begin at once. An answer to another question is not taken.
 func TestAnsweredBeside(t *testing.T) {
 	m := meet(3)
 	b := beside(t, 3, `
@@ -516,8 +516,8 @@ steps:
   - {id: report, needs: [story], if: always(), command: report}
 `
 
-// TestElementsBeside has elements of a list be done side by side, but for those that need
-// others; and what needs one that was not done is passed over until it is.
+// TestElementsBeside checks that elements of a list run side by side, unless they need others. An
+// element that needs an unfinished one is passed over until that is done.
 func TestElementsBeside(t *testing.T) {
 	list := map[string]string{"prd.json": `[{"id": "b", "dependsOn": ["a", "z"], "priority": 1}, {"id": "a", "priority": 2}, {"id": "c", "priority": 3}, {"id": "d", "priority": 4, "needs": ["b"]}, {"id": "z", "passes": true}]`}
 	m := meet(2)
@@ -576,8 +576,7 @@ func TestElementsBeside(t *testing.T) {
 	}
 }
 
-// stateAfter is how a flow stands that somebody has begun to carry on, and this has
-// happened.
+// stateAfter returns the state of a flow whose carrier has begun, after these events.
 func stateAfter(t *testing.T, p *Plan, at time.Time, happened ...any) *State {
 	t.Helper()
 	s, err := Fold(p, nil)
@@ -605,7 +604,7 @@ func stateAfter(t *testing.T, p *Plan, at time.Time, happened ...any) *State {
 	return s
 }
 
-// TestNextBeside decides what is done beside what is at work.
+// TestNextBeside checks which steps begin beside running ones.
 func TestNextBeside(t *testing.T) {
 	const six = `
 name: six
@@ -630,7 +629,7 @@ steps:
 		directory string
 		tokens    int64
 		happened  []any
-		want      string // what is done, and where; or join
+		want      string // the next step and its room; or join
 		share     int64
 		part      bool
 	}{
@@ -667,13 +666,13 @@ steps:
 	}
 }
 
-// trying is a try of the flow tries, with a third of what there is.
+// trying begins a try of the flow tries, with a third of the budget.
 func trying(n int) Start {
 	return Start{Step: fmt.Sprint("try.", n), Attempt: 1, Room: roomsOf("mine", 3)[n-1], Share: spec.Budget{Tokens: 33}}
 }
 
-// TestAllowanceBeside does not take what was under way by then for news of an allowance
-// that is used up.
+// TestAllowanceBeside checks that work that was already running is not taken for news about a
+// used-up allowance.
 func TestAllowanceBeside(t *testing.T) {
 	b := beside(t, 2, `
 name: limited
@@ -716,8 +715,8 @@ func TestUnkeptBeside(t *testing.T) {
 	}
 }
 
-// TestAllowanceOnce counts an allowance that is used up once, whoever says so side by side,
-// and believes who knows until when. So as many rounds are waited as for one step.
+// TestAllowanceOnce counts a used-up allowance once, however many steps report it side by side,
+// and believes the one that knows the end. So the flow waits as many rounds as for one step.
 func TestAllowanceOnce(t *testing.T) {
 	b := beside(t, 3, tries, nil, nil)
 	at := time.Now()
@@ -750,7 +749,7 @@ func TestAllowanceOnce(t *testing.T) {
 	}
 }
 
-// TestCrowded waits ever longer for a provider that has too much to do: that is no try.
+// TestCrowded checks that the wait for an overloaded provider grows, and that this is not a try.
 func TestCrowded(t *testing.T) {
 	b := beside(t, 3, tries, nil, nil)
 	at := time.Now()
@@ -766,7 +765,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestAllowanceOver has all go on that waited for an allowance, and not just the first.
+// TestAllowanceOver checks that all steps that waited for an allowance go on, and not just the
+// first.
 func TestAllowanceOver(t *testing.T) {
 	b := beside(t, 3, tries, nil, nil)
 	at := time.Now()
@@ -780,8 +780,8 @@ func TestAllowanceOver(t *testing.T) {
 	}
 }
 
-// TestAskedMeanwhile asks a person what there is to ask while an allowance is used up, and
-// waits then.
+// TestAskedMeanwhile checks that a person is asked while an allowance is used up, and that the
+// flow waits then.
 func TestAskedMeanwhile(t *testing.T) {
 	b := beside(t, 1, `
 name: limited
@@ -807,7 +807,7 @@ steps:
 	}
 }
 
-// TestParallelChecked refuses flows in which nothing could be side by side.
+// TestParallelChecked refuses flows without any two steps that could run side by side.
 func TestParallelChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"name: n\nparallel: 2\nsteps: [{id: a, command: c}, {id: b, needs: [a], command: c}]\n": "no two steps could be done side by side",
@@ -834,7 +834,7 @@ func TestParallelChecked(t *testing.T) {
 	if err := p.checkParallel(); err == nil || !strings.Contains(err.Error(), "called like an agent") {
 		t.Error(err)
 	}
-	// An agent may be called like a step, if its name is another.
+	// An agent may be called like a step, if its real name differs.
 	p = &Plan{Parallel: 2, Agent: "try", Flow: p.Flow}
 	must(t, p.Check(nil))
 	must(t, p.Name(map[string]string{"try": "claude"}))
@@ -848,7 +848,7 @@ func TestParallelChecked(t *testing.T) {
 	if err := p.Name(nil); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("an agent whose name is that of a step: %v", err)
 	}
-	// One sandbox of the agent is called try, and those of the copies try.1 and try.2.
+	// One sandbox of the agent is named try, and those of the copies try.1 and try.2.
 	for _, agent := range []string{"try", Shell} {
 		p := &Plan{Agent: agent, Flow: parse(t, strings.ReplaceAll("name: n\nsteps: [{id: AGENT, matrix: {n: [1, 2]}, copy: true, prompt: p}, {id: b, prompt: p}, {id: c, command: p}]\n", "AGENT", agent))}
 		if err := p.checkParallel(); err != nil {
@@ -868,7 +868,7 @@ func TestParallelChecked(t *testing.T) {
 	}
 }
 
-// brokenShop has a room in which nothing can be done.
+// brokenShop has a room in which every job fails to begin.
 type brokenShop struct {
 	*bench
 	room string
@@ -897,8 +897,8 @@ steps:
 
 var mixedList = map[string]string{"prd.json": `[{"id": "s1"}, {"id": "s2"}, {"id": "s3", "needs": ["s1"]}]`}
 
-// mixedDo fails as it is written, by the tries of each step alone: so that it comes to
-// the same in whatever order they are done.
+// mixedDo fails by a fixed rule, by the tries of each step alone. So the result is the same in any
+// order of the steps.
 func mixedDo(job Job) Done {
 	for range rand.IntN(50) {
 		runtime.Gosched()
@@ -912,7 +912,7 @@ func mixedDo(job Job) Done {
 	return fine(job)
 }
 
-// standing is how a flow stands, without when that came to be.
+// standing describes the state of a flow, without its times.
 func standing(s *State) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, s.Status, s.Reason, s.Tokens)
@@ -922,9 +922,9 @@ func standing(s *State) string {
 	return b.String()
 }
 
-// TestInterleaved folds what several steps did at once: any order in which each step's
-// events, and those of what it needs, stand as they did comes to the same, such as one in
-// which one is done after the other; and so does every beginning with its rest.
+// TestInterleaved folds the events of several steps that ran at once. Any order gives the same
+// state if each step's events, and those of the steps it needs, keep their order. So does one step
+// after the other, and every prefix followed by the rest.
 func TestInterleaved(t *testing.T) {
 	for seed := range 6 {
 		b := beside(t, 2+seed%4, mixed, mixedList, mixedDo)
@@ -973,8 +973,8 @@ func foldOf(t *testing.T, p *Plan, events []run.Event) string {
 	return standing(s)
 }
 
-// kin tells whether the order of two events counts, by their places: they are of one
-// step, or one of a step that the other needs, or of none.
+// kin reports whether the order of two events matters, by their places: they belong to one step,
+// or one to a step that the other needs, or one to none.
 func kin(p *Plan, s *State, events []run.Event) func(a, b int) bool {
 	above, at := needed(s.nodes, p.inTurn()), map[string]int{}
 	for i, n := range s.nodes {
@@ -992,7 +992,7 @@ func kin(p *Plan, s *State, events []run.Event) func(a, b int) bool {
 	}
 }
 
-// shuffled is an order at random in which kin stand as they did.
+// shuffled returns a random order in which kin keep their order.
 func shuffled(r *rand.Rand, p *Plan, s *State, events []run.Event) []run.Event {
 	related := kin(p, s, events)
 	rest, out := make([]int, len(events)), []run.Event{}
@@ -1028,8 +1028,8 @@ func sequential(s *State, events []run.Event) (out []run.Event) {
 	return out
 }
 
-// TestTornBeside lets the host die after any event while several steps are at work. What
-// was at work is done again and counted once, what was done is not.
+// TestTornBeside lets the host die after any event while several steps are at work. Running steps
+// are done again and counted once; finished steps are not done again.
 func TestTornBeside(t *testing.T) {
 	racetest.Skip(t)
 	whole := beside(t, 3, mixed, mixedList, mixedDo)
@@ -1121,7 +1121,7 @@ func TestRandomBeside(t *testing.T) {
 			case 0: // the host died
 				lines := bytes.SplitAfter([]byte(b.read("events.jsonl")), []byte("\n"))
 				b.write("events.jsonl", string(bytes.Join(lines[:r.IntN(len(lines))], nil)))
-			case 1: // somebody changes an output
+			case 1: // the user changes an output
 				if list, _ := filepath.Glob(filepath.Join(b.run.Dir(), "outputs", "*")); len(list) > 0 {
 					must(t, os.WriteFile(list[r.IntN(len(list))], []byte("changed"), 0o600))
 				}

@@ -4,8 +4,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 )
 
-// Builder is the flow that drafts a flow from a description, which is its only input
-// that is a text, and the files that go with it.
+// Builder returns the flow that drafts a flow, and its files. Its only text input is a
+// description.
 func Builder() (*Flow, map[string][]byte, error) {
 	f := &Flow{
 		Name: "build", Description: "Drafts a flow",

@@ -10,27 +10,27 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// This file has a person hear of what a step asks while others are at work: they may be
-// for hours. When nothing is, the flow ends, and whoever carries it on tells that.
+// This file tells a person what a step asks while others are at work: they may be for hours. When
+// no step is at work, the flow ends, and the process that carried it on tells the person.
 
-// Asking is what a step asks of a person.
+// Asking is a step's question to a person.
 type Asking struct {
 	Step   string // node
 	Reason string // ReasonApproval or ReasonQuestion
 	Detail string // the node, and the message
 }
 
-// hearing is what became of a call.
+// hearing is the result of a call.
 type hearing struct {
 	Call
 	err error // it was cut short
 }
 
-// goesOn tells whether something is at work, or will be.
+// goesOn reports whether a step is at work, or will be.
 func (d *Decision) goesOn() bool { return d.Work != nil || d.Join || !d.Wait.IsZero() }
 
-// call begins to tell of a question that nobody has heard of, and leaves it to that. Only
-// a signal cuts it short.
+// call begins to tell a person of the first untold question, and does not wait. Only a signal cuts
+// it short.
 func (c *Carrier) call(ctx context.Context) {
 	st := c.state.unheard()
 	if c.Call == nil || c.calling || st == nil {
@@ -44,8 +44,8 @@ func (c *Carrier) call(ctx context.Context) {
 	}()
 }
 
-// hear keeps that somebody has heard. One call that was cut short is made again by whoever
-// goes on, and so is one of which that could not be kept.
+// hear records that a person was told. If a call was cut short, or its record could not be kept,
+// the next carrier makes it again.
 func (c *Carrier) hear(h hearing) error {
 	c.calling = false
 	if h.err != nil {
@@ -54,8 +54,8 @@ func (c *Carrier) hear(h hearing) error {
 	return c.keep(Called, h.Call)
 }
 
-// Heard leaves word for who goes on with the flow that a person knows of all that is asked
-// where it stands now. It is nobody's by then: who goes on may have begun, and does not wait.
+// Heard leaves a message for the next carrier: a person knows all questions that are open now.
+// This process no longer owns the run by then: the next carrier may have begun, and does not wait.
 func (c *Carrier) Heard() error {
 	for _, st := range c.state.Questions() {
 		if st.called == st.done {
@@ -65,7 +65,7 @@ func (c *Carrier) Heard() error {
 		if err == nil {
 			err = c.Run.Leave(run.Message{Kind: run.Told, Actor: run.ActorHost, Data: data})
 		}
-		if errors.Is(err, fs.ErrNotExist) { // who heard of it has removed the run
+		if errors.Is(err, fs.ErrNotExist) { // the person who was told has removed the run
 			return nil
 		}
 		if err != nil {
@@ -75,7 +75,7 @@ func (c *Carrier) Heard() error {
 	return nil
 }
 
-// told keeps what word was left of, unless it is asked anew by now.
+// told records such a message, unless the question was asked anew since.
 func (c *Carrier) told(m run.Message) error {
 	var call Call
 	if err := json.Unmarshal(m.Data, &call); err != nil {
@@ -88,7 +88,7 @@ func (c *Carrier) told(m run.Message) error {
 	return c.append(Called, m.Actor, call)
 }
 
-// unheard is the first step that asks what nobody was told; nil if there is none.
+// unheard returns the first question that no person was told of, or nil.
 func (s *State) unheard() *StepState {
 	for _, st := range s.Questions() {
 		if st.called != st.done {
@@ -98,7 +98,7 @@ func (s *State) unheard() *StepState {
 	return nil
 }
 
-// called takes that somebody was told of a question. It may be over by now, or another one.
+// called records that a person was told of a question. It may be over by now, or another one.
 func (s *State) called(c Call) {
 	if st := s.byID[c.Step]; st != nil {
 		st.called = c.Asked

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// calls are what a person was told, in its order.
+// calls are the questions that a person was told of, in order.
 type calls struct {
 	mu   sync.Mutex
 	list []string
@@ -23,7 +23,7 @@ func (c *calls) take(_ context.Context, q Asking) {
 	c.more <- struct{}{}
 }
 
-// heard waits for so many calls.
+// heard waits for a number of calls.
 func (c *calls) heard(count int) Done {
 	for range count {
 		select {
@@ -50,7 +50,7 @@ func (c *calls) want(t *testing.T, list ...string) {
 	c.list = nil
 }
 
-// asking has two questions be asked while a step is at work.
+// asking is a flow that asks two questions while a step is at work.
 const asking = `
 name: asking
 steps:
@@ -78,23 +78,23 @@ func TestCall(t *testing.T) {
 	c.want(t) // it was told of tone
 }
 
-// TestCallAlone tells nobody twice: where nothing is at work the flow ends, and whoever
-// carried it on tells that.
+// TestCallAlone checks that a person is not told twice. With no step at work the flow ends, and
+// the process that carried it on tells the person.
 func TestCallAlone(t *testing.T) {
 	b := beside(t, 2, strings.ReplaceAll(asking, "{id: slow,", "{id: slow, needs: [good],"), nil, fine)
 	c := called(t, b)
 	s, carrier := b.carryIn(t.Context())
 	b.ended(s, Waiting, "approval")
 	c.want(t)
-	carrier.Host.Close() // who is told of the end may go on
+	carrier.Host.Close() // once told of the end, a person may go on
 	must(t, carrier.Heard())
 	b.answer("good", true)
 	b.ended(b.carry(), Waiting, "question") // slow and more were at work meanwhile
 	c.want(t)
 }
 
-// TestCallAgain has a question of which nobody may have heard be told by who goes on: when
-// the host died, and when it was cut short.
+// TestCallAgain checks that the next carrier tells a person of a question again if the call may
+// not have reached one: the host died, or the call was cut short.
 func TestCallAgain(t *testing.T) {
 	b := beside(t, 2, asking, nil, nil)
 	c := called(t, b)
@@ -121,8 +121,8 @@ func TestCallAgain(t *testing.T) {
 	c.want(t, "good approval good: Good?", "tone question tone: Which?")
 }
 
-// TestCallMeanwhile goes on while a person is told, whatever is answered meanwhile, and
-// ends when the person was told.
+// TestCallMeanwhile checks that the flow goes on while a person is told, whatever is answered
+// meanwhile, and ends after the call has returned.
 func TestCallMeanwhile(t *testing.T) {
 	b := beside(t, 2, asking, nil, nil)
 	over := make(chan struct{})

@@ -19,41 +19,40 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shop is where the work is done. It keeps nothing that a crash could lose. Its methods
-// are called by several goroutines, but for a room that is at work by one alone.
+// Shop is where the work is done. It keeps no state that a crash could lose. Several goroutines
+// call its methods, but only one calls them for a room that is at work.
 type Shop interface {
 	// Place is the directory inside in which a try has its files, by its name.
 	Place(name string) string
-	// Work has an agent or a command do a job, and ends everything that runs in the
-	// sandbox then. An error says that it could not even begin; what goes wrong later
-	// is in Done.
-	// What it took until then is in Done all the same, as far as the agent said so.
+	// Work has an agent or a command do a job, and ends everything that runs in the sandbox then.
+	// An error says that the job could not even begin; later failures are in Done. Done has its
+	// use in any case, as far as the agent reported it.
 	Work(ctx context.Context, job Job) (Done, error)
-	// Used ends what a host that died may have left at work in a room, and tells what
-	// models have taken for its sandbox, ever since that was made.
+	// Used ends a job that a dead host may have left at work in a room. It returns what models
+	// have used for that sandbox since it was made.
 	Used(ctx context.Context, room string) (Used, error)
 }
 
 // Job is one try of a step.
 type Job struct {
 	Agent   string // Shell for a command
-	Room    string // where it is done, see [Plan.Rooms]; empty: in what Of says
-	Of      string // the room whose copy of the directory it judges, in one of its own; what it prints is its output
-	Fresh   bool   // it is done in a sandbox like that of the room, but new; what it prints is its output
+	Room    string // where it is done, see [Plan.Rooms]; empty: in a copy, see Of
+	Of      string // the room whose copy of the directory it judges, in a room of its own; its stdout is its output
+	Fresh   bool   // it runs in a new sandbox like that of the room; its stdout is its output
 	Model   string
 	Prompt  string
 	Command string // for /bin/sh
 	Env     []string
 	Place   string            // the directory inside for its files
-	Files   map[string][]byte // that it gets, by their paths below Place
+	Files   map[string][]byte // its read-only files, by their paths below Place
 	Drafts  map[string][]byte // likewise, that it may change
-	Output  string            // path below Place of what is wanted; empty: nothing
+	Output  string            // path below Place of the wanted document; empty: none
 	Limit   time.Duration
-	Budget  spec.Budget // what models may take for it
-	Log     io.Writer   // what it says
+	Budget  spec.Budget // what models may use for it
+	Log     io.Writer   // its messages
 }
 
-// Done is what became of a job.
+// Done is the result of a job.
 type Done struct {
 	Verdict string // ok, failed or limit
 	// Overloaded is with the last: the provider has too much to do.
@@ -67,7 +66,7 @@ type Done struct {
 	Seen       *spec.BillItem // as of Work
 	Unlisted   bool           // as of Work
 	Output     []byte
-	Missing    string // why there is no output; empty if there is
+	Missing    string // why the output is missing; empty if it exists
 }
 
 // Carrier carries one flow on. All that is decided and kept is decided and kept by one
@@ -77,26 +76,25 @@ type Carrier struct {
 	Run  *run.Run
 	Host *run.Host
 	Shop Shop
-	Tell func(run.Event, *State) // what has happened; may be nil
-	// Call tells a person what a step asks while others go on, once a question, by a
-	// goroutine of its own. If it was cut short, it is made again; may be nil.
+	Tell func(run.Event, *State) // called after each event; may be nil
+	// Call tells a person of a question while others go on, once a question, in a goroutine of its
+	// own. A call that was cut short is made again. It may be nil.
 	Call func(context.Context, Asking)
-	// Rest ends what goes with the flow when it waits, or has ended, while this process still
-	// has it; may be nil. It keeps nobody waiting once a person has answered: then the flow is
-	// gone on with.
+	// Rest ends what accompanies the flow when it waits, or has ended, while this process still
+	// has it. It may be nil. It returns soon once a person has answered: the flow goes on then.
 	Rest func(answered func() bool)
 
 	state   *State
-	aloft   map[string]*flight // what is at work, by its nodes
+	aloft   map[string]*flight // running tries, by their nodes
 	landed  chan landing
 	calling bool
 	heard   chan hearing
 }
 
-// Carry carries the flow on from where its events end, until it ends, and gives how it
-// stands then. What a person answers while it comes to wait is heard, too. If ctx is done it is interrupted, by the signal that the cause tells
-// ([spec.Exited]). The error is about what could not be kept: how it stands on the disk
-// is then what it was.
+// Carry carries the flow on from its last event until it ends, and returns its state then. It also
+// takes answers that arrive while the flow comes to wait. If ctx is done it is interrupted, by the
+// signal that the cause tells ([spec.Exited]). An error means that an event could not be kept: the
+// state on disk is then the one before it.
 func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	for {
 		s, err := c.carry(ctx, events)
@@ -150,11 +148,11 @@ func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error)
 			return c.end(run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
 		},
 	})
-	grounded := c.ground() // nothing is left at work, whatever could not be kept
+	grounded := c.ground() // all work has stopped, even if a result could not be kept
 	return c.state, cmp.Or(err, grounded)
 }
 
-// end ends the flow, with what is at work.
+// end ends the flow, and the work that is running.
 func (c *Carrier) end(actor string, end End) error {
 	if err := c.ground(); err != nil {
 		return err
@@ -162,8 +160,8 @@ func (c *Carrier) end(actor string, end End) error {
 	return c.append(Ended, actor, end)
 }
 
-// Stop ends a flow for good that nobody carries on, where its events end. What a try
-// took that was cut short counts, if its sandbox is still there.
+// Stop ends a flow for good that no process carries on, after its last event. The use of an
+// interrupted try counts, if its sandbox still exists.
 func (c *Carrier) Stop(ctx context.Context, events []run.Event, actor string) (*State, error) {
 	var err error
 	if c.state, err = Fold(c.Plan, events); err != nil {
@@ -180,13 +178,13 @@ func (c *Carrier) Stop(ctx context.Context, events []run.Event, actor string) (*
 	return c.state, c.append(Ended, actor, End{Status: Cancelled, Reason: "stopped"})
 }
 
-// append keeps what has happened, and tells it.
+// append keeps an event, and reports it.
 func (c *Carrier) append(kind, actor string, data any) error {
 	ev, err := c.Host.Append(kind, actor, data)
 	if err == nil {
 		err = c.state.Add(ev)
 	}
-	if err == nil && kind != Began && kind != Started { // what is not settled yet is no record
+	if err == nil && kind != Began && kind != Started { // an unfinished step has no record
 		err = writeRecord(c.Run.Dir(), c.Run.ID, c.state)
 		if c.Run.Lacks() { // the next step is to end it
 			err = nil
@@ -202,7 +200,7 @@ func (c *Carrier) keep(kind string, data any) error {
 	return run.Unkept(c.append(kind, run.ActorHost, data))
 }
 
-// mail does what people say.
+// mail handles the messages of people.
 func (c *Carrier) mail() error {
 	list, err := c.Run.Mail()
 	if err != nil {
@@ -247,7 +245,7 @@ func (c *Carrier) take(ctx context.Context, d Decision) error {
 		return c.begin(ctx, d)
 	case d.Join || !d.Wait.IsZero():
 		return c.join(ctx, d.Wait)
-	case c.calling && d.End.Status == Waiting: // who is told may answer, and waits until that is heard
+	case c.calling && d.End.Status == Waiting: // once told, a person may answer, and waits until that is read
 		return c.join(ctx, time.Time{})
 	}
 	return c.keep(Ended, *d.End)
@@ -276,7 +274,7 @@ func (c *Carrier) judge(n *Node, name string, done Done, w *Work) error {
 // rejected ends the name of a document that did not pass, in logs/.
 const rejected = ".rejected"
 
-// job is a try, with its files. One of them may not be what it was found to be.
+// job returns a try with its files. It is stale if a file has changed since it was looked at.
 func (c *Carrier) job(d Decision, name string) (job Job, stale bool, err error) {
 	s, n := c.state, d.Work
 	at := place(c.Shop.Place(name))
@@ -333,8 +331,8 @@ func (c *Carrier) limit(n *Node) time.Duration {
 	return limit
 }
 
-// draft gives who tries again what was rejected the last time, or what it had put out
-// when a later step sent it back.
+// draft adds a document to start a new try from: the rejected one of the last try, or the output
+// of a step that a later one sent back.
 func (c *Carrier) draft(n *Node, job *Job) {
 	st := c.state.byID[n.ID]
 	if len(st.Missing) == 0 {
@@ -344,7 +342,7 @@ func (c *Carrier) draft(n *Node, job *Job) {
 	if err != nil && st.Rounds > 0 {
 		data, err = readFile(c.Run.Dir(), OutputsDir, n.Output)
 	}
-	if err == nil { // if there is none it begins anew
+	if err == nil { // without one the try starts from scratch
 		job.Drafts[job.Output] = data
 	}
 }
@@ -362,7 +360,7 @@ func (c *Carrier) lastRejected(st *StepState) (data []byte, err error) {
 // env are the variables of a node: its own, and where its files are.
 func (s *State) env(n *Node, at place) ([]string, error) {
 	var list []string
-	if n.Step.Of == "" { // who judges a copy gets no files
+	if n.Step.Of == "" { // a judge of a copy gets no files
 		list = append(list, "BOTHY_INPUTS="+string(at)+"/"+InputsDir, "BOTHY_OUTPUTS="+string(at)+"/"+OutputsDir)
 	}
 	if n.Output != "" && n.Step.Of == "" && !n.Step.Fresh {
@@ -382,8 +380,8 @@ func (s *State) env(n *Node, at place) ([]string, error) {
 	return list, nil
 }
 
-// maxLog bounds what is kept of what a try says, in bytes: its beginning, and that
-// there was more.
+// maxLog bounds the log of a try, in bytes. The log keeps the beginning, and a note that more was
+// cut off.
 const maxLog = 4 << 20
 
 // stepLog is the log of one try.
@@ -401,8 +399,8 @@ func openLog(path string) (*stepLog, error) {
 	return &stepLog{f: f, left: maxLog}, store.SyncDir(filepath.Dir(path))
 }
 
-// Write keeps what there is room for, and always takes everything: whoever talks too
-// much is not stopped for that.
+// Write keeps as much as fits, and always accepts everything: a talkative job is not stopped for
+// that.
 func (l *stepLog) Write(p []byte) (int, error) {
 	part := p[:min(len(p), l.left)]
 	if l.err == nil && len(part) > 0 {

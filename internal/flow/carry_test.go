@@ -44,14 +44,14 @@ type bench struct {
 	over   sync.Map // closed when a job is given up, by its place
 }
 
-// Used tells what was used.
+// Used returns the use that the test has set.
 func (b *bench) Used(_ context.Context, room string) (Used, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used[room], nil
 }
 
-// enter sees that nobody else works where a job is done.
+// enter checks that no other job works in the same place.
 func (b *bench) enter(job Job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,7 +110,7 @@ func begin(t *testing.T, text string, do func(Job) Done) *bench {
 	return beginWith(t, text, nil, do)
 }
 
-// beginWith begins one with files that say what they are to say.
+// beginWith begins a flow with these input files.
 func beginWith(t *testing.T, text string, given map[string]string, do func(Job) Done) *bench {
 	t.Helper()
 	p := &Plan{Flow: parse(t, text), Agent: "mine", Values: map[string]string{}, Files: []string{}}
@@ -126,7 +126,7 @@ func beginWith(t *testing.T, text string, given map[string]string, do func(Job) 
 	return &bench{t: t, plan: p, run: r, do: do, busy: map[string]bool{}}
 }
 
-// carry carries it on, and gives how it stands.
+// carry carries the flow on, and returns its state.
 func (b *bench) carry() *State {
 	b.t.Helper()
 	s, c := b.carryIn(b.t.Context())
@@ -134,7 +134,7 @@ func (b *bench) carry() *State {
 	return s
 }
 
-// carryIn does that as long as ctx has it, and leaves the run to who carried it on.
+// carryIn does that until ctx is done, and leaves the run to the carrier that it returns.
 func (b *bench) carryIn(ctx context.Context) (*State, *Carrier) {
 	b.t.Helper()
 	b.jobs = nil
@@ -248,17 +248,17 @@ func TestCarry(t *testing.T) {
 	if c := r.Steps["one"].Checks; len(c) != 2 || c[1] != (gate.Check{Name: "required_fields", Field: "good", Passed: true}) {
 		t.Errorf("its checks are %+v", c)
 	}
-	if text := b.read("validation.json"); strings.Index(text, `"two": {`) > strings.Index(text, `"three": {`) { // as they stand in the flow
+	if text := b.read("validation.json"); strings.Index(text, `"two": {`) > strings.Index(text, `"three": {`) { // in the order of the flow
 		t.Errorf("its steps are\n%s", text)
 	}
 	if r.Workflow != "three" || r.FinalStep != "three" || r.Status != Completed || !r.Steps["one"].Validated || r.Steps["one"].Output != "outputs/one.json" || len(r.Steps["one"].SHA256) != 64 {
 		t.Errorf("the record is %+v", r)
 	}
-	b.want(b.carry(), Completed, "done", "") // nothing is left to do
+	b.want(b.carry(), Completed, "done", "") // every step is done
 }
 
-// TestChanged has somebody change files of a run that is done: what came of them is
-// done again.
+// TestChanged checks that after a user changes files of a finished run, the steps that used them
+// are done again.
 func TestChanged(t *testing.T) {
 	b := begin(t, three, fine)
 	b.carry()
@@ -275,8 +275,8 @@ func TestChanged(t *testing.T) {
 	b.want(b.carry(), Failed, "error", "")
 }
 
-// TestReplaced has somebody put something else where an output was: it is made again, and
-// what is no file of ours is not deleted.
+// TestReplaced checks that an output is made again after something else took its place, and that
+// foreign files are not deleted.
 func TestReplaced(t *testing.T) {
 	deep := strings.ReplaceAll(three, "output: three.json", "output: deep/three.json")
 	for name, replace := range map[string]func(path string) error{
@@ -314,7 +314,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestSentBack has an agent be told what is missing, as often as it may be.
+// TestSentBack checks that an agent is told of flaws, as often as its retries allow.
 func TestSentBack(t *testing.T) {
 	answers := []Done{
 		{Verdict: spec.VerdictOK, Missing: "the file is not there"},
@@ -341,8 +341,8 @@ func TestSentBack(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "one.4 two.1 three.1")
 }
 
-// TestSentBackAndCut cuts the tries short that follow one that was rejected: whoever tries next
-// has that one's document to go on from.
+// TestSentBackAndCut interrupts the tries that follow a rejected one: the next try starts from the
+// rejected document.
 func TestSentBackAndCut(t *testing.T) {
 	const flawed = `{"bad": 1}`
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -366,7 +366,7 @@ func TestSentBackAndCut(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "one.3 two.1 three.1")
 }
 
-// TestLimit has the agent's allowance be used up: that is no try.
+// TestLimit checks that a used-up allowance does not count as a try.
 func TestLimit(t *testing.T) {
 	n := 0
 	b := begin(t, three, func(job Job) Done {
@@ -404,8 +404,8 @@ func TestLimit(t *testing.T) {
 	b.want(s, Completed, "done", "three.1")
 }
 
-// TestUnpriced has an agent be refused, since its model has no price: with a bound in USD it
-// is not sent back to be refused again, before somebody has seen to that.
+// TestUnpriced checks an agent that is refused because its model has no price. With a limit in USD
+// it is not sent back to be refused again, until a person has fixed that.
 func TestUnpriced(t *testing.T) {
 	n := 0
 	do := func(job Job) Done {
@@ -434,8 +434,8 @@ func TestUnpriced(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
 }
 
-// TestExcluded has times of a step be passed over by its own condition: who needs the step does
-// not miss them, as long as anything of it was done; and a flow that has put out nothing says so.
+// TestExcluded checks that a step's own condition may pass over some of its times. The steps that
+// need it do not miss them, as long as any of it was done. A flow without any output says so.
 func TestExcluded(t *testing.T) {
 	for name, tt := range map[string]struct{ steps, reason, done string }{
 		"one time":         {`{id: a, matrix: {x: [a, b]}, if: "matrix.x != 'b'", command: c}, {id: z, needs: [a], command: c, output: o, final: true}`, "done", "a.1.1 z.1"},
@@ -488,7 +488,7 @@ func TestApproval(t *testing.T) {
 	}
 	b.want(s, Completed, "done", "publish.1 clean.1")
 
-	b.write("outputs/a.txt", "other") // another one is to be decided again
+	b.write("outputs/a.txt", "other") // the new document needs a new decision
 	b.want(b.carry(), Waiting, "approval", "work.2")
 	b.write("outputs/a.txt", "yet another")
 	h, events, err := b.run.Host()
@@ -501,10 +501,10 @@ func TestApproval(t *testing.T) {
 	b.answer("good", false)
 	s = b.carry()
 	b.want(s, Failed, "rejected", "sorry.1 clean.2")
-	b.want(b.carry(), Waiting, "approval", "") // who goes on then is asked again
+	b.want(b.carry(), Waiting, "approval", "") // the next carrier asks again
 }
 
-// TestQuestion has a person be asked for words, which are judged as any document is.
+// TestQuestion checks that a person's answer is judged like any document.
 func TestQuestion(t *testing.T) {
 	b := begin(t, `
 name: asked
@@ -541,8 +541,8 @@ steps:
 	b.want(b.carry(), Completed, "done", "")
 }
 
-// TestTorn lets the host die after any of its events: whoever goes on does what has no
-// result, and nothing else.
+// TestTorn lets the host die after any of its events: the next carrier does only the steps without
+// a result.
 func TestTorn(t *testing.T) {
 	b := begin(t, three, fine)
 	b.carry()
@@ -566,9 +566,9 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestAnotherDay has the host die after any event, and another go on three days later, or
-// by a clock that was set back by as much: what is done stays, and the time in which nobody
-// worked counts for nothing.
+// TestAnotherDay lets the host die after any event. Another goes on three days later, or by a
+// clock that was set back by as much. Finished steps stay, and the time between the carriers does
+// not count.
 func TestAnotherDay(t *testing.T) {
 	for _, ago := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
 		b := begin(t, three, fine)
@@ -596,7 +596,7 @@ func TestAnotherDay(t *testing.T) {
 	}
 }
 
-// TestBuild has a flow be drafted that is none at first.
+// TestBuild checks that a drafted flow that is invalid at first is sent back.
 func TestBuild(t *testing.T) {
 	f, files, err := Builder()
 	must(t, err)
@@ -624,7 +624,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestStopped ends what goes on, at once.
+// TestStopped checks that a stop ends the running step at once.
 func TestStopped(t *testing.T) {
 	b := begin(t, three, nil)
 	b.do = func(Job) Done {
@@ -673,7 +673,7 @@ func TestRandom(t *testing.T) {
 			case 0: // the host died
 				lines := bytes.SplitAfter([]byte(b.read("events.jsonl")), []byte("\n"))
 				b.write("events.jsonl", string(bytes.Join(lines[:r.IntN(len(lines))], nil)))
-			case 1: // somebody changes an output
+			case 1: // the user changes an output
 				if list, _ := filepath.Glob(filepath.Join(b.run.Dir(), "outputs", "*")); len(list) > 0 {
 					must(t, os.WriteFile(list[r.IntN(len(list))], []byte("changed"), 0o600))
 				}
@@ -737,7 +737,7 @@ func randomFlow(r *rand.Rand) string {
 	return out.String()
 }
 
-// check sees that how a flow stands hangs together.
+// check verifies that the state of a flow is consistent.
 func check(t *testing.T, b *bench, s *State) {
 	t.Helper()
 	events, err := b.run.Events()

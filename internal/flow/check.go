@@ -95,11 +95,11 @@ func (f *Flow) file(name string) *Input {
 type lint struct {
 	flow   *Flow
 	before map[string]*Step
-	above  map[string]map[string]bool // what a step needs, and what that needs
+	above  map[string]map[string]bool // the steps that a step needs, and all that those need
 	final  string
 	nodes  int
 	put    outputs
-	group  *Step            // the one whose steps are looked at
+	group  *Step            // the group that is checked now
 	of     map[string]*Step // the group of a step that is in one
 }
 
@@ -134,8 +134,8 @@ func (l *lint) step(s *Step) error {
 	return nil
 }
 
-// sharedLog refuses an agent's step and another's, whose name is that behind what the names of
-// agents' logs begin with: both logs would have one name.
+// sharedLog refuses an agent's step STEP together with a command's step query-STEP: their logs
+// would have the same name.
 func sharedLog(of, other *Step) error {
 	if of == nil || other == nil || of.Prompt == "" || other.Prompt != "" {
 		return nil
@@ -143,7 +143,7 @@ func sharedLog(of, other *Step) error {
 	return fmt.Errorf("%s and %s cannot be in one flow: what agents say in a step STEP is kept as %sSTEP", of.ID, other.ID, queries)
 }
 
-// kind wants one thing to do, and what fits it.
+// kind checks that a step does exactly one thing, and that its other fields fit that.
 func (l *lint) kind(s *Step) error {
 	n := 0
 	for _, given := range []bool{s.Prompt != "", s.Command != "", s.Approval != nil, s.Question != nil, s.Each != "" || s.Steps != nil} {
@@ -226,7 +226,7 @@ func (l *lint) needs(s *Step) error {
 	return nil
 }
 
-// known judges a word that stands in a step.
+// known checks a ${{ }} word of a step.
 func (l *lint) known(s *Step, w word) error {
 	switch w.kind {
 	case wordInput:
@@ -300,7 +300,7 @@ func (l *lint) condition(s *Step) error {
 	return err
 }
 
-// words judges what stands in ${{ }}.
+// words checks the text in ${{ }}.
 func (l *lint) words(s *Step) error {
 	texts := map[string]string{"prompt": s.Prompt}
 	if s.forPerson() {
@@ -349,8 +349,8 @@ func (l *lint) words(s *Step) error {
 	return nil
 }
 
-// gets refuses the path of a file that would not be where a step is tried. A person finds all
-// there are.
+// gets refuses the path of a file that would be missing where the step runs. A person can find all
+// files.
 func (l *lint) gets(s *Step, w word) error {
 	given := slices.Clone(s.needs())
 	if l.group != nil {
@@ -359,12 +359,12 @@ func (l *lint) gets(s *Step, w word) error {
 	if s.Inputs != nil {
 		given = nil
 		for _, in := range *s.Inputs {
-			src, _ := l.flow.source(s, in, func(string) error { return nil }) // inputs says what is wrong with it
+			src, _ := l.flow.source(s, in, func(string) error { return nil }) // inputs reports its flaws
 			given = append(given, src.step, InputsDir+"/"+src.file)
 		}
 	}
 	from := w.name
-	if of := l.of[w.name]; of != nil && of != l.group { // who needs a group gets what all of it puts out
+	if of := l.of[w.name]; of != nil && of != l.group { // a step that needs a group gets the outputs of all of it
 		from = of.ID
 	}
 	switch {

@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// steps looks at those of a group. What needs the group needs them.
+// steps checks the steps of a group. A step that needs the group needs all of them.
 func (l *lint) steps(g *Step) error {
 	l.group = g
 	for i := range g.Steps {
@@ -23,7 +23,7 @@ func (l *lint) steps(g *Step) error {
 	return nil
 }
 
-// copies judges who works in copies, and who judges them.
+// copies checks steps that work in copies, and steps that judge them.
 func (l *lint) copies(s *Step) error {
 	of := l.before[s.Of]
 	switch {
@@ -60,7 +60,7 @@ func (l *lint) back(s *Step) error {
 	return nil
 }
 
-// kindOfGroup wants a list that is given, steps, and nothing else.
+// kindOfGroup requires a list that is an input, and steps, and refuses all other fields.
 func (l *lint) kindOfGroup(g *Step) error {
 	in := l.flow.input(g.Each)
 	switch only := (Step{ID: g.ID, Needs: g.Needs, Each: g.Each, Steps: g.Steps, Passes: g.Passes, Recheck: g.Recheck}); {

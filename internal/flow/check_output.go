@@ -37,7 +37,7 @@ func (l *lint) output(s *Step) error {
 	return nil
 }
 
-// passes does that for the list of a group, and sees that nobody else writes there.
+// passes does that for the list of a group, and checks that no other step writes there.
 func (l *lint) passes(s *Step) error {
 	switch {
 	case s.Each == "" && s.Passes != "":
@@ -54,10 +54,10 @@ func (l *lint) passes(s *Step) error {
 	return nil
 }
 
-// asPassed is a step that puts out what a group says of its list.
+// asPassed returns a step whose output is the group's list.
 func (s *Step) asPassed() *Step { return &Step{ID: s.ID, Output: s.Passes} }
 
-// outputs are the paths that steps put out, and whose they are.
+// outputs are the output paths of steps, with the step of each.
 type outputs map[string]string
 
 // add adds one time of a step.

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/plainyaml"
 )
 
-// cond is a condition of `if`: names, texts and functions with == != && || ! and
-// brackets. It knows nothing else, and does nothing.
+// cond is a condition of `if`: names, texts and functions with == != && || ! and brackets. It has
+// no other operations and no side effects.
 type cond struct {
 	op          string // "||", "&&", "!", "==", "!=", "call", "name", "text"
 	left, right *cond
@@ -163,7 +163,7 @@ func (c *cond) walk(f func(*cond)) {
 	}
 }
 
-// calls tells whether a function is asked: success() is meant otherwise.
+// calls reports whether the condition calls a function; otherwise success() is implied.
 func (c *cond) calls() (found bool) {
 	c.walk(func(part *cond) { found = found || part.op == "call" })
 	return found
@@ -186,7 +186,8 @@ func (c *cond) true(value func(*cond) string) bool {
 	return value(c) == "true"
 }
 
-// decided judges it when not all is known yet: what is known may decide it.
+// decided evaluates the condition while some values are still unknown: the known ones may decide
+// it.
 func (c *cond) decided(known func(*cond) (string, bool)) (is, sure bool) {
 	switch c.op {
 	case "||", "&&":

@@ -12,28 +12,28 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Decision is what comes next. Exactly one of Count, Look, Again, Skip, Ask, Work, Join,
-// Wait and End is set.
+// Decision is the next action. Exactly one of Count, Look, Again, Skip, Ask, Work, Join, Wait and
+// End is set.
 type Decision struct {
-	Count *Node     // see what a try took that was cut short
-	Look  bool      // see what the files are now
+	Count *Node     // find out the use of an interrupted try
+	Look  bool      // look at the files again
 	Again *Node     // try it once more, now that its list is through
 	Skip  *Node     // pass it over, for Why
 	Ask   *Node     // ask a person
 	Work  *Node     // try it
 	Join  bool      // wait for something that is at work
 	Wait  time.Time // likewise, or until then
-	End   *End      // when nothing is at work
+	End   *End      // when no step is at work
 
 	Hash string // of Skip, Ask and Work
 	Why  string
 
 	Room  string      // of Work; empty: it has a sandbox that goes with it
-	Share spec.Budget // what models may take for it
-	Part  bool        // that is not all that is left
+	Share spec.Budget // what models may use for it
+	Part  bool        // others have the rest
 }
 
-// Next decides what comes next, at a time.
+// Next decides the next action at a time.
 func Next(s *State, now time.Time) Decision {
 	for _, n := range s.nodes {
 		if st := s.byID[n.ID]; st.Status == Running && st.lost {
@@ -52,7 +52,7 @@ func Next(s *State, now time.Time) Decision {
 	if n := s.recheckable(); n != nil && s.spent(now) == nil {
 		return Decision{Again: n}
 	}
-	var wait Decision // models cannot be asked: what needs none is decided meanwhile
+	var wait Decision // models cannot be asked: steps that need none are decided meanwhile
 	for _, n := range s.nodes {
 		hash, due := s.due(n)
 		if !due {
@@ -71,7 +71,7 @@ func Next(s *State, now time.Time) Decision {
 	return s.last(s.outcome())
 }
 
-// last ends the flow when nothing is at work any more.
+// last ends the flow when no step is at work any more.
 func (s *State) last(end *End) Decision {
 	if len(s.atWork()) > 0 {
 		return Decision{Join: true}
@@ -79,7 +79,7 @@ func (s *State) last(end *End) Decision {
 	return Decision{End: end}
 }
 
-// due tells whether a node has to be done now, and gives the hash of what it is to do.
+// due reports whether a node has to be done now, and returns the hash of its task.
 func (s *State) due(n *Node) (hash string, due bool) {
 	st := s.byID[n.ID]
 	if st.Status == Running || !s.can(n) {
@@ -89,8 +89,8 @@ func (s *State) due(n *Node) (hash string, due bool) {
 	return hash, !st.Status.settled() && st.Status != Waiting || st.Hash != hash
 }
 
-// can tells whether all that a node needs has a result; and in a group the elements that
-// come before, if they are done in turn.
+// can reports whether all that a node needs has a result. In a group done in turn, the earlier
+// elements need one too.
 func (s *State) can(n *Node) bool {
 	for _, need := range s.needsOf(n) {
 		if !need.Status.settled() {
@@ -108,7 +108,7 @@ func (s *State) can(n *Node) bool {
 	return true
 }
 
-// strayed says that a list is not what the flow was laid out for.
+// strayed explains that a list has changed since the flow was laid out.
 func (s *State) strayed() string {
 	for _, id := range slices.Sorted(maps.Keys(s.plan.Lists)) {
 		if list := s.plan.Lists[id]; s.files[list.Input] != list.SHA256 {
@@ -118,8 +118,8 @@ func (s *State) strayed() string {
 	return ""
 }
 
-// begun decides about a node that has no result; not yet if it has to wait for something
-// that is at work.
+// begun decides about a node without a result. can is false if the node has to wait for a running
+// one.
 func (s *State) begun(n *Node, hash string, now time.Time) (d Decision, can bool) {
 	d.Hash = hash
 	if why := s.unwanted(n); why != "" {
@@ -156,24 +156,24 @@ const (
 // of a list that are left to a person.
 const ReasonSkipped = "skipped"
 
-// ReasonNoOutput is why a flow has ended in which nothing failed, and whose final step was passed
+// ReasonNoOutput is why a flow ended in which no step failed, but whose final step was passed
 // over.
 const ReasonNoOutput = "no_output"
 
-// ReasonAgent is why a flow has ended whose agents failed for several elements in a row,
-// such as because their model is not there.
+// ReasonAgent is why a flow ended whose agents failed for several elements in a row, for example
+// because their model does not exist.
 const ReasonAgent = "agent"
 
-// ReasonRemoved is why a flow has ended whose files somebody has removed.
+// ReasonRemoved is why a flow ended whose files were removed.
 const ReasonRemoved = "removed"
 
-// Removed is how a flow ends whose files somebody has removed.
+// Removed returns the end of a flow whose files were removed.
 func Removed(r *run.Run) End {
 	return End{Status: Cancelled, Reason: ReasonRemoved, Detail: r.Dir() + " was removed"}
 }
 
-// Asks tells what a person is asked first, and whether that is an approval or a question;
-// nothing if nobody is.
+// Asks returns the first question to a person, and whether that is an approval or a question. Both
+// are empty without a question.
 func (s *State) Asks() (reason, detail string) {
 	list := s.Questions()
 	if len(list) == 0 {
@@ -183,10 +183,10 @@ func (s *State) Asks() (reason, detail string) {
 	return q.Reason, q.Detail
 }
 
-// Approves tells whether a step that waits for a person is to be approved, and not answered.
+// Approves reports whether a waiting step wants an approval, and not an answer.
 func (s *State) Approves(st *StepState) bool { return s.node(st.ID).Step.Approval != nil }
 
-// ask is what a step asks that waits for a person.
+// ask returns the question of a step that waits for a person.
 func (s *State) ask(st *StepState) Asking {
 	q := Asking{Step: st.ID, Reason: ReasonApproval, Detail: st.ID + ": " + head(st.Message, maxMissing)}
 	if !s.Approves(st) {
@@ -195,7 +195,7 @@ func (s *State) ask(st *StepState) Asking {
 	return q
 }
 
-// outcome is how a flow ends in which nothing is left to do.
+// outcome returns the end of a flow in which no step is left to do.
 func (s *State) outcome() *End {
 	if reason, detail := s.Asks(); reason != "" {
 		return &End{Status: Waiting, Reason: reason, Detail: detail}
@@ -227,8 +227,8 @@ func (s *State) outcome() *End {
 	return &End{Status: Completed, Reason: "done"}
 }
 
-// fruitless says why the final step was passed over, so that the flow has put out nothing; empty
-// if it was done, or there is none.
+// fruitless explains why the final step was passed over, so that the flow has no output. It is
+// empty if that step was done, or the flow has none.
 func (s *State) fruitless() (why string) {
 	for _, n := range s.nodes {
 		if !n.Step.Final {
@@ -243,10 +243,10 @@ func (s *State) fruitless() (why string) {
 	return why
 }
 
-// maxDetail bounds what is said of one step at the end of a flow, in bytes.
+// maxDetail bounds the text about one step at the end of a flow, in bytes.
 const maxDetail = 300
 
-// unwanted says why a node whose needs have results is passed over; empty if it is not.
+// unwanted explains why a node whose needs have results is passed over; empty if it is not.
 func (s *State) unwanted(n *Node) string {
 	for _, number := range n.After {
 		if s.need(n, number) != Completed {
@@ -292,13 +292,12 @@ func (p *Plan) value(n *Node, part *cond) string {
 	return n.values()[word{name, value}]
 }
 
-// Never tells whether it is known when the flow begins that a node is passed over.
+// Never reports whether it is known when the flow begins that a node is passed over.
 func (p *Plan) Never(n *Node) bool {
-	return !n.Step.Copy && p.excludes(n) // who judges a copy has it, too
+	return !n.Step.Copy && p.excludes(n) // the judge of a copy needs the copy
 }
 
-// excludes tells whether the condition of a node does not hold whatever the flow comes to: for
-// the inputs, and what the node is done for.
+// excludes reports whether the inputs and the node's own values already make its condition false.
 func (p *Plan) excludes(n *Node) bool {
 	c, err := parseCond(n.Step.If)
 	if err != nil || c == nil {
@@ -313,14 +312,15 @@ func (p *Plan) excludes(n *Node) bool {
 	return sure && !holds
 }
 
-// excluded tells whether a node was passed over by its own condition alone, or by that of the
+// excluded reports whether a node was passed over by its own condition alone, or by that of the
 // copy that it would judge.
 func (s *State) excluded(n *Node) bool {
 	return s.byID[n.ID].Status == Passed && (s.plan.excludes(n) || n.judges() != "" && s.excluded(s.node(n.judges())))
 }
 
-// succeeded tells whether all steps that a node needs are completed. Of one that is done several
-// times, and of a group, what its own condition excludes is not missed, if anything was done.
+// succeeded reports whether all steps that a node needs are completed. In a step with several
+// times, or a group, the parts that their own conditions exclude are not missed, if any part was
+// done.
 func (s *State) succeeded(n *Node) bool {
 	done := map[string]bool{} // of the steps and groups that it needs
 	for _, id := range n.Needs {
@@ -339,13 +339,13 @@ func (s *State) succeeded(n *Node) bool {
 	return !slices.Contains(slices.Collect(maps.Values(done)), false)
 }
 
-// failedAbove tells whether something failed that a node needs, or what that needs.
+// failedAbove reports whether a node that this one needs, directly or not, has failed.
 func (s *State) failedAbove(n *Node) bool {
 	above := map[string]bool{}
 	for _, id := range n.Needs {
 		above[id] = true
 	}
-	for _, n := range slices.Backward(s.nodes) { // what is needed stands before who needs it
+	for _, n := range slices.Backward(s.nodes) { // a needed node comes before those that need it
 		if !above[n.ID] {
 			continue
 		}
@@ -359,8 +359,8 @@ func (s *State) failedAbove(n *Node) bool {
 	return false
 }
 
-// together is how a step or a group stands, as a node sees it: all of its times together, as
-// succeeded has them.
+// together returns the status of a step or a group as a node sees it: all of its times together,
+// as for succeeded.
 func (s *State) together(by *Node, step string) Status {
 	status, done := Completed, false
 	for _, n := range s.nodes {
@@ -382,7 +382,7 @@ func (s *State) together(by *Node, step string) Status {
 	return status
 }
 
-// spent ends a flow whose means are used up.
+// spent ends a flow whose budget is used up.
 func (s *State) spent(now time.Time) *End {
 	l := s.plan.Limits
 	switch {
@@ -392,7 +392,7 @@ func (s *State) spent(now time.Time) *End {
 		return &End{Status: Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
 	case l.USD > 0 && s.USD >= l.USD:
 		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
-	case l.USD > 0 && s.unlisted: // the gateway lets its sandbox ask nothing more
+	case l.USD > 0 && s.unlisted: // the gateway refuses all further requests of its sandbox
 		return &End{Status: Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
 	case l.Tokens > 0 && s.noCount, l.USD > 0 && s.noPrice:
 		return &End{Status: Failed, Reason: "unmetered", Detail: "it has a budget, and nobody can tell what an agent took: the gateway saw no model asked that it knows, and the agent does not say"}
@@ -400,11 +400,11 @@ func (s *State) spent(now time.Time) *End {
 	return nil
 }
 
-// Raisable tells whether a flow has come to a limit, and can be gone on with within another one.
+// Raisable reports whether a flow has reached a limit, and can go on with a higher one.
 func (s *State) Raisable() bool { return s.Status == Limited && !s.plan.Remove }
 
-// Reached is how a flow would end at once that somebody goes on with, because it has come to a
-// limit; nil if there is something left.
+// Reached returns the end of a flow that would end at once when resumed, because it has reached a
+// limit. It is nil if some of the limit is left.
 func (s *State) Reached() *End {
 	if end := s.spent(time.Time{}); end != nil && end.Status == Limited {
 		return end
@@ -412,7 +412,7 @@ func (s *State) Reached() *End {
 	return nil
 }
 
-// elapsed is how long somebody has carried the flow on.
+// elapsed is how long processes have carried the flow on.
 func (s *State) elapsed(now time.Time) time.Duration {
 	used := time.Duration(s.Elapsed)
 	if s.Status == Running && now.After(s.Last) {
@@ -421,18 +421,18 @@ func (s *State) elapsed(now time.Time) time.Duration {
 	return used
 }
 
-// Waits tells what the flow waits for that goes on by itself.
+// Waits returns the delay after which the flow goes on by itself.
 func (s *State) Waits() (run.Delay, bool) {
 	return s.denial, s.Status == Running && !s.Until.IsZero()
 }
 
-// Denied tells whether models could not be asked, and none has answered since.
+// Denied reports whether models could not be asked, and none has answered since.
 func (s *State) Denied() bool { return s.limits > 0 }
 
-// Known tells whether somebody has said for how long models cannot be asked.
+// Known reports whether an agent or the gateway has said for how long models cannot be asked.
 func (s *State) Known() bool { return !s.told.IsZero() }
 
-// Over tells whether nothing is left of a flow that could be gone on with.
+// Over reports whether a flow cannot be resumed.
 func (s *State) Over() bool {
 	return s.Status.Final() || s.Status == Completed && s.Reason != ReasonSkipped
 }

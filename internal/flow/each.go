@@ -16,12 +16,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// List is what a group is done for.
+// List contains the elements that a group is done for.
 type List struct {
-	Input    string    `json:"input"`  // the file below inputs/ that it stands in
+	Input    string    `json:"input"`  // the file below inputs/ that contains it
 	SHA256   string    `json:"sha256"` // of that file
 	Elements []Element `json:"elements"`
-	Passed   []string  `json:"passed,omitempty"` // IDs of those that pass already, by the file
+	Passed   []string  `json:"passed,omitempty"` // IDs of elements that pass already, by the file
 }
 
 // Element is one thing that the steps of a group are done for.
@@ -34,23 +34,23 @@ type Element struct {
 	rank float64 // its priority: the lowest comes first
 }
 
-// Title is what it is about, in a few words.
+// Title describes it in a few words.
 func (e *Element) Title() string { return e.Values["title"] }
 
 // eachNumber is the place of an element in the list, from 1.
 const eachNumber = "number"
 
-// usualFields are those that every element has: empty if it says nothing of them.
+// usualFields are the fields of every element. A field that the element does not set is empty.
 var usualFields = []string{"id", "title", "description", "criteria", "priority", "notes", "tool"}
 
-// listKeys are what the list is called in a document that holds more: in a prd.json of
-// snarktank's ralph, and of joelclaw's loop.
+// listKeys are the names of the list in a larger document: in a prd.json of snarktank's ralph, and
+// of joelclaw's loop.
 var listKeys = []string{"userStories", "stories"}
 
-// criteriaKeys are what acceptance criteria are called there.
+// criteriaKeys are the names of acceptance criteria there.
 var criteriaKeys = []string{"acceptanceCriteria", "acceptance_criteria", "acceptance", "criteria"}
 
-// needsKeys are what the elements are called there that another one needs.
+// needsKeys are the names of an element's dependencies there.
 var needsKeys = []string{"needs", "dependsOn", "depends_on", "dependencies"}
 
 // Bounds of a list.
@@ -59,7 +59,7 @@ const (
 	maxElementID = 100 // bytes
 )
 
-// readLists reads what groups are done for.
+// readLists reads the lists of groups.
 func (p *Plan) readLists(given map[string][]byte) error {
 	p.Lists = nil
 	for i := range p.Flow.Steps {
@@ -85,8 +85,8 @@ func (p *Plan) readLists(given map[string][]byte) error {
 	return p.fit()
 }
 
-// readList reads a document. Those that pass are left out, the others stand in the order
-// of their priorities, the lowest number first.
+// readList reads a document. It leaves out elements that pass, and sorts the others by priority,
+// the lowest number first.
 func readList(document []byte) (*List, error) {
 	if len(document) > gate.MaxBytes {
 		return nil, fmt.Errorf("it has more than %d MiB", gate.MaxBytes>>20)
@@ -127,7 +127,7 @@ func readList(document []byte) (*List, error) {
 	return list, list.arrange(seen)
 }
 
-// arrange has those stand first that others need. Known are the IDs of all there are.
+// arrange moves elements behind those that they need. known are the IDs of all elements.
 func (l *List) arrange(known map[string]bool) error {
 	done := map[string]bool{}
 	for _, id := range l.Passed {
@@ -149,7 +149,7 @@ func (l *List) arrange(known map[string]bool) error {
 	return nil
 }
 
-// stuck says why none of some elements can be done.
+// stuck explains why none of some elements can be done.
 func stuck(rest []Element, known map[string]bool) error {
 	at := map[string]*Element{}
 	for i := range rest {
@@ -162,7 +162,7 @@ func stuck(rest []Element, known map[string]bool) error {
 		}
 	}
 	seen, e := map[string]bool{}, &rest[0]
-	for !seen[e.ID] { // each needs one of the rest: who is met twice is in a circle
+	for !seen[e.ID] { // each needs one of the rest: an element that is met twice is in a circle
 		seen[e.ID] = true
 		i := slices.IndexFunc(e.Needs, func(id string) bool { return at[id] != nil })
 		e = at[e.Needs[i]]
@@ -219,7 +219,7 @@ func readElement(o map[string]any) (*Element, error) {
 	} else if ok {
 		e.rank = n
 	} else {
-		e.rank = math.MaxFloat64 // behind those that have one
+		e.rank = math.MaxFloat64 // behind elements with a priority
 	}
 	switch id := o["id"].(type) {
 	case nil, string:
@@ -241,7 +241,7 @@ func readElement(o map[string]any) (*Element, error) {
 	return e, nil
 }
 
-// criteriaOf are the acceptance criteria, whatever they are called.
+// criteriaOf returns the acceptance criteria, under any of their names.
 func criteriaOf(o map[string]any) (all []any) {
 	for _, name := range criteriaKeys {
 		if list, ok := o[name].([]any); ok {
@@ -253,7 +253,7 @@ func criteriaOf(o map[string]any) (all []any) {
 	return all
 }
 
-// needsOf are the IDs of the elements that one needs, whatever they are called.
+// needsOf returns the IDs of the elements that one needs, under any name of the field.
 func needsOf(o map[string]any) (ids []string, err error) {
 	for _, name := range needsKeys {
 		list, ok := o[name].([]any)
@@ -298,7 +298,7 @@ func wordsOf(v any) string {
 	return string(text)
 }
 
-// suits wants every element to have what the steps of the group ask of it.
+// suits checks that every element has the fields that the group's steps use.
 func (l *List) suits(g *Step) error {
 	for i := range l.Elements {
 		e := &l.Elements[i]

@@ -69,7 +69,7 @@ func TestReadList(t *testing.T) {
 	}
 }
 
-// TestLists refuses what does not fit the steps before anything is made.
+// TestLists refuses a list that does not fit the steps before anything is made.
 func TestLists(t *testing.T) {
 	for _, tt := range []struct{ step, list, want string }{
 		{"prompt: '${{ each.colour }}'", `[{"id": "a", "colour": "red"}, {"id": "b"}]`, "the element b has no colour"},
@@ -130,7 +130,7 @@ const prd = `{"userStories": [
   {"id": "US-1", "title": "greets", "acceptanceCriteria": ["hello $(id)"], "priority": 1, "passes": false},
   {"id": "US-3", "title": "last", "priority": 3, "passes": false}]}`
 
-// red does jobs well, but for those steps that are to fail so often.
+// red does jobs well, but fails some steps a number of times.
 func red(times map[string]int) func(Job) Done {
 	return func(job Job) Done {
 		step, _, _ := strings.Cut(filepath.Base(job.Place), ".")
@@ -167,7 +167,7 @@ func TestStories(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "implementor.2.2 checks.2.2 reviewer.2.2 judge.2.2 report.2")
 }
 
-// TestBack sends a step back with what was wrong, as often as may be; then its story is
+// TestBack checks that a step is sent back with the flaws, as often as allowed. Then its story is
 // left to a person, and the others go on.
 func TestBack(t *testing.T) {
 	b := beginWith(t, stories, map[string]string{"prd.json": prd}, nil)
@@ -193,13 +193,13 @@ func TestBack(t *testing.T) {
 	if got := strings.Join(states, ", "); got != "1 US-1 greets completed, 2 US-2 sums skipped, 3 US-3 last completed" {
 		t.Error(got)
 	}
-	// Who goes on with it has the failed step done again, which may send back again.
+	// The next carrier has the failed step done again, which may send back again.
 	b.do = red(map[string]int{"checks US-2": 1})
 	b.want(b.carry(), Completed, "done", "checks.2.4 implementor.2.4 checks.2.5 reviewer.2.1 judge.2.1 report.2")
 }
 
-// TestRecheck looks once more, at the end of the list, at what was skipped, if another element was
-// done since: no agent is asked again for what is still red, and what is green goes on.
+// TestRecheck looks once more, at the end of the list, at skipped elements, if another element was
+// done since. No agent is asked again for those that are still red; green ones go on.
 func TestRecheck(t *testing.T) {
 	again := strings.Replace(stories, "each: prd\n", "each: prd\n    recheck: true\n", 1)
 	all := "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 " +
@@ -213,7 +213,7 @@ func TestRecheck(t *testing.T) {
 	b.do = red(map[string]int{"checks US-2": 9})
 	b.want(b.carry(), Completed, ReasonSkipped, all+"report.1")
 
-	list, _, _ := strings.Cut(again, "  - id: report") // nothing is left for it: the list is done all the same
+	list, _, _ := strings.Cut(again, "  - id: report") // the list has no elements, but is still done
 	b = beginWith(t, strings.Replace(list, "    recheck: true\n", "", 1), map[string]string{"prd.json": prd}, nil)
 	b.do = red(map[string]int{"checks US-2": 3})
 	used := b.carry().Tokens
@@ -227,16 +227,16 @@ func TestRecheck(t *testing.T) {
 	b.do = red(map[string]int{"checks US-2": 3})
 	b.want(b.carry(), Completed, ReasonSkipped, strings.TrimSuffix(all, " checks.2.4 "))
 
-	b = beginWith(t, again, map[string]string{"prd.json": prd}, nil) // nothing was done after it
+	b = beginWith(t, again, map[string]string{"prd.json": prd}, nil) // no element was done after it
 	b.do = red(map[string]int{"checks US-3": 9})
 	s := b.carry()
 	b.want(s, Completed, ReasonSkipped, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 implementor.2.1 checks.2.1 reviewer.2.1 judge.2.1 "+
 		"implementor.3.1 checks.3.1 implementor.3.2 checks.3.2 implementor.3.3 checks.3.3 report.1")
-	b.do = red(map[string]int{"checks US-3": 1}) // whoever goes on gives it all its tries
+	b.do = red(map[string]int{"checks US-3": 1}) // the next carrier gives it all its tries
 	b.want(b.carry(), Completed, "done", "checks.3.4 implementor.3.4 checks.3.5 reviewer.3.1 judge.3.1 report.2")
 }
 
-// TestUnavailable has no model answer the reviewer: that is no reason to pass.
+// TestUnavailable checks that an element does not pass because no model answers the reviewer.
 func TestUnavailable(t *testing.T) {
 	b := beginWith(t, stories, map[string]string{"prd.json": `[{"id": "a"}]`}, func(job Job) Done {
 		if strings.Contains(job.Place, "reviewer") {
@@ -251,8 +251,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestTornStories lets the host die after any of its events. What has a result is not
-// done again, and how often a step was sent back is known.
+// TestTornStories lets the host die after any of its events. Steps with a result are not done
+// again, and the number of times a step was sent back is known.
 func TestTornStories(t *testing.T) {
 	racetest.Skip(t)
 	want := map[string]int{}
@@ -295,7 +295,7 @@ func TestTornStories(t *testing.T) {
 	}
 }
 
-// TestListChanged does not do for one list what was laid out for another.
+// TestListChanged checks that a flow that was laid out for one list does not run for another.
 func TestListChanged(t *testing.T) {
 	b := beginWith(t, stories, map[string]string{"prd.json": prd}, fine)
 	b.carry()
@@ -309,7 +309,7 @@ func TestListChanged(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "")
 }
 
-// TestRejected sends what a person does not approve back, with why.
+// TestRejected checks that a rejected step is sent back, with the reason.
 func TestRejected(t *testing.T) {
 	b := begin(t, `
 name: drafts
@@ -327,7 +327,7 @@ steps:
 	b.want(b.carry(), Failed, "rejected", "")
 }
 
-// TestCut counts what a try took that was cut short, once, whoever finds out.
+// TestCut counts the use of an interrupted try once, whichever process finds out.
 func TestCut(t *testing.T) {
 	b := begin(t, three, nil)
 	b.used = map[string]Used{"mine": {Tokens: 1000, USD: 3}}
@@ -359,7 +359,7 @@ func TestCut(t *testing.T) {
 		t.Errorf("then %d tokens", s.Tokens)
 	}
 
-	must(t, os.WriteFile(filepath.Join(b.run.Dir(), "events.jsonl"), bytes.Join(lines[:n+1], nil), 0o600)) // and somebody stops it
+	must(t, os.WriteFile(filepath.Join(b.run.Dir(), "events.jsonl"), bytes.Join(lines[:n+1], nil), 0o600)) // and the user stops it
 	h, events, err := b.run.Host()
 	must(t, err)
 	defer h.Close()
@@ -404,7 +404,8 @@ steps:
 	b.want(b.carry(), Completed, "done", "try.3.2 gate.3.2 judge.2")
 }
 
-// TestMatrixOfInputs has inputs say how often a step is done, and who takes turns with it.
+// TestMatrixOfInputs checks that inputs can set how often a step is done, and which agents and
+// models take turns.
 func TestMatrixOfInputs(t *testing.T) {
 	const text = `
 name: best
@@ -454,14 +455,14 @@ steps:
 		}
 	}
 
-	b := begin(t, text, fine) // one that is never done holds up nobody, and has no agent
+	b := begin(t, text, fine) // a step that is never done blocks no other, and has no agent
 	b.want(b.carry(), Completed, "done", "try.1.1 try.2.1 try.3.1 best.1")
 	if got := b.jobs[3].Env; !slices.Contains(got, "VERDICT=") {
 		t.Errorf("who chooses has %q", got)
 	}
 }
 
-// TestStale does not give what came of other inputs to who tries again.
+// TestStale checks that a new try does not get a document that was made from other inputs.
 func TestStale(t *testing.T) {
 	b := begin(t, three, fine)
 	b.carry()
@@ -478,8 +479,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestForsaken does not ask for story after story a model that is not there. What it
-// cannot do itself, as checks find, is no reason to end.
+// TestForsaken checks that the flow does not ask a missing model for one story after another. Work
+// that fails its checks does not end the flow.
 func TestForsaken(t *testing.T) {
 	down := func(from string) func(Job) Done {
 		asked := false
@@ -501,7 +502,7 @@ func TestForsaken(t *testing.T) {
 	if e := s.Step("implementor.5"); e.Status != Pending {
 		t.Errorf("the last is %s", e.Status)
 	}
-	b.do = fine // it is there again
+	b.do = fine // the model is there again
 	b.want(b.carry(), Completed, "done", "implementor.2.4 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.4 checks.3.1 reviewer.3.1 judge.3.1 "+
 		"implementor.4.4 checks.4.1 reviewer.4.1 judge.4.1 implementor.5.1 checks.5.1 reviewer.5.1 judge.5.1 report.1")
 
@@ -527,7 +528,8 @@ func TestForsaken(t *testing.T) {
 	}
 }
 
-// TestTooManySteps counts before it compares outputs, of which there would be millions.
+// TestTooManySteps checks that steps are counted before their outputs are compared: there would be
+// millions.
 func TestTooManySteps(t *testing.T) {
 	var text, list strings.Builder
 	text.WriteString("name: n\ninputs: [{name: l, file: l.json, required: true}]\nsteps:\n")
@@ -548,8 +550,8 @@ func TestTooManySteps(t *testing.T) {
 	}
 }
 
-// TestFresh tells who does a command that it is to have a new sandbox, and where its files
-// are; what it prints is its output.
+// TestFresh checks that the Shop is told to run a command in a new sandbox, and where its files
+// are. Its stdout is its output.
 func TestFresh(t *testing.T) {
 	b := begin(t, `
 name: fresh
@@ -566,8 +568,8 @@ steps:
 	}
 }
 
-// TestExcludedElement has a step of a group be passed over for some elements, by its own condition:
-// who needs the group does not miss it.
+// TestExcludedElement checks a step of a group whose own condition excludes it for some elements:
+// a step that needs the group does not miss it.
 func TestExcludedElement(t *testing.T) {
 	b := beginWith(t, `
 name: x
@@ -583,7 +585,7 @@ steps:
 	b.want(b.carry(), Completed, "done", "work.1.1 work.2.1 look.2.1 report.1")
 }
 
-// TestNeverCopy has who judges copies that are known to be never worked in have them nevertheless.
+// TestNeverCopy checks that judges get copies even if it is known that no step will work in them.
 func TestNeverCopy(t *testing.T) {
 	b := begin(t, `
 name: x
@@ -602,7 +604,8 @@ steps:
 	}
 }
 
-// TestOtherwiseHint has what is advised to who approves a question be no answer by itself.
+// TestOtherwiseHint checks the hint for a user who approves a question: the advised command is not
+// an answer by itself.
 func TestOtherwiseHint(t *testing.T) {
 	b := begin(t, "name: x\nsteps:\n  - {id: ask, question: {message: What?}, output: a.txt}\n", fine)
 	_, err := b.carry().question("RUN", "ask", true)

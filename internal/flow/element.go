@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ElementState is how an element of a list stands, by the steps that are done for it.
+// ElementState is the state of an element of a list, by the steps that are done for it.
 type ElementState struct {
 	Group  string `json:"group"`
 	Number int    `json:"number"` // its place in the list, from 1
@@ -16,12 +16,12 @@ type ElementState struct {
 	// Status is pending, running, waiting, completed, or skipped: it is left to a person.
 	Status Status `json:"status"`
 	Why    string `json:"why,omitempty"` // of one that is skipped
-	// Metered is what models took for all of its steps.
+	// Metered is what models used for all of its steps.
 	Metered spec.Metered `json:"metered,omitzero"`
 
 	states []*StepState
 	review bool // a step of it failed
-	unable bool // and of one its agent did, whatever came of its work
+	unable bool // and it failed because its agent did, whatever the quality of its work
 }
 
 // Elements are all elements of all lists, in the order in which they are done.
@@ -43,8 +43,8 @@ func (s *State) Elements() (list []ElementState) {
 	return list
 }
 
-// judge says how an element stands. One of which a step failed needs a person, whatever
-// else was done for it.
+// judge sets the status of an element. If one of its steps failed it needs a person, whatever else
+// was done for it.
 func (e *ElementState) judge() {
 	counts := map[Status]int{}
 	var failed []string
@@ -76,18 +76,18 @@ func (e *ElementState) judge() {
 	}
 }
 
-// maxUnable is for how many elements in a row agents may fail before no other is begun:
-// a model that is not there is there for none of them.
+// maxUnable is for how many elements in a row agents may fail before no other is begun: a missing
+// model is missing for all of them.
 const maxUnable = 3
 
-// forsaken says that agents failed for too many elements in a row; empty if they did not.
-// One that is not done yet, or for which they did what they could, breaks the row.
+// forsaken explains that agents failed for too many elements in a row; empty if they did not. An
+// unfinished element, or one whose agents did what they could, breaks the row.
 func (s *State) forsaken() string {
 	var row []ElementState
 	for _, e := range s.Elements() {
 		switch {
 		case e.Status == Passed && !e.review:
-			continue // nobody was asked
+			continue // no agent was asked
 		case e.Status != Passed || !e.unable:
 			row = nil
 			continue

@@ -7,28 +7,28 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Types of the events of a flow, with what their data are.
+// Types of the events of a flow, with their data.
 const (
 	Began    = "began"    // a process carries it on from here
 	Ready    = "ready"    // Made: its sandboxes are there
 	Found    = "found"    // Seen: the files as they are now
 	Started  = "started"  // Start: a step is tried
 	Worked   = "worked"   // Work: that try has a result, and its output is kept
-	Cut      = "cut"      // Short: it was cut short; what it has used counts, and nothing else
+	Cut      = "cut"      // Short: it was cut short; its use counts, and nothing else
 	Skipped  = "skipped"  // Skip: a step is passed over
-	Recheck  = "recheck"  // Again: what failed is tried once more at the end of its list
+	Recheck  = "recheck"  // Again: a failed step is tried once more at the end of its list
 	Asked    = "asked"    // Ask: a person is to decide
-	Called   = "called"   // Call: a person was told what is asked, while others were at work or at the end
+	Called   = "called"   // Call: a person was told of a question, while others were at work or at the end
 	Answered = "answered" // Answer
-	Ended    = "ended"    // End: nobody carries it on any more
+	Ended    = "ended"    // End: no process carries it on any more
 )
 
-// Made tells what a flow works in.
+// Made names the sandboxes that a flow works in.
 type Made struct {
 	Sandboxes map[string]string `json:"sandboxes"` // names, by agents
 }
 
-// Seen is what the files of a run hash to. One that is not there is not in it.
+// Seen contains the hashes of a run's files. A missing file is not in it.
 type Seen struct {
 	Inputs  map[string]string `json:"inputs"`  // by their names below inputs/
 	Outputs map[string]string `json:"outputs"` // likewise
@@ -38,15 +38,15 @@ type Seen struct {
 type Start struct {
 	Step    string `json:"step"` // node
 	Attempt int    `json:"attempt"`
-	Hash    string `json:"hash"` // of what it is asked to do, and with what
-	// Before is what models had taken for its sandbox by then; nil if that is not known.
+	Hash    string `json:"hash"` // of its task and inputs
+	// Before is what models had used for its sandbox by then; nil if unknown.
 	Before *Used  `json:"before,omitempty"`
 	Room   string `json:"room,omitempty"` // where it is tried; empty: in a sandbox that goes with it
-	// Share is what models may take for it, of what all may.
+	// Share is its part of what models may use for all.
 	Share spec.Budget `json:"share,omitzero"`
 }
 
-// Used is what models have taken.
+// Used is what models have used.
 type Used struct {
 	Tokens int64   `json:"tokens"`
 	USD    float64 `json:"usd"`
@@ -58,7 +58,7 @@ type Short struct {
 	Attempt int     `json:"attempt"`
 	Tokens  int64   `json:"tokens"` // since it began
 	USD     float64 `json:"usd"`
-	// Seen is what the gateway counted of it, Said what the agent had said by then; nil: nothing.
+	// Seen is the gateway's count of it, Said what the agent had reported by then. Nil: nothing.
 	Seen *spec.BillItem `json:"seen,omitempty"`
 	Said *spec.Claimed  `json:"said,omitempty"`
 }
@@ -71,7 +71,7 @@ type Artefact struct {
 	At     time.Time `json:"validated_at"`
 }
 
-// Work is what became of a try.
+// Work is the result of a try.
 type Work struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
@@ -83,22 +83,22 @@ type Work struct {
 	Message string       `json:"message,omitempty"`
 	Checks  []gate.Check `json:"checks,omitempty"`
 	Output  *Artefact    `json:"output,omitempty"` // if it passed
-	// Tokens and USD are what models took: what the agent says, or what the gateway
-	// counted, if that is more.
+	// Tokens and USD are what models used: the agent's figure, or the gateway's count if that is
+	// more.
 	Tokens int64   `json:"tokens"`
 	USD    float64 `json:"usd"`
-	// Said is what the agent says, nil if it says nothing; Seen what the gateway counted, nil
-	// if it saw no model asked.
+	// Said is the agent's figure, nil if it has none. Seen is the gateway's count, nil if it saw
+	// no model asked.
 	Said *spec.Claimed  `json:"said,omitempty"`
 	Seen *spec.BillItem `json:"seen,omitempty"`
 	// Unlisted says that a model without a price was asked in its sandbox, by now or before.
 	Unlisted bool    `json:"unlisted,omitempty"`
 	Seconds  float64 `json:"seconds"`
-	// Overloaded is with the verdict limit: nobody's allowance is used up, but the provider
-	// has too much to do, as the gateway has seen.
+	// Overloaded goes with the verdict limit: the provider is overloaded, as the gateway has seen,
+	// and no allowance is used up.
 	Overloaded bool `json:"overloaded,omitempty"`
-	// Scant says that it came to nothing when its share was used up, while others had
-	// theirs: that is no try.
+	// Scant says that the try failed when its share was used up, while other steps had theirs. It
+	// does not count as a try.
 	Scant bool `json:"scant,omitempty"`
 }
 
@@ -114,7 +114,7 @@ type Again struct {
 	Step string `json:"step"`
 }
 
-// Ask is what a person is to decide.
+// Ask is the question for a person to decide.
 type Ask struct {
 	Step    string `json:"step"`
 	Hash    string `json:"hash"`
@@ -127,18 +127,18 @@ type Call struct {
 	Asked int64  `json:"asked"` // the event
 }
 
-// Answer is what the person decided.
+// Answer is the person's decision.
 type Answer struct {
 	Step     string `json:"step"`
-	Hash     string `json:"hash"`     // of what was asked
+	Hash     string `json:"hash"`     // of the question
 	Approved bool   `json:"approved"` // or answered
 	Text     string `json:"text,omitempty"`
-	// Output and Checks are of what was answered to a question.
+	// Output and Checks are those of an answer to a question.
 	Output *Artefact    `json:"output,omitempty"`
 	Checks []gate.Check `json:"checks,omitempty"`
 }
 
-// End says how a flow stands when nobody carries it on any more.
+// End is the state of a flow when no process carries it on any more.
 type End struct {
 	Status Status `json:"status"`
 	Reason string `json:"reason"`

@@ -18,16 +18,16 @@ type flight struct {
 	attempt  int
 	name     string
 	job      Job
-	before   Used // what models had taken for its room
-	part     bool // others have parts of what models may take
+	before   Used // what models had used for its room
+	part     bool // others have parts of the budget
 	log      *stepLog
 	began    time.Time
 	stop     context.CancelCauseFunc
-	recalled bool // what came of it would be of no use
+	recalled bool // its result would be of no use
 }
 
-// landing is what became of a flight. If it has an error it was cut short; Used is then
-// what it took, unless that could not be seen.
+// landing is the result of a flight. If it has an error it was cut short; used is then its
+// use, unless that could not be found out.
 type landing struct {
 	*flight
 	done    Done
@@ -42,10 +42,10 @@ var (
 	errStale  = errors.New("what it needs is done again")
 )
 
-// queries is what the log of a try begins with if an agent does it: Looplia's word.
+// queries begins the name of an agent's log: Looplia's word.
 const queries = "query-"
 
-// logName is the file of what is said in a try.
+// logName returns the name of a try's log file.
 func logName(n *Node, try string) string {
 	if n.Step.Prompt != "" {
 		return queries + try + ".log"
@@ -53,12 +53,12 @@ func logName(n *Node, try string) string {
 	return try + ".log"
 }
 
-// begin has a step be tried once, and leaves it to that.
+// begin begins one try of a step, and does not wait for it.
 func (c *Carrier) begin(ctx context.Context, d Decision) error {
 	n := d.Work
 	st := c.state.byID[n.ID]
 	attempt := st.Attempts + 1
-	if st.Hash != d.Hash { // what was missing was missing for something else
+	if st.Hash != d.Hash { // the flaws were those of another task
 		st.Missing = nil
 	}
 	name := fmt.Sprintf("%s.%d", n.ID, attempt)
@@ -66,7 +66,7 @@ func (c *Carrier) begin(ctx context.Context, d Decision) error {
 	if err != nil {
 		return err
 	}
-	if stale { // somebody changed a file just now
+	if stale { // a file has just changed
 		return c.look()
 	}
 	f := &flight{node: n, attempt: attempt, name: name, job: job, part: d.Part, began: time.Now()}
@@ -92,7 +92,7 @@ func (c *Carrier) fly(ctx context.Context, f *flight, room string) landing {
 	defer f.log.f.Close()
 	done, err := c.Shop.Work(ctx, f.job)
 	if err == nil {
-		err = ctx.Err() // whatever it came to, it was cut short
+		err = ctx.Err() // cut short, even if it has a result
 	}
 	l := landing{flight: f, done: done, err: err}
 	if err != nil {
@@ -101,8 +101,8 @@ func (c *Carrier) fly(ctx context.Context, f *flight, room string) landing {
 	return l
 }
 
-// join waits for something that is at work; if that is not zero, until a time at most;
-// but not longer than until messages are to be looked for again.
+// join waits for a running try, until a time at most, if that is not zero, and not longer than
+// until the next look for messages.
 func (c *Carrier) join(ctx context.Context, until time.Time) error {
 	wait := wakeEvery
 	if !until.IsZero() {
@@ -120,11 +120,11 @@ func (c *Carrier) join(ctx context.Context, until time.Time) error {
 	}
 }
 
-// wakeEvery is how often it is looked whether somebody has said something, and whether it
-// is time: clocks stand still while a machine sleeps.
+// wakeEvery is how often to look for messages and at the clock: timers stop while a machine
+// sleeps.
 const wakeEvery = time.Second
 
-// recall gives up what is at work with what is not so any more.
+// recall cancels running tries whose inputs have changed.
 func (c *Carrier) recall() {
 	for _, f := range c.aloft {
 		if st := c.state.byID[f.node.ID]; !f.recalled && (!c.state.can(f.node) || c.state.hash(f.node) != st.Hash) {
@@ -134,8 +134,8 @@ func (c *Carrier) recall() {
 	}
 }
 
-// ground gives up all that is at work, and has a call be made. The error is about the first that could not be
-// kept: the others could not for the same reason.
+// ground cancels all running tries, and waits for a call to return. It returns the first error of
+// a record that could not be kept: the others fail for the same reason.
 func (c *Carrier) ground() error {
 	for _, f := range c.aloft {
 		f.stop(errGround)
@@ -152,7 +152,7 @@ func (c *Carrier) ground() error {
 	return unkept
 }
 
-// land keeps what came of a try.
+// land keeps the result of a try.
 func (c *Carrier) land(l landing) error {
 	delete(c.aloft, l.node.ID)
 	l.stop(nil)
@@ -160,9 +160,9 @@ func (c *Carrier) land(l landing) error {
 		l.err, l.used = errStale, Short{Tokens: l.done.Tokens, USD: l.done.USD, Seen: l.done.Seen, Said: l.done.Said}
 	}
 	if l.err != nil {
-		switch { // whoever goes on counts it
+		switch { // the next carrier counts it
 		case l.unknown == nil:
-		case l.unknown.Error() == l.err.Error(): // such as that the sandbox was removed
+		case l.unknown.Error() == l.err.Error(): // for example, the sandbox was removed
 			return l.err
 		default:
 			return errors.Join(l.err, l.unknown)
@@ -188,16 +188,16 @@ func (c *Carrier) land(l landing) error {
 	return c.keep(Worked, w)
 }
 
-// scant tells whether all of its share was used up.
+// scant reports whether the job used up all of its share.
 func (l *landing) scant() bool {
 	share := l.job.Budget
 	return share.Tokens > 0 && l.done.Tokens >= share.Tokens || share.USD > 0 && l.done.USD >= share.USD
 }
 
-// countTime bounds how long it may take to see what was used.
+// countTime bounds how long it may take to find out the use.
 const countTime = time.Minute
 
-// count counts what a try took whose host has died.
+// count counts the use of a try whose host has died.
 func (c *Carrier) count(ctx context.Context, n *Node) error {
 	st := c.state.byID[n.ID]
 	room := st.room
@@ -212,8 +212,8 @@ func (c *Carrier) count(ctx context.Context, n *Node) error {
 	return c.keep(Cut, used)
 }
 
-// since is what models have taken for a room since a try began in it; or what its agent
-// says, if that is more.
+// since returns what models have used for a room since a try began in it, or the agent's figure if
+// that is more.
 func (c *Carrier) since(ctx context.Context, room string, before *Used, done Done) (Short, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime)
 	defer cancel()
@@ -229,7 +229,7 @@ func (c *Carrier) since(ctx context.Context, room string, before *Used, done Don
 	return used, nil
 }
 
-// used is what models have taken for a room; nothing if it went with its work.
+// used returns what models have used for a room; zero for a room that went with its work.
 func (c *Carrier) used(ctx context.Context, room string) (Used, error) {
 	if room == "" {
 		return Used{}, nil
@@ -237,7 +237,7 @@ func (c *Carrier) used(ctx context.Context, room string) (Used, error) {
 	return c.Shop.Used(ctx, room)
 }
 
-// look sees what the files are.
+// look reads the current state of the files.
 func (c *Carrier) look() error {
 	seen, err := Look(c.Run.Dir(), c.state)
 	if err != nil {

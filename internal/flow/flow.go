@@ -1,11 +1,11 @@
-// Package flow carries a flow on: steps that need each other, each done by an agent or
-// a command in a sandbox, or by a person, each with a document that is judged where no
+// Package flow carries a flow on. A flow consists of steps that need each other. An agent or a
+// command does a step in a sandbox, or a person does. Each step's document is judged where no
 // sandbox can write.
 //
-// It decides and does nothing itself: how a flow stands is a fold over its events (see
-// package run), what comes next is a function of that, and whoever runs agents and
-// commands is behind an interface. So a flow goes on after a crash with the first step
-// that has no result, and all of it can be tested without a sandbox.
+// It decides and does nothing itself. The state of a flow is a fold over its events (see package
+// run), the next action is a function of that state, and an interface runs agents and commands. So
+// after a crash a flow goes on with the first step without a result, and all of it can be tested
+// without a sandbox.
 package flow
 
 import (
@@ -17,21 +17,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Flow is what a file describes.
+// Flow is the content of a flow file.
 type Flow struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Version     Text   `json:"version,omitempty"`
-	Agent       string `json:"agent,omitempty"` // of steps that name none
+	Agent       string `json:"agent,omitempty"` // of steps without one
 	// Parallel is how many steps may be done side by side; by default one.
 	Parallel int `json:"parallel,omitempty"`
-	// Remove has its sandboxes be removed when it has come to its end.
+	// Remove removes its sandboxes at its end.
 	Remove bool    `json:"rm,omitempty"`
 	Inputs []Input `json:"inputs,omitempty"`
 	Steps  []Step  `json:"steps"`
 }
 
-// Input is what a flow is given when it begins.
+// Input is a value or file that a flow gets when it begins.
 type Input struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -44,7 +44,7 @@ type Input struct {
 // Step is one step: of Prompt, Command, Approval, Question and Steps it has exactly one.
 type Step struct {
 	ID       string            `json:"id"`
-	Needs    []string          `json:"needs,omitempty"` // steps that stand before it
+	Needs    []string          `json:"needs,omitempty"` // steps that come before it
 	If       string            `json:"if,omitempty"`
 	Matrix   map[string]Values `json:"matrix,omitempty"`
 	Agent    string            `json:"agent,omitempty"`
@@ -52,48 +52,47 @@ type Step struct {
 	Prompt   string            `json:"prompt,omitempty"`
 	Command  string            `json:"command,omitempty"` // for /bin/sh
 	Approval *Approval         `json:"approval,omitempty"`
-	Question *Question         `json:"question,omitempty"` // Output is what the person answers
+	Question *Question         `json:"question,omitempty"` // Output is the person's answer
 	Env      map[string]Text   `json:"env,omitempty"`
-	// Inputs are the files it gets: inputs/NAME, or ${{ steps.ID.output }}. Without it
-	// all inputs, and what the steps that it needs put out.
+	// Inputs are the files it gets: inputs/NAME, or ${{ steps.ID.output }}. Without it all inputs,
+	// and the outputs of the steps that it needs.
 	Inputs *[]string `json:"inputs,omitempty"`
 	// Output is the document it makes, below outputs/.
 	Output   string       `json:"output,omitempty"`
 	Validate *gate.Checks `json:"validate,omitempty"` // of Output
-	// Retry is how often it is tried again, with what was missing; by default 2 of a
-	// prompt, and 0 of a command.
+	// Retry is how often it is tried again, told of its flaws; by default 2 for a prompt, and 0
+	// for a command.
 	Retry   *int           `json:"retry,omitempty"`
 	Timeout *spec.Duration `json:"timeout,omitempty"` // for each try; by default an hour of a prompt, and 10 minutes of a command
 	Final   bool           `json:"final,omitempty"`   // its output is that of the flow
-	// Back is where it goes on if the step has failed.
+	// Back is the step to go back to if this one has failed.
 	Back *Back `json:"back,omitempty"`
 
-	// Copy has each time of a prompt with a matrix work in a copy of the directory of its
-	// own, which waits there for a person. The other steps see nothing of the directory.
+	// Copy runs each time of a prompt with a matrix in its own copy of the directory, which waits
+	// there for a person. The other steps see nothing of the directory.
 	Copy bool `json:"copy,omitempty"`
-	// Of has a command judge what such a step left: it is done for each of its times, in a
-	// sandbox of its own that begins with that copy. What it prints is its output.
+	// Of names such a step, for a command to judge. The command runs for each of its times, in a
+	// sandbox of its own that begins with that copy. Its stdout is its output.
 	Of string `json:"of,omitempty"`
 
-	// Fresh has a command be done in a sandbox that is made for it: nothing that an earlier
-	// step has run could have changed what is there. What it prints is its output.
+	// Fresh runs a command in a sandbox that is made for it, so no earlier step could have changed
+	// anything there. Its stdout is its output.
 	Fresh bool `json:"fresh,omitempty"`
 
 	// Each makes a group of it: Steps are done for each element of the list in this input.
 	Each  string `json:"each,omitempty"`
 	Steps []Step `json:"steps,omitempty"`
-	// Passes is a path below outputs/ for that list, in which what is done passes.
+	// Passes is a path below outputs/ for a copy of that list, in which finished elements pass.
 	Passes string `json:"passes,omitempty"`
-	// Recheck has a command that failed for one of them be tried once more at the end of the
-	// list, if another one was done after it: that may have mended what was red.
+	// Recheck tries a command that failed for an element once more at the end of the list, if
+	// another element was done after it: that may have fixed the red check.
 	Recheck bool `json:"recheck,omitempty"`
 }
 
-// Back says that an earlier step is done again, and told what was wrong; and with it all
-// that needs it.
+// Back sends an earlier step back, with the flaws. That step and all that need it are done again.
 type Back struct {
-	To    string `json:"to"`              // a prompt that the step needs, or that what it needs does
-	Times *int   `json:"times,omitempty"` // how often that one is sent back, whoever does; by default 2
+	To    string `json:"to"`              // a prompt that this step needs, directly or not
+	Times *int   `json:"times,omitempty"` // how often that step is sent back, by all steps together; by default 2
 }
 
 func (b *Back) times() int {
@@ -113,10 +112,10 @@ type Question struct {
 	Message string `json:"message"`
 }
 
-// forPerson tells whether a person is asked.
+// forPerson reports whether the step asks a person.
 func (s *Step) forPerson() bool { return s.Approval != nil || s.Question != nil }
 
-// asks is what a person is asked; empty if nobody is.
+// asks returns the question to a person; empty without one.
 func (s *Step) asks() string {
 	switch {
 	case s.Approval != nil:
@@ -130,7 +129,7 @@ func (s *Step) asks() string {
 // Text is a text that may be written as a whole number or as true or false.
 type Text string
 
-// UnmarshalJSON refuses what would not come out as it was written.
+// UnmarshalJSON refuses a value that would not come out as it was written.
 func (t *Text) UnmarshalJSON(b []byte) error {
 	var v any
 	if err := json.Unmarshal(b, &v); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Status is how a flow or a step stands, in a word.
+// Status is the state of a flow or a step, in a word.
 type Status string
 
 // The statuses. A flow that is running, and has no host, was cut short.
@@ -28,66 +28,66 @@ const (
 	Interrupted Status = "interrupted"
 )
 
-// Final tells whether a flow cannot be gone on with.
+// Final reports whether a flow cannot be resumed.
 func (s Status) Final() bool { return s == Limited || s == Cancelled }
 
 // Exhausted is the detail of a step whose agent has to wait.
 const Exhausted = "the agent's allowance is used up"
 
-// Crowded is likewise that of one whose model's provider has too much to do.
+// Crowded is the detail of a step whose model's provider is overloaded.
 const Crowded = "the provider of its model is overloaded"
 
-// ShareUsed is the detail of a step whose share of what models may take was too small.
+// ShareUsed is the detail of a step whose share of the budget was too small.
 const ShareUsed = "its share of what was left is used up: it is tried again by itself"
 
-// settled tells whether a step has a result.
+// settled reports whether a step has a result.
 func (s Status) settled() bool { return s == Completed || s == Failed || s == Passed }
 
-// StepState is how a step stands, or one time of a step with a matrix.
+// StepState is the state of a step, or of one time of a step with a matrix.
 type StepState struct {
 	ID       string       `json:"id"`
 	Status   Status       `json:"status"`
 	Attempts int          `json:"attempts"` // all that were ever made
 	Missing  []string     `json:"missing,omitempty"`
-	Detail   string       `json:"detail,omitempty"` // why it stands so
+	Detail   string       `json:"detail,omitempty"` // why it has this status
 	Output   *Artefact    `json:"output,omitempty"`
 	Checks   []gate.Check `json:"checks,omitempty"`
-	Message  string       `json:"message,omitempty"` // the agent's last; of an approval what is asked
-	Hash     string       `json:"hash,omitempty"`    // of what it was asked to do, and with what
+	Message  string       `json:"message,omitempty"` // the agent's last; the question of an approval
+	Hash     string       `json:"hash,omitempty"`    // of its task and inputs
 	Group    string       `json:"group,omitempty"`   // the step is done for an element of a list
 	Element  string       `json:"element,omitempty"` // which one
 	Rounds   int          `json:"rounds,omitempty"`  // how often it was sent back by a later step
-	// Matrix are the values for which it is done, if that is several times; they are whoever
-	// wrote the flow's.
+	// Matrix are the values for which it is done, if it is done several times. The author of the
+	// flow chose them.
 	Matrix map[string]string `json:"matrix,omitempty"`
-	// Tokens and USD are what models took for all that was ever tried of it.
+	// Tokens and USD are what models used for all its tries.
 	Tokens int64   `json:"tokens,omitempty"`
 	USD    float64 `json:"usd,omitempty"`
-	// Metered is the same, as both say who can tell.
+	// Metered is the same, by source.
 	Metered spec.Metered `json:"metered,omitzero"`
 
 	node *Node
 
-	rechecked bool // since somebody gave it all its tries again
+	rechecked bool // since a user gave it all its tries again
 
-	unable bool // it failed because its agent did, whatever came of its work
+	unable bool // it failed because its agent did, whatever the quality of its work
 
 	done   int64     // the event that settled it, or since which it waits
 	called int64     // likewise, of the last question that a person was told of
 	tries  int       // that count, for this hash
-	flawed int       // the try whose result it has to mend: the last one that was judged
-	alone  bool      // its share of what was left did not do: it is tried when nothing else is
+	flawed int       // the try whose result it has to fix: the last one that was judged
+	alone  bool      // its share was too small: it is tried when no other step is at work
 	since  time.Time // the first of the tries
 
 	// Of the try that is under way:
 	began  int64 // the event
-	lost   bool  // who had it done does so no more
+	lost   bool  // its host has died
 	room   string
-	before *Used // what models had taken for the room
+	before *Used // what models had used for the room
 	share  spec.Budget
 }
 
-// State is how a flow stands.
+// State is the state of a flow.
 type State struct {
 	Status Status       `json:"status"`
 	Reason string       `json:"stop_reason,omitempty"`
@@ -99,38 +99,38 @@ type State struct {
 	Sandboxes map[string]string `json:"sandboxes,omitempty"`
 
 	Until   time.Time     `json:"until,omitzero"` // models cannot be asked
-	Tokens  int64         `json:"tokens"`         // what counts
+	Tokens  int64         `json:"tokens"`         // the figure that counts
 	USD     float64       `json:"usd"`
-	Metered spec.Metered  `json:"metered"` // the same, as both say who can tell
-	Elapsed spec.Duration `json:"elapsed"` // while somebody carried it on
+	Metered spec.Metered  `json:"metered"` // the same, by source
+	Elapsed spec.Duration `json:"elapsed"` // while a process carried it on
 	Last    time.Time     `json:"last,omitzero"`
 
-	noCount bool // nobody knows how many tokens an agent took that ended well
+	noCount bool // an agent that ended well did not report its tokens
 	noPrice bool // likewise the money
-	// unlisted is that one failed that had asked a model without a price.
+	// unlisted says that a failed step had asked a model without a price.
 	unlisted bool
 
 	plan      *Plan
 	nodes     []*Node
 	byID      map[string]*StepState
 	files     map[string]string // of inputs/, by their hashes
-	looked    bool              // since somebody carries it on
+	looked    bool              // since the current carrier began
 	back      *SentBack         // by the last event
-	told      time.Time         // until when, as somebody said
+	told      time.Time         // the end of the wait, if it was reported
 	denial    run.Delay         // the last one
 	limitedBy int64             // the event
 	limits    int               // in a row
 
-	definitions map[string]string // of nodes, by their IDs: they stay what they are
+	definitions map[string]string // of nodes, by their IDs: they never change
 
-	marked   map[string]string // which elements pass in what was written of a list
+	marked   map[string]string // which elements pass in the list as last written
 	elements map[spot][]*StepState
-	pools    map[string]int // how many sandboxes there are, by agents
-	lonely   bool           // what works on the directory does so alone, but for what is fresh
+	pools    map[string]int // the number of sandboxes, by agents
+	lonely   bool           // only one step at a time works on the directory, except for fresh ones
 	inTurn   bool           // elements of a list are done one after the other
 }
 
-// Fold gives how a flow stands after events. What it does not know, it ignores.
+// Fold returns the state of a flow after its events. It ignores unknown events.
 func Fold(p *Plan, events []run.Event) (*State, error) {
 	s := &State{Status: Queued, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
 	s.marked, s.definitions = map[string]string{}, map[string]string{}
@@ -151,7 +151,7 @@ func Fold(p *Plan, events []run.Event) (*State, error) {
 	return s, nil
 }
 
-// Step is how a step stands, or nil.
+// Step returns the state of a step, or nil.
 func (s *State) Step(id string) *StepState { return s.byID[id] }
 
 // Add takes the next event.
@@ -162,9 +162,9 @@ func (s *State) Add(ev run.Event) error {
 	return err
 }
 
-// spread has what needs a step that is done again be done again too.
+// spread resets the steps that need a step that is done again.
 func (s *State) spread() {
-	for _, n := range s.nodes { // what is needed stands before who needs it
+	for _, n := range s.nodes { // a needed node comes before those that need it
 		st := s.byID[n.ID]
 		if !st.Status.settled() && st.Status != Waiting {
 			continue
@@ -191,7 +191,7 @@ func (s *State) needsOf(n *Node) []*StepState {
 }
 
 func (s *State) add(ev run.Event) error {
-	if ev.Type != Answered || s.Status != Running { // it may be that nobody carries it on
+	if ev.Type != Answered || s.Status != Running { // the flow may have no carrier
 		if ev.Type != Began && ev.Type != run.Raised && s.Status == Running && ev.Time.After(s.Last) {
 			s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
 		}
@@ -252,8 +252,8 @@ func (s *State) Told(ev run.Event) *StepState {
 	return s.byID[about.Step]
 }
 
-// begin goes on. Whoever goes on with a flow that failed, or had not enough to do it with,
-// gives what failed all its tries again.
+// begin starts a carrier. If the flow failed, or its budget was too small, the failed steps get
+// all their tries again.
 func (s *State) begin() {
 	if s.Status == Failed || s.Status == Limited || s.Reason == ReasonSkipped {
 		for _, n := range s.nodes {
@@ -270,17 +270,17 @@ func (s *State) begin() {
 		st.lost = st.Status == Running
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.looked = Running, "", "", 0, false
-	s.Until = time.Time{} // whoever goes on with it knows better
+	s.Until = time.Time{} // the new carrier starts afresh
 	s.noCount, s.noPrice, s.unlisted = false, false, false
 }
 
-// reset has a step be done again.
+// reset makes a step pending again.
 func (st *StepState) reset(why string) {
 	st.Status, st.Detail, st.Output, st.Checks, st.Missing, st.Hash, st.tries, st.done, st.Rounds = Pending, why, nil, nil, nil, "", 0, 0, 0
 	st.unable, st.alone, st.since = false, false, time.Time{}
 }
 
-// found compares the files with what they were when they passed.
+// found compares the files with their state when they passed.
 func (s *State) found(f Seen) {
 	s.files, s.looked = f.Inputs, true
 	for _, st := range s.Steps {
@@ -299,14 +299,14 @@ func (s *State) start(b Start, ev run.Event) {
 		st.reset("")
 	}
 	st.Hash, st.Status, st.Attempts = b.Hash, Running, b.Attempt
-	s.Until = time.Time{} // whatever was waited for, that is over for all
+	s.Until = time.Time{} // the wait is over for all, whatever its reason
 	st.began, st.lost, st.room, st.before, st.share = ev.Seq, false, b.Room, b.Before, b.Share
 	if st.since.IsZero() {
 		st.since = ev.Time
 	}
 }
 
-// cut counts what a try took that came to nothing.
+// cut counts the use of a try without a result.
 func (s *State) cut(c Short) {
 	s.used(c.Step, c.Tokens, c.USD, c.Seen, c.Said)
 	if st := s.byID[c.Step]; st != nil && st.Status == Running {
@@ -314,8 +314,8 @@ func (s *State) cut(c Short) {
 	}
 }
 
-// used counts what models took for a step. A command that the gateway saw ask none asked
-// none, as far as anybody can say.
+// used counts what models used for a step. A command for which the gateway saw no request made
+// none, as far as can be known.
 func (s *State) used(step string, tokens int64, usd float64, seen *spec.BillItem, said *spec.Claimed) {
 	s.Tokens += tokens
 	s.USD += usd
@@ -348,7 +348,7 @@ func (s *State) worked(w Work, ev run.Event) {
 	}
 	s.unlisted = s.unlisted || w.Verdict != spec.VerdictOK && w.Unlisted
 	st.Message, st.Checks = w.Message, w.Checks
-	news := st.began > s.limitedBy                                         // what was under way by then is none, of an allowance
+	news := st.began > s.limitedBy                                         // work that was already running is not news about an allowance
 	if w.Verdict == spec.VerdictLimit && (s.limits < maxLimits || !news) { // as if it had not been
 		st.Status, st.Detail = Pending, Exhausted
 		if w.Overloaded {
@@ -378,8 +378,8 @@ func (s *State) worked(w Work, ev run.Event) {
 	}
 }
 
-// limited has the flow wait. Those that were under way side by side when models could not be
-// asked any more all say so: that counts once, and who knows until when is believed.
+// limited makes the flow wait. Steps that ran side by side when models could not be asked any more
+// all say so. That counts once, and the one that knows the end is believed.
 func (s *State) limited(w Work, ev run.Event, news bool) {
 	if news || !w.Until.IsZero() {
 		s.told = w.Until
@@ -391,7 +391,7 @@ func (s *State) limited(w Work, ev run.Event, news bool) {
 	s.Until, s.limitedBy = s.denial.Until, ev.Seq
 }
 
-// settle gives a step that nobody works at a result.
+// settle gives a result to a step that is not at work.
 func (s *State) settle(id, hash string, status Status, why string, done int64) *StepState {
 	st := s.byID[id]
 	if st != nil {
@@ -401,7 +401,7 @@ func (s *State) settle(id, hash string, status Status, why string, done int64) *
 	return st
 }
 
-// answered decides what was asked. An answer to something else decides nothing.
+// answered applies an answer to its question. An answer to another question decides nothing.
 func (s *State) answered(a Answer, ev run.Event) {
 	st := s.byID[a.Step]
 	if st == nil || st.Status != Waiting || st.Hash != a.Hash {
@@ -441,8 +441,8 @@ func (s *State) Questions() (list []*StepState) {
 
 func (s *State) node(id string) *Node { return s.byID[id].node }
 
-// hash is of what a node is asked to do, and with what. Whoever is needed counts with
-// when it got its result: if it is done again, so is what needs it.
+// hash covers a node's task and its inputs. For each needed node it includes the event of its
+// result: if that is done again, so is this one.
 func (s *State) hash(n *Node) string {
 	type need struct {
 		ID, Status, Output string

@@ -44,7 +44,7 @@ func (o *oneOrMore) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(o))
 }
 
-// fromMarkdown reads the front matter; what follows is for people.
+// fromMarkdown reads the front matter; the rest is for people.
 func fromMarkdown(data []byte) (*Flow, error) {
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	head, ok := bytes.CutPrefix(data, []byte("---\n"))

@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Values are those of a name in a matrix. They stand in the flow, or come from an input that is a
-// text: it is known how many there are when the flow begins, and stays so.
+// Values are the values of a name in a matrix. The flow contains them, or they come from a text
+// input: their number is known when the flow begins, and never changes.
 type Values struct {
 	Texts []Text
 	From  string // FromList, FromCount or FromTurn; empty for Texts
@@ -101,7 +101,7 @@ func (p *Plan) valuesOf(v Values) (list []string) {
 	return list
 }
 
-// times are the values of the matrix, for each time; one without any if there is none.
+// times returns the values of the matrix for each time; one empty time without a matrix.
 func (p *Plan) times(s *Step) []map[string]string {
 	list := []map[string]string{nil}
 	matrix := p.Flow.matrix(s)
@@ -135,7 +135,7 @@ func (p *Plan) times(s *Step) []map[string]string {
 	return list
 }
 
-// matrix judges what a step is done for, as far as the flow says so.
+// matrix checks a step's matrix, as far as the flow alone allows.
 func (l *lint) matrix(s *Step) error {
 	times, makes := 1, false
 	for name, v := range l.flow.matrix(s) {
@@ -162,7 +162,7 @@ func (l *lint) matrix(s *Step) error {
 	return nil
 }
 
-// checkMatrix judges what inputs say of how often steps are done.
+// checkMatrix checks the matrices that come from inputs.
 func (p *Plan) checkMatrix() error {
 	for i := range p.Flow.Steps {
 		s := &p.Flow.Steps[i]

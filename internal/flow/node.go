@@ -8,7 +8,7 @@ import (
 
 // Node is a step, or one time of a step with a matrix or of a group.
 type Node struct {
-	ID     string // the step's; with .1, .2 ... behind it if it is done several times
+	ID     string // the step's; with the suffix .1, .2 ... if it is done several times
 	Step   *Step
 	Matrix map[string]string
 	Time   int      // of a step with a matrix, from 1
@@ -42,7 +42,8 @@ func (f *Flow) step(id string) *Step {
 	return nil
 }
 
-// matrix is that of a step. Who judges copies has that of who works in them.
+// matrix returns the matrix of a step. A step that judges copies has the matrix of the step that
+// works in them.
 func (f *Flow) matrix(s *Step) map[string]Values {
 	if of := f.step(s.Of); of != nil {
 		return of.Matrix
@@ -84,7 +85,8 @@ type layout struct {
 	of  map[string][]string // those of a step, or of all steps of a group
 }
 
-// needs are the nodes that one time of a step needs: of what it judges the same time.
+// needs returns the nodes that one time of a step needs. Of the step that it judges, it needs the
+// same time.
 func (l *layout) needs(s *Step, time int) (list []string) {
 	for _, id := range s.needs() {
 		if id == s.Of {
@@ -102,14 +104,14 @@ func (l *layout) add(n *Node) {
 	l.of[n.Step.ID] = append(l.of[n.Step.ID], n.ID)
 }
 
-// group has each of its steps need, of the same element, what it names, and what the
-// group needs.
+// group adds the steps of a group for each element. A step needs the steps that it names, of the
+// same element, and the steps that the group needs.
 func (l *layout) group(g *Step, needs []string, elements []Element) {
 	place := map[string]int{}
 	for i := range elements {
 		place[elements[i].ID] = i + 1
 		var after []int
-		for _, id := range elements[i].Needs { // of which one that passes already is not there
+		for _, id := range elements[i].Needs { // an element that passes already is not in the list
 			if at := place[id]; at > 0 {
 				after = append(after, at)
 			}
@@ -129,7 +131,7 @@ func (l *layout) group(g *Step, needs []string, elements []Element) {
 // ofElement is the node of a step of a group.
 func ofElement(step string, number int) string { return step + "." + strconv.Itoa(number) }
 
-// values are what varies from one time of the step to the other, by the words for it.
+// values returns the values that vary between the times of a step, by the words for them.
 func (n *Node) values() map[word]string {
 	values := map[word]string{}
 	for name, value := range n.Matrix {
@@ -144,8 +146,8 @@ func (n *Node) values() map[word]string {
 	return values
 }
 
-// sees tells whether another node is one of those that are meant when this one names
-// their step: within a group the one of the same element.
+// sees reports whether this node means the other one when it names its step: within a group, the
+// one of the same element.
 func (n *Node) sees(other *Node) bool {
 	if other.Step.ID == n.Step.Of {
 		return other.Time == n.Time
@@ -153,7 +155,7 @@ func (n *Node) sees(other *Node) bool {
 	return n.Group == "" || n.Group != other.Group || n.Number == other.Number
 }
 
-// judges is the node whose copy this one judges; empty if it judges none.
+// judges returns the node whose copy this one judges, or "".
 func (n *Node) judges() string {
 	if n.Step.Of == "" {
 		return ""
@@ -161,7 +163,7 @@ func (n *Node) judges() string {
 	return n.Step.Of + "." + strconv.Itoa(n.Time)
 }
 
-// goesBackTo is the node that is done again if this one fails; empty if there is none.
+// goesBackTo returns the node that is done again if this one fails, or "".
 func (n *Node) goesBackTo() string {
 	switch {
 	case n.Step.Back == nil:

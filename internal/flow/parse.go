@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Parse reads a flow. A name that ends in .md is a Markdown file of Looplia's, anything
-// else YAML. What it does not understand is an error.
+// Parse reads a flow. A name that ends in .md is one of Looplia's Markdown files, any other name
+// YAML. An unknown field or word is an error.
 func Parse(name string, data []byte) (*Flow, error) {
 	fail := func(err error) (*Flow, error) {
 		return nil, (&spec.Error{Class: spec.ErrUsage, Op: "read the flow " + name, Err: err}).WithHint("docs/flows.md tells what a flow may say")

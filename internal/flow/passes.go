@@ -11,11 +11,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 )
 
-// This file gives a list back with what is done in it: for people and programs that go on
-// with that document. It follows from the events, and is never read.
+// This file writes a list back with its finished elements marked, for people and programs that go
+// on with that document. It follows from the events, and is never read.
 
-// writeLists writes the lists of groups that want it, where their elements that are done
-// pass. Nothing is written if that would say what it says already.
+// writeLists writes the lists of groups with passes, with their finished elements marked as
+// passing. It skips a list that has not changed since it was last written.
 func writeLists(dir string, s *State) error {
 	for i := range s.plan.Flow.Steps {
 		g := &s.plan.Flow.Steps[i]
@@ -47,11 +47,11 @@ func writeLists(dir string, s *State) error {
 	return nil
 }
 
-// markPassed has the elements of some IDs pass in a document that was read as a list. All
-// else stays as it stands there.
+// markPassed marks the elements with these IDs as passing in a document that was read as a list.
+// It keeps all the rest byte for byte.
 func markPassed(document []byte, ids []string) ([]byte, error) {
 	var out bytes.Buffer
-	kept := 0 // what was taken over
+	kept := 0 // the bytes that were copied
 	err := eachElement(document, func(start, end int) error {
 		v, err := gate.ReadJSON(document[start:end])
 		o, ok := v.(map[string]any)
@@ -102,7 +102,7 @@ func eachElement(document []byte, found func(start, end int) error) error {
 	return nil
 }
 
-// valueIn takes the next value, and tells where it stands.
+// valueIn reads the next value, and returns where it begins and ends.
 func valueIn(d *json.Decoder) (start, end int, err error) {
 	var raw json.RawMessage
 	err = d.Decode(&raw)
@@ -116,7 +116,7 @@ func pass(object []byte) ([]byte, error) {
 	if _, err := d.Token(); err != nil {
 		return nil, err
 	}
-	gap, last := "", 0 // what stands before a name, and where the last value ends
+	gap, last := "", 0 // the bytes before a name, and where the last value ends
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {

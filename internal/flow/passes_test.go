@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestMarkPassed changes a word of a document, and nothing else of it.
+// TestMarkPassed checks that only one word of a document changes.
 func TestMarkPassed(t *testing.T) {
 	for document, want := range map[string]string{
 		`[{"id":"a","passes":false},{"id":"b","passes":false}]`: `[{"id":"a","passes":true},{"id":"b","passes":false}]`,
@@ -28,7 +28,7 @@ func TestMarkPassed(t *testing.T) {
 	}
 }
 
-// FuzzMarkPassed has whatever is a list stay one, in which just those pass that are done.
+// FuzzMarkPassed checks that any list stays a list, in which exactly the finished elements pass.
 func FuzzMarkPassed(f *testing.F) {
 	for _, seed := range []string{`[{"id":"a"}]`, `{"stories":[{"id":1,"passes":true},{"id":"a","x":[{}]}]}`, `{"userStories": [ { "id" : "a" , "passes" : false } ] , "z" : 1e3}`} {
 		f.Add(seed)
@@ -55,8 +55,8 @@ func FuzzMarkPassed(f *testing.F) {
 	})
 }
 
-// TestPasses writes down which elements are done, as the flow goes on, and takes it back
-// when that is not so any more.
+// TestPasses checks that finished elements are marked as the flow goes on, and unmarked when they
+// are not finished any more.
 func TestPasses(t *testing.T) {
 	const text = `
 name: passing
@@ -115,7 +115,8 @@ steps:
 	}
 }
 
-// TestSince is the first try of what stands of a step, with those that were sent back.
+// TestSince checks that the beginning of a step is its first try for the current result. Tries
+// that were sent back count, too.
 func TestSince(t *testing.T) {
 	b := begin(t, `
 name: since

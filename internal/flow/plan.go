@@ -16,12 +16,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Plan is what was asked for when a flow began.
+// Plan is a user's request to begin a flow.
 type Plan struct {
 	Flow  *Flow  `json:"flow"`
 	File  string `json:"file"`            // of the flow, when it began
-	Agent string `json:"agent,omitempty"` // of steps that name none
-	// Called are the names of agents that steps call otherwise, by what they call them.
+	Agent string `json:"agent,omitempty"` // of steps without one
+	// Called are the real names of agents, by the names that steps use for them.
 	Called map[string]string `json:"called,omitempty"`
 	// Values are the inputs that are texts, Files those of the inputs that are files
 	// which were given, by their names below inputs/.
@@ -33,22 +33,22 @@ type Plan struct {
 	// work in them, or the steps that do in copies; Shell is that of commands. They were
 	// chosen before they are made.
 	Sandboxes map[string]string `json:"sandboxes"`
-	// Remove says that they are removed when the flow has come to its end.
+	// Remove says that the sandboxes are removed at the end of the flow.
 	Remove bool `json:"remove,omitempty"`
 	// Parallel is how many steps are done side by side; if it is zero the flow says so.
 	Parallel int    `json:"parallel,omitempty"`
 	Limits   Limits `json:"limits"`
-	// Lists are what groups are done for, by their IDs: read from the inputs when the flow
-	// began, and never again.
+	// Lists are the lists of groups, by the groups' IDs. They are read from the inputs when the
+	// flow begins, and never again.
 	Lists map[string]List `json:"lists,omitempty"`
 
-	// Drafts says that what it puts out shall be a flow: see Builder.
+	// Drafts says that the output is to be a flow: see Builder.
 	Drafts bool `json:"drafts,omitempty"`
-	// DraftTo is the file of the host that such a flow is written to when it is there.
+	// DraftTo is the file on the host that a finished draft is written to.
 	DraftTo string `json:"draft_to,omitempty"`
 }
 
-// Draft is where the flow lies that was drafted, below the directory of the run; empty if none was.
+// Draft returns the path of the drafted flow below the directory of the run, or "" without one.
 func (s *State) Draft() string {
 	if !s.plan.Drafts || s.Status != Completed || s.Steps[0].Output == nil {
 		return ""
@@ -56,17 +56,17 @@ func (s *State) Draft() string {
 	return OutputsDir + "/" + s.Steps[0].Output.Path
 }
 
-// Shell stands for the sandbox of commands, among those of agents.
+// Shell is the name of the commands' sandbox, among those of agents.
 const Shell = "shell"
 
-// Limits bound a flow. Zero is no limit.
+// Limits bound a flow. Zero is unlimited.
 type Limits struct {
-	Time   spec.Duration `json:"time,omitempty"`   // while somebody carries it on
+	Time   spec.Duration `json:"time,omitempty"`   // while a process carries it on
 	Tokens int64         `json:"tokens,omitempty"` // as the gateway counts them, or the agents if they count more
 	USD    float64       `json:"usd,omitempty"`    // likewise
 }
 
-// Check refuses limits that are none.
+// Check refuses invalid limits.
 func (l Limits) Check() error {
 	if l.Time < 0 {
 		return spec.Errorf(spec.ErrUsage, "--max-time %s is negative", time.Duration(l.Time))
@@ -74,18 +74,18 @@ func (l Limits) Check() error {
 	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
 }
 
-// Raise has the limits be those that a person has set anew.
+// Raise applies the limits that a person has changed.
 func (p *Plan) Raise(l *run.Limits) {
 	if l != nil {
 		l.Set(&p.Limits.Time, &p.Limits.Tokens, &p.Limits.USD)
 	}
 }
 
-// Budget bounds what models may take for all of it.
+// Budget bounds what models may use for the whole flow.
 func (p *Plan) Budget() spec.Budget { return spec.Budget{Tokens: p.Limits.Tokens, USD: p.Limits.USD} }
 
-// Check refuses a plan that could not be carried on, and puts in what was left out.
-// Given are the files, by their names below inputs/.
+// Check refuses a plan that could not be carried on, and fills in the defaults. given are the
+// files, by their names below inputs/.
 func (p *Plan) Check(given map[string][]byte) error {
 	if err := p.Limits.Check(); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (p *Plan) Check(given map[string][]byte) error {
 			return spec.Errorf(spec.ErrUsage, "nothing says which agent does the step %s", n.Step.ID).WithHint("bothy flow run --agent NAME, or agent: NAME in the flow")
 		}
 	}
-	return p.checkCount() // what its agents' names are in the way of is known when they have them
+	return p.checkCount() // conflicts with the agents' names are checked by Name
 }
 
 func (f *Flow) inputNames() string {
@@ -154,8 +154,8 @@ func (f *Flow) inputNames() string {
 	return strings.Join(list, ", ")
 }
 
-// FileInput is the name below inputs/ of an input that is a file. Without a name it is
-// the only one there is.
+// FileInput returns the name below inputs/ of an input that is a file. An empty name means the
+// only one.
 func (f *Flow) FileInput(name string) (string, error) {
 	var files []string
 	for _, in := range f.Inputs {
@@ -172,21 +172,21 @@ func (f *Flow) FileInput(name string) (string, error) {
 	return "", spec.Errorf(spec.ErrUsage, "the flow %s has %d inputs that are files", f.Name, len(files)).WithHint("say which it is: --file NAME=PATH; it has %s", f.inputNames())
 }
 
-// Name has agents be called by their names, whatever they were called: one that is called
-// in two ways is one agent, with one sandbox. It refuses names that are in the way of a step's.
+// Name replaces the agents' names in the flow by their real ones. An agent with two names is one
+// agent, with one sandbox. It refuses names that conflict with a step's.
 func (p *Plan) Name(called map[string]string) error {
 	p.Agent = cmp.Or(called[p.Agent], p.Agent)
 	p.Called = called
 	return p.checkParallel()
 }
 
-// AgentOf is who does a step: an agent, or Shell.
+// AgentOf returns the agent that does a step, or Shell.
 func (p *Plan) AgentOf(n *Node) string {
 	who := p.calls(n)
 	return cmp.Or(p.Called[who], who)
 }
 
-// calls is what who does a step is called.
+// calls returns the name that the flow uses for the agent of a step.
 func (p *Plan) calls(n *Node) string {
 	if n.Step.Command != "" {
 		return Shell
@@ -204,7 +204,8 @@ func (p *Plan) chosen(n *Node, text string) string {
 	return word
 }
 
-// varied is a text in which inputs are put in, and what varies from one time of a step to the other.
+// varied replaces the words of a text by inputs, and by the values that vary between the times of
+// a step.
 func (p *Plan) varied(n *Node, text string) string {
 	text, _ = expand(text, func(name string) (string, error) { // it was checked
 		w, err := parseWord(name)
@@ -221,7 +222,7 @@ func (p *Plan) ModelOf(n *Node) string { return p.chosen(n, n.Step.Model) }
 
 // Room is a sandbox in which steps are done.
 type Room struct {
-	Name  string // by which Plan.Sandboxes has it: the agent's, or the step's that works in a copy
+	Name  string // its key in Plan.Sandboxes: the agent's name, or that of the step that works in a copy
 	Agent string // or Shell
 	Copy  bool   // it has a copy of the directory, and is for one step
 }
@@ -252,7 +253,7 @@ func (p *Plan) Rooms() []Room {
 	return slices.SortedFunc(maps.Values(all), func(a, b Room) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// roomsOf are the rooms of an agent, or of commands, that has so many.
+// roomsOf returns the rooms of an agent, or of commands, by their number.
 func roomsOf(name string, count int) []string {
 	list := []string{name}
 	for i := 2; i <= count; i++ {
@@ -280,12 +281,12 @@ func (p *Plan) Copies() (names []string) {
 	return names
 }
 
-// Fresh tells whether there are steps that have a new sandbox each time.
+// Fresh reports whether any step has a new sandbox each time.
 func (p *Plan) Fresh() bool {
 	return slices.ContainsFunc(p.Nodes(), func(n *Node) bool { return n.Step.Fresh })
 }
 
-// sources are the files of inputs that a node gets, and the nodes whose outputs it gets.
+// sources returns the input files that a node gets, and the nodes whose outputs it gets.
 func (s *State) sources(n *Node) (files []string, nodes []string) {
 	p, given := s.plan, n.Step.Inputs
 	if n.Step.Of != "" {
@@ -316,7 +317,7 @@ func (s *State) sources(n *Node) (files []string, nodes []string) {
 	return files, nodes
 }
 
-// definition hashes what a node is asked to do, without what it is asked to do it with.
+// definition hashes the task of a node, without its inputs.
 func (p *Plan) definition(n *Node) string {
 	return digest(struct {
 		Step    *Step

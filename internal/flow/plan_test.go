@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestAgentByInput has inputs say who does a step, and with which model; without a word it
-// is whoever does the others.
+// TestAgentByInput checks that inputs may choose a step's agent and its model. Without a choice it
+// is the default agent.
 func TestAgentByInput(t *testing.T) {
 	f := parse(t, "name: n\ninputs: [{name: who}, {name: model, default: big}]\nsteps: [{id: a, prompt: p, agent: '${{ inputs.who }}', model: '${{ inputs.model }}'}, {id: b, prompt: p}]\n")
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestAgentByInput(t *testing.T) {
 			t.Errorf("%v: they work in %v", c.values, p.Rooms())
 		}
 	}
-	// An element of a list may say so; who is not named leaves it to the next word.
+	// An element of a list may choose too; an empty name leaves the choice to the next word.
 	g := parse(t, "name: n\ninputs: [{name: list, file: l.json, required: true}, {name: who}]\nsteps: [{id: s, each: list, steps: [{id: a, prompt: p, agent: '${{ each.tool }} ${{ inputs.who }}'}]}]\n")
 	for who, want := range map[string]string{"": "codex usual", "other": "codex other"} {
 		p := &Plan{Flow: g, Agent: "usual", Values: map[string]string{"who": who}, Files: []string{"l.json"}}
@@ -45,7 +45,7 @@ func TestAgentByInput(t *testing.T) {
 	}
 }
 
-// TestRequired wants a text that is required to say something; what else there is may be empty.
+// TestRequired checks that a required text must not be empty; other texts may be.
 func TestRequired(t *testing.T) {
 	f := parse(t, "name: n\nagent: a\ninputs: [{name: what, required: true}, {name: how}]\nsteps: [{id: a, prompt: '${{ inputs.what }}'}]\n")
 	for what, want := range map[string]bool{"": false, " \n": false, "it": true} {
@@ -61,7 +61,7 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// TestPlanLimits refuses what bounds nothing.
+// TestPlanLimits checks that invalid limits are refused.
 func TestPlanLimits(t *testing.T) {
 	for _, l := range []Limits{{Time: -1}, {Tokens: -1}, {USD: -1}, {USD: math.NaN()}, {USD: math.Inf(1)}} {
 		if err := (&Plan{Limits: l}).Check(nil); !errors.Is(err, spec.ErrUsage) {

@@ -12,7 +12,7 @@ type place string
 func (p place) input(name string) string  { return string(p) + "/inputs/" + name }
 func (p place) output(name string) string { return string(p) + "/outputs/" + name }
 
-// put puts values in the place of words, for a node whose files are there.
+// put replaces words by values, for a node with its files at a place.
 func (s *State) put(n *Node, text string, at place) (string, error) {
 	return expand(text, func(name string) (string, error) {
 		w, err := parseWord(name)
@@ -35,8 +35,8 @@ func (s *State) put(n *Node, text string, at place) (string, error) {
 	})
 }
 
-// outputsOf are the paths of what a step put out, as another node sees it: for each of
-// its times that did.
+// outputsOf returns the paths of a step's outputs, as another node sees it: one for each of its
+// times that has an output.
 func (s *State) outputsOf(by *Node, step string, at place) (list []string) {
 	for _, n := range s.nodes {
 		if n.Step.ID == step && by.sees(n) && s.byID[n.ID].Output != nil {
@@ -46,8 +46,8 @@ func (s *State) outputsOf(by *Node, step string, at place) (list []string) {
 	return list
 }
 
-// begins are since when a step is worked at, as another node sees it, in seconds since
-// 1970: since the first try of what stands now, with all that were sent back.
+// begins returns when work on a step began, as another node sees it, in seconds since 1970: its
+// first try, those that were sent back included.
 func (s *State) begins(by *Node, step string) (list []string) {
 	for _, n := range s.nodes {
 		if since := s.byID[n.ID].since; n.Step.ID == step && by.sees(n) && !since.IsZero() {
@@ -57,7 +57,7 @@ func (s *State) begins(by *Node, step string) (list []string) {
 	return list
 }
 
-// prompt is what an agent is told. What was missing the last time is said.
+// prompt returns the prompt of an agent. It contains the flaws of the last try.
 func (s *State) prompt(n *Node, at place, files []string) (string, error) {
 	var b strings.Builder
 	text, err := s.put(n, n.Step.Prompt, at)
@@ -86,7 +86,7 @@ func (s *State) prompt(n *Node, at place, files []string) (string, error) {
 	return b.String(), nil
 }
 
-// maxMissing bounds what is said of one flaw, in bytes.
+// maxMissing bounds the text about one flaw, in bytes.
 const maxMissing = 2 << 10
 
 // head is the beginning of a text, whole characters of it.

@@ -1,8 +1,8 @@
 package flow
 
-// recheckable is a command that failed for an element of a list, and is to be tried once more
-// because the list is through and another element was done since: what was red for this one
-// may be green by now. Nil if there is none.
+// recheckable returns a command that failed for an element of a list, and that is to be tried once
+// more: the list is through and another element was done since, so its check may be green by now.
+// It returns nil without one.
 func (s *State) recheckable() *Node {
 	for i := range s.plan.Flow.Steps {
 		g := &s.plan.Flow.Steps[i]
@@ -20,7 +20,7 @@ func (s *State) recheckable() *Node {
 	return nil
 }
 
-// through tells whether nothing of a group is left to do.
+// through reports whether all of a group is done.
 func (s *State) through(group string) bool {
 	for _, n := range s.nodes {
 		if n.Group != group {
@@ -49,8 +49,8 @@ func (s *State) lastDone(group string) (last int64) {
 	return last
 }
 
-// recheck has a step that failed be tried once more. How often it has sent back stays known,
-// so that only what comes after it is done again with it.
+// recheck has a failed step tried once more. Its count of send-backs stays, so that only later
+// steps are done again with it.
 func (s *State) recheck(step string) {
 	if st := s.byID[step]; st != nil && st.Status == Failed {
 		st.reset("the others are done: it is looked at once more")

@@ -29,8 +29,8 @@ const (
 	recordName = "validation.json"
 )
 
-// record is validation.json: which steps are done, for people and programs that know
-// Looplia's. It is written from the events, and nothing follows from it.
+// record is validation.json: it tells people and programs that know Looplia's which steps are
+// done. It is written from the events, and never read to decide anything.
 type record struct {
 	Workflow  string      `json:"workflow"`
 	Version   string      `json:"version,omitempty"`
@@ -77,7 +77,7 @@ type recordStep struct {
 	Checks      []gate.Check `json:"checks,omitempty"`
 }
 
-// writeRecord writes how a flow stands, and what its lists come to.
+// writeRecord writes the state of a flow, and its lists.
 func writeRecord(dir, id string, s *State) error {
 	if err := writeLists(dir, s); err != nil {
 		return err
@@ -85,10 +85,10 @@ func writeRecord(dir, id string, s *State) error {
 	return store.WriteJSON(filepath.Join(dir, recordName), recordOf(id, s))
 }
 
-// Recorded tells whether the record of a flow that nobody carries on says how that stands. It
-// does not if a process was killed before it had written it.
+// Recorded reports whether the record of a flow that no process carries on matches its state. It
+// does not if a process was killed before it wrote the record.
 func Recorded(r *run.Run, s *State) bool {
-	if s.Status == Queued || s.Status == Running { // cut short: what is not settled yet is no record
+	if s.Status == Queued || s.Status == Running { // cut short: an unfinished flow has no final record
 		return true
 	}
 	want, err := json.Marshal(recordOf(r.ID, s))
@@ -100,10 +100,10 @@ func Recorded(r *run.Run, s *State) bool {
 	return err == nil && unread == nil && bytes.Equal(is.Bytes(), want)
 }
 
-// maxRecord bounds what is read of a record, in bytes.
+// maxRecord bounds a record that is read, in bytes.
 const maxRecord = 64 << 20
 
-// Record writes the record of a flow anew, by who has it.
+// Record writes the record of a flow anew. The caller holds the run.
 func Record(p *Plan, r *run.Run, events []run.Event) error {
 	s, err := Fold(p, events)
 	if err == nil {
@@ -112,7 +112,7 @@ func Record(p *Plan, r *run.Run, events []run.Event) error {
 	return err
 }
 
-// recordOf is how a flow stands.
+// recordOf makes the record from the state of a flow.
 func recordOf(id string, s *State) record {
 	f := s.plan.Flow
 	r := record{Workflow: f.Name, Version: string(f.Version), SandboxID: id, Status: s.Status, Steps: recordSteps{}}
@@ -133,8 +133,8 @@ func recordOf(id string, s *State) record {
 	return r
 }
 
-// keepFile makes a file of a run durable, in one of the directories that a run has. If somebody has
-// removed the run's it is not made anew.
+// keepFile makes a file durable in one of the directories of a run. It fails if the directory of
+// the run was removed.
 func keepFile(dir, name string, data []byte) error {
 	path := filepath.Join(dir, name)
 	if _, err := os.Lstat(filepath.Dir(dir)); err != nil {
@@ -157,8 +157,8 @@ func keepFile(dir, name string, data []byte) error {
 	return store.WriteFile(path, data)
 }
 
-// makeWay renames what somebody has put where a file could not be kept for it: a directory
-// there, or what is none above it. It may be that one's work, and is deleted by nobody here.
+// makeWay renames an obstacle to keeping a file: a directory at its path, or a file above it. It
+// may be the user's work, so it is never deleted.
 func makeWay(dir, name string) error {
 	path, at := filepath.Join(dir, name), dir
 	for part := range strings.SplitSeq(name, "/") {
@@ -184,8 +184,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Fill puts the files of inputs into the directory of a run that is being made, with
-// directories for what becomes of it.
+// Fill puts the input files into the directory of a new run, and makes directories for its outputs
+// and logs.
 func Fill(dir string, inputs map[string][]byte) error {
 	for _, name := range []string{InputsDir, OutputsDir, LogsDir} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
@@ -205,13 +205,13 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readFile reads a file of a run. A link is none of ours.
+// readFile reads a file of a run. It refuses a link.
 func readFile(dir, kind, name string) ([]byte, error) {
 	return store.ReadFile(filepath.Join(dir, kind, name), unix.O_NOFOLLOW, gate.MaxBytes)
 }
 
-// readOutput reads a file of outputs/. Whatever is there that is no regular file within the
-// bounds is none: found is then false. The error is that the disk could not be read.
+// readOutput reads a file of outputs/. found is false for anything but a regular file within the
+// bounds. An error means that the disk could not be read.
 func readOutput(dir, name string) (data []byte, found bool, err error) {
 	data, err = readFile(dir, OutputsDir, name)
 	if err == nil {
@@ -224,10 +224,10 @@ func readOutput(dir, name string) (data []byte, found bool, err error) {
 	return nil, false, nil
 }
 
-// noFile is how it is said that nothing is at a path that could be read as a file.
+// noFile are the errors that mean that no readable file is at a path.
 var noFile = []unix.Errno{unix.ENOENT, unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENXIO, unix.EACCES, unix.EPERM}
 
-// Look sees what the files of a run are now.
+// Look hashes the current files of a run.
 func Look(dir string, s *State) (Seen, error) {
 	seen := Seen{Inputs: map[string]string{}, Outputs: map[string]string{}}
 	for _, name := range s.plan.Files {
@@ -255,7 +255,7 @@ func Look(dir string, s *State) (Seen, error) {
 	return seen, nil
 }
 
-// see has it stand as the files of a run are now.
+// see updates the state to the current files of a run.
 func (s *State) see(dir string) error {
 	seen, err := Look(dir, s)
 	if err != nil {
@@ -266,8 +266,8 @@ func (s *State) see(dir string) error {
 	return nil
 }
 
-// Stands tells whether all is done of a flow that is completed, as its files are now: whoever goes
-// on with it would do nothing.
+// Stands reports whether a completed flow is still complete with its current files: resuming it
+// would do nothing.
 func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
 	s, err := Fold(p, events)
 	if err != nil || s.Status != Completed {

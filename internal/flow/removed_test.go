@@ -11,7 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// A flow whose disk goes has failed, and can be gone on with when that is there again.
+// TestDiskGone checks that a flow fails if its disk goes away, and can be resumed when the disk is
+// back.
 func TestDiskGone(t *testing.T) {
 	b := begin(t, three, nil)
 	runs, into, away := filepath.Join(t.TempDir(), "runs"), t.TempDir(), t.TempDir()
@@ -33,7 +34,8 @@ func TestDiskGone(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
 }
 
-// A flow whose files somebody removes ends, at work or not, and makes none of them anew.
+// TestRemoved checks that a flow ends if its files are removed, at work or not, and that it makes
+// none of them anew.
 func TestRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		hang  bool

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 )
 
-// TestSchema sees that it knows the words that are read, and no others.
+// TestSchema checks that the schema knows the fields that the parser reads, and no others.
 func TestSchema(t *testing.T) {
 	var doc struct {
 		Properties map[string]any
@@ -41,7 +41,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaJudges has it judge what the parser judges.
+// TestSchemaJudges checks that the schema and the parser judge alike.
 func TestSchemaJudges(t *testing.T) {
 	var doc any
 	must(t, json.Unmarshal([]byte(Schema()), &doc))

@@ -6,8 +6,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file decides where a step that is due is tried, and what models may take for it,
-// while others are at work.
+// This file decides where a due step is tried, and how much models may use for it, while others
+// are at work.
 
 // atWork are the nodes that are tried just now.
 func (s *State) atWork() (list []*Node) {
@@ -19,8 +19,8 @@ func (s *State) atWork() (list []*Node) {
 	return list
 }
 
-// free finds a sandbox in which a node can be tried now. It is empty if the node has one
-// that goes with it.
+// free finds a sandbox in which a node can be tried now. room is empty if the node gets a sandbox
+// of its own.
 func (s *State) free(n *Node) (room string, can bool) {
 	busy := s.atWork()
 	if len(busy) >= s.plan.Most() || s.byID[n.ID].alone && len(busy) > 0 {
@@ -56,7 +56,8 @@ func (s *State) roomsFor(n *Node) []string {
 	return roomsOf(name, s.pools[name])
 }
 
-// need is how an element stands that that of a node needs: completed, failed, or skipped.
+// need returns the status of an element that the node's element needs: completed, failed, or
+// skipped.
 func (s *State) need(n *Node, number int) Status {
 	list := s.elements[spot{n.Group, number}]
 	passed := func(st *StepState) bool { return st.Status == Passed }
@@ -69,14 +70,13 @@ func (s *State) need(n *Node, number int) Status {
 	return Completed
 }
 
-// metered tells whether models may be asked where a node is tried: nothing is lent to a
-// sandbox that goes with it.
+// metered reports whether a node's sandbox may use models. A sandbox that is made for one node
+// gets no credentials.
 func metered(n *Node) bool { return n.Step.Of == "" && !n.Step.Fresh }
 
-// allot gives a node its share of what models may still take. What is at work keeps what
-// it was given; the rest is for all that are due, in equal parts, as many as there is
-// room for. So what they take together is never more than what there was. If nothing is
-// left while others have their shares, it has to wait for them.
+// allot gives a node its share of the remaining budget. Running steps keep their shares. The rest
+// is divided equally among the due steps, as many as can run. So together they never use more than
+// the budget. If the rest is used up while others have shares, the node waits for them.
 func (s *State) allot(n *Node) (share spec.Budget, part, can bool) {
 	l := s.plan.Limits
 	if !metered(n) || l.Tokens <= 0 && l.USD <= 0 {

@@ -7,8 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/plainyaml"
 )
 
-// expand puts values in the place of ${{ name }}. What is put in is data: words in it
-// stay as they are.
+// expand replaces ${{ name }} by values. A value is data: words in it are not expanded.
 func expand(text string, value func(name string) (string, error)) (string, error) {
 	var b strings.Builder
 	for rest := text; ; {

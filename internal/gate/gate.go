@@ -1,7 +1,6 @@
-// Package gate judges a document by its bytes: whether fields are there, lists long
-// enough, a JSON Schema kept. It runs on the host, on what was taken out of a sandbox,
-// so that documents are hostile: their size and depth are bounded, and nothing in them
-// is followed.
+// Package gate judges a document by its bytes: that fields exist, that lists are long enough, that
+// it conforms to a JSON Schema. It runs on the host, on documents from a sandbox. They are
+// hostile, so their size and depth are bounded, and no reference in them is followed.
 package gate
 
 import (
@@ -14,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Checks are what a document must fulfil. Without any it must be there, and not empty.
+// Checks are the requirements for a document. Without any it must exist and not be empty.
 type Checks struct {
 	// Exists is fulfilled by any document, the empty one too.
 	Exists bool `json:"exists,omitempty"`
@@ -25,31 +24,31 @@ type Checks struct {
 	MinItems map[string]int `json:"min_items,omitempty"`
 	// Pattern is a regular expression (RE2) that is found in the document.
 	Pattern string `json:"pattern,omitempty"`
-	// Schema is what a JSON document keeps: see CompileSchema.
+	// Schema is the JSON Schema of the document: see CompileSchema.
 	Schema any `json:"json_schema,omitempty"`
 
-	// What Looplia calls some lists.
+	// Looplia's names for some lists.
 	MinQuotes          int  `json:"min_quotes,omitempty"`           // importantQuotes
 	MinKeyPoints       int  `json:"min_key_points,omitempty"`       // keyThemes
 	MinOutlineSections int  `json:"min_outline_sections,omitempty"` // suggestedOutline, or outline
 	HasHooks           bool `json:"has_hooks,omitempty"`            // hooks, or ideas.hooks: at least one
 }
 
-// Result is what the checks came to.
+// Result is the result of all checks.
 type Result struct {
 	Passed bool    `json:"passed"`
 	Checks []Check `json:"checks"`
 }
 
-// Check is what one of them came to.
+// Check is the result of one check.
 type Check struct {
 	Name    string `json:"name"`
-	Field   string `json:"field,omitempty"` // that it is about, if the document must have several
+	Field   string `json:"field,omitempty"` // its field, if the document must have several
 	Passed  bool   `json:"passed"`
 	Message string `json:"message,omitempty"` // why not
 }
 
-// Bounds of what is judged.
+// Bounds of a document, and of messages.
 const (
 	MaxBytes  = 8 << 20 // of a document
 	maxDepth  = 64      // of lists and objects in each other
@@ -85,12 +84,12 @@ func (c *Checks) aliases() (list []alias) {
 	return list
 }
 
-// ofJSON tells whether the document must be JSON.
+// ofJSON reports whether the document must be JSON.
 func (c *Checks) ofJSON() bool {
 	return len(c.RequiredFields)+len(c.MinItems)+len(c.aliases()) > 0 || c.Schema != nil
 }
 
-// Valid refuses checks that mean nothing.
+// Valid refuses invalid checks.
 func (c *Checks) Valid() error {
 	for _, path := range slices.Concat(c.RequiredFields, slices.Sorted(maps.Keys(c.MinItems))) {
 		if parts := strings.Split(path, "."); len(parts) > maxPath || slices.Contains(parts, "") {
@@ -116,7 +115,7 @@ func (c *Checks) Valid() error {
 	return nil
 }
 
-// Describe tells what is wanted, a line each, for who has to fulfil it.
+// Describe lists the requirements, a line each, for the author of the document.
 func (c *Checks) Describe() (list []string) {
 	if len(c.RequiredFields) > 0 {
 		list = append(list, "it is JSON, with these fields, none of them null: "+strings.Join(c.RequiredFields, ", "))
@@ -182,7 +181,7 @@ func (r *Result) addOf(name, field, flaw string) {
 	r.Passed = r.Passed && flaw == ""
 }
 
-// Flaws are the messages of what did not pass.
+// Flaws returns the messages of the failed checks.
 func (r Result) Flaws() (list []string) {
 	for _, c := range r.Checks {
 		if !c.Passed {
@@ -234,7 +233,7 @@ func (c *Checks) fields(r *Result, root any) {
 	r.add("json_schema", flaw)
 }
 
-// least wants that the first of the paths there is leads to a long enough list.
+// least checks that the first existing path leads to a long enough list.
 func least(root any, paths []string, n int) string {
 	for _, path := range paths {
 		v, ok := at(root, path)
@@ -253,7 +252,7 @@ func least(root any, paths []string, n int) string {
 	return strings.Join(paths, " or ") + " is missing"
 }
 
-// maxBytesTold is more than maxTold characters ever take.
+// maxBytesTold is an upper bound of the bytes of maxTold characters.
 const maxBytesTold = (maxTold + 1) * utf8.UTFMax
 
 // beginning is enough of a text for cut.

@@ -85,7 +85,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestTooMuch has a schema of one line ask for more than anybody waits for.
+// TestTooMuch has a one-line schema that asks for too much work.
 func TestTooMuch(t *testing.T) {
 	branch := map[string]any{"items": map[string]any{"$ref": "#"}}
 	s, err := CompileSchema(map[string]any{"anyOf": []any{map[string]any{"allOf": []any{branch, map[string]any{"type": "string"}}}, branch, branch, false}, "type": []any{"array", "string"}})
@@ -101,7 +101,8 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// So does a list of values that none of a long document is among; and it is not taken for a no.
+// TestTooMuchToCompare has a list of values to compare with every value of a long document. The
+// answer is an error, and not a mismatch.
 func TestTooMuchToCompare(t *testing.T) {
 	var list []any
 	for i := range 1000 {

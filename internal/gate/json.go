@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// ReadJSON reads a document: nil, bool, float64, string, []any and map[string]any.
-// What would mean one thing to us and another to who reads it later is refused: a key
-// that stands twice, a number too large, bytes that are no UTF-8.
+// ReadJSON reads a document: nil, bool, float64, string, []any and map[string]any. It refuses what
+// a later reader might understand differently: duplicate keys, numbers that are too large, and
+// invalid UTF-8.
 func ReadJSON(document []byte) (any, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("it is not UTF-8")
@@ -42,7 +42,7 @@ type parser struct {
 	values int
 }
 
-// value reads what comes next.
+// value reads the next value.
 func (d *parser) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is deeper than %d", maxDepth)
@@ -66,7 +66,7 @@ func (d *parser) value(depth int) (any, error) {
 	return t, nil
 }
 
-// number gives it as others do. One that none of them could hold is refused.
+// number converts it as other readers do. It refuses a number that none of them could hold.
 func number(n json.Number) (any, error) {
 	f, err := strconv.ParseFloat(n.String(), 64)
 	if err != nil {
@@ -133,7 +133,7 @@ func at(v any, path string) (any, bool) {
 	return v, true
 }
 
-// plain writes what came of a JSON document, for a message.
+// plain writes a value of a JSON document, for a message.
 func plain(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

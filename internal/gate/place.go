@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// place is where a value is in a document; nil is the document itself. Its words are put
-// together only where they are told: a key may be as long as the document, and all that
-// lies below it has it in its place.
+// place is the path to a value in a document; nil is the document itself. Its words are only
+// joined for a message: a key may be as long as the document, and the place of every value below
+// it contains the key.
 type place struct {
 	in    *place
 	key   string // of an object
@@ -20,7 +20,7 @@ func (p *place) field(key string) *place { return &place{p, key, -1} }
 
 func (p *place) item(index int) *place { return &place{p, "", index} }
 
-// String gives the beginning of the path.
+// String returns the beginning of the path.
 func (p *place) String() string {
 	if p == nil {
 		return "the document"
@@ -43,8 +43,8 @@ func (p *place) String() string {
 	return cut(b.String())
 }
 
-// flaw is what is wrong with a value at a place. Most flaws are never told: that one
-// schema of anyOf is not kept, say. So it is put into words only then.
+// flaw says why a value is wrong. Most flaws are never shown, for example those of one schema of
+// anyOf. So the message is only made on demand.
 type flaw struct {
 	place  *place
 	format string

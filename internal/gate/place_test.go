@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// schemaOf reads one that is right.
+// schemaOf compiles a valid schema.
 func schemaOf(t *testing.T, text string) *Schema {
 	t.Helper()
 	doc, err := ReadJSON([]byte(text))
@@ -42,8 +42,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestLongKey judges what lies below a key that is nearly the whole document: the work
-// must not be the key times the values.
+// TestLongKey judges the values below a key that is nearly the whole document: the work must not
+// be the key times the values.
 func TestLongKey(t *testing.T) {
 	const key, values = 4 << 20, 200_000
 	doc, err := ReadJSON([]byte(`{"` + strings.Repeat("k", key) + `":[` + strings.Repeat("1,", values) + `1]}`))
@@ -52,7 +52,7 @@ func TestLongKey(t *testing.T) {
 	}
 	for _, schema := range []string{
 		`{"additionalProperties":{"items":{"type":"integer"}}}`,
-		`{"additionalProperties":{"items":{"anyOf":[{"type":"string"},{"enum":["a"]},{"minimum":0}]}}}`, // with flaws that nobody hears of
+		`{"additionalProperties":{"items":{"anyOf":[{"type":"string"},{"enum":["a"]},{"minimum":0}]}}}`, // its flaws are never shown
 	} {
 		s := schemaOf(t, schema)
 		var before, after runtime.MemStats
@@ -68,8 +68,8 @@ func TestLongKey(t *testing.T) {
 	}
 }
 
-// TestLongSchema refuses a schema whose parts have paths that are together far larger
-// than it.
+// TestLongSchema refuses a schema whose parts have paths that are together far larger than the
+// schema.
 func TestLongSchema(t *testing.T) {
 	inner := map[string]any{}
 	for _, c := range "abcdefgh" {

@@ -12,11 +12,10 @@ import (
 	"strings"
 )
 
-// Schema is a JSON Schema (2020-12) that was read. It is our own because those that
-// there are take more in init than all sandboxes together may. What is understood is
-// what schemas of documents are made of; a keyword that is not is refused, for a check
-// that is passed over in silence is none. A $ref leads into the same document: nothing
-// is fetched.
+// Schema is a compiled JSON Schema (2020-12). It is our own because existing libraries cost more
+// in init than all sandboxes together may. It knows the keywords that schemas of documents use. It
+// refuses an unknown keyword, because a check that is silently skipped is not a check. A $ref
+// leads into the same document: nothing is fetched.
 type Schema struct {
 	never bool // the schema false
 
@@ -49,13 +48,12 @@ type patterned struct {
 	is   *Schema
 }
 
-// annotations are keywords that check nothing.
+// annotations are keywords that do not check anything.
 var annotations = []string{"$schema", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format"}
 
 var typeNames = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
 
-// bounded tells whether the value of a keyword is a number, and whether it counts
-// something.
+// bounded reports whether the value of a keyword is a number, and whether it is a count.
 func bounded(key string) (counts, ok bool) {
 	switch key {
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
@@ -68,8 +66,8 @@ func bounded(key string) (counts, ok bool) {
 
 // Bounds of a schema.
 const (
-	maxSchema = 2000    // schemas that one is made of
-	maxPlace  = 4 << 10 // bytes of the path to one of them, of which each has its own
+	maxSchema = 2000    // its subschemas
+	maxPlace  = 4 << 10 // bytes of the path to a subschema; each has its own
 )
 
 // compiler reads one document.
@@ -244,7 +242,7 @@ func (c *compiler) named(v any, place string) (map[string]*Schema, error) {
 	return out, nil
 }
 
-// refer reads what a $ref leads to.
+// refer compiles the target of a $ref.
 func (c *compiler) refer(s *Schema, v any, place string) error {
 	ref, _ := v.(string)
 	if ref != "#" && !strings.HasPrefix(ref, "#/") {

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxSteps bounds how much is looked at to judge one document: a schema of a few lines
-// can ask for more than anybody waits for.
+// maxSteps bounds the work to judge one document: a schema of a few lines can ask for far too
+// much.
 const maxSteps = 5_000_000
 
 var errTooMuch = errors.New("it takes too much work to judge")
@@ -19,7 +19,7 @@ var errTooMuch = errors.New("it takes too much work to judge")
 // judge judges one document.
 type judge struct{ steps int }
 
-// Validate tells where a document, as encoding/json decodes it, does not keep the
+// Validate returns an error that says where a document, as encoding/json decodes it, breaks the
 // schema.
 func (s *Schema) Validate(v any) error { return (&judge{}).judge(s, v, nil) }
 
@@ -55,7 +55,7 @@ func (j *judge) judge(s *Schema, v any, place *place) error {
 	return j.combined(s, v, place)
 }
 
-// itself judges what can be asked of any value.
+// itself checks the keywords that apply to any value.
 func (j *judge) itself(s *Schema, v any, place *place) error {
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(name string) bool { return isType(v, name) }) {
 		return said(place, "is no %s", strings.Join(s.types, " or "))
@@ -73,8 +73,7 @@ func (j *judge) itself(s *Schema, v any, place *place) error {
 	return nil
 }
 
-// same compares two values. Whoever asks sees to it that there were not too many steps: then it
-// is false.
+// same compares two values. It returns false after too many steps; the caller checks for that.
 func (j *judge) same(a, b any) bool {
 	if j.steps > maxSteps {
 		return false
@@ -83,7 +82,7 @@ func (j *judge) same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// size is how much there is to compare.
+// size is the amount to compare.
 func size(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -136,7 +135,7 @@ func (s *Schema) number(n float64, place *place) error {
 	return nil
 }
 
-// count judges how many there are of something.
+// count checks a number against its bounds.
 func (s *Schema) count(n int, least, most string, place *place) error {
 	if l, ok := s.bounds[least]; ok && float64(n) < l {
 		return said(place, "has %d: %s is %v", n, least, l)

@@ -24,7 +24,7 @@ const maxAgents = 32
 // agentDial is how long the host's SSH agent may take to answer.
 const agentDial = 5 * time.Second
 
-// splitLoans tells what is put into requests from what is asked elsewhere.
+// splitLoans separates loans that go into requests from loans of the host's SSH agent.
 func splitLoans(loans []wire.Loan) (requests, agents []wire.Loan) {
 	for _, l := range loans {
 		if l.Place.IsAgent() {
@@ -36,8 +36,8 @@ func splitLoans(loans []wire.Loan) (requests, agents []wire.Loan) {
 	return requests, agents
 }
 
-// agentLoan is the lease by which the host's SSH agent may be asked now for logins, or
-// for signatures; nil if there is none.
+// agentLoan returns the lease that allows logins, or signatures, by the host's SSH agent now. It
+// returns nil without such a lease.
 func (g *Gateway) agentLoan(kind spec.PlaceKind) *wire.Loan {
 	list := g.agents.Load()
 	if list == nil {
@@ -50,10 +50,10 @@ func (g *Gateway) agentLoan(kind spec.PlaceKind) *wire.Loan {
 	return &(*list)[i]
 }
 
-// isAgentLent tells whether a lease counts now.
+// isAgentLent reports whether a lease counts now.
 func isAgentLent(l *wire.Loan) bool { return !l.Taken && len(l.Value) > 0 && l.Live(time.Now()) }
 
-// serveAgent has a program inside talk to the host's SSH agent.
+// serveAgent lets a program inside talk to the host's SSH agent.
 func (g *Gateway) serveAgent(a *netstack.Attempt) {
 	defer g.talks.Add(-1)
 	l := cmp.Or(g.agentLoan(spec.PlaceAgent), g.agentLoan(spec.PlaceSignature))
@@ -104,9 +104,9 @@ func (g *Gateway) dialLogins(ctx context.Context) (net.Conn, error) {
 	return dialAgent(ctx, string(l.Value))
 }
 
-// connected are the servers that the inside is connected to, which the policy allows:
-// it would have ended the connection else. With a server to which all that passes is judged
-// the gateway speaks: nobody inside logs in there.
+// connected returns the servers that the inside is connected to. The policy allows them: the
+// gateway would have ended the connection otherwise. Servers whose whole traffic is judged are left
+// out: the gateway speaks to them itself, and no program inside logs in there.
 func (g *Gateway) connected() (list []sshagent.Server) {
 	for _, f := range g.flows.list() {
 		s := f.now()

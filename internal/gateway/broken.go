@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// brokenOff says for people how what was let through has failed. The host's kernel tells of a
-// connection by addresses, which the record has, and by the other side's words.
+// brokenOff describes for people how an allowed connection failed. Errors of the host's kernel
+// contain addresses, which the record has already, and the other side's words.
 func brokenOff(err error, direction string) string {
 	_, undialled := errors.AsType[*dial.Failed](err)
 	_, isOp := errors.AsType[*net.OpError](err)

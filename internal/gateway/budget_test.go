@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What is said over a WebSocket asks as many questions as it likes: one that was opened
-// before there was a budget ends with it. One to somebody who is no model goes on.
+// TestBudgetEndsSockets checks that a new budget ends a WebSocket to a model that was opened before
+// it: any number of questions fit on one. A WebSocket to another server goes on.
 func TestBudgetEndsSockets(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, _ *http.Request) {
 		c, rw, err := w.(http.Hijacker).Hijack()

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// How much the heap may have grown in TestBulkInConstantMemory, with the client, the server
-// and two network stacks in it, while bulk passes each way. A gateway that gathered a body
-// would need the latter, which is much more. With a GiB the heap grew by 30 MiB, as it does
-// here; that takes 12 s of a processor.
+// bulkBound is how much the heap may have grown in TestBulkInConstantMemory, with the client, the
+// server and two network stacks in it, while bulk passes each way. A gateway that gathered a body
+// would need bulk bytes, which is much more. With a GiB the heap grew by 30 MiB, as it does here;
+// that takes 12 s of a processor.
 const bulkBound = 96 << 20
 
-// watcher looks at the heap as bytes pass.
+// watcher watches the heap as bytes pass.
 type watcher struct {
 	passed int64
 	most   uint64
@@ -34,15 +34,15 @@ func (h *watcher) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// copyAll reads to the end, and looks at the heap.
+// copyAll reads to the end, and watches the heap.
 func copyAll(r io.Reader) (*watcher, error) {
 	h := &watcher{}
 	_, err := io.CopyBuffer(struct{ io.Writer }{h}, r, make([]byte, 256<<10))
 	return h, err
 }
 
-// TestBulkInConstantMemory: what is uploaded and downloaded passes a connection that is
-// looked into, and is not kept there.
+// TestBulkInConstantMemory checks that uploads and downloads pass an inspected connection without
+// being kept there.
 func TestBulkInConstantMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes four seconds of a processor, and many more under the race detector")
@@ -70,8 +70,7 @@ func TestBulkInConstantMemory(t *testing.T) {
 	}
 }
 
-// bulkBothWays uploads and downloads, and gives what was seen of each, and the heap
-// before.
+// bulkBothWays uploads and downloads. It returns a watcher of each, and the heap before.
 func bulkBothWays(t *testing.T, c *http.Client, url string, up <-chan *watcher) (sent, got *watcher, before uint64) {
 	t.Helper()
 	runtime.GC()

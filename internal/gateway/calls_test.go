@@ -17,8 +17,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Case B8 of the attack list: what is called by JSON-RPC, in the bodies of requests. The
-// parser's own cases are in package rpc.
+// Case B8 of the attack list: calls by JSON-RPC in the bodies of requests. The parser's own cases
+// are in package rpc.
 
 const callRules = `allow:
   - {host: api.example.com, paths: [/mcp], rpc: [initialize, "notifications/*", tools/list, "tools/call search_*"]}
@@ -26,7 +26,7 @@ const callRules = `allow:
   - {host: api.example.com, methods: [POST], paths: [/free]}
 `
 
-// callee is a server that remembers what it was sent, to the byte.
+// callee is a server that remembers the exact bytes it received.
 type callee struct {
 	*origin
 	mu   sync.Mutex
@@ -47,7 +47,7 @@ func newCallee(t testing.TB, secure bool) *callee {
 	return s
 }
 
-// got is what arrived since the last call.
+// got returns the requests that arrived since the last call.
 func (s *callee) got() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +78,8 @@ func callOf(method, rest string) string {
 
 func toolOf(name string) string { return callOf("tools/call", `,"params":{"name":"`+name+`"}`) }
 
-// TestB8CallsAreJudged: what a rule names passes, and the server gets the very bytes that
-// were judged; what it does not name is refused, and explained.
+// TestB8CallsAreJudged checks that a call passes if a rule names it, and that the server gets the
+// very bytes that were judged. Other calls are refused and explained.
 func TestB8CallsAreJudged(t *testing.T) {
 	eachWay(t, func(t *testing.T, s *callee, w *world, c *http.Client, secure, h2 bool) {
 		url := s.url(secure, "api.example.com")
@@ -135,7 +135,7 @@ func TestB8CallsAreJudged(t *testing.T) {
 				t.Errorf("%s: %d", method, status)
 			}
 		}
-		// Beside it nothing is read, and anything passes.
+		// At other paths nothing is read, and anything passes.
 		status, _, _ := fetch(t, c, "POST", strings.Replace(url, "/mcp", "/free", 1), strings.NewReader("any{thing"), "Content-Type", "text/plain")
 		if got := s.got(); status != 200 || len(got) != 1 || !strings.HasSuffix(got[0], ": any{thing") {
 			t.Errorf("%d, %q", status, got)
@@ -143,8 +143,8 @@ func TestB8CallsAreJudged(t *testing.T) {
 	})
 }
 
-// TestB8Disguises: a body that some server may read as another call reaches none, with
-// whatever head it comes.
+// TestB8Disguises checks that a body that some server may read as another call reaches no server,
+// whatever its head.
 func TestB8Disguises(t *testing.T) {
 	eachWay(t, func(t *testing.T, s *callee, w *world, c *http.Client, secure, _ bool) {
 		url := s.url(secure, "api.example.com")
@@ -202,7 +202,7 @@ func TestB8Disguises(t *testing.T) {
 				t.Errorf("%s: %d %s", query, status, text)
 			}
 		}
-		// What MCP's own fields say may be what the body says.
+		// MCP's own fields may repeat what the body says.
 		status, text, _ := fetch(t, c, "POST", url+"?sessionId=1", strings.NewReader(toolOf("search_a")), "Content-Type", kind, "Mcp-Method", "tools/call", "Mcp-Name", "search_a")
 		if got := s.got(); status != 200 || len(got) != 1 {
 			t.Errorf("%d %s\nthe server got %q", status, text, got)
@@ -214,8 +214,8 @@ func TestB8Disguises(t *testing.T) {
 	})
 }
 
-// TestB8ToolShadowing: a tool of the same name at another server is judged by what that
-// server's rule says of it, also on a connection to the first.
+// TestB8ToolShadowing checks that a tool of the same name at another server is judged by that
+// server's rule, also on a connection to the first.
 func TestB8ToolShadowing(t *testing.T) {
 	eachWay(t, func(t *testing.T, s *callee, _ *world, c *http.Client, secure, _ bool) {
 		for host, allowed := range map[string]map[string]bool{
@@ -256,8 +256,8 @@ func begunCall(t testing.TB, w *world, s *callee, head, body string) net.Conn {
 	return c
 }
 
-// TestB8ExpectIsAnsweredOnce: a client that waits for it is told once to go on, and what
-// follows on the connection is in step.
+// TestB8ExpectIsAnsweredOnce checks that a waiting client is told once to go on, and that the
+// following bytes on the connection are in step.
 func TestB8ExpectIsAnsweredOnce(t *testing.T) {
 	s := newCallee(t, true)
 	w := start(t, document(t, 1, callRules), apiHosts, s.trusting)
@@ -288,7 +288,7 @@ func TestB8ExpectIsAnsweredOnce(t *testing.T) {
 	if got := s.got(); len(got) != 3 || slices.ContainsFunc(got, func(x string) bool { return !strings.HasSuffix(x, ": "+body) }) {
 		t.Errorf("the server got %q", got)
 	}
-	// Who is refused by the head is not asked for the body.
+	// If the head is refused, the client is not asked for the body.
 	c = begunCall(t, w, s, head+"Content-Encoding: gzip\r\n", "")
 	must(t, c.SetDeadline(time.Now().Add(patience)))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -298,8 +298,8 @@ func TestB8ExpectIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-// TestB8RulesChangeMeanwhile: a request whose body is still coming is judged by the rules
-// there are when all of it is there, and one that was let through ends with its rule.
+// TestB8RulesChangeMeanwhile checks that a request with an unfinished body is judged by the rules
+// at the body's end, and that an allowed request ends with its rule.
 func TestB8RulesChangeMeanwhile(t *testing.T) {
 	s := newCallee(t, true)
 	w := start(t, document(t, 1, callRules), apiHosts, s.trusting)
@@ -328,8 +328,8 @@ func TestB8RulesChangeMeanwhile(t *testing.T) {
 	}
 }
 
-// TestB8ManyAtOnce: of more than there is room for some are refused, none waits for
-// another, and afterwards there is room again. Many small ones have room in any case.
+// TestB8ManyAtOnce checks that too many bodies at once are refused, none waits for another, and
+// afterwards there is room again. Many small ones always have room.
 func TestB8ManyAtOnce(t *testing.T) {
 	s := newCallee(t, true)
 	w := start(t, document(t, 1, callRules), apiHosts, s.trusting)
@@ -356,7 +356,7 @@ func TestB8ManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestB8SlowBody: a body that does not come to its end is given up, whatever says it.
+// TestB8SlowBody checks that a body that does not end is given up, in whatever form.
 func TestB8SlowBody(t *testing.T) {
 	t.Parallel()
 	s := newCallee(t, true)
@@ -395,7 +395,7 @@ func TestB8SlowBody(t *testing.T) {
 	}
 }
 
-// silent is a body of which nothing more comes.
+// silent is a body that sends no more bytes.
 type silent struct{ end <-chan struct{} }
 
 func (s silent) Read([]byte) (int, error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// keeping is who keeps logins, and has no wish to if err says why.
+// keeping keeps logins, and fails with err if that is set.
 type keeping struct {
 	mu  sync.Mutex // the race detector sees no order through the stack inside
 	got []login.Grant
@@ -65,13 +65,13 @@ func (p *provider) capturing(t testing.TB, k *keeping, change ...func(*Config)) 
 	return w
 }
 
-// logsIn is a program inside that has a code.
+// logsIn acts as a program inside that has a code.
 func (p *provider) logsIn(t testing.TB, c *http.Client, url string) (int, string, head) {
 	t.Helper()
 	return fetch(t, c, "POST", url, strings.NewReader(`{"grant_type":"authorization_code","code":"x"}`), "Content-Type", "application/json", "Accept-Encoding", "gzip")
 }
 
-// giving is a provider that answers a code in its own way.
+// giving returns a provider that answers a code in its own way.
 func giving(t testing.TB, status int, kind, text string, header ...string) *provider {
 	p := newProvider(t)
 	serve := p.Config.Handler
@@ -107,7 +107,8 @@ func zipped(t testing.TB, text string) string {
 
 var tokens = fmt.Sprintf(`{"access_token":%q,"refresh_token":%q,"expires_in":60,"scope":"a b","account":{"say":%q},"more":%q}`, access(1), refresh(1), access(1), "more-REALREALREAL")
 
-// What a program inside gets by logging in stays outside, and works inside at once.
+// TestCapture checks that the tokens of a login inside stay outside, and that the login works
+// inside at once.
 func TestCapture(t *testing.T) {
 	for name, p := range map[string]*provider{
 		"in pieces":  giving(t, 200, "application/json; charset=utf-8", tokens),
@@ -147,7 +148,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// The ID token is not passed in another member either.
+// TestCaptureIdentity checks that the ID token is not passed in another member either.
 func TestCaptureIdentity(t *testing.T) {
 	const identity = "e30.eyJzdWIiOiJtZSJ9.IDREALREALREALREAL"
 	text := fmt.Sprintf(`"id_token":%q,"account":{"id":%q,"spelled":%q,"name":"me",`, identity, identity, base64.StdEncoding.EncodeToString([]byte(identity)))
@@ -159,7 +160,8 @@ func TestCaptureIdentity(t *testing.T) {
 	}
 }
 
-// What is not understood, or cannot be kept, does not come in, and it is said why.
+// TestNotCaptured checks that an answer that cannot be understood, or kept, does not come in. The
+// inside gets the reason.
 func TestNotCaptured(t *testing.T) {
 	huge := `{"fill":"` + strings.Repeat("x", 256<<10) + `",` + tokens[1:]
 	for name, tt := range map[string]struct {
@@ -202,7 +204,8 @@ func TestNotCaptured(t *testing.T) {
 	}
 }
 
-// Who waits for a login to be kept is told when the sandbox ends, and it ends soon.
+// TestCaptureEndsWithGateway checks that a program waiting for a login to be kept learns that the
+// sandbox ends, and that the sandbox ends soon.
 func TestCaptureEndsWithGateway(t *testing.T) {
 	p := giving(t, 200, "application/json", tokens)
 	kept := make(chan struct{})
@@ -227,8 +230,8 @@ func TestCaptureEndsWithGateway(t *testing.T) {
 	<-ended
 }
 
-// While a login of the host is lent, one inside is the sandbox's own affair, and so is one at
-// another place.
+// TestCaptureNobodys checks that while a login of the host is lent, a login inside is the sandbox's
+// own business, and so is one at another place.
 func TestCaptureNobodys(t *testing.T) {
 	p := giving(t, 200, "application/json", tokens)
 	k := &keeping{}

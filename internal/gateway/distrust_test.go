@@ -12,10 +12,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A client that is shown the sandbox's certificate and does not trust it says so, or hangs
-// up in the middle of the handshake. The record has the command that lets it by
-// unseen, or says why there is none; inside it is told likewise. A client that only fails has
-// none.
+// TestDistrustIsTold checks a client that gets the sandbox's certificate and does not trust it: it
+// sends an alert, or hangs up in the middle of the handshake. The record has the command that lets
+// it by unseen, or says why none exists; the inside learns the same. A client that only fails has
+// no such command.
 func TestDistrustIsTold(t *testing.T) {
 	w := start(t, document(t, 1, `
 inspect: all

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// mayResolveElsewhere decides whether the host's proxy may find the address of a name that is
-// allowed. Nobody here sees it then, so no rule may deny addresses at that port.
+// mayResolveElsewhere decides whether the host's proxy may resolve an allowed name. The gateway
+// does not see the address then, so no rule may deny addresses at that port.
 func (g *Gateway) mayResolveElsewhere(port uint16) error {
 	r, ok := g.policy.Load().DeniedAddresses(port, time.Now())
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// calendar is a clock that goes on by leaps.
+// calendar is a clock that leaps.
 type calendar struct{ passed atomic.Int64 }
 
 func (c *calendar) now() time.Time       { return time.Now().Add(time.Duration(c.passed.Load())) }
@@ -24,10 +24,9 @@ const (
 	aYear = 365 * aDay
 )
 
-// A sandbox runs on while its certificates end: those of servers are renewed
-// without anybody noticing. When its authority has ended nothing passes in TLS
-// that would have to be looked into, also where that is only a wish: it is never
-// passed on unseen, and the log says what helps.
+// TestAuthorityEnds checks a sandbox that runs on while its certificates end. Those of servers are
+// renewed silently. Once the authority has ended, TLS that would be inspected does not pass, also
+// where inspection is only a wish: it is never passed on unseen, and the log names the remedy.
 func TestAuthorityEnds(t *testing.T) {
 	for name, rules := range map[string]string{
 		"where requests are judged":  readOnly,
@@ -61,7 +60,7 @@ func TestAuthorityEnds(t *testing.T) {
 			if serial(client()) == before {
 				t.Error("a certificate that ends in an hour was given out")
 			}
-			clock.leap(aDay) // what is connected stays so
+			clock.leap(aDay) // connections stay open
 			if serial(first) != before {
 				t.Error("the connection that was open is another one")
 			}
@@ -90,7 +89,7 @@ func TestAuthorityEnds(t *testing.T) {
 			if r.Verdict != spec.VerdictError || !strings.Contains(r.Reason, "stop and start") || strings.Contains(r.Reason, "passthrough") || r.Down > 1<<10 {
 				t.Errorf("the record says %+v", r)
 			}
-			// Who starts the sandbox again has an authority of that day.
+			// A restarted sandbox has an authority of that day.
 			w = start(t, document(t, 1, rules), apiHosts, o.trusting, func(c *Config) { c.now = clock.now })
 			serial(client())
 		})

@@ -25,11 +25,11 @@ type flow struct {
 	counts relay.Counts
 	cancel context.CancelFunc
 
-	outflow *outflow.Meter // counts what it sends, if nobody looks into it; nil: nobody does
+	outflow *outflow.Meter // counts its bytes if the gateway does not inspect it; nil: not counted
 
 	git      bool          // a rule lets git over SSH pass on it
-	looked   bool          // somebody looked what it speaks
-	passes   bool          // a rule forbids to look into it
+	looked   bool          // the gateway has looked at its protocol
+	passes   bool          // a rule forbids inspecting it
 	requests inspect.Track // if that is HTTP
 
 	opening sync.Mutex // held while that is recorded
@@ -63,35 +63,35 @@ func (f *flow) now() policy.Flow {
 	return f.subject
 }
 
-// isElsewhere tells whether only the host's proxy knows its address.
+// isElsewhere reports whether only the host's proxy knows the flow's address.
 func (f *flow) isElsewhere() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.elsewhere
 }
 
-// sends gives who counts what git sends.
+// sends returns the meter for what git sends.
 func (f *flow) sends() *outflow.Meter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.gits
 }
 
-// seen notes that every request on it is judged.
+// seen notes that every request on the flow is judged.
 func (f *flow) seen() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subject.Seen = true
 }
 
-// askedFor notes whom its client asks for at a literal address.
+// askedFor notes the name that the client asks for at a literal address.
 func (f *flow) askedFor(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subject.Asked = name
 }
 
-// hold has a connection end with the flow.
+// hold closes a connection when the flow ends.
 func (f *flow) hold(c relay.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,7 +101,7 @@ func (f *flow) hold(c relay.Conn) {
 	f.conns = append(f.conns, c)
 }
 
-// reached is hold for the far side: flow and record know where it is.
+// reached is hold for the far side. It notes the address in the flow and the record.
 func (f *flow) reached(c relay.Conn, r *spec.NetworkRecord) {
 	f.hold(c)
 	at := relay.Remote(c)
@@ -129,21 +129,21 @@ func (f *flow) end(why error) {
 	}
 }
 
-// ended tells why the flow was cut off, if it was.
+// ended returns why the flow was cut off, or nil.
 func (f *flow) ended() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.why
 }
 
-// table holds the flows under way.
+// table holds the active flows.
 type table struct {
 	mu   sync.Mutex
 	set  map[*flow]struct{}
 	most int // flows since there were few
 }
 
-// A map keeps the size that it once had: after a crowd there is another one.
+// A map never shrinks: after a burst the table gets a new map.
 const (
 	crowd = 1000
 	few   = crowd / 10
@@ -181,7 +181,7 @@ func (t *table) list() []*flow {
 	return slices.Collect(maps.Keys(t.set))
 }
 
-// Flows lists the connections under way, the oldest first.
+// Flows lists the active connections, the oldest first.
 func (g *Gateway) Flows() []spec.Flow {
 	var list []spec.Flow
 	for _, f := range g.flows.list() {

@@ -28,7 +28,7 @@ func (g *Gateway) forward(ctx context.Context, a *netstack.Attempt, f *flow, r *
 	return g.inspect(ctx, inside, said, inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, f, r)
 }
 
-// beginsHTTP tells whether a client sends a request in clear. It gives what was read.
+// beginsHTTP reports whether a client sends a request in clear. It returns the bytes it has read.
 func (g *Gateway) beginsHTTP(c relay.Conn) (said []byte, speaks bool, err error) {
 	hold := g.held.Hold()
 	defer hold.Release()

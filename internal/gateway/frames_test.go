@@ -18,12 +18,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// framed speaks HTTP/2 from inside, frame by frame, with whatever in them.
+// framed speaks HTTP/2 from inside, frame by frame, with any content.
 type framed struct {
 	*http2.Framer
 	c    *tls.Conn
 	port uint16
-	mark string // that its usual requests carry
+	mark string // of its usual requests
 }
 
 func (w *world) framed(t testing.TB, port uint16) *framed {
@@ -54,10 +54,10 @@ func (w *world) tryFramed(t testing.TB, port uint16) (*framed, error) {
 	return f, f.WriteSettings()
 }
 
-// field is a header field, or what claims to be one.
+// field is a header field, or a fake one.
 type field struct{ name, value string }
 
-// usual is the head of a request that is let through.
+// usual returns the head of an allowed request.
 func (f *framed) usual(method string) []field {
 	head := []field{{":method", method}, {":scheme", "https"}, {":authority", f.authority()}, {":path", "/ok"}}
 	if f.mark != "" {
@@ -66,13 +66,13 @@ func (f *framed) usual(method string) []field {
 	return head
 }
 
-// markHeader is how requests are told apart that a server sees: which came late is not
-// taken for one of what was tried after it.
+// markHeader tells requests apart at the server: a late one is not taken for one of a later
+// attempt.
 const markHeader = "x-mark"
 
 func (f *framed) authority() string { return fmt.Sprintf("api.example.com:%d", f.port) }
 
-// head sends a HEADERS frame. What fails here is seen in the answer.
+// head sends a HEADERS frame. A failure here shows in the answer.
 func (f *framed) head(stream uint32, end bool, fields ...field) {
 	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block(fields...), EndHeaders: true, EndStream: end})
 }
@@ -86,14 +86,14 @@ func block(fields ...field) []byte {
 	return b.Bytes()
 }
 
-// outcome is how the gateway answers a stream: a status, or the end of the stream or of
-// the connection.
+// outcome returns how the gateway answers a stream: a status, or the end of the stream or of the
+// connection.
 func (f *framed) outcome(t testing.TB, stream uint32) string {
 	t.Helper()
 	return f.outcomes(t, stream)[0]
 }
 
-// outcomes is how the gateway answers some streams, when it has answered all.
+// outcomes returns how the gateway answers some streams, when it has answered all.
 func (f *framed) outcomes(t testing.TB, streams ...uint32) []string {
 	t.Helper()
 	said, open := map[uint32]string{}, slices.Clone(streams)
@@ -160,7 +160,7 @@ func newListener(t testing.TB, h2 bool) (*listener, *origin) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if err != nil {
-			return // it broke off, and is no request
+			return // it broke off, and does not count as a request
 		}
 		l.all = append(l.all, fmt.Sprintf("%s %s %s %q %q %q", r.Method, r.Host, r.RequestURI, r.Header, body, r.Trailer))
 	}))
@@ -173,7 +173,7 @@ func newListener(t testing.TB, h2 bool) (*listener, *origin) {
 	return l, trust
 }
 
-// take gives what arrived since it was last asked.
+// take returns the requests that arrived since the last call.
 func (l *listener) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,9 +182,8 @@ func (l *listener) take() []string {
 	return all
 }
 
-// TestA11FrontingOnOneConnection: on a connection with a host that is allowed, a stream
-// may ask for no other, also not for one that is allowed itself, and the streams before
-// and after it go on.
+// TestA11FrontingOnOneConnection checks that on a connection with an allowed host, a stream may ask
+// for no other host, even an allowed one. The streams before and after it go on.
 func TestA11FrontingOnOneConnection(t *testing.T) {
 	l, trust := newListener(t, true)
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com, other.example.com]\n"), apiHosts, trust.trusting)
@@ -229,8 +228,8 @@ func TestA11FrontingOnOneConnection(t *testing.T) {
 	}
 }
 
-// TestB1SmugglingInFrames: what HTTP/2 lets one write, and HTTP/1 would read as more than
-// one request or as another one, reaches no server of either version.
+// TestB1SmugglingInFrames checks that requests that HTTP/2 can write, but HTTP/1 would read as
+// several or as another one, reach no server of either version.
 func TestB1SmugglingInFrames(t *testing.T) {
 	const evil = "GET /smuggled HTTP/1.1\r\nHost: other.example.com\r\n\r\n"
 	type attempt struct {
@@ -243,7 +242,7 @@ func TestB1SmugglingInFrames(t *testing.T) {
 	add := func(what string, sent int, do func(*framed), answers ...uint32) {
 		attempts = append(attempts, attempt{what, sent, do, answers})
 	}
-	// with adds fields to a usual head; without exchanges one of it.
+	// with adds fields to a usual head; without replaces one of it.
 	with := func(what string, fields ...field) {
 		add(what, 0, func(f *framed) { f.head(1, true, append(f.usual("GET"), fields...)...) }, 1)
 	}
@@ -322,7 +321,7 @@ func TestB1SmugglingInFrames(t *testing.T) {
 		all := f.usual("GET")
 		f.head(1, true, all[0], all[1], all[2], field{"x-a", "b"}, all[3])
 	}, 1)
-	// What it says it has arrives, and nothing of what is more.
+	// The announced bytes arrive, and nothing beyond them.
 	add("more than the length", 1, func(f *framed) {
 		f.head(1, false, append(f.usual("POST"), field{"content-length", "0"})...)
 		_ = f.WriteData(1, true, []byte(evil))
@@ -336,7 +335,7 @@ func TestB1SmugglingInFrames(t *testing.T) {
 		_ = f.WriteData(1, false, []byte("a"))
 		_ = f.WriteRSTStream(1, http2.ErrCodeCancel)
 		f.head(1, true, f.usual("GET")...)
-	}) // nobody waits for an answer any more
+	}) // the client no longer waits for an answer
 	add("trailers that were not announced", 1, func(f *framed) { // go no further
 		f.head(1, false, f.usual("POST")...)
 		_ = f.WriteData(1, false, []byte("a"))
@@ -380,9 +379,9 @@ func TestB1SmugglingInFrames(t *testing.T) {
 			f := w.framed(t, l.port)
 			f.mark = fmt.Sprint("attempt ", i)
 			a.do(f)
-			// What comes behind is answered, unless the connection ended with the attempt:
-			// then nothing of it is still on its way. Nor is anything of the attempt once that
-			// is answered.
+			// The request behind the attempt is answered, unless the connection ended with the attempt:
+			// then none of its bytes are still on their way. Once it is answered, none of the attempt's
+			// are either.
 			f.mark = fmt.Sprint("behind ", i)
 			f.head(5, true, f.usual("GET")...)
 			behind[i] = f.outcomes(t, append([]uint32{5}, a.answers...)...)[0]
@@ -422,5 +421,5 @@ func TestB1SmugglingInFrames(t *testing.T) {
 	}
 }
 
-// marked finds the mark of a request that a listener took down.
+// marked finds the mark in a listener's record of a request.
 var marked = regexp.MustCompile(`"X-Mark":\["((?:attempt|behind|control) [0-9]+)"\]`)

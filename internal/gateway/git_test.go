@@ -30,21 +30,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// sshOutside is a server of SSH, an agent with the key that it lets in, and who knows it.
+// sshOutside is an SSH server, an agent with the key that it accepts, and its known_hosts file.
 type sshOutside struct {
 	port  uint16
 	host  ssh.Signer
 	known string
 	agent string // its socket
 
-	sent atomic.Int64 // to it, of all that SSH is
+	sent atomic.Int64 // bytes of SSH sent to it
 
 	mu   sync.Mutex
 	seen []string
 	gone int // connections that have ended
 }
 
-// weighed counts what is read of a connection.
+// weighed counts the bytes read from a connection.
 type weighed struct {
 	net.Conn
 	sum *atomic.Int64
@@ -56,7 +56,8 @@ func (w weighed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newSSH starts one. What it is told to run it repeats, until its input ends.
+// newSSH starts an SSH server. It repeats the commands that it is told to run, until its input
+// ends.
 func newSSH(t *testing.T, names ...string) *sshOutside {
 	t.Helper()
 	o := &sshOutside{}
@@ -113,7 +114,7 @@ func (o *sshOutside) note(what string) {
 	o.seen = append(o.seen, what)
 }
 
-// came is what was asked there since it was last called.
+// came returns the commands that arrived since the last call.
 func (o *sshOutside) came() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +123,7 @@ func (o *sshOutside) came() []string {
 	return list
 }
 
-// ended is how many connections have.
+// ended returns how many connections have ended.
 func (o *sshOutside) ended() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,15 +167,15 @@ func (o *sshOutside) serve(c net.Conn, conf *ssh.ServerConfig) {
 	}
 }
 
-// lent is the agent, lent.
+// lent returns the loans of the agent.
 func (o *sshOutside) lent() []wire.Loan {
 	return []wire.Loan{{Value: wire.Value(o.agent), Lease: spec.Lease{ID: "lease-ssh", Secret: "lent-ssh", Place: spec.Place{Kind: spec.PlaceAgent}}}}
 }
 
 func (o *sshOutside) knownHosts(c *Config) { c.KnownHosts = []string{o.known} }
 
-// sshTo has a program inside speak SSH with a name. Go's known_hosts takes '*' for port 22
-// alone; OpenSSH does not.
+// sshTo makes a program inside speak SSH with a name. Go's known_hosts takes '*' for port 22 alone;
+// OpenSSH does not.
 func (w *world) sshTo(t *testing.T, name string, port uint16) (ssh.Conn, error) {
 	t.Helper()
 	c, err := w.in.DialName(t.Context(), name, port)
@@ -201,7 +202,7 @@ func (w *world) sshTo(t *testing.T, name string, port uint16) (ssh.Conn, error) 
 	return conn, nil
 }
 
-// ask asks for a command and leaves it running.
+// ask starts a command and leaves it running.
 func ask(t *testing.T, conn ssh.Conn, command string) (ssh.Channel, <-chan *ssh.Request) {
 	t.Helper()
 	ch, requests, err := conn.OpenChannel("session", nil)
@@ -211,7 +212,7 @@ func ask(t *testing.T, conn ssh.Conn, command string) (ssh.Channel, <-chan *ssh.
 	return ch, requests
 }
 
-// heard is all that comes of a command whose input has ended.
+// heard returns the whole result of a command whose input has ended.
 func heard(ch ssh.Channel, requests <-chan *ssh.Request) (out, stderr string, status uint32) {
 	_ = ch.CloseWrite()
 	status = 12345
@@ -233,7 +234,7 @@ func heard(ch ssh.Channel, requests <-chan *ssh.Request) (out, stderr string, st
 	return string(b), stderr, status
 }
 
-// A17: of SSH there is git, for the repositories of a rule, and nothing else.
+// TestA17GitOverSSH checks that only git passes over SSH, for the repositories of a rule (A17).
 func TestA17GitOverSSH(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, document(t, 7, fmt.Sprintf("allow:\n  - {host: 'git.example.com:%d', git: [acme/app, 'public/*']}\n  - {host: 'git.example.com:%d', git: [acme/site], push: true}\n", o.port, o.port)),
@@ -290,8 +291,9 @@ func TestA17GitOverSSH(t *testing.T) {
 	w.record(t, "the shell command", func(r spec.NetworkRecord) bool { return r.Method == "exec id" && r.Verdict == spec.VerdictDeny })
 }
 
-// C10: who is connected to a server for git alone is not connected to it for the agent, who
-// would sign a login that the inside makes there on another way.
+// TestAgentSignsForNoGitServer checks that a connection to a server for git alone does not count as
+// a connection for the agent. The agent would otherwise sign a login that the inside makes there on
+// another way (C10).
 func TestAgentSignsForNoGitServer(t *testing.T) {
 	o := newSSH(t, "git.example.com", "plain.example.com")
 	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}, 'plain.example.com:%d', 127.0.0.0/8]\n", o.port, o.port)),
@@ -310,7 +312,7 @@ func TestAgentSignsForNoGitServer(t *testing.T) {
 	}
 }
 
-// Nobody who speaks SSH has the sandbox's end wait for him.
+// TestStuckSSHIsNotAwaited checks that no SSH peer can delay the end of the sandbox.
 func TestStuckSSHIsNotAwaited(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -331,7 +333,7 @@ func TestStuckSSHIsNotAwaited(t *testing.T) {
 	}
 }
 
-// halfRead is a connection whose far end is there, of which a Read fails once it is reset.
+// halfRead is a connection with a live far end. Its Read fails once it is reset.
 type halfRead struct {
 	relay.Conn
 	over chan struct{}
@@ -342,8 +344,8 @@ func (h *halfRead) Write(p []byte) (int, error) { return len(p), nil }
 func (h *halfRead) SetDeadline(time.Time) error { return nil }
 func (h *halfRead) Reset()                      { close(h.over) }
 
-// A connection keeps its place while the library may still read it, but not for good: then
-// it holds its bytes until it ends.
+// TestSSHKeepsItsPlace checks that a connection keeps its place while the library may still read
+// it, but not for good: then it only holds its bytes until it ends.
 func TestSSHKeepsItsPlace(t *testing.T) {
 	b := held.New(mostHeld + leastHeld)
 	watched := func() *watchedSSH {
@@ -365,7 +367,7 @@ func TestSSHKeepsItsPlace(t *testing.T) {
 	<-gone
 	early := watched()
 	_, _ = early.Write([]byte("SSH-2.0-x\r\n"))
-	early.over(time.Minute) // nobody reads one that said no more
+	early.over(time.Minute) // the library does not read a connection that said no more
 	if b.Used() != 0 {
 		t.Errorf("%d bytes are held", b.Used())
 	}
@@ -384,7 +386,8 @@ func TestSSHKeepsItsPlace(t *testing.T) {
 	eventually(t, "what was only late", func() bool { return b.Used() == 0 })
 }
 
-// What the library may keep of a connection is held as it comes, up to the most there may be.
+// TestSSHHoldsWhatComes checks that the bytes that the library may keep of a connection are held as
+// they come, up to the maximum.
 func TestSSHHoldsWhatComes(t *testing.T) {
 	b := held.New(2*mostHeld + 3*leastHeld)
 	server, client := net.Pipe()
@@ -424,7 +427,7 @@ func (pipeConn) CloseWrite() error { return nil }
 func (pipeConn) Await()            {}
 func (p pipeConn) Reset()          { _ = p.Close() }
 
-// Without room nobody speaks SSH any more.
+// TestNoRoomForSSH checks that SSH is refused if no memory is left for it.
 func TestNoRoomForSSH(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port)),
@@ -440,7 +443,8 @@ func TestNoRoomForSSH(t *testing.T) {
 	must(t, err)
 }
 
-// A18: what git pushes is counted as SSH sends it, and cut off where its rule's budget ends.
+// TestA18UploadBudgetOfGit checks that the bytes that git pushes are counted as SSH sends them, and
+// cut off where their rule's budget ends (A18).
 func TestA18UploadBudgetOfGit(t *testing.T) {
 	const bound = 64 << 10
 	o := newSSH(t, "git.example.com")
@@ -476,7 +480,8 @@ func TestA18UploadBudgetOfGit(t *testing.T) {
 	})
 }
 
-// A17: the ways out of SSH lead nowhere, whatever the rule says of repositories.
+// TestA17NoTunnel checks that the ways out of SSH lead nowhere, whatever the rule says about
+// repositories (A17).
 func TestA17NoTunnel(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: ['**'], push: true}]\n", o.port)),
@@ -514,7 +519,8 @@ func TestA17NoTunnel(t *testing.T) {
 	}
 }
 
-// A rule for the port without repositories is what it was: nobody looks.
+// TestSSHWithoutGitPasses checks that a rule for the port without repositories works as before: the
+// connection is not inspected.
 func TestSSHWithoutGitPasses(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, rules(t, 1, "allow git.example.com", "allow 127.0.0.0/8"), map[string][]string{"git.example.com": here}, o.knownHosts)
@@ -530,7 +536,8 @@ func TestSSHWithoutGitPasses(t *testing.T) {
 	}
 }
 
-// Without a key there is no login, and who is refused hears what would help.
+// TestGitWithoutAgent checks that a login without a key is refused, and that the refusal names the
+// remedy.
 func TestGitWithoutAgent(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port)), map[string][]string{"git.example.com": here}, o.knownHosts)
@@ -545,7 +552,8 @@ func TestGitWithoutAgent(t *testing.T) {
 	})
 }
 
-// Commands under way end with their rule, with the lease, and with its time.
+// TestGitEndsWithRuleAndLease checks that active commands end with their rule, with the lease, and
+// with its time.
 func TestGitEndsWithRuleAndLease(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	yaml := fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}, {host: 'git.example.com:%d', git: [acme/other]}]\n", o.port, o.port)
@@ -593,7 +601,8 @@ func TestGitEndsWithRuleAndLease(t *testing.T) {
 	}
 }
 
-// Where an allowed name leads is judged for SSH as for all else, and not told inside.
+// TestGitAddressIsJudged checks that the address of an allowed name is judged for SSH as for all
+// else, and not revealed inside.
 func TestGitAddressIsJudged(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	p := document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port))
@@ -613,7 +622,7 @@ func TestGitAddressIsJudged(t *testing.T) {
 	}
 }
 
-// At a port where rules are about HTTP, too, each speaks its own.
+// TestGitBesideHTTP checks a port with rules about HTTP, too: each protocol works.
 func TestGitBesideHTTP(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}, {host: git.example.com, methods: [GET], paths: [/x]}]\n", o.port)),
@@ -632,13 +641,14 @@ func TestGitBesideHTTP(t *testing.T) {
 	must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
-	b := make([]byte, 4) // who says nothing hears a server of SSH
+	b := make([]byte, 4) // a silent client gets the greeting of an SSH server
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "SSH-" {
 		t.Errorf("%q, %v", b, err)
 	}
 }
 
-// Who else would take the place of those that work is turned away.
+// TestManyGits checks that a new connection is turned away rather than taking the place of a
+// working one.
 func TestManyGits(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port)), map[string][]string{"git.example.com": here}, o.knownHosts)
@@ -652,7 +662,8 @@ func TestManyGits(t *testing.T) {
 	w.record(t, "the refusal", func(r spec.NetworkRecord) bool { return strings.Contains(r.Reason, "looked into already") })
 }
 
-// The sandbox's name for a server's key is kept with its authority.
+// TestKnownHostsAreKept checks that a server's key, as the sandbox knows it, is kept with the
+// sandbox's authority.
 func TestKnownHostsAreKept(t *testing.T) {
 	first := start(t, rules(t, 1), nil)
 	second := start(t, rules(t, 1), nil, func(c *Config) { c.Identity = first.Identity() })
@@ -662,8 +673,9 @@ func TestKnownHostsAreKept(t *testing.T) {
 	}
 }
 
-// A rule about git opens the private address of a server for what it lets through, and
-// for nothing else: no other SSH, and no other repository, whatever the name's rule says.
+// TestGitAtPrivateAddress checks that a rule about git opens a server's private address only for
+// git that it lets through: for no other SSH and no other repository, whatever the name's rule
+// says.
 func TestGitAtPrivateAddress(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	f, err := policy.DecodeFile([]byte(fmt.Sprintf("version: 1\nallow: [{host: 'git.example.com:%d', git: ['**']}, {host: '127.0.0.1:%d', git: [acme/app]}]\n", o.port, o.port)))

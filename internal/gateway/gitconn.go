@@ -14,11 +14,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
-// sshBegins is what every client of SSH says first.
+// sshBegins is the first thing that every SSH client sends.
 const sshBegins = "SSH-"
 
-// beginsSSH finds out whether a client speaks SSH, or waits for a server that does. What
-// it gives instead of the connection has what was read.
+// beginsSSH finds out whether a client speaks SSH, or waits for a server that does. It returns a
+// connection that still delivers the bytes it has read.
 func beginsSSH(c relay.Conn) (relay.Conn, bool, error) {
 	_ = c.SetReadDeadline(time.Now().Add(firstWord))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
@@ -39,7 +39,7 @@ func beginsSSH(c relay.Conn) (relay.Conn, bool, error) {
 	return &begun{c, buf[:n]}, string(buf[:n]) == sshBegins, nil
 }
 
-// begun is a connection of which the first bytes were read.
+// begun is a connection whose first bytes were read.
 type begun struct {
 	relay.Conn
 	said []byte
@@ -54,7 +54,7 @@ func (b *begun) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Await has what was read at hand.
+// Await returns at once while bytes that were read ahead remain.
 func (b *begun) Await() {
 	if len(b.said) == 0 {
 		b.Conn.Await()
@@ -64,7 +64,7 @@ func (b *begun) Await() {
 // AwaitCut waits for the connection itself.
 func (b *begun) AwaitCut(stop <-chan struct{}) bool { return relay.AwaitCut(b.Conn, stop) }
 
-// await gives what comes of something, but does not wait for it much longer than ctx.
+// await returns an operation's result, but does not wait for it much longer than ctx.
 func await(ctx context.Context, done <-chan error, patience time.Duration) error {
 	select {
 	case err := <-done:
@@ -79,13 +79,13 @@ func await(ctx context.Context, done <-chan error, patience time.Duration) error
 	}
 }
 
-// errStuck is of a connection that ends without what was done for it.
+// errStuck reports a connection that ended while its handler still runs.
 var errStuck = errors.New("what speaks SSH for it does not end")
 
-// stuck is how long what has to end may take to do so. A peer can have the library wait for
-// ever: who reads packets waits for those who would take them, and they have gone because
-// of one among them. Nobody can end that; its place goes to another then, and it holds its
-// bytes for as long as it lasts.
+// stuck is how long a conversation may take to end. A peer can make the library wait forever: the
+// goroutine that reads packets waits for readers that have left because of one of those packets.
+// The gateway cannot end that goroutine. It gives the place to another conversation, and the stuck
+// one keeps its bytes as long as it lasts.
 const stuck = 5 * time.Second
 
 // Bytes that the library keeps of one connection: the packets that wait, and the rest.
@@ -94,19 +94,19 @@ const (
 	leastHeld = 64 << 10
 )
 
-// watchedSSH is a connection of which it can be waited for that the library reads it no more.
-// It takes what the library may keep of what it reads.
+// watchedSSH is a connection that reports when the library no longer reads it. It accounts for the
+// bytes that the library may keep of it.
 type watchedSSH struct {
 	relay.Conn
 	hold  *held.Hold
-	gone  chan struct{} // closed when a Read has failed, after which there is no other
+	gone  chan struct{} // closed when a Read has failed; no other Read follows
 	once  sync.Once
 	wrote atomic.Int32
-	read  int64 // bytes, up to mostHeld; of who reads
+	read  int64 // bytes, up to mostHeld; only the reader uses it
 	full  atomic.Bool
 }
 
-// watch fails if there is no room for another connection.
+// watch fails if no memory is left for another connection.
 func watch(c relay.Conn, b *held.Budget) (*watchedSSH, error) {
 	w := &watchedSSH{Conn: c, hold: b.Hold(), gone: make(chan struct{})}
 	return w, w.hold.Take(leastHeld)
@@ -130,9 +130,9 @@ func (w *watchedSSH) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// over ends the connection, and returns when nothing of the library is left of it, or after a
-// while. What it holds is given back when nothing is left. Nothing is begun by the library before
-// its version was written, and then what it offers.
+// over ends the connection. It returns when the library holds nothing of it any more, or after a
+// while. It gives back the accounted bytes once the library is done. The library starts no
+// goroutine before it has written its version and then its offer.
 func (w *watchedSSH) over(patience time.Duration) {
 	_ = w.SetDeadline(time.Unix(1, 0))
 	w.Reset()
@@ -151,10 +151,10 @@ func (w *watchedSSH) over(patience time.Duration) {
 	}
 }
 
-// isFull tells whether the connection was ended because there was no room for what came on it.
+// isFull reports whether the connection was ended for lack of memory for its bytes.
 func (w *watchedSSH) isFull() bool { return w != nil && w.full.Load() }
 
-// billed is the way to a server, of which it is known whether a budget has ended it.
+// billed is the connection to a server. It knows whether a budget has ended it.
 type billed struct {
 	*watchedSSH
 	cut atomic.Pointer[error]

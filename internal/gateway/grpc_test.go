@@ -22,7 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// newGRPC is a gRPC server outside, with what makes a gateway trust it.
+// newGRPC returns a gRPC server outside, with the option that makes a gateway trust it.
 func newGRPC(t *testing.T) (server *grpctest.Server, port uint16, trusting func(*Config)) {
 	t.Helper()
 	authority, err := ca.New("outside")
@@ -46,7 +46,7 @@ func (w *world) grpc(t *testing.T, host string, port uint16, token string) *grpc
 	return c
 }
 
-// callTime bounds one call: it is for those that hang.
+// callTime bounds one call that hangs.
 const callTime = time.Minute
 
 // eventually waits for something that is about to happen.
@@ -60,9 +60,8 @@ func eventually(t *testing.T, what string, done func() bool) {
 	t.Errorf("waited in vain: %s", what)
 }
 
-// A gRPC client and a gRPC server that know nothing of a gateway between them
-// notice nothing of it, whatever they do, with and without a secret that is lent
-// for it.
+// TestGRPC checks that a gRPC client and a gRPC server do not notice the gateway between them, in
+// any kind of call, with and without a secret that is lent for the server.
 func TestGRPC(t *testing.T) {
 	for _, lent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lent %t", lent), func(t *testing.T) {
@@ -87,7 +86,7 @@ func tryCall(t *testing.T, c *grpctest.Client, server *grpctest.Server, call grp
 	ctx, cancel := context.WithTimeout(t.Context(), callTime)
 	defer cancel()
 	err := call.Do(ctx, c)
-	if lent && call.Packed { // an answer that cannot be looked into
+	if lent && call.Packed { // an answer that cannot be inspected
 		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "compressed messages") {
 			t.Error(err)
 		}
@@ -112,8 +111,8 @@ func tryCall(t *testing.T, c *grpctest.Client, server *grpctest.Server, call grp
 	}
 }
 
-// A server may end a call by its own clock, before the client's says so. What the
-// client hears is that the time is over, not that something broke.
+// TestGRPCServersClock checks that a server may end a call by its own clock, before the client's
+// does. The client sees that the deadline is over, not a broken call.
 func TestGRPCServersClock(t *testing.T) {
 	_, port, trusting := newGRPC(t)
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, trusting)
@@ -144,8 +143,8 @@ func TestGRPCServersClock(t *testing.T) {
 	}
 }
 
-// A secret that a server sends back, in the header, in a message or in the
-// trailer, is not what arrives inside, and the message can still be read (C2).
+// TestC2EchoOverGRPC checks that a secret that a server sends back in the header, in a message or
+// in the trailer does not arrive inside, and that the message can still be read (C2).
 func TestC2EchoOverGRPC(t *testing.T) {
 	_, port, trusting := newGRPC(t)
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, trusting)
@@ -158,8 +157,8 @@ func TestC2EchoOverGRPC(t *testing.T) {
 	}
 }
 
-// Which method may be called is judged call by call. A client is told in its own
-// terms why one was refused, and goes on with others over the same connection.
+// TestGRPCMethodIsRefused checks that methods are judged call by call. A client learns in gRPC why
+// one was refused, and goes on with others over the same connection.
 func TestGRPCMethodIsRefused(t *testing.T) {
 	server, port, trusting := newGRPC(t)
 	w := start(t, document(t, 5, `
@@ -190,8 +189,8 @@ deny: [{host: api.example.com, methods: [POST], paths: ["/grpc.testing.TestServi
 	}
 }
 
-// Streams that the rules do not allow any more end, and their client hears why
-// (B5).
+// TestB5StreamEndsWithItsRule checks that streams end that the rules no longer allow, and that
+// their client learns why (B5).
 func TestB5StreamEndsWithItsRule(t *testing.T) {
 	server, port, trusting := newGRPC(t)
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, trusting)
@@ -204,7 +203,7 @@ func TestB5StreamEndsWithItsRule(t *testing.T) {
 	if m, err := stream.Recv(); err == nil {
 		t.Errorf("it goes on: %v", m)
 	}
-	server.Stop() // which waits for its handlers
+	server.Stop() // it waits for its handlers
 	w.record(t, "the end", func(r spec.NetworkRecord) bool {
 		return r.Event == spec.NetworkFlow && strings.Contains(r.Reason, "policy changed")
 	})

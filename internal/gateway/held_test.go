@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// speechless is a server that hears requests and answers none before the test ends.
+// speechless is a server that reads requests and answers none before the test ends.
 func speechless(t *testing.T) *origin {
 	over := make(chan struct{})
 	o := newOrigin(t, true, func(_ http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ func speechless(t *testing.T) *origin {
 	return o
 }
 
-// heapAbove is how much more lives on the heap than before.
+// heapAbove returns how much more the heap holds than before.
 func heapAbove(before uint64) int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -47,7 +47,7 @@ func (w *world) bounded(t *testing.T, before uint64) {
 	if n := w.held.Used(); n > held.Most {
 		t.Errorf("%d bytes are held", n)
 	}
-	if n := heapAbove(before); n > 4*held.Most { // the servers and clients of the test live here, too
+	if n := heapAbove(before); n > 4*held.Most { // the servers and clients of the test are on this heap, too
 		t.Errorf("the heap has grown by %d MiB", n>>20)
 	}
 	w.record(t, "a refusal", func(r spec.NetworkRecord) bool {
@@ -64,9 +64,9 @@ func (w *world) givesBack(t *testing.T) {
 	}
 }
 
-// TestB10HeldHeads: heads of requests that their server does not answer are bounded in sum,
-// however many connections they come on. Streams beyond that are refused, and others pass when
-// they have ended.
+// TestB10HeldHeads checks that heads of requests that their server does not answer are bounded in
+// sum, over any number of connections. Streams beyond the bound are refused, and others pass when
+// those have ended.
 func TestB10HeldHeads(t *testing.T) {
 	racetest.Skip(t)
 	o := speechless(t)
@@ -128,8 +128,8 @@ func (f *framed) heads(t *testing.T, stream uint32, fields ...field) {
 	}
 }
 
-// TestB10HeldUnfinished: heads that do not end are counted, too. A connection with one too many
-// is told to calm down.
+// TestB10HeldUnfinished checks that unfinished heads count, too. A connection with one too many
+// gets ENHANCE_YOUR_CALM.
 func TestB10HeldUnfinished(t *testing.T) {
 	o := speechless(t)
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
@@ -172,7 +172,7 @@ func TestB10HeldUnfinished(t *testing.T) {
 	w.givesBack(t)
 }
 
-// TestB10HeldCancelled: heads of requests that are cancelled at once are not queued.
+// TestB10HeldCancelled checks that heads of requests that are cancelled at once are not queued.
 func TestB10HeldCancelled(t *testing.T) {
 	racetest.Skip(t)
 	o := speechless(t)
@@ -196,7 +196,7 @@ func TestB10HeldCancelled(t *testing.T) {
 	w.givesBack(t)
 }
 
-// TestB10HeldHeadsHTTP1: the same over HTTP/1, of heads that have not come whole.
+// TestB10HeldHeadsHTTP1 checks the same over HTTP/1, for incomplete heads.
 func TestB10HeldHeadsHTTP1(t *testing.T) {
 	racetest.Skip(t)
 	o := newOrigin(t, false, func(http.ResponseWriter, *http.Request) {})
@@ -233,7 +233,8 @@ func TestB10HeldHeadsHTTP1(t *testing.T) {
 	w.givesBack(t)
 }
 
-// A head that the server of HTTP/2 refuses by itself reaches no rule. The flow's record says so.
+// TestUnreadHeadsAreRecorded checks that a head that the HTTP/2 server refuses by itself reaches no
+// rule, and that the flow's record says so.
 func TestUnreadHeadsAreRecorded(t *testing.T) {
 	for what, send := range map[string]func(t *testing.T, f *framed){
 		"without a path": func(t *testing.T, f *framed) { f.heads(t, 1, f.usual("GET")[:3]...) },

@@ -10,9 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// host knows the addresses of the machine the gateway runs on. Its loopback is
-// closed as every special range is; what it has on the internet would be a
-// public host like any other, whose services think the caller is at home.
+// host knows the addresses of the machine that the gateway runs on. The policy closes its loopback
+// like every special range. Its addresses on the internet would count as a public host, but their
+// services trust the caller as local.
 type host struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -22,7 +22,7 @@ type host struct {
 // hostFresh is how long the host's addresses are believed.
 const hostFresh = 3 * time.Second
 
-// has tells whether an address is the host's. If it cannot find out, it is.
+// has reports whether an address is the host's. If it cannot find out, it reports true.
 func (h *host) has(a netip.Addr) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,12 +41,11 @@ func (h *host) has(a netip.Addr) bool {
 	return h.set[a.WithZone("")]
 }
 
-// notHost refuses the host's own addresses, unless a rule about addresses, and
-// not about all of them, opens this one: neither a name that leads here nor a
-// default does.
+// notHost refuses the host's own addresses, unless a rule about addresses opens this one. A rule
+// about all addresses does not count, nor a name that resolves to the host, nor a default.
 func (g *Gateway) notHost(to netip.AddrPort) error {
 	a := to.Addr().Unmap()
-	if a.IsLoopback() { // which the policy closes
+	if a.IsLoopback() { // the policy closes it
 		return nil
 	}
 	if !slices.ContainsFunc(append(policy.Embedded(a), a), g.host.has) {
@@ -58,7 +57,7 @@ func (g *Gateway) notHost(to netip.AddrPort) error {
 			return nil
 		}
 	}
-	if !d.Allowed() && d.Cause != policy.CauseNoRule { // which has its own reason, and command
+	if !d.Allowed() && d.Cause != policy.CauseNoRule { // that denial has its own reason and command
 		return &policy.Denied{Decision: d}
 	}
 	return &policy.Denied{Decision: d.ToHost()}

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// An address that the host has is refused to names that lead there, and whoever is told of it
-// outside has the command that opens it, which does.
+// TestHostsOwnAddressHasItsCommand checks that names that resolve to the host's own address are
+// refused. The refusal told outside has the command that opens the address, and the command works.
 func TestHostsOwnAddressHasItsCommand(t *testing.T) {
 	own := netip.MustParseAddrPort("93.184.216.7:5432")
 	for _, host := range []string{"home.example.com", "{host: home.example.com, methods: [GET]}"} {
@@ -42,8 +42,9 @@ func TestHostsOwnAddressHasItsCommand(t *testing.T) {
 	}
 }
 
-// One that is closed for another reason is refused for that, and has the command of that, if any:
-// the host's having it opens nothing.
+// TestHostsOwnAddressIsClosedOtherwise checks that a host address that is closed for another reason
+// is refused for that reason, with that reason's command, if any: the host's owning it opens
+// nothing.
 func TestHostsOwnAddressIsClosedOtherwise(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [198.51.100.0/24]\ndeny: [93.184.216.8]\n"), map[string][]string{})
 	metadata, denied, none := netip.MustParseAddrPort("169.254.169.254:80"), netip.MustParseAddrPort("93.184.216.8:80"), netip.MustParseAddrPort("93.184.216.9:80")

@@ -11,15 +11,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has what is looked into on its way to a port of the host: what is asked of models
-// there, and what is lent for those.
+// This file inspects traffic to ports of the host: questions to models there, and the secrets that
+// are lent for them.
 
-// isOwn tells whether a host is the model server that the sandbox was made for.
+// isOwn reports whether a host is the model server that the sandbox was made for.
 func (g *Gateway) isOwn(h inspect.Host) bool { return g.conf.Own != nil && g.conf.Own.At == h.String() }
 
-// target is whom a host is as far as secrets are concerned: a port of the host is one of
-// its loopback's. What goes to the sandbox's own model server there stays on this host, so
-// that a secret may go to it in clear; to no other port.
+// target returns a host as the secrets see it: a port of the host counts as one of its loopback.
+// Requests to the sandbox's own model server there stay on this host, so a secret may go to it in
+// clear. No other port gets one in clear.
 func (g *Gateway) target(h inspect.Host) inject.Target {
 	to := inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
 	if isHost(h.Name) {
@@ -29,8 +29,8 @@ func (g *Gateway) target(h inspect.Host) inject.Target {
 	return to
 }
 
-// named is what the sandbox's own model server is called on the host: some servers answer nobody
-// who calls them otherwise.
+// named returns the host's name for the sandbox's own model server: some servers answer only to the
+// name they know.
 func (g *Gateway) named(h inspect.Host) string {
 	if isHost(h.Name) && g.isOwn(h) {
 		return g.conf.Own.Named
@@ -55,7 +55,7 @@ func (g *Gateway) mayReachHost(f *flow) error {
 	return g.mayGoUnseen(f)
 }
 
-// logHostRequest completes the record of a request to a port of the host, which is open by its
+// logHostRequest completes the record of a request to a port of the host. The port is open by its
 // number.
 func (g *Gateway) logHostRequest(r spec.NetworkRecord) {
 	r.Addr = netip.Addr{}

@@ -18,8 +18,9 @@ func metering(b spec.Budget) *meter.Meter {
 	return meter.New(spec.Bill{}, price.List{{Model: "m", Input: 1, Output: 1}}, b, func() {})
 }
 
-// With a budget models are counted whoever is asked: at a name under a plain rule, at an address,
-// at a port of the host. What nobody may look into is refused, and what is no HTTP passes.
+// TestBudgetHoldsEverywhere checks that with a budget every question to a model is counted: at a
+// name under a plain rule, at an address, at a port of the host. Connections that must not be
+// inspected are refused. Connections other than HTTP pass.
 func TestBudgetHoldsEverywhere(t *testing.T) {
 	o := newOrigin(t, false, talkative)
 	free, _ := echo(t, "")
@@ -67,11 +68,11 @@ func TestBudgetHoldsEverywhere(t *testing.T) {
 	seen, err := w.in.DialName(t.Context(), "seen.example.com", o.port)
 	must(t, err)
 	_ = seen.Close()
-	ask(at("host.bothy", "/packed"), 200, "") // nobody looks into it: it comes as it is
+	ask(at("host.bothy", "/packed"), 200, "") // it is not inspected, and arrives as it is
 }
 
-// The server that a sandbox was made for is counted without a budget, too, is called by the name
-// that it has on the host, and is the only one that gets a secret in clear.
+// TestOwnServer checks that the server that a sandbox was made for is counted without a budget,
+// too, is called by its name on the host, and is the only one that gets a secret in clear.
 func TestOwnServer(t *testing.T) {
 	const key = "sk-own-0123456789abcdef"
 	tell := func(w http.ResponseWriter, r *http.Request) {

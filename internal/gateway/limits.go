@@ -13,11 +13,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 )
 
-// A pattern like **.example.com lets any name below pass, and a name can carry
-// data to whoever runs the zone: at the moment its address is looked up. So
-// names that no rule spells out and that were not seen before are rationed for
-// each parent zone, by their number and by the bits they can carry: enough for a
-// program that uses hundreds of hosts, a trickle for one that talks in names.
+// A pattern like **.example.com lets any name below pass, and a name can carry data to the owner of
+// the zone at the moment its address is looked up. So new names that no rule spells out are
+// rationed for each parent zone, by their number and by the bits they can carry. That is enough for
+// a program that uses hundreds of hosts, and a trickle for one that talks in names.
 const (
 	nameBurst = 400
 	nameEvery = 6 * time.Second
@@ -26,7 +25,7 @@ const (
 	manyZones = 4096
 )
 
-// limits remembers which names were seen.
+// limits remembers the names that were seen.
 type limits struct {
 	mu    sync.Mutex
 	seen  map[string]bool
@@ -35,14 +34,14 @@ type limits struct {
 	now   func() time.Time
 }
 
-// ration is what a parent zone has left.
+// ration is the rest of a parent zone's allowance.
 type ration struct{ names, bits *rate.Limiter }
 
 func newLimits() *limits {
 	return &limits{seen: map[string]bool{}, zones: map[string]*ration{}, now: time.Now}
 }
 
-// name admits a name, or says why not.
+// name admits a name, or returns why not.
 func (l *limits) name(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,13 +69,13 @@ func (l *limits) name(name string) error {
 	return nil
 }
 
-// isFull tells whether nothing is missing: as if the zone had never been asked for.
+// isFull reports whether a zone has its full ration: as if it had never been asked for.
 func (r *ration) isFull(now time.Time) bool {
 	return r.names.TokensAt(now) >= nameBurst && r.bits.TokensAt(now) >= bitsBurst
 }
 
-// sweep forgets the zones that have got back all they had, so that there is room
-// for others. It looks at all of them, so it does that once a second.
+// sweep forgets the zones with a full ration, to make room for others. It looks at all zones, so it
+// runs once a second.
 func (l *limits) sweep() {
 	now := l.now()
 	if now.Sub(l.swept) < time.Second {
@@ -86,7 +85,7 @@ func (l *limits) sweep() {
 	maps.DeleteFunc(l.zones, func(_ string, r *ration) bool { return r.isFull(now) })
 }
 
-// ration gives what a zone has left.
+// ration returns the rest of a zone.
 func (l *limits) ration(zone string) (*ration, error) {
 	r := l.zones[zone]
 	if r == nil {
@@ -102,8 +101,8 @@ func (l *limits) ration(zone string) (*ration, error) {
 	return r, nil
 }
 
-// parent is the zone a name is counted in: its last two labels. Under a public
-// suffix of several labels that is too wide, which only makes it stricter.
+// parent returns the zone that a name is counted in: its last two labels. Under a public suffix of
+// several labels that is too wide, which only makes it stricter.
 func parent(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// frozen is a world in which no time passes.
+// frozen returns limits for which no time passes.
 func frozen() *limits {
 	l := newLimits()
 	at := time.Now()
@@ -17,7 +17,7 @@ func frozen() *limits {
 	return l
 }
 
-// data is a name that carries so many random bytes.
+// data returns a name that carries so many random bytes.
 func data(n int, zone string) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
@@ -30,8 +30,8 @@ func data(n int, zone string) string {
 	return name + text + "." + zone
 }
 
-// TestA1DataInNamesIsRationed: however the data is put into names, no more of it
-// gets out than a few KiB and then a trickle.
+// TestA1DataInNamesIsRationed checks that of data put into names, in whatever way, only a few KiB
+// get out, and then a trickle.
 func TestA1DataInNamesIsRationed(t *testing.T) {
 	for _, size := range []int{2, 5, 10, 20, 39, 80, 140} { // bytes in a name
 		l := frozen()
@@ -53,7 +53,7 @@ func TestA1DataInNamesIsRationed(t *testing.T) {
 	}
 }
 
-// What does not look like data is data, too: few letters, many labels, lengths.
+// TestA1DataInDisguise checks names that hide data: few letters, many labels, lengths.
 func TestA1DataInDisguise(t *testing.T) {
 	for what, make := range map[string]func(n int) string{
 		"counting": func(n int) string { return fmt.Sprintf("n%d.wide.example", n) },
@@ -77,7 +77,7 @@ func TestA1DataInDisguise(t *testing.T) {
 	}
 }
 
-// A name is paid for once, and one zone's ration is not another's.
+// TestRationIsOfNewNames checks that a name is charged once, and that zones have separate rations.
 func TestRationIsOfNewNames(t *testing.T) {
 	l := frozen()
 	for l.name(data(30, "wide.example")) == nil {
@@ -92,7 +92,7 @@ func TestRationIsOfNewNames(t *testing.T) {
 	}
 }
 
-// Hundreds of hosts of one provider are ordinary.
+// TestOrdinaryNamesPass checks that hundreds of hosts of one provider pass.
 func TestOrdinaryNamesPass(t *testing.T) {
 	random := func(n int, letters string) string {
 		b := make([]byte, n)
@@ -123,7 +123,7 @@ func TestOrdinaryNamesPass(t *testing.T) {
 	}
 }
 
-// What is remembered has an end.
+// TestNamesAreBounded checks that the gateway remembers a bounded number of names.
 func TestNamesAreBounded(t *testing.T) {
 	l := frozen()
 	for n := range 2 * manyZones {
@@ -137,8 +137,8 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// A zone that has got back all it had makes room for another; one that has not
-// is not forgotten.
+// TestZonesAreForgotten checks that a zone with a full ration makes room for another, and that
+// other zones are not forgotten.
 func TestZonesAreForgotten(t *testing.T) {
 	l := frozen()
 	for l.name(data(30, "wide.example")) == nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// logins are those of the host that are lent. The keeper lends a value; from then
-// on the one in force is known here, since nobody else sees that it ends.
+// logins are the host's logins that are lent. The keeper lends a value. From then on this type
+// knows the value in force, since only the gateway sees a value end.
 type logins struct {
 	g      *Gateway
 	client *renew.Client
@@ -32,7 +32,7 @@ type logins struct {
 	held  map[string]*heldLogin
 }
 
-// heldLogin is one of them.
+// heldLogin is one such login.
 type heldLogin struct {
 	file login.File
 	renew.Result
@@ -59,8 +59,8 @@ func newLogins(g *Gateway) *logins {
 	return &logins{g: g, held: map[string]*heldLogin{}, client: &renew.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots, Judge: g.judgeRenewal}}
 }
 
-// judgeRenewal has the sandbox's rules say whether a server is asked for tokens. No rule
-// needs to allow it, for the inside has no word in it, but one may deny it.
+// judgeRenewal asks the sandbox's rules whether the gateway may ask a server for tokens. No rule
+// needs to allow it, since the inside has no influence on it, but a rule may deny it.
 func (g *Gateway) judgeRenewal(u *url.URL) error {
 	port, err := strconv.ParseUint(cmp.Or(u.Port(), "443"), 10, 16)
 	if err != nil {
@@ -76,8 +76,8 @@ func (g *Gateway) judgeRenewal(u *url.URL) error {
 	return nil
 }
 
-// set puts loans into force. If they are refused, those before stay as they were:
-// renewals that are under way end among them.
+// set puts loans into force. If they are refused, the earlier ones stay in force, and renewals
+// under way end among those.
 func (l *logins) set(loans []wire.Loan) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *logins) set(loans []wire.Loan) error {
 	held := map[string]*heldLogin{}
 	for path, h := range next {
 		if known := l.held[path]; known != nil {
-			*known = *h // whoever renews it has this one
+			*known = *h // a renewal under way holds this one
 			h = known
 		}
 		held[path] = h
@@ -99,7 +99,7 @@ func (l *logins) set(loans []wire.Loan) error {
 	return nil
 }
 
-// meet is what the logins of loans would be: copies of those that are held.
+// meet returns the logins that the loans would lead to, as copies of the held ones.
 func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
 	out := map[string]*heldLogin{}
 	for _, o := range loans {
@@ -124,8 +124,7 @@ func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
 	return out
 }
 
-// meet takes over the value that the keeper lends, unless it is one that was
-// renewed since.
+// meet takes over the value that the keeper lends, unless the gateway has renewed that one since.
 func (h *heldLogin) meet(o *wire.Loan) {
 	h.file = login.File{Path: o.Login.Path, How: o.Login.How, Inside: o.Login.Inside, Seal: o.Login.Seal, Secret: o.Secret}
 	if value := string(o.Value); value != h.Access && !h.had(value) {
@@ -137,7 +136,7 @@ func (h *heldLogin) had(value string) bool {
 	return slices.ContainsFunc(h.former, func(v wire.Value) bool { return string(v) == value })
 }
 
-// take makes a value the one in force.
+// take puts a value into force.
 func (h *heldLogin) take(r renew.Result) {
 	if h.Access != "" && h.Access != r.Access {
 		former := append(slices.Clone(h.former), wire.Value(h.Access)) // a copy may have the old ones
@@ -146,7 +145,7 @@ func (h *heldLogin) take(r renew.Result) {
 	h.Result, h.failed, h.again = r, nil, time.Time{}
 }
 
-// current are loans with the values in force.
+// current returns the loans with the values in force.
 func current(loans []wire.Loan, held map[string]*heldLogin) []wire.Loan {
 	out := slices.Clone(loans)
 	for i := range out {
@@ -169,7 +168,7 @@ func current(loans []wire.Loan, held map[string]*heldLogin) []wire.Loan {
 	return out
 }
 
-// of gives the loan of a lease and its login, nil for none.
+// of returns the loan of a lease and its login, or nil.
 func (l *logins) of(lease string) (*wire.Loan, *heldLogin) {
 	for i, o := range l.loans {
 		if o.ID == lease && o.Login != nil {
@@ -179,7 +178,7 @@ func (l *logins) of(lease string) (*wire.Loan, *heldLogin) {
 	return nil, nil
 }
 
-// Renew is [inspect.Logins].
+// Renew implements [inspect.Logins].
 func (l *logins) Renew(ctx context.Context, lease string) error {
 	flight := l.begin(lease)
 	if flight == nil {
@@ -193,8 +192,8 @@ func (l *logins) Renew(ctx context.Context, lease string) error {
 	}
 }
 
-// begin gives the renewal that is under way, after it began one if that is due;
-// nil if nothing is to be done.
+// begin returns the renewal under way. It starts one if it is due, and returns nil if nothing is to
+// do.
 func (l *logins) begin(lease string) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +214,7 @@ func (l *logins) begin(lease string) chan struct{} {
 	flight := make(chan struct{})
 	h.flight = flight
 	file, rejected, who := h.file, h.rejected, o.Lease
-	// Whoever inside waits for it may go away; the tokens must not.
+	// The waiting caller inside may go away; the tokens must not.
 	l.g.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(l.g.ctx, renewTime)
 		defer cancel()
@@ -226,7 +225,7 @@ func (l *logins) begin(lease string) chan struct{} {
 	return flight
 }
 
-// end puts what came out of a renewal into force.
+// end puts the result of a renewal into force.
 func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,14 +244,14 @@ func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
 		h.rejected = ""
 	}
 	if o, _ := l.of(who.ID); h.file.Inside && o != nil && o.Taken {
-		err = errors.Join(err, h.file.Remove()) // whoever took it back did, maybe before it was written
+		err = errors.Join(err, h.file.Remove()) // taking it back removed it, maybe before this write
 	}
 	if err != nil || r.Access != before {
 		l.g.log(renewal(h, r, err, who))
 	}
 }
 
-// pause is how long nobody tries again.
+// pause is how long no renewal is tried again.
 func pause(err error) time.Duration {
 	_, refused := errors.AsType[*renew.Refused](err) // which is known from then on
 	if _, asked := errors.AsType[*renew.Unrenewed](err); asked && !refused {
@@ -261,7 +260,7 @@ func pause(err error) time.Duration {
 	return readPause
 }
 
-// renewal is its record.
+// renewal returns the record of a renewal.
 func renewal(h *heldLogin, r renew.Result, err error, who *spec.Lease) spec.NetworkRecord {
 	out := spec.NetworkRecord{Event: spec.NetworkRenewal, Verdict: spec.VerdictAllow, Secret: who.Secret, Lease: who.ID}
 	if u, perr := url.Parse(h.file.How.Endpoint); perr == nil {
@@ -279,7 +278,7 @@ func renewal(h *heldLogin, r renew.Result, err error, who *spec.Lease) spec.Netw
 	return out
 }
 
-// state is why a login is of no use, if that is so.
+// state returns why a login is useless, or nil.
 func (l *logins) state(lease string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,8 +289,8 @@ func (l *logins) state(lease string) error {
 	return told(h.failed, h.file)
 }
 
-// told is what the inside hears of a renewal that failed. Where the login lies on
-// the host, and what is wrong there or on its network, is for the log.
+// told is the error that the inside sees after a failed renewal. Where the login is on the host,
+// and what failed there or on its network, goes to the log only.
 func told(err error, f login.File) error {
 	_, refused := errors.AsType[*renew.Refused](err)
 	server, asked := errors.AsType[*renew.Unrenewed](err)
@@ -311,8 +310,8 @@ func told(err error, f login.File) error {
 	return &spec.Error{Err: err, Hint: f.Again()}
 }
 
-// Rejected is [inspect.Logins]. A server may have its reasons that no new token
-// changes, and the inside may be behind it: the host is not kept busy with it.
+// Rejected implements [inspect.Logins]. A server may have reasons that no new token changes, and
+// the inside may be the cause: it must not keep the host busy.
 func (l *logins) Rejected(lease string, value wire.Value) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

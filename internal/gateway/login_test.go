@@ -22,19 +22,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// provider is an API and its token server, as one that gives every refresh token
-// a single use.
+// provider is an API and its token server. Every refresh token works once.
 type provider struct {
 	*origin
 	mu     sync.Mutex
-	n      int           // of the tokens that are good
-	asked  int           // for tokens
-	reused int           // with a token that was used
-	delay  time.Duration // of an answer for a token
-	fail   int           // the status of all of them
+	n      int           // of the valid tokens
+	asked  int           // times that tokens were asked for
+	reused int           // times with a used token
+	delay  time.Duration // of a token answer
+	fail   int           // the status of all token answers
 	life   int           // of a token, in seconds
-	denies bool          // the API knows no token
-	form   bool          // tokens were asked for as OAuth has it
+	denies bool          // the API accepts no token
+	form   bool          // tokens were asked for in OAuth's form
 }
 
 func access(n int) string  { return fmt.Sprintf("access-%d-REALREALREALREAL", n) }
@@ -94,7 +93,7 @@ func (p *provider) token(w http.ResponseWriter, kind string, body []byte) {
 	}
 }
 
-// asking has something done when the provider is asked for tokens, before it answers.
+// asking runs a function when the provider is asked for tokens, before it answers.
 func (p *provider) asking(do func()) {
 	serve := p.Config.Handler
 	p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +104,7 @@ func (p *provider) asking(do func()) {
 	})
 }
 
-// holds has the provider tell that it is asked for tokens, and answer when it shall.
+// holds makes the provider report a request for tokens, and answer on command.
 func (p *provider) holds(t testing.TB) (asked chan struct{}, answer chan struct{}) {
 	asked, answer = make(chan struct{}, 10), make(chan struct{})
 	p.asking(func() {
@@ -163,7 +162,7 @@ const (
 
 var loginHosts = map[string][]string{"api.example.com": {"127.0.0.1"}, "auth.example.com": {"127.0.0.1"}}
 
-// lends makes a sandbox that is lent what a login says now.
+// lends makes a sandbox that is lent the current tokens of a login.
 func (p *provider) lends(t testing.TB, f login.File, change ...func(*Config)) *world {
 	t.Helper()
 	w := start(t, document(t, 1, "allow: [api.example.com, auth.example.com]\n"), loginHosts, append(change, p.trusting)...)
@@ -191,7 +190,7 @@ func (p *provider) call(t testing.TB, w *world, c *http.Client) (int, string) {
 	return status, text
 }
 
-// renews is a program inside that renews by itself.
+// renews acts as a program inside that renews by itself.
 func (p *provider) renews(t testing.TB, w *world, c *http.Client, token string) (int, map[string]any) {
 	t.Helper()
 	status, text, head := fetch(t, c, "POST", p.how().Endpoint,
@@ -204,7 +203,7 @@ func (p *provider) renews(t testing.TB, w *world, c *http.Client, token string) 
 	return status, body
 }
 
-// clean wants nothing real in what came inside.
+// clean fails the test if text that came inside contains real tokens.
 func (p *provider) clean(t testing.TB, text string) {
 	t.Helper()
 	if strings.Contains(text, "REALREAL") {
@@ -212,7 +211,7 @@ func (p *provider) clean(t testing.TB, text string) {
 	}
 }
 
-// realless complains about records that have a token.
+// realless reports records that contain a token.
 func (w *world) realless(t testing.TB) {
 	t.Helper()
 	w.mu.Lock()
@@ -230,14 +229,14 @@ func (w *world) renewal(t testing.TB) spec.NetworkRecord {
 }
 
 var (
-	soon  = time.Minute   // due
-	later = 2 * time.Hour // not
+	soon  = time.Minute   // renewal is due
+	later = 2 * time.Hour // renewal is not due
 	old   = 2 * time.Hour // for a file
 	form  = func(f *login.File) { f.How.Form = "" }
 )
 
-// A token that ends soon is renewed before it is used, once, and the file has the
-// new ones first.
+// TestLoginIsRenewed checks that a token that ends soon is renewed before it is used, once, and
+// that the file has the new ones first.
 func TestLoginIsRenewed(t *testing.T) {
 	for _, change := range []func(*login.File){func(*login.File) {}, form} {
 		p := newProvider(t)
@@ -264,7 +263,7 @@ func TestLoginIsRenewed(t *testing.T) {
 		if r := w.renewal(t); r.Verdict != spec.VerdictAllow || r.Secret != "tool-login" || r.Lease != "lease1" || r.Name != "auth.example.com" {
 			t.Errorf("%+v", r)
 		}
-		// A lease that is sent again with what it was lent with stays renewed.
+		// A lease that is sent again with its original value stays renewed.
 		loans := p.loan(t, f)
 		loans[0].Value = wire.Value(access(1))
 		must(t, w.SetLoans(loans))
@@ -275,7 +274,8 @@ func TestLoginIsRenewed(t *testing.T) {
 	}
 }
 
-// Parallel sandboxes whose token ends renew it once, and all go on.
+// TestLoginIsShared checks that parallel sandboxes whose token ends renew it once, and that all go
+// on.
 func TestLoginIsShared(t *testing.T) {
 	p := newProvider(t)
 	p.delay = 200 * time.Millisecond
@@ -298,7 +298,8 @@ func TestLoginIsShared(t *testing.T) {
 	}
 }
 
-// Tokens that last for less than they are renewed early are used for a while.
+// TestShortLogin checks that tokens whose lifetime is shorter than the usual lead of a renewal are
+// used for a while.
 func TestShortLogin(t *testing.T) {
 	p := newProvider(t)
 	p.life = 60
@@ -314,7 +315,8 @@ func TestShortLogin(t *testing.T) {
 	}
 }
 
-// Nobody asks for what the program of the host got meanwhile.
+// TestLoginRenewedByHost checks that no server is asked if the host's program has new tokens
+// already.
 func TestLoginRenewedByHost(t *testing.T) {
 	p := newProvider(t)
 	f := p.signIn(t, 1, time.Now().Add(soon))
@@ -332,14 +334,14 @@ func TestLoginRenewedByHost(t *testing.T) {
 	}
 }
 
-// A token that a server does not take, although it has not ended, is read anew or
-// renewed for the next request, but no more often than that makes sense.
+// TestLoginRejected checks that a token that a server rejects, although it has not ended, is read
+// anew or renewed for the next request, but not more often than useful.
 func TestLoginRejected(t *testing.T) {
 	p := newProvider(t)
 	f := p.signIn(t, 1, time.Now().Add(later))
 	w := p.lends(t, f)
 	c := w.client(t, false)
-	// On the host somebody has logged in anew.
+	// The user has logged in anew on the host.
 	p.with(func() { p.n = 5 })
 	p.write(t, f, 5, time.Now().Add(later))
 	if status, _ := p.call(t, w, c); status != 401 {
@@ -353,7 +355,8 @@ func TestLoginRejected(t *testing.T) {
 	}
 }
 
-// A server that refuses whatever it gets is no reason to renew what is new.
+// TestNewLoginRejected checks that a server that refuses everything does not cause a renewal of a
+// new login.
 func TestNewLoginRejected(t *testing.T) {
 	p := newProvider(t)
 	p.denies = true
@@ -381,7 +384,7 @@ func TestLoginRejectedAndRenewed(t *testing.T) {
 		t.Errorf("%d", status)
 	}
 	p.with(func() { p.denies = false })
-	// The program inside renews by itself, as it would, and goes on.
+	// The program inside renews by itself, as usual, and goes on.
 	status, body := p.renews(t, w, c, refreshStandIn)
 	if status != 200 || body["access_token"] != accessStandIn || body["refresh_token"] != refreshStandIn || body["expires_in"].(float64) < 1e8 {
 		t.Errorf("%d %v", status, body)
@@ -394,7 +397,8 @@ func TestLoginRejectedAndRenewed(t *testing.T) {
 	}
 }
 
-// A program inside that renews gets what it has, and no server hears of it (C5).
+// TestC5RenewalInside checks that a program inside that renews gets the placeholders it has, and
+// that the gateway asks no server (C5).
 func TestC5RenewalInside(t *testing.T) {
 	p := newProvider(t)
 	w := p.lends(t, p.signIn(t, 1, time.Now().Add(later)))
@@ -408,7 +412,7 @@ func TestC5RenewalInside(t *testing.T) {
 		if status != 200 || !strings.Contains(text, refreshStandIn) {
 			t.Errorf("%d %s", status, text)
 		}
-		// Written otherwise, or sent elsewhere, it is refused like every placeholder.
+		// In another form, or sent elsewhere, it is refused like every placeholder.
 		for _, to := range []string{p.how().Endpoint, p.how().Endpoint + "2"} {
 			status, text, _ := fetch(t, c, "POST", to, strings.NewReader("<x>"+refreshStandIn+"</x>"))
 			if status != 403 || !strings.Contains(text, "placeholder of secret tool-login") {
@@ -419,7 +423,7 @@ func TestC5RenewalInside(t *testing.T) {
 	if asked, _ := p.counts(); asked != 0 {
 		t.Errorf("asked %d times", asked)
 	}
-	// What somebody inside logged in with on his own is his business.
+	// A login that a program inside made on its own is its own business.
 	if status, body := p.renews(t, w, w.client(t, false), "a-token-of-its-own"); status != 400 {
 		t.Errorf("%d %v", status, body)
 	}
@@ -428,8 +432,8 @@ func TestC5RenewalInside(t *testing.T) {
 	}
 }
 
-// What a rule denies the sandbox, the host does not ask for it either (C9), but takes
-// what somebody else renewed. A rule about something else ends nothing.
+// TestC9RenewalIsJudged checks that the host does not ask a server that a rule denies the sandbox
+// (C9), but takes tokens that another program renewed. Other rules end nothing.
 func TestC9RenewalIsJudged(t *testing.T) {
 	const allow = "allow: [api.example.com, auth.example.com]\n"
 	for _, deny := range []string{"auth.example.com", "auth.example.com:%d", "{host: auth.example.com, methods: [POST], paths: [/oauth/**]}"} {
@@ -472,8 +476,8 @@ func TestC9RenewalIsJudged(t *testing.T) {
 	}
 }
 
-// Where there is no new token the inside hears what to do, with a status that
-// programs take for the end of a login, and so does the log.
+// TestLoginEnds checks a failed renewal: the inside learns what to do, with a status that programs
+// take for the end of a login. The log has the same.
 func TestLoginEnds(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		p := newProvider(t)
@@ -498,7 +502,7 @@ func TestLoginEnds(t *testing.T) {
 		if asked, _ := p.counts(); asked != 1 {
 			t.Errorf("asked %d times", asked)
 		}
-		p.write(t, f, 7, time.Now().Add(later)) // somebody logs in again
+		p.write(t, f, 7, time.Now().Add(later)) // the user logs in again
 		time.Sleep(readPause)
 		if status, text := p.call(t, w, c); status != 200 {
 			t.Errorf("%d %s", status, text)
@@ -569,7 +573,8 @@ func TestLoginEnds(t *testing.T) {
 	}
 }
 
-// A dead token server does not matter while the token is good.
+// TestLoginOutlivesTokenServer checks that a dead token server does not matter while the token is
+// good.
 func TestLoginOutlivesTokenServer(t *testing.T) {
 	p := newProvider(t)
 	p.fail = 503
@@ -585,12 +590,12 @@ func TestLoginOutlivesTokenServer(t *testing.T) {
 	}
 }
 
-// Tokens that could not be written are not lost: the server has forgotten those
-// before.
+// TestLoginIsWrittenLater checks that tokens that could not be written are not lost: the server has
+// forgotten the earlier ones.
 func TestLoginIsWrittenLater(t *testing.T) {
 	p := newProvider(t)
 	f := p.signIn(t, 1, time.Now().Add(-time.Minute))
-	in := filepath.Join(f.Path+".bothy", "in") // the way of what is written
+	in := filepath.Join(f.Path+".bothy", "in") // the directory that files are written through
 	p.asking(func() { _ = os.MkdirAll(in, 0o700) })
 	w := p.lends(t, f)
 	c := w.client(t, false)
@@ -610,7 +615,8 @@ func TestLoginIsWrittenLater(t *testing.T) {
 	w.realless(t)
 }
 
-// A client that goes away takes no token with it, nor does the end of the sandbox.
+// TestLoginOutlivesClient checks that tokens survive a client that goes away, and the end of the
+// sandbox.
 func TestLoginOutlivesClient(t *testing.T) {
 	p := newProvider(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -634,7 +640,8 @@ func TestLoginOutlivesClient(t *testing.T) {
 	}
 }
 
-// A sandbox that ends does not wait for a server that is not even reached.
+// TestLoginEndsWithGateway checks that a sandbox that ends does not wait for a server that it has
+// not even reached.
 func TestLoginEndsWithGateway(t *testing.T) {
 	p := newProvider(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // whose handshake never comes
@@ -666,8 +673,8 @@ func TestLoginEndsWithGateway(t *testing.T) {
 	wg.Wait()
 }
 
-// A change of loans that is refused leaves what was lent before: with its value in
-// force, and with the renewal that is under way.
+// TestLoginOutlivesRefusedLoans checks that a refused change of loans leaves the earlier loans,
+// with the value in force and the renewal under way.
 func TestLoginOutlivesRefusedLoans(t *testing.T) {
 	for name, change := range map[string]func([]wire.Loan) []wire.Loan{
 		"without it": func(l []wire.Loan) []wire.Loan {
@@ -713,8 +720,8 @@ func TestLoginOutlivesRefusedLoans(t *testing.T) {
 	}
 }
 
-// What a server gives for a login that was made inside, and was taken back meanwhile, does
-// not stay on the disk. One of the host's is the host's.
+// TestLoginTakenBackMeanwhile checks a login that was made inside and taken back meanwhile: the
+// server's tokens for it do not stay on the disk. Those of a login of the host stay.
 func TestLoginTakenBackMeanwhile(t *testing.T) {
 	for _, inside := range []bool{true, false} {
 		p := newProvider(t)
@@ -742,7 +749,7 @@ func TestLoginTakenBackMeanwhile(t *testing.T) {
 	}
 }
 
-// After a lease is taken back nothing is renewed for it.
+// TestLoginTakenBack checks that nothing is renewed for a lease after it is taken back.
 func TestLoginTakenBack(t *testing.T) {
 	p := newProvider(t)
 	f := p.signIn(t, 1, time.Now().Add(-time.Minute))

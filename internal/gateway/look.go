@@ -19,23 +19,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// errDropped is for a connection that has ended before anything was said on it.
+// errDropped is for a connection that ended before the inside sent anything.
 var errDropped = errors.New("it has ended before anything was said")
 
-// noHello is for what may be the beginning of a ClientHello, and does not go on.
+// noHello is for bytes that may begin a ClientHello but do not go on.
 func noHello() error {
 	return fmt.Errorf("%w: no ClientHello of TLS has come whole within %s", inspect.ErrNoHTTP, helloTime)
 }
 
-// firstWord is how long a connection that may speak anything is given to say
-// something. In many protocols the server speaks first.
+// firstWord is how long a connection that may speak any protocol gets to send something. In many
+// protocols the server speaks first.
 const firstWord = 200 * time.Millisecond
 
 // maxLine bounds the first line of what may be HTTP.
 const maxLine = 16 << 10
 
-// look answers a connection in the place of the server, and looks into what it
-// says. What is not HTTP is passed on, if it may be.
+// look answers a connection in the server's place, and inspects its bytes. A connection that is not
+// HTTP is passed on, if the rules allow it.
 func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord, must bool) error {
 	conn, err := a.Accept()
 	if err != nil {
@@ -88,7 +88,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 	return g.relay(inside, outside, said, f, r)
 }
 
-// inspect hands a connection that speaks HTTP over.
+// inspect hands over a connection that speaks HTTP.
 func (g *Gateway) inspect(ctx context.Context, inside relay.Conn, said []byte, h inspect.Host, f *flow, r *spec.NetworkRecord) error {
 	f.seen()
 	r.Protocol = "http"
@@ -100,8 +100,8 @@ func (g *Gateway) inspect(ctx context.Context, inside relay.Conn, said []byte, h
 	return g.inspector.Serve(ctx, inside, said, h, &f.counts, &f.requests)
 }
 
-// insideFirst waits until one of the two sides speaks or ends, and tells whether
-// that was the inside.
+// insideFirst waits until one of the two sides speaks or ends, and reports whether it was the
+// inside.
 func insideFirst(inside, outside relay.Conn) bool {
 	in, out := make(chan struct{}), make(chan struct{})
 	go func() { inside.Await(); close(in) }()
@@ -114,7 +114,7 @@ func insideFirst(inside, outside relay.Conn) bool {
 	}
 }
 
-// listen finds out what a connection speaks. It gives what was read.
+// listen finds out which protocol a connection speaks. It returns the bytes it has read.
 func (g *Gateway) listen(c relay.Conn, h *inspect.Host, asks func(string) error, must bool) (said []byte, http bool, err error) {
 	patience := helloTime
 	if !must {
@@ -156,9 +156,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// readLine reads on to the end of a line that has something in it, and tells
-// whether it may be the first of a request, as the most generous server would
-// read it. What does not come to a decision is refused.
+// readLine reads to the end of the first line that is not empty. It reports whether the line may
+// start a request, as the most generous server would read it. It refuses a line that stays
+// undecided.
 func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 	for {
 		text := bytes.TrimLeft(said, "\r\n")
@@ -183,7 +183,7 @@ func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 	}
 }
 
-// listenTLS reads a ClientHello: whom it asks for, and what it would speak.
+// listenTLS reads a ClientHello: the name it asks for, and the protocols it offers.
 func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, asks func(string) error, must bool) ([]byte, bool, error) {
 	info, said, err := hello.Read(begun, c)
 	switch {
@@ -205,15 +205,15 @@ func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, asks fu
 	return said, speaks, nil
 }
 
-// otherProtocols are those of TLS (ALPN) that are not HTTP. What is not listed
-// is taken for HTTP: a server might not look at the word.
+// otherProtocols are the TLS protocols (ALPN) that are not HTTP. The gateway takes all others for
+// HTTP: a server might ignore the value.
 var otherProtocols = []string{
 	"acme-tls/1", "coap", "dot", "ftp", "imap", "irc", "managesieve", "mqtt", "nats", "nntp", "ntske/1", "pop3", "postgresql",
 	"radius/1.0", "radius/1.1", "sip/2", "smb", "smtp", "stun.nat-discovery", "stun.turn", "sunrpc", "tds/8.0", "xmpp-client", "xmpp-server",
 }
 
-// asking gives who judges whom a ClientHello on a flow asks for: the name that was looked
-// up or, at a literal address, one that no rule denies.
+// asking returns the judge of the name that a ClientHello on a flow asks for: it must be the name
+// that was looked up or, at a literal address, a name that no rule denies.
 func (g *Gateway) asking(f *flow) func(string) error {
 	return func(asked string) error {
 		s := f.now()
@@ -239,25 +239,24 @@ func isName(asked, name string) bool {
 	return name != "" && err == nil && clean == name
 }
 
-// mayAsk judges whom the client of a literal address asks for. It is noted before: from then on
-// changes of the rules find it.
+// mayAsk judges the name that the client of a literal address asks for. It notes the name first:
+// from then on rule changes find it.
 func (g *Gateway) mayAsk(f *flow, name string, port uint16) policy.Decision {
 	f.askedFor(name)
 	return g.policy.Load().Asks(name, port, time.Now())
 }
 
-// isAddr tells whether a text is an address.
+// isAddr reports whether a text is the given address.
 func isAddr(text string, addr netip.Addr) bool {
 	a, err := netip.ParseAddr(text)
 	return err == nil && a.Unmap() == addr.Unmap()
 }
 
-// anyName stands for one that nobody could read.
+// anyName is the placeholder for a name that the gateway could not read.
 const anyName = "an unreadable name"
 
-// unreadable gives who judges what may be a ClientHello and cannot be read. At a literal
-// address it may ask for anything, be it nothing, or be of another protocol: it is let through
-// where no name is denied.
+// unreadable returns the judge of an unreadable possible ClientHello. At a literal address it may
+// ask for any name or none, or be another protocol: it passes if no rule denies a name.
 func (g *Gateway) unreadable(f *flow) func(error) error {
 	return func(err error) error {
 		s := f.now()
@@ -271,7 +270,7 @@ func (g *Gateway) unreadable(f *flow) func(error) error {
 	}
 }
 
-// judgeRequest decides about a request on a connection that is looked into.
+// judgeRequest decides about a request on an inspected connection.
 func (g *Gateway) judgeRequest(h inspect.Host, r *policy.Request) policy.Decision {
 	if isHost(h.Name) {
 		return g.judgeHost(h)
@@ -281,21 +280,21 @@ func (g *Gateway) judgeRequest(h inspect.Host, r *policy.Request) policy.Decisio
 	})
 }
 
-// admitRequest is judgeRequest for a request that has not begun: if its rule lets out no
-// more, it is refused.
+// admitRequest is judgeRequest for a new request: it refuses the request if the rule's budget is
+// used up.
 func (g *Gateway) admitRequest(h inspect.Host, r *policy.Request) policy.Decision {
 	d := g.judgeRequest(h, r)
 	g.afford(&d)
 	return d
 }
 
-// reachHost dials for a connection that is looked into.
+// reachHost dials for an inspected connection.
 func (g *Gateway) reachHost(ctx context.Context, h inspect.Host) (relay.Conn, error) {
 	return g.reach(ctx, policy.Flow{Name: h.Name, Addr: h.Addr, Port: h.Port}, !h.TLS)
 }
 
-// logRequest completes the record of a request. Nobody has decided about one to a
-// server that is played.
+// logRequest completes the record of a request. No decision exists for a request to a played
+// server.
 func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
 	if r.Mocked {
 		if r.Reason == "" {

@@ -28,7 +28,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// document compiles a policy file, to which the loopback is added.
+// document compiles a policy file, and adds the loopback.
 func document(t testing.TB, generation uint64, yaml string) *policy.Policy {
 	t.Helper()
 	f, err := policy.DecodeFile([]byte("version: 1\n" + yaml))
@@ -41,7 +41,7 @@ func document(t testing.TB, generation uint64, yaml string) *policy.Policy {
 	return p
 }
 
-// origin is a real server outside, and what it saw.
+// origin is a real server outside. It records the requests.
 type origin struct {
 	*httptest.Server
 	port  uint16
@@ -89,15 +89,15 @@ func newOrigin(t testing.TB, secure bool, h http.HandlerFunc) *origin {
 	return o
 }
 
-// requests is what arrived.
+// requests returns the requests that arrived.
 func (o *origin) requests() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return append([]string(nil), o.seen...)
 }
 
-// settles waits until every connection that was made has ended: what was sent may be heard
-// later than whoever sent it hears that it was refused.
+// settles waits until every connection has ended: the server may read bytes later than the client
+// learns of their refusal.
 func (o *origin) settles(t testing.TB) {
 	t.Helper()
 	settled(t, o.port, func() int {
@@ -125,7 +125,7 @@ func settled(t testing.TB, port uint16, open func() int) {
 	t.Fatal("a connection to the server does not end")
 }
 
-// trusting has the gateway trust a server's authority.
+// trusting makes the gateway trust a server's authority.
 func (o *origin) trusting(c *Config) { c.Roots = o.roots }
 
 // client speaks HTTP from inside, and trusts the sandbox's authority alone.
@@ -162,13 +162,13 @@ func (w *world) dialName(ctx context.Context, _, address string) (net.Conn, erro
 	return w.in.DialName(ctx, host, uint16(port))
 }
 
-// head is what stands before an answer.
+// head is the head of an answer.
 type head struct {
 	Proto  string
 	Header http.Header
 }
 
-// fetch makes a request and gives the status and the whole answer.
+// fetch makes a request and returns the status and the whole answer.
 func fetch(t testing.TB, c *http.Client, method, url string, body io.Reader, header ...string) (int, string, head) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -191,8 +191,8 @@ const readOnly = `allow:
   - {host: api.example.com, methods: [POST], paths: [/upload], max_body: 1KiB}
 `
 
-// Requests are judged one by one, over both versions of HTTP, and what was
-// refused is explained and never leaves.
+// TestRequestsAreJudged checks that requests are judged one by one, over both versions of HTTP. A
+// refused request is explained and never leaves.
 func TestRequestsAreJudged(t *testing.T) {
 	for _, secure := range []bool{true, false} {
 		for _, h2 := range []bool{false, true} {
@@ -210,7 +210,7 @@ func TestRequestsAreJudged(t *testing.T) {
 				url := fmt.Sprintf("%s://api.example.com:%d", scheme, o.port)
 
 				status, text, resp := fetch(t, c, "GET", url+"/public/a%2Fb?x=1&y=%20;z", nil)
-				proto := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[secure] // towards the server it is what that speaks
+				proto := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[secure] // towards the server it is the server's own
 				if want := fmt.Sprintf("%s GET api.example.com:%d /public/a%%2Fb?x=1&y=%%20;z 0", proto, o.port); status != 403 {
 					t.Errorf("an ambiguous path: %d %s; not %s", status, text, want)
 				}
@@ -260,11 +260,11 @@ func TestRequestsAreJudged(t *testing.T) {
 	}
 }
 
-// tooMuch is why a body is refused.
+// tooMuch is the reason of a refused body.
 const tooMuch = `/upload holds more than rule "api.example.com POST /upload body up to 1024 bytes" (user) allows`
 
-// A body that does not say how long it is is held to the limit while it streams. Whoever
-// sent more is told by which rule, and so is the log.
+// TestA18BodyLimit checks that a body of unknown length is held to the limit while it streams. Both
+// its sender and the log learn the rule.
 func TestA18BodyLimit(t *testing.T) {
 	got := make(chan int, 10)
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -300,7 +300,7 @@ func TestA18BodyLimit(t *testing.T) {
 	}
 }
 
-// The request's authority is the connection's, on every stream (A11).
+// TestA11Fronting checks that the request's authority is the connection's, on every stream (A11).
 func TestA11Fronting(t *testing.T) {
 	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {})
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com, other.example.com]\n"), apiHosts, o.trusting)
@@ -320,10 +320,11 @@ func TestA11Fronting(t *testing.T) {
 	}
 }
 
-// Whatever could be read in two ways is refused, and the connection with it (B1).
+// TestB1Smuggling checks that a request that could be read in two ways is refused, and the
+// connection with it (B1).
 func TestB1Smuggling(t *testing.T) {
 	o := newOrigin(t, false, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close") // else what was sent well stays open
+		w.Header().Set("Connection", "close") // else a well-formed request's connection stays open
 		_, _ = io.Copy(io.Discard, r.Body)
 	})
 	w := start(t, document(t, 1, "inspect: all\nallow: [{host: api.example.com, methods: [GET, POST], paths: [/ok]}]\n"), apiHosts)
@@ -410,7 +411,7 @@ func TestB1Smuggling(t *testing.T) {
 	gets := 0
 	for _, got := range o.requests() {
 		switch got {
-		case "POST /ok": // a body that goes wrong later may have had its beginning sent
+		case "POST /ok": // the beginning of a body may have been sent before an error in it
 		case "GET /ok":
 			gets++
 		default:
@@ -422,10 +423,10 @@ func TestB1Smuggling(t *testing.T) {
 	}
 }
 
-// isReset tells that the other side has cut a connection.
+// isReset reports whether the other side has cut a connection.
 func isReset(err error) bool { return err != nil && strings.Contains(err.Error(), "reset") }
 
-// Requests one after the other on one connection are each judged, also when they
+// TestPipeline checks that consecutive requests on one connection are each judged, also when they
 // come at once.
 func TestPipeline(t *testing.T) {
 	o := newOrigin(t, false, func(w http.ResponseWriter, r *http.Request) {
@@ -461,7 +462,8 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// What passes both ways is what was sent; of its amount TestBulkInConstantMemory tells.
+// TestBulk checks that bytes pass unchanged both ways. TestBulkInConstantMemory checks their
+// amount.
 func TestBulk(t *testing.T) {
 	const size = 8 << 20
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -494,7 +496,7 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// Events arrive as they are sent.
+// TestServerSentEvents checks that events arrive as they are sent.
 func TestServerSentEvents(t *testing.T) {
 	next := make(chan struct{})
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -523,7 +525,7 @@ func TestServerSentEvents(t *testing.T) {
 	}
 }
 
-// Trailers, interim answers and Expect pass.
+// TestTrailersAndInterim checks that trailers, interim answers and Expect pass.
 func TestTrailersAndInterim(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</style.css>")
@@ -560,7 +562,7 @@ func TestTrailersAndInterim(t *testing.T) {
 	}
 }
 
-// An answer that breaks off does not look complete.
+// TestBrokenAnswer checks that an answer that breaks off does not look complete.
 func TestBrokenAnswer(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "half")
@@ -578,7 +580,8 @@ func TestBrokenAnswer(t *testing.T) {
 	}
 }
 
-// A WebSocket passes where a rule says so, and nowhere else with conditions (B4).
+// TestB4WebSocket checks that a WebSocket passes where a rule says so, and at no other host with
+// conditions (B4).
 func TestB4WebSocket(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
 		c, rw, err := http.NewResponseController(w).Hijack()
@@ -629,7 +632,7 @@ func TestB4WebSocket(t *testing.T) {
 			t.Errorf("%q came back for %q", got, said)
 		}
 	}
-	// A policy that has no such rule any more ends it (B5).
+	// A policy without such a rule ends it (B5).
 	w.SetPolicy(document(t, 2, "allow: [{host: api.example.com, methods: [GET], paths: [/page]}]\n"))
 	_ = c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := in.ReadByte(); err == nil || isTimeout(err) {
@@ -641,8 +644,8 @@ func TestB4WebSocket(t *testing.T) {
 	}
 }
 
-// A request that is under way ends when the rules do not allow it any more; one
-// on the same connection that they allow goes on (B5).
+// TestB5PolicyChangeDuringRequest checks that an active request ends when the rules no longer allow
+// it, and that an allowed one on the same connection goes on (B5).
 func TestB5PolicyChangeDuringRequest(t *testing.T) {
 	began, finish := make(chan struct{}, 2), make(chan struct{})
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -681,7 +684,8 @@ func TestB5PolicyChangeDuringRequest(t *testing.T) {
 	}
 }
 
-// A server that nobody vouches for is not asked anything (C11).
+// TestC11UpstreamIsVerified checks that no request goes to a server without a trusted certificate
+// (C11).
 func TestC11UpstreamIsVerified(t *testing.T) {
 	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {})
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts)
@@ -694,7 +698,7 @@ func TestC11UpstreamIsVerified(t *testing.T) {
 	}
 }
 
-// A redirect is the client's to follow (B6).
+// TestB6RedirectIsNotFollowed checks that following a redirect is left to the client (B6).
 func TestB6RedirectIsNotFollowed(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://evil.example/", http.StatusFound)
@@ -711,8 +715,8 @@ func TestB6RedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// What does not speak HTTP passes where nothing has to be judged, and is refused
-// where something has.
+// TestNotHTTP checks that a connection that is not HTTP passes where no rule judges requests, and
+// is refused elsewhere.
 func TestNotHTTP(t *testing.T) {
 	port, _ := echo(t, "")
 	greeting, _ := echo(t, "220 ready\r\n")
@@ -745,7 +749,7 @@ func TestNotHTTP(t *testing.T) {
 	if err := talk(greeting, "", "220 ready\r\n"); err != nil {
 		t.Error(err)
 	}
-	// One that only wants to listen.
+	// A client that only wants to listen.
 	mute, err := w.in.DialName(t.Context(), "api.example.com", greeting)
 	must(t, err)
 	must(t, mute.CloseWrite())
@@ -753,7 +757,7 @@ func TestNotHTTP(t *testing.T) {
 		t.Errorf("%q %v", b, err)
 	}
 	must(t, mute.Close())
-	// Whoever begins late is looked into all the same.
+	// A client that begins late is inspected all the same.
 	c, err := w.in.DialName(t.Context(), "api.example.com", port)
 	must(t, err)
 	defer c.Close()
@@ -763,7 +767,7 @@ func TestNotHTTP(t *testing.T) {
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	must(t, err)
 	must(t, resp.Body.Close())
-	if resp.StatusCode != http.StatusBadGateway { // an echo is no answer
+	if resp.StatusCode != http.StatusBadGateway { // an echo does not count as an answer
 		t.Errorf("%d", resp.StatusCode)
 	}
 	w.record(t, "the late request", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest && r.Path == "/late" })
@@ -773,7 +777,7 @@ func TestNotHTTP(t *testing.T) {
 	}
 }
 
-// A passthrough host is not looked into.
+// TestPassthrough checks that a passthrough host is not inspected.
 func TestPassthrough(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "as it is") })
 	w := start(t, document(t, 1, "inspect: all\nallow: [{host: api.example.com, passthrough: true}]\n"), apiHosts)
@@ -784,7 +788,7 @@ func TestPassthrough(t *testing.T) {
 	}
 }
 
-// Many at once, and none is left behind.
+// TestManyRequests checks many requests at once: all are answered.
 func TestManyRequests(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
@@ -806,7 +810,7 @@ func TestManyRequests(t *testing.T) {
 	}
 }
 
-// The inside may ask why.
+// TestAdvice checks that the inside may ask for reasons.
 func TestAdvice(t *testing.T) {
 	w := start(t, document(t, 5, "allow: [{host: api.example.com, methods: [GET], why: only reading}]\n"), apiHosts)
 	if _, err := w.in.DialName(t.Context(), "evil.example", 443); err == nil {
@@ -838,8 +842,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// Where an allowed name leads, and the rule that would open that, is said outside, and not
-// inside: it is the host's own business.
+// TestClosedAddressIsToldOutside checks that the address of an allowed name, and the rule that
+// would open it, are told outside and not inside: they are the host's own business.
 func TestClosedAddressIsToldOutside(t *testing.T) {
 	for _, kind := range []string{spec.NetworkFlow, spec.NetworkRequest} {
 		text := "allow: [inner.example.com]\n"

@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestA1OddNamesAreLogged: what is asked for and is no name leaves one line in the log, without
-// anything that a terminal would obey, and is not answered as if it were another name.
+// TestA1OddNamesAreLogged checks that a query for an invalid name leaves one line in the log,
+// without anything that a terminal would obey. It is not answered as if it were another name.
 func TestA1OddNamesAreLogged(t *testing.T) {
 	w := start(t, rules(t, 1, "allow kernel.example.com"), nil)
 	for name, logged := range map[string]string{

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// maxLoopAsked bounds a command about the loop, in bytes, loopTime how long it may take to come,
-// and its answer to be taken.
+// maxLoopAsked bounds a command about the loop, in bytes. loopTime bounds how long the command
+// takes to arrive, and how long the caller takes to read the answer.
 const (
 	maxLoopAsked = 64 << 10
 	loopTime     = 20 * time.Second
@@ -25,12 +25,12 @@ func (o own) loop(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost || r.URL.Path != "/command":
 		http.Error(w, "POST /command", http.StatusNotFound)
 		return
-	case r.Header.Get("Origin") != "": // a page in a browser inside is nobody whom the user has let in
+	case r.Header.Get("Origin") != "": // a page in a browser inside is not a caller that the user let in
 		http.Error(w, "not for pages", http.StatusForbidden)
 		return
 	}
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(loopTime)) // where it can be: it is its own sandbox that waits
+	_ = c.SetReadDeadline(time.Now().Add(loopTime)) // where possible: only its own sandbox waits
 	_ = c.SetWriteDeadline(time.Now().Add(loopTime))
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxLoopAsked)).Decode(&asked); err != nil {
 		http.Error(w, "read the command: "+err.Error(), http.StatusBadRequest)
@@ -40,5 +40,5 @@ func (o own) loop(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(map[string]any{"out": out, "err": complaint, "code": code}) // who asked may have gone
+	_ = enc.Encode(map[string]any{"out": out, "err": complaint, "code": code}) // the caller may have gone
 }

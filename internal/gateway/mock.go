@@ -14,19 +14,19 @@ import (
 // mockReason is why something about a played server is allowed.
 const mockReason = "the sandbox's mock answers it, and nothing of it leaves this host"
 
-// Mock plays servers: what is for one of them, at any port, is answered here,
-// whatever the policy says.
+// Mock plays servers: the gateway answers requests to them here, at any port, whatever the policy
+// says.
 type Mock struct {
 	Hosts  []string // their names, clean
 	Player http.Handler
 }
 
-// isMocked tells whether the server of a name is played.
+// isMocked reports whether the server of a name is played.
 func (g *Gateway) isMocked(name string) bool {
 	return g.conf.Mock != nil && slices.Contains(g.conf.Mock.Hosts, name)
 }
 
-// mock is who plays the server of a host; nil: nobody.
+// mock returns the handler that plays the server of a host, or nil.
 func (g *Gateway) mock(h inspect.Host) http.Handler {
 	if !g.isMocked(h.Name) {
 		return nil
@@ -42,9 +42,8 @@ func (g *Gateway) mockedNames() []string {
 	return g.conf.Mock.Hosts
 }
 
-// toMock answers an attempt to reach a server that is played. The policy is not
-// asked, nothing is dialled, and no secret takes a placeholder's place. What is
-// not HTTP is refused.
+// toMock answers an attempt to reach a played server. It asks no policy, dials nothing, and
+// replaces no placeholder by a secret. It refuses everything but HTTP.
 func (g *Gateway) toMock(a *netstack.Attempt, s policy.Flow) {
 	r := spec.NetworkRecord{
 		Event: spec.NetworkFlow, Name: s.Name, Port: s.Port, Protocol: "tcp",

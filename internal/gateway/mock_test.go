@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stub plays a server, and remembers what it was sent.
+// stub plays a server, and remembers the requests it received.
 type stub struct {
 	mu   sync.Mutex
 	seen []string
@@ -50,7 +50,7 @@ func (s *stub) heard() string {
 	return strings.Join(s.seen, "\n")
 }
 
-// await waits until it has heard something so often.
+// await waits until the stub has received something so often.
 func (s *stub) await(t *testing.T, what string, times int) {
 	for end := time.Now().Add(patience); strings.Count(s.heard(), what) < times; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -60,16 +60,16 @@ func (s *stub) await(t *testing.T, what string, times int) {
 	}
 }
 
-// playing has the servers of two names played.
+// playing returns an option that plays the servers of two names.
 func playing(s *stub) func(*Config) {
 	return func(c *Config) {
 		c.Mock = &Mock{Hosts: []string{"api.example.com", "model.example.com"}, Player: s}
 	}
 }
 
-// What is for a played server is answered here at every port, whatever the
-// policy says: nobody is asked where it is, nothing is dialled, no secret is put
-// in. Everything else is judged as ever.
+// TestMocked checks that requests to a played server are answered here at every port, whatever the
+// policy says: the gateway looks up no name, dials nothing and puts in no secret. Other requests
+// are judged as ever.
 func TestMocked(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the real one") })
 	for name, p := range map[string]*policy.Policy{
@@ -112,8 +112,8 @@ func TestMocked(t *testing.T) {
 	}
 }
 
-// A change of rules does not end what is played, the pause of the network does,
-// and its flows are told apart in the log.
+// TestMockedFlow checks that a change of rules does not end flows to a played server, that the
+// pause of the network does, and that the log tells the flows apart.
 func TestMockedFlow(t *testing.T) {
 	s := &stub{}
 	w := start(t, document(t, 1, "allow: [api.example.com]\n"), nil, playing(s))
@@ -136,8 +136,8 @@ func TestMockedFlow(t *testing.T) {
 	}
 }
 
-// An answer that is cut off, or never comes, ends as it would with a server, and
-// nobody takes that for a mistake of the gateway.
+// TestMockedTrouble checks that an answer that is cut off, or never comes, ends as it would with a
+// server, and is not reported as a mistake of the gateway.
 func TestMockedTrouble(t *testing.T) {
 	s := &stub{}
 	w := start(t, document(t, 1, ""), nil, playing(s))
@@ -165,7 +165,7 @@ func TestMockedTrouble(t *testing.T) {
 		go func() {
 			defer hangUp()
 			s.await(t, path, 1)
-			if !h2 { // without a word: else it might just have said all
+			if !h2 { // a cut: a plain close could mean that it has sent all
 				_ = (*raw.Load()).Close()
 			}
 		}()
@@ -179,7 +179,7 @@ func TestMockedTrouble(t *testing.T) {
 	}
 }
 
-// The end of the gateway does not wait for an answer that never comes.
+// TestMockedClose checks that the end of the gateway does not wait for an answer that never comes.
 func TestMockedClose(t *testing.T) {
 	s := &stub{}
 	w := start(t, document(t, 1, ""), nil, playing(s))
@@ -201,7 +201,7 @@ func TestMockedClose(t *testing.T) {
 	}
 }
 
-// What is no HTTP is not for a played server.
+// TestMockedNotHTTP checks that a played server gets nothing but HTTP.
 func TestMockedNotHTTP(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [api.example.com]\n"), nil, playing(&stub{}))
 	c, err := w.in.DialName(t.Context(), "api.example.com", 22)
@@ -213,7 +213,7 @@ func TestMockedNotHTTP(t *testing.T) {
 	}
 }
 
-// Inside, one can ask what is played.
+// TestMockedAdvice checks that a program inside can ask which servers are played.
 func TestMockedAdvice(t *testing.T) {
 	w := start(t, document(t, 1, ""), nil, playing(&stub{}))
 	c := w.client(t, false)

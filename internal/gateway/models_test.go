@@ -26,7 +26,7 @@ func talkative(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		defer func() { _ = c.Close() }()
-		packed := strings.Join(r.Header.Values("Sec-Websocket-Extensions"), "") // nobody could read it
+		packed := strings.Join(r.Header.Values("Sec-Websocket-Extensions"), "") // the gateway could not read it
 		event := `{"type":"response.completed","response":` + modelAnswer + `}` + packed
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n\x81"+string(rune(len(event)))+event)
 	case strings.HasPrefix(r.URL.Path, "/packed"): // whatever it was told
@@ -52,8 +52,8 @@ func talkative(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What models answer is counted, over HTTP/1 and 2, also if nobody would have looked
-// otherwise, whoever answers. When the budget is used up nobody is asked any more.
+// TestMeter checks that answers of models are counted, over HTTP/1 and 2, whichever server answers,
+// also where no rule asks for inspection. When the budget is used up, no server is asked any more.
 func TestMeter(t *testing.T) {
 	o := newOrigin(t, true, talkative)
 	hosts := map[string][]string{"api.example.com": here, "other.example.com": here}
@@ -77,7 +77,7 @@ func TestMeter(t *testing.T) {
 			}
 			for _, h2 := range []bool{false, true} {
 				ask(h2, "/v1/messages", 200)
-				ask(h2, "/v1/messages/count_tokens", http.StatusTeapot) // asks no model, and may be compressed
+				ask(h2, "/v1/messages/count_tokens", http.StatusTeapot) // it asks no model, and may be compressed
 				ask(h2, "/busy/v1/messages", 429)
 				ask(h2, "/overloaded/v1/messages", 529)
 				if b := m.Bill(); b.Limited == nil || b.Limited.Over || b.Overloaded == nil || b.Overloaded.Over {
@@ -85,11 +85,11 @@ func TestMeter(t *testing.T) {
 				}
 				if name == "inspected" {
 					fetch(t, w.client(t, h2), "POST", at("other.example.com", "/v1/messages"), strings.NewReader("x"))
-					asked++ // whoever says what it took
+					asked++ // any server that reports its use counts
 				}
 				asked++
 			}
-			// The last byte of an answer may be there before it is counted, but not what it says.
+			// The last byte of an answer may arrive before it is counted, but not its report of use.
 			if i := m.Bill().Total(); i.Answers != asked || i.Tokens != (spec.Tokens{Input: 100 * asked, Output: 10 * asked}) || i.USD != 2*float64(asked) || i.Guessed != 0 {
 				t.Errorf("%+v", i)
 			}

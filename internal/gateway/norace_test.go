@@ -4,4 +4,4 @@ package gateway
 
 const bulk = 128 << 20
 
-const atOnce = 60 // who send large calls at once
+const atOnce = 60 // clients that send large calls at once

@@ -12,15 +12,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// foreign is what clients of other protocols say first.
+// foreign is the first message of clients of other protocols.
 var foreign = map[string]string{
 	"PostgreSQL": "\x00\x00\x00\x08\x04\xd2\x16\x2f", "SOCKS": "\x05\x02\x00\x02", "Redis": "*1\r\n$4\r\nPING\r\n", "SSH": "SSH-2.0-x\r\n",
 	"AMQP": "AMQP\x00\x00\x09\x01", "MQTT": "\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00", "LDAP": "0\x0c\x02\x01\x01", "JSON": `{"id":1}`,
 	"SMTP": "EHLO there\r\n", "FTP": "USER anonymous\r\n", "memcached": "get key\r\n",
 }
 
-// Where every request has to be judged, what does not speak HTTP is cut off as soon as that
-// can be seen, in TLS, too, and in the log is a refusal with the command that would let it pass.
+// TestNotHTTPIsRefused checks a host where every request is judged: a connection that is not HTTP
+// is cut off as soon as that shows, in TLS, too. The log has a refusal with the command that would
+// let it pass.
 func TestNotHTTPIsRefused(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [{host: api.example.com, methods: [GET]}]\n"), apiHosts)
 	port := uint16(1000)
@@ -45,7 +46,8 @@ func TestNotHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// Who offers other protocols than HTTP in TLS is refused likewise.
+// TestOtherProtocolOfTLSIsRefused checks that a client that offers protocols other than HTTP in TLS
+// is refused likewise.
 func TestOtherProtocolOfTLSIsRefused(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [{host: api.example.com, methods: [GET]}]\n"), apiHosts)
 	for port, offer := range map[uint16][]string{1001: {"foo"}, 1002: {"postgresql"}, 1003: {"imap", "http/0.9"}} {
@@ -61,7 +63,7 @@ func TestOtherProtocolOfTLSIsRefused(t *testing.T) {
 	}
 }
 
-// Nobody is told to let by unseen what a rule holds to git.
+// TestForeignBesideGit checks that no advice suggests passthrough where a rule allows only git.
 func TestForeignBesideGit(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [{host: api.example.com:22, git: [acme/app]}]\n"), apiHosts)
 	c, err := w.in.DialName(t.Context(), "api.example.com", 22)
@@ -75,7 +77,7 @@ func TestForeignBesideGit(t *testing.T) {
 	}
 }
 
-// trusts is trust, for a name.
+// trusts is trust for a name.
 func (w *world) trusts(name string) *tls.Config {
 	conf := w.trust()
 	conf.ServerName = name

@@ -10,14 +10,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// What a rule with a budget (max_upload) lets out is counted where it leaves: of a
-// connection that nobody looks into every byte after it is made, of requests what is
-// written to the server for them. The ledger knows what is left, the policy who counts.
+// Bytes sent under a rule with a budget (max_upload) are counted where they leave. On a connection
+// that is not inspected, every byte counts after the connection is made. For requests, the bytes
+// written to the server for them count. The ledger knows the rest of a budget, the policy says who
+// counts.
 
-// errUncountedOutflow ends what began before its rule had a budget.
+// errUncountedOutflow ends flows that began before their rule had a budget.
 var errUncountedOutflow = errors.New("the rule that allows it has max_upload now, and nobody counts what this sends: try again")
 
-// count gives who counts for a budget; nil if there is none.
+// count returns the meter of a budget; nil without a budget.
 func (g *Gateway) count(b *policy.Budget) *outflow.Meter {
 	if b == nil {
 		return nil
@@ -25,14 +26,14 @@ func (g *Gateway) count(b *policy.Budget) *outflow.Meter {
 	return g.conf.Uploads.Meter(b.Target, b.Limit)
 }
 
-// afford makes a decision a denial if nothing is left of its budget.
+// afford turns a decision into a denial if its budget is used up.
 func (g *Gateway) afford(d *policy.Decision) {
 	if b := d.Budget; b != nil && g.conf.Uploads.Sent(b.Target) >= b.Limit {
 		*d = d.UsedUp(g.conf.Uploads.Sent(b.Target))
 	}
 }
 
-// recount has what is under way count by other rules.
+// recount makes an active flow count by other rules.
 func (g *Gateway) recount(m *outflow.Meter, b *policy.Budget) error {
 	switch {
 	case m == nil && b == nil:
@@ -58,7 +59,7 @@ func (g *Gateway) mayBegin(f *flow) error {
 	return &policy.Denied{Decision: d}
 }
 
-// spent says what the end of a budget means for a flow that it has ended.
+// spent returns what the end of a budget means for the flow that it has ended.
 func (g *Gateway) spent(f *flow, err error) error {
 	if !errors.Is(err, outflow.ErrSpent) {
 		return err
@@ -70,7 +71,7 @@ func (g *Gateway) spent(f *flow, err error) error {
 	return &policy.Denied{Decision: d.UsedUp(g.conf.Uploads.Sent(d.Budget.Target))}
 }
 
-// countedTo is the far side of a flow whose bytes are counted.
+// countedTo wraps the far side of a flow so that its bytes are counted.
 func countedTo(outside relay.Conn, m *outflow.Meter) relay.Conn {
 	if m == nil {
 		return outside

@@ -23,15 +23,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// drain is a server that takes all it is sent, and counts it.
+// drain is a server that takes all bytes that it gets, and counts them.
 type drain struct {
 	port uint16
 	got  atomic.Int64
 	open atomic.Int64
 }
 
-// newDrain serves it. With an answer, each connection is given that as soon as a head of
-// HTTP has come.
+// newDrain serves a drain. With an answer, each connection gets it as soon as a head of HTTP has
+// come.
 func newDrain(t testing.TB, answer string) *drain {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -76,17 +76,17 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sent waits until all connections have ended, and gives how much arrived.
+// sent waits until all connections have ended, and returns how much arrived.
 func (d *drain) sent(t testing.TB) int64 {
 	t.Helper()
 	settled(t, d.port, func() int { return int(d.open.Load()) })
 	return d.got.Load()
 }
 
-// counting has a gateway count in a ledger.
+// counting makes a gateway count in a ledger.
 func counting(l *outflow.Ledger) func(*Config) { return func(c *Config) { c.Uploads = l } }
 
-// pour sends until it cannot any more.
+// pour sends until a write fails.
 func pour(t testing.TB, c io.Writer) {
 	t.Helper()
 	p := bytes.Repeat([]byte("x"), 32<<10)
@@ -111,7 +111,7 @@ func bounded(limit int, marks string) string {
 	return fmt.Sprintf("allow: [{host: api.example.com, max_upload: %d%s}]\n", limit, marks)
 }
 
-// usedUp is what stands in the log.
+// usedUp checks the record of a used-up budget in the log.
 func (w *world) usedUp(t testing.TB, event, command string) {
 	t.Helper()
 	r := w.record(t, "the end of the budget", func(r spec.NetworkRecord) bool {
@@ -122,8 +122,8 @@ func (w *world) usedUp(t testing.TB, event, command string) {
 	}
 }
 
-// What a rule lets out of what nobody looks into ends at the byte, over all connections,
-// and afterwards there are none, until there is more (A18).
+// TestA18UploadBudget checks that uploads without inspection end at the exact byte of a rule's
+// budget, over all connections. Afterwards no connection is made until the budget grows (A18).
 func TestA18UploadBudget(t *testing.T) {
 	for marks, rest := range map[string]string{"": "", ", passthrough: true": "", "other": "inspect: all\n"} {
 		d := newDrain(t, "")
@@ -182,8 +182,9 @@ func TestA18UploadBudget(t *testing.T) {
 	}
 }
 
-// A request's head and body are counted as they are written for the server, and cut off
-// at the byte; then requests are refused, and told which command allows more (A18).
+// TestA18UploadBudgetOfRequests checks that a request's head and body are counted as they are
+// written for the server, and cut off at the exact byte. Then requests are refused, with the
+// command that allows more (A18).
 func TestA18UploadBudgetOfRequests(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	l := outflow.New(nil, nil)
@@ -196,7 +197,7 @@ func TestA18UploadBudgetOfRequests(t *testing.T) {
 	if n := d.sent(t); someBytes-l.Left("api.example.com", someBytes) != n || n < 5000 {
 		t.Errorf("%d bytes arrived, %d are counted", n, someBytes-l.Left("api.example.com", someBytes))
 	}
-	for range 3 { // of a length that is not said, so that it comes in chunks
+	for range 3 { // of unknown length, so that it comes in chunks
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.MultiReader(strings.NewReader("x"), bytes.NewReader(make([]byte, 1<<20))))
 		must(t, err)
 		if resp, err := c.Do(r); err == nil {
@@ -222,7 +223,8 @@ func TestA18UploadBudgetOfRequests(t *testing.T) {
 	}
 }
 
-// A head that is too long for what is left does not go on whole.
+// TestA18UploadBudgetInHeads checks that a head that exceeds the rest of the budget does not go out
+// whole.
 func TestA18UploadBudgetInHeads(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	w := start(t, document(t, 1, bounded(100, ", inspect: true")), apiHosts)
@@ -232,7 +234,8 @@ func TestA18UploadBudgetInHeads(t *testing.T) {
 	}
 }
 
-// So it is over TLS and HTTP/2, of which a server counts what is in the bodies.
+// TestA18UploadBudgetOverTLS checks the same over TLS and HTTP/2. The server there counts the bytes
+// of the bodies.
 func TestA18UploadBudgetOverTLS(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		var got atomic.Int64
@@ -294,7 +297,7 @@ func TestA18UploadBudgetOverTLS(t *testing.T) {
 	}
 }
 
-// A trailer is no way around it.
+// TestA18UploadBudgetInTrailers checks that a trailer does not get around the budget.
 func TestA18UploadBudgetInTrailers(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		seen := make(chan int, 1)
@@ -324,7 +327,7 @@ func TestA18UploadBudgetInTrailers(t *testing.T) {
 	}
 }
 
-// What follows an upgrade is counted, too.
+// TestA18UploadBudgetOfWebSocket checks that bytes behind an upgrade count, too.
 func TestA18UploadBudgetOfWebSocket(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	l := outflow.New(nil, nil)
@@ -346,7 +349,8 @@ func TestA18UploadBudgetOfWebSocket(t *testing.T) {
 	w.usedUp(t, spec.NetworkRequest, "bothy policy allow api.example.com --websocket --max-upload 600002 --sandbox box")
 }
 
-// So is what a call of gRPC streams; it ends with a word.
+// TestA18UploadBudgetOfGRPC checks that the stream of a gRPC call counts, and that the call ends
+// with a message.
 func TestA18UploadBudgetOfGRPC(t *testing.T) {
 	_, port, trusting := newGRPC(t)
 	l := outflow.New(nil, nil)
@@ -376,8 +380,8 @@ func TestA18UploadBudgetOfGRPC(t *testing.T) {
 	}
 }
 
-// What is under way when its rule gets a budget is not counted by anybody, and ends; what
-// was counted goes on, by the new number.
+// TestA18UploadBudgetChanges checks rules that change: an active flow whose rule gets a budget was
+// not counted, and ends. A counted flow goes on, by the new number.
 func TestA18UploadBudgetChanges(t *testing.T) {
 	d := newDrain(t, "")
 	l := outflow.New(nil, nil)
@@ -417,7 +421,7 @@ func TestA18UploadBudgetChanges(t *testing.T) {
 	eventually(t, "it to go on without a budget", func() bool { return d.got.Load() == before+5000 })
 }
 
-// So it is with a request, whose body is still coming.
+// TestA18UploadBudgetChangesDuringRequest checks the same for a request whose body is still coming.
 func TestA18UploadBudgetChangesDuringRequest(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 100 Continue\r\n\r\n")
 	l := outflow.New(nil, nil)
@@ -475,7 +479,7 @@ func TestA18UploadBudgetChangesDuringRequest(t *testing.T) {
 	}
 }
 
-// What cannot be written down is not sent (A18).
+// TestA18UploadsUnkept checks that bytes that cannot be written down are not sent (A18).
 func TestA18UploadsUnkept(t *testing.T) {
 	full := outflow.New(nil, func([]spec.Upload) error { return errors.New("no space left on /home/somebody") })
 	d := newDrain(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")

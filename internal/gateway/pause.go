@@ -2,9 +2,8 @@ package gateway
 
 import "errors"
 
-// Pause lets nothing new through, whatever the policy, and tells why: what
-// cannot be recorded must not happen. What is under way goes on. An empty reason
-// ends the pause.
+// Pause lets nothing new through, whatever the policy, and gives the reason: what the gateway
+// cannot record must not happen. Active flows go on. An empty reason ends the pause.
 func (g *Gateway) Pause(reason string) {
 	if reason == "" {
 		g.paused.Store(nil)
@@ -14,7 +13,7 @@ func (g *Gateway) Pause(reason string) {
 	g.paused.Store(&err)
 }
 
-// pausedBy is why nothing new is let through, if that is so.
+// pausedBy returns why nothing new is let through, or nil.
 func (g *Gateway) pausedBy() error {
 	if err := g.paused.Load(); err != nil {
 		return *err

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// While it is paused nothing new gets through, by name or by address, and nobody
-// outside hears of it; what is under way goes on; and then all is as before.
+// TestPause checks that a paused network lets nothing new through, by name or by address, and sends
+// no query outside. Active flows go on. Afterwards all works as before.
 func TestPause(t *testing.T) {
 	port, seen := echo(t, "")
 	w := start(t, rules(t, 1, "allow api.example.com", "allow late.example.com", "allow 127.0.0.0/8"),
@@ -52,8 +52,8 @@ func TestPause(t *testing.T) {
 	c.Close()
 }
 
-// On a connection that is looked into no further request passes, and the inside
-// is told why.
+// TestPauseStopsRequests checks that no further request passes on an inspected connection, and that
+// the inside learns why.
 func TestPauseStopsRequests(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), map[string][]string{"api.example.com": here}, o.trusting)

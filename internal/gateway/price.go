@@ -2,13 +2,12 @@ package gateway
 
 import "math"
 
-// nameBits is what any name is charged: which letters it has, how long it is,
-// and that it is asked for at all, are bits, too.
+// nameBits is charged for any name: its letters, its length, and the question itself carry bits,
+// too.
 const nameBits = 16
 
-// bits is about how much the part of a name below its zone can tell: the
-// entropy of its letters, as often as they occur. A word says little, a
-// counter less, an encoded secret all it can hold.
+// bits estimates how much the part of a name below its zone can carry: the entropy of its letters,
+// as often as they occur. A word carries little, a counter less, an encoded secret all that fits.
 func bits(below string) float64 {
 	var count [256]float64
 	n := 0.0

@@ -2,6 +2,6 @@
 
 package gateway
 
-const bulk = 16 << 20 // what it does is looked at here, not the heap: each MiB takes ten times as long
+const bulk = 16 << 20 // this run checks the behaviour, not the heap: each MiB takes ten times as long
 
-const atOnce = 20 // each may take 30 seconds, and on a busy machine many times as many would
+const atOnce = 20 // each may take 30 seconds, and on a busy machine many times that

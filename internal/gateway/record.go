@@ -28,7 +28,7 @@ func (g *Gateway) decided(r spec.NetworkRecord, d *policy.Decision) spec.Network
 	return r
 }
 
-// advise writes into a record what would allow what it is of.
+// advise writes into a record the command that would allow the recorded event.
 func (g *Gateway) advise(r *spec.NetworkRecord, s policy.Suggestion) {
 	r.Suggest, r.Guessed = s.Command(g.conf.Sandbox), s.Guessed()
 }

@@ -29,7 +29,7 @@ func loan(change ...func(*wire.Loan)) []wire.Loan {
 	return []wire.Loan{l}
 }
 
-// valueless complains about records that have the value.
+// valueless reports records that contain the value.
 func (w *world) valueless(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
@@ -41,8 +41,8 @@ func (w *world) valueless(t *testing.T) {
 	}
 }
 
-// A secret goes to its host in its place and nowhere else, and does not come
-// back. What was looked into before and what was not are treated alike.
+// TestSecretIsLent checks that a secret goes to its host in its place and nowhere else, and does
+// not come back. Hosts that were inspected before and hosts that were not are treated alike.
 func TestSecretIsLent(t *testing.T) {
 	var mu sync.Mutex
 	var auth []string
@@ -104,7 +104,8 @@ func TestSecretIsLent(t *testing.T) {
 	w.valueless(t)
 }
 
-// In the clear nothing is exchanged, and what would be is cut off (C4).
+// TestC4ClearText checks that in clear text nothing is exchanged, and that a request with a
+// placeholder is cut off (C4).
 func TestC4ClearText(t *testing.T) {
 	o := newOrigin(t, false, func(http.ResponseWriter, *http.Request) {})
 	port, _ := echo(t, "")
@@ -142,8 +143,8 @@ func TestC4ClearText(t *testing.T) {
 	}
 }
 
-// A server that quotes what it was sent where no answer can be read is not
-// quoted, and one that remembers a value does not give it away when the secret
+// TestC2WhatServersRemember checks a server that quotes its request in an answer that cannot be
+// read: the quote does not arrive. A server that remembers a value cannot reveal it once the secret
 // was taken back.
 func TestC2WhatServersRemember(t *testing.T) {
 	var kept string
@@ -184,7 +185,8 @@ func TestC2WhatServersRemember(t *testing.T) {
 	w.valueless(t)
 }
 
-// Taking a secret back, and the end of its lease, end what uses it (C12).
+// TestC12RevokedSecretEndsRequests checks that taking a secret back, and the end of its lease, end
+// the requests that use it (C12).
 func TestC12RevokedSecretEndsRequests(t *testing.T) {
 	began := make(chan struct{}, 4)
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestB10SlowRequest: a client that begins to say something, however much, and
-// does not go on is cut off, and that is told.
+// TestB10SlowRequest checks that a client that begins to send, however much, and does not go on is
+// cut off, and that this is recorded.
 func TestB10SlowRequest(t *testing.T) {
 	t.Parallel()
 	w := start(t, document(t, 1, "allow: [{host: api.example.com, methods: [GET]}]\n"), apiHosts)
@@ -61,7 +61,7 @@ func TestB10SlowRequest(t *testing.T) {
 	wg.Wait()
 }
 
-// ends tells how a connection has ended after four times as long as it may be.
+// ends returns how a connection has ended after four times its limit.
 func ends(c net.Conn) error {
 	_ = c.SetReadDeadline(time.Now().Add(4 * 30 * time.Second))
 	_, err := io.Copy(io.Discard, c)

@@ -53,7 +53,7 @@ func benchInspected(b *testing.B, h2 bool, method string) {
 	}
 }
 
-// benchRelay sends bulk on a connection that nobody looks into, and a byte back at its end.
+// benchRelay sends bulk on a connection without inspection, and a byte back at its end.
 func benchRelay(b *testing.B, up bool) {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	must(b, err)

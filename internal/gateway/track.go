@@ -46,8 +46,8 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	g.log(r)
 }
 
-// conclude writes into a record how what was let through has ended: why it was cut off, if
-// it was, else by an error.
+// conclude writes into a record how an allowed flow has ended: why it was cut off, if it was, else
+// its error.
 func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 	refused, isRefused := errors.AsType[*dial.Refused](err)
 	denied, isDenied := errors.AsType[*policy.Denied](err)
@@ -67,8 +67,8 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 	case errors.Is(err, inspect.ErrNoHTTP):
 		g.noHTTP(r, err)
 	case errors.Is(err, errDropped), errors.Is(err, netstack.ErrCut) && r.Up == 0 && r.Down == 0:
-		// Programs try all addresses of a name at once, and drop those that are not the first
-		// to answer. Others only see whether somebody listens.
+		// Programs try all addresses of a name at once, and drop all but the first that answers. Others
+		// only check whether a server listens.
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, brokenOff(err, r.Direction)
 		g.distrusted(r, err)
@@ -78,7 +78,7 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 	}
 }
 
-// distrusted adds to a record what to do if a client did not trust our certificate.
+// distrusted adds advice to a record if a client did not trust our certificate.
 func (g *Gateway) distrusted(r *spec.NetworkRecord, err error) {
 	shake, ok := errors.AsType[*inspect.HandshakeError](err)
 	if !ok || !shake.Distrust {
@@ -89,8 +89,8 @@ func (g *Gateway) distrusted(r *spec.NetworkRecord, err error) {
 	}
 }
 
-// noHTTP writes into a record that a connection was refused for what it speaks, and how it
-// could pass.
+// noHTTP writes into a record that a connection was refused for its protocol, and how it could
+// pass.
 func (g *Gateway) noHTTP(r *spec.NetworkRecord, err error) {
 	r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	s := g.unseen(r)
@@ -102,7 +102,7 @@ func (g *Gateway) noHTTP(r *spec.NetworkRecord, err error) {
 	}
 }
 
-// unseen suggests how nobody looks into connections like one that was.
+// unseen suggests a rule by which connections like the recorded one pass without inspection.
 func (g *Gateway) unseen(r *spec.NetworkRecord) policy.Suggestion {
 	now := time.Now()
 	switch {
@@ -122,7 +122,7 @@ func (g *Gateway) unseen(r *spec.NetworkRecord) policy.Suggestion {
 	return g.policy.Load().Unseen(q)
 }
 
-// logsInAt tells whether programs inside that log in at a server are kept from what they get.
+// logsInAt reports whether the gateway keeps the tokens when programs inside log in at a server.
 func (g *Gateway) logsInAt(name string, port uint16) bool {
 	c := g.conf.Capture
 	return c != nil && c.How.Capture != nil && inject.NewEndpoint(c.How.Endpoint).Is(inject.Target{Name: name, Port: port})
@@ -131,7 +131,7 @@ func (g *Gateway) logsInAt(name string, port uint16) bool {
 // errStopped ends all flows.
 var errStopped = errors.New("the sandbox is stopped")
 
-// changed is that the rules of now do not allow what is under way.
+// changed returns the error for a flow that the current rules do not allow.
 func changed(d policy.Decision) error {
 	return fmt.Errorf("the policy changed: %w", &policy.Denied{Decision: d})
 }
@@ -142,8 +142,8 @@ type advised struct {
 	command string
 }
 
-// cutOff writes into a record why what was let through was ended: by which rules, and what
-// would allow it again.
+// cutOff writes into a record why an allowed flow was ended: by which rules, and what would allow
+// it again.
 func (g *Gateway) cutOff(r *spec.NetworkRecord, why error) {
 	if d, ok := errors.AsType[*policy.Denied](why); ok {
 		r.Rule, r.Source = "", "" // those that let it through
@@ -155,9 +155,9 @@ func (g *Gateway) cutOff(r *spec.NetworkRecord, why error) {
 	}
 }
 
-// opened records that something may pass on a flow from now on, unless that is known, so
-// that what was let through is known even if nobody is left to record its end. What
-// cannot be recorded does not happen.
+// opened records that bytes may pass on a flow from now on, unless it is recorded already. So the
+// log has the flow even if the gateway dies before its end. What cannot be recorded must not
+// happen.
 func (g *Gateway) opened(f *flow, r spec.NetworkRecord) error {
 	f.opening.Lock()
 	defer f.opening.Unlock()
@@ -178,7 +178,7 @@ func (g *Gateway) opened(f *flow, r spec.NetworkRecord) error {
 	return nil
 }
 
-// closed ends what opened begins, and gives what both records have in common.
+// closed ends what opened begins, and returns what both records share.
 func (f *flow) closed() (number, state string) {
 	f.opening.Lock()
 	defer f.opening.Unlock()
@@ -189,7 +189,7 @@ func (f *flow) closed() (number, state string) {
 	return f.number, spec.FlowClosed
 }
 
-// numbers tell flows apart, also those of another run of the sandbox.
+// numbers tell flows apart, also from those of another run of the sandbox.
 type numbers struct {
 	run  string
 	last atomic.Uint64
@@ -197,8 +197,8 @@ type numbers struct {
 
 func (n *numbers) next() string { return n.run + "-" + strconv.FormatUint(n.last.Add(1), 10) }
 
-// noteSecret tells whether an error is that a placeholder was where it must not
-// be, and writes whose it was into the record.
+// noteSecret reports whether an error is a placeholder in a forbidden place, and writes its owner
+// into the record.
 func noteSecret(r *spec.NetworkRecord, err error) bool {
 	refused, ok := errors.AsType[*inject.Refused](err)
 	if ok {
@@ -207,7 +207,7 @@ func noteSecret(r *spec.NetworkRecord, err error) bool {
 	return ok
 }
 
-// begin has a flow be cancelled when it is ended, which it may be already.
+// begin cancels a flow's context when the flow ends, which may have happened already.
 func (f *flow) begin(cancel context.CancelFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,7 +217,7 @@ func (f *flow) begin(cancel context.CancelFunc) {
 	}
 }
 
-// direction is how a record names it.
+// direction returns the record's word for a kind.
 func (k kind) direction() string {
 	if k == inbound {
 		return spec.DirectionIn

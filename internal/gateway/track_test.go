@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// openings are the records of flows that were opened, so far.
+// openings returns the records of opened flows, so far.
 func (w *world) openings() []spec.NetworkRecord {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,8 +28,8 @@ func (w *world) openings() []spec.NetworkRecord {
 
 func isFlow(r spec.NetworkRecord) bool { return r.Event == spec.NetworkFlow }
 
-// A flow is in the log from the moment in which something can pass: whoever is
-// killed then leaves a trace of it. Its end is told apart.
+// TestFlowIsRecordedWhenItOpens checks that a flow is in the log from the moment when bytes can
+// pass: a killed gateway still leaves a trace of it. Its end is a record of its own.
 func TestFlowIsRecordedWhenItOpens(t *testing.T) {
 	port, _ := echo(t, "")
 	w := start(t, rules(t, 7, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here})
@@ -55,7 +55,7 @@ func TestFlowIsRecordedWhenItOpens(t *testing.T) {
 	}
 }
 
-// What connections hold is bounded by their number.
+// TestFlowsAreBounded checks that the number of flows is bounded, and so the memory they hold.
 func TestFlowsAreBounded(t *testing.T) {
 	port, _ := echo(t, "")
 	w := start(t, rules(t, 1, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here})
@@ -87,7 +87,8 @@ func TestFlowsAreBounded(t *testing.T) {
 	}
 }
 
-// On a connection that is looked into, however many requests it has.
+// TestInspectedFlowIsOpenedOnce checks the same on an inspected connection, with any number of
+// requests.
 func TestInspectedFlowIsOpenedOnce(t *testing.T) {
 	o := newOrigin(t, true, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), map[string][]string{"api.example.com": here}, o.trusting)
@@ -107,8 +108,8 @@ func TestInspectedFlowIsOpenedOnce(t *testing.T) {
 	}
 }
 
-// A program that tries two addresses at once drops the one that answers later: nothing
-// has failed. One that is cut off when something had passed has.
+// TestFlowIsDropped checks a program that tries two addresses at once and drops the slower one:
+// nothing has failed. A connection that is cut off after bytes have passed has failed.
 func TestFlowIsDropped(t *testing.T) {
 	port, _ := echo(t, "")
 	w := start(t, document(t, 1, "allow: [raw.example.com, 127.0.0.0/8, {host: http.example.com, methods: [GET]}]\n"),
@@ -137,8 +138,8 @@ func TestFlowIsDropped(t *testing.T) {
 	}
 }
 
-// Nor has anything failed if it ends without a word, as it does for who only sees whether
-// somebody listens, wherever that would have been looked into.
+// TestFlowIsProbed checks that a flow that ends without any bytes has not failed, even where it
+// would have been inspected: the client only probes for a server.
 func TestFlowIsProbed(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [{host: http.example.com, methods: [GET]}, {host: git.example.com:22, git: [acme/app]}]\n"),
 		map[string][]string{"http.example.com": here, "git.example.com": here})
@@ -153,7 +154,7 @@ func TestFlowIsProbed(t *testing.T) {
 	}
 }
 
-// A server that cuts a connection is said to have, in words for people.
+// TestServerCuts checks that a cut by the server is recorded as such, in words for people.
 func TestServerCuts(t *testing.T) {
 	l := listen(t)
 	go func() {
@@ -174,8 +175,8 @@ func TestServerCuts(t *testing.T) {
 	}
 }
 
-// What the host's kernel says otherwise is told without its addresses; what failed before is
-// told as it is.
+// TestBrokenOff checks that other errors of the host's kernel are told without their addresses;
+// earlier failures are told as they are.
 func TestBrokenOff(t *testing.T) {
 	at := &net.TCPAddr{IP: net.IPv4(9, 9, 9, 9), Port: 1}
 	op := func(why error) error {
@@ -195,7 +196,7 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
-// Where nothing could ever pass, nothing was opened.
+// TestRefusedFlowIsNotOpened checks that a flow on which nothing could pass is not opened.
 func TestRefusedFlowIsNotOpened(t *testing.T) {
 	w := start(t, rules(t, 1, "allow api.example.com", "allow gone.example.com", "allow 127.0.0.0/8"),
 		map[string][]string{"api.example.com": {"10.0.0.1"}, "gone.example.com": here})
@@ -213,9 +214,9 @@ func TestRefusedFlowIsNotOpened(t *testing.T) {
 	}
 }
 
-// Nor was it on a connection that is looked into, if none of its requests passed: who
-// only says hello, or asks for what is refused, may do so as often as they like, and the
-// log must count them.
+// TestUselessFlowIsNotOpened checks that an inspected connection is not opened if none of its
+// requests passed: a client that only says hello, or asks for refused things, may do so as often as
+// it likes, and the log must count them.
 func TestUselessFlowIsNotOpened(t *testing.T) {
 	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) { t.Error("it is asked") })
 	w := start(t, document(t, 1, "allow: [{host: api.example.com, methods: [GET]}]\n"), map[string][]string{"api.example.com": here}, o.trusting)
@@ -241,8 +242,9 @@ func TestUselessFlowIsNotOpened(t *testing.T) {
 	}
 }
 
-// A flow whose opening cannot be recorded is none: the first thing that fails may
-// be that very record. If it is there all the same, its end belongs to it.
+// TestUnrecordedFlowIsNotOpened checks that a flow is not open if its opening cannot be recorded:
+// that record may be the first to fail. If the record exists all the same, the flow's end belongs
+// to it.
 func TestUnrecordedFlowIsNotOpened(t *testing.T) {
 	port, seen := echo(t, "welcome")
 	w := startWith(t, rules(t, 1, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here},

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A question to a model is told of when all of it has left the inside, over HTTP/1 and
-// 2, to a real server and to one that is played, before there is an answer; requests
-// without a body, to others, or that are refused are none.
+// TestTurns checks that a question to a model is reported when all of it has left the inside,
+// before an answer: over HTTP/1 and 2, to a real server and to a played one. Requests without a
+// body, to other hosts, and refused ones do not count.
 func TestTurns(t *testing.T) {
 	for name, mocked := range map[string]bool{"real": false, "played": true} {
 		t.Run(name, func(t *testing.T) {
@@ -56,5 +56,5 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// policyRefuses is the status of what a rule does not allow.
+// policyRefuses is the status of a request that a rule does not allow.
 const policyRefuses = http.StatusForbidden

@@ -10,38 +10,37 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
-// errOtherName is for a client that looked one name up and asks for another.
+// errOtherName is for a client that looked up one name and asks for another.
 var errOtherName = errors.New("the TLS client asks for another name than it looked up")
 
 // helloTime is how long a client may take over its ClientHello.
 const helloTime = 20 * time.Second
 
-// helloDepth is how far into what a client says a ClientHello is looked for at
-// any place: some protocols ask for TLS with a few bytes, and have it follow at
-// once. Behind, it is looked for where a read begins, which is where it is if the
-// client has waited for the server's consent.
+// helloDepth is how far into a client's bytes a ClientHello is looked for at any place. Some
+// protocols ask for TLS with a few bytes, and the ClientHello follows at once. Beyond that depth it
+// is looked for where a read begins: a client that waited for the server's consent starts it there.
 const helloDepth = 4 << 10
 
-// watched is the inside's connection, in which a ClientHello is looked for: a
-// server may stand behind many names, and the one in the ClientHello decides
-// which of them answers, also where the connection is for a literal address.
+// watched is the inside's connection, in which a ClientHello is looked for. One server address may
+// serve many names, and the name in the ClientHello selects the one that answers, also on a
+// connection to a literal address.
 type watched struct {
 	relay.Conn
 	asks func(name string) error // judges whom a ClientHello asks for; nil: none is looked for
-	// unreadable judges what cannot be read, from which on nobody looks any more. It is there
-	// if asks is.
+	// unreadable judges a ClientHello that cannot be read. If it passes, nothing after it is looked
+	// at. It is set if asks is.
 	unreadable func(error) error
 
-	ahead []byte // was read, and is to be looked at
-	rest  []byte // was looked at, and is to be passed on
+	ahead []byte // was read, and is still to be looked at
+	rest  []byte // was looked at, and is still to be passed on
 
-	tls  bool            // there was a ClientHello, and it names whom the connection is for
+	tls  bool            // a ClientHello came, and it names the connection's host
 	said int             // bytes that were looked at
 	tail []byte          // the last of them, if a ClientHello may begin there
-	scan *inject.Scanner // for what stands for secrets; nil: none is lent
+	scan *inject.Scanner // looks for placeholders of secrets; nil: no secret is lent
 }
 
-// Await has what was read ahead at hand.
+// Await returns at once while bytes that were read ahead remain.
 func (w *watched) Await() {
 	if len(w.rest) == 0 && len(w.ahead) == 0 {
 		w.Conn.Await()
@@ -90,8 +89,8 @@ func (w *watched) read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// find gives the place in text where a ClientHello may begin. Of text some bytes
-// were there before.
+// find returns the place in text where a ClientHello may begin. The first bytes of text were there
+// before.
 func (w *watched) find(text []byte, before int) (int, hello.Likeness) {
 	if before > 0 {
 		if looks := hello.Looks(text); looks != hello.No {
@@ -109,8 +108,8 @@ func (w *watched) find(text []byte, before int) (int, hello.Likeness) {
 	return 0, hello.No
 }
 
-// hello reads the ClientHello that begins in text, and lets it pass if it names whom the
-// connection is for, or may pass unread.
+// hello reads the ClientHello that begins in text. It lets the ClientHello pass if it names the
+// connection's host, or may pass unread.
 func (w *watched) hello(b, text []byte, at, before int) (int, error) {
 	_ = w.SetReadDeadline(time.Now().Add(helloTime))
 	info, said, err := hello.Read(slices.Concat(text[at:], w.ahead), w.Conn)

@@ -25,7 +25,7 @@ func (w *world) question(t testing.TB, name string, kind dnsmessage.Type) dnsmes
 	return m
 }
 
-// address is the one IPv4 address that an answer gives.
+// address returns the one IPv4 address of an answer.
 func address(t testing.TB, m dnsmessage.Message) netip.Addr {
 	t.Helper()
 	if len(m.Answers) != 1 {
@@ -38,7 +38,8 @@ func address(t testing.TB, m dnsmessage.Message) netip.Addr {
 	return netip.AddrFrom4(a.A)
 }
 
-// What a rule spells out is not counted, whatever else lets names be looked up.
+// TestSpelledNamesAreNotRationed checks that a name that a rule spells out is not counted, whatever
+// else lets it be looked up.
 func TestSpelledNamesAreNotRationed(t *testing.T) {
 	for _, yaml := range []string{"allow: [api.example.com, '**.example.com']\n", "default: allow\nallow: [api.example.com]\n", "presets: [open]\nallow: [api.example.com]\n"} {
 		w := start(t, document(t, 1, yaml), nil)
@@ -57,9 +58,9 @@ func TestSpelledNamesAreNotRationed(t *testing.T) {
 	}
 }
 
-// Programs keep addresses longer than an answer says. So one stands for its name for
-// ever, also when the ration of names is used up, and what may be reached by it is
-// decided when somebody connects.
+// TestAddressesOutliveTheirAnswer checks that an address keeps its name forever, also when the
+// ration of names is used up: programs keep addresses longer than an answer says. The policy
+// decides at each connection whether it may be reached.
 func TestAddressesOutliveTheirAnswer(t *testing.T) {
 	port, seen := echo(t, "")
 	w := start(t, document(t, 1, "allow: ['*.wide.example']\n"), map[string][]string{"a.wide.example": here, "b.wide.example": here})
@@ -117,9 +118,9 @@ func TestAddressesOutliveTheirAnswer(t *testing.T) {
 	}
 }
 
-// A search list has a resolver ask for names that were never meant. They do not exist,
-// which may be believed for a moment, nobody outside hears of them, and the resolver
-// goes on to the name itself.
+// TestSearchLists checks names that a resolver asks for only because of a search list. They do not
+// exist, which may be cached for a moment. No query goes outside, and the resolver goes on to the
+// name itself.
 func TestSearchLists(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [api.example.com]\n"), apiHosts)
 	for _, suffix := range []string{"lan", "corp.example", "svc.cluster.local", "example.com", "bothy", "localdomain", "ec2.internal"} {

@@ -1,10 +1,9 @@
 // Package gcpace lets a busy process with a small heap collect garbage less often.
 //
-// By default Go collects when the heap has doubled, but not below 4 MB. A process that
-// has 2 MB and makes 60 a second collects 15 times a second, which costs it a
-// twentieth of its time. While collections come that often, and the heap is small, they
-// come four times as rarely here; when they do not, or it is not, all is as usual. So who
-// is idle takes no more memory than before.
+// By default Go collects when the heap has doubled, but not below 4 MB. A process that has 2 MB and
+// makes 60 a second collects 15 times a second, which costs it a twentieth of its time. While
+// collections are that frequent and the heap is small, this package makes them four times less
+// frequent. Otherwise Go's default applies. So an idle process uses no more memory than before.
 package gcpace
 
 import (
@@ -44,7 +43,7 @@ func Follow() {
 	each(func() {
 		runtime.ReadMemStats(&m)
 		before := p.set
-		live := m.NextGC * usual / uint64(usual+before) // or less: there is a least heap
+		live := m.NextGC * usual / uint64(usual+before) // or less: the heap has a minimum size
 		if n := p.next(time.Now(), live); n != before {
 			debug.SetGCPercent(n)
 		}
@@ -53,7 +52,7 @@ func Follow() {
 
 // each calls f after every collection, never twice at once.
 func each(f func()) {
-	type mark struct{ _ [16]byte } // not among the tiny ones, which share what they are in
+	type mark struct{ _ [16]byte } // not a tiny allocation, which shares its block with others
 	var again func(int)
 	again = func(int) {
 		f()

@@ -2,10 +2,10 @@ package gitdefaults
 
 import "strings"
 
-// Config writes the configuration that git inside reads before all others but that of
-// the system, so that what a repository, or somebody inside, says counts more. Empty: there
-// is nothing to say. ignore is where Ignore lies inside; signs tells that the inside may have
-// commits signed.
+// Config writes the configuration that git inside reads after the system's and before all others,
+// so that settings of a repository or of the inside override it. The result is empty without
+// settings. ignore is the path of Ignore inside. signs says that the inside may have commits
+// signed.
 func (p *Person) Config(ignore string, signs bool) []byte {
 	var b strings.Builder
 	line := func(section, key, value string) {
@@ -39,7 +39,7 @@ func (p *Person) Config(ignore string, signs bool) []byte {
 		"[include]\n\tpath = /etc/gitconfig\n" + b.String())
 }
 
-// quote writes a value. There are no control characters in it.
+// quote writes a value, which must not contain control characters.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

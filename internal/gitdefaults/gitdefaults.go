@@ -1,11 +1,11 @@
-// Package gitdefaults answers what git inside takes from the person on whose behalf it
-// runs: who commits, what is never to be committed, and how commits are signed. It asks
-// the person's own git, in the directory that is worked on, so that includeIf counts.
+// Package gitdefaults answers what git inside takes from the person on whose behalf it runs: the
+// author, the files never to commit, and how commits are signed. It asks the person's own git, in
+// the directory that is worked on, so that includeIf counts.
 //
-// A sandbox may have written the repository in that directory. So nothing that the
-// repository's own configuration says is taken, and git is only asked to read
-// configuration: that runs no hook, alias, filter or other program. Of what the
-// configuration of the person says, a program is never taken either.
+// A sandbox may have written the repository in that directory. So no setting of the repository's
+// own configuration is taken, and git is only asked to read configuration: that runs no hook,
+// alias, filter or other program. Settings that name a program are not taken from the person's
+// configuration either.
 package gitdefaults
 
 import (
@@ -26,16 +26,16 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostpath"
 )
 
-// Person is what git of the host says of its user.
+// Person has the git settings of the host's user.
 type Person struct {
 	Name, Email string
 	Ignore      []byte // patterns of files that are not to be committed
 	Signing     Signing
-	// Left tells what was not taken, and why.
+	// Left lists the settings that were not taken, with reasons.
 	Left []string
 }
 
-// Bounds of what is asked and taken.
+// Bounds of the questions and the answers.
 const (
 	askTime    = 2 * time.Second
 	maxAnswer  = 256 << 10
@@ -49,13 +49,13 @@ const (
 // keys are the settings that are asked for.
 const keys = `^(user\.(name|email|signingkey)|core\.excludesfile|gpg\.format|(commit|tag)\.gpgsign)$`
 
-// Ask asks git of the host. Without a git there is no person.
+// Ask asks git of the host. Without git the result is nil.
 func Ask(ctx context.Context, paths *hostpath.Guard, home, dir string) (*Person, error) {
 	a := &asker{paths: paths, home: home}
 	out, err := a.run(ctx, dir)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) && dir != "/" {
-		// What is wrong may be the repository's own configuration, which anybody may have
-		// written who works there.
+		// The error may be in the repository's own configuration, which anyone who works there may
+		// have written.
 		out, err = a.run(ctx, "/")
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *asker) run(ctx context.Context, dir string) ([]byte, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// A configuration that somebody inside wrote can include files that do not end.
+	// A configuration written inside can include files without an end.
 	for what, most := range map[int]uint64{unix.RLIMIT_DATA: maxMemory, unix.RLIMIT_CPU: maxCPU, unix.RLIMIT_CORE: 0} {
 		_ = unix.Prlimit(cmd.Process.Pid, what, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
@@ -104,7 +104,7 @@ func (a *asker) run(ctx context.Context, dir string) ([]byte, error) {
 	return out.text.Bytes(), err
 }
 
-// bounded takes so much and no more.
+// bounded stores at most maxAnswer bytes.
 type bounded struct{ text bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {
@@ -114,11 +114,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// setting is one that the person has made.
+// setting is one setting of the person.
 type setting struct{ origin, value string }
 
-// parse keeps the last of each setting that stands in the person's files or the
-// system's, not in the repository's.
+// parse keeps the last value of each setting in the person's files or the system's, not in the
+// repository's.
 func parse(out []byte) map[string]setting {
 	list := map[string]setting{}
 	words := strings.Split(string(out), "\x00")
@@ -157,7 +157,7 @@ func leave(left *[]string, format string, args ...any) {
 	*left = append(*left, fmt.Sprintf(format, args...))
 }
 
-// clean admits what is one line of text.
+// clean accepts one line of text.
 func clean(s string) bool {
 	return len(s) <= maxValue && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

@@ -88,8 +88,8 @@ func TestPersonOfTheDirectory(t *testing.T) {
 	}
 }
 
-// What a sandbox may have written in the repository names nobody, runs nothing, and keeps
-// nobody waiting.
+// TestHostileRepository checks that settings a sandbox may have written in the repository set no
+// author, run no program, and do not block.
 func TestHostileRepository(t *testing.T) {
 	d := newDesk(t)
 	d.write(t, ".gitconfig", "[user]\n\tname = Ann\n\temail = ann@home\n[includeIf \"gitdir:~/repo/\"]\n\tpath = work\n")
@@ -135,7 +135,7 @@ func TestValues(t *testing.T) {
 	if p.Name != "" || p.Email != `"]\ [x] "` || len(p.Left) != 2 {
 		t.Errorf("%+v", p)
 	}
-	// What is written is read as it was meant.
+	// Git reads the written configuration as it was meant.
 	file := d.write(t, "config", string(p.Config("/i", false)))
 	out, err := exec.Command("git", "config", "--file", file, "--null", "user.email").Output()
 	if err != nil || string(out) != p.Email+"\x00" {
@@ -152,8 +152,9 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Settings in what a sandbox writes to, such as a repository of dotfiles, do not choose what is
-// shown of the host, nor do links in there.
+// TestWrittenSettings checks that settings in a directory that a sandbox writes to, such as a
+// repository of dotfiles, do not choose which files of the host are shown. Links there do not
+// either.
 func TestWrittenSettings(t *testing.T) {
 	d := newDesk(t)
 	secret := d.write(t, "secret", "a secret\n")

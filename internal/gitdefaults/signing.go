@@ -12,7 +12,7 @@ import (
 type Signing struct {
 	Key           string // the public key, as git writes it in a setting; empty: the first that the agent has
 	Commits, Tags bool
-	Left          []string // what was not taken, and why
+	Left          []string // settings that were not taken, with reasons
 }
 
 // signing reads how commits are signed. Other formats than that of SSH are not for an SSH

@@ -1,4 +1,4 @@
-// Package gitdir answers where git keeps what belongs to a directory, if that is not within it.
+// Package gitdir finds the git files of a directory, if they are outside of it.
 package gitdir
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// Kind is why what git keeps is elsewhere.
+// Kind says why git's files are elsewhere.
 type Kind int
 
 // The kinds.
@@ -22,16 +22,17 @@ const (
 	Astray                // it leads elsewhere, from where nothing leads back
 )
 
-// Place is where it is.
+// Place is the location of git's files.
 type Place struct {
 	Kind Kind
-	Dir  string // what git needs to work: its directory, or all of the repository's files
+	Dir  string // the directory that git needs to work: its own, or all of the repository's files
 }
 
-// Find looks for it. Nil: it is within the directory, or there is no repository.
+// Find locates git's files for a directory. Nil: they are within the directory, or it has no
+// repository.
 //
-// A sandbox that could write to the directory once may have made it lead to another repository.
-// So what it leads to counts only if that leads back.
+// A sandbox that once could write to the directory may have made it point to another repository. So
+// its target counts only if that points back.
 func Find(dir string) (*Place, error) {
 	at := filepath.Join(dir, ".git")
 	info, err := os.Lstat(at)
@@ -45,7 +46,7 @@ func Find(dir string) (*Place, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		real, err := filepath.EvalSymlinks(at)
 		if err != nil || within(dir, real) {
-			return nil, nil // what it leads to is not on the host, or comes along
+			return nil, nil // the target is not on the host, or is shared along with the directory
 		}
 		return &Place{Astray, real}, nil
 	}
@@ -120,8 +121,8 @@ func Pointer(file, dir, prefix string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-// worktreeOf reads core.worktree out of the configuration of a git directory, as git writes it
-// for submodules; empty if there is none.
+// worktreeOf reads core.worktree out of the configuration of a git directory, as git writes it for
+// submodules. It is empty if not set.
 func worktreeOf(own string) string {
 	data, err := store.ReadFile(filepath.Join(own, "config"), 0, maxConfig)
 	if err != nil {

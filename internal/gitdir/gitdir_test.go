@@ -33,7 +33,7 @@ func TestFind(t *testing.T) {
 	must(t, os.MkdirAll(at("plain"), 0o755))
 	must(t, os.MkdirAll(at("linked"), 0o755))
 	must(t, os.Symlink(at("main/.git"), at("linked/.git")))
-	// One that leads to what belongs to another directory.
+	// A pointer to another directory's git files.
 	for name, from := range map[string]string{"thief": "tree", "thief2": "main/libs/sub"} {
 		must(t, os.MkdirAll(at(name), 0o755))
 		data, err := os.ReadFile(at(from + "/.git"))

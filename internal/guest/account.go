@@ -25,7 +25,7 @@ func findAccount(user string) (wire.Account, error) {
 		}
 	}
 	if a.UID < 0 {
-		// A number need not stand in the database.
+		// The database need not contain a number.
 		if a.UID = number(name); a.UID < 0 {
 			return a, fmt.Errorf("no user %q in the sandbox", name)
 		}
@@ -64,7 +64,7 @@ func memberOf(db, user string) []int {
 	return gids
 }
 
-// number reads an id, or gives -1.
+// number parses an id, or returns -1.
 func number(s string) int {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {

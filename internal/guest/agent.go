@@ -11,11 +11,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// listenQueue is how many may wait at a socket until they are accepted.
+// listenQueue is how many connections may wait at a socket to be accepted.
 const listenQueue = 16
 
-// listen opens a socket for everybody inside and has what connects to it carried to
-// the gateway. What was there before is replaced.
+// listen opens a socket for all users inside, and has its connections carried to the gateway. It
+// replaces any file at the path.
 func listen(q wire.Listen) error {
 	dir := filepath.Dir(q.Path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -43,7 +43,7 @@ func listen(q wire.Listen) error {
 	return nil
 }
 
-// acceptPause is how long a listener rests when nothing can be accepted just now.
+// acceptPause is how long a listener waits when accept fails temporarily.
 const acceptPause = 100 * time.Millisecond
 
 func accept(listener int, q wire.Listen) {

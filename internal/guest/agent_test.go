@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// What connects to the socket is carried to the gateway, whatever stood in its place.
+// TestListen checks that connections to the socket reach the gateway, whatever the path held before.
 func TestListen(t *testing.T) {
 	gateway, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// A place where no socket can be is an error.
+// TestListenNowhere checks that a path that cannot hold a socket is an error.
 func TestListenNowhere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// capabilityNames are those of capabilities, by their numbers.
+// capabilityNames are the names of capabilities, by number.
 const capabilityNames = `CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
 	NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN
 	SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG
 	WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE`
 
-// bounding are the capabilities that a process of the sandbox can have at all.
+// bounding returns the capabilities that a process of the sandbox can have at most.
 func bounding() ([]string, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -44,8 +44,8 @@ func namedCapabilities(set uint64) (list []string) {
 	return list
 }
 
-// within takes those capabilities from a process that its sandbox has not: a privileged
-// container wants all there are, and runc would rather not start it.
+// within removes capabilities from a process that its sandbox lacks: a privileged container asks
+// for all of them, and runc would refuse to start it.
 func within(process map[string]json.RawMessage, had []string) error {
 	var sets map[string][]string
 	if err := decode(process["capabilities"], &sets); err != nil || len(sets) == 0 {

@@ -14,12 +14,12 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// watching is what init knows of programs inside that watch directories which the host
-// changes as well. Init watches the same directories itself: what it hears of was done
-// inside, and is not told again when the host's report of it comes.
+// watching tracks the directories that programs inside watch and that the host changes, too. Init
+// watches the same directories itself. A change that init sees was made inside, so init does
+// not report it again when the host's report arrives.
 type watching struct {
 	once sync.Once
-	ear  int // inotify; -1 without
+	ear  int // inotify; -1 without it
 
 	mu    sync.Mutex
 	dirs  []string      // in the order in which they were watched; only appended to
@@ -28,11 +28,11 @@ type watching struct {
 	heard map[string]*heard // by path
 }
 
-// heard is what was done to a file inside.
+// heard records the changes made to a file inside.
 type heard struct {
 	at     time.Time      // of the last event
-	counts map[uint32]int // of events that happen to a name
-	own    map[uint32]int // events that init itself had raised
+	counts map[uint32]int // of events about a name
+	own    map[uint32]int // events that init itself has raised
 }
 
 // Bounds.
@@ -42,13 +42,13 @@ const (
 	heardFor       = 10 * time.Second
 )
 
-// Events that happen to a name in a directory, and those that happen to a file.
+// Events about a name in a directory, and events about a file.
 const (
 	nameEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 	fileEvents = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CLOSE_WRITE
 )
 
-// watched answers with the directories after the first since, and waits for one.
+// watched returns the directories after the first since, and waits for at least one.
 func (w *watching) watched(since int) [][]byte {
 	w.once.Do(w.begin)
 	for {
@@ -73,7 +73,7 @@ func (w *watching) begin() {
 	go w.collect()
 }
 
-// collect learns of directories, one after the other.
+// collect learns of watched directories, one after the other.
 func (w *watching) collect() {
 	buf := make([]byte, wire.MaxPath)
 	for {
@@ -106,13 +106,13 @@ func (w *watching) add(dir string) {
 	if err != nil || w.byWD[int32(wd)] == dir {
 		return
 	}
-	w.byWD[int32(wd)] = dir // another one, if it was made anew
+	w.byWD[int32(wd)] = dir // a different number if the directory was made anew
 	w.dirs = append(w.dirs, dir)
 	close(w.more)
 	w.more = make(chan struct{})
 }
 
-// listen hears what is done inside.
+// listen reads the events of changes inside.
 func (w *watching) listen(ear int) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -137,7 +137,7 @@ func (w *watching) hear(events []byte, now time.Time) {
 		name, _, _ := bytes.Cut(events[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], []byte{0})
 		events = events[unix.SizeofInotifyEvent+size:]
 		dir, ok := w.byWD[wd]
-		if mask&unix.IN_IGNORED != 0 { // the directory is not there any more
+		if mask&unix.IN_IGNORED != 0 { // the directory was removed
 			delete(w.byWD, wd)
 			continue
 		}
@@ -160,7 +160,7 @@ func (w *watching) remember(path string, event uint32, now time.Time) {
 	}
 }
 
-// recent is what was heard of a path in the last seconds.
+// recent returns the record of a path for the last seconds.
 func (w *watching) recent(path string, now time.Time) *heard {
 	if len(w.heard) >= maxHeard {
 		for p, h := range w.heard {
@@ -180,7 +180,7 @@ func (w *watching) recent(path string, now time.Time) *heard {
 	return h
 }
 
-// changed tells watchers inside of what the host did, and leaves out what was done inside.
+// changed tells watchers inside about changes of the host. It skips changes made inside.
 func (w *watching) changed(changes []wire.Change) {
 	for _, c := range changes {
 		path := string(c.Path)
@@ -191,7 +191,7 @@ func (w *watching) changed(changes []wire.Change) {
 	}
 }
 
-// doneInside tells whether an event on the host is that of something done inside.
+// doneInside tells whether an event on the host stems from a change made inside.
 func (w *watching) doneInside(path string, event uint32, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +204,7 @@ func (w *watching) doneInside(path string, event uint32, now time.Time) bool {
 	} else {
 		var st unix.Stat_t
 		if err := unix.Lstat(path, &st); err != nil {
-			return true // another event tells that it is gone
+			return true // another event reports that it is gone
 		}
 		if !h.at.IsZero() && !time.Unix(st.Ctim.Unix()).After(h.at) {
 			return true

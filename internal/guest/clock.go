@@ -6,8 +6,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// setClock has the wall let programs read the time without asking it: see
-// [wire.ClockFamily]. Where nobody listens, nothing is lost but speed.
+// setClock makes the wall let programs read the time without a system call: see
+// [wire.ClockFamily]. If the wall does not support that, programs only read the time more slowly.
 func setClock() {
 	if fd, err := unix.Socket(wire.ClockFamily, unix.SOCK_DGRAM, 0); err == nil {
 		_ = unix.Close(fd)

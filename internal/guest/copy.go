@@ -19,9 +19,9 @@ import (
 //
 //	out PATH (follow|keep|straight)
 //	                         archives PATH to standard output; straight: no link
-//	                         may stand in it, and pipes and the like are noted too
-//	back DIR PATH            has what lies at PATH below DIR be what standard input
-//	                         says, see [archive.PutBack]
+//	                         may be in it, and pipes and the like are noted too
+//	back DIR PATH            makes PATH below DIR equal to standard input,
+//	                         see [archive.PutBack]
 //	in PATH NAME             extracts standard input at PATH, NAME being what
 //	                         the source was called; "." extracts its contents
 func Copy(args []string) int {
@@ -61,9 +61,9 @@ func copyOut(path string, o archive.WriteOptions) error {
 }
 
 func copyIn(path, name string) error {
-	// When the caller goes away the archive ends: what is half written is removed then.
+	// When the caller goes away the archive ends, and copyIn removes the half-written file.
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
-	// With the slash nothing but a directory is opened.
+	// The slash makes sure that only a directory is opened.
 	open := func(dir string) (*os.Root, error) { return os.OpenRoot(dir + "/") }
 	root, rename, err := archive.Destination(path, name, open)
 	if err != nil {

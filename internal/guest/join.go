@@ -16,8 +16,8 @@ import (
 // joinTime is how long each of the two sides may take to answer.
 const joinTime = 5 * time.Second
 
-// join connects a server of the loopback to the gateway, and has bytes carried
-// between them. It returns as soon as both are there.
+// join connects a server on the loopback to the gateway, and has bytes carried between them. It
+// returns as soon as both connections exist.
 func join(q wire.Join) error {
 	server, err := connect(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), q.Port))
 	if err != nil {
@@ -68,7 +68,7 @@ func address(to netip.AddrPort) (domain int, sa unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
 }
 
-// answered waits until a connection stands or has failed.
+// answered waits until a connection is established or has failed.
 func answered(f *os.File) error {
 	_ = f.SetWriteDeadline(time.Now().Add(joinTime))
 	defer func() { _ = f.SetWriteDeadline(time.Time{}) }()
@@ -91,8 +91,8 @@ func answered(f *os.File) error {
 	return err
 }
 
-// relay carries bytes until both directions have ended. What is cut on one side
-// is cut on the other: an answer that broke off must not look complete.
+// relay carries bytes until both directions have ended. A reset on one side is passed to the other:
+// a truncated answer must not look complete.
 func relay(a, b *os.File) {
 	var wg sync.WaitGroup
 	direction := func(to, from *os.File) {

@@ -13,8 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// sides are the two connections that init makes: to a server, and back to the
-// gateway.
+// sides returns the two connections that init makes: to a server, and back to the gateway.
 func sides(t *testing.T, network, loopback string) (server, gateway *net.TCPConn) {
 	t.Helper()
 	listen := func(network, at string) net.Listener {
@@ -45,7 +44,7 @@ func sides(t *testing.T, network, loopback string) (server, gateway *net.TCPConn
 	return server, gateway
 }
 
-// A half that is closed stays open in the other direction.
+// TestJoin checks that a half-closed connection stays open in the other direction.
 func TestJoin(t *testing.T) {
 	for network, at := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0"} {
 		t.Run(network, func(t *testing.T) {
@@ -65,7 +64,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// A reset of either side reaches the other.
+// TestJoinReset checks that a reset of either side reaches the other.
 func TestJoinReset(t *testing.T) {
 	for _, first := range []string{"server", "gateway"} {
 		server, gateway := sides(t, "tcp4", "127.0.0.1:0")

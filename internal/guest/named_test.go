@@ -9,8 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestLead checks that a link is made where nothing exists and the place is the sandbox's own, and
-// nowhere else.
+// TestLead checks that a link is made only where nothing exists and the path is the sandbox's own.
 func TestLead(t *testing.T) {
 	root := t.TempDir()
 	shared, own := filepath.Join(root, "shared"), filepath.Join(root, "own")
@@ -28,7 +27,7 @@ func TestLead(t *testing.T) {
 	for _, tt := range []struct {
 		path string
 		led  bool
-		made string // what must not, or must, exist
+		made string // the path that must exist, or must not
 		want bool
 	}{
 		{own + "/code/proj", true, own + "/code/proj", true},
@@ -53,7 +52,7 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// TestKnownTerminal checks that TERM is replaced if, and only if, it is not described and another is.
+// TestKnownTerminal checks that TERM is replaced exactly if it is not described and another name is.
 func TestKnownTerminal(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"x/xterm-256color", "73/screen"} {

@@ -31,16 +31,16 @@ type session struct {
 
 	mu     sync.Mutex
 	cond   *sync.Cond
-	credit int         // bytes of output the keeper is ready for
-	moved  int         // bytes of output that were read
-	sizing *time.Timer // looks at a new size once more; nil before the first
+	credit int         // bytes of output that the keeper accepts
+	moved  int         // bytes of output read so far
+	sizing *time.Timer // checks a new size once more; nil before the first
 }
 
-// drainTime is how long output is still read after a program ended while one
-// of its children holds the terminal open.
+// drainTime is how long output is still read after a program ended while a child of it holds the
+// terminal open.
 const drainTime = 100 * time.Millisecond
 
-// open starts a session and tells the keeper how that went.
+// open starts a session and tells the keeper the result.
 func (in *initProc) open(id uint32, sp wire.Spawn) {
 	s := &session{in: in, id: id, credit: wire.Window, toStdin: make(chan []byte, wire.MaxFrames)}
 	s.cond = sync.NewCond(&s.mu)
@@ -61,13 +61,13 @@ func (in *initProc) open(id uint32, sp wire.Spawn) {
 	go s.run(outputs, wait)
 }
 
-// output is a stream of the program and the kind of frame it travels in.
+// output is a stream of the program and the kind of frame that carries it.
 type output struct {
 	f    *os.File
 	kind wire.Kind
 }
 
-// start makes the program. What it returns is to be read until its end.
+// start starts the program. The caller reads the returned streams until their end.
 func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
 	if st, err := os.Stat(sp.Dir); err != nil || !st.IsDir() {
 		return nil, nil, spec.Errorf(spec.ErrNotRunnable, "working directory %s: no such directory in the sandbox", sp.Dir)
@@ -132,11 +132,11 @@ func (s *session) fork(path string, args []string, attr *syscall.ProcAttr) (chan
 	return wait, nil
 }
 
-// masked calls f with a file mode mask, which is that of one thread alone: init's other files
-// are made with its own.
+// masked calls f with a file mode mask of one thread alone: init makes its other files with its
+// own mask.
 func masked(umask string, f func()) {
 	mask, err := strconv.ParseUint(umask, 8, 9)
-	if err != nil { // the caller's is not known
+	if err != nil { // the caller's mask is unknown
 		f()
 		return
 	}
@@ -179,8 +179,8 @@ func pipes() (mine, child []*os.File, err error) {
 	return mine, child, nil
 }
 
-// feed writes what arrives to the program's standard input and gives credit
-// for what was taken.
+// feed writes arriving data to the program's standard input, and gives credit for the bytes that
+// the program took.
 func (s *session) feed() {
 	broken := false
 	for b := range s.toStdin {
@@ -196,7 +196,7 @@ func (s *session) feed() {
 	}
 }
 
-// run carries the output until the program ended, then says how.
+// run carries the output until the program has ended, then reports how it ended.
 func (s *session) run(outputs []output, wait chan unix.WaitStatus) {
 	var wg sync.WaitGroup
 	for _, o := range outputs {
@@ -219,7 +219,7 @@ func (s *session) run(outputs []output, wait chan unix.WaitStatus) {
 	_ = s.in.send(wire.ExitFrame(s.id, ended))
 	s.endInput()
 	for _, o := range outputs {
-		o.f.Close() // hangs up what still uses the terminal
+		o.f.Close() // hangs up the processes that still use the terminal
 	}
 	s.mu.Lock()
 	s.credit = wire.MaxPayload // frees carriers that wait for credit
@@ -227,9 +227,9 @@ func (s *session) run(outputs []output, wait chan unix.WaitStatus) {
 	s.mu.Unlock()
 }
 
-// patience ends some time after output stopped moving: children that hold the
-// streams open do not keep a session alive, unread output does. What the program had
-// written fits into the buffers of its streams: who writes on and on is a child.
+// patience ends some time after output stops moving. Children that hold the streams open do not
+// keep a session alive; unread output does. The program's own output fits into the stream
+// buffers, so a process that writes more is a child.
 func (s *session) patience(outputs []output) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -248,18 +248,18 @@ func (s *session) patience(outputs []output) <-chan struct{} {
 	return done
 }
 
-// progress tells how much output was read, and whether it waits for credit.
+// progress returns how much output was read, and whether it waits for credit.
 func (s *session) progress() (moved int, blocked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.moved, s.credit <= 0
 }
 
-// maxBuffered is more than the buffers of all streams of a program hold, in bytes.
+// maxBuffered exceeds the buffers of all streams of a program, in bytes.
 const maxBuffered = 4 << 20
 
-// waiting tells whether there is output that nobody has read yet: on a busy machine
-// whoever carries it may not have come to it.
+// waiting tells whether some output is unread: on a busy machine the goroutine that carries it may
+// be late.
 func waiting(outputs []output) bool {
 	for _, o := range outputs {
 		c, err := o.f.SyscallConn()
@@ -308,7 +308,7 @@ func (s *session) take(n int) {
 
 func (s *session) endInput() { s.eofOnce.Do(func() { close(s.toStdin) }) }
 
-// handle is one message of the keeper for this session.
+// handle handles one message of the keeper for this session.
 func (s *session) handle(f wire.Frame) error {
 	switch f.Kind {
 	case wire.Data:

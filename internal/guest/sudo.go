@@ -69,7 +69,7 @@ type sudoOptions struct {
 	user    string
 	login   bool
 	help    bool
-	nothing bool // about passwords: there are none
+	nothing bool // no password is needed, so these options do nothing
 	env     []string
 	command []string
 }
@@ -105,7 +105,7 @@ func parseSudo(args []string) (sudoOptions, error) {
 	return o, nil
 }
 
-// long takes an option written out, and gives the arguments behind it.
+// long parses a long option, and returns the arguments after it.
 func (o *sudoOptions) long(a string, args []string) ([]string, error) {
 	name, value, has := strings.Cut(a, "=")
 	switch name {
@@ -131,8 +131,7 @@ func (o *sudoOptions) long(a string, args []string) ([]string, error) {
 	return args, nil
 }
 
-// short takes a bundle of one-letter options, and gives the arguments behind
-// it.
+// short parses a group of one-letter options, and returns the arguments after it.
 func (o *sudoOptions) short(letters string, args []string) ([]string, error) {
 	for i, c := range letters {
 		switch c {
@@ -169,7 +168,8 @@ func become(uid, gid int, groups []int) error {
 	return unix.Setresuid(uid, uid, uid)
 }
 
-// sudoEnv is what the command has: all of the caller's but who it is, and where that one's packages go.
+// sudoEnv returns the caller's environment with the new user's identity, without the caller's npm
+// prefix for root.
 func sudoEnv(env []string, as wire.Account, extra []string) []string {
 	var out []string
 	for _, kv := range env {

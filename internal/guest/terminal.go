@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// openTerminal makes a terminal inside the sandbox, so that its state is the
-// sandbox's own and signals, job control and hang-up work as anywhere.
+// openTerminal makes a terminal inside the sandbox: its state belongs to the sandbox, and signals,
+// job control and hang-up work as usual.
 func openTerminal(sp wire.Spawn) (master, slave *os.File, err error) {
 	m, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -37,8 +37,7 @@ func openTerminal(sp wire.Spawn) (master, slave *os.File, err error) {
 	}
 	_ = unix.Fchown(s, sp.UID, 5) // group tty
 	_ = unix.Fchmod(s, 0o620)
-	// Reads from the master go through the poller, so that closing it wakes
-	// them.
+	// Reads from the master use the poller, so that closing it wakes them.
 	if err := unix.SetNonblock(m, true); err != nil {
 		unix.Close(s)
 		return fail(err)
@@ -50,12 +49,12 @@ func openTerminal(sp wire.Spawn) (master, slave *os.File, err error) {
 	return master, slave, nil
 }
 
-// sizeTime is how long a new size is held against a program that puts the old one back.
+// sizeTime is how long a new size is protected from a program that restores the old one.
 const sizeTime = 250 * time.Millisecond
 
-// resize gives a terminal its new size, and once more if the old one is back a moment later:
-// readline, before it reads a line, asks for the size and sets what it got, and what it sets
-// may be what was true before we came in between.
+// resize gives a terminal its new size, and repeats that if the old size is back a moment later.
+// readline reads the size before each line and sets it again. If we change the size in between,
+// readline sets the old one.
 func (s *session) resize(w wire.Winsize) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// A shell that is about to read a line sets the size it has just read: what it read may be
-// from before a new size came.
+// TestSizeOutlastsReadline plays a shell that sets the size that it has just read, before each line.
+// That size may be older than a new one.
 func TestSizeOutlastsReadline(t *testing.T) {
 	old, size, other := wire.Winsize{Rows: 30, Cols: 120}, wire.Winsize{Rows: 40, Cols: 120}, wire.Winsize{Rows: 50, Cols: 99}
 	for _, tt := range []struct{ set, want wire.Winsize }{{old, size}, {other, other}} {
@@ -19,10 +19,10 @@ func TestSizeOutlastsReadline(t *testing.T) {
 		s := &session{tty: master}
 		s.resize(size)
 		setSize(slave, tt.set)
-		s.sizing.Reset(sizeTime) // on a busy machine the second look may have come before the program
-		wait := time.Minute      // until it is as wanted
+		s.sizing.Reset(sizeTime) // on a busy machine the second check may come before the program
+		wait := time.Minute      // until the size is as wanted
 		if tt.set == tt.want {
-			wait = 4 * sizeTime // and stays so
+			wait = 4 * sizeTime // and stays as wanted
 		}
 		var got wire.Winsize
 		for end := time.Now().Add(wait); time.Now().Before(end) && (got != tt.want || tt.set == tt.want); time.Sleep(sizeTime / 10) {

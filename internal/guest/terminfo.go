@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// terminfoDirs are where programs look for descriptions of terminals, besides TERMINFO and the
-// home.
+// terminfoDirs are the directories with descriptions of terminals, besides TERMINFO and the home.
 var terminfoDirs = []string{"/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo", "/usr/lib/terminfo", "/usr/local/share/terminfo", "/usr/share/lib/terminfo"}
 
-// knownTerminal puts the first of some names into TERM that is described here, if the name there
-// is not. If none is, TERM stays: programs that look for no description may know it.
+// knownTerminal replaces an undescribed TERM by the first of the names that has a description. If none
+// has one TERM stays: a program that needs no description may know it.
 func knownTerminal(env, names []string) []string {
 	at := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") })
 	if at < 0 {
@@ -38,8 +37,8 @@ func knownTerminal(env, names []string) []string {
 	return env
 }
 
-// described tells whether one of the directories describes a terminal. Where letters of names
-// have one case only, the directory of the first is its number.
+// described tells whether one of the directories describes a terminal. On file systems that ignore
+// case, the directory of a description is the hexadecimal code of its first letter.
 func described(name string, dirs []string) bool {
 	if name == "" || strings.ContainsAny(name, "/\x00") {
 		return false

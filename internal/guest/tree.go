@@ -14,10 +14,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// endTree sends a signal to a program and to all that it has started. One that
-// kills is preceded by stopping them: none slips away by forking meanwhile.
-// Whatever hides from it, with a session and an environment of its own, ends with
-// the sandbox.
+// endTree sends a signal to a program and to all processes that it started. Before a kill it stops
+// them, so that none escapes by forking meanwhile. A process that hides, with a session and an
+// environment of its own, ends with the sandbox.
 func endTree(t wire.Tree) error {
 	if t.PID <= 1 {
 		return fmt.Errorf("no program to end: %d", t.PID)
@@ -38,8 +37,8 @@ func endTree(t wire.Tree) error {
 	return signalAll(stopped, sig)
 }
 
-// maxScans bounds the chase of a program that forks as fast as it can. What is
-// left of it has lost its parents.
+// maxScans bounds the chase of a program that forks as fast as it can. The processes that are left
+// have lost their parents.
 const maxScans = 50
 
 // signalAll sends a signal to processes in their order.
@@ -53,15 +52,15 @@ func signalAll(pids []int, sig unix.Signal) error {
 	return errors.Join(errs...)
 }
 
-// members finds a program, first, and what it has started: its descendants, what
-// is in its session, what has its mark, if it has one. Each process comes before its
+// members returns a program and all processes that it started: its descendants, the processes in
+// its session, and those with its mark, if it has one. Each process comes before its
 // children: a shell whose child is signalled first would go on with its next command.
 func members(t wire.Tree) []int {
 	all := processes()
 	return parentsFirst(find(t, all), all)
 }
 
-// parentsFirst sorts processes by how many of their ancestors are among them.
+// parentsFirst sorts processes by the number of their ancestors in the list.
 func parentsFirst(pids []int, all []process) []int {
 	depth, parent := map[int]int{}, map[int]int{}
 	for _, pid := range pids {
@@ -80,7 +79,7 @@ func parentsFirst(pids []int, all []process) []int {
 	return slices.SortedStableFunc(slices.Values(pids), func(a, b int) int { return depth[a] - depth[b] })
 }
 
-// find is members, in any order but for the program itself, which is first.
+// find returns the same in any order, except that the program itself comes first.
 func find(t wire.Tree, all []process) []int {
 	tree := []int{t.PID}
 	is := map[int]bool{t.PID: true}
@@ -97,10 +96,10 @@ func find(t wire.Tree, all []process) []int {
 	return tree
 }
 
-// process is what /proc tells of one.
+// process is an entry of /proc.
 type process struct{ pid, parent, group, session int }
 
-// others are the processes there are, but init, which asks.
+// others returns all processes except init, which asks.
 func others() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -111,14 +110,14 @@ func others() (pids []int) {
 	return pids
 }
 
-// processes lists those that live, without init.
+// processes lists live processes without init.
 func processes() (list []process) {
 	for _, pid := range others() {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			continue
 		}
-		// The name in parentheses may have anything in it.
+		// The name in parentheses may contain anything.
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if len(fields) < 4 || fields[0] == "Z" || fields[0] == "X" {
 			continue

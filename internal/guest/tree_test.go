@@ -15,7 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// A tree is a program, its descendants, its session, and who has its mark.
+// TestEndTree checks that a tree includes a program, its descendants, its session, and processes with
+// its mark.
 func TestEndTree(t *testing.T) {
 	const mark = "BOTHY_COMMAND=of-this-test"
 	pids := filepath.Join(t.TempDir(), "pids")
@@ -61,7 +62,8 @@ func TestEndTree(t *testing.T) {
 	}
 }
 
-// What has no mark is told by descent alone, and is not everything.
+// TestMembersWithoutMark checks that only descent identifies processes without a mark, and does not find
+// all of them.
 func TestMembersWithoutMark(t *testing.T) {
 	c := exec.Command("/bin/sh", "-c", "sleep 100 & read x; kill $!")
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
@@ -87,8 +89,8 @@ func TestMembersWithoutMark(t *testing.T) {
 	}
 }
 
-// Parents come before their children, whatever their numbers are and in whatever order
-// they were found.
+// TestParentsFirst checks that parents come before their children, whatever their numbers and the order
+// in which they were found.
 func TestParentsFirst(t *testing.T) {
 	all := []process{{pid: 10, parent: 99}, {pid: 5, parent: 10}, {pid: 99, parent: 7}, {pid: 7, parent: 1}, {pid: 6, parent: 7}, {pid: 40, parent: 41}, {pid: 41, parent: 40}}
 	for name, c := range map[string]struct{ found, want []int }{
@@ -101,12 +103,13 @@ func TestParentsFirst(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	if got := parentsFirst([]int{41, 40}, all); len(got) != 2 { // read while they changed
+	if got := parentsFirst([]int{41, 40}, all); len(got) != 2 { // the processes changed while they were read
 		t.Errorf("of a circle: %v", got)
 	}
 }
 
-// A shell that is told to end, with what it waits for, does not go on with its next command.
+// TestEndTreeNextCommand checks that a shell that is ended together with the process that it waits for
+// does not go on with its next command.
 func TestEndTreeNextCommand(t *testing.T) {
 	dir := t.TempDir()
 	for range 5 {

@@ -12,15 +12,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// TrustName is the role of the program that distributions run when they have
-// written a bundle of trusted authorities.
+// TrustName is the role of the program that distributions run after they have written a bundle of
+// trusted authorities.
 const TrustName = "bothy-trust"
 
 // maxBundle bounds a bundle that is read.
 const maxBundle = 32 << 20
 
-// Trust puts the sandbox's own authority into every bundle that was written
-// inside.
+// Trust adds the sandbox's own authority to every bundle that was written inside.
 func Trust() int {
 	if err := renewTrust("/"); err != nil {
 		fmt.Fprintf(os.Stderr, "bothy: %v\n", err)
@@ -48,8 +47,7 @@ func renewTrust(root string) error {
 	return errors.Join(errs...)
 }
 
-// renewBundle leaves a bundle alone that is still the keeper's, which is the
-// original by another name.
+// renewBundle skips a bundle that is still the keeper's, which is the original under another name.
 func renewBundle(path string, original os.FileInfo, authority []byte) error {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxBundle {

@@ -22,9 +22,9 @@ func authority(t *testing.T) string {
 	return string(a.Certificate())
 }
 
-// TestRenewTrust: a bundle written at an earlier start trusts this start's
-// authority, and no other; what was never written is left alone, and what is no
-// bundle too.
+// TestRenewTrust checks that a bundle written at an earlier start trusts this start's authority, and no
+// earlier one. A bundle that was never written inside stays as it is, and so does a file that
+// is not a bundle.
 func TestRenewTrust(t *testing.T) {
 	root, public, old, now := t.TempDir(), "# public\n", authority(t), authority(t)
 	path := func(name string) string { return filepath.Join(root, name) }
@@ -50,7 +50,7 @@ func TestRenewTrust(t *testing.T) {
 		t.Fatal(err)
 	}
 	then := time.Now().Add(-time.Hour)
-	for _, name := range []string{trust.Bundle, untouched} { // one file, by two names
+	for _, name := range []string{trust.Bundle, untouched} { // one file with two names
 		if err := os.Chtimes(path(name), then, then); err != nil {
 			t.Fatal(err)
 		}

@@ -15,24 +15,24 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// placeholderText is the content of a placeholder. Git refuses to work in a worktree whose
-// .git is no link to a git directory, and refuses to remove it; it only has to exist for
-// git to keep what it knows of the worktree.
+// placeholderText is the content of a placeholder. Git refuses to work in a worktree whose .git does
+// not link to a git directory, and refuses to remove it. The file only has to exist for git to
+// keep its records of the worktree.
 const placeholderText = `This linked worktree is on the host and is not shared with the sandbox.
 Bothy put this file here so that "git worktree prune" and "git gc" in the sandbox
 do not delete the host's HEAD and index of the worktree.
 `
 
-// placeholders are the files that stand for linked worktrees of the host. Init makes them,
-// as a process inside: it can reach nothing that programs inside could not.
+// placeholders are the files that stand for linked worktrees of the host. Init makes them as a
+// process inside, so it can reach nothing that programs inside could not.
 type placeholders struct {
 	mu sync.Mutex
 	// made maps a placeholder to the directories that were made for it.
 	made map[string][]string
 }
 
-// update makes the placeholders that are missing, and removes those of worktrees that are
-// no longer registered. It goes on after an error and returns the first.
+// update makes missing placeholders, and removes those of unregistered worktrees.
+// It goes on after an error and returns the first.
 func (p *placeholders) update(q wire.Worktrees) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (p *placeholders) update(q wire.Worktrees) error {
 			first = err
 		}
 	}
-	if first != nil { // what could not be read may be registered
+	if first != nil { // an unreadable worktree may be registered
 		return first
 	}
 	for place := range p.made {
@@ -62,7 +62,7 @@ func (p *placeholders) update(q wire.Worktrees) error {
 	return nil
 }
 
-// registeredWorktrees returns where the .git files of the worktrees of a git directory are.
+// registeredWorktrees returns the paths of the .git files of a git directory's worktrees.
 func registeredWorktrees(gitDir string) ([]string, error) {
 	list := filepath.Join(gitDir, "worktrees")
 	f, err := os.Open(list)
@@ -86,8 +86,8 @@ func registeredWorktrees(gitDir string) ([]string, error) {
 	return places, nil
 }
 
-// readGitdir reads where a worktree's .git file is, as git does: a path that may be relative
-// to the directory that says it.
+// readGitdir reads the path of a worktree's .git file, as git does: a path that may be relative to
+// the directory that contains it.
 func readGitdir(dir string) (place string, ok bool) {
 	b, err := readRegular(filepath.Join(dir, "gitdir"), unix.PathMax)
 	place = strings.TrimRight(string(b), "\r\n")
@@ -101,7 +101,7 @@ func readGitdir(dir string) (place string, ok bool) {
 	return place, len(place) < unix.PathMax && filepath.Dir(place) != "/"
 }
 
-// readRegular reads a file of at most limit bytes, and waits for nobody.
+// readRegular reads a file of at most limit bytes, and never blocks.
 func readRegular(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -114,8 +114,7 @@ func readRegular(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// ensure makes a placeholder if nothing exists at its place, and the place belongs to the
-// sandbox alone.
+// ensure makes a placeholder if its path is free and belongs to the sandbox alone.
 func (p *placeholders) ensure(place string, q wire.Worktrees) error {
 	dir := filepath.Dir(place)
 	st, err := os.Lstat(dir)
@@ -143,8 +142,8 @@ func (p *placeholders) ensure(place string, q wire.Worktrees) error {
 	return err
 }
 
-// makeDirs makes a directory and those above it that are missing, each with the owner of the
-// one it lies in. It returns what it made, the innermost first.
+// makeDirs makes a directory and its missing parents, each with the owner of its own parent. It
+// returns the directories that it made, the innermost first.
 func makeDirs(dir string) (made []string, err error) {
 	var missing []string
 	for ; ; dir = filepath.Dir(dir) {
@@ -186,7 +185,7 @@ func isPlaceholder(place string) bool {
 	return err == nil && string(b) == placeholderText
 }
 
-// remove takes a placeholder away, and the directories that were made for it.
+// remove removes a placeholder, and the directories that were made for it.
 func (p *placeholders) remove(place string) {
 	made := p.made[place]
 	delete(p.made, place)
@@ -199,13 +198,13 @@ func (p *placeholders) remove(place string) {
 	_ = os.Remove(place)
 	for _, dir := range made {
 		if os.Remove(dir) != nil {
-			return // something else is in it
+			return // it contains something else
 		}
 	}
 }
 
-// isOwn tells whether a directory, that need not exist, is in a part of the file system
-// that nobody on the host sees.
+// isOwn tells whether a directory, which need not exist, is in a part of the file system that the
+// host does not see.
 func isOwn(dir string, mounts []wire.Place) bool {
 	missing := ""
 	for {
@@ -229,7 +228,7 @@ func isOwn(dir string, mounts []wire.Place) bool {
 	return best.Own
 }
 
-// beneath tells whether a path is another or below it.
+// beneath tells whether a path equals another or is below it.
 func beneath(path, top string) bool {
 	return path == top || strings.HasPrefix(path, strings.TrimSuffix(top, "/")+"/")
 }

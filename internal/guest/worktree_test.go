@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// TestPlaceholders checks where placeholders are made for what git directories say, and that
-// each goes with its worktree.
+// TestPlaceholders checks where placeholders are made for the entries of git directories, and that each
+// one is removed with its worktree.
 func TestPlaceholders(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: init, which makes placeholders, is root inside")
@@ -80,7 +80,7 @@ func TestPlaceholders(t *testing.T) {
 	wants(map[string]bool{"a/b/.git": false})
 	register("absolute", at("a/b/.git"))
 	update()
-	p = placeholders{} // as of another start
+	p = placeholders{} // like after another start
 	update()
 	wants(map[string]bool{"a/b/.git": true})
 	q.GitDirs = nil

@@ -16,29 +16,30 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A file system whose server is gone, of NFS, CIFS, FUSE or a shared directory of a virtual
-// machine, does not answer. Whoever asks it hangs, and so does the end of its process. So a path on
-// such a file system is looked at by another process first (package look).
+// A file system whose server is gone does not answer: NFS, CIFS, FUSE, or a shared directory of a
+// virtual machine. A process that asks it hangs, and cannot even end. So another process (package
+// look) looks at a path on such a file system first.
 
 // AnswerTime bounds the wait for a file system.
 const AnswerTime = 2 * time.Second
 
-// How long an answer counts, and how long the lack of one does. Directories of one list are often
-// on one file system.
+// How long an answer is cached, and how long a missing one. Directories of one list are often on
+// one file system.
 const (
 	answerHolds  = time.Second
 	silenceHolds = 5 * time.Second
 )
 
-// localKinds are the types of file systems that need no server. A hung disk below them is not found out.
+// localKinds are the types of file systems that need no server. A hung disk below them is not
+// detected.
 var localKinds = []string{
 	"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "jfs", "nilfs2", "overlay", "tmpfs", "ramfs",
 	"devtmpfs", "devpts", "proc", "sysfs", "squashfs", "erofs", "iso9660", "vfat", "exfat", "ntfs3", "rootfs", "cgroup", "cgroup2",
 	"mqueue", "hugetlbfs", "securityfs", "debugfs", "tracefs", "bpf", "pstore", "efivarfs", "configfs", "fusectl", "binfmt_misc", "nsfs",
 }
 
-// Answers returns an error if a path without links is on a file system that does not answer within
-// [AnswerTime]. That the path exists is not said.
+// Answers returns an error if a path without links is on a file system that does not answer
+// within [AnswerTime]. It does not tell whether the path exists.
 func Answers(path string) error { return AnswersWithin(path, AnswerTime) }
 
 // AnswersWithin is [Answers] with another bound.
@@ -87,7 +88,7 @@ func (m *mounts) served(path string) (at string) {
 	return at
 }
 
-// asking is what this process knows of file systems, by their mount points.
+// asking is this process's cache of answers, by mount point.
 var asking askers
 
 type askers struct {
@@ -175,8 +176,8 @@ func (a *asker) counts() bool {
 // giveUp is when a process that looks is killed. One that cannot be stays until its file system answers.
 const giveUp = 15 * time.Second
 
-// start starts a process that looks at a path. It has nothing of this one's open, so that nobody
-// waits for it who waits for this one.
+// start starts a process that looks at a path. It inherits no open file of this process. So a
+// program that waits for this process does not wait for that one.
 func start(at, path string) (*asker, error) {
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{looker.Argv0, at, path, strconv.FormatInt(sinceBoot(), 10)},

@@ -11,18 +11,18 @@ import (
 )
 
 // kernelViews are the types of file systems in which the kernel shows its state, its devices and
-// processes of the host. They are shown to no sandbox, wherever they are mounted.
+// processes of the host. No sandbox may see them, at any mount point.
 var kernelViews = []string{
 	"binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
 	"mqueue", "nsfs", "proc", "pstore", "securityfs", "selinuxfs", "sysfs", "tracefs",
 }
 
-// IsKernelView tells such a type.
+// IsKernelView reports whether a type is one of these.
 func IsKernelView(fsType string) bool { return slices.Contains(kernelViews, fsType) }
 
-// MountsToCover returns what is mounted below a directory and must not be seen by who is shown the
-// directory: views of the kernel, and a secret directory of the caller's, or part of it, that a bind
-// mount shows at another path. Both paths are without links. secret may be empty.
+// MountsToCover returns the mount points below a directory that a sandbox with the directory must
+// not see: views of the kernel, and a secret directory of the caller's, or part of it, that a
+// bind mount shows at another path. Both paths are without links. secret may be empty.
 func MountsToCover(dir, secret string) ([]string, error) {
 	table, err := readMounts()
 	if err != nil {
@@ -43,9 +43,9 @@ func MountsToCover(dir, secret string) ([]string, error) {
 	return outermost(list), err
 }
 
-// toCover tells whether a mount is a view of the kernel, and is at its mount point: another mount may
-// lie over it. One that cannot be looked at counts. Files are not covered: they are devices, which no
-// sandbox opens.
+// toCover reports whether a mount is a view of the kernel, and visible at its mount point:
+// another mount may hide it. A mount that cannot be looked at counts. Files are not covered: they
+// are devices, which no sandbox opens.
 func (m mount) toCover(id uint64) bool {
 	if !IsKernelView(m.fsType) {
 		return false
@@ -62,8 +62,8 @@ func (m mount) toCover(id uint64) bool {
 	return s.is(unix.S_IFDIR) && (s.mount == id || s.mount == 0)
 }
 
-// mayOpenUp tells whether a path is out of the caller's reach only because of the mode of a directory of
-// his own. A sandbox can change that mode.
+// mayOpenUp reports whether a path is out of the caller's reach only because of the mode of one
+// of the caller's own directories. A sandbox can change that mode.
 func mayOpenUp(path string) bool {
 	for at := filepath.Dir(path); ; at = filepath.Dir(at) {
 		if s, err := lookAt(at); err == nil || at == "/" {
@@ -105,8 +105,8 @@ func (m *mounts) otherPaths(dir, secret string) (list []string, err error) {
 	return slices.DeleteFunc(list, func(at string) bool { return at == dir }), nil
 }
 
-// outermost drops paths below others, and repeated ones, from a sorted list: who covers a directory has
-// covered what is below it.
+// outermost drops repeated paths, and paths below others, from a sorted list: covering a
+// directory also covers the paths below it.
 func outermost(list []string) (out []string) {
 	for _, path := range list {
 		if !slices.ContainsFunc(out, func(o string) bool { return within(o, path) }) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMountsToCover checks what is found below a directory: views of the kernel that can be seen there,
-// and a directory at other paths.
+// TestMountsToCover checks the mounts found below a directory: visible views of the kernel, and a
+// directory at other paths.
 func TestMountsToCover(t *testing.T) {
 	if os.Getenv("BOTHY_TEST_COVER") == "" {
 		cmd := exec.Command("/proc/self/exe", "-test.run=^TestMountsToCover$", "-test.v")

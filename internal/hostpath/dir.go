@@ -8,14 +8,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// OpenDir opens a directory that a person names, to read or write files in it. top is the directory
-// that a sandbox writes to in which it is; empty if there is none.
+// OpenDir opens a directory that the user names, to read or write files in it. top is the
+// outermost directory around it that a sandbox writes to; empty if there is none.
 func (g *Guard) OpenDir(path string) (top string, dir *os.Root, err error) {
 	p, err := g.Find(path)
 	if err != nil {
 		return "", nil, err
 	}
-	// The slash: a pipe is not opened, which would wait for somebody to write to it.
+	// The slash: it does not open a pipe, which would wait for a writer.
 	if p.Top == "" {
 		dir, err = os.OpenRoot(p.Rest + "/")
 		return "", dir, speakOf(err, path)
@@ -37,7 +37,7 @@ func (g *Guard) OpenDir(path string) (top string, dir *os.Root, err error) {
 	return "", nil, p.refusal(fd, path, cause(err))
 }
 
-// cause is what is wrong with a path, without the name that os.Root gives it.
+// cause returns the error for a path without the name that os.Root gives it.
 func cause(err error) error {
 	if wrong, ok := errors.AsType[*fs.PathError](err); ok {
 		return wrong.Err
@@ -53,7 +53,7 @@ func (g *Guard) Opener() func(dir string) (*os.Root, error) {
 	}
 }
 
-// MayFollow refuses to follow the links in a path, and in what is below it, if a sandbox writes
+// MayFollow refuses to follow the links in a path, and in the tree below it, if a sandbox writes
 // there: each may lead to any file of the host.
 func (g *Guard) MayFollow(path string) error {
 	p, err := g.Find(path)

@@ -20,8 +20,8 @@ func guardOf(sb *spec.Sandbox) *Guard {
 	return NewGuard(list)
 }
 
-// A link that the inside made in a workspace, in the place of a directory that is named to
-// copy to, leads nowhere else.
+// TestOpenPlace checks that a link that the sandbox made in a workspace, in the place of a
+// directory to copy to, does not lead out.
 func TestOpenPlace(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -93,7 +93,8 @@ func TestOpenPlace(t *testing.T) {
 	}
 }
 
-// A relative path goes on from where the kernel is, not from how the caller came there.
+// TestOpenPlaceFromLink checks that a relative path starts at the kernel's working directory, not
+// at the path by which the caller came there.
 func TestOpenPlaceFromLink(t *testing.T) {
 	base := t.TempDir()
 	work := filepath.Join(base, "work")
@@ -120,7 +121,8 @@ func TestOpenPlaceFromLink(t *testing.T) {
 	}
 }
 
-// What may not be entered is not said to lead out.
+// TestOpenPlaceShut checks that the error for a directory that may not be entered does not say
+// that it leads out.
 func TestOpenPlaceShut(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("nothing is shut to root")

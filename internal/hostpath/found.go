@@ -29,14 +29,14 @@ func LookUp(path string) (*spec.Mounted, error) {
 	return &spec.Mounted{Source: path, Device: s.id.Device, Inode: s.id.Inode, Birth: s.id.Birth}, nil
 }
 
-// Silence says that the file system of a directory that was mounted does not answer.
+// Silence says that the file system of a mounted directory does not answer.
 const Silence = "does not answer"
 
-// Gone says that nothing is at the path of a directory that was mounted.
+// Gone says that the path of a mounted directory does not exist.
 const Gone = "is gone"
 
-// Replaced tells what became of a directory that was mounted: another one is at its path, or none.
-// It is empty if the directory is still there, or if that cannot be told.
+// Replaced returns how a mounted directory was lost: another one is at its path, or none. It is
+// empty if the directory is still there, or if that is unknown.
 func Replaced(m spec.Mounted) string {
 	if Answers(m.Source) != nil {
 		return Silence
@@ -67,7 +67,8 @@ func SameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// Below reports whether a path leads to a directory or to what is below it, by links and bind mounts too.
+// Below reports whether a path leads to a directory or to a path below it, by links and bind
+// mounts too.
 func Below(dir, path string) (bool, error) {
 	at, err := lookAt(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identity tells one directory or file from all others, whatever its path is.
+// Identity distinguishes one directory or file from all others, at any path.
 type Identity struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
@@ -15,7 +15,7 @@ type Identity struct {
 }
 
 // Same reports whether both are the same directory. A reboot may change the number of a device,
-// but not the time at which a directory was made; so the time counts, where both have one.
+// but not the creation time of a directory; so that time counts, if both have one.
 func (a Identity) Same(b Identity) bool {
 	if a.Inode != b.Inode || a.Inode == 0 {
 		return false
@@ -32,7 +32,7 @@ func IdentityOf(fd int) (Identity, error) {
 	return s.id, err
 }
 
-// seen is what one look at a path tells.
+// seen is the result of one look at a path.
 type seen struct {
 	id    Identity
 	mode  uint32
@@ -42,7 +42,7 @@ type seen struct {
 
 func (s seen) is(kind uint32) bool { return s.mode&unix.S_IFMT == kind }
 
-// changeable reports whether the caller may change what it is.
+// changeable reports whether the caller may change the file.
 func (s seen) changeable(path string) bool {
 	return int(s.owner) == os.Geteuid() || unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) == nil
 }

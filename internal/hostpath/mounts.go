@@ -10,7 +10,7 @@ import (
 )
 
 // mounts is the table of this process's mounts. The same directory may be at several places of
-// the host (mount --bind): where a place is in its file system tells so.
+// the host (mount --bind); its place in the file system reveals that.
 type mounts struct {
 	byID map[uint64]mount
 	list []mount // in the order in which they were mounted

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Open opens a file or directory that a person names for reading. It waits for nobody: a pipe
+// Open opens a file or directory that the user names for reading. It does not block: a pipe
 // without a writer is empty.
 func (g *Guard) Open(path string) (*os.File, error) {
 	p, err := g.Find(path)
@@ -28,7 +28,7 @@ func (g *Guard) Open(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// OpenRegular opens a regular file that a person names for reading.
+// OpenRegular opens a regular file that the user names for reading.
 func (g *Guard) OpenRegular(path string) (*os.File, error) {
 	f, err := g.Open(path)
 	if err != nil {
@@ -41,7 +41,7 @@ func (g *Guard) OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a regular file of at most so many bytes that a person names.
+// ReadFile reads a regular file that the user names, of at most so many bytes.
 func (g *Guard) ReadFile(path string, most int64) ([]byte, error) {
 	f, err := g.OpenRegular(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func (g *Guard) ReadFile(path string, most int64) ([]byte, error) {
 	return store.ReadAll(f, most)
 }
 
-// Stat tells what a path that a person names leads to.
+// Stat describes the file that a path leads to. The user names the path.
 func (g *Guard) Stat(path string) (fs.FileInfo, error) {
 	f, err := g.handle(path)
 	if err != nil {
@@ -61,8 +61,8 @@ func (g *Guard) Stat(path string) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
-// Real returns the path without links of what a person names. It is opened again by [OpenReal], for
-// a link may be there then.
+// Real returns the path without links of a file that the user names. [OpenReal] must open it
+// again, because a link may be there by then.
 func (g *Guard) Real(path string) (string, error) {
 	f, err := g.handle(path)
 	if err != nil {
@@ -85,8 +85,8 @@ func (g *Guard) handle(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// OpenReal opens a path without links, as [Guard.Real] gave it. It refuses a link that has come
-// into it since.
+// OpenReal opens a path without links, as [Guard.Real] returned it. It refuses a path that has
+// got a link since.
 func OpenReal(path string, flags int) (*os.File, error) {
 	fd, err := openat(unix.AT_FDCWD, path, flags, unix.RESOLVE_NO_SYMLINKS)
 	if errors.Is(err, unix.ELOOP) {
@@ -108,7 +108,7 @@ func OpenRealRoot(path string) (*os.Root, error) {
 	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 }
 
-// open opens a place. named is how the person calls it.
+// open opens a place. named is the user's path.
 func (p Place) open(named string, flags int) (int, error) {
 	if p.Top == "" {
 		how := uint64(unix.RESOLVE_NO_SYMLINKS)
@@ -133,7 +133,7 @@ func (p Place) open(named string, flags int) (int, error) {
 	return fd, nil
 }
 
-// openTop opens the directory that a sandbox writes to, as it was found.
+// openTop opens the directory that a sandbox writes to, if it is still the one that was found.
 func (p Place) openTop() (int, error) {
 	fd, err := openat(unix.AT_FDCWD, p.Top, unix.O_PATH, unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
@@ -146,7 +146,7 @@ func (p Place) openTop() (int, error) {
 	return fd, nil
 }
 
-// tries bounds how often a path is opened again that somebody renames meanwhile.
+// tries bounds how often a path is opened again because of a concurrent rename.
 const tries = 64
 
 func openat(dir int, path string, flags int, resolve uint64) (fd int, err error) {
@@ -159,7 +159,7 @@ func openat(dir int, path string, flags int, resolve uint64) (fd int, err error)
 	return fd, err
 }
 
-// refusal tells why nothing was opened in a directory that a sandbox writes to.
+// refusal returns the reason why nothing was opened in a directory that a sandbox writes to.
 func (p Place) refusal(top int, named string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOTDIR):
@@ -174,7 +174,7 @@ func (p Place) refusal(top int, named string, err error) error {
 		WithHint("if the link is yours, name where it leads to: %s", target)
 }
 
-// leading finds the link that leads out, and where to.
+// leading finds the link that leads out, and its target.
 func (p Place) leading(top int) (link, target string) {
 	names := strings.Split(p.Rest, "/")
 	for i := range names {

@@ -35,22 +35,22 @@ func (g *Guard) Path() string {
 	return path
 }
 
-// WrittenAt reports whether a sandbox may have written what is at a path, or have chosen what is
-// there. What cannot be looked at counts as such, unless it does not exist.
+// WrittenAt reports whether a sandbox may have written the file at a path, or chosen which file
+// is there. A path that cannot be looked at counts, unless it does not exist.
 func (g *Guard) WrittenAt(path string) bool {
 	p, err := g.Find(path)
 	return p.Top != "" || p.written || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// writtenDir reports whether a directory is in one that a sandbox writes to. One that cannot be
-// looked at counts as such, unless it does not exist.
+// writtenDir reports whether a directory is in one that a sandbox writes to. A directory that
+// cannot be looked at counts, unless it does not exist.
 func (g *Guard) writtenDir(dir string) bool {
 	p, err := g.Find(dir)
 	return p.Top != "" || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Program finds a program of the host: by its name in the caller's PATH, or by its path. One that a
-// sandbox may have written is passed over, and refused if there is no other.
+// Program finds a program of the host: by its name in the caller's PATH, or by its path. It skips
+// a program that a sandbox may have written, and refuses it if it finds no other.
 func (g *Guard) Program(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		file, err := filepath.Abs(name)
@@ -94,8 +94,8 @@ func (g *Guard) Command(ctx context.Context, name string, args ...string) (*exec
 // maxInterpreters is how many scripts may run each other: the kernel allows as many.
 const maxInterpreters = 5
 
-// startable refuses what is no program, and a program that a sandbox may have written, or whose
-// interpreter one may have.
+// startable refuses a file that is not a program. It also refuses a program if a sandbox may have
+// written it or its interpreter.
 func (g *Guard) startable(file string, depth int) error {
 	p, err := g.Find(file)
 	if err != nil {

@@ -91,7 +91,7 @@ func Remember(ctx context.Context, s *store.Store, dirs []Record) error {
 // add adds a directory as its newest entry.
 func (r *record) add(d Record) {
 	r.Directories = slices.DeleteFunc(r.Directories, func(old Record) bool {
-		return old.Path == d.Path && old.Same(d.Identity) // a reboot may have numbered its device anew
+		return old.Path == d.Path && old.Same(d.Identity) // a reboot may have renumbered its device
 	})
 	r.Directories = append(r.Directories, d)
 }

@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is where a path leads.
+// Place is the end of a path.
 type Place struct {
 	// Top is the outermost directory on the way that a sandbox writes to; empty if there is none.
 	Top string
 	// Rest is the way on from Top, none of it followed. Without Top it is the whole path, and has
 	// no link in it.
 	Rest string
-	// opened tells that Rest is a link to what a process has open, such as /dev/fd/3. It may have
-	// no path of its own.
+	// opened tells that Rest is a link to a file that a process has open, such as /dev/fd/3. It
+	// may have no path of its own.
 	opened bool
 	// within tells that it is in a directory that the guard knows.
 	within bool
-	// written tells that a sandbox writes to what is there.
+	// written tells that a sandbox writes to the file or directory.
 	written bool
 	top     Identity
 }
@@ -31,7 +31,8 @@ type Place struct {
 const MaxLinks = 40
 
 // Find walks to a path name by name, and stops at the first directory that a sandbox writes to:
-// in it any name may be a link the next moment. What the path ends with need not exist in there.
+// in it any name may become a link at the next moment. The rest of the path need not exist in
+// there.
 func (g *Guard) Find(path string) (Place, error) {
 	w := walk{guard: g, named: path}
 	at, rest, err := startOf(path)
@@ -44,9 +45,9 @@ func (g *Guard) Find(path string) (Place, error) {
 	return w.place, nil
 }
 
-// startOf returns a path from the root of the disk, in names. A relative path goes on from where the
-// kernel is, which $PWD may not tell. What leads up from there is a matter of the directories above it:
-// no sandbox that writes to the working directory has a say in it.
+// startOf returns a path from the root of the disk, as names. A relative path starts at the
+// kernel's working directory, which $PWD may not name. The directories above it decide where ".."
+// leads: a sandbox that writes only to the working directory cannot change that.
 func startOf(path string) (at string, rest []string, err error) {
 	rest = strings.Split(path, "/")
 	if filepath.IsAbs(path) {
@@ -68,7 +69,7 @@ func startOf(path string) (at string, rest []string, err error) {
 	return "/", append(strings.Split(here, "/"), rest...), nil
 }
 
-// walk is one way to a place.
+// walk is one walk along a path.
 type walk struct {
 	guard  *Guard
 	named  string
@@ -116,8 +117,8 @@ func (w *walk) to(at string, todo []string) error {
 	return nil
 }
 
-// stops reports whether nothing more of the way is to be followed. What is above a directory that a sandbox
-// writes to is not in it.
+// stops reports whether the walk ends here. A directory above one that a sandbox writes to is not
+// in it.
 func (w *walk) stops() bool {
 	if w.place.Top == "" {
 		return false
@@ -142,8 +143,8 @@ func (w *walk) enter(root string) error {
 	return w.arrive(root, s, false)
 }
 
-// arrive goes to a path without links. A directory in which the caller may change nothing stops nobody:
-// a sandbox has no more rights than its caller.
+// arrive goes to a path without links. It does not stop at a directory in which the caller may
+// change nothing: a sandbox has no more rights than its caller.
 func (w *walk) arrive(at string, s seen, crossed bool) error {
 	if !w.within {
 		written, err := w.guard.among(at, s, crossed)
@@ -198,15 +199,15 @@ func (w *walk) jump(target string) error {
 	return w.enter("/")
 }
 
-// magic reports whether links in a directory are the kernel's own, whose text need not be where
-// they lead. /proc itself has links like any other.
+// magic reports whether links in a directory are the kernel's own. Their text may differ from
+// their target. /proc itself has links like any other.
 func magic(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC && dir != "/proc" && filepath.Base(dir) != "proc"
 }
 
-// magic goes on where a link of the kernel's leads. What is no directory is opened by the link: the
-// caller, or another process, has it open already.
+// magic follows a link of the kernel's. It opens anything but a directory by the link: the
+// caller, or another process, already has it open.
 func (w *walk) magic(link, target string) error {
 	to, err := look(unix.AT_FDCWD, link, 0)
 	if err != nil {
@@ -227,7 +228,7 @@ func (w *walk) magic(link, target string) error {
 	return w.jump(target)
 }
 
-// speakOf has an error speak of the path that was asked for.
+// speakOf makes an error name the path that the user asked for.
 func speakOf(err error, path string) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: "open", Path: path, Err: e.Err}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxHead bounds what a proxy says before it connects, in bytes.
+// maxHead bounds a proxy's answer to CONNECT, in bytes.
 const maxHead = 16 << 10
 
 // Error says why a proxy did not connect to a server.
@@ -121,7 +121,7 @@ var (
 	errNotHTTP = errors.New("its answer is not HTTP")
 )
 
-// readHead reads up to an empty line, and not a byte more: what follows is the server's.
+// readHead reads up to an empty line, and not a byte more: the bytes after it are the server's.
 func readHead(c net.Conn, room int) (string, error) {
 	var head []byte
 	for len(head) < room {

@@ -66,8 +66,8 @@ func Read(environ []string) *Settings {
 	return &Settings{tls: choose("HTTPS_PROXY"), plain: choose("HTTP_PROXY"), except: parseExceptions(except)}
 }
 
-// New makes settings of addresses of proxies for port 443 and for port 80, either of which
-// may be empty, and of a list as NO_PROXY has it. Where they stand is told in errors.
+// New makes settings from addresses of proxies for port 443 and for port 80, either of which may be
+// empty, and from a list as NO_PROXY has it. Where names their origin in errors.
 func New(where, forTLS, plain, except string) *Settings {
 	return &Settings{tls: choose(where, forTLS), plain: choose(where, plain), except: parseExceptions(except)}
 }
@@ -85,8 +85,8 @@ func choose(where, address string) choice {
 	return choice{proxy: p}
 }
 
-// For returns the proxy that connects to a port of a server, which is a name or an address;
-// nil if that is reached directly.
+// For returns the proxy that connects to a port of a server, which is a name or an address. It
+// returns nil for a direct connection.
 func (s *Settings) For(host string, port uint16) (*Proxy, error) {
 	if s == nil || s.except.cover(host, port) {
 		return nil, nil
@@ -97,7 +97,7 @@ func (s *Settings) For(host string, port uint16) (*Proxy, error) {
 	return s.tls.proxy, s.tls.err
 }
 
-// ForScheme is For where the scheme of an address decides which variable counts.
+// ForScheme is For where the scheme of an address selects the variable.
 func (s *Settings) ForScheme(scheme, host string, port uint16) (*Proxy, error) {
 	if s.except.cover(host, port) {
 		return nil, nil
@@ -108,8 +108,7 @@ func (s *Settings) ForScheme(scheme, host string, port uint16) (*Proxy, error) {
 	return s.tls.proxy, s.tls.err
 }
 
-// All returns the proxies there are, each once, and why a variable names none that can be
-// used.
+// All returns all proxies, each once, and an error for a variable whose proxy cannot be used.
 func (s *Settings) All() (list []*Proxy, err error) {
 	for _, c := range []choice{s.tls, s.plain} {
 		err = cmp.Or(err, c.err)
@@ -128,7 +127,7 @@ type Proxy struct {
 
 	from           string // where it was named
 	user, password string
-	named          bool // there is a user, if with an empty name
+	named          bool // has a user, perhaps with an empty name
 }
 
 // Address is where the proxy is dialled.
@@ -148,7 +147,7 @@ func (p *Proxy) GoString() string { return p.String() }
 // From is where the proxy was named: a variable, or npm's settings.
 func (p *Proxy) From() string { return p.from }
 
-// Login is the user and password that are given to the proxy, if there are any.
+// Login is the user and password for the proxy, if it has any.
 func (p *Proxy) Login() (user, password string, ok bool) { return p.user, p.password, p.named }
 
 // Authorization returns the value of Proxy-Authorization, or "" without a user.
@@ -159,8 +158,8 @@ func (p *Proxy) Authorization() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(p.user+":"+p.password))
 }
 
-// parseProxy reads the address of a proxy, or says what is wrong with it without quoting it.
-// People write passwords as they are: what follows the last @ is the host.
+// parseProxy reads the address of a proxy. Why describes an error without quoting the address.
+// People write passwords unescaped: the host follows the last @.
 func parseProxy(address string) (_ *Proxy, why string) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(address), "://")
 	if !ok {
@@ -201,7 +200,7 @@ func parseProxy(address string) (_ *Proxy, why string) {
 	return p, ""
 }
 
-// unescape reads what is escaped as in a URL. What is not stays as it is.
+// unescape decodes URL escapes. Text without escapes stays as it is.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -97,7 +97,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestConnect checks what is made of a proxy's answers.
+// TestConnect checks how each answer of a proxy is handled.
 func TestConnect(t *testing.T) {
 	p, err := Read([]string{"HTTPS_PROXY=http://me:pw@p:1"}).For("a.example", 443)
 	if err != nil {
@@ -136,7 +136,7 @@ func TestConnect(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %v", answer, err)
 		}
-		if err == nil { // what the server says is left for others
+		if err == nil { // the server's own bytes are left for the caller
 			if text, _ := io.ReadAll(near); string(text) != "hello" {
 				t.Errorf("%q: of the server %q is left", answer, text)
 			}

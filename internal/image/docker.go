@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// DockerSocket is where the Docker of this machine is asked, or nothing: where DOCKER_HOST
-// says, or else at the first of its usual places that there is. One behind a network is not
-// of this machine.
+// DockerSocket is the socket of this machine's Docker, or empty: the one in DOCKER_HOST, or
+// else the first usual path that exists. A Docker behind a network does not count.
 func DockerSocket() string {
 	if host := os.Getenv("DOCKER_HOST"); host != "" {
 		path, ok := strings.CutPrefix(host, "unix://")
@@ -34,7 +33,7 @@ func DockerSocket() string {
 	return ""
 }
 
-// socketAt is the path of a socket, or nothing if there is none.
+// socketAt is the path of a socket, or empty if it is not one.
 func socketAt(path string) string {
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
 		return ""

@@ -1,10 +1,10 @@
-// Package image keeps container images: which there are under which names, what
-// sandboxes need of each, and what is meant by a reference. Who fetches one is a
-// process of its own (package pull), as that links an HTTP client.
+// Package image keeps container images: their names, the parts that sandboxes need of each,
+// and the meaning of references. Another process fetches images (package pull), because
+// that links an HTTP client.
 //
-// Images lie in an OCI image layout, whose blobs they share. Beside it there is, for
-// each, one root file system that all its sandboxes read and none can write to. A
-// blob, a root or a name is there whole or not at all.
+// Images live in an OCI image layout and share its blobs. For each image, a root file
+// system exists next to the layout. All its sandboxes read that root and none can write to
+// it. A blob, a root or a name is complete or missing, never partial.
 package image
 
 import (
@@ -27,7 +27,7 @@ const (
 	Musl  = "musl"
 )
 
-// Media types of what an index lists.
+// Media types of entries of an index.
 const (
 	TypeManifest       = "application/vnd.oci.image.manifest.v1+json"
 	TypeIndex          = "application/vnd.oci.image.index.v1+json"
@@ -39,7 +39,7 @@ const (
 const (
 	// NameKey has the name of an image.
 	NameKey = "org.opencontainers.image.ref.name"
-	// FullNameKey has it where NameKey has the tag alone.
+	// FullNameKey has the full name if NameKey has only the tag.
 	FullNameKey = "io.containerd.image.name"
 	// listKey has the digest of the list of platforms that it was chosen from.
 	listKey = "dev.bothy.list"
@@ -64,7 +64,7 @@ type Index struct {
 	Manifests     []Descriptor `json:"manifests"`
 }
 
-// Manifest lists what an image is made of.
+// Manifest lists the parts of an image.
 type Manifest struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType,omitempty"`
@@ -72,7 +72,7 @@ type Manifest struct {
 	Layers        []Descriptor `json:"layers"`
 }
 
-// Config is what an image says of itself, as far as it counts here.
+// Config is the part of an image's configuration that Bothy uses.
 type Config struct {
 	Platform
 	User    string
@@ -90,7 +90,7 @@ const DockerLabel = "dev.bothy.docker"
 // RootVersion is the version of Root, and of how roots are made.
 const RootVersion = 1
 
-// Root is what a sandbox must know of an image's root file system.
+// Root describes an image's root file system, as far as a sandbox needs it.
 type Root struct {
 	Version int       `json:"version"`
 	Digest  string    `json:"digest"` // of the manifest
@@ -104,7 +104,7 @@ type Root struct {
 	Bytes   int64     `json:"bytes"`
 	Built   time.Time `json:"built"`
 
-	// Dir is where it lies.
+	// Dir is its directory.
 	Dir string `json:"-"`
 }
 
@@ -125,7 +125,7 @@ type Account struct {
 	ImageGID int `json:"image_gid"`
 }
 
-// Image is one that is there.
+// Image is an image on this machine.
 type Image struct {
 	Name   string `json:"name,omitempty"` // in full; empty if it has lost it
 	Digest string `json:"digest"`         // of the manifest
@@ -133,18 +133,19 @@ type Image struct {
 	Bytes  int64  `json:"bytes"`          // of its root
 	Root   *Root  `json:"root,omitempty"`
 
-	// Claimed: it has its name from nobody but the file it was in, which may say anything.
+	// Claimed: only the file it was loaded from gave this name, and that file may say
+	// anything.
 	Claimed bool `json:"claimed,omitempty"`
 }
 
-// Shelf is where images lie, for sandboxes whose user has these ids inside. It need
-// not exist.
+// Shelf is the directory of the images, for sandboxes whose user has these ids inside. It
+// need not exist.
 type Shelf struct {
 	Dir      string
 	UID, GID int
 }
 
-// What lies in it.
+// Names of the files on the shelf.
 const (
 	layoutName   = "oci-layout"
 	indexName    = "index.json"
@@ -155,7 +156,7 @@ const (
 	homeName     = "home.tar"
 	aboutName    = "image.json"
 	partPrefix   = ".part-"
-	spoolPattern = ".tmp-*" // swept as what store writes
+	spoolPattern = ".tmp-*" // swept like temporary files of store
 	newPrefix    = ".new-"
 	gonePrefix   = ".gone-"
 )
@@ -166,13 +167,13 @@ func (s Shelf) blobs() string { return filepath.Join(s.Dir, "blobs", "sha256") }
 
 func (s Shelf) roots() string { return filepath.Join(s.Dir, rootsName) }
 
-// Blob is where a blob lies, Part where it is written before it is complete. The
+// Blob is the path of a blob. Part is the path it is written to before it is complete. The
 // digest was checked.
 func (s Shelf) Blob(digest string) string { return filepath.Join(s.blobs(), Hex(digest)) }
 
 func (s Shelf) Part(digest string) string { return filepath.Join(s.blobs(), partPrefix+Hex(digest)) }
 
-// RootDir is where the root of an image lies.
+// RootDir is the directory of an image's root.
 func (s Shelf) RootDir(digest string) string {
 	return filepath.Join(s.roots(), fmt.Sprintf("%s-%d-%d", Hex(digest), s.UID, s.GID))
 }
@@ -190,7 +191,7 @@ func (s Shelf) Make() error {
 	return store.WriteFile(filepath.Join(s.Dir, layoutName), []byte(layoutText))
 }
 
-// Lock is the path of the lock whoever changes the shelf holds.
+// Lock is the path of the lock for changing the shelf.
 func (s Shelf) Lock() string { return filepath.Join(s.Dir, lockName) }
 
 // index reads the list of images.
@@ -203,11 +204,11 @@ func (s Shelf) index() (Index, error) {
 	return i, err
 }
 
-// MaxHome bounds what the home of a sandbox begins with, in bytes.
+// MaxHome bounds the initial home of a sandbox, in bytes.
 const MaxHome = 16 << 30
 
-// Add adds an image under its name, or none if that is empty. Another that had the name
-// keeps none. The caller holds the lock.
+// Add adds an image under its name, or without one if that is empty. Another image with
+// that name loses it. The caller holds the lock.
 func (s Shelf) Add(d Descriptor, img Image) error {
 	name := img.Name
 	i, err := s.index()
@@ -269,8 +270,8 @@ func (s Shelf) List() ([]Image, error) {
 	return list, nil
 }
 
-// Find gives the image that a reference means, without asking anybody. None is an
-// error of class [spec.ErrNotFound].
+// Find returns the image that a reference means, without asking a registry. If there is
+// none, the error is of class [spec.ErrNotFound].
 func (s Shelf) Find(r Reference) (Image, error) {
 	list, err := s.List()
 	if err != nil {
@@ -289,9 +290,9 @@ func (s Shelf) Find(r Reference) (Image, error) {
 // minID is the shortest beginning of a digest that is taken for one, in hex digits.
 const minID = 4
 
-// FindID gives the entries of the one image that an id means, which is a digest or a
-// beginning of it, with "sha256:" or without. What is no id, or that of no image, is
-// an error of class [spec.ErrNotFound], that of several [spec.ErrConflict].
+// FindID returns the entries of the image with an id. The id is a digest or a prefix of
+// one, with "sha256:" or without. An invalid or unknown id is an error of class
+// [spec.ErrNotFound], an ambiguous one [spec.ErrConflict].
 func (s Shelf) FindID(id string) ([]Image, error) {
 	digits := Hex(id)
 	none := spec.Errorf(spec.ErrNotFound, "no image %s on this machine", id).WithHint("bothy template ls shows what there is")
@@ -319,14 +320,14 @@ func (s Shelf) FindID(id string) ([]Image, error) {
 	return found, nil
 }
 
-// Touch notes that a sandbox begins with an image: it only tells prune.
+// Touch notes that a sandbox begins with an image. Only prune reads it.
 func (s Shelf) Touch(digest string) {
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(s.RootDir(digest), aboutName), now, now)
 }
 
-// Used is when a sandbox began with an image last, or else when its root was made; zero if
-// it has none.
+// Used is the last time a sandbox began with an image, or else the time its root was made.
+// It is zero if the image has no root.
 func (s Shelf) Used(digest string) time.Time {
 	info, err := os.Stat(filepath.Join(s.RootDir(digest), aboutName))
 	if err != nil {
@@ -335,7 +336,7 @@ func (s Shelf) Used(digest string) time.Time {
 	return info.ModTime()
 }
 
-// Root gives the root of an image. None is fs.ErrNotExist.
+// Root returns the root of an image. If it has none, the error is fs.ErrNotExist.
 func (s Shelf) Root(digest string) (Root, error) {
 	dir := s.RootDir(digest)
 	r := Root{}

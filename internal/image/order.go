@@ -6,15 +6,16 @@ import "time"
 // one Order (see package errand).
 const Argv0 = "bothy-image"
 
-// Order is what is to be done.
+// Order is a task for the process that fetches images.
 type Order struct {
 	State string `json:"state"` // the state directory
-	UID   int    `json:"uid"`   // that own files of the host, in sandboxes
+	UID   int    `json:"uid"`   // of the owner of host files, in sandboxes
 	GID   int    `json:"gid"`
-	// Resolver is what /etc/resolv.conf is to say.
+	// Resolver is the content for /etc/resolv.conf.
 	Resolver string `json:"resolver"`
 
-	// Room is what it may add to the state directory, if there is a limit.
+	// Room is the number of bytes the order may add to the state directory, if there is a
+	// limit.
 	Room *Room `json:"room,omitempty"`
 
 	// One of these, or of Plain, Commit and Export: a reference to pull; an archive, or a directory with an image
@@ -26,28 +27,29 @@ type Order struct {
 	// at Socket: see [DockerSocket].
 	Docker string `json:"docker,omitempty"`
 	Socket string `json:"socket,omitempty"`
-	// Feature is a reference to a feature of development containers, of which an image is
-	// made: see [FeatureDir].
+	// Feature is a reference to a feature of development containers, to make an image of:
+	// see [FeatureDir].
 	Feature string `json:"feature,omitempty"`
-	// Foreign: a file of a project has the reference, and not the user. Registries of this
-	// machine and of private networks are asked for it only where the user is logged in.
+	// Foreign: the reference comes from a file of a project, not from the user. Registries
+	// of this machine and of private networks are asked for it only where the user is
+	// logged in.
 	Foreign bool `json:"foreign,omitempty"`
-	// From is what people call what is loaded, if not its path.
+	// From is the user's name for the loaded file, if not its path.
 	From string `json:"from,omitempty"`
 	// Plain is the digest of an image that a build begins with, or [Scratch].
 	Plain string `json:"plain,omitempty"`
-	// Commit makes an image of what a build has made.
+	// Commit makes an image of the changes of a build.
 	Commit *Commit `json:"commit,omitempty"`
 	// Export writes an image, instead of fetching one.
 	Export *Export `json:"export,omitempty"`
-	// Name is that of what is loaded, instead of its own.
+	// Name is the name for the loaded image, instead of its own.
 	Name string `json:"name,omitempty"`
-	// Nameless says that what is loaded gets no name, whatever it says it is.
+	// Nameless: the loaded image gets no name, even if its file names one.
 	Nameless bool `json:"nameless,omitempty"`
 }
 
-// A feature of development containers is an archive in a registry. The image that is
-// made of it has its files in FeatureDir, and what it says of itself in FeatureLabel.
+// A feature of development containers is an archive in a registry. The image made of it has
+// the feature's files in FeatureDir, and its metadata in FeatureLabel.
 const (
 	FeatureDir   = "feature"
 	FeatureFile  = "devcontainer-feature.json"
@@ -59,7 +61,7 @@ const Scratch = "scratch"
 
 // Commit is an image that is to be made.
 type Commit struct {
-	Base   string    `json:"base"`            // the digest of what it lies over, as Plain made it
+	Base   string    `json:"base"`            // the digest of the base image, as Plain made it
 	Layer  string    `json:"layer,omitempty"` // the directory of the saved root layer; empty if nothing was changed
 	Config []byte    `json:"config"`          // of the new image, but for its layers
 	Made   time.Time `json:"made"`
@@ -86,11 +88,11 @@ type Export struct {
 	Name string `json:"name"`
 	To   string `json:"to,omitempty"`
 	Push bool   `json:"push,omitempty"`
-	// Keep has it stay here, without a name, instead.
+	// Keep stores it here, without a name, instead.
 	Keep bool `json:"keep,omitempty"`
 }
 
-// Phase is what is being done.
+// Phase is the current step of an order.
 type Phase string
 
 // Phases of a pull.
@@ -105,7 +107,7 @@ const (
 	Uploading   Phase = "uploading"
 )
 
-// Event tells how far it is.
+// Event reports the progress of an order.
 type Event struct {
 	Phase Phase  `json:"phase"`
 	Name  string `json:"name,omitempty"`
@@ -113,11 +115,11 @@ type Event struct {
 	Total int64  `json:"total,omitempty"`
 }
 
-// Result is an image that is there now; an archive may have several. What is exported
-// is none that is there.
+// Result lists the images that an order made; an archive may have several. An exported
+// image is not on the shelf.
 type Result struct {
 	Images []Image `json:"images"`
 	Fresh  bool    `json:"fresh"` // something was fetched
-	// Notice is what people should know of it.
+	// Notice is a message about the result for the user.
 	Notice string `json:"notice,omitempty"`
 }

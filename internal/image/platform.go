@@ -7,22 +7,22 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Platform is what an image is made for.
+// Platform is the kind of machine an image is made for.
 type Platform struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`
 	Variant      string `json:"variant,omitempty"`
 }
 
-// Host is what runs here.
+// Host is the platform of this machine.
 func Host() Platform { return Platform{OS: "linux", Architecture: runtime.GOARCH} }
 
 func (p Platform) String() string {
 	return strings.TrimSuffix(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
 }
 
-// Fits tells whether what is made for a platform runs here, and whether it does on every
-// processor of the kind: that is to be preferred.
+// Fits tells whether an image for a platform runs here. plain tells whether it runs on
+// every processor of the architecture; such images are preferred.
 func (p Platform) Fits() (fits, plain bool) {
 	if p.OS != "linux" || p.Architecture != runtime.GOARCH {
 		return false, false

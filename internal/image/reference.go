@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Reference says which image is meant, as Docker writes it: without a registry
-// Docker Hub's, without a tag "latest".
+// Reference names an image, as Docker writes it: without a registry it means Docker Hub,
+// without a tag "latest".
 type Reference struct {
 	Registry, Repository string
 	Tag                  string
@@ -71,7 +71,7 @@ func ParseReference(text string) (Reference, error) {
 // maxName bounds names in bytes.
 const maxName = 300
 
-// Name is what an image is kept under: REGISTRY/REPOSITORY:TAG, or @DIGEST.
+// Name is the name an image is kept under: REGISTRY/REPOSITORY:TAG, or @DIGEST.
 func (r Reference) Name() string {
 	if r.Digest != "" {
 		return r.Registry + "/" + r.Repository + "@" + r.Digest
@@ -94,7 +94,7 @@ func (r Reference) String() string {
 // Short is the reference as people write it.
 func (r Reference) Short() string { return Short(r.String()) }
 
-// Short leaves out of a name what goes without saying.
+// Short leaves the defaults out of a name.
 func Short(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, hub+"/"), library)
 }
@@ -143,7 +143,7 @@ func host(s string) bool {
 
 const algorithm = "sha256:"
 
-// CheckDigest refuses what is no digest of SHA-256, the only one that is used.
+// CheckDigest refuses everything but digests of SHA-256, the only algorithm in use.
 func CheckDigest(digest string) error {
 	h, ok := strings.CutPrefix(digest, algorithm)
 	if b, err := hex.DecodeString(h); !ok || err != nil || len(b) != 32 || strings.ToLower(h) != h {

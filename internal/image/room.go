@@ -2,16 +2,17 @@ package image
 
 import "github.com/bothy-dev/bothy/spec"
 
-// RoomHint says what to do where there is no room.
+// RoomHint says how to free space.
 const RoomHint = "see what takes the room: bothy system df; have some go: bothy system prune, bothy rm, bothy template rm, bothy checkpoint rm"
 
-// Room is what may be added to the state directory, in bytes. Nil is without bound.
+// Room is the number of bytes that may be added to the state directory. Nil means
+// unlimited.
 type Room struct {
 	Left  int64 `json:"left"`
 	Limit int64 `json:"limit"` // the setting it follows from
 }
 
-// Take takes of it what is about to be written, or, if that is negative, gives it back.
+// Take reserves n bytes before they are written; a negative n gives bytes back.
 func (r *Room) Take(n int64) error {
 	if r == nil {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxSpool bounds what is kept until it is read, in bytes: an archive of images.
+// maxSpool bounds a spooled archive of images, in bytes.
 const maxSpool = 128 << 30
 
-// Spool keeps what can be read once in a file on the shelf's disk. The file has no
-// name: it is gone when nobody has it open, whatever becomes of this process.
+// Spool copies a stream to a file on the shelf's disk. The file has no name: it disappears
+// when the last descriptor is closed, even if this process is killed.
 func (s Shelf) Spool(r io.Reader) (*os.File, error) { return s.spool(r, maxSpool) }
 
 func (s Shelf) spool(r io.Reader, most int64) (*os.File, error) {

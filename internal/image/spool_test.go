@@ -12,7 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What is kept has no name that somebody would have to sweep, and an end.
+// TestSpool checks that a spooled file has no name that a sweep would have to remove, and
+// that its size is bounded.
 func TestSpool(t *testing.T) {
 	s := Shelf{Dir: filepath.Join(t.TempDir(), "images")}
 	unnamed := func() {

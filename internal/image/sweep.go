@@ -15,9 +15,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Hold keeps all images, and what is being fetched, until it is given back: between finding
-// an image, and its being written down that a sandbox uses it, nothing else would, and no
-// image has a blob that has just come. Several may hold at once.
+// Hold keeps all images and running downloads from being removed, until the lock is
+// released. Two gaps need it: between finding an image and recording that a sandbox uses
+// it, and while new blobs do not belong to an image yet. Several callers may hold it at
+// once.
 func (s Shelf) Hold() (*store.Lock, error) {
 	if err := s.Make(); err != nil {
 		return nil, err
@@ -27,12 +28,12 @@ func (s Shelf) Hold() (*store.Lock, error) {
 
 func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
 
-// ErrHeld says that nothing is removed now, as somebody holds the images. It comes as
-// an error of class [spec.ErrConflict].
+// ErrHeld reports that nothing can be removed now, because a process holds the images. It
+// comes as an error of class [spec.ErrConflict].
 var ErrHeld = errors.New("an image is being fetched or sent, or a sandbox is being created that may be about to use one")
 
-// young tells whether an image without a name has just come, so that whoever loaded
-// it can use it by its digest.
+// young tells whether an image without a name has just come. Its loader can then use it by
+// its digest.
 func (s Shelf) young(digest string) bool {
 	r, err := s.Root(digest)
 	return err == nil && time.Since(r.Built) < grace
@@ -40,14 +41,14 @@ func (s Shelf) young(digest string) bool {
 
 const grace = 10 * time.Minute
 
-// partAge is how long what is not complete waits for somebody to go on with it.
+// partAge is how long an incomplete download is kept for a later pull to resume.
 const partAge = 7 * 24 * time.Hour
 
-// spoolAge is the age from which the name of a spooled file belongs to somebody who
-// was killed before it was taken away again.
+// spoolAge is the age after which the name of a spooled file is taken for one left by a
+// killed process.
 const spoolAge = time.Minute
 
-// Forget takes a name from an image. What has no name stays as long as a sandbox
+// Forget takes a name from an image. An image without a name stays as long as a sandbox
 // uses it. The caller holds the lock.
 func (s Shelf) Forget(img Image) error {
 	i, err := s.index()
@@ -63,9 +64,9 @@ func (s Shelf) Forget(img Image) error {
 	return nil
 }
 
-// Sweep removes what no name and none of the digests in use leads to, and what was
-// left by who was killed. While somebody holds them it is [ErrHeld]. The caller
-// holds the lock.
+// Sweep removes images, roots and blobs that neither a name nor a digest in use leads to,
+// and files left by killed processes. While another process holds the images, it returns
+// [ErrHeld]. The caller holds the lock.
 func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 	hold, err := s.alone()
 	if err != nil {
@@ -106,7 +107,7 @@ func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 	return roots + blobs, err
 }
 
-// alone has nobody hold the images until it is given back.
+// alone keeps other processes from holding the images until the lock is released.
 func (s Shelf) alone() (*store.Lock, error) {
 	hold, err := store.TryLock(s.held())
 	if errors.Is(err, store.ErrLocked) {
@@ -115,9 +116,9 @@ func (s Shelf) alone() (*store.Lock, error) {
 	return hold, err
 }
 
-// Strays are the blobs and the roots that no image of the list and none of the digests in
-// use leads to, as paths: what was left by who was killed, or is being made. Downloads that
-// are not complete are none of them: see [Shelf.Parts].
+// Strays returns the paths of the blobs and roots that belong to no image of the list and
+// to none of the digests in use. Killed processes leave them, or a running one is making
+// them. Incomplete downloads are not included: see [Shelf.Parts].
 func (s Shelf) Strays(used map[string]bool) ([]string, error) {
 	i, err := s.index()
 	if err != nil {
@@ -135,7 +136,7 @@ func (s Shelf) Strays(used map[string]bool) ([]string, error) {
 	return append(roots, blobs...), err
 }
 
-// without are the paths of what is not kept in a directory.
+// without returns the paths of the entries in a directory that keep rejects.
 func without(dir string, keep func(name string) bool) (list []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +150,9 @@ func without(dir string, keep func(name string) bool) (list []string, err error)
 	return list, err
 }
 
-// RemoveStray removes what Strays told of, unless an image has it by now. While somebody
-// holds them it is [ErrHeld]. The caller holds the lock, so that nothing is being made.
+// RemoveStray removes a path that Strays returned, unless an image uses it by now. While
+// another process holds the images, it returns [ErrHeld]. The caller holds the lock, so
+// that nothing is being made.
 func (s Shelf) RemoveStray(path string, used map[string]bool) error {
 	hold, err := s.alone()
 	if err != nil {
@@ -168,7 +170,7 @@ func (s Shelf) RemoveStray(path string, used map[string]bool) error {
 	return err
 }
 
-// awaited tells whether somebody may go on with a download.
+// awaited tells whether a later pull may resume a download.
 func (s Shelf) awaited(hex string) bool {
 	info, err := os.Lstat(s.Part(algorithm + hex))
 	if err != nil || info.Size() == 0 || time.Since(info.ModTime()) > partAge {
@@ -183,8 +185,8 @@ func (s Shelf) Parts() ([]string, error) {
 	return filepath.Glob(filepath.Join(s.blobs(), partPrefix+"*"))
 }
 
-// SweepParts removes downloads that are not complete. While somebody may be at work on them
-// it is [ErrHeld]. The caller holds the lock.
+// SweepParts removes incomplete downloads. While another process may be working on them, it
+// returns [ErrHeld]. The caller holds the lock.
 func (s Shelf) SweepParts() (freed int64, err error) {
 	hold, err := s.alone()
 	if err != nil {
@@ -204,7 +206,7 @@ func (s Shelf) RemovePart(path string) error {
 	return os.RemoveAll(path)
 }
 
-// Busy tells why nothing that is half made is to be removed now, nil if it may be.
+// Busy returns the reason why unfinished files must not be removed now, nil if they may.
 func (s Shelf) Busy() error {
 	hold, err := s.alone()
 	if err == nil {
@@ -213,18 +215,18 @@ func (s Shelf) Busy() error {
 	return err
 }
 
-// leads are the digests that something leads to.
+// leads are the digests that images and digests in use depend on.
 type leads map[string]bool
 
 func (l leads) blob(name string) bool { return l[algorithm+name] }
 
-// root tells whether a directory is the root of one of them, for whatever caller.
+// root tells whether a directory is the root of one of them, for any caller's ids.
 func (l leads) root(name string) bool {
 	hex, _, _ := strings.Cut(name, "-")
 	return l[algorithm+hex]
 }
 
-// marked are those that images, and digests in use, lead to.
+// marked collects the digests that images, and digests in use, depend on.
 func (s Shelf) marked(list []Descriptor, used map[string]bool) (leads, error) {
 	kept := leads{}
 	for _, m := range list {
@@ -240,8 +242,8 @@ func (s Shelf) marked(list []Descriptor, used map[string]bool) (leads, error) {
 	return kept, nil
 }
 
-// mark notes the blobs that a manifest leads to. One that is not there leads to
-// nothing but itself.
+// mark notes the blobs that a manifest refers to. If the manifest is missing, only its own
+// digest is noted.
 func (s Shelf) mark(digest string, kept map[string]bool) error {
 	kept[digest] = true
 	m := Manifest{}
@@ -271,8 +273,8 @@ func (s Shelf) Paths(digest string) []string {
 	return list
 }
 
-// sweep removes what is not kept from a directory: out of sight first, so that
-// nothing is there by half.
+// sweep removes the entries of a directory that keep rejects. It renames each one first, so
+// that no partial entry is visible under the old name.
 func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -287,7 +289,7 @@ func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err 
 			freed += size
 		}
 		gone := filepath.Join(dir, gonePrefix+strings.TrimPrefix(e.Name(), gonePrefix))
-		if gone != at { // else whoever did so was killed
+		if gone != at { // else a killed process renamed it
 			if err := store.RemoveTree(gone); err != nil { // of one that had the name before
 				return freed, err
 			}
@@ -302,13 +304,12 @@ func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err 
 	return freed, err
 }
 
-// NewBlob makes a file for a blob that is being made. The caller keeps all images.
+// NewBlob creates a file for a new blob. The caller holds all images.
 func (s Shelf) NewBlob() (*os.File, error) {
 	return os.CreateTemp(s.blobs(), newPrefix)
 }
 
-// NewRoot makes a directory for a root that is being made. The caller holds the
-// lock.
+// NewRoot creates a directory for a new root. The caller holds the lock.
 func (s Shelf) NewRoot() (string, error) {
 	return os.MkdirTemp(s.roots(), newPrefix)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stuck is a session with a keeper whose program never ends: root inside has stopped it.
-// It has written so much before. What it is asked is closed when the test is over.
+// stuck is a session with a keeper whose program never ends: root inside has stopped it. The
+// program wrote said before that. The test's cleanup closes the files that the keeper received.
 func stuck(t *testing.T, said []byte, answers bool) *Session {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -67,8 +67,8 @@ func half(t *testing.T, document string) []byte {
 	return b.Bytes()
 }
 
-// TestTakeOutStopped has a copy program be stopped inside: it is given up, and what it has
-// said so far is no document.
+// TestTakeOutStopped stops a copy program inside. Take gives up, and the bytes so far are not taken
+// for a document.
 func TestTakeOutStopped(t *testing.T) {
 	for name, said := range map[string][]byte{
 		"nothing said":     nil,
@@ -97,7 +97,7 @@ func TestTakeOutStopped(t *testing.T) {
 	})
 }
 
-// TestPutInStopped has it be stopped while files are put in, more than a pipe holds.
+// TestPutInStopped stops it while files are put in, more than a pipe holds.
 func TestPutInStopped(t *testing.T) {
 	d := Delivery{Place: "/review", Files: map[string][]byte{"inputs/task.md": []byte(strings.Repeat("x", 4<<20))}, Output: "outputs/verdict.json"}
 	if err := stuck(t, nil, true).put(t.Context(), d, 50*time.Millisecond); err == nil {

@@ -2,10 +2,10 @@ package inside
 
 import "strings"
 
-// Ending keeps the end of what is written to it.
+// Ending keeps the last part of the text written to it.
 type Ending struct{ text []byte }
 
-// maxEnding is how much of what a command prints is kept, in bytes.
+// maxEnding is how much of a command's output is kept, in bytes.
 const maxEnding = 4 << 10
 
 func (e *Ending) Write(p []byte) (int, error) {

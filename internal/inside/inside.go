@@ -1,8 +1,8 @@
-// Package inside has programs run in a sandbox with nobody at them: to their end, with what
-// they say read out here, and with files put in before and a document taken out after. What a
-// person sees and types is the command line's.
+// Package inside runs programs in a sandbox without a person at a terminal: it runs them to their
+// end, reads their output, puts files in before and takes a document out after. Terminals of people
+// belong to the command line.
 //
-// All that comes out of a sandbox may be written by whoever is root there.
+// Root inside the sandbox may have written any output that comes out of it.
 package inside
 
 import (
@@ -29,8 +29,7 @@ type Session struct {
 	Conn    *unixconn.Conn // with its keeper, for the first program; nil: make one
 	// Prepares says that more follows, in a sandbox that is made for one command.
 	Prepares bool
-	// Note hears what the keeper has to say of programs that are talked with; nil if
-	// nobody does.
+	// Note receives the keeper's notes on programs that are talked with; nil: they are dropped.
 	Note func(text string)
 }
 
@@ -104,7 +103,7 @@ func unanswered(sandbox string, err error) error {
 		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
 }
 
-// Lost explains the end of a conversation nobody ended.
+// Lost explains the end of a conversation that neither side asked for.
 func Lost(err error) error {
 	if _, ok := errors.AsType[*spec.Error](err); ok {
 		return err

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// pipes are the standard streams of a program inside that nobody but us talks with.
+// pipes are the standard streams of a program inside that only this package talks with.
 type pipes struct {
 	theirs, ours [3]*os.File
 	once         sync.Once
@@ -29,14 +29,14 @@ func openPipes() (*pipes, error) {
 	return p, nil
 }
 
-// copy gives up the program's ends, sends stdin, and reads what comes. The channel is
-// closed when both streams have ended.
+// copy closes the program's ends here, sends stdin, and reads the output. The channel is closed
+// when both streams have ended.
 func (p *pipes) copy(stdin string, stdout, stderr io.Writer) <-chan struct{} {
 	for _, f := range p.theirs {
 		f.Close()
 	}
 	go func() {
-		_, _ = io.WriteString(p.ours[0], stdin) // whoever reads no prompt will do without
+		_, _ = io.WriteString(p.ours[0], stdin) // a program that ignores the prompt does without
 		p.ours[0].Close()
 	}()
 	var both sync.WaitGroup

@@ -14,24 +14,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// CutShort is why a command ended that had begun, or may have, if not by itself.
+// CutShort says why a command that had begun, or may have, did not end by itself.
 type CutShort struct{ Why error }
 
 func (c *CutShort) Error() string { return c.Why.Error() }
 
 func (c *CutShort) Unwrap() error { return c.Why }
 
-// outputPatience is how long output may come after the end of who is waited for.
+// outputPatience is how long to wait for output after the program has ended.
 const outputPatience = 2 * time.Second
 
-// Run runs a command to its end and gives its status. Unlike a person's it gets no signals:
-// it is given up with ctx. Both writers are used at the same time.
+// Run runs a command to its end and returns its status. Unlike a person's command it gets no
+// signals, and it is abandoned when ctx ends. Both writers are used at the same time.
 func (s *Session) Run(ctx context.Context, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, err error) {
 	return s.RunUntil(ctx, nil, q, stdin, stdout, stderr)
 }
 
-// RunUntil is Run for a command that is ended when enough is closed. Unlike one that is given
-// up it leaves a sandbox that was made for it.
+// RunUntil is Run for a command that is ended when enough is closed. Unlike an abandoned one, such
+// a command leaves the sandbox that was made for it.
 func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, err error) {
 	pipes, err := openPipes()
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.C
 	go end(conn, enough, over)
 	ended := pipes.copy(stdin, stdout, stderr)
 	f, err := conn.Receive()
-	var notes []byte // for the end: who copies what is said writes to stderr until then
+	var notes []byte // for the end: until then the goroutine that copies the output writes to stderr
 	for err == nil && f.Kind == wire.Note {
 		notes = fmt.Appendf(notes, "%s\n", f.Payload)
 		f, err = conn.Receive()
@@ -71,7 +71,7 @@ func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.C
 	return endOf(f, err)
 }
 
-// endGrace is how long a program may take to end of which nobody wants more.
+// endGrace is how long an unwanted program may take to end.
 const endGrace = time.Second
 
 // end ends a program when enough is closed, unless it is over.

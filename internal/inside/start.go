@@ -14,12 +14,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxComplaint is how much is read of what a program complains of, in bytes.
+// maxComplaint is how much of a program's stderr is read, in bytes.
 const maxComplaint = 4096
 
-// Start starts a program, to talk with it over pipes; nil is a stream that nothing comes from
-// or goes to. The returned function waits for it, as long as ctx lets it, and gives its
-// complaint, if it had one.
+// Start starts a program, to talk with it over pipes. A nil stream carries nothing. The returned
+// function waits for the program, as long as ctx lets it, and returns its complaint, if it had one.
 func (s *Session) Start(ctx context.Context, q wire.Command, stdin, stdout *os.File) (wait func() error, err error) {
 	er, ew, err := os.Pipe()
 	if err != nil {
@@ -52,7 +51,7 @@ func (s *Session) Start(ctx context.Context, q wire.Command, stdin, stdout *os.F
 	}()
 	return func() error {
 		defer conn.Close()
-		defer context.AfterFunc(ctx, func() { conn.Close() })() // whoever is root inside may have stopped it
+		defer context.AfterFunc(ctx, func() { conn.Close() })() // root inside may have stopped the program
 		f, err := conn.Receive()
 		for err == nil && f.Kind == wire.Note {
 			if s.Note != nil {
@@ -73,13 +72,13 @@ func (s *Session) Start(ctx context.Context, q wire.Command, stdin, stdout *os.F
 		why := ""
 		select {
 		case why = <-complaint:
-		case <-ctx.Done(): // somebody inside holds the stream
+		case <-ctx.Done(): // a process inside holds the stream
 		}
 		return complained(ended.Status(), why)
 	}, nil
 }
 
-// complained is what a program ended with that has failed.
+// complained is the error of a program that failed.
 func complained(status int, why string) error {
 	var class error
 	if status == guest.CopyNotFound {

@@ -9,14 +9,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What the rules allow can be made as often as what they refuse, and much faster: ten
-// thousand connections or requests in a few seconds, so that nothing is left in a log
-// of bounded size of what was done just before. So what was let through has lines of
-// its own for so many bytes, to each destination and to all together: enough for an
-// installation of some thousand packages. Beyond that it is summed up, by destination.
-// The first that goes to a destination has its line whatever there was before, for as
-// many destinations as there are lines for that. All these lines at once are half of
-// what a file of the log holds, and what stood at the end of the one before is there
+// Allowed traffic can be as frequent as refused traffic, and much faster: ten thousand
+// connections or requests take a few seconds. They would push the recent entries out of a log
+// of bounded size. So allowed traffic has a limited number of bytes for full lines, per
+// destination and in total: enough to install some thousand packages. Beyond the limit, the
+// keeper sums records up by destination. The first record of a destination always gets its
+// line, up to the number of destinations that have such lines reserved. All these lines
+// together fill half of a log file, so the end of the previous file is kept until this file
+// is full.
 // until it is full.
 const (
 	networkBytes = 8 << 20 // of a file of the log
@@ -28,16 +28,16 @@ const (
 	bareLine        = 360 // bytes of a line without its texts
 )
 
-// allowance is what is left of that.
+// allowance is the rest of that limit.
 type allowance struct {
 	all     *rate.Limiter
 	first   *rate.Limiter // lines of destinations that are new
 	each    map[destination]*rate.Limiter
-	crowded map[string]struct{} // flows under way of which the opening was only counted
+	crowded map[string]struct{} // flows under way whose opening was only counted
 	swept   time.Time
 }
 
-// destination is whom something went to, as a rule names it.
+// destination identifies the peer of a flow, as a rule names it.
 type destination struct {
 	name string
 	addr netip.Addr
@@ -52,8 +52,8 @@ func newAllowance() *allowance {
 	}
 }
 
-// has takes what a record of something that was let through needs, and tells whether it
-// was there. Who has a line for a flow's opening has one for its end.
+// has takes the bytes that a record of allowed traffic needs, and reports whether they were
+// available. A flow whose opening got a line also gets one for its end.
 func (a *allowance) has(r *spec.NetworkRecord, now time.Time) bool {
 	switch r.State {
 	case spec.FlowClosed:
@@ -72,7 +72,7 @@ func (a *allowance) has(r *spec.NetworkRecord, now time.Time) bool {
 
 func (a *allowance) take(r *spec.NetworkRecord, n int, now time.Time) bool {
 	to := destination{name: r.Name, port: r.Port, in: r.Direction == spec.DirectionIn}
-	if to.name == "" && !to.in { // who comes in has a new port and may have a new address each time
+	if to.name == "" && !to.in { // a client from outside uses a new port, and perhaps a new address, each time
 		to.addr = r.Addr
 	}
 	left := a.each[to]
@@ -87,8 +87,8 @@ func (a *allowance) take(r *spec.NetworkRecord, n int, now time.Time) bool {
 	return left.AllowN(now, n) && (a.all.AllowN(now, n) || isNew && a.first.AllowN(now, 1))
 }
 
-// sweep forgets destinations that have got back all they had, once there are many. It
-// looks at all of them, so it does that once a second.
+// sweep forgets destinations whose allowance has fully refilled, once there are many. It
+// scans all of them, so it runs at most once a second.
 func (a *allowance) sweep(now time.Time) {
 	if len(a.each) < maxDestinations || now.Sub(a.swept) < time.Second {
 		return
@@ -101,7 +101,7 @@ func (a *allowance) sweep(now time.Time) {
 	}
 }
 
-// lineSize is how long a record's line is, or more.
+// lineSize returns an upper bound for the length of a record's line.
 func lineSize(r *spec.NetworkRecord) int {
 	n := bareLine
 	for _, s := range []string{r.Sandbox, r.Flow, r.Name, r.Method, r.Path, r.RPC, r.Secret, r.Lease, r.Rule, r.Source, r.Reason, r.Suggest} {
@@ -115,8 +115,8 @@ func lineSize(r *spec.NetworkRecord) int {
 	return n
 }
 
-// summed is what a record has in common with others of what was let through to the same
-// destination: not what somebody inside can make up anew each time.
+// summed keeps the fields that a record shares with other allowed records of its destination.
+// It drops the fields that a program inside can vary each time.
 func summed(r spec.NetworkRecord) spec.NetworkRecord {
 	if r.Name != "" || r.Direction == spec.DirectionIn {
 		r.Addr = netip.Addr{}

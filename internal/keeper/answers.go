@@ -12,11 +12,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hungTime is how long a shared directory of the host may not answer before nothing is expected
-// from it any more. A save cannot be made meanwhile: it waits for programs that wait for the directory.
+// hungTime is how long a shared host directory may stay silent before the keeper gives up on
+// it. A save cannot be made meanwhile: it waits for programs that wait for the directory.
 const hungTime = 10 * time.Second
 
-// answersPoll is how often shared directories are asked during a save.
+// answersPoll is how often a save checks that shared directories answer.
 const answersPoll = 2 * time.Second
 
 // answer returns an error if a mount that is shared with the host does not answer for [hungTime].
@@ -56,8 +56,8 @@ func whileAnswering(ctx context.Context, mounts []driver.Mount, do func(context.
 	return err
 }
 
-// takeDown ends the wall. It looks at what it has mounted, so that what is shared with the host is
-// unmounted first: whoever looks at a file system that hangs does not end.
+// takeDown ends the wall. That looks at the mounts, so the keeper first unmounts directories
+// shared with the host: a process that looks at a hung file system does not end.
 func (k *Keeper) takeDown() {
 	for _, m := range k.built.Mounts {
 		if sharedWithHost(m) && strings.HasPrefix(m.Source, k.dir.Scratch()+"/") {
@@ -67,7 +67,7 @@ func (k *Keeper) takeDown() {
 	k.wall.Destroy()
 }
 
-// bounded runs a function that may hang in a shared directory, and waits for it that long.
+// bounded runs a function that may hang in a shared directory, and waits at most limit for it.
 func bounded(limit time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()

@@ -8,15 +8,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 )
 
-// attendant is whoever has the sandbox stand still. He is listened to all the time: who
-// was killed says no word, and what is done for him alone shall not go on.
+// attendant is a caller that has paused the sandbox. The keeper listens to it all the time:
+// a killed caller sends no word, and work done only for that caller must then stop.
 type attendant struct {
 	*unixconn.Conn
-	word chan struct{} // he has said that he is done
-	gone chan struct{} // closed when nothing more is heard of him
+	word chan struct{} // the caller has said that it is done
+	gone chan struct{} // closed when nothing more is heard of the caller
 }
 
-// attend begins to listen, until the conversation is closed.
+// attend starts listening until the connection is closed.
 func attend(c *unixconn.Conn) *attendant {
 	a := &attendant{c, make(chan struct{}, 1), make(chan struct{})}
 	go func() {
@@ -24,7 +24,7 @@ func attend(c *unixconn.Conn) *attendant {
 		for c.Expect(wire.Request, &struct{}{}) == nil {
 			select {
 			case a.word <- struct{}{}:
-			default: // one that was not asked for: he is not listened to any more
+			default: // an unexpected word: stop listening to this caller
 				return
 			}
 		}
@@ -32,7 +32,7 @@ func attend(c *unixconn.Conn) *attendant {
 	return a
 }
 
-// there is a context that ends when he goes.
+// there returns a context that ends when the caller goes.
 func (a *attendant) there(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -45,7 +45,7 @@ func (a *attendant) there(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// hear waits for a word: for some time, and not if the sandbox shall end.
+// hear waits for a word, for a limited time. It returns early if the sandbox is to end.
 func (k *Keeper) hear(a *attendant) error {
 	select {
 	case <-a.word:

@@ -17,23 +17,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A command that changes rules or leases writes them, and then tells each keeper. One that did
-// not answer, because it was stopped or the command was killed, was not told. So a keeper
-// compares the files with what it has in force: before it lets anything new through, and
-// every catchUpEvery for what is under way.
+// A command that changes rules or leases writes the files, then tells each keeper. A keeper
+// may miss that because it was stopped, or because the command was killed. So a keeper
+// compares the files with the state in force: before it admits anything new, and every
+// catchUpEvery for the traffic under way.
 const (
 	catchUpEvery = time.Second
-	catchUpPause = 50 * time.Millisecond // between two looks; it passes while a keeper is stopped, too
+	catchUpPause = 50 * time.Millisecond // between two checks; it also passes while a keeper is stopped
 )
 
-// behind is what the keeper has seen of the files.
+// behind holds the versions of the files that the keeper has seen.
 type behind struct {
 	mu            sync.Mutex
 	looked        time.Time
 	rules, leases string // stamps of the files that are in force
 }
 
-// stampOf tells one version of a file from every other.
+// stampOf returns a stamp that differs for each version of a file.
 func stampOf(path string) string {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -42,8 +42,8 @@ func stampOf(path string) string {
 	return fmt.Sprint(st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec)
 }
 
-// catchUp puts rules and leases into force that were written and not told. What cannot be
-// read stays as it is, and is read again at the next look.
+// catchUp puts rules and leases into force that were written without telling the keeper. An
+// unreadable file changes nothing, and the next check reads it again.
 func (k *Keeper) catchUp() {
 	k.behind.mu.Lock()
 	defer k.behind.mu.Unlock()
@@ -67,8 +67,8 @@ func (k *Keeper) catchUp() {
 	}
 }
 
-// rereadRules puts the user's rules and the sandbox's own into force, unless they are. What
-// the project says is read by commands alone: the keeper opens nothing that the inside made.
+// rereadRules puts changed rules of the user and of the sandbox into force. Only commands read
+// the project's rules: the keeper opens no file that the inside made.
 func (k *Keeper) rereadRules() error {
 	inputs, err := OwnLayers(k.launch.Rules, k.dir.Policy())
 	if err != nil {
@@ -87,8 +87,8 @@ func (k *Keeper) rereadRules() error {
 	return k.setPolicy(layers, true)
 }
 
-// rereadLeases takes back what is not lent any more. The values of new leases come from
-// commands alone.
+// rereadLeases takes back leases that were revoked. Only commands bring the values of new
+// leases.
 func (k *Keeper) rereadLeases() error {
 	list, err := vault.ReadLeases(k.dir.Leases())
 	if err != nil {
@@ -110,7 +110,7 @@ func (k *Keeper) rereadLeases() error {
 	return err
 }
 
-// stayCaughtUp looks again and again, for what is under way.
+// stayCaughtUp checks periodically, for the traffic under way.
 func (k *Keeper) stayCaughtUp(ctx context.Context) {
 	tick := time.NewTicker(catchUpEvery)
 	defer tick.Stop()

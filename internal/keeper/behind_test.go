@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A keeper that was not told that a lease was revoked takes it back when it looks: the file
-// without it, or no file at all. One that cannot be read changes nothing.
+// TestCatchUpWithLeases checks that a keeper drops a revoked lease at its next check even if it
+// was not told: the file lacks the lease or is gone. An unreadable file changes nothing.
 func TestCatchUpWithLeases(t *testing.T) {
 	g := &lender{}
 	k := bare()

@@ -17,21 +17,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// bill keeps bill.json true: what models take is written down as soon as it is known,
-// though not while it is being written.
+// bill keeps bill.json up to date: model usage is written as soon as it is known. A write under
+// way is finished first.
 type bill struct {
 	path  string
 	log   *slog.Logger
 	meter *meter.Meter
-	more  chan struct{} // holds one: there is something to write
-	end   chan struct{} // closed when there will be nothing more
+	more  chan struct{} // holds one: something is to be written
+	end   chan struct{} // closed when nothing more will come
 
 	mu      sync.Mutex // held while it is written
 	written spec.Bill
 }
 
-// openBill goes on from what the last keeper wrote. What cannot be read stops a start:
-// it may be all that a budget goes by.
+// openBill continues the bill of the last keeper. An unreadable bill stops the start: it may be
+// the only record that a budget relies on.
 func (k *Keeper) openBill() (*bill, error) {
 	b := &bill{path: k.dir.Bill(), log: k.log, more: make(chan struct{}, 1), end: make(chan struct{})}
 	var before spec.Bill
@@ -62,10 +62,10 @@ func (b *bill) keep() {
 	}
 }
 
-// note writes it. Where that fails the meter knows: what is not on the disk is forgotten
-// with this process, and then a budget would hold nobody.
+// note writes the bill, and tells the meter if that fails. Usage that is not on disk is lost
+// with this process, and a budget would then limit nothing.
 func (b *bill) note() error {
-	b.mu.Lock() // also while the meter is told: what came of another one, earlier, says nothing of now
+	b.mu.Lock() // also while telling the meter, so that an older result cannot replace this one
 	defer b.mu.Unlock()
 	err := b.write()
 	if err != nil {
@@ -87,13 +87,13 @@ func (b *bill) write() error {
 	return nil
 }
 
-// close writes what there is. Nobody may ask a model any more.
+// close writes the last state. No program may call a model after it.
 func (b *bill) close() error {
 	close(b.end)
 	return b.note()
 }
 
-// uncounted says what a bill that could not be written at the end means.
+// uncounted explains the effect of a bill that could not be written at the end.
 func (k *Keeper) uncounted(err error) error {
 	return (&spec.Error{Op: "stop sandbox " + k.spec.Name, Err: fmt.Errorf("it is stopped, but what models have taken last is not in its bill: %w", err)}).
 		WithHint("make room where %s is", k.dir.Dir)

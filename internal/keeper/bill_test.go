@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A bill that cannot be written down holds up whoever has a budget, until it can be; and
-// whoever stops the sandbox is told.
+// TestBillUnwritten checks that a sandbox with a budget cannot call models while its bill cannot
+// be written. The user who stops the sandbox is told.
 func TestBillUnwritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "box")
 	synctest.Test(t, func(t *testing.T) {
@@ -27,12 +27,12 @@ func TestBillUnwritten(t *testing.T) {
 			synctest.Wait()
 			return err
 		}
-		must(t, ask()) // nobody knows yet
+		must(t, ask()) // the failed write is not known yet
 		if err := ask(); err == nil {
 			t.Error("what models take is not kept, and they are asked")
 		}
 		must(t, os.Mkdir(dir, 0o700))
-		_ = ask() // which has it be tried again
+		_ = ask() // triggers another try
 		must(t, ask())
 		must(t, os.RemoveAll(dir))
 		must(t, ask())

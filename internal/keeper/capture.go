@@ -15,19 +15,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// LoginInside says how what an agent gets that logs in inside is kept on the host.
+// LoginInside says how the host keeps the tokens of an agent that logs in inside.
 type LoginInside struct {
 	Agent string          `json:"agent"` // its name
 	How   spec.AgentLogin `json:"how"`
 	Vault string          `json:"vault"` // the directory of the secrets, whose key, lock and log are used
 }
 
-// Capture keeps tokens that programs inside are given.
+// Capture keeps tokens that programs inside receive.
 type Capture struct {
 	How spec.AgentLogin
-	// Keep lends them to the sandbox, and gives what stands for them inside. Identity is
-	// for the ID token; empty if there is none.
-	// It gives up if it cannot have a lock soon, or the context ends.
+	// Keep lends the tokens to the sandbox, and returns their placeholders for the inside. Identity
+	// is the placeholder of the ID token; empty if there is none.
+	// Keep gives up if it cannot soon get a lock, or when the context ends.
 	Keep func(context.Context, login.Grant) (lease *spec.Lease, identity string, err error)
 }
 
@@ -41,26 +41,27 @@ func (k *Keeper) captures() *Capture {
 // keepTime is how long a login waits to be kept.
 const keepTime = 10 * time.Second
 
-// errKeepTime is made without a format, which every process would carry out at its start.
+// errKeepTime is made without a format: every process would pay for formatting at its start.
 var errKeepTime error = tooLong(keepTime)
 
-// tooLong is the error of what had so much time.
+// tooLong is the error of an operation that ran out of this time.
 type tooLong time.Duration
 
 func (d tooLong) Error() string { return fmt.Sprintf("it took longer than %v", time.Duration(d)) }
 
-// keepLogin makes a login of tokens, which is this sandbox's alone, and lends it. While one
-// is lent there is no other: a program inside that has tokens of somebody else's would have
-// all that the agent says go there. It waits for the lock under which leases change, which
-// nobody holds who waits for k.mu, but not for long: a user may be asked something under
-// it. One login is kept after the other: the lock on a file orders nothing within a process.
+// keepLogin makes a login from tokens, for this sandbox alone, and lends it. A sandbox has at
+// most one such login: otherwise a program inside with another account's tokens could redirect
+// all that the agent says to that account. keepLogin waits for the lock under which leases
+// change. A holder of that lock never waits for k.mu, but may be asking a user something, so
+// the wait is short. Logins are kept one after the other: a file lock orders nothing within a
+// process.
 func (k *Keeper) keepLogin(ctx context.Context, g login.Grant) (*spec.Lease, string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, keepTime, errKeepTime) // also of those before it
+	ctx, cancel := context.WithTimeoutCause(ctx, keepTime, errKeepTime) // includes the wait for earlier logins
 	defer cancel()
 	k.keeping.Lock()
 	defer k.keeping.Unlock()
 	now := time.Now()
-	if _, err := k.loggedOut(now); err != nil { // others need the lock
+	if _, err := k.loggedOut(now); err != nil { // only then is the lock needed
 		return nil, "", err
 	}
 	c, err := vault.Vault{Dir: k.launch.Login.Vault}.TryBegin(ctx)
@@ -86,7 +87,7 @@ func (k *Keeper) keepLogin(ctx context.Context, g login.Grant) (*spec.Lease, str
 	return &loan.Lease, identity, nil
 }
 
-// loggedOut gives the leases, if none is of a login that was made inside.
+// loggedOut returns the leases; it is an error if one is of a login made inside.
 func (k *Keeper) loggedOut(now time.Time) ([]spec.Lease, error) {
 	list, err := vault.ReadLeases(k.dir.Leases())
 	if err != nil {
@@ -100,7 +101,7 @@ func (k *Keeper) loggedOut(now time.Time) ([]spec.Lease, error) {
 	return list, nil
 }
 
-// newLogin writes a login, sealed, and makes a lease of it.
+// newLogin writes a login, sealed, and makes a lease for it.
 func (k *Keeper) newLogin(ctx context.Context, g login.Grant, now time.Time) (*wire.Loan, string, error) {
 	from := k.launch.Login
 	s := vault.Secret{Name: from.Agent + "-login@" + k.spec.Name, Service: from.How.Service}
@@ -129,7 +130,7 @@ func (k *Keeper) newLogin(ctx context.Context, g login.Grant, now time.Time) (*w
 	}, identity, nil
 }
 
-// loginKey makes a key for a login, sealed as secrets are.
+// loginKey makes a key for a login, sealed like secrets.
 func loginKey(ctx context.Context, program, dir string) (*wire.Seal, error) {
 	d, err := vault.Vault{Dir: dir}.Read()
 	if err != nil {
@@ -138,13 +139,13 @@ func loginKey(ctx context.Context, program, dir string) (*wire.Seal, error) {
 	return ask.LoginKey(ctx, program, d)
 }
 
-// lendLogin puts a lease on the disk beside others, and into force. If the gateway will not
-// have it, it is on the disk no more, and the others are lent as they were.
+// lendLogin adds a lease to those on the disk and puts it into force. If the gateway refuses
+// it, lendLogin removes it from the disk again; the others stay lent as before.
 func (k *Keeper) lendLogin(others []spec.Lease, loan *wire.Loan) error {
 	if err := vault.WriteLeases(k.dir.Leases(), append(slices.Clone(others), loan.Lease)); err != nil {
 		return err
 	}
-	if err := store.WriteFile(k.dir.Lent(), nil); err != nil { // behind it: who is killed between leaves no mark alone
+	if err := store.WriteFile(k.dir.Lent(), nil); err != nil { // after the leases: a kill in between then leaves no mark without a lease
 		return errors.Join(err, vault.WriteLeases(k.dir.Leases(), others))
 	}
 	change := wire.LoanChange{Put: []wire.Loan{*loan}, Keep: []string{loan.ID}}
@@ -158,8 +159,8 @@ func (k *Keeper) lendLogin(others []spec.Lease, loan *wire.Loan) error {
 	return err
 }
 
-// noteLogin writes into the log of the secrets what was kept. What cannot be logged is done
-// all the same, but not in silence.
+// noteLogin writes the kept login into the log of the secrets. If that fails the login stays
+// kept, and the keeper logs a warning.
 func (k *Keeper) noteLogin(c *vault.Change, l *spec.Lease) {
 	err := c.Note("login", map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": k.spec.Name, "sandbox_id": k.spec.ID, "hosts": l.Hosts, "place": l.Place.Kind})
 	if err != nil {

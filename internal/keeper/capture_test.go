@@ -41,7 +41,7 @@ func keeps(t *testing.T) (*Keeper, *lender) {
 	return k, g
 }
 
-// keyed gives a vault a key, and the key.
+// keyed gives a vault a key, and returns the key.
 func keyed(t *testing.T, dir string) vault.Answer {
 	t.Helper()
 	key, err := ask.Do(t.Context(), ask.Self, vault.Order{Op: vault.OpMake, Guard: vault.GuardFile})
@@ -57,7 +57,7 @@ func keyed(t *testing.T, dir string) vault.Answer {
 	return key
 }
 
-// inForce is the login that a gateway was given last.
+// inForce returns the login that a gateway was given last.
 func (g *lender) inForce(t *testing.T) login.File {
 	t.Helper()
 	for _, l := range slices.Backward(g.has) {
@@ -73,8 +73,9 @@ func grant(n int) login.Grant {
 	return login.Grant{Access: fmt.Sprintf("sk-ant-oat01-REALREALREALREALREAL-%d", n), Refresh: fmt.Sprintf("sk-ant-ort01-REALREALREALREALREAL-%d", n), Lifetime: time.Hour}
 }
 
-// A login made inside is lent to the sandbox, and its tokens lie in one file, for its owner
-// alone. No other takes its place: whose it would be, nobody knows.
+// TestKeepLogin checks that a login made inside is lent to the sandbox, and that its tokens are in
+// one file that only its owner can read. Another login does not replace it: its account would be
+// unknown.
 func TestKeepLogin(t *testing.T) {
 	k, g := keeps(t)
 	l, _, err := k.keepLogin(t.Context(), grant(1))
@@ -105,8 +106,8 @@ func TestKeepLogin(t *testing.T) {
 	}
 }
 
-// What lies on the disk is sealed: with the key that the gateway has for its renewals, which
-// the key of the secrets opens for the next keeper.
+// TestKeepLoginSealed checks that the login on the disk is sealed with the key that the gateway
+// uses for renewals. The key of the secrets opens that key for the next keeper.
 func TestKeepLoginSealed(t *testing.T) {
 	k, g := keeps(t)
 	key := keyed(t, k.launch.Login.Vault)
@@ -133,8 +134,8 @@ func TestKeepLoginSealed(t *testing.T) {
 	harness.AbsentInFiles(t, k.dir.Dir, grant(1).Refresh)
 }
 
-// Once its lease is ended another is kept. One that the gateway does not take changes
-// nothing for what is lent, and the next is kept.
+// TestKeepLoginAfterRevoke checks that another login is kept once the lease of the first has ended.
+// A login that the gateway refuses leaves the lent secrets alone, and the next one is kept.
 func TestKeepLoginAfterRevoke(t *testing.T) {
 	k, g := keeps(t)
 	first, _, err := k.keepLogin(t.Context(), grant(1))
@@ -159,8 +160,8 @@ func TestKeepLoginAfterRevoke(t *testing.T) {
 	k.has(t, g, "a=one "+first.ID+"=*"+grant(1).Access+" "+l.ID+"="+grant(3).Access, l.ID)
 }
 
-// has checks what is in force, and that of logins there is on the disk and on the list of
-// leases what is named.
+// has checks the secrets in force, and that the disk and the list of leases contain exactly the
+// named logins.
 func (k *Keeper) has(t *testing.T, g *lender, force string, logins ...string) {
 	t.Helper()
 	if got := g.holds(); got != force {
@@ -176,7 +177,7 @@ func (k *Keeper) has(t *testing.T, g *lender, force string, logins ...string) {
 	}
 }
 
-// An ID token stays outside; what stands for it says what the description lists.
+// TestKeepIdentity checks that an ID token stays outside; its placeholder has the listed claims.
 func TestKeepIdentity(t *testing.T) {
 	k, _ := keeps(t)
 	g := grant(1)
@@ -187,7 +188,7 @@ func TestKeepIdentity(t *testing.T) {
 	}
 }
 
-// What cannot be kept leaves nothing behind, and all else as it was.
+// TestKeepLoginFails checks that a failed login leaves nothing behind and changes nothing else.
 func TestKeepLoginFails(t *testing.T) {
 	for what, spoil := range map[string]func(*Keeper, *login.Grant){
 		"no renewal":   func(_ *Keeper, g *login.Grant) { g.Refresh = "" },
@@ -228,8 +229,8 @@ func TestKeepLoginFails(t *testing.T) {
 	}
 }
 
-// A login does not wait for who holds the lock, such as a user that is asked for a
-// passphrase, longer than who is to have it.
+// TestKeepLoginLocked checks that a login gives up on a held lock before its requester does. The
+// holder may be asking a user for a passphrase.
 func TestKeepLoginLocked(t *testing.T) {
 	k, g := keeps(t)
 	c, err := vault.Vault{Dir: k.launch.Login.Vault}.BeginBlind()
@@ -246,7 +247,7 @@ func TestKeepLoginLocked(t *testing.T) {
 	k.has(t, g, "a=one")
 }
 
-// What is left of logins that have no lease goes when another is made.
+// TestKeepLoginSweeps checks that a new login removes files of logins that have no lease.
 func TestKeepLoginSweeps(t *testing.T) {
 	k, g := keeps(t)
 	left := k.dir.Login("lease-killed")
@@ -260,7 +261,7 @@ func TestKeepLoginSweeps(t *testing.T) {
 	k.has(t, g, "a=one "+l.ID+"="+grant(1).Access, l.ID)
 }
 
-// Of logins that come at once one is kept, and those that fail do not count.
+// TestKeepLoginAtOnce checks that one of several concurrent logins is kept; failed ones do not count.
 func TestKeepLoginAtOnce(t *testing.T) {
 	k, _ := keeps(t)
 	var wg sync.WaitGroup
@@ -290,7 +291,7 @@ func TestKeepLoginAtOnce(t *testing.T) {
 	}
 }
 
-// A sandbox that is logged in does not touch the lock of the others.
+// TestKeepLoginWithoutLock checks that a sandbox that is logged in does not touch the shared lock.
 func TestKeepLoginWithoutLock(t *testing.T) {
 	k, _ := keeps(t)
 	if _, _, err := k.keepLogin(t.Context(), grant(1)); err != nil {
@@ -305,7 +306,7 @@ func TestKeepLoginWithoutLock(t *testing.T) {
 	}
 }
 
-// refusing is a gateway that takes no login.
+// refusing is a gateway that refuses every login.
 type refusing struct{ Gateway }
 
 func (g refusing) SetLoans(loans []wire.Loan) error {

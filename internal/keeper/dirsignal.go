@@ -9,24 +9,24 @@ import (
 
 // Events of dnotify about the entries of a directory, from linux/fcntl.h.
 const (
-	dnModify = 0x2              // one was written
-	dnNames  = 0x4 | 0x8 | 0x10 // one was created, deleted or renamed
-	dnAgain  = 0x80000000       // not only once
+	dnModify = 0x2              // an entry was written
+	dnNames  = 0x4 | 0x8 | 0x10 // an entry was created, deleted or renamed
+	dnAgain  = 0x80000000       // every time, not only once
 )
 
-// signalledDirs are directories for which the kernel sends a signal when an entry of them
-// changes: dnotify, and not inotify. The end of a process waits for the kernel to free
-// its inotify watches, some 15 ms, and each stop and rm waits for the end of the keeper.
+// signalledDirs are directories for which the kernel sends a signal when one of their entries
+// changes. They use dnotify rather than inotify: at the end of a process the kernel takes some
+// 15 ms to free its inotify watches, and each stop and rm waits for the keeper to end.
 type signalledDirs struct {
-	most int // directories, each of which takes a descriptor
+	most int // the maximum number of directories; each takes a descriptor
 	open map[dirID]*os.File
-	seen map[dirID]bool // those that were added since keepSeen
+	seen map[dirID]bool // directories added since keepSeen
 }
 
 type dirID struct{ dev, ino uint64 }
 
-// notifyChanges passes the signals of all directories on. It returns nil on a kernel without
-// dnotify.
+// notifyChanges returns a channel with the signals of all directories. It returns nil on a kernel
+// without dnotify.
 func notifyChanges() chan os.Signal {
 	fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -42,8 +42,8 @@ func notifyChanges() chan os.Signal {
 	return changes
 }
 
-// add adds the directory that fd is open at, with events of those above. Beyond the bound it is
-// left out.
+// add watches the directory that fd has open, for events of those above. It ignores directories
+// beyond the limit.
 func (s *signalledDirs) add(fd, events int) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
@@ -71,7 +71,7 @@ func (s *signalledDirs) add(fd, events int) {
 	s.seen[id] = true
 }
 
-// keepSeen closes the directories that were not added again since the last call.
+// keepSeen closes the directories that were not added again since its last call.
 func (s *signalledDirs) keepSeen() {
 	for id, f := range s.open {
 		if !s.seen[id] {

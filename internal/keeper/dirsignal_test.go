@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestSignalledDirs makes, renames and writes to entries of directories: each change is told, and
-// none in a directory that was not added again.
+// TestSignalledDirs makes, renames and writes entries of directories. It checks that each change is
+// signalled, and none in a directory that was not added again.
 func TestSignalledDirs(t *testing.T) {
 	changes := notifyChanges()
 	if changes == nil {
@@ -72,8 +72,8 @@ func TestSignalledDirs(t *testing.T) {
 	expect("a change in the one that was", true)
 }
 
-// TestSignalledDirsBound adds more directories than are allowed, and lists of worktrees that are
-// replaced again and again: no more are open than may be, and no more than there are.
+// TestSignalledDirsBound adds more directories than allowed, and replaces the list of worktrees again
+// and again. It checks that the open ones never exceed the limit or the existing ones.
 func TestSignalledDirsBound(t *testing.T) {
 	const most = 100
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func TestSignalledDirsBound(t *testing.T) {
 	for i := range 10 {
 		must(t, os.Rename(filepath.Join(dir, ".git"), filepath.Join(dir, strconv.Itoa(i))))
 		must(t, os.MkdirAll(filepath.Join(list, "one"), 0o755))
-		for range 2 { // those of before leave room for others only when they are closed
+		for range 2 { // the old ones must be closed to make room for others
 			look()
 		}
 		if n := len(w.lists.open) + len(w.entries.open); n != 4 {

@@ -13,32 +13,32 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Times of counts that somebody waits for.
+// Time limits of counts that a caller waits for.
 const (
-	surveyTime = 250 * time.Millisecond // of a start
-	auditTime  = 30 * time.Second       // of the end of one that is over its limit
+	surveyTime = 250 * time.Millisecond // at a start
+	auditTime  = 30 * time.Second       // at the end of a sandbox that is over its limit
 )
 
-// maxBlind is after how many counts in a row that could not see everything a sandbox is
-// taken for one that hides what it has.
+// maxBlind is how many incomplete counts in a row it takes before the keeper treats a sandbox
+// as one that hides files.
 const maxBlind = 5
 
-// diskWatch is what the keeper knows of what the sandbox keeps.
+// diskWatch holds the keeper's knowledge of the sandbox's disk use.
 type diskWatch struct {
-	before  *spec.DiskUse // what was known when it started
-	doubt   bool          // its keeper died since
+	before  *spec.DiskUse // the use known at the start
+	doubt   bool          // its keeper has died since
 	allowed quota.Use
 	first   quota.Look
 }
 
-// watchesDisk tells whether there is a limit to watch over. What a step of a build writes
-// lies in its root layer, which the wall bounds.
+// watchesDisk tells whether the keeper has a limit to watch over. A build step writes to its root
+// layer, which the wall bounds.
 func (k *Keeper) watchesDisk() bool { return k.launch.Disk > 0 && k.spec.Build == nil }
 
-// diskTree is a part of what the sandbox keeps outside of the host's own directories.
+// diskTree is a part of the sandbox's files outside of the host's own directories.
 type diskTree struct{ what, path string }
 
-// diskTrees are all of them: what checkpoints hold belongs to the user.
+// diskTrees returns all of them. Checkpoints are not included: they belong to the user.
 func (k *Keeper) diskTrees() []diskTree {
 	var list []diskTree
 	if current, err := k.layers.Current(); err == nil && current != "" {
@@ -63,8 +63,8 @@ func (k *Keeper) diskTrees() []diskTree {
 	return list
 }
 
-// countDisk counts what the sandbox keeps. It is whole if there was nothing that could
-// not be counted, but for what is beyond the number of files that it may have.
+// countDisk counts the sandbox's disk use. The count is whole if it read everything; files beyond
+// the allowed number may be left out.
 func (k *Keeper) countDisk(ctx context.Context, m *quota.Meter) (use spec.DiskUse, whole bool) {
 	use = spec.DiskUse{Limit: k.disk.allowed.Bytes, FilesLimit: k.disk.allowed.Files}
 	var err error
@@ -89,10 +89,10 @@ func (k *Keeper) countDisk(ctx context.Context, m *quota.Meter) (use spec.DiskUs
 	return use, m.Unread == 0 && (err == nil || errors.Is(err, quota.ErrMany))
 }
 
-// surveyDisk finds out what the sandbox has before anything runs in it: one that is over
-// its limit may have a little more, to clean up. That is known as a rule; else it is
-// counted, if that takes no time. If it does take its time, and is too much, the
-// sandbox is stopped soon, and is known the next time.
+// surveyDisk finds the sandbox's disk use before anything runs in it: a sandbox over its limit
+// gets a little more, to clean up. Usually the use is known from the last run; otherwise
+// surveyDisk counts it, for at most surveyTime. If a longer count would find too much, the
+// sandbox is soon stopped, and the use is known the next time.
 func (k *Keeper) surveyDisk() {
 	if !k.watchesDisk() {
 		return
@@ -117,18 +117,18 @@ func (k *Keeper) surveyDisk() {
 	}
 }
 
-// watchDisk stops the sandbox once it keeps more than it may.
+// watchDisk stops the sandbox once its disk use exceeds the limit.
 func (k *Keeper) watchDisk(ctx context.Context) {
 	if !k.watchesDisk() {
 		return
 	}
-	var use spec.DiskUse // of the last count, which is over before it is looked at
+	var use spec.DiskUse // of the last count, which has ended before the result is read
 	worked := time.Duration(0)
 	w := quota.Watch{
 		Allowed: k.disk.allowed,
 		Free:    k.diskFree,
 		Count: func(ctx context.Context) (quota.Use, bool) {
-			// One more than it may have is enough to know.
+			// One more than allowed is enough to know.
 			m := &quota.Meter{Most: k.disk.allowed.Files, Pace: quota.Gently()}
 			var whole bool
 			use, whole = k.countDisk(ctx, m)
@@ -152,9 +152,9 @@ func (k *Keeper) watchDisk(ctx context.Context) {
 	w.Run(ctx, k.disk.first)
 }
 
-// counted notes what the sandbox keeps, and tells whether it may go on.
+// counted notes the disk use, and tells whether the sandbox may go on.
 func (k *Keeper) counted(use spec.DiskUse, look quota.Look) bool {
-	k.status.note(func(st *spec.Status) { // should the keeper die, it is counted anew
+	k.status.note(func(st *spec.Status) { // if the keeper dies, the next one counts anew
 		st.Disk = &use
 		st.Limits = heldDisk(st.Limits, use.Uncounted)
 	})
@@ -172,8 +172,8 @@ func (k *Keeper) counted(use spec.DiskUse, look quota.Look) bool {
 	return false
 }
 
-// auditDisk counts once more, when nothing is written any more: so much the sandbox has
-// when it starts again.
+// auditDisk counts once more after all writes have ended. The sandbox has that use at its next
+// start.
 func (k *Keeper) auditDisk() {
 	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
@@ -182,10 +182,10 @@ func (k *Keeper) auditDisk() {
 	}
 }
 
-// diskFree is what is free where the sandbox's files are.
+// diskFree returns the free space of the file system with the sandbox's files.
 func (k *Keeper) diskFree() (quota.Use, error) { return quota.Free(k.dir.Dir) }
 
-// halt ends what is being written, for good: the caller takes the wall down.
+// halt stops all writes for good: the caller then takes the wall down.
 func (k *Keeper) halt(ctx context.Context) {
 	err := k.wall.Settle(ctx)
 	if err == nil {

@@ -84,7 +84,7 @@ func TestHeldDisk(t *testing.T) {
 	}
 }
 
-// kept is a keeper of a sandbox with a file of a MiB in each place that it has.
+// kept returns a keeper of a sandbox with a file of a MiB in each of its places.
 func kept(t *testing.T) *Keeper {
 	t.Helper()
 	dir := store.Sandbox{Dir: t.TempDir()}
@@ -94,7 +94,7 @@ func kept(t *testing.T) *Keeper {
 	}
 	for _, path := range []string{
 		dir.Home() + "/f", dir.Private(0) + "/f", dir.Review(0) + "/up/f", dir.Clone(1) + "/tree/f", dir.Layers() + "/root-7/pages.img",
-		// What does not count.
+		// These do not count.
 		dir.Layers() + "/.root-8/pages.img", dir.Checkpoints() + "/packs/1", dir.Clone(1) + "/inbox/f", dir.Log("output.log"), dir.Private(1) + "/f",
 	} {
 		write(path)
@@ -139,8 +139,8 @@ func TestCountDisk(t *testing.T) {
 	}
 }
 
-// What a sandbox had is known from its last run, unless its keeper died: then it is
-// looked at before it goes on.
+// TestSurveyDisk checks that a sandbox's disk use is known from its last run, unless its keeper
+// died: then it is counted before the sandbox goes on.
 func TestSurveyDisk(t *testing.T) {
 	const spare = spareBytes
 	old := &spec.DiskUse{CountedAt: time.Now(), Bytes: 1 << 20, Files: 5}
@@ -148,7 +148,7 @@ func TestSurveyDisk(t *testing.T) {
 		limit   int64
 		before  *spec.DiskUse
 		doubt   bool
-		over    bool // of what is there
+		over    bool // by the files that exist
 		counted bool
 	}{
 		"it fits":                {10 << 20, nil, false, false, true},
@@ -179,8 +179,8 @@ func TestSurveyDisk(t *testing.T) {
 	}
 }
 
-// Too much ends it, with what is to be told; counts that see not everything do so, too,
-// but not the first of them.
+// TestCounted checks that too much use stops a sandbox with an explanation. Repeated incomplete
+// counts stop it too, but the first of them do not.
 func TestCounted(t *testing.T) {
 	k := kept(t)
 	k.disk.allowed = diskLimit(k.launch.Disk, quota.Use{})

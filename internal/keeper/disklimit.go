@@ -9,20 +9,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What a sandbox may keep on the disk, besides the bytes that its limit says.
+// Disk limits of a sandbox besides the bytes of its own limit.
 const (
-	bytesPerFile = 16 << 10 // one file for so much of the limit, as ext4 has them
-	minFiles     = 100_000  // but so many in any case
-	spareBytes   = 64 << 20 // for one that is over its limit when it starts, to clean up
+	bytesPerFile = 16 << 10 // one file for this much of the limit, as ext4 does it
+	minFiles     = 100_000  // but at least this many
+	spareBytes   = 64 << 20 // for a sandbox over its limit at the start, to clean up
 	spareFiles   = 10_000
 )
 
-// rootShare is the part of the limit that the root layer leaves to the rest: whoever
-// fills it finds a full disk, as on any other, and is not stopped for it.
+// rootShare is the part of the limit that is reserved for files outside of the root layer. A
+// program that fills the root layer sees a full disk, as on any machine, and the sandbox is not
+// stopped for it.
 const rootShare = 8
 
-// rootLimit is what the wall lets the root layer take of a limit, of which so much was
-// saved: if that is more already, it fits, with something to clean up in.
+// rootLimit returns the wall's limit for the root layer, given the sandbox's limit and the size
+// of the saved layer. A saved layer that is already larger fits, with some room to clean up.
 func rootLimit(limit, saved int64) int64 {
 	most := limit - limit/rootShare
 	if limit > 0 && saved > most {
@@ -34,14 +35,14 @@ func rootLimit(limit, saved int64) int64 {
 // layerLimit is the size limit, in bytes, of a root layer that starts from a save, and of Docker's
 // file system beside it; each has this limit of its own.
 func (k *Keeper) layerLimit(saved string) (int64, error) {
-	if !k.watchesDisk() { // then it is all of it
+	if !k.watchesDisk() { // the root layer then gets the whole limit
 		return k.launch.Disk, nil
 	}
 	size, err := layerSize(saved)
 	return rootLimit(k.launch.Disk, size), err
 }
 
-// diskLimit is what a sandbox may keep that had so much when it started.
+// diskLimit returns the limit of a sandbox that had this use when it started.
 func diskLimit(limit int64, had quota.Use) quota.Use {
 	allowed := quota.Use{Bytes: limit, Files: max(limit/bytesPerFile, minFiles)}
 	if had.Bytes > allowed.Bytes {
@@ -53,8 +54,8 @@ func diskLimit(limit int64, had quota.Use) quota.Use {
 	return allowed
 }
 
-// overDisk says why a sandbox may not go on, by what it keeps; empty if it may. The limit
-// is the one that was asked for.
+// overDisk says why a sandbox may not go on with its disk use; empty if it may. limit is the
+// limit that the user asked for.
 func overDisk(limit int64, use spec.DiskUse) string {
 	switch {
 	case use.Bytes > use.Limit:
@@ -68,7 +69,7 @@ func overDisk(limit int64, use spec.DiskUse) string {
 	return ""
 }
 
-// exception tells of a limit that is not the one that was asked for.
+// exception explains a limit that differs from the one the user asked for.
 func exception(limit int64, use spec.DiskUse) string {
 	if use.Limit == limit {
 		return ""
@@ -76,8 +77,8 @@ func exception(limit int64, use spec.DiskUse) string {
 	return fmt.Sprintf(" (%s this time, because it was over it when it started)", sizeText(use.Limit))
 }
 
-// sizeText writes bytes for a person, precisely enough to tell a little too much from
-// just enough.
+// sizeText formats bytes for a person, precisely enough to tell slightly too much from just
+// enough.
 func sizeText(n int64) string {
 	switch {
 	case n >= 10<<30:
@@ -88,8 +89,8 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// heldDisk says of the limit of the disk whether it holds, if so many directories could
-// not be looked into.
+// heldDisk says whether the disk limit is enforced, given the number of directories that could not
+// be read.
 func heldDisk(limits []spec.Enforcement, uncounted int) []spec.Enforcement {
 	list := slices.Clone(limits)
 	for i := range list {
@@ -104,7 +105,7 @@ func heldDisk(limits []spec.Enforcement, uncounted int) []spec.Enforcement {
 	return list
 }
 
-// layerSize is what a save of the root layer takes; of none, nothing.
+// layerSize returns the size of a save of the root layer; 0 without a save.
 func layerSize(save string) (int64, error) {
 	if save == "" {
 		return 0, nil

@@ -10,12 +10,12 @@ import (
 	"github.com/bothy-dev/bothy/internal/guest"
 )
 
-// dockerMount is where a sandbox's own Docker keeps its images. The root layer cannot hold them:
-// no overlay can be put over another one, and without overlays each layer of an image is a
-// copy of all those below. Bytes are bounded as those of the root layer are, by themselves.
+// dockerMount is the mount for the images of a sandbox's own Docker. The root layer cannot hold
+// them: one overlay cannot be put over another, and without overlays each image layer copies
+// all those below. The mount has a byte limit of its own, like that of the root layer.
 func (k *Keeper) dockerMount() (driver.Mount, error) {
 	dir := k.dir.Kept()
-	if err := os.RemoveAll(dir); err != nil { // what a crash left; what counts is in the layer
+	if err := os.RemoveAll(dir); err != nil { // left by a crash; the layer has the files that count
 		return driver.Mount{}, fmt.Errorf("make room for Docker's files: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -32,7 +32,7 @@ func (k *Keeper) dockerMount() (driver.Mount, error) {
 // dockerWish says what init does at Docker's socket.
 func (k *Keeper) dockerWish() string {
 	switch {
-	case k.spec.Build != nil: // what is in its root is the step's result
+	case k.spec.Build != nil: // the step's result is the contents of its root
 		return ""
 	case k.spec.Docker:
 		return guest.DockerOn(k.account.UID, k.account.GID)

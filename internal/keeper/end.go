@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// fell notes that the sandbox ended without being asked to.
+// fell notes that the sandbox ended unasked.
 func (k *Keeper) fell() {
 	reason := "init ended"
 	if err := k.wall.Err(); err != nil {
@@ -31,7 +31,7 @@ func (k *Keeper) fell() {
 	k.status.update(func(st *spec.Status) { st.Crashed = true })
 }
 
-// fallTime is how long a dying wall may take to be noticed.
+// fallTime is how long the keeper waits to notice a dying wall.
 const fallTime = time.Second
 
 // obituary tells a caller why its program ended with the whole sandbox.
@@ -70,7 +70,7 @@ func (k *Keeper) unlessFallen(err error) error {
 	}
 }
 
-// lostStart tells a caller whether its program may have begun when it could not be started.
+// lostStart tells a caller whether its program may have begun although its start failed.
 func (k *Keeper) lostStart(err error) error {
 	if !errors.Is(err, spec.ErrMayHaveRun) {
 		return k.unlessFallen(err)
@@ -84,7 +84,7 @@ func mayHaveRun(sandbox string, err error) error {
 		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
 }
 
-// stop asks for the end. Only the first request counts.
+// stop asks the sandbox to end. Only the first request counts.
 func (k *Keeper) stop(reason string, grace time.Duration) {
 	if grace <= 0 {
 		grace = stopGrace
@@ -92,7 +92,7 @@ func (k *Keeper) stop(reason string, grace time.Duration) {
 	k.ask(reason, grace, nil)
 }
 
-// stopFor is stop for what the sandbox did: whoever waits for a program hears of that.
+// stopFor stops the sandbox for its own misbehaviour. Callers that wait for a program are told why.
 func (k *Keeper) stopFor(why string) {
 	hint := "what was written is kept, and the next command starts it again, with some room to clean up in"
 	if k.spec.Limits.Disk == 0 {
@@ -111,8 +111,7 @@ func (k *Keeper) ask(reason string, grace time.Duration, verdict error) {
 	close(k.asked)
 }
 
-// destroy asks for the end without ceremony: nothing of the sandbox is wanted
-// any more.
+// destroy asks the sandbox to end at once, and saves nothing.
 func (k *Keeper) destroy(reason string) {
 	k.mu.Lock()
 	k.discard = true
@@ -120,10 +119,10 @@ func (k *Keeper) destroy(reason string) {
 	k.stop(reason, time.Millisecond)
 }
 
-// orphanPoll is how often a keeper looks whether anybody wants its sandbox yet.
+// orphanPoll is how often a keeper checks whether its sandbox is an orphan.
 const orphanPoll = 2 * time.Second
 
-// watchOrphan ends a sandbox that nobody will come to any more.
+// watchOrphan ends an orphaned sandbox.
 func (k *Keeper) watchOrphan(ctx context.Context) {
 	tick := time.NewTicker(orphanPoll)
 	defer tick.Stop()
@@ -140,8 +139,8 @@ func (k *Keeper) watchOrphan(ctx context.Context) {
 	}
 }
 
-// orphan tells why nobody will come: the directory by which commands find it was deleted, or
-// it was made for one command, by somebody who is gone.
+// orphan says why the sandbox is an orphan; empty if it is not. Either the directory by which
+// commands find it was deleted, or it was made for one command whose caller is gone.
 func (k *Keeper) orphan() string {
 	var st unix.Stat_t
 	if err := unix.Fstat(LockFD, &st); err == nil && st.Nlink == 0 {
@@ -168,14 +167,14 @@ func (k *Keeper) shutDown() {
 		k.status.update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
 	}
 	if discard {
-		// Beside the rest, for it waits for the disk: whoever removes the
-		// sandbox reads in it which cgroup to remove.
+		// In parallel with the rest, as it waits for the disk: the process that removes the sandbox
+		// reads there which cgroup to remove.
 		var wg sync.WaitGroup
 		wg.Go(stopping)
 		k.takeDown()
 		k.ports.close()
 		k.gateway.Close()
-		_ = k.bill.close() // whoever had it made may want to know
+		_ = k.bill.close() // the user who had it made may want to know
 		k.traffic.close()
 		wg.Wait()
 		return
@@ -184,10 +183,10 @@ func (k *Keeper) shutDown() {
 	select {
 	case <-k.wall.Done():
 	default:
-		k.saver.wait() // an image of the memory that is being broken off: nobody is answered until it is
+		k.saver.wait() // a memory image may be being cancelled: its caller gets an answer only after that
 		k.awaitStarts()
 		err := k.endPrograms()
-		if err == nil && verdict != nil { // a save takes its time, and nothing more is to be written
+		if err == nil && verdict != nil { // a save takes its time, and the sandbox must not write more
 			k.halt(context.Background())
 		}
 		if err == nil {
@@ -218,7 +217,7 @@ func (k *Keeper) shutDown() {
 	k.event("stopped", map[string]any{"reason": k.reason})
 }
 
-// lost says what a last save that failed means.
+// lost explains the effect of a failed last save.
 func (k *Keeper) lost(err error) error {
 	hint := "make room where " + k.dir.Dir + " is"
 	if other := spec.Hint(err); other != "" && !store.IsFull(err) {
@@ -245,15 +244,14 @@ func (k *Keeper) lost(err error) error {
 		WithHint("%s", hint)
 }
 
-// lastBreath is how soon a wall that died is known to have, when a call to it
-// failed.
+// lastBreath is how long after a failed call a wall's death is noticed.
 const lastBreath = 200 * time.Millisecond
 
-// hangTime is how long a wall may take to say what runs in it.
+// hangTime is how long a wall may take to list its processes.
 const hangTime = 5 * time.Second
 
-// endPrograms asks everything inside to end and waits a little. An error means
-// that the wall does not answer.
+// endPrograms asks all programs inside to end and waits a little. An error means that the wall
+// does not answer.
 func (k *Keeper) endPrograms() error {
 	ctx, cancel := context.WithTimeout(context.Background(), k.grace+hangTime)
 	defer cancel()
@@ -285,7 +283,7 @@ func (k *Keeper) endPrograms() error {
 	}
 }
 
-// drain lets commands that are being answered hear how it ended.
+// drain lets commands under way hear how the sandbox ended.
 func (k *Keeper) drain() {
 	done := make(chan struct{})
 	go func() { k.wg.Wait(); close(done) }()

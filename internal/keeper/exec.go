@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// answerExec starts a program and stays with it. A second agent session is not
-// started: the caller is attached to the one that runs.
+// answerExec starts a program and stays with it. It does not start a second agent session: it
+// attaches the caller to the running one.
 func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	started, err := k.beginStart()
 	if err != nil {
@@ -22,10 +22,10 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 	}
 	defer started()
 	defer k.end()
-	ctx = context.WithoutCancel(ctx) // a start that has begun is not broken off by a stop
+	ctx = context.WithoutCancel(ctx) // a stop does not cancel a start that has begun
 	if k.spec.Remove && !ask.Detached && !ask.Prepares {
-		// Whoever made the sandbox for this one command is served; should it
-		// have vanished, nobody else would take the sandbox down.
+		// The caller that made the sandbox for this one command is served. If that caller has
+		// vanished, nothing else would take the sandbox down.
 		defer k.destroy("its command ended")
 	}
 	v := &viewer{conn: c, size: ask.Command.Size}
@@ -54,7 +54,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 	return k.execSession(ctx, c, ask, p, kind, v, bound, started)
 }
 
-// rejoin attaches a caller to the agent's session that runs, or tells of it.
+// rejoin attaches a caller to the agent's running session, or reports that session.
 func (k *Keeper) rejoin(c *unixconn.Conn, running *session, detached bool, v *viewer, started func()) error {
 	started()
 	if detached {
@@ -63,8 +63,7 @@ func (k *Keeper) rejoin(c *unixconn.Conn, running *session, detached bool, v *vi
 	return k.view(c, running, v)
 }
 
-// execSession runs a program under init: one with a terminal, or one nobody
-// waits for.
+// execSession runs a program under init: with a terminal, or detached.
 func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer, bound func(*session), started func()) error {
 	sp := wire.Spawn{
 		Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
@@ -88,11 +87,11 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	if ask.Detached {
 		pump()
 		if !ask.Command.TTY {
-			_ = st.l.send(wire.Frame{Kind: wire.EOF, Stream: st.id}) // nobody will write to it
+			_ = st.l.send(wire.Frame{Kind: wire.EOF, Stream: st.id}) // a detached program gets no input
 		}
 		return c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: pid})
 	}
-	s.attach(v) // before the pump: it shall see the first byte
+	s.attach(v) // before the pump, so that the viewer sees the first byte
 	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: pid}); err != nil {
 		pump()
 		return nil
@@ -101,7 +100,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	return k.watch(c, s, v)
 }
 
-// spawn starts a program under init and notes it, as one step to who keeps the memory.
+// spawn starts a program under init and notes it, as one step with regard to a memory save.
 func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind string) (*session, error) {
 	k.spawning.RLock()
 	defer k.spawning.RUnlock()
@@ -117,8 +116,8 @@ func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind st
 	return s, nil
 }
 
-// execDirect runs a program on descriptors the caller made for it. When the
-// caller vanishes the program is hung up, with what it has started, and a little later killed.
+// execDirect runs a program on the caller's descriptors. If the caller vanishes, the keeper hangs up
+// the program with its children, and kills them a little later.
 func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string, bound func(*session), started func()) error {
 	files := c.TakeFiles()
 	defer func() {
@@ -156,12 +155,12 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	}
 	go k.obey(c, s)
 	<-s.life.Done()
-	<-settled // nothing of it is left
+	<-settled // all its processes have ended
 	return s.tellEnd(c)
 }
 
-// plainStream admits only pipes made for this purpose: a terminal, a device, a
-// socket or a file of the host never reaches the inside as a descriptor.
+// plainStream admits only pipes made for this purpose. No terminal, device, socket or file of the
+// host reaches the inside as a descriptor.
 func plainStream(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -173,8 +172,8 @@ func plainStream(f *os.File) error {
 	return nil
 }
 
-// obey carries out what a caller without a terminal asks for its program, and
-// notices when it goes away.
+// obey carries out the requests of a caller without a terminal for its program, and notices when
+// the caller goes away.
 func (k *Keeper) obey(c *unixconn.Conn, s *session) {
 	for {
 		f, err := c.Receive()
@@ -194,9 +193,9 @@ func (k *Keeper) obey(c *unixconn.Conn, s *session) {
 	}
 }
 
-// abandon ends a program whose caller vanished, with all that it has started. A sandbox that
-// was made for one command goes with it, also if others were to follow: nobody else would take
-// it down.
+// abandon ends a program whose caller vanished, with all processes that it started. A sandbox made
+// for one command ends with it, even if more commands were to follow: nothing else would take it
+// down.
 func (k *Keeper) abandon(s *session) {
 	if k.spec.Remove {
 		defer k.destroy("who it was made for is gone")

@@ -8,20 +8,20 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 )
 
-// happenings counts what others may want to follow. Its zero value is ready.
+// happenings counts events that callers can follow. The zero value is ready to use.
 type happenings struct {
 	mu   sync.Mutex
 	sum  wire.Happened
-	more chan struct{} // closed when there is another; nil: nobody waits for it
+	more chan struct{} // closed at the next event; nil if no caller waits
 }
 
-// turn notes that a question to a model has left the inside.
+// turn notes that a request to a model has left the inside.
 func (h *happenings) turn() { h.count(&h.sum.Turns) }
 
-// change notes that the spec is another.
+// change notes that the spec has changed.
 func (h *happenings) change() { h.count(&h.sum.Changes) }
 
-// count does not wait for anybody.
+// count never waits.
 func (h *happenings) count(n *uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -32,7 +32,7 @@ func (h *happenings) count(n *uint64) {
 	}
 }
 
-// next is what there was, and what is closed when there is more.
+// next returns the counts so far, and a channel that is closed at the next event.
 func (h *happenings) next() (sum wire.Happened, more <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,18 +42,18 @@ func (h *happenings) next() (sum wire.Happened, more <-chan struct{}) {
 	return h.sum, h.more
 }
 
-// answerFollow tells what happens until the sandbox ends or nobody listens. Several
-// things at once are told once: whoever listens is never in the way.
+// answerFollow reports events until the sandbox ends or the caller hangs up. Several events at
+// once make one report, so a slow caller never blocks the keeper.
 func (k *Keeper) answerFollow(ctx context.Context, c *unixconn.Conn) error {
 	gone := make(chan struct{})
-	go func() { // it says nothing more, so that this ends with the conversation
+	go func() { // the caller says nothing more, so this ends with the connection
 		_, _ = c.Receive()
 		close(gone)
 	}()
 	for {
 		sum, more := k.happened.next()
 		if err := c.SendJSON(wire.Reply, sum); err != nil {
-			return nil //nolint:nilerr // nobody listens any more
+			return nil //nolint:nilerr // the caller has hung up
 		}
 		select {
 		case <-more:

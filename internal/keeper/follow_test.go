@@ -24,8 +24,8 @@ func follower(t *testing.T) (k *Keeper, hear func() uint64, leave func() error, 
 	return k, hear, theirs.Close, done, cancel
 }
 
-// Who follows hears how many turns there were, and of each that comes; many at once
-// are one word.
+// TestFollow checks that a follower hears how many turns there were, and of each new one; many at
+// once make one report.
 func TestFollow(t *testing.T) {
 	k, hear, leave, done, stop := follower(t)
 	defer stop()
@@ -36,7 +36,7 @@ func TestFollow(t *testing.T) {
 	if n := hear(); n != 1 {
 		t.Errorf("%d turns, want 1", n)
 	}
-	for range 1000 { // nobody reads meanwhile
+	for range 1000 { // nothing reads meanwhile
 		k.happened.turn()
 	}
 	last, words := hear(), 1
@@ -54,7 +54,7 @@ func TestFollow(t *testing.T) {
 	must(t, <-done)
 }
 
-// It ends with the sandbox, and says so.
+// TestFollowToTheEnd checks that following ends with the sandbox, and says so.
 func TestFollowToTheEnd(t *testing.T) {
 	_, hear, _, done, stop := follower(t)
 	hear()

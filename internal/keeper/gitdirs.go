@@ -11,23 +11,23 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// gitDir is a git directory beneath a shared one. That of the shared directory itself may
-// not exist yet.
+// gitDir is a git directory beneath a shared one. The git directory of the shared directory itself
+// may not exist yet.
 type gitDir struct {
 	root   *os.File // the shared directory
 	rel    string
 	inside string
 }
 
-// Bounds of the search for git directories: a start waits for it.
+// Bounds of the search for git directories, as a start waits for it.
 const (
-	gitDirDepth   = 3    // how deep repositories are looked for below a shared directory
-	gitDirVisits  = 4096 // directories that are looked into, in all
-	gitDirEntries = 4096 // entries of a directory that are looked at
+	gitDirDepth   = 3    // how deep below a shared directory it looks for repositories
+	gitDirVisits  = 4096 // directories that it reads, in all
+	gitDirEntries = 4096 // entries that it reads of a directory
 	maxGitDirs    = 64
 )
 
-// openShared opens the shared directories. The others are files.
+// openShared opens the shared directories. Other shared paths are files.
 func openShared(shared []driver.Mount) (dirs []searchedDir) {
 	for _, m := range shared {
 		root, err := os.OpenFile(m.Source, unix.O_PATH|unix.O_DIRECTORY, 0)
@@ -39,8 +39,8 @@ func openShared(shared []driver.Mount) (dirs []searchedDir) {
 }
 
 // findGitDirs looks for git directories beneath shared directories, the nearest first:
-// repositories, bare ones, and those of submodules. Nothing is opened outside of them, nor on
-// another file system.
+// repositories, bare ones, and those of submodules. It opens nothing outside of the shared
+// directories, nor on another file system.
 func findGitDirs(shared []searchedDir) []gitDir {
 	s := &gitDirSearch{queue: slices.Clone(shared)}
 	for _, d := range shared {
@@ -54,7 +54,7 @@ func findGitDirs(shared []searchedDir) []gitDir {
 	return s.found
 }
 
-// addNew adds the git directories that are not known yet. It keeps those that are known: a program
+// addNew adds the git directories that are not known yet. It keeps the known ones: a program
 // inside must not push them out by making others.
 func addNew(known, found []gitDir) []gitDir {
 	for _, d := range found {
@@ -86,10 +86,10 @@ func (d searchedDir) child(name string, depth int) searchedDir {
 func (s *gitDirSearch) visit(d searchedDir) {
 	s.visits++
 	if d.isGitDir() {
-		if d.rel != ".git" { // which is there from the beginning
+		if d.rel != ".git" { // the start adds .git of the shared directory itself
 			s.found = append(s.found, gitDir{d.root, d.rel, path.Join(d.inside, d.rel)})
 		}
-		s.enqueue(d.child("modules", 1)) // names of submodules have slashes
+		s.enqueue(d.child("modules", 1)) // names of submodules may contain slashes
 		return
 	}
 	if path.Base(d.rel) == ".git" {
@@ -106,7 +106,7 @@ func (s *gitDirSearch) visit(d searchedDir) {
 	}
 }
 
-// enqueue has a directory visited, unless others take all visits that are left: a tree can have
+// enqueue queues a directory, unless queued ones use up the remaining visits: a tree can have
 // gitDirEntries directories in each of gitDirVisits.
 func (s *gitDirSearch) enqueue(d searchedDir) {
 	if s.visits+len(s.queue) < gitDirVisits {
@@ -125,7 +125,7 @@ func (d searchedDir) isGitDir() bool {
 	return true
 }
 
-// directories lists those in a directory, links not among them.
+// directories lists the subdirectories of a directory, without symbolic links.
 func (d searchedDir) directories() (names []string) {
 	fd, err := openBeneath(d.root, d.rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d searchedDir) directories() (names []string) {
 	return names
 }
 
-// openBeneath opens what is beneath a directory, and on its file system: a process inside may
+// openBeneath opens a path beneath a directory, on the same file system: a process inside may
 // have put a link there.
 func openBeneath(dir *os.File, rel string, flags uint64) (int, error) {
 	return unix.Openat2(int(dir.Fd()), rel, &unix.OpenHow{

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// answers has init name a program whenever it is asked for the largest, until the link ends.
+// answers makes init name a program whenever it is asked for the largest, until the link ends.
 func (in *inside) answers(r wire.InitReply) {
 	for {
 		f, err := wire.Read(in.sock)
@@ -24,8 +24,8 @@ func (in *inside) answers(r wire.InitReply) {
 	}
 }
 
-// Whoever fills the memory, and names programs that cannot be ended, does not fill the host's
-// disk with what the keeper says about that.
+// TestMemoryShortLog checks that a sandbox that fills its memory, and names programs that cannot be
+// ended, does not fill the host's disk with the keeper's log.
 func TestMemoryShortLog(t *testing.T) {
 	for name, tt := range map[string]struct {
 		says wire.InitReply
@@ -55,7 +55,8 @@ func TestMemoryShortLog(t *testing.T) {
 	}
 }
 
-// What init calls a program that was ended is for a person, who is told of the last ones.
+// TestMemoryShortNotes checks that a note shortens init's name for an ended program, as a person reads it,
+// and that only the last notes are kept.
 func TestMemoryShortNotes(t *testing.T) {
 	l, in := connect(t)
 	in.hello()

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// An init that talks and never listens holds up nobody who looks at the sandbox,
-// and what stops it only until the link is given up.
+// TestInitThatDoesNotListen checks that an init that talks and never listens does not block status
+// requests, and blocks a stop only until the keeper gives up the link.
 func TestInitThatDoesNotListen(t *testing.T) {
 	t.Parallel() // it waits for answerTimeout
 	l, in := connect(t)
@@ -22,7 +22,7 @@ func TestInitThatDoesNotListen(t *testing.T) {
 	sessions.add(s, kindAgent, wire.Command{TTY: true}, 7)
 	go s.pump()
 	go func() {
-		for range 5000 { // each is answered with credit, which nobody reads
+		for range 5000 { // each is answered with credit, which init never reads
 			in.say(wire.Frame{Kind: wire.Data, Stream: s.st.id, Payload: []byte("x")})
 		}
 	}()
@@ -47,7 +47,7 @@ func TestInitThatDoesNotListen(t *testing.T) {
 	}
 }
 
-// Notes may come while the end is told.
+// TestTellWhileFinishing checks that notes may arrive while the end is reported.
 func TestTellWhileFinishing(t *testing.T) {
 	for range 200 {
 		sessions := table()
@@ -64,7 +64,7 @@ func TestTellWhileFinishing(t *testing.T) {
 	}
 }
 
-// What worked while a save was brought to disk is saved within the bound.
+// TestWorkDuringSave checks that work done while a save is written to disk is saved within the bound.
 func TestWorkDuringSave(t *testing.T) {
 	pid, work := worker(t)
 	saved := make(chan struct{}, 100)
@@ -90,7 +90,7 @@ func TestWorkDuringSave(t *testing.T) {
 	}
 }
 
-// Init that says a program ended without having said that it began.
+// TestExitBeforeReply plays an init that reports a program's end without having reported its start.
 func TestExitBeforeReply(t *testing.T) {
 	l, in := connect(t)
 	in.hello()

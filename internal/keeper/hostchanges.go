@@ -19,16 +19,16 @@ import (
 // takes about a kilobyte of the kernel's memory.
 const maxHostDirs = 2048
 
-// tellHostChanges has inotify inside tell of what the host does in shared directories.
-// Only directories that a program inside watches are watched on the host: without one,
-// it is a question to init that waits.
+// tellHostChanges makes inotify inside report what the host does in shared directories. The keeper
+// watches only host directories that a program inside watches. Without one, the only cost is a
+// pending question to init.
 func (k *Keeper) tellHostChanges(ctx context.Context) {
 	if !slices.ContainsFunc(k.built.Mounts, sharedWithHost) {
 		return
 	}
 	var w *dirwatch.Watcher
 	failed := false
-	for since := 0; since < maxHostDirs; { // init names no more, and something inside may speak for it
+	for since := 0; since < maxHostDirs; { // init names at most this many, and a hostile program may speak for it
 		r, err := k.link.wait(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
 		if err != nil || len(r.Watched) == 0 {
 			break
@@ -54,8 +54,8 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 
 func sharedWithHost(m driver.Mount) bool { return !m.Memory && !m.Exclusive }
 
-// watchOnHost watches the directory of the host that lies at a path inside. The inside
-// names the path: no link is followed, and what another mount hides is not watched.
+// watchOnHost watches the host directory of a path inside. The inside names the path, so
+// watchOnHost follows no link and watches nothing that another mount hides.
 func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
 	if !path.IsAbs(inside) || path.Clean(inside) != inside {
 		return unix.EINVAL
@@ -87,7 +87,7 @@ func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
 	return w.Add(fd, inside)
 }
 
-// mountAt finds the mount that a path inside lies in.
+// mountAt finds the mount that contains a path inside.
 func (k *Keeper) mountAt(inside string) (driver.Mount, bool) {
 	for _, m := range k.built.Mounts {
 		if m.Target == inside {
@@ -97,7 +97,7 @@ func (k *Keeper) mountAt(inside string) (driver.Mount, bool) {
 	return innermost(k.built.Mounts, inside)
 }
 
-// tellChanges tells init of changes, a bounded number at a time.
+// tellChanges reports changes to init, a bounded number at a time.
 func (k *Keeper) tellChanges(ctx context.Context, list []dirwatch.Change) {
 	var changes []wire.Change
 	for _, c := range list {

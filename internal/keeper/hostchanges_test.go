@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// TestHostChangesOfHostileInit has init name directories that do not exist, and more than there may
-// be: it is asked for no more, and fills no log.
+// TestHostChangesOfHostileInit has init name directories that do not exist, and more than allowed. It
+// checks that the keeper stops asking, and that the log does not fill up.
 func TestHostChangesOfHostileInit(t *testing.T) {
 	l, in := connect(t)
 	log := filepath.Join(t.TempDir(), "events.jsonl")

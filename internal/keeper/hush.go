@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// hushTime is how long a program with a terminal says nothing before it counts
-// as waiting for a person. While agents work something moves all the time.
+// hushTime is how long a program with a terminal must be idle before it counts as waiting for a
+// person. A working agent keeps printing something.
 const hushTime = 5 * time.Second
 
-// hush notices when a program falls silent, and when it speaks again.
+// hush notices when a program falls silent, and when it prints again.
 type hush struct {
 	after time.Duration
-	tell  func(since *time.Time) // nil: it does not wait
+	tell  func(since *time.Time) // nil: the program does not wait
 
 	mu      sync.Mutex
 	last    time.Time
-	timer   *time.Timer // nil before its first word
+	timer   *time.Timer // nil before the first output
 	waiting bool
 	over    bool
 }
 
-// newHush begins with a program that has said nothing yet: it starts, and waits
-// for nobody.
+// newHush starts with a program that has printed nothing yet: it is starting up, and does not wait
+// for a person.
 func newHush(after time.Duration, tell func(since *time.Time)) *hush {
 	return &hush{after: after, tell: tell}
 }
 
-// heard is called for everything the program says.
+// heard is called for all output of the program.
 func (h *hush) heard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,8 +43,8 @@ func (h *hush) heard() {
 	}
 }
 
-// silent looks whether the time has really passed without a word: what is said
-// does not reset the timer, which would be done for every few bytes.
+// silent checks whether the time has really passed without output: output does not reset the
+// timer, as that would happen for every few bytes.
 func (h *hush) silent() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

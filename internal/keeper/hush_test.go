@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A program waits when it has said nothing for a while, until it speaks or ends.
+// TestHush checks that a program waits when it is silent for a while, until it prints or ends.
 func TestHush(t *testing.T) {
 	told := make(chan *time.Time, 10)
 	next := func(what string, waiting bool) {
@@ -38,7 +38,7 @@ func TestHush(t *testing.T) {
 	}
 }
 
-// As long as it goes on talking it does not wait.
+// TestHushOfOneWhoTalks checks that a program does not wait as long as it prints.
 func TestHushOfOneWhoTalks(t *testing.T) {
 	h := newHush(time.Hour, func(since *time.Time) { t.Errorf("told: %v", since) })
 	for range 100 {
@@ -48,7 +48,7 @@ func TestHushOfOneWhoTalks(t *testing.T) {
 	h.end()
 }
 
-// As long as it has not said anything it starts, however long that takes.
+// TestHushOfOneWhoStarts checks that a program counts as starting until its first output, however late.
 func TestHushOfOneWhoStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []*time.Time

@@ -44,15 +44,15 @@ type Keeper struct {
 	agent     agentSocket
 	gateway   Gateway
 	traffic   *traffic
-	mock      *Mock                                 // nil: no server is played
-	keeping   sync.Mutex                            // held while a login made inside is kept
-	refused   string                                // why the gateway would not have the secrets
+	mock      *Mock                                 // nil: no server is mocked
+	keeping   sync.Mutex                            // held while a login made inside is stored
+	refused   string                                // why the gateway refused the secrets
 	worktrees *worktrees                            // nil for a build
-	places    []wire.Place                          // what is mounted over the root
+	places    []wire.Place                          // mounts over the root
 	naming    sync.Mutex                            // held while links at named paths are made
-	led       map[spec.Named]bool                   // the paths that init was asked for, and whether they lead there
+	led       map[spec.Named]bool                   // the paths that init was asked to make, and whether they lead there
 	trust     func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
-	// javaServed says that Java of the host finds the sandbox's authority where it looks by itself.
+	// javaServed says that the host's Java finds the sandbox's authority by itself.
 	javaServed bool
 
 	saver    *saver
@@ -65,39 +65,39 @@ type Keeper struct {
 	disk     diskWatch
 	served   atomic.Int64 // connections to published ports that have ended
 
-	memory *Memory           // what belongs to the image that it goes on from; else nil
-	built  driver.Machine    // what the wall was built from
+	memory *Memory           // belongs to the image that it goes on from; else nil
+	built  driver.Machine    // the machine that the wall was built from
 	attach []wire.Attachment // mounts that init makes
 
 	spawning sync.RWMutex // held while a program is started and noted
-	agents   sync.Mutex   // held while an agent's session is looked for or made: there is one at most
+	agents   sync.Mutex   // held while an agent's session is looked up or made: at most one exists
 
 	ranBefore bool // this is not the sandbox's first start
-	crashed   bool // it did not end properly the last time
+	crashed   bool // the last run did not end properly
 
 	mu       sync.Mutex
 	policy   *policy.Policy // of the network, in force
-	rules    []policy.Input // of which it is made
+	rules    []policy.Input // its sources
 	loans    []wire.Loan    // the secrets the gateway has
-	unlent   []spec.Unlent  // and those it should have
+	unlent   []spec.Unlent  // and the leases without effect
 	active   int            // commands being served
 	stopping bool
-	discard  bool // nothing is to be saved
+	discard  bool // save nothing
 	reason   string
-	verdict  error // of the sandbox, if it is stopped for what it did
+	verdict  error // why the sandbox is stopped for its own misbehaviour
 	grace    time.Duration
-	recorded chan struct{} // closed when the status says that it runs
-	asked    chan struct{} // closed when the sandbox shall stop
+	recorded chan struct{} // closed when the status on disk says that it runs
+	asked    chan struct{} // closed when the sandbox is to stop
 	stopped  chan struct{} // closed when it has
 	unsaved  error         // what the end lost; set before stopped is closed
 	wg       sync.WaitGroup
 	behind   behind
-	starts   sync.WaitGroup // programs that are being started; grows with mu held, and not once stopping is set
+	starts   sync.WaitGroup // programs being started; grows with mu held, and not once stopping is set
 }
 
-// Boot is a keeper on its way up.
+// Boot is a keeper that is starting up.
 type Boot struct {
-	made    chan struct{} // closed when the keeper is there
+	made    chan struct{} // closed when the keeper is made
 	done    chan struct{} // closed when the rest is
 	conn    *unixconn.Conn
 	keeper  *Keeper
@@ -105,11 +105,11 @@ type Boot struct {
 	err     error
 }
 
-// Begin starts on what a keeper can do without a wall: it learns what the
-// engine wants and assembles the machine, in the background. Nothing of it
-// needs undoing if the process ends before Main.
+// Begin starts the part of the keeper's work that needs no wall: it reads the engine's request and
+// assembles the machine, in the background. Nothing needs undoing if the process ends before
+// Main.
 func Begin(dir string) *Boot {
-	// While it starts there is next to no garbage to collect.
+	// During the start almost nothing is garbage.
 	usual := debug.SetGCPercent(startGCPercent)
 	time.AfterFunc(startTime, func() { debug.SetGCPercent(usual); gcpace.Follow() })
 	b := &Boot{made: make(chan struct{}), done: make(chan struct{})}
@@ -126,16 +126,16 @@ func Begin(dir string) *Boot {
 	return b
 }
 
-// noCore is less than any core file has. Where the kernel hands core files to a program
-// (core_pattern begins with a "|") it ignores all limits but this one, zero too.
+// noCore is less than the size of any core file. If the kernel pipes core files to a program
+// (core_pattern begins with a "|") it ignores every other limit, even zero.
 const noCore = 1
 
-// learn reads what the engine wants.
+// learn reads the engine's request.
 func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	unix.CloseOnExec(LockFD)
 	unix.CloseOnExec(BothyFD)
-	// What comes now has values of secrets. Whoever can attach to us can read
-	// them all the same; docs/security-model.md tells why.
+	// From here on the process holds values of secrets. A process that can attach to the keeper can
+	// read them anyway; docs/security-model.md tells why.
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: noCore, Max: noCore}); err != nil {
 		return nil, fmt.Errorf("forbid core files: %w", err)
 	}
@@ -149,11 +149,11 @@ func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	return newKeeper(dir, l)
 }
 
-// Main is the rest of the keeper's role. It returns the process's exit code.
+// Main runs the rest of the keeper's role, and returns the process's exit code.
 // The calling goroutine is locked to the main thread.
 func (b *Boot) Main(d driver.Driver, n Network) int {
-	// Nothing here or below ever gains a privilege by executing something: what
-	// the keeper executes, it executes from this thread.
+	// No process from here on gains a privilege by executing a program: the keeper executes programs
+	// from this thread.
 	noNew := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	card, unplugged := b.plug(n)
 	<-b.done
@@ -182,8 +182,8 @@ func (b *Boot) Main(d driver.Driver, n Network) int {
 	return 0
 }
 
-// plug opens the gateway while the machine is still being assembled. Whatever
-// goes wrong later, it ends with this process.
+// plug opens the gateway while the machine is still being assembled. After any later failure the
+// gateway ends with this process.
 func (b *Boot) plug(n Network) (*driver.Network, error) {
 	<-b.made
 	if b.keeper == nil {
@@ -192,7 +192,7 @@ func (b *Boot) plug(n Network) (*driver.Network, error) {
 	return b.keeper.plug(n)
 }
 
-// launchConn is the conversation with the engine that started this keeper.
+// launchConn returns the connection to the engine that started this keeper.
 func launchConn() (*unixconn.Conn, error) {
 	f := os.NewFile(LaunchFD, "launch")
 	defer f.Close()
@@ -207,7 +207,7 @@ func launchConn() (*unixconn.Conn, error) {
 	return unixconn.New(uc), nil
 }
 
-// newKeeper opens what the keeper writes to, and reads what it goes by.
+// newKeeper opens the keeper's files for writing, and reads its configuration.
 func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	sb := &spec.Sandbox{}
 	if err := store.ReadJSON(dir.Spec(), sb); err != nil {
@@ -262,7 +262,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	return k, nil
 }
 
-// up has the gateway trusted, raises the wall and opens the control socket, or
+// up makes the inside trust the gateway, raises the wall and opens the control socket. On an error it
 // leaves nothing behind.
 func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err error) {
 	began := time.Now()
@@ -279,7 +279,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 		return nil, k.busyPort(err)
 	}
 	k.lend()
-	k.status.note(func(st *spec.Status) { st.Unlent = k.notLent() }) // written when it runs: until then it was not started
+	k.status.note(func(st *spec.Status) { st.Unlent = k.notLent() }) // written once it runs: until then it was not started
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
 		return nil, k.badLayer(m.Restore, err)
 	}
@@ -310,8 +310,8 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	return listener, nil
 }
 
-// record writes down that the sandbox runs. Who started it does not wait for
-// the disk, but no command is acknowledged before.
+// record writes to disk that the sandbox runs. The caller that started it does not wait for the
+// disk, but the keeper acknowledges no command before.
 func (k *Keeper) record() {
 	defer close(k.recorded)
 	k.status.update(func(st *spec.Status) {
@@ -320,8 +320,8 @@ func (k *Keeper) record() {
 	k.event("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
 }
 
-// run serves the sandbox until it is asked to stop, is idle for too long, or
-// its wall falls. first is who started it.
+// run serves the sandbox until it is asked to stop, is idle for too long, or its wall falls. first is
+// the connection of the caller that started it.
 func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sigs := make(chan os.Signal, 4)
@@ -329,7 +329,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	k.wg.Go(func() { k.converse(ctx, first) })
 	k.wg.Go(func() { k.serve(ctx, l) })
 	k.record()
-	if k.spec.Build == nil { // whose layer is saved when a step is done
+	if k.spec.Build == nil { // a build's layer is saved at the end of a step
 		go k.saver.run(ctx)
 	}
 	go k.idle(ctx)
@@ -353,7 +353,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 		k.fell()
 	}
 	cancel()
-	// Nobody comes by it any more but who looks whether we live.
+	// The renamed socket only serves callers that check whether the keeper lives.
 	_ = os.Rename(k.dir.Control(), k.dir.Aside())
 	k.shutDown()
 	_ = os.Remove(k.dir.Aside())
@@ -362,8 +362,8 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	k.drain()
 }
 
-// beginStart is begin for a command that starts a program. Until started is called the sandbox
-// does not stop: a program is started and seen by who stops it, or is not started.
+// beginStart is begin for a command that starts a program. The sandbox does not stop until started
+// is called. So a stop either sees the started program, or prevents its start.
 func (k *Keeper) beginStart() (started func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -376,7 +376,7 @@ func (k *Keeper) beginStart() (started func(), err error) {
 	return sync.OnceFunc(k.starts.Done), nil
 }
 
-// awaitStarts returns when no program is being started any more, or none will be soon.
+// awaitStarts returns when no start is under way, or when none can succeed soon.
 func (k *Keeper) awaitStarts() {
 	done := make(chan struct{})
 	go func() { k.starts.Wait(); close(done) }()
@@ -410,7 +410,7 @@ func (k *Keeper) end() {
 	k.status.used()
 }
 
-// ended tidies up after a session.
+// ended cleans up after a session.
 func (k *Keeper) ended(s *session) {
 	k.sessions.remove(s)
 	if s.hush != nil {

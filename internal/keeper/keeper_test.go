@@ -30,7 +30,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// dialRole is set where this binary is started again as another user's command.
+// dialRole is set when this binary runs again as another user's command.
 const dialRole = "BOTHY_TEST_KEEPER_DIAL"
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// dial asks a keeper for everything a stranger could want.
+// dial sends a keeper every request that a stranger could try.
 func dial(path string) int {
 	for _, op := range []string{wire.OpPing, wire.OpUp, wire.OpStatus, wire.OpStop, wire.OpDestroy, wire.OpExec} {
 		uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
@@ -61,13 +61,13 @@ func dial(path string) int {
 	return 0
 }
 
-// wall is one whose only abilities are those of the test.
+// wall is a wall that has only the abilities of the test.
 type wall struct {
 	driver.Wall
 	pids  []int
 	tasks []driver.Task
 	save  func(dir string) error
-	kill  error // what becomes of signals
+	kill  error // the result of signals
 
 	still atomic.Bool
 }
@@ -139,7 +139,7 @@ func TestSaver(t *testing.T) {
 	}
 }
 
-// worker is a process that works when it is told to.
+// worker is a process that works on request.
 func worker(t *testing.T) (pid int, work func()) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `while read x; do i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo; done`)
@@ -157,8 +157,8 @@ func worker(t *testing.T) (pid int, work func()) {
 	}
 }
 
-// The time of all threads of all processes counts, also of threads that are no more; of a
-// process that is no more, none.
+// TestCPUTime checks that the time of all threads of all processes counts, including ended threads.
+// The time of an ended process does not count.
 func TestCPUTime(t *testing.T) {
 	const spent = 20 * time.Millisecond
 	before := cpuTime([]int{os.Getpid()})
@@ -177,7 +177,7 @@ func TestCPUTime(t *testing.T) {
 		t.Errorf("%v, one thread alone used %v", got, spent)
 	}
 	pid, work := worker(t)
-	work() // what runs on another processor counts up to the last tick: at first, nothing
+	work() // work on another processor counts up to its last tick: at first, nothing
 	alone := cpuTime([]int{pid})
 	work()
 	if after := cpuTime([]int{pid}); after <= alone || alone <= 0 {
@@ -193,8 +193,8 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
-// In the background a layer is saved after work, within the bound, and not
-// without.
+// TestBackgroundSave checks that a layer is saved in the background after work, within the bound,
+// and not without work.
 func TestBackgroundSave(t *testing.T) {
 	pid, work := worker(t)
 	saved := make(chan struct{}, 100)
@@ -202,7 +202,7 @@ func TestBackgroundSave(t *testing.T) {
 		wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond,
 		note: func(spec.RootLayer) { saved <- struct{}{} },
 	}
-	work() // what it takes to begin is work too
+	work() // its startup is work too
 	s.worked = cpuTime([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -216,10 +216,10 @@ func TestBackgroundSave(t *testing.T) {
 		work()
 		select {
 		case <-saved:
-		case <-time.After(time.Duration(s.layer().Bound) + patience): // a slow disk is not busied all the time
+		case <-time.After(time.Duration(s.layer().Bound) + patience): // a slow disk is not kept busy all the time
 			t.Fatal("not saved")
 		}
-		for quiet := false; !quiet; { // what worked while it was saved
+		for quiet := false; !quiet; { // saves of work done during a save
 			select {
 			case <-saved:
 			case <-time.After(200 * time.Millisecond):
@@ -241,7 +241,7 @@ func TestNear(t *testing.T) {
 		{100, -1, false},
 		{0, 100 * mib, false},
 		{91 * mib, 100 * mib, true},
-		{89 * mib, 100 * mib, false}, // no headroom in a small one
+		{89 * mib, 100 * mib, false}, // no headroom in a small sandbox
 		{985 * mib, 1024 * mib, true},
 		{980 * mib, 1024 * mib, true},
 		{900 * mib, 1024 * mib, false},
@@ -254,7 +254,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// However fast memory is taken, half of the limit is not passed unseen by more than that half.
+// TestUntilHalf checks that the keeper looks often enough to see memory use beyond half of the limit
+// before it grows by another half, however fast it grows.
 func TestUntilHalf(t *testing.T) {
 	for _, tt := range []struct {
 		used, limit int64
@@ -275,8 +276,8 @@ func TestUntilHalf(t *testing.T) {
 	}
 }
 
-// Whoever stops a sandbox says how long programs get, to the millisecond; an older bothy says
-// it in seconds, or nothing.
+// TestStopGrace checks that a stop says how long programs get, to the millisecond. An older bothy
+// says it in seconds, or not at all.
 func TestStopGrace(t *testing.T) {
 	for _, x := range []struct {
 		ask  wire.Ask
@@ -328,7 +329,7 @@ func TestListen(t *testing.T) {
 	for _, leftover := range []string{path, filepath.Join(dir, ".control.sock")} {
 		must(t, os.WriteFile(leftover, nil, 0o600))
 	}
-	for range 2 { // the second over what a dead keeper left
+	for range 2 { // the second replaces the socket of a dead keeper
 		l, err := listen(path)
 		must(t, err)
 		info, err := os.Stat(path)
@@ -407,8 +408,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// F3: another user is refused whatever he asks, even where the socket's mode
-// would let him in.
+// TestServeRefusesOthers checks F3: another user is refused for every request, even if the socket's mode
+// would let that user in.
 func TestServeRefusesOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be two users")
@@ -433,13 +434,13 @@ func TestServeRefusesOthers(t *testing.T) {
 	}
 }
 
-// What the inside uses is counted from when the layer is written, not from when the disk
-// or the processor has time for it.
+// TestCountsAtOnce checks that the inside's work is counted from the moment the layer is written, not
+// from when the disk or the processor gets to it.
 func TestCountsAtOnce(t *testing.T) {
 	s := &saver{wall: &wall{}, store: layer.Store{Dir: t.TempDir()}, note: func(spec.RootLayer) {}}
 	thread := 0
 	rest, err := s.write(func() func() time.Duration {
-		if syscall.Gettid() != thread { // which nobody else has meanwhile
+		if syscall.Gettid() != thread { // no other goroutine uses that thread meanwhile
 			t.Error("it is counted in another goroutine")
 		}
 		return func() time.Duration { return time.Hour }

@@ -7,9 +7,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// badLayer adds what helps to an error of a saved root layer that is damaged or that the wall
-// cannot be built with. Other errors stay as they are. The home and the workspaces are not in
-// the layer.
+// badLayer adds a hint to the error of a saved root layer that is damaged or that the wall cannot
+// be built with. Other errors stay as they are. The home and the workspaces are not in the
+// layer.
 func (k *Keeper) badLayer(layer string, err error) error {
 	if !errors.Is(err, driver.ErrLayer) {
 		return err

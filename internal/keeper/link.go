@@ -15,9 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// link is the keeper's side of the conversation with init. What arrives was
-// sent by the inside and may be anything: frames for unknown streams are
-// dropped, malformed ones end the link, and with it the sandbox.
+// link is the keeper's side of the connection to init. The inside may send anything: link drops
+// frames for unknown streams, and a malformed frame ends the link, and with it the sandbox.
 type link struct {
 	sock *os.File
 	wmu  sync.Mutex
@@ -29,12 +28,12 @@ type link struct {
 	up      chan struct{} // closed by init's hello
 	// greeting is init's hello; to be read once up is closed.
 	greeting wire.Greeting
-	down     chan struct{} // closed when the conversation ended
+	down     chan struct{} // closed when the connection ended
 	err      error
 }
 
-// The waits for init's first word, and for each answer. The inside can stop
-// its init at any time; that must stop nobody else.
+// helloTimeout and answerTimeout bound the waits for init's hello and for each answer. The inside
+// can stop its init at any time; that must not block other callers.
 const (
 	helloTimeout  = 20 * time.Second
 	answerTimeout = 10 * time.Second
@@ -45,8 +44,8 @@ var errSilent = &spec.Error{
 	Hint: "stop the sandbox and start it again: something inside may have stopped its init",
 }
 
-// newLink starts listening to init. It does not wait for init's first word: a
-// sandbox takes plain commands while init still starts.
+// newLink starts listening to init. It does not wait for init's hello: a sandbox takes plain
+// commands while init still starts.
 func newLink(sock *os.File) *link {
 	l := makeLink(sock)
 	go l.listen(l.hello)
@@ -74,7 +73,7 @@ func (l *link) ready(ctx context.Context) error {
 	}
 }
 
-// hello hears init's first word.
+// hello reads init's first frame.
 func (l *link) hello(r *bufio.Reader) error {
 	f, err := wire.Read(r)
 	var g wire.Greeting
@@ -130,8 +129,8 @@ func (l *link) dispatch(f wire.Frame) error {
 
 func (l *link) send(f wire.Frame) error { return l.sendAnd(f, func() {}) }
 
-// sendAnd sends, and notes it first: the answer may be quick. Whoever keeps what was
-// said finds neither done, or both.
+// sendAnd calls note and then sends, since the answer may be quick. A memory save sees both done, or
+// neither.
 func (l *link) sendAnd(f wire.Frame, note func()) error {
 	l.wmu.Lock()
 	defer l.wmu.Unlock()
@@ -139,17 +138,17 @@ func (l *link) sendAnd(f wire.Frame, note func()) error {
 	return l.write(f)
 }
 
-// write is send for who holds the lock.
+// write is send for a caller that holds the lock.
 func (l *link) write(f wire.Frame) error {
 	_ = l.sock.SetWriteDeadline(time.Now().Add(answerTimeout))
 	_, err := l.sock.Write(f.Append(nil))
 	if err != nil {
-		l.sock.Close() // half a frame may be out: nothing more can be said
+		l.sock.Close() // half a frame may be out: the connection is unusable
 	}
 	return err
 }
 
-// ask puts a question to init.
+// ask sends a question to init and waits for the answer.
 func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) {
 	if err := l.ready(ctx); err != nil {
 		return wire.InitReply{}, err
@@ -157,14 +156,14 @@ func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) 
 	return l.askBy(ctx, q, l.send)
 }
 
-// askBy is ask with another way to send.
+// askBy is ask with another send function.
 func (l *link) askBy(ctx context.Context, q wire.InitAsk, send func(wire.Frame) error) (wire.InitReply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errSilent)
 	defer cancel()
 	return l.await(ctx, q, send)
 }
 
-// wait puts a question to init that may be answered at any time.
+// wait sends a question to init that may be answered at any time.
 func (l *link) wait(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) {
 	if err := l.ready(ctx); err != nil {
 		return wire.InitReply{}, err
@@ -172,7 +171,7 @@ func (l *link) wait(ctx context.Context, q wire.InitAsk) (wire.InitReply, error)
 	return l.await(ctx, q, l.send)
 }
 
-// await puts a question to init and waits until ctx ends.
+// await sends a question to init and waits until ctx ends.
 func (l *link) await(ctx context.Context, q wire.InitAsk, send func(wire.Frame) error) (wire.InitReply, error) {
 	ch := make(chan wire.InitReply, 1)
 	l.mu.Lock()
@@ -203,7 +202,7 @@ func (l *link) await(ctx context.Context, q wire.InitAsk, send func(wire.Frame) 
 	}
 }
 
-// maxWords is how much of init's words is passed on, in bytes: they end up in logs.
+// maxWords is how much of init's text is passed on, in bytes: it ends up in logs.
 const maxWords = 1 << 10
 
 func clip(words string) string {
@@ -248,13 +247,13 @@ func (l *link) spawn(ctx context.Context, sp wire.Spawn) (*stream, int, error) {
 		return nil, 0, unconfirmed(errors.New("the sandbox ended"))
 	case <-ctx.Done():
 		l.forget(s.id)
-		_ = l.send(wire.SignalFrame(s.id, int(unix.SIGKILL))) // should init begin it after all
+		_ = l.send(wire.SignalFrame(s.id, int(unix.SIGKILL))) // in case init starts it after all
 		return nil, 0, unconfirmed(context.Cause(ctx))
 	}
 }
 
-// unconfirmed is the error for a program that init was told to begin, and did not say
-// whether it has.
+// unconfirmed is the error for a program that init was told to start, if init did not say whether
+// it has.
 func unconfirmed(why error) error { return spec.Errorf(spec.ErrMayHaveRun, "%w", why) }
 
 func (l *link) forget(id uint32) {

@@ -26,7 +26,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// patience is how long anything here may take before it counts as hung.
+// patience is how long an operation in these tests may take before it counts as hung.
 const patience = 10 * time.Second
 
 // within fails the test when do does not end.
@@ -77,7 +77,7 @@ func (in *inside) say(frames ...wire.Frame) {
 
 func (in *inside) raw(b []byte) {
 	_ = in.sock.SetWriteDeadline(time.Now().Add(patience))
-	_, _ = in.sock.Write(b) // the keeper may have hung up: that is its right
+	_, _ = in.sock.Write(b) // the keeper may have hung up, which is its right
 }
 
 func (in *inside) json(k wire.Kind, stream uint32, v any) {
@@ -97,7 +97,7 @@ func (in *inside) hear() wire.Frame {
 	return f
 }
 
-// spawned is a stream of a program that init says it has started.
+// spawned returns the stream of a program that init claims to have started.
 func spawned(t testing.TB, l *link, in *inside) *stream {
 	t.Helper()
 	go func() {
@@ -143,7 +143,7 @@ func TestLinkAsk(t *testing.T) {
 		must(t, in.hear().Decode(&q))
 		questions = append(questions, q)
 	}
-	for i := range questions { // in another order, each twice, among others never asked
+	for i := range questions { // in another order, each twice, with answers to questions never asked
 		q := questions[len(questions)-1-i]
 		for range 2 {
 			in.json(wire.Reply, 0, wire.InitReply{ID: q.ID, Account: wire.Account{Name: q.User}})
@@ -215,8 +215,8 @@ func TestLinkSpawnFails(t *testing.T) {
 	}
 }
 
-// What the inside may say first, and in the middle. Each ends the link, and
-// with it everything that waits.
+// TestHostileInit checks what the inside may say first, and later. Each of these ends the link, and
+// with it every wait.
 func TestHostileInit(t *testing.T) {
 	header := func(kind byte, stream, size uint32) []byte {
 		b := binary.BigEndian.AppendUint32([]byte{kind}, stream)
@@ -315,7 +315,7 @@ func TestHostileInit(t *testing.T) {
 	}
 }
 
-// What means nothing is dropped, and the rest goes on.
+// TestHostileInitIsIgnored checks that meaningless frames are dropped and the link stays up.
 func TestHostileInitIsIgnored(t *testing.T) {
 	l, in := connect(t)
 	in.hello()
@@ -347,7 +347,7 @@ func TestHostileInitIsIgnored(t *testing.T) {
 	}
 }
 
-// Input waits for credit and is not sent beyond it.
+// TestInputCredit checks that input waits for credit and is not sent beyond it.
 func TestInputCredit(t *testing.T) {
 	l, in := connect(t)
 	in.hello()
@@ -379,7 +379,7 @@ func TestInputCredit(t *testing.T) {
 		}
 		must(t, <-sent)
 	})
-	// One that waits for credit is freed by the program's end.
+	// An input that waits for credit is freed by the program's end.
 	go func() { sent <- s.input(make([]byte, 2*wire.Window)) }()
 	in.hear()
 	in.say(wire.ExitFrame(s.id, wire.Ended{}))
@@ -397,8 +397,8 @@ func TestInputCredit(t *testing.T) {
 	})
 }
 
-// An inside that keeps to its window is never cut off, however it cuts frames,
-// and its bytes arrive in order.
+// TestOutputWithinWindow checks that an inside that keeps to its window is never cut off, however it
+// splits frames, and that its bytes arrive in order.
 func TestOutputWithinWindow(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -454,7 +454,7 @@ func TestOutputWithinWindow(t *testing.T) {
 	}
 }
 
-// Any bytes from the inside end the link or are dropped; nothing panics and
+// FuzzInit checks that any bytes from the inside end the link or are dropped. Nothing panics, and
 // nothing waits once the socket is closed.
 func FuzzInit(f *testing.F) {
 	hello, err := wire.JSON(wire.Hello, 0, wire.Greeting{Protocol: wire.Protocol})

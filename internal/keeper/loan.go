@@ -16,9 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// lend gives the gateway the secrets of the launch, before the wall stands. A
-// gateway that will not have them has none: the sandbox starts all the same,
-// and who started it hears why.
+// lend gives the gateway the secrets of the launch, before the wall exists. If the gateway refuses
+// them it has none: the sandbox starts anyway, and the caller that started it is told why.
 func (k *Keeper) lend() {
 	k.unlent = k.launch.Unlent
 	if err := k.setLoans(k.launch.Loans); err != nil {
@@ -32,15 +31,15 @@ func (k *Keeper) lend() {
 	k.launch.Loans, k.launch.Unlent = nil, nil
 }
 
-// notLent are the leases without effect.
+// notLent returns the leases without effect.
 func (k *Keeper) notLent() []spec.Unlent {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.unlent)
 }
 
-// setLoans puts secrets into force. When the gateway refuses them, those before stay in
-// force: not for a moment shall nothing be masked.
+// setLoans puts secrets into force. If the gateway refuses them, the previous ones stay in force:
+// at no moment may values go unmasked.
 func (k *Keeper) setLoans(loans []wire.Loan) error {
 	if len(loans) == 0 && len(k.loans) == 0 {
 		return nil
@@ -54,13 +53,13 @@ func (k *Keeper) setLoans(loans []wire.Loan) error {
 	return nil
 }
 
-// noteUnlent keeps the status true to them.
+// noteUnlent writes the leases without effect into the status.
 func (k *Keeper) noteUnlent() {
 	list := k.notLent()
 	k.status.update(func(st *spec.Status) { st.Unlent = list })
 }
 
-// answerLoans changes what is lent.
+// answerLoans changes the lent secrets for a caller.
 func (k *Keeper) answerLoans(c *unixconn.Conn, change wire.LoanChange) error {
 	before := len(k.notLent())
 	err := k.changeLoans(change)
@@ -73,8 +72,8 @@ func (k *Keeper) answerLoans(c *unixconn.Conn, change wire.LoanChange) error {
 	return c.SendJSON(wire.Reply, struct{}{})
 }
 
-// changeLoans takes away what is not to be kept, whatever the gateway thinks of
-// what is new. If it does not even take that, nothing is lent any more.
+// changeLoans takes back loans that are not to be kept, even if the gateway refuses the new ones.
+// If the gateway refuses that too, the keeper lends nothing any more.
 func (k *Keeper) changeLoans(change wire.LoanChange) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,8 +117,8 @@ func (k *Keeper) changeLoans(change wire.LoanChange) error {
 // maxMasked bounds the values of one loan that are masked and not lent.
 const maxMasked = 16
 
-// maskFormer returns the values to mask for a loan that replaces a former one. They include the
-// values that were lent before: a server may still tell them.
+// maskFormer returns the values to mask for a loan that replaces a former one. They include values
+// that were lent before: a server may still return them.
 func maskFormer(l, former wire.Loan) []wire.Value {
 	masked := slices.Clone(l.Masked)
 	for _, v := range slices.Concat([]wire.Value{former.Value}, former.Masked) {
@@ -131,12 +130,11 @@ func maskFormer(l, former wire.Loan) []wire.Value {
 	return masked
 }
 
-// maxTaken bounds the loans that were taken back. They serve to tell a
-// placeholder that is of no use any more from other text, and to keep a value
-// that a server remembers from coming in.
+// maxTaken bounds the loans that were taken back. The gateway uses them to tell an ended
+// placeholder from other text, and to mask a value that a server still remembers.
 const maxTaken = 64
 
-// latest leaves the last of those that were taken back.
+// latest keeps the last maxTaken of the loans that were taken back.
 func latest(loans []wire.Loan) []wire.Loan {
 	taken := 0
 	for _, l := range loans {
@@ -153,7 +151,7 @@ func latest(loans []wire.Loan) []wire.Loan {
 	})
 }
 
-// lent are the leases that count now.
+// lent returns the leases that are in force.
 func (k *Keeper) lent(now time.Time) (leases []spec.Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,7 +163,7 @@ func (k *Keeper) lent(now time.Time) (leases []spec.Lease) {
 	return leases
 }
 
-// placeholders are the variables by which programs inside hear of leases.
+// placeholders returns the variables that show leases to programs inside.
 func placeholders(leases []spec.Lease) []string {
 	var env, names []string
 	words := map[string][]string{}
@@ -182,27 +180,27 @@ func placeholders(leases []spec.Lease) []string {
 			}
 		}
 	}
-	for _, name := range names { // more than once is the same
+	for _, name := range names { // repeated names are harmless
 		env = append(env, name+"="+strings.Join(words[name], " "))
 	}
 	return env
 }
 
-// agentSocket is where programs inside find the SSH agent that is lent.
+// agentSocket is the socket inside of the lent SSH agent.
 type agentSocket struct {
 	at netip.AddrPort // of the gateway
 
 	mu    sync.Mutex
 	open  bool
-	tried time.Time // in vain
+	tried time.Time // the last failed try
 }
 
-// agentPause is how long init is not asked again for a socket that it did not make:
-// whoever is root inside can stop it, and each program would wait.
+// agentPause is how long the keeper waits to ask init again for a socket that it failed to make:
+// a root process inside can stop init, and each program would wait.
 const agentPause = 30 * time.Second
 
-// openAgent sees to it that the socket is there before a program that is told of it.
-// One that init cannot make is missed by who wants to log in, and by nobody else.
+// openAgent makes init open the socket before a program is told of it. If init cannot make it, only
+// programs that need the agent fail.
 func (k *Keeper) openAgent(ctx context.Context, lent []spec.Lease) {
 	if !slices.ContainsFunc(lent, func(l spec.Lease) bool { return l.Place.IsAgent() }) {
 		return
@@ -221,8 +219,8 @@ func (k *Keeper) openAgent(ctx context.Context, lent []spec.Lease) {
 	k.agent.open = true
 }
 
-// gitConfig is what git inside is told: in variables, of which git wants to know how
-// many there are.
+// gitConfig returns configuration for git inside, as variables. Git also needs a variable with
+// their number.
 func gitConfig(leases []spec.Lease, anybodys bool) []string {
 	var env []string
 	n := 0
@@ -233,9 +231,9 @@ func gitConfig(leases []spec.Lease, anybodys bool) []string {
 	// Files have other inode numbers inside: without this, git reads every file again
 	// whenever it changes sides.
 	tell("core.checkStat", "minimal")
-	// A worktree that is not shown inside is not gone.
+	// A worktree that is not shown inside still exists.
 	tell("gc.worktreePruneExpire", "never")
-	if anybodys { // root of an image works on what belongs to the caller
+	if anybodys { // root in an image works on the caller's files
 		tell("safe.directory", "*")
 	}
 	for _, l := range leases {

@@ -11,12 +11,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// lender is a gateway that takes secrets, unless one of them is bad.
+// lender is a gateway that accepts secrets, unless one of them is bad.
 type lender struct {
 	Gateway
 	has  []wire.Loan
-	had  int   // how often it was given something
-	none error // why it takes nothing but nothing
+	had  int   // how often it was given secrets
+	none error // the error for any list but an empty one
 }
 
 func (g *lender) SetLoans(loans []wire.Loan) error {
@@ -33,11 +33,11 @@ func (g *lender) SetLoans(loans []wire.Loan) error {
 	return nil
 }
 
-// holds writes down what a gateway has: "ID=VALUE ID=VALUE". Of what was taken
-// back only the mask is left.
+// holds returns a gateway's secrets as text: "ID=VALUE ID=VALUE". A secret that was taken back
+// is only masked, and marked with a "*".
 func (g *lender) holds() string { return g.list(false) }
 
-// masks is holds with what else is masked behind each value: "ID=VALUE-FORMER".
+// masks is holds with the further masked values behind each value: "ID=VALUE-FORMER".
 func (g *lender) masks() string { return g.list(true) }
 
 func (g *lender) list(masked bool) string {
@@ -102,8 +102,8 @@ func TestLoans(t *testing.T) {
 	}
 }
 
-// What is refused is not in the way of what was lent: at no time is there nothing. Only a
-// gateway that would go on lending what was taken back has nothing in the end.
+// TestRefusedLoans checks that a refusal leaves the lent secrets alone: at no moment is the gateway
+// without them. Only a gateway that would go on lending secrets that were taken back ends with none.
 func TestRefusedLoans(t *testing.T) {
 	g := &lender{}
 	k := bare()
@@ -122,7 +122,7 @@ func TestRefusedLoans(t *testing.T) {
 	}
 }
 
-// never is a gateway that shall not be left without secrets.
+// never is a gateway that must not be left without secrets.
 type never struct {
 	t *testing.T
 	*lender
@@ -135,7 +135,7 @@ func (g never) SetLoans(loans []wire.Loan) error {
 	return g.lender.SetLoans(loans)
 }
 
-// A gateway that refuses at the start has nothing, and the starter hears it.
+// TestUnlent checks that a gateway that refuses at the start has no secrets, and that the caller is told.
 func TestUnlent(t *testing.T) {
 	g := &lender{}
 	k := bare()
@@ -147,7 +147,7 @@ func TestUnlent(t *testing.T) {
 	if k.refused == "" || len(g.has) != 0 || len(k.lent(time.Now())) != 0 {
 		t.Errorf("%q, %q", k.refused, g.holds())
 	}
-	// The status tells of each, until it is lent or revoked.
+	// The status lists each one until it is lent or revoked.
 	if got := k.notLent(); len(got) != 2 || got[0].Lease != "a" || !strings.Contains(got[0].Reason, "it is bad") {
 		t.Errorf("not lent are %+v", got)
 	}
@@ -183,7 +183,7 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-// Programs hear of leases where they look, beside what they are told anyway.
+// TestSettings checks that programs find leases in the variables that they read, besides the usual ones.
 func TestSettings(t *testing.T) {
 	k := bare()
 	k.gateway, k.log = &lender{}, quiet()

@@ -18,33 +18,33 @@ const memoryName = "keeper.json"
 
 const memoryVersion = 1
 
-// Memory is what belongs to an image of a sandbox's memory and is not in it: what its
-// wall was built from, and what its keeper knew. There is nothing secret in it.
+// Memory belongs to an image of a sandbox's memory but is not in it: the machine of the wall, and
+// the state of the keeper. It contains no secrets.
 type Memory struct {
 	Version int `json:"version"`
-	// Host tells what programs the host had; none if the sandbox has none of them.
+	// Host identifies the programs of the host; empty if the sandbox has none of them.
 	Host string `json:"host,omitempty"`
-	// Certificate is of whom programs trust, in DER.
+	// Certificate is that of the authority that programs trust, in DER.
 	Certificate []byte   `json:"certificate"`
-	Names       []string `json:"names,omitempty"` // that the inside's addresses stand for
+	Names       []string `json:"names,omitempty"` // for which the inside's addresses were given out
 
 	Init      []string `json:"init"`
 	RootLimit int64    `json:"root_limit,omitempty"`
-	// ShownMemory and ShownCPUs are the limits by which programs have sized themselves.
+	// ShownMemory and ShownCPUs are the limits to which programs have adapted.
 	ShownMemory int64       `json:"shown_memory,omitempty"`
 	ShownCPUs   float64     `json:"shown_cpus,omitempty"`
 	Image       string      `json:"image,omitempty"`
 	Mounts      []keptMount `json:"mounts"`
-	// Program and Runtime are the directories of the installations that it uses.
+	// Program and Runtime are the directories of the installations that the sandbox uses.
 	Program string `json:"program,omitempty"`
 	Runtime string `json:"runtime,omitempty"`
 
-	Message     uint32        `json:"message"` // the last number in the conversation with init
+	Message     uint32        `json:"message"` // the last number in the connection to init
 	LastSession int           `json:"last_session"`
 	Sessions    []keptSession `json:"sessions,omitempty"`
 }
 
-// keptMount is a mount as far as it must be the same again.
+// keptMount holds the properties of a mount that must stay the same.
 type keptMount struct {
 	Target string `json:"target"`
 	How    string `json:"how"`
@@ -55,18 +55,18 @@ type keptMount struct {
 type keptSession struct {
 	Info   spec.Session `json:"info"`
 	Stream uint32       `json:"stream"`
-	Credit int          `json:"credit"`         // what may be sent to it
-	Held   int          `json:"held,omitempty"` // what it said, and has no credit for again
+	Credit int          `json:"credit"`         // bytes that may be sent to it
+	Held   int          `json:"held,omitempty"` // bytes that it sent and that have not been credited again
 	Logged bool         `json:"logged,omitempty"`
-	// Limit is how long it may take, Left how much of that is left, and Mark what it
-	// hands down to what it starts.
+	// Limit is the program's time limit, Left the rest of it, and Mark the value that the program
+	// hands down to the processes that it starts.
 	Limit spec.Duration `json:"limit,omitempty"`
 	Left  spec.Duration `json:"left,omitempty"`
 	Mark  string        `json:"mark,omitempty"`
 }
 
-// OpenMemory reads what belongs to a memory image. It refuses one that programs cannot
-// go on from here, with this build.
+// OpenMemory reads the Memory of an image. It refuses an image that programs cannot continue from
+// here, with this build.
 func OpenMemory(dir, build string) (*Memory, error) {
 	im, err := driver.OpenMemory(dir, build)
 	if err != nil {
@@ -87,7 +87,7 @@ func OpenMemory(dir, build string) (*Memory, error) {
 	return m, nil
 }
 
-// write puts it beside the image.
+// write writes it beside the image.
 func (m *Memory) write(dir string) error {
 	if m.Image == "" {
 		m.Host = template.Fingerprint()
@@ -95,7 +95,7 @@ func (m *Memory) write(dir string) error {
 	return store.WriteJSON(filepath.Join(dir, memoryName), m)
 }
 
-// built notes what the wall is built from.
+// built notes the machine of the wall.
 func (m *Memory) built(d driver.Machine) {
 	m.Init, m.RootLimit, m.Image = d.Init, d.RootLimit, d.Image
 	m.ShownMemory, m.ShownCPUs = d.ShownMemory, d.ShownCPUs
@@ -120,7 +120,7 @@ func how(m driver.Mount) string {
 	return fmt.Sprintf("exclusive %t", m.Exclusive) + stage
 }
 
-// fit has a machine go on from the image: what limits were then, they are still.
+// fit makes a machine continue from the image, with the limits of that time.
 func (m *Memory) fit(d *driver.Machine, dir string) error {
 	for i, mount := range d.Mounts {
 		if i >= len(m.Mounts) || m.Mounts[i].Target != mount.Target || m.Mounts[i].How != how(mount) {
@@ -139,8 +139,8 @@ func (m *Memory) fit(d *driver.Machine, dir string) error {
 	return nil
 }
 
-// installed wants the installations to be those that programs have in memory: gVisor
-// does not look whether a file is what it was.
+// installed checks that the installations are those that programs have in memory: gVisor does not
+// check whether a file has changed.
 func (m *Memory) installed(l Launch) error {
 	if m.Program == l.Program && m.Runtime == l.Runtime {
 		return nil
@@ -154,7 +154,7 @@ func (*Memory) unlike(target string) error {
 		WithHint("go back to the files alone: --files")
 }
 
-// remember collects what the keeper knows while nothing moves.
+// remember collects the keeper's state while the sandbox is paused.
 func (k *Keeper) remember() *Memory {
 	id := k.gateway.Identity()
 	m := &Memory{Version: memoryVersion, Certificate: id.Authority.Certificate, Names: id.Names}
@@ -189,8 +189,7 @@ func (t *sessions) keep() (last int, list []keptSession) {
 	return t.next, list
 }
 
-// keep notes how much may be sent in each direction. It is false if the program has
-// ended.
+// keep notes how many bytes may be sent in each direction. It is false if the program has ended.
 func (s *stream) keep(k *keptSession) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +197,7 @@ func (s *stream) keep(k *keptSession) bool {
 	return !s.ended
 }
 
-// takeUp goes on with an init whose memory was restored, and with what runs under it.
+// takeUp continues with an init whose memory was restored, and with the programs under it.
 func (k *Keeper) takeUp() error {
 	m := k.memory
 	k.link = resumeLink(k.wall.Control(), m.Message)
@@ -223,7 +222,7 @@ func (k *Keeper) takeUp() error {
 	return nil
 }
 
-// adopt makes a session of a program that runs already. Nobody watches it.
+// adopt makes a session of a program that runs already. It has no viewers yet.
 func (k *Keeper) adopt(kept keptSession) *session {
 	s := &session{st: k.link.resumeStream(kept.Stream, kept.Credit), why: k.obituary, fell: k.wall.Done()}
 	if kept.Logged {
@@ -231,7 +230,7 @@ func (k *Keeper) adopt(kept keptSession) *session {
 	}
 	if kept.Info.Kind == kindAgent && kept.Info.TTY {
 		s.hush = newHush(hushTime, k.status.waiting)
-		s.hush.heard() // it has been there for a while
+		s.hush.heard() // the program has run for a while
 	}
 	k.sessions.put(s, kept.Info)
 	return s

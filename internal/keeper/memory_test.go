@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// asked answers a question of the keeper's.
+// asked receives a question of the keeper and answers it.
 func (in *inside) asked(what string) wire.InitAsk {
 	in.t.Helper()
 	var q wire.InitAsk
@@ -25,7 +25,7 @@ func (in *inside) asked(what string) wire.InitAsk {
 	return q
 }
 
-// While init is silent nothing is sent to it, and what waits comes after.
+// TestSilence checks that the keeper sends nothing while init is silent, and sends waiting frames after.
 func TestSilence(t *testing.T) {
 	l, in := connect(t)
 	in.hello()
@@ -49,8 +49,8 @@ func TestSilence(t *testing.T) {
 	must(t, <-sent)
 }
 
-// One that does not fall silent in time is told to speak all the same: it may have
-// heard the question.
+// TestSilenceInVain checks that an init that does not fall silent in time is told to speak anyway: it
+// may have heard the question.
 func TestSilenceInVain(t *testing.T) {
 	l, in := connect(t)
 	in.hello()
@@ -69,7 +69,7 @@ func TestSilenceInVain(t *testing.T) {
 	must(t, l.send(wire.SignalFrame(7, 1)))
 }
 
-// A stream that is taken up has the credit that was left, and numbers go on.
+// TestResumeLink checks that a resumed stream has its remaining credit, and that numbers continue.
 func TestResumeLink(t *testing.T) {
 	l, in := connectBy(t, func(sock *os.File) *link { return resumeLink(sock, 41) })
 	s := l.resumeStream(7, 100)
@@ -94,7 +94,7 @@ func TestResumeLink(t *testing.T) {
 	}
 }
 
-// What is mounted must be what it was; its limits are those it had.
+// TestFit checks that mounts must be unchanged, and that the machine keeps its old limits.
 func TestFit(t *testing.T) {
 	was := machineOf("/tmp", "/home/u", "/project")
 	var m Memory
@@ -129,7 +129,8 @@ func machineOf(targets ...string) driver.Machine {
 	return m
 }
 
-// Memory is gone on from by the build that wrote it, on a host with the same programs.
+// TestOpenMemory checks that only the build that wrote a memory image can continue it, on a host with the
+// same programs.
 func TestOpenMemory(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := OpenMemory(dir, "this build"); err == nil {

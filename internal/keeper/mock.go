@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// openMock reads the script of a sandbox whose models are played, and opens the
-// log of what they are asked.
+// openMock reads the script of a sandbox whose models are mocked, and opens the log of their
+// requests.
 func (k *Keeper) openMock() (*Mock, error) {
 	if k.spec.Mock == nil {
 		return nil, nil

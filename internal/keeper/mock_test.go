@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A sandbox whose models are to be played does not start without its script, and
-// writes down what it is asked.
+// TestOpenMock checks that a sandbox with mocked models does not start without its script, and that it
+// logs their requests.
 func TestOpenMock(t *testing.T) {
 	dir := store.Sandbox{Dir: t.TempDir()}
 	must(t, os.Mkdir(dir.Log(""), 0o700))

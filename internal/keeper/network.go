@@ -20,70 +20,70 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Network makes gateways. It is handed in like a driver: what a gateway links
-// takes time to initialise, which processes that only talk to a keeper need not
-// spend.
+// Network makes gateways. The program hands it in like a driver: the libraries of a gateway take
+// time to initialise, and processes that only talk to a keeper need not spend that time.
 type Network interface {
-	// Open makes a network card and the gateway at its other end. The card is
-	// the caller's, to close once the wall has it.
+	// Open makes a network card and the gateway at its other end. The caller owns the card and closes
+	// it once the wall has it.
 	Open(NetworkOptions) (*driver.Network, Gateway, error)
 }
 
-// NetworkOptions say what a gateway goes by.
+// NetworkOptions configure a gateway.
 type NetworkOptions struct {
 	Sandbox string // its name
 	Policy  *policy.Policy
 	// Docker says that containers inside send packets from addresses of their own.
 	Docker bool
-	// HostPorts are those of the host's loopback that the inside may reach.
+	// HostPorts are the ports of the host's loopback that the inside may reach.
 	HostPorts []uint16
-	// KnownHosts are files that say which keys SSH servers have.
+	// KnownHosts are files with the keys of SSH servers.
 	KnownHosts []string
-	// Mock plays servers; nil: nobody does.
+	// Mock plays servers; nil: no server is mocked.
 	Mock *Mock
-	// Models are names at which models answer; Turn is told when a question to one of
-	// them has left the inside.
+	// Models are host names of model servers; Turn is called when a request to one of them has left
+	// the inside.
 	Models []string
 	Turn   func()
-	// Servers are others, to which the sandbox is pointed; Own is the one that it was made for.
+	// Servers are further model servers that the sandbox is pointed to; Own is the one that it was
+	// made for.
 	Servers []string
 	Own     *wire.ModelServer
 	// Tasks are those of the project; nil: they are not shared.
 	Tasks *Tasks
-	// Loop is the one that works in the sandbox; nil: none does.
+	// Loop is the one that works in the sandbox; nil: none.
 	Loop *Loop
-	// Capture keeps what programs inside are given to log in with; nil: nobody does.
+	// Capture keeps the tokens of logins made inside; nil: they are not kept.
 	Capture *Capture
-	// Meter counts what they take.
+	// Meter counts the models' usage.
 	Meter *meter.Meter
-	// Uploads has what was sent by rules with a budget.
+	// Uploads counts the bytes sent by rules with a budget.
 	Uploads *outflow.Ledger
-	// Identity is what programs inside know their gateway by already; zero: they know
-	// none. Without an authority it gets a new one.
+	// Identity is the gateway's identity that programs inside know already; zero: they know none.
+	// Without an authority it gets a new one.
 	Identity wire.Identity
-	// Join asks init for servers that only the inside itself can reach.
+	// Join asks init for servers that only the inside can reach.
 	Join func(context.Context, wire.Join) error
-	// Proxies are variables of the caller's environment that name its proxies.
+	// Proxies are the caller's environment variables that name its proxies.
 	Proxies []string
-	// Authorities vouch for servers besides the host's usual ones, in PEM.
+	// Authorities are accepted for servers besides the host's usual ones, in PEM.
 	Authorities []byte
-	// Log is told of every decision and everything that ended.
+	// Log is called for every decision and everything that ended.
 	Log func(spec.NetworkRecord)
-	// CatchUp is called before anything new is judged: rules and leases may have changed.
+	// CatchUp is called before any new decision: rules and leases may have changed.
 	CatchUp func()
 }
 
-// Tasks are those of a project, and what a sandbox may do with them.
+// Tasks are the tasks of a project, and the sandbox's access to them.
 type Tasks struct {
 	Store  task.Store
-	Who    string // by what name it holds them
+	Who    string // the name by which the sandbox holds them
 	Access string // spec.TasksRead ...
 }
 
-// Loop is a loop, and where it is kept.
+// Loop is a loop, and the directory that contains it.
 type Loop struct{ Runs, ID string }
 
-// loop is the one that works in the sandbox; nil if none does.
+// loop returns the loop that works in the sandbox; nil if none does.
 func (k *Keeper) loop() *Loop {
 	if k.spec.Loop == "" || k.launch.Runs == "" {
 		return nil
@@ -91,55 +91,55 @@ func (k *Keeper) loop() *Loop {
 	return &Loop{k.launch.Runs, k.spec.Loop}
 }
 
-// tasks are those that the sandbox may know; nil if there are none.
+// tasks returns the tasks that the sandbox may know; nil if it may know none.
 func (k *Keeper) tasks() *Tasks {
 	if k.spec.Tasks == "" || len(k.spec.Workspaces) == 0 {
 		return nil
 	}
-	// Those of this directory, and not of one above it, whose tasks may be of much else.
+	// The tasks of this directory. A directory above may have tasks of many other projects.
 	return &Tasks{book.OpenBy(k.launch.Bothy, k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
 }
 
-// Mock is a scripted model that answers in the place of servers.
+// Mock is a scripted model that answers instead of servers.
 type Mock struct {
 	Script modelscript.Script
-	Hosts  []string // whose names they have
-	// Asked is told of every request. It must not block for long.
+	Hosts  []string // the host names of those servers
+	// Asked is called for every request. It must not block for long.
 	Asked func(spec.ModelRequest)
 }
 
-// Gateway is who judges what comes out of a card.
+// Gateway decides about the traffic that leaves a card.
 type Gateway interface {
-	// SetPolicy puts other rules into force, also for what is under way.
+	// SetPolicy puts other rules into force, also for traffic under way.
 	SetPolicy(*policy.Policy)
-	// SetLoans replaces the secrets that are lent, also for what is under way.
+	// SetLoans replaces the lent secrets, also for traffic under way.
 	SetLoans([]wire.Loan) error
-	// Certificate is the authority's whom the inside has to trust, in PEM.
+	// Certificate is that of the authority that the inside has to trust, in PEM.
 	Certificate() []byte
-	// KnownHosts are lines that say who vouches for servers of SSH towards the inside.
+	// KnownHosts are the lines by which the inside verifies SSH servers.
 	KnownHosts() []byte
-	// Identity is what programs inside know it by.
+	// Identity is the gateway's identity towards programs inside.
 	Identity() wire.Identity
 	// Dial connects to a server inside.
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
-	// Publish carries what connects to a listener to a port inside. What it
-	// returns closes the listener and ends those connections.
+	// Publish carries connections to a listener to a port inside. The returned function closes the
+	// listener and ends those connections.
 	Publish(l *net.TCPListener, port uint16) (end func())
 	// SetHostPorts opens these ports of the host and no others.
 	SetHostPorts([]uint16)
 	Flows() []spec.Flow
-	// SetBudget bounds what models may take, also of what is under way.
+	// SetBudget bounds the usage of models, also of requests under way.
 	SetBudget(spec.Budget)
-	// Pause lets nothing new through, whatever the policy, and tells why. An
-	// empty reason ends the pause.
+	// Pause lets nothing new through, whatever the policy, and reports the reason. An empty reason
+	// ends the pause.
 	Pause(reason string)
 	Close()
 }
 
-// plug opens the gateway and gives the card for the wall.
+// plug opens the gateway and returns the card for the wall.
 func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	for name, v := range k.launch.Roots {
-		_ = os.Setenv(name, v) // read when the first server is to be vouched for
+		_ = os.Setenv(name, v) // read when the first server certificate is verified
 	}
 	var id wire.Identity
 	if k.memory != nil {
@@ -163,13 +163,13 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	return card, nil
 }
 
-// join asks init to connect a server of the inside's loopback to the gateway.
+// join asks init to connect a server on the inside's loopback to the gateway.
 func (k *Keeper) join(ctx context.Context, j wire.Join) error {
 	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskJoin, Join: j})
 	return err
 }
 
-// compile reads the layers that the engine collected, and adds some more.
+// compile reads the layers that the engine collected, and adds more.
 func compile(generation uint64, layers json.RawMessage, more ...policy.Input) (*policy.Policy, []policy.Input, error) {
 	var inputs []policy.Input
 	if err := json.Unmarshal(layers, &inputs); err != nil {
@@ -183,8 +183,8 @@ func compile(generation uint64, layers json.RawMessage, more ...policy.Input) (*
 	return p, inputs, nil
 }
 
-// answerPolicy puts other rules into force. Own ones are without those of the project,
-// which stay as they are.
+// answerPolicy puts other rules into force. If own is set they lack the project's rules, which
+// stay as they are.
 func (k *Keeper) answerPolicy(c *unixconn.Conn, layers json.RawMessage, own bool) error {
 	if err := k.setPolicy(layers, own); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (k *Keeper) setPolicy(layers json.RawMessage, own bool) error {
 	return nil
 }
 
-// projectOf are the layers of the project.
+// projectOf returns the layers of the project.
 func projectOf(inputs []policy.Input) (list []policy.Input) {
 	for _, in := range inputs {
 		if in.Layer == policy.LayerProject {
@@ -220,14 +220,14 @@ func projectOf(inputs []policy.Input) (list []policy.Input) {
 	return list
 }
 
-// generation is that of the rules in force.
+// generation returns the generation of the rules in force.
 func (k *Keeper) generation() uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.policy.Generation()
 }
 
-// logTraffic has a record written, and notes that somebody used the sandbox.
+// logTraffic logs a record, and notes that the sandbox is in use.
 func (k *Keeper) logTraffic(r spec.NetworkRecord) {
 	if r.Direction == spec.DirectionIn {
 		k.served.Add(1)

@@ -11,12 +11,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// markName is the variable that what a command has started is known by.
+// markName is the variable that identifies the processes that a command has started.
 const markName = "BOTHY_COMMAND"
 
-// bounding gives what watches over a command's time, until its session has ended;
-// nothing does if it has all the time there is. A bounded command has something in
-// its environment that it hands down to all that it starts.
+// bounding returns the function that enforces a command's time limit until its session has ended;
+// it does nothing for a command without a limit. A command with a limit gets a mark in its
+// environment, which all its descendants inherit.
 func (k *Keeper) bounding(c *wire.Command) func(*session) {
 	limit := time.Duration(c.Timeout)
 	if limit <= 0 {
@@ -27,7 +27,7 @@ func (k *Keeper) bounding(c *wire.Command) func(*session) {
 	return func(s *session) { k.bound(s, limit, limit, mark) }
 }
 
-// bound ends a program with all that it has started when its time is over.
+// bound ends a program with all its descendants when its time is over.
 func (k *Keeper) bound(s *session, limit, left time.Duration, mark string) {
 	s.mu.Lock()
 	s.limit, s.until, s.mark = limit, time.Now().Add(left), mark
@@ -41,22 +41,22 @@ func (k *Keeper) bound(s *session, limit, left time.Duration, mark string) {
 	k.endAll(s, unix.SIGTERM)
 }
 
-// endAll ends a program with all that it has started: it is asked to by a signal, and a little
-// later killed.
+// endAll ends a program with all its descendants: it sends them a signal, and kills them a little
+// later.
 func (k *Keeper) endAll(s *session, sig unix.Signal) {
 	s.mu.Lock()
 	mark := s.mark
 	s.mu.Unlock()
 	k.endTree(s, sig, mark)
 	select {
-	case <-s.life.Done(): // others may not have listened
+	case <-s.life.Done(): // its descendants may have ignored the signal
 	case <-time.After(orphanGrace):
 	}
 	k.endTree(s, unix.SIGKILL, mark)
 }
 
-// endTree has init send a signal, for only the inside knows what belongs
-// together. An init that does not answer saves nobody.
+// endTree makes init send a signal, as only the inside knows which processes belong together. An
+// init that does not answer does not save the program.
 func (k *Keeper) endTree(s *session, sig unix.Signal, mark string) {
 	ctx, cancel := context.WithTimeout(context.Background(), orphanGrace)
 	defer cancel()
@@ -67,14 +67,14 @@ func (k *Keeper) endTree(s *session, sig unix.Signal, mark string) {
 	}
 }
 
-// overdue notes what became of a program, whatever it ends with.
+// overdue notes that a program ran out of time, whatever its exit status.
 func (s *session) overdue(limit time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.late = spec.Errorf(spec.ErrTimeout, "the command took longer than %s, and was ended", spoken(limit))
 }
 
-// spoken rounds a time for people: what is left of a longer one is not a round number.
+// spoken rounds a time for people: the rest of a longer limit is not a round number.
 func spoken(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)

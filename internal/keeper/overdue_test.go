@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What is left of a loop's time, down to the nanosecond, is told in figures for people.
+// TestOverdueIsSpoken checks that the rest of a loop's time, which has nanoseconds, is rounded for people.
 func TestOverdueIsSpoken(t *testing.T) {
 	for limit, want := range map[time.Duration]string{
 		211694172 * time.Nanosecond:    "the command took longer than 212ms, and was ended",

@@ -14,14 +14,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// overlayOptions keep the layer plain. userxattr puts the overlay's notes where a
-// user may read and write them, and turns off what would make a walk through the
-// layer tell less than all: files without their content (metacopy) and directories
-// under another name (redirect_dir).
+// overlayOptions keep the layer plain. userxattr stores the overlay's marks where a user may read
+// and write them. It also turns off features that would hide parts of the layer from a walk:
+// files without their content (metacopy) and renamed directories (redirect_dir).
 const overlayOptions = "userxattr,index=off,xino=off"
 
-// overlay mounts the layer of the n-th workspace over a directory that is pinned,
-// and gives the place where both are seen as one.
+// overlay mounts the layer of the n-th workspace over a pinned directory, and returns the path of
+// the merged view.
 func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (string, error) {
 	layer := review.Layer{Dir: k.dir.Review(n)}
 	at := filepath.Join(scratch, "review", strconv.Itoa(n))
@@ -40,8 +39,7 @@ func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (str
 			return "", fmt.Errorf("open %s: %w", d.path, err)
 		}
 		defer unix.Close(fd)
-		// By its descriptor: a path may have characters in it that mean something
-		// in options.
+		// By its descriptor: a path may contain characters with a meaning in options.
 		options = append(options, fmt.Sprintf("%s=/proc/self/fd/%d", d.name, fd))
 	}
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ",")); err != nil {
@@ -50,8 +48,7 @@ func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (str
 	return at, k.cutLinks(layer, lower, at)
 }
 
-// cutLinks has names of the same file of the host's be different ones in an overlay that was
-// just mounted.
+// cutLinks makes hard links to one host file separate files in a newly mounted overlay.
 func (k *Keeper) cutLinks(layer review.Layer, lower, at string) error {
 	lock, err := store.WaitLock(k.dir.ReviewLock())
 	if err != nil {
@@ -66,8 +63,8 @@ func (k *Keeper) cutLinks(layer review.Layer, lower, at string) error {
 	return nil
 }
 
-// keepsAttributes tries what an overlay marks directories with: the kernel only
-// warns where it cannot, and fails later.
+// keepsAttributes tries the attribute with which an overlay marks directories: a kernel that cannot
+// set it only warns at the mount, and fails later.
 func keepsAttributes(dir string) error {
 	const name = "user.bothy.probe"
 	if err := unix.Setxattr(dir, name, []byte("y"), 0); err != nil {

@@ -12,13 +12,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file finds and makes mount points in directories that a program inside may
-// change at the same time. Every step is one name, opened from the directory before
-// it, and no symbolic link is followed, not even one that stays below: other mounts
-// may lie over the directory it leads to.
+// This file finds and makes mount points in directories that a program inside may change at the
+// same time. Every step opens one name from the directory before it. It follows no symbolic
+// link, not even one that stays below: other mounts may cover the directory it leads to.
 
-// openNoLinks opens a path of the host without following a link in it, and returns
-// the type of the file.
+// openNoLinks opens a host path without following a link in it, and returns the type of the file.
 func openNoLinks(name string) (fd int, kind uint32, err error) {
 	fd, err = unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -41,10 +39,10 @@ func kindOf(fd int) (uint32, error) {
 	return st.Mode & unix.S_IFMT, nil
 }
 
-// procFD is a path that leads to an open descriptor and nowhere else.
+// procFD returns a path that leads to an open descriptor and nowhere else.
 func procFD(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// makePointFor makes a mount point of the same type as a file of the host's.
+// makePointFor makes a mount point of the same type as a host file.
 func makePointFor(source, dir, rel string) error {
 	fd, kind, err := openNoLinks(source)
 	if err != nil {
@@ -79,7 +77,7 @@ func makePoint(dir, rel string, asDir bool) error {
 	return nil
 }
 
-// makeFile makes a file to mount another over, if there is none.
+// makeFile makes a file to mount another over, unless it exists.
 func makeFile(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
 	if err != nil {
@@ -151,8 +149,8 @@ func noPoint(target, outer string, err error) error {
 		WithHint("%s must be reached through no symbolic link and be of the same type as what is mounted; repair it on the host, or mount somewhere else", target)
 }
 
-// emptyDir makes the directory that is mounted over hidden paths. Whatever is made of
-// this mount is read-only, as it is.
+// emptyDir makes the directory that is mounted over hidden paths. Every mount made from this one is
+// read-only, as it is.
 func emptyDir(scratch string) (string, error) {
 	dir := filepath.Join(scratch, "empty")
 	if err := os.Mkdir(dir, 0o555); err != nil {

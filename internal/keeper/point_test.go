@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount point is made where it is said, and no link leads it elsewhere: not out,
-// and not into a directory beside, over which something of the host's may lie.
+// TestMakePoint checks that a mount point is made at the given path, and that no link leads it elsewhere:
+// neither out, nor into a directory beside it, which a mount of the host may cover.
 func TestMakePoint(t *testing.T) {
 	home, outside := t.TempDir(), t.TempDir()
 	for _, err := range []error{
@@ -62,7 +62,7 @@ func TestMakePoint(t *testing.T) {
 	}
 }
 
-// A mount point that must exist is opened as what it is, and through no link.
+// TestOpenPoint checks that an existing mount point is opened with its type, and through no link.
 func TestOpenPoint(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	for _, err := range []error{

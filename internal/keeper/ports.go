@@ -15,24 +15,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ports are the published ones. Their listeners are this process's, which is in
-// the host's network: they close with it, however it ends.
+// ports are the published ports. The listeners belong to this process, which is in the host's
+// network: they close with the process, however it ends.
 type ports struct {
 	mu     sync.Mutex
 	open   []*published
-	last   []spec.Port // where ports were when the sandbox last ran
-	closed bool        // the sandbox ends: nothing is published any more
+	last   []spec.Port // host ports of the sandbox's last run
+	closed bool        // the sandbox is ending: it publishes nothing any more
 }
 
-// published is one wish and what listens for it: for one without an address,
-// both of the loopback's.
+// published is a requested port with its listeners. A request without an address has listeners on
+// both loopback addresses.
 type published struct {
 	wish      spec.Port
 	listeners []*net.TCPListener
-	ends      []func() // once connections are taken
+	ends      []func() // set once it takes connections
 }
 
-// at is where it is on the host.
+// at returns its places on the host.
 func (p *published) at() []spec.Port {
 	var list []spec.Port
 	for _, l := range p.listeners {
@@ -42,14 +42,14 @@ func (p *published) at() []spec.Port {
 	return list
 }
 
-// serve takes connections.
+// serve starts to take connections.
 func (p *published) serve(g Gateway) {
 	for _, l := range p.listeners {
 		p.ends = append(p.ends, g.Publish(l, p.wish.Port))
 	}
 }
 
-// end closes it, with its connections.
+// end closes the listeners and their connections.
 func (p *published) end() {
 	for _, end := range p.ends {
 		end()
@@ -59,7 +59,7 @@ func (p *published) end() {
 	}
 }
 
-// claim binds all ports of the spec. Nobody is answered yet.
+// claim binds all ports of the spec. It takes no connections yet.
 func (t *ports) claim(wishes []spec.Port) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +73,7 @@ func (t *ports) claim(wishes []spec.Port) error {
 	return nil
 }
 
-// serve takes connections on all of them.
+// serve starts to take connections on all of them.
 func (t *ports) serve(g Gateway) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *ports) serve(g Gateway) {
 	}
 }
 
-// list tells where the ports are.
+// list returns the places of the ports.
 func (t *ports) list() []spec.Port {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,8 +93,8 @@ func (t *ports) list() []spec.Port {
 	return list
 }
 
-// set publishes these ports and no others. If one cannot be, all is as it was,
-// but that connections to ports that were to go have ended.
+// set publishes these ports and no others. If one fails the old ports are published again, but
+// connections to ports that were to be closed have ended.
 func (t *ports) set(wishes []spec.Port, g Gateway) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +138,7 @@ func (t *ports) set(wishes []spec.Port, g Gateway) error {
 	return nil
 }
 
-// close ends all of them, for good.
+// close closes all of them, for good.
 func (t *ports) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,15 +155,14 @@ func (t *ports) begin(kept, added []*published, g Gateway) []*published {
 	return append(kept, added...)
 }
 
-// maxLast bounds the memory of where ports were.
+// maxLast bounds the remembered places of ports.
 const maxLast = 256
 
-// freeTries is how often a port is looked for that is free on both addresses of
-// the loopback.
+// freeTries is how often bind looks for a port that is free on both loopback addresses.
 const freeTries = 20
 
-// bind listens for a published port. One that has no number on the host gets
-// the one it had, if that is free, else any.
+// bind listens for a published port. A request without a host port gets its former one if that is
+// free, otherwise any free one.
 func bind(wish spec.Port, before []spec.Port) (*published, error) {
 	if wish.HostPort != 0 {
 		p, err := bindAt(wish, wish.HostPort)
@@ -211,16 +210,16 @@ func bindAt(wish spec.Port, port uint16) (*published, error) {
 	return p, nil
 }
 
-// listenAt listens at one address of the host.
+// listenAt listens on one address of the host.
 func listenAt(at netip.AddrPort) (*net.TCPListener, error) {
 	network := "tcp4"
 	if at.Addr().Is6() {
-		network = "tcp6" // and not IPv4 by the way
+		network = "tcp6" // and not IPv4 as well
 	}
 	return net.ListenTCP(network, net.TCPAddrFromAddrPort(at))
 }
 
-// unpublishable tells a person why a port cannot be published.
+// unpublishable explains to a person why a port cannot be published.
 func unpublishable(wish spec.Port, err error) error {
 	at := wish.String()
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
@@ -240,7 +239,7 @@ func unpublishable(wish spec.Port, err error) error {
 	return fmt.Errorf("publish port %d: %w", wish.Port, err)
 }
 
-// answerPorts publishes and opens what is asked for.
+// answerPorts publishes ports and opens host ports for a caller.
 func (k *Keeper) answerPorts(c *unixconn.Conn, want wire.Ports) error {
 	if err := k.begin(); err != nil {
 		return err
@@ -261,7 +260,7 @@ func (k *Keeper) answerPorts(c *unixconn.Conn, want wire.Ports) error {
 	return c.SendJSON(wire.Reply, wire.Ports{Published: at, Host: want.Host})
 }
 
-// busyPort adds, for a sandbox that was there before, how to give a port up.
+// busyPort adds a hint how an existing sandbox can give a port up.
 func (k *Keeper) busyPort(err error) error {
 	said, ok := errors.AsType[*spec.Error](err)
 	if ok && k.ranBefore && errors.Is(err, spec.ErrConflict) {

@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// door is a gateway that notes what is published.
+// door is a gateway that records published ports.
 type door struct {
 	Gateway
 	open map[string]uint16 // by address
@@ -32,7 +32,7 @@ func wished(t *testing.T, texts ...string) []spec.Port {
 	return list
 }
 
-// taken listens somewhere on the loopback, and gives the port as text.
+// taken listens on some loopback port, and returns the address as text.
 func taken(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -61,12 +61,12 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%+v is not among %+v", p, d.open)
 		}
 	}
-	// All at the same port of the host, where there are several.
+	// Both have the same host port, if both addresses exist.
 	if list[0].HostIP.Is4() && list[1].HostIP.Is6() && list[0].HostPort != list[1].HostPort {
 		t.Errorf("one port is at %+v", list)
 	}
 
-	// What stays is not touched; what comes back comes back where it was.
+	// Unchanged ports stay open; a republished port gets its former place.
 	must(t, ps.set(wished(t, "127.0.0.1::3001"), d))
 	if got := ps.list(); len(got) != 1 || !slices.Contains(list, got[0]) {
 		t.Errorf("left of %+v is %+v", list, got)
@@ -91,7 +91,7 @@ func TestPorts(t *testing.T) {
 
 func port(p spec.Port) string { return (spec.Port{Port: p.HostPort}).String() }
 
-// When the sandbox ends, nothing is published any more.
+// TestPortsClose checks that an ending sandbox publishes nothing any more.
 func TestPortsClose(t *testing.T) {
 	d := &door{open: map[string]uint16{}}
 	var ps ports
@@ -105,7 +105,7 @@ func TestPortsClose(t *testing.T) {
 	}
 }
 
-// A port that is taken is a conflict, and changes nothing.
+// TestPortsTaken checks that a busy port is a conflict, and changes nothing.
 func TestPortsTaken(t *testing.T) {
 	busy := taken(t) + ":3000"
 	d := &door{open: map[string]uint16{}}
@@ -130,7 +130,7 @@ func TestPortsTaken(t *testing.T) {
 		}
 	}
 
-	// Also when only the address of IPv6 is.
+	// Also if only the IPv6 address is busy.
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
 		t.Log("not tried: this host has no IPv6 loopback:", err)

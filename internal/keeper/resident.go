@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resident is the memory that processes take: what they have mapped, of which shared
-// pages are counted in part, and their files in memory whole. What programs inside hold
-// lies in such a file, and after it was restored is mapped only where somebody has
-// touched it since.
+// resident returns the memory use of processes. It counts their mappings, with a share of each
+// shared page, and all of their files in memory. Such a file holds the memory of programs
+// inside. After a restore only pages that were touched since are mapped.
 func resident(pids []int) int64 {
 	var total int64
 	files := map[uint64]int64{}
@@ -27,7 +26,7 @@ func resident(pids []int) int64 {
 	return total
 }
 
-// mapped is what a process has mapped, but for what is shared memory.
+// mapped returns the size of a process's mappings without shared memory.
 func mapped(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -46,8 +45,7 @@ func mapped(pid int) int64 {
 	return all - shared
 }
 
-// memoryFiles are the files in memory that a process has open, by their number, and
-// what they take.
+// memoryFiles returns the sizes of the files in memory that a process has open, by inode number.
 func memoryFiles(pid int) map[uint64]int64 {
 	sizes := map[uint64]int64{}
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

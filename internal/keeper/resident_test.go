@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is in a file in memory is counted, mapped or not, and once.
+// TestResident checks that a file in memory is counted once, mapped or not.
 func TestResident(t *testing.T) {
 	const size, slack = 64 << 20, 24 << 20
 	pids := []int{os.Getpid(), os.Getpid()}

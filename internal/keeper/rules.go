@@ -15,7 +15,7 @@ import (
 // maxPolicy bounds a policy file, in bytes.
 const maxPolicy = 1 << 20
 
-// ReadPolicy reads a policy file. One that is not there says nothing.
+// ReadPolicy reads a policy file. A missing file has no rules.
 func ReadPolicy(path string) (*policy.File, error) {
 	data, err := store.ReadFile(path, unix.O_NOFOLLOW, maxPolicy)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,7 @@ func ReadPolicy(path string) (*policy.File, error) {
 	return f, nil
 }
 
-// OwnLayers reads the layers that nobody inside can have written: the user's and the sandbox's.
+// OwnLayers reads the layers that the inside cannot write: the user's and the sandbox's.
 func OwnLayers(user, sandbox string) ([]policy.Input, error) {
 	users, err := ReadPolicy(user)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// saver brings the root layer to disk: at the end, when asked, and in the
-// background soon after the sandbox worked.
+// saver writes the root layer to disk: at the end, on request, and in the background soon after
+// the sandbox has worked.
 type saver struct {
 	wall  driver.Wall
 	store layer.Store
 	log   *slog.Logger
 	every time.Duration
 	note  func(spec.RootLayer) // writes it into the status
-	must  []driver.Mount       // that must answer
+	must  []driver.Mount       // mounts that must answer
 
 	mu       sync.Mutex // held while a save runs
 	smu      sync.Mutex
@@ -32,7 +32,7 @@ type saver struct {
 	lastCost time.Duration
 }
 
-// newSaver begins to watch over the layer of a keeper whose wall is up.
+// newSaver makes a saver for the layer of a keeper whose wall is up.
 func newSaver(k *Keeper) *saver {
 	s := &saver{
 		wall: k.wall, store: k.layers, log: k.log, every: time.Duration(k.launch.SaveEvery),
@@ -48,12 +48,12 @@ func newSaver(k *Keeper) *saver {
 	return s
 }
 
-// dutyCycle keeps background saves below this share of the time: the next one
-// waits so many times as long as the last one took.
+// dutyCycle keeps background saves below this share of the time: the next save waits this many
+// times as long as the last one took.
 const dutyCycle = 20
 
-// idleCPU is how much a wall without any work uses in a minute. Below it
-// nothing inside can have changed a file.
+// idleCPU is how much CPU time an idle wall uses in a minute. Below it no program inside can have
+// changed a file.
 const idleCPU = 2 * time.Millisecond
 
 func (s *saver) layer() spec.RootLayer {
@@ -62,13 +62,12 @@ func (s *saver) layer() spec.RootLayer {
 	return s.state
 }
 
-// save writes the layer and makes it the one the next start begins from.
+// save writes the layer; the next start begins from it.
 func (s *saver) save(ctx context.Context) error {
 	return s.saveThen(ctx, s.wall.RoomToSave, s.settled)
 }
 
-// saveLast is save when nothing comes after it. It tries without room, too: what is not saved
-// now is lost in any case.
+// saveLast is the last save. It tries even without room: unsaved changes are lost in any case.
 func (s *saver) saveLast(ctx context.Context) error {
 	return s.saveThen(ctx, func() error { return nil }, func() func() time.Duration { return func() time.Duration { return 0 } })
 }
@@ -88,8 +87,8 @@ func (s *saver) saveThen(ctx context.Context, room func() error, settled func() 
 	return err
 }
 
-// root has the layer written, and tells how long that took. What memory takes to come in
-// before is no part of it: the next saves would wait for many times as long.
+// root writes the layer, and returns how long that took. The wait before, until restored memory is
+// loaded, does not count: the next saves would be delayed by a multiple of it.
 func (s *saver) root(ctx context.Context, dir string) (time.Duration, error) {
 	var began time.Time
 	err := whileAnswering(ctx, s.must, func(ctx context.Context) error {
@@ -105,21 +104,19 @@ func (s *saver) root(ctx context.Context, dir string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// wait returns when nothing is being saved.
+// wait returns when no save is running.
 func (s *saver) wait() {
 	s.mu.Lock()
-	s.mu.Unlock() //nolint:staticcheck // that was all
+	s.mu.Unlock() //nolint:staticcheck // nothing else to do
 }
 
-// otherError is one of what is done beside a save of the layer, with which nothing is
-// wrong.
+// otherError is an error of work beside a save of the layer; the layer itself is fine.
 type otherError struct{ error }
 
 func (e otherError) Unwrap() error { return e.error }
 
-// saveStill saves the layer as it is while the sandbox stands still, which pause sees
-// to. Meanwhile is called then, and afterwards when the save is on disk and stays the
-// newest.
+// saveStill saves the layer while the sandbox is paused by pause. It calls meanwhile during the
+// pause, and afterwards once the save is on disk and is the newest.
 func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func(), error), meanwhile, afterwards func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,11 +148,11 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 	return afterwards()
 }
 
-// write has a save written and makes it the newest. Fill tells how long it took to
-// write the layer; bringing it to the disk is counted, too. Settled is called when it is
-// written, and what that gives while the disk works: the CPU time from which the next work
-// is counted. The rest is left to the caller, who holds the lock until it is done: whoever
-// waits for the save need not wait for that.
+// write writes a save and makes it the newest. fill returns how long it took to write the layer;
+// the time to sync it to disk is added. write calls settled when the layer is written. While
+// the disk works it calls the returned function for the CPU time from which later work counts.
+// The caller runs rest, and holds the lock until rest is done: callers that wait for the save
+// need not wait for rest.
 func (s *saver) write(settled func() func() time.Duration, fill func(dir string) (time.Duration, error)) (rest func(), err error) {
 	var worked, cost time.Duration
 	var filled time.Time
@@ -163,7 +160,7 @@ func (s *saver) write(settled func() func() time.Duration, fill func(dir string)
 	bytes, tidy, err := s.store.Add(func(dir string) (err error) {
 		cost, err = fill(dir)
 		filled = time.Now()
-		later := settled() // before the inside does much
+		later := settled() // before the inside does much work
 		counted.Go(func() { worked = later() })
 		return err
 	})
@@ -172,7 +169,7 @@ func (s *saver) write(settled func() func() time.Duration, fill func(dir string)
 	}
 	counted.Wait()
 	if _, other := errors.AsType[otherError](err); other || errors.Is(err, errLeft) {
-		return nil, err // nothing is wrong with the layer
+		return nil, err // the layer is fine
 	}
 	s.smu.Lock()
 	s.lastCost = cost
@@ -193,7 +190,7 @@ func (s *saver) write(settled func() func() time.Duration, fill func(dir string)
 	return func() { s.note(state); tidy() }, nil
 }
 
-// bound is the longest a change waits while the sandbox works.
+// bound returns the longest time that a change waits for a save while the sandbox works.
 func (s *saver) bound() time.Duration {
 	return max(s.every, dutyCycle*s.lastCost) + s.every
 }
@@ -223,15 +220,15 @@ func (s *saver) run(ctx context.Context) {
 	}
 }
 
-// The wall goes on working a little when a save is over. That much, within
-// that time, is no work of the inside.
+// afterSave and afterSaveWork bound the CPU time that the wall itself still uses after a save. It
+// does not count as work of the inside.
 const (
 	afterSave     = 50 * time.Millisecond
 	afterSaveWork = 3 * time.Millisecond
 )
 
-// settled is the CPU time from which the inside's next work is counted: that of now, or
-// of a moment later, if that is what its end takes.
+// settled returns the CPU time from which the inside's next work counts: the time now, or a moment
+// later if the save's own work explains the difference.
 func (s *saver) settled() func() time.Duration {
 	now := cpuTime(s.wall.Pids())
 	return func() time.Duration {
@@ -243,7 +240,7 @@ func (s *saver) settled() func() time.Duration {
 	}
 }
 
-// cpuTime is what a set of processes has used since they began.
+// cpuTime returns the CPU time that processes have used since their start.
 func cpuTime(pids []int) time.Duration {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -252,8 +249,8 @@ func cpuTime(pids []int) time.Duration {
 	return sum
 }
 
-// processCPU is what all threads of a process have run for, by the scheduler's own count,
-// in one system call: whoever makes a checkpoint waits for it. The clock ticks of stat are
+// processCPU returns the CPU time of all threads of a process, by the scheduler's own count. It
+// takes one system call, as the caller of a checkpoint waits for it. The clock ticks of stat are
 // too coarse to tell idle from a single write. A thread that runs on another processor at this
 // moment counts up to that processor's last tick.
 func processCPU(pid int) time.Duration {
@@ -264,8 +261,7 @@ func processCPU(pid int) time.Duration {
 	return time.Duration(used.Nano())
 }
 
-// clockOf is the kernel's number for the clock of a process's own time, as
-// clock_getcpuclockid(3) makes it.
+// clockOf returns the kernel's number for a process's CPU clock, as clock_getcpuclockid(3) does.
 func clockOf(pid int) int32 {
 	const ofScheduler = 2 // CPUCLOCK_SCHED
 	return ^int32(pid)<<3 | ofScheduler

@@ -15,9 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// listen makes the control socket appear, ready for connections, under its
-// final name. It goes through the directory's descriptor: a socket's path may
-// have only 107 bytes.
+// listen makes the control socket appear under its final name, ready for connections. It uses the
+// directory's descriptor, since a socket's path has at most 107 bytes.
 func listen(path string) (*net.UnixListener, error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -43,21 +42,21 @@ func listen(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// caller is where commands come from.
+// caller is the source of commands.
 type caller interface {
 	AcceptUnix() (*net.UnixConn, error)
 }
 
-// Pauses between attempts to accept a connection while that fails: at first, and at most.
-// The end of a sandbox may wait for one.
+// Pauses before accept is retried after an error: the first, and the longest. The end of a sandbox
+// may wait for one.
 const (
 	acceptPause     = 5 * time.Millisecond
 	acceptPauseMost = 250 * time.Millisecond
 )
 
-// serve accepts commands until the listener is closed. Nothing else ends it: a keeper to
-// which nobody can speak could not even be asked to stop, and no file descriptor being left,
-// or somebody having hung up already, does not last.
+// serve accepts commands until the listener is closed. No other error ends it: a keeper that takes
+// no commands could not even be asked to stop. Errors such as a lack of file descriptors, or a
+// caller that has already hung up, are temporary.
 func (k *Keeper) serve(ctx context.Context, l caller) {
 	pause := acceptPause
 	for {
@@ -78,8 +77,7 @@ func (k *Keeper) serve(ctx context.Context, l caller) {
 	}
 }
 
-// welcome begins a conversation with whoever called. Only the sandbox's owner
-// is listened to.
+// welcome starts the conversation with a caller. It serves only the sandbox's owner.
 func (k *Keeper) welcome(ctx context.Context, c *unixconn.Conn) {
 	defer c.Close()
 	uid, err := c.PeerUID()
@@ -93,8 +91,8 @@ func (k *Keeper) welcome(ctx context.Context, c *unixconn.Conn) {
 	k.converse(ctx, c)
 }
 
-// converse answers one command. Who has not asked when the sandbox ends hears
-// that it is too late.
+// converse answers one command. A caller that has sent no command when the sandbox ends is told that
+// it is too late.
 func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	defer c.Close()
 	told := make(chan struct{})
@@ -106,7 +104,7 @@ func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	var ask wire.Ask
 	err := c.Expect(wire.Request, &ask)
 	if !early() {
-		<-told // or the caller would see an end without an answer, and take the request for begun
+		<-told // else the caller would see an end without an answer, and assume that the request began
 		return
 	}
 	if err != nil {
@@ -173,11 +171,11 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 }
 
 func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
-	<-k.recorded // who has heard that it runs can read it, too
+	<-k.recorded // a caller that knows the sandbox runs finds that in the file, too
 	return c.SendJSON(wire.Reply, k.standing(ctx))
 }
 
-// standing is how things stand.
+// standing returns the status of the sandbox.
 func (k *Keeper) standing(ctx context.Context) *wire.KeeperStatus {
 	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.get(), Sessions: k.sessions.list(), Usage: k.usage(), Generation: k.generation()}
 	st.Usage.Sessions = len(st.Sessions)

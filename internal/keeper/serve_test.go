@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// unlucky is a listener that fails before it accepts anybody.
+// unlucky is a listener whose accept fails some times before it works.
 type unlucky struct {
 	caller
 	fails []error
@@ -33,8 +33,7 @@ func (u *unlucky) AcceptUnix() (*net.UnixConn, error) {
 	return u.caller.AcceptUnix()
 }
 
-// TestServeAgain answers when what kept it from accepting is over, and ends with its
-// listener.
+// TestServeAgain checks that serve answers once accept works again, and ends with its listener.
 func TestServeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
 	l, err := listen(path)
@@ -56,8 +55,8 @@ func TestServeAgain(t *testing.T) {
 	within(t, "serve", k.wg.Wait)
 }
 
-// TestServePause waits ever longer while it cannot accept anybody, and never for long: its
-// end may have to wait for that.
+// TestServePause checks that serve waits ever longer while accept fails, but never long: the end of the
+// sandbox may wait for it.
 func TestServePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &unlucky{caller: closed{}}
@@ -88,8 +87,8 @@ func (crowded) Flows() []spec.Flow {
 	return slices.Repeat([]spec.Flow{{Name: "a.host.of.somebody.example.com", Port: 443, Began: time.Unix(1, 0), Up: 1}}, 16384)
 }
 
-// TestStatusOfACrowd is heard, however many connections there are: nobody inside can keep
-// the owner from hearing how things stand.
+// TestStatusOfACrowd checks that the status is answered however many connections exist: the inside must
+// not be able to keep the owner from it.
 func TestStatusOfACrowd(t *testing.T) {
 	k := bare()
 	k.log, k.gateway, k.wall, k.recorded = quiet(), crowded{}, &wall{}, make(chan struct{})

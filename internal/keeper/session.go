@@ -23,29 +23,29 @@ const (
 	kindExec  = "exec"
 )
 
-// session is one program somebody started, and who watches it.
+// session is one running program and its viewers.
 type session struct {
 	info spec.Session
 	st   *stream        // under init: with a terminal, or detached
 	proc driver.Running // started by the wall: with the caller's own descriptors
-	why  func() error   // what became of the sandbox, when it is gone
+	why  func() error   // explains the sandbox's end, once it has ended
 	fell <-chan struct{}
-	log  io.Writer // where a detached session's output goes; may be nil
+	log  io.Writer // output of a detached session; may be nil
 	hush *hush     // of the agent at its terminal; else nil
 
-	sizing  sync.Mutex // while a size is found and told
+	sizing  sync.Mutex // held while a size is determined and sent
 	mu      sync.Mutex
 	viewers map[*viewer]bool
-	drawing *drawing        // while it shall draw itself; else nil
+	drawing *drawing        // while the program is to redraw; else nil
 	life    context.Context // ends with the program; exit and err are set then
 	end     context.CancelFunc
 	exit    wire.Ended
 	err     error
-	late    error         // why it had to end, if its time was over, or the sandbox's
-	limit   time.Duration // how long it may take; 0: as long as it likes
-	until   time.Time     // when that is over
-	mark    string        // what it hands down to all that it starts
-	notes   []string      // what the person should know about the end
+	late    error         // why it had to end, if its time or the sandbox's was over
+	limit   time.Duration // its time limit; 0: none
+	until   time.Time     // when the limit is reached
+	mark    string        // handed down to all processes that it starts
+	notes   []string      // for the person, about the end
 }
 
 // viewer is a terminal attached to a session.
@@ -54,7 +54,7 @@ type viewer struct {
 	size wire.Winsize
 }
 
-// sessions is the table of what runs now.
+// sessions is the table of running programs.
 type sessions struct {
 	mu   sync.Mutex
 	next int
@@ -70,7 +70,7 @@ func (t *sessions) add(s *session, kind string, c wire.Command, pid int) {
 	})
 }
 
-// put is add for a program that has a number already.
+// put is add for a program that already has a number.
 func (t *sessions) put(s *session, info spec.Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +90,7 @@ func (t *sessions) remove(s *session) {
 	delete(t.live, s.info.ID)
 }
 
-// agent is the main session, if it runs.
+// agent returns the main session, if it runs.
 func (t *sessions) agent() *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,9 +119,8 @@ func (t *sessions) list() []spec.Session {
 	return out
 }
 
-// pump carries a session's output to its viewers and its log until it ends.
-// A slow viewer slows the program, as a slow terminal does; without viewers
-// output is only logged.
+// pump carries a session's output to its viewers and its log until the session ends. A slow viewer
+// slows the program, like a slow terminal. Without viewers output is only logged.
 func (s *session) pump() {
 	for {
 		f, ok := s.st.output()
@@ -150,7 +149,7 @@ func (s *session) pump() {
 	}
 }
 
-// wait collects a session that the wall started.
+// wait waits for the end of a session that the wall started.
 func (s *session) wait() {
 	exit, err := s.proc.Wait()
 	if err != nil || exit.Signal == int(unix.SIGKILL) && s.fallen() {
@@ -159,8 +158,7 @@ func (s *session) wait() {
 	s.finish(wire.Ended{Code: exit.Code, Signal: exit.Signal}, err)
 }
 
-// fallenTime is how long after a program was killed its sandbox may be noticed
-// to be falling.
+// fallenTime is how long after a program was killed the fall of its sandbox may be noticed.
 const fallenTime = 100 * time.Millisecond
 
 func (s *session) fallen() bool {
@@ -203,7 +201,7 @@ func (s *session) tellEnd(c *unixconn.Conn) error {
 	return c.Send(wire.ExitFrame(0, s.exit))
 }
 
-// hangUp does to every session with a terminal what pulling its plug would.
+// hangUp hangs up every session with a terminal, as if its line was cut.
 func (t *sessions) hangUp() {
 	t.mu.Lock()
 	live := slices.Collect(maps.Values(t.live))
@@ -215,11 +213,10 @@ func (t *sessions) hangUp() {
 	}
 }
 
-// maxNotes is how many notes are kept, the last ones: what is told of may happen again and again
-// while a program runs.
+// maxNotes is how many notes are kept, the latest ones: an event may repeat while a program runs.
 const maxNotes = 100
 
-// tell notes something for the end of every program that runs now.
+// tell adds a note to the end of every running program.
 func (t *sessions) tell(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -230,7 +227,7 @@ func (t *sessions) tell(text string) {
 	}
 }
 
-// fail has every program that runs now end with an error.
+// fail makes every running program end with an error.
 func (t *sessions) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -253,7 +250,7 @@ func (s *session) watching() []*viewer {
 	return out
 }
 
-// attach adds a viewer. It is false when the session has ended.
+// attach adds a viewer. It is false if the session has ended.
 func (s *session) attach(v *viewer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,14 +262,14 @@ func (s *session) attach(v *viewer) bool {
 }
 
 func (s *session) detach(v *viewer) {
-	s.drawn() // without viewers it keeps the size it has
+	s.drawn() // without viewers it keeps its size
 	s.mu.Lock()
 	delete(s.viewers, v)
 	s.mu.Unlock()
 	s.resize()
 }
 
-// signal sends a signal to the program, with all of its process group.
+// signal sends a signal to the program and all of its process group.
 func (s *session) signal(sig int) error {
 	if s.proc != nil {
 		return s.proc.Signal(sig)

@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// conns makes both ends of a command's conversation.
+// conns returns both ends of a command's connection.
 func conns(t testing.TB) (keeper, command *unixconn.Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -36,10 +36,10 @@ func conns(t testing.TB) (keeper, command *unixconn.Conn) {
 	return list[0], list[1]
 }
 
-// table is an empty table of sessions.
+// table returns an empty table of sessions.
 func table() *sessions { return &sessions{live: map[string]*session{}} }
 
-// fakeProgram is one the wall runs: Wait blocks until the test ends it.
+// fakeProgram is a program of the wall: Wait blocks until the test ends it.
 type fakeProgram struct {
 	end  chan driver.Exit
 	mu   sync.Mutex
@@ -55,7 +55,8 @@ func (p *fakeProgram) Signal(sig int) error {
 	return nil
 }
 
-// Every terminal that comes while a program ends hears of its end exactly once.
+// TestAttachWhileFinishing checks that every terminal that attaches while a program ends hears of the end
+// exactly once.
 func TestAttachWhileFinishing(t *testing.T) {
 	for round := range 40 {
 		sessions := table()
@@ -106,7 +107,7 @@ func TestAttachWhileFinishing(t *testing.T) {
 	}
 }
 
-// fell is why a program ended with the whole sandbox.
+// fell is the error of a program that ended with the whole sandbox.
 func fell() error { return spec.Errorf(spec.ErrSandbox, "it fell") }
 
 func TestFinishTells(t *testing.T) {
@@ -178,8 +179,8 @@ func TestSessionTable(t *testing.T) {
 	}
 }
 
-// A program's output reaches every terminal; one that vanished is forgotten
-// and holds nobody up.
+// TestPump checks that a program's output reaches every terminal. A vanished terminal is forgotten and
+// blocks no other.
 func TestPump(t *testing.T) {
 	l, in := connect(t)
 	in.hello()
@@ -220,7 +221,7 @@ func TestPump(t *testing.T) {
 	}
 }
 
-// When the link is lost everybody hears that the sandbox ended.
+// TestPumpWithoutInit checks that all callers hear that the sandbox ended when the link is lost.
 func TestPumpWithoutInit(t *testing.T) {
 	l, in := connect(t)
 	in.hello()
@@ -235,7 +236,7 @@ func TestPumpWithoutInit(t *testing.T) {
 	}
 }
 
-// The program gets the largest size that every terminal can show.
+// TestResize checks that the program gets the largest size that every terminal can show.
 func TestResize(t *testing.T) {
 	tests := []struct {
 		sizes []wire.Winsize
@@ -251,7 +252,7 @@ func TestResize(t *testing.T) {
 			in.hello()
 			s := &session{st: spawned(t, l, in)}
 			table().add(s, kindAgent, wire.Command{TTY: true}, 7)
-			s.resize() // nobody: nothing is sent
+			s.resize() // without viewers nothing is sent
 			for _, w := range tt.sizes {
 				s.attach(&viewer{size: w})
 			}
@@ -264,7 +265,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// What a terminal may send; the rest is dropped.
+// TestCommand checks what a terminal may send; the rest is dropped.
 func TestCommand(t *testing.T) {
 	l, in := connect(t)
 	in.hello()
@@ -290,7 +291,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// Only pipes are handed on.
+// TestPlainStream checks that only pipes are handed on.
 func TestPlainStream(t *testing.T) {
 	r, w, err := os.Pipe()
 	must(t, err)
@@ -318,8 +319,8 @@ func TestPlainStream(t *testing.T) {
 	}
 }
 
-// A caller that vanishes takes its program along, with what that has started, and a sandbox
-// that was made for it.
+// TestAbandon checks that a vanished caller's program ends with all that it has started, and that a
+// sandbox made for that caller ends too.
 func TestAbandon(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		k := bare()
@@ -357,7 +358,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// ends hears that all that a program has started is to get a signal.
+// ends checks that the keeper asks for a signal to all that a program has started.
 func (in *inside) ends(pid, sig int) {
 	in.t.Helper()
 	var q wire.InitAsk

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// silence has init say nothing more, and lets nobody say anything to it, until speak
-// is called. What either side had said was heard by the other then.
+// silence makes init stop sending, and blocks all sends to it, until speak is called. By then each
+// side has received everything that the other had sent.
 func (l *link) silence(ctx context.Context) (speak func(), err error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
@@ -22,21 +22,21 @@ func (l *link) silence(ctx context.Context) (speak func(), err error) {
 		}
 	}
 	if _, err := l.askBy(ctx, wire.InitAsk{Ask: wire.AskSilence}, l.write); err != nil {
-		speak() // it may yet fall silent
+		speak() // init may still fall silent
 		return nil, err
 	}
 	return speak, nil
 }
 
-// last is the number that was given last, to a stream or a question.
+// last returns the number that was last given to a stream or a question.
 func (l *link) last() uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next
 }
 
-// resumeLink takes up a conversation that another keeper had when init fell silent,
-// with numbers that come after those it gave. Init says nothing before resume.
+// resumeLink resumes the connection that another keeper had when init fell silent, with numbers that
+// follow that keeper's. Init sends nothing before resume.
 func resumeLink(sock *os.File, last uint32) *link {
 	l := makeLink(sock)
 	l.next = last
@@ -44,7 +44,7 @@ func resumeLink(sock *os.File, last uint32) *link {
 	return l
 }
 
-// resumeStream takes up a stream. It is called before resume.
+// resumeStream resumes a stream. It is called before resume.
 func (l *link) resumeStream(id uint32, credit int) *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *link) resumeStream(id uint32, credit int) *stream {
 	return s
 }
 
-// resume has init speak again.
+// resume makes init send again.
 func (l *link) resume() error {
 	_, err := l.ask(context.Background(), wire.InitAsk{Ask: wire.AskSpeak})
 	return err

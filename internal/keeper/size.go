@@ -6,17 +6,17 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// resize gives the program the largest size every viewer can show.
+// resize gives the program the largest size that every viewer can show.
 func (s *session) resize() {
-	s.sizing.Lock() // what is told last is what is true
+	s.sizing.Lock() // the last size sent must be the current one
 	defer s.sizing.Unlock()
 	if w := s.size(); w.Rows > 0 && s.st != nil {
 		_ = s.st.l.send(wire.ResizeFrame(s.st.id, w))
 	}
 }
 
-// size is the one that fits into every viewer's, and a bit less while the
-// program shall draw itself: some only do so if their width has changed.
+// size returns the size that fits every viewer. It is slightly smaller while the program is to
+// redraw: some programs only do so if their width has changed.
 func (s *session) size() wire.Winsize {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *session) smallest() (w wire.Winsize) {
 		if v.size.Rows == 0 || v.size.Cols == 0 {
 			continue
 		}
-		if w.Rows == 0 || v.size.Rows < w.Rows { // the pixels are those of the terminal that decides
+		if w.Rows == 0 || v.size.Rows < w.Rows { // the pixels of the terminal with the smallest size
 			w.Rows, w.Height = v.size.Rows, v.size.Height
 		}
 		if w.Cols == 0 || v.size.Cols < w.Cols {
@@ -44,35 +44,34 @@ func (s *session) smallest() (w wire.Winsize) {
 	return w
 }
 
-// drawing is a program that is told of a smaller terminal, so that it draws itself.
+// drawing is a program that was told of a smaller terminal, so that it redraws.
 type drawing struct {
-	timer *time.Timer // ends it
+	timer *time.Timer // ends the drawing
 	wrote bool
 }
 
 const (
-	// drawTime is how long a program may take to notice its new size. One that
-	// does nothing about it misses a line and a column for that long.
+	// drawTime is how long a program may take to notice its new size. A program that ignores it
+	// lacks a line and a column for that long.
 	drawTime = 5 * time.Second
-	// drawnTime is how long after its first words it gets its size back: they
-	// may have been on their way before.
+	// drawnTime is how long after its first output the program gets its size back: that output
+	// may be older than the change.
 	drawnTime = 100 * time.Millisecond
 )
 
-// redraw makes a full-screen program or a line editor draw itself for a
-// terminal that has just come: a bit smaller, and back once it has written
-// something. Were it sooner, a program that has no time to look meanwhile would
-// find its size as it was.
+// redraw makes a full-screen program or a line editor redraw for a new terminal: it shrinks the
+// size slightly, and restores it once the program has written something. An earlier restore
+// could go unnoticed: a busy program would then find its old size.
 func (s *session) redraw(within time.Duration) {
 	s.mu.Lock()
-	if s.drawing == nil { // else it will draw itself for both
+	if s.drawing == nil { // else the program will redraw for both
 		s.drawing = &drawing{timer: time.AfterFunc(within, s.drawn)}
 	}
 	s.mu.Unlock()
 	s.resize()
 }
 
-// wrote is called for everything the program says.
+// wrote is called for all output of the program.
 func (s *session) wrote() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +81,7 @@ func (s *session) wrote() {
 	}
 }
 
-// drawn gives the program its size back, if something was taken of it.
+// drawn restores the program's size, if it was reduced.
 func (s *session) drawn() {
 	s.mu.Lock()
 	d := s.drawing

@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// sized is a session with a terminal and its viewer, and the sizes that the program is told.
+// sized returns a session with a terminal and its viewer, and the sizes that the program is told.
 func sized(t *testing.T) (s *session, v *viewer, told func() wire.Winsize) {
 	t.Helper()
 	l, in := connect(t)
@@ -28,8 +28,8 @@ var (
 	less  = wire.Winsize{Rows: 23, Cols: 79}
 )
 
-// A terminal that comes has the program told of a smaller one until it has written something,
-// or its viewer has typed, or left.
+// TestRedraw checks that a new terminal makes the program see a smaller size until it has written
+// something, or its viewer has typed, or left.
 func TestRedraw(t *testing.T) {
 	for name, then := range map[string]func(*session, *viewer){
 		"it wrote":        func(s *session, _ *viewer) { s.wrote(); s.wrote() },
@@ -54,7 +54,7 @@ func TestRedraw(t *testing.T) {
 	}
 }
 
-// One that does nothing about its size gets it back all the same.
+// TestRedrawSilent checks that a program that ignores its size gets it back anyway.
 func TestRedrawSilent(t *testing.T) {
 	s, _, told := sized(t)
 	s.redraw(time.Millisecond)

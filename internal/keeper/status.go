@@ -9,14 +9,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// status keeps status.json true. Only the keeper writes it while it lives.
+// status keeps status.json up to date. Only the keeper writes it while the keeper lives.
 type status struct {
 	dir store.Sandbox
 	log *slog.Logger
 
 	mu   sync.Mutex
 	st   spec.Status
-	soon *time.Timer // that writes it; nil: there is nothing to write
+	soon *time.Timer // writes it; nil: nothing to write
 }
 
 func (s *status) get() spec.Status {
@@ -25,8 +25,8 @@ func (s *status) get() spec.Status {
 	return s.st
 }
 
-// update changes the status and writes it down. A disk that refuses is logged:
-// the status file is advice, the lock is the truth.
+// update changes the status and writes it. A failed write is only logged: the status file is
+// advice, the lock is the truth.
 func (s *status) update(change func(*spec.Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,22 +36,22 @@ func (s *status) update(change func(*spec.Status)) {
 	}
 }
 
-// note changes the status, which is written with the next update: whoever asks the
-// keeper hears of it at once, and it is not worth a sync.
+// note changes the status in memory; the next update writes it. Callers that ask the keeper see it
+// at once, and the change is not worth a sync.
 func (s *status) note(change func(*spec.Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.st)
 }
 
-// used notes that somebody uses the sandbox now, which every exec does.
+// used notes that the sandbox is in use now; every exec does so.
 func (s *status) used() {
 	now := time.Now().UTC()
 	s.note(func(st *spec.Status) { st.UsedAt = &now })
 }
 
-// waiting notes since when the agent waits for a person. What it says next must
-// not wait for a disk: it is written soon, and only the last word of it.
+// waiting notes since when the agent waits for a person. The agent's next output must not wait for
+// a disk: the file is written soon, with only the latest value.
 func (s *status) waiting(since *time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,5 +66,5 @@ func (s *status) waiting(since *time.Time) {
 	}
 }
 
-// writeSoon is how long a change that is no hurry waits for others.
+// writeSoon is how long a change that is not urgent waits for others.
 const writeSoon = 500 * time.Millisecond

@@ -12,14 +12,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stillTime bounds how long a sandbox stands still for somebody, and how long the
-// layer stays for him.
+// stillTime bounds how long a caller can pause a sandbox, and how long the layer is kept for that
+// caller.
 const stillTime = 30 * time.Second
 
-// errLeft says that whoever had the sandbox stand still has gone, or took too long.
+// errLeft says that the caller that paused the sandbox has gone, or took too long.
 var errLeft = errors.New("whoever had the sandbox stand still took too long")
 
-// answerStill has the sandbox stand still while somebody looks at its files.
+// answerStill pauses the sandbox while the caller looks at its files.
 func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	if !ask.Unasked {
 		if err := k.begin(); err != nil {
@@ -31,24 +31,24 @@ func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	if err == nil || errors.Is(err, errLeft) {
 		return err
 	}
-	if ctx.Err() != nil { // it ends, and whoever asked looks at it then
+	if ctx.Err() != nil { // it ends, and the caller can look at the files then
 		return k.tooLate()
 	}
 	failed := &spec.Error{Class: spec.ErrSandbox, Op: "have the sandbox stand still", Err: err}
-	if store.IsFull(err) { // the sandbox is well
+	if store.IsFull(err) { // the sandbox is not at fault
 		failed.Class = nil
 		return failed.WithHint("it goes on; make room on the disk of the state directory, and try again")
 	}
 	return k.unlessFallen(failed)
 }
 
-// stand does that. If memory names a directory, an image of the memory goes there; it is
-// broken off when nobody waits for it any more, or the sandbox shall end.
+// stand does that. If memory names a directory, it writes an image of the memory there. It cancels
+// the image when the caller is gone or the sandbox is to end.
 func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) error {
 	who := attend(c)
 	there, leave := who.there(ctx)
 	defer leave()
-	if err := k.wall.Settle(there); err != nil { // not while it stands still
+	if err := k.wall.Settle(there); err != nil { // not during the pause
 		return leftOr(there, err)
 	}
 	var stood wire.Stood
@@ -58,8 +58,8 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 		if err := k.wall.PrepareMemory(there, memory); err != nil {
 			return leftOr(there, err)
 		}
-		// The sentry does not stop writing a layer because nobody waits: who ends it would
-		// then find it busy, and lose what was not saved.
+		// The sentry does not stop writing a layer when its caller is gone. A shutdown would then find
+		// it busy, and lose unsaved changes.
 		ctx = context.WithoutCancel(ctx)
 		pause = func(context.Context) (resume func(), err error) {
 			resume, kept, err = k.freeze(there, memory)
@@ -86,13 +86,13 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 		}
 		stood.SavedAt = k.saver.layer().SavedAt
 		if err := c.SendJSON(wire.Reply, stood); err == nil {
-			_ = k.hear(who) // until it goes
+			_ = k.hear(who) // until the caller goes
 		}
 		return nil
 	})
 }
 
-// leftOr is errLeft for what failed because whoever had the sandbox stand still has gone.
+// leftOr returns errLeft for a failure that is due to the caller's departure.
 func leftOr(there context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(there), errLeft) {
 		return errLeft
@@ -100,8 +100,8 @@ func leftOr(there context.Context, err error) error {
 	return err
 }
 
-// freeze has the sandbox stand still in a state that another can go on from: nothing
-// is half said between init and the keeper, and no program is half started.
+// freeze pauses the sandbox in a state that another can continue from: no message between init and
+// the keeper is incomplete, and no program is half started.
 func (k *Keeper) freeze(ctx context.Context, dir string) (resume func(), kept *Memory, err error) {
 	k.spawning.Lock()
 	speak, err := k.link.silence(ctx)
@@ -117,7 +117,7 @@ func (k *Keeper) freeze(ctx context.Context, dir string) (resume func(), kept *M
 	}
 	err = k.wall.SaveMemory(ctx, dir)
 	if err == nil {
-		err = context.Cause(ctx) // it came to its end, but for nobody
+		err = context.Cause(ctx) // the image is complete, but its caller is gone
 	}
 	if err != nil {
 		move()

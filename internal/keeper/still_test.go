@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stander is a keeper of which only what has the sandbox stand still is there.
+// stander returns a keeper with only the parts that pause the sandbox.
 func stander(t *testing.T) (*Keeper, *wall) {
 	t.Helper()
 	w := &wall{}
@@ -25,8 +25,8 @@ func stander(t *testing.T) (*Keeper, *wall) {
 	return &Keeper{saver: s, wall: w, asked: make(chan struct{})}, w
 }
 
-// Whoever has a sandbox stand still and goes, or is in the way of its end, does not
-// keep it standing still.
+// TestStandsStill checks that a caller does not keep a sandbox paused after it goes, or when the
+// sandbox is to end.
 func TestStandsStill(t *testing.T) {
 	for name, leave := range map[string]func(k *Keeper, client io.Closer){
 		"gone":          func(_ *Keeper, c io.Closer) { _ = c.Close() },
@@ -68,7 +68,7 @@ func TestStandsStill(t *testing.T) {
 	must(t, <-done)
 }
 
-// remembering is a wall that saves memory until it is told to break that off.
+// remembering is a wall that saves memory until the save is cancelled.
 type remembering struct {
 	*wall
 	saves chan struct{}
@@ -82,8 +82,8 @@ func (w remembering) SaveMemory(ctx context.Context, _ string) error {
 	return context.Cause(ctx)
 }
 
-// An image of the memory is broken off when nobody waits for it any more, and when the
-// sandbox shall end; it goes on then, and nothing is saved.
+// TestImageBrokenOff checks that a memory image is cancelled when its caller is gone, and when the
+// sandbox is to end. The sandbox then goes on, and nothing is saved.
 func TestImageBrokenOff(t *testing.T) {
 	for name, tt := range map[string]struct {
 		leave func(end func(), client io.Closer)
@@ -123,8 +123,8 @@ func TestImageBrokenOff(t *testing.T) {
 	}
 }
 
-// Whoever had a sandbox stand still hears that its layer is on the disk before that is
-// written into the status; and when it was saved.
+// TestStoodBeforeStatus checks that the caller hears that the layer is on disk, and when it was saved,
+// before the status is written.
 func TestStoodBeforeStatus(t *testing.T) {
 	k, _ := stander(t)
 	told := make(chan struct{})
@@ -145,7 +145,7 @@ func TestStoodBeforeStatus(t *testing.T) {
 	must(t, <-done)
 }
 
-// What is wrong with standing still is not wrong with the layer.
+// TestLayerAlone checks that a failed pause is not reported as an error of the layer.
 func TestLayerAlone(t *testing.T) {
 	k, w := stander(t)
 	broken := errors.New("no room for the memory")
@@ -164,7 +164,8 @@ func TestLayerAlone(t *testing.T) {
 	}
 }
 
-// A full disk is nothing that happened to the sandbox, and somebody can do something.
+// TestNoRoomToStandStill checks that a full disk is not an error of the sandbox, and has a hint for the
+// user.
 func TestNoRoomToStandStill(t *testing.T) {
 	k, w := stander(t)
 	k.spec = &spec.Sandbox{Name: "box"}
@@ -176,7 +177,7 @@ func TestNoRoomToStandStill(t *testing.T) {
 	}
 }
 
-// settling is a wall whose memory takes its time to come in.
+// settling is a wall whose memory takes its time to load.
 type settling struct {
 	*wall
 	takes time.Duration // 0: for ever
@@ -191,7 +192,7 @@ func (w settling) Settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Who waits for memory to come in while the sandbox shall end hears that it ends.
+// TestEndsBeforeItSettles checks that a caller that waits for memory to load hears that the sandbox ends.
 func TestEndsBeforeItSettles(t *testing.T) {
 	k, w := stander(t)
 	k.spec, k.wall = &spec.Sandbox{Name: "box"}, settling{w, 0}
@@ -206,8 +207,8 @@ func TestEndsBeforeItSettles(t *testing.T) {
 	}
 }
 
-// What memory takes to come in is no part of what a save costs: the next would be put off
-// by many times as much.
+// TestSettlingIsNoSaving checks that the time to load memory does not count as time of a save: the next
+// one would be delayed by a multiple of it.
 func TestSettlingIsNoSaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, w := stander(t)

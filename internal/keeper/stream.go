@@ -17,7 +17,7 @@ type stream struct {
 	mu      sync.Mutex
 	cond    *sync.Cond
 	credit  int
-	sending int          // of what was taken from credit, what is not sent yet
+	sending int          // taken from credit, but not sent yet
 	held    int          // bytes received and not yet credited
 	queue   []wire.Frame // Data, Data2, last Exit
 	ended   bool
@@ -29,8 +29,8 @@ func newStream(l *link, id uint32) *stream {
 	return s
 }
 
-// receive takes one frame from init. It never blocks: the window bounds what
-// can be queued, and an inside that ignores it is cut off.
+// receive takes one frame from init. It never blocks: the window bounds the queue, and an inside that
+// ignores the window is cut off.
 func (s *stream) receive(f wire.Frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *stream) receive(f wire.Frame) error {
 		s.cond.Broadcast()
 	case wire.Exit:
 		select {
-		case s.reply <- f: // an answer to spawn, if it still waits for one
+		case s.reply <- f: // an answer to spawn, if spawn still waits for one
 		default:
 		}
 		s.ended = true
@@ -70,8 +70,8 @@ func (s *stream) receive(f wire.Frame) error {
 	return nil
 }
 
-// output waits for the next frame of the program: Data, Data2, and last Exit.
-// It is false when the link was lost.
+// output waits for the next frame of the program: Data, Data2, and finally Exit. It is false if the
+// link was lost.
 func (s *stream) output() (wire.Frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *stream) grant(f wire.Frame) {
 	_ = s.l.sendAnd(wire.CreditFrame(s.id, n), func() { s.settle(&s.held, n) })
 }
 
-// lost ends the stream because the link is gone.
+// lost ends the stream after the link was lost.
 func (s *stream) lost() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *stream) input(b []byte) error {
 	return nil
 }
 
-// settle takes off what was sent.
+// settle subtracts the bytes that were sent.
 func (s *stream) settle(from *int, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

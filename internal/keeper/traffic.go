@@ -13,64 +13,60 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// traffic writes the network log: what was refused, what was opened, and what ended.
-//
-// Whoever is inside decides how often something is refused, so refusals must
-// not be able to push everything else out of a log of bounded size, nor keep the
-// disk busy. The first of its kind is written at once. What repeats it is
-// counted, and told in one line each time a window ends that grows with every
-// such line. Different ones come out of a bucket; beyond it they are only
-// counted. A connection that was opened was not refused: it has both of its lines,
-// whatever it ends by, or, where there are very many, neither, and both are counted: see
-// allowance.
-//
-// What cannot be recorded must not happen: while the log cannot be written the
-// gateway lets nothing new through.
+// traffic writes the network log: refusals, and the start and end of connections.
+// The inside decides how often something is refused. So refusals must not push everything else
+// out of a log of bounded size, nor keep the disk busy. The first refusal of its kind is
+// written at once. Its repetitions are counted, and make one line at the end of each window; a
+// window grows with every such line. Different kinds take their lines from a bucket; when it is
+// empty they are only counted. An opened connection was not refused: it has both of its lines,
+// however it ends. If there are very many it has neither, and both are counted: see allowance.
+// Unrecorded traffic is not allowed: while the log cannot be written the gateway lets nothing
+// new through.
 type traffic struct {
 	sandbox string
 	log     *audit.Log
 	said    *slog.Logger
-	changed func() // told when the log can or cannot be written any more
+	changed func() // called when the log stops or starts being writable
 
 	mu     sync.Mutex
-	pause  func(reason string) // the gateway's; nil before there is one
-	reason string              // why it is paused, if it is
+	pause  func(reason string) // the gateway's; nil before a gateway exists
+	reason string              // why it is paused; empty if it is not
 	held   map[spec.NetworkRecord]*repeated
 	lines  map[string]*rate.Limiter // by kind of event: many names do not hide a connection
-	passed *allowance               // for what was let through
-	many   int                      // of those held, how many were let through
-	lost   lost                     // what was not recorded, nor told of
-	told   time.Time                // when they were last told of
-	timer  *time.Timer              // for the next window that ends; nil: none is open
+	passed *allowance               // for allowed traffic
+	many   int                      // allowed ones among those held
+	lost   lost                     // neither recorded nor reported yet
+	told   time.Time                // time of the last report of lost ones
+	timer  *time.Timer              // for the next window that ends; nil: no window is open
 	closed chan struct{}
 }
 
-// repeated is a refusal that may come again.
+// repeated is a refusal that may repeat.
 type repeated struct {
-	latest spec.NetworkRecord // with the sums of those not written
+	latest spec.NetworkRecord // with the sums of the unwritten ones
 	n      int64              // not written
 	window time.Duration
 	due    time.Time
 }
 
-// lost is what has no line, not even a common one.
+// lost counts records without a line, not even a common one.
 type lost struct {
 	refused          int64
-	passed, up, down int64 // what was let through, and its bytes
+	passed, up, down int64 // allowed traffic, and its bytes
 }
 
 const (
 	maxHeld       = 1024
-	maxPassed     = 4 * maxDestinations // kinds of what was let through that are held
+	maxPassed     = 4 * maxDestinations // kinds of allowed traffic that are held
 	firstWindow   = 2 * time.Second
 	longestWindow = firstWindow << 7
-	shortestSweep = 500 * time.Millisecond // between two looks at the table
+	shortestSweep = 500 * time.Millisecond // between two scans of the table
 
 	lineBurst = 500
 	lineEvery = 10 * time.Second
-	tellEvery = time.Minute // between two lines that tell of lost ones
+	tellEvery = time.Minute // between two reports of lost records
 	usualLine = 512         // bytes
-	longest   = 1 << 10     // text in a record, which is kept while it is held
+	longest   = 1 << 10     // text in a record, which stays in memory while the record is held
 
 	mendEvery = time.Second // between two attempts to write again
 )
@@ -82,7 +78,7 @@ func newTraffic(sandbox string, log *audit.Log, said *slog.Logger, changed func(
 	}
 }
 
-// guard has the gateway paused while the log cannot be written.
+// guard makes the log pause the gateway while it cannot be written.
 func (t *traffic) guard(pause func(reason string)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,14 +88,14 @@ func (t *traffic) guard(pause func(reason string)) {
 	}
 }
 
-// paused is why the network is, empty if it is not.
+// paused returns why the network is paused; empty if it is not.
 func (t *traffic) paused() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.reason
 }
 
-// record writes a record down, sooner or later.
+// record writes a record now or later.
 func (t *traffic) record(r spec.NetworkRecord) {
 	shorten(&r)
 	t.mu.Lock()
@@ -134,7 +130,7 @@ func (t *traffic) record(r spec.NetworkRecord) {
 	}
 }
 
-// hold makes room for the repetitions of a record, if there is some.
+// hold makes an entry for the repetitions of a record, if the table has room.
 func (t *traffic) hold(key spec.NetworkRecord, now time.Time) *repeated {
 	isFull := len(t.held)-t.many >= maxHeld
 	if !repeats(key) {
@@ -152,13 +148,13 @@ func (t *traffic) hold(key spec.NetworkRecord, now time.Time) *repeated {
 	return a
 }
 
-// isRare tells whether a record is of something that nobody inside can make happen.
+// isRare tells whether a record is of an event that the inside cannot cause.
 func isRare(r spec.NetworkRecord) bool {
 	return r.Event == spec.NetworkPolicy || r.Event == spec.NetworkRenewal
 }
 
-// repeats tells whether a record is of something that costs somebody inside nothing: a
-// refusal, a failure, a connection over which nothing could pass.
+// repeats tells whether a record is of an event that costs the inside nothing: a refusal, a failure,
+// a connection over which nothing could pass.
 func repeats(r spec.NetworkRecord) bool {
 	if r.Event == spec.NetworkFlow {
 		return r.State == ""
@@ -166,8 +162,8 @@ func repeats(r spec.NetworkRecord) bool {
 	return r.Verdict == spec.VerdictDeny || r.Verdict == spec.VerdictError
 }
 
-// shorten bounds what somebody inside may have made up. A command that would be
-// cut is left out: half of it is another.
+// shorten bounds texts that the inside may have made up. A suggested command that is too long is
+// left out: half a command is a different one.
 func shorten(r *spec.NetworkRecord) {
 	if len(r.Suggest) > longest {
 		r.Suggest = ""
@@ -179,14 +175,14 @@ func shorten(r *spec.NetworkRecord) {
 	}
 }
 
-// kind is what a record has in common with its repetitions.
+// kind returns the fields that a record shares with its repetitions.
 func kind(r spec.NetworkRecord) spec.NetworkRecord {
 	r.Time, r.Generation, r.Body, r.Up, r.Down, r.Duration, r.Count = time.Time{}, 0, 0, 0, 0, 0, 0
 	return r
 }
 
-// lose counts what a record tells of, n times, as lost. The end of a connection is: not
-// its beginning, too.
+// lose counts a record as lost, n times. It counts a connection at its end, and not again at its
+// beginning.
 func (t *traffic) lose(r *spec.NetworkRecord, n int64) {
 	switch {
 	case repeats(*r):
@@ -203,8 +199,8 @@ func (a *repeated) add(r spec.NetworkRecord) {
 	a.n++
 }
 
-// take takes a line from the bucket of a kind of event, several for a long one; what was
-// let through has other buckets, and so have packets that are refused whatever they are for.
+// take takes a line from the bucket of a kind of event; a long record takes several. Allowed traffic
+// has buckets of its own, and so have refused packets of any kind.
 func (t *traffic) take(r spec.NetworkRecord, now time.Time) bool {
 	of := r.Event
 	switch {
@@ -221,7 +217,7 @@ func (t *traffic) take(r spec.NetworkRecord, now time.Time) bool {
 	return left.AllowN(now, max(1, lineSize(&r)/usualLine))
 }
 
-// schedule has the table looked at when the next window ends.
+// schedule plans a sweep for the end of the next window.
 func (t *traffic) schedule(now time.Time) {
 	if t.timer == nil && !t.isClosed() {
 		t.timer = time.AfterFunc(t.next(now).Sub(now), t.sweep)
@@ -244,8 +240,8 @@ func (t *traffic) next(now time.Time) time.Time {
 	return at
 }
 
-// sweep tells what was repeated in windows that have ended, and forgets what was
-// not.
+// sweep writes the repetitions of windows that have ended, and forgets entries without
+// repetitions.
 func (t *traffic) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,8 +275,8 @@ func (t *traffic) sweep() {
 	}
 }
 
-// flush tells everything that is only counted yet. What comes afterwards is the
-// first of its kind again.
+// flush writes all records that are only counted so far. A later record counts as the first of its
+// kind again.
 func (t *traffic) flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -301,8 +297,8 @@ func (t *traffic) flush() {
 	}
 }
 
-// tell writes one line for all repetitions, if there is one left to write. What was let
-// through is held until there is one.
+// tell writes one line for all repetitions, if the bucket has a line left. Allowed traffic is held
+// until it has one.
 func (t *traffic) tell(a *repeated, now time.Time) bool {
 	if a.n == 0 {
 		return true
@@ -325,8 +321,7 @@ func (t *traffic) put(a *repeated) {
 
 func (a *repeated) clear() { a.n, a.latest.Up, a.latest.Down = 0, 0, 0 }
 
-// tellLost writes one line for all that was refused and has none, and one for what was let
-// through.
+// tellLost writes one line for all refusals without a line, and one for allowed traffic.
 func (t *traffic) tellLost(now time.Time) {
 	if t.lost == (lost{}) {
 		return
@@ -373,7 +368,7 @@ func (t *traffic) fail(err error) {
 	}
 }
 
-// mend tries until the log can be written.
+// mend retries until the log can be written.
 func (t *traffic) mend(since time.Time) {
 	t.changed()
 	for {
@@ -415,8 +410,8 @@ func (t *traffic) isClosed() bool {
 	}
 }
 
-// close tells what is only counted yet. Nothing is recorded afterwards but by
-// its first line.
+// close writes all records that are only counted so far. Afterwards only the first of each kind is
+// recorded.
 func (t *traffic) close() {
 	t.flush()
 	t.mu.Lock()
@@ -429,7 +424,7 @@ func (t *traffic) close() {
 	}
 }
 
-// noteNetwork keeps the status true to the network log.
+// noteNetwork writes the state of the network log into the status.
 func (k *Keeper) noteNetwork() {
 	k.status.update(func(st *spec.Status) { st.NetworkPaused = k.traffic.paused() })
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// gate is a gateway as far as it can be paused.
+// gate is a gateway that can only be paused.
 type gate struct {
 	mu     sync.Mutex
 	reason string
@@ -65,7 +65,7 @@ func recorded(t *testing.T, path string) (list []spec.NetworkRecord) {
 	return list
 }
 
-// counts sums up what a log tells of refusals: lines, and how many they are for.
+// counts sums up the refusals in a log: lines, and the number of refusals that they stand for.
 func counts(list []spec.NetworkRecord) (lines, times int64) {
 	for _, r := range list {
 		if r.Verdict != spec.VerdictDeny {
@@ -85,8 +85,8 @@ func denial(name string) spec.NetworkRecord {
 	return spec.NetworkRecord{Event: spec.NetworkLookup, Sandbox: "box", Verdict: spec.VerdictDeny, Name: name, Reason: "no rule allows " + name}
 }
 
-// TestRepeatedRefusals: the first is there at once, the rest is counted, and the
-// lines become fewer the longer it goes on.
+// TestRepeatedRefusals checks that the first refusal is written at once and the rest is counted. Lines
+// become rarer the longer it goes on.
 func TestRepeatedRefusals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestRepeatedRefusals(t *testing.T) {
 	})
 }
 
-// TestRefusalForgotten: what was refused long ago is the first of its kind.
+// TestRefusalForgotten checks that a refusal long after the last one counts as the first of its kind.
 func TestRefusalForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestRefusalForgotten(t *testing.T) {
 		if list := recorded(t, path); len(list) != 3 || list[2].Count != 0 {
 			t.Errorf("there is %+v", list)
 		}
-		// So it is after a change of the rules.
+		// It does so too after a change of the rules.
 		tr.record(denial("a.example"))
 		tr.flush()
 		tr.record(denial("a.example"))
@@ -145,15 +145,15 @@ func TestRefusalForgotten(t *testing.T) {
 	})
 }
 
-// holds counts what is held; a sweep may be due just now.
+// holds counts the held kinds; a sweep may be due just now.
 func (t *traffic) holds() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.held)
 }
 
-// TestRefusalFlood: different names by the thousand neither fill the log nor
-// push out what was in it, and do not hide a refused connection.
+// TestRefusalFlood checks that thousands of different names neither fill the log nor push out its
+// contents, and do not hide a refused connection.
 func TestRefusalFlood(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	synctest.Test(t, func(t *testing.T) {
@@ -201,8 +201,8 @@ func TestRefusalFlood(t *testing.T) {
 	})
 }
 
-// TestPacketsHideNothing: however many datagrams are refused, a connection that is has its
-// line at once.
+// TestPacketsHideNothing checks that a refused connection has its line at once, however many datagrams
+// are refused.
 func TestPacketsHideNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	log, err := audit.Open(path, audit.Options{})
@@ -229,7 +229,7 @@ func TestPacketsHideNothing(t *testing.T) {
 	}
 }
 
-// TestAllowedIsNotCounted: every connection has its lines.
+// TestAllowedIsNotCounted checks that every connection has its lines.
 func TestAllowedIsNotCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	tr := openTraffic(t, path)
@@ -243,8 +243,8 @@ func TestAllowedIsNotCounted(t *testing.T) {
 	}
 }
 
-// TestEndsAreNotCounted: a flow that was opened has a line for its end, whatever that
-// is: each one that was opened and has none is one that is open.
+// TestEndsAreNotCounted checks that an opened flow has a line for its end, however it ends. So a flow
+// with an opening line and no end line is still open.
 func TestEndsAreNotCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	tr := openTraffic(t, path)
@@ -266,8 +266,8 @@ func TestEndsAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestUselessIsCounted: connections over which nothing could pass cost who makes them
-// nothing, and must not push the rest out of the log.
+// TestUselessIsCounted checks that connections over which nothing could pass are only counted. They cost
+// their maker nothing, and must not push the rest out of the log.
 func TestUselessIsCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	tr := openTraffic(t, path)
@@ -281,7 +281,7 @@ func TestUselessIsCounted(t *testing.T) {
 	}
 }
 
-// passing is a connection that the rules allow, and a request over it: what they leave.
+// passing records an allowed connection, and a request over it.
 func passing(tr *traffic, n int, name, path string) {
 	r := spec.NetworkRecord{
 		Event: spec.NetworkFlow, Sandbox: "box", Verdict: spec.VerdictAllow, Name: name, Port: 443, Protocol: "tls",
@@ -299,9 +299,9 @@ func passing(tr *traffic, n int, name, path string) {
 	tr.record(r)
 }
 
-// TestPassedFlood: nobody who makes connections and requests that the rules allow, as many
-// as they can, to one host or to many, can push out of the log what was done before, nor hide
-// to whom something is sent meanwhile; and all of it is counted.
+// TestPassedFlood makes as many allowed connections and requests as it can, to one host or to many. It
+// checks that they neither push earlier records out of the log, nor hide the destination of a
+// concurrent upload, and that all of them are counted.
 func TestPassedFlood(t *testing.T) {
 	for _, what := range []string{"one host", "many hosts"} {
 		t.Run(what, func(t *testing.T) {
@@ -373,10 +373,10 @@ func TestPassedFlood(t *testing.T) {
 	}
 }
 
-// TestNothingIsPushedOut: what was done just before a file of the log was full is there for
-// five minutes whatever is tried, with names and paths as long as can be: all lines that there
-// are at once, for what is let through, for the first of each destination, for uses of a secret,
-// for refusals of each kind, and those that come back meanwhile.
+// TestNothingIsPushedOut checks that records written just before a log file was full survive for five
+// minutes of any flood, with names and paths of maximum length. The flood uses all kinds of
+// lines at once: allowed traffic, the first of each destination, uses of a secret, refusals of
+// each kind, and the lines that refill meanwhile.
 func TestNothingIsPushedOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	synctest.Test(t, func(t *testing.T) {
@@ -430,7 +430,7 @@ func TestNothingIsPushedOut(t *testing.T) {
 	})
 }
 
-// size is how long a file is, 0 if there is none.
+// size returns the length of a file, 0 if it does not exist.
 func size(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -441,7 +441,7 @@ func size(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// TestPassedFloodOfHosts: beyond the hosts that can be told apart there is one line for all.
+// TestPassedFloodOfHosts checks that hosts beyond the limit share one line.
 func TestPassedFloodOfHosts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	synctest.Test(t, func(t *testing.T) {
@@ -466,8 +466,8 @@ func TestPassedFloodOfHosts(t *testing.T) {
 	})
 }
 
-// TestRecordKind: whatever of a record is no text made up inside is no kind of
-// its own, and everything else is.
+// TestRecordKind checks that time, generation, byte counts and duration do not distinguish kinds of
+// records, and that every other field does.
 func TestRecordKind(t *testing.T) {
 	a := denial("a.example")
 	b := a
@@ -488,8 +488,8 @@ func TestRecordKind(t *testing.T) {
 	}
 }
 
-// While the log cannot be written the network is closed, and then open again, and the log
-// tells what is missing.
+// TestFullLog checks that the network is closed while the log cannot be written, and open again
+// afterwards. The log then reports the missing records.
 func TestFullLog(t *testing.T) {
 	smalldisk.Test(t, "1m", testFullLog)
 }
@@ -553,7 +553,7 @@ func testFullLog(t *testing.T, dir string) {
 	}
 }
 
-// BenchmarkFlow is what the two lines of a flow cost.
+// BenchmarkFlow measures the cost of the two lines of a flow.
 func BenchmarkFlow(b *testing.B) {
 	log, err := audit.Open(filepath.Join(b.TempDir(), "network.jsonl"), audit.Options{})
 	if err != nil {
@@ -573,7 +573,7 @@ func BenchmarkFlow(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusals is what a refusal costs that is only counted.
+// BenchmarkRefusals measures the cost of a refusal that is only counted.
 func BenchmarkRefusals(b *testing.B) {
 	log, err := audit.Open(filepath.Join(b.TempDir(), "network.jsonl"), audit.Options{})
 	if err != nil {

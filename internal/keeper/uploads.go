@@ -5,8 +5,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// openUploads goes on from what the last keeper wrote. What cannot be read stops a start:
-// who does not know what was sent cannot know what is left.
+// openUploads continues the ledger of the last keeper. An unreadable ledger stops the start: without
+// it the keeper cannot know how much of a budget is left.
 func (k *Keeper) openUploads() (*outflow.Ledger, error) {
 	before, err := k.dir.ReadUploads()
 	if err != nil {
@@ -21,6 +21,5 @@ func (k *Keeper) openUploads() (*outflow.Ledger, error) {
 	}), nil
 }
 
-// closeUploads makes what is written down exact. Where that fails, more is written down
-// than was sent.
+// closeUploads makes the written sums exact. If that fails they are higher than the bytes sent.
 func (k *Keeper) closeUploads() { _ = k.uploads.Close() }

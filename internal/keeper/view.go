@@ -23,9 +23,9 @@ func (k *Keeper) view(c *unixconn.Conn, s *session, v *viewer) error {
 	return k.watch(c, s, v)
 }
 
-// watch carries what an attached terminal does to its program, until either
-// goes. The agent's session outlives its terminals; another program is hung up
-// when its last terminal vanishes without having detached, as on any machine.
+// watch carries an attached terminal's input to its program, until either goes. The agent's session
+// outlives its terminals. Another program is hung up if its last terminal vanishes without
+// detaching, as on any machine.
 func (k *Keeper) watch(c *unixconn.Conn, s *session, v *viewer) error {
 	k.status.used()
 	defer s.detach(v)
@@ -54,11 +54,11 @@ func (k *Keeper) watch(c *unixconn.Conn, s *session, v *viewer) error {
 // lastWords is how long a terminal may take to hang up after its program ended.
 const lastWords = time.Second
 
-// command is one frame of an attached terminal.
+// command handles one frame of an attached terminal.
 func (s *session) command(f wire.Frame, v *viewer) error {
 	switch f.Kind {
 	case wire.Data:
-		s.drawn() // what is typed finds the true size
+		s.drawn() // the program sees its true size before it gets input
 		return s.st.input(f.Payload)
 	case wire.EOF:
 		return s.st.l.send(wire.Frame{Kind: wire.EOF, Stream: s.st.id})

@@ -14,14 +14,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// idlePoll is how often a sandbox is looked at for idleness, at most.
+// idlePoll is the longest time between two checks for idleness.
 const idlePoll = 10 * time.Second
 
-// idleShare is the part of one processor below which programs inside count as
-// waiting.
+// idleShare is the part of one processor below which the programs inside count as idle.
 const idleShare = 0.01
 
-// idle stops a sandbox nobody uses and in which nothing works.
+// idle stops a sandbox that is unused and has no working program.
 func (k *Keeper) idle(ctx context.Context) {
 	limit := time.Duration(k.spec.IdleTimeout)
 	if limit <= 0 {
@@ -52,10 +51,10 @@ func (k *Keeper) idle(ctx context.Context) {
 	}
 }
 
-// saveAllowance is what Bothy's own look at an idle sandbox may cost.
+// saveAllowance is the CPU time that Bothy's own check of an idle sandbox may use.
 const saveAllowance = 20 * time.Millisecond
 
-// busy reports whether somebody watches or waits for a program inside.
+// busy reports whether a caller watches a program inside, or waits for one.
 func (k *Keeper) busy() bool {
 	k.mu.Lock()
 	active := k.active
@@ -71,33 +70,32 @@ func (k *Keeper) busy() bool {
 	return false
 }
 
-// visited reports whether somebody is connected to a published port.
+// visited reports whether a client is connected to a published port.
 func (k *Keeper) visited() bool {
 	return slices.ContainsFunc(k.gateway.Flows(), func(f spec.Flow) bool { return f.Direction == spec.DirectionIn })
 }
 
-// usage is what the sandbox's processes take from the host.
+// usage returns what the sandbox's processes use of the host.
 func (k *Keeper) usage() spec.Usage {
 	pids := append(k.wall.Pids(), os.Getpid())
 	return spec.Usage{CPUSeconds: cpuTime(pids).Seconds(), Memory: resident(pids)}
 }
 
-// Memory is looked at as often as it takes to see half the limit passed, in a hurry from there
-// on, and acted on from this share of it: at the limit itself the host's kernel would kill the
-// whole sandbox.
+// The keeper checks memory often enough to see use pass half of the limit, and very often from
+// there on. It acts from memoryDanger on, a share of the limit: at the limit itself the host's
+// kernel would kill the whole sandbox.
 const (
-	memoryIdle   = time.Second // between two looks, at most: each wakes a processor
+	memoryIdle   = time.Second // the longest time between two checks: each wakes a processor
 	memoryPoll   = 100 * time.Millisecond
 	memoryHurry  = 10 * time.Millisecond
-	memoryRate   = 8 << 30 // in bytes a second, at which pages may be taken; whoever is faster meets the cgroup's limit
+	memoryRate   = 8 << 30 // fastest growth to expect, in bytes a second; faster growth meets the cgroup's limit
 	memoryDanger = 0.90
 	headroom     = 40 << 20
-	memoryTold   = time.Minute // how often it is told that nothing helps
+	memoryTold   = time.Minute // how often to report that no program could be ended
 )
 
-// guardMemory ends the program inside that takes most when the sandbox comes
-// near its memory limit, so that the others go on. It holds the limit, less
-// strictly, also where the host gives us no cgroup.
+// guardMemory ends the largest program inside when the sandbox comes near its memory limit, so that
+// the others go on. It also enforces the limit, less strictly, if the host gives us no cgroup.
 func (k *Keeper) guardMemory(ctx context.Context) {
 	limit := k.launch.Memory
 	if limit <= 0 {
@@ -121,7 +119,7 @@ func (k *Keeper) guard(ctx context.Context, limit int64, current func() (used in
 			continue
 		}
 		if near(used, limit) {
-			// It may go on like that, and be looked at a hundred times in a second.
+			// The shortage may last, with a hundred checks in a second.
 			if err := k.killLargest(ctx, used, limit); err != nil && time.Since(told) > memoryTold {
 				told = time.Now()
 				k.log.Warn("memory is short, and no program was ended", "err", err)
@@ -130,7 +128,7 @@ func (k *Keeper) guard(ctx context.Context, limit int64, current func() (used in
 	}
 }
 
-// untilHalf is when to look next.
+// untilHalf returns the time until the next check.
 func untilHalf(used, limit int64) time.Duration {
 	left := limit/2 - used
 	if left < 0 {
@@ -140,9 +138,9 @@ func untilHalf(used, limit int64) time.Duration {
 	return min(max(soonest, memoryPoll), memoryIdle)
 }
 
-// memoryGauge reads what the sandbox takes: from its cgroup, else by asking the
-// wall, which costs it a little work and is done only if it worked meanwhile. If
-// it did not, it takes what it took.
+// memoryGauge reads the sandbox's memory use: from its cgroup, otherwise by asking the wall. That
+// costs the wall a little work, so it happens only if the wall has worked meanwhile. Otherwise
+// the last value still holds.
 func (k *Keeper) memoryGauge(ctx context.Context, limit int64) func() (used int64, worked bool) {
 	if k.launch.Cgroup != "" {
 		group := cgroup.Open(k.launch.Cgroup)
@@ -193,7 +191,7 @@ func (k *Keeper) killLargest(ctx context.Context, current, limit int64) error {
 	return nil
 }
 
-// postMortem explains the fall of the wall from what the host's kernel counted.
+// postMortem explains the fall of the wall by the counters of the host's kernel.
 func (k *Keeper) postMortem() string {
 	if k.launch.Cgroup != "" {
 		if e, err := cgroup.Open(k.launch.Cgroup).Events(); err == nil {

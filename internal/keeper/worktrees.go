@@ -16,42 +16,41 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// worktrees keeps git inside from deleting what it knows of linked worktrees that only the
-// host has: "git worktree prune", and gc, delete the HEAD and the index of each one whose
-// directory they do not find. Init puts a placeholder where each would be.
-//
-// The host's files are only read here, beneath the shared directories: which git directories
-// there are, and when their lists of worktrees change.
+// worktrees keeps git inside from deleting its records of linked worktrees that only the host has:
+// "git worktree prune", and gc, delete the HEAD and the index of each one whose directory is
+// missing. Init puts a placeholder at the path of each such worktree.
+// The keeper only reads the host's files here, beneath the shared directories. It finds their
+// git directories, and notices changes to the lists of worktrees.
 type worktrees struct {
 	mounts []wire.Place
 	shared []searchedDir
 	found  chan struct{}  // closed when dirs is set
-	told   chan os.Signal // receives when a list changes; nil: it is polled
+	told   chan os.Signal // receives when a list changes; nil: lists are polled
 	asked  chan struct{}  // receives when a command begins
 
 	mu      sync.Mutex // held while init is told
 	dirs    []gitDir
-	known   string        // what init was told of
+	known   string        // the lists that init was told
 	lists   signalledDirs // the lists, and the directories above them
-	entries signalledDirs // of the lists
-	failed  string        // the error that was noted
+	entries signalledDirs // the entries of the lists
+	failed  string        // the error that was reported
 }
 
 const (
 	searchPatience = 5 * time.Second // how long a start waits for the search
 	worktreesPoll  = time.Second
-	worktreesPause = 50 * time.Millisecond // what changes within it is looked at once
-	worktreesShare = 10                    // looks take at most a tenth of the time
-	searchDelay    = time.Second / 4       // a search waits until a command that begins has done so
+	worktreesPause = 50 * time.Millisecond // changes within it are handled at once
+	worktreesShare = 10                    // checks take at most a tenth of the time
+	searchDelay    = time.Second / 4       // a search waits this long for a new command to start
 	searchPause    = time.Second           // between two searches for git directories, at least
 	searchShare    = 100                   // searches take at most a hundredth of the time
 
-	// maxSignalledDirs bounds how many directories are open for their signals, of lists and of
+	// maxSignalledDirs bounds how many directories are open for their signals, for lists and for
 	// their entries. A program inside can make new ones without end.
 	maxSignalledDirs = 256
 )
 
-// searchWorktrees begins to look for git directories beneath what is mounted.
+// searchWorktrees starts to look for git directories beneath the mounts.
 func searchWorktrees(mounts []driver.Mount, places []wire.Place) *worktrees {
 	w := &worktrees{
 		mounts: places, found: make(chan struct{}), asked: make(chan struct{}, 1),
@@ -71,8 +70,8 @@ func searchWorktrees(mounts []driver.Mount, places []wire.Place) *worktrees {
 	return w
 }
 
-// protectWorktrees has the placeholders made before any program runs or, of those that
-// were in memory, goes on.
+// protectWorktrees makes the placeholders before any program runs. If programs continue from memory,
+// it keeps their placeholders.
 func (k *Keeper) protectWorktrees() {
 	w := k.worktrees
 	select {
@@ -90,7 +89,7 @@ func (k *Keeper) protectWorktrees() {
 	k.updateWorktrees(context.Background(), k.memory == nil)
 }
 
-// searched tells whether there is anything to protect.
+// searched tells whether the search is done and found shared directories.
 func (w *worktrees) searched() bool {
 	select {
 	case <-w.found:
@@ -100,7 +99,7 @@ func (w *worktrees) searched() bool {
 	}
 }
 
-// updateWorktrees tells init of the worktrees, unless they are those that it knows of.
+// updateWorktrees tells init of the worktrees, unless init knows the same ones.
 func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 	w := k.worktrees
 	if w == nil || !w.searched() {
@@ -112,7 +111,7 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 	ask := wire.Worktrees{Mounts: w.mounts, Fresh: fresh}
 	for _, d := range w.dirs {
 		if hostpath.Answers(d.root.Name()) != nil {
-			return // as they are known
+			return // the known ones stay
 		}
 		list := w.list(d)
 		if list != "" {
@@ -135,8 +134,8 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 	w.known = text.String()
 }
 
-// followWorktrees tells init of changes on the host until the sandbox ends. It stops by
-// itself where there is nothing to follow.
+// followWorktrees tells init of changes on the host until the sandbox ends. It returns early if
+// nothing is to be followed.
 func (k *Keeper) followWorktrees(ctx context.Context) {
 	w := k.worktrees
 	if w == nil || !w.searched() {
@@ -177,7 +176,7 @@ func (k *Keeper) followWorktrees(ctx context.Context) {
 	}
 }
 
-// searchAgain adds the git directories that were made since the last search.
+// searchAgain adds git directories that were made since the last search.
 func (w *worktrees) searchAgain() {
 	for _, d := range w.shared {
 		if hostpath.Answers(d.root.Name()) != nil {
@@ -202,9 +201,9 @@ func (k *Keeper) commandBegins(ctx context.Context) {
 	}
 }
 
-// list describes what is registered: another text when that has changed. What tells of
-// the next change is among the signalled directories; beyond their bound, changes are seen with
-// the next command.
+// list describes the registered worktrees; the text differs after each change. list adds the
+// directories that signal the next change to the signalled ones. Changes beyond their limit are
+// seen with the next command.
 func (w *worktrees) list(d gitDir) string {
 	w.watchAbove(d)
 	fd, err := openBeneath(d.root, d.rel+"/worktrees", unix.O_RDONLY|unix.O_DIRECTORY)
@@ -242,8 +241,8 @@ func (w *worktrees) watchAbove(d gitDir) {
 	}
 }
 
-// clearWorktrees has the placeholders removed when programs have ended: in what is saved
-// they would outlive their worktrees.
+// clearWorktrees removes the placeholders when programs have ended: saved ones would outlive their
+// worktrees.
 func (k *Keeper) clearWorktrees() {
 	if k.worktrees == nil || !k.worktrees.searched() {
 		return

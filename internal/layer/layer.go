@@ -1,7 +1,6 @@
-// Package layer keeps the private layer of a sandbox's root on disk: the
-// newest complete save, and never half of one. A save is a directory that is
-// written beside the current one and takes its place by a rename; a crash at
-// any point leaves the one or the other.
+// Package layer keeps the private layer of a sandbox's root on disk: the newest complete save,
+// and never half of one. A save is a directory that is written beside the current one and renamed
+// into its place. A crash at any point leaves one or the other.
 package layer
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// Store is the directory the saves of one sandbox lie in.
+// Store is the directory of one sandbox's saves.
 type Store struct{ Dir string }
 
 const (
@@ -28,7 +27,7 @@ const (
 	workPrefix = ".root-"
 )
 
-// Current is the directory of the newest save, or "" if there is none.
+// Current returns the directory of the newest save, or "" if there is none.
 func (s Store) Current() (string, error) {
 	n, err := s.newest()
 	if err != nil || n == 0 {
@@ -37,8 +36,7 @@ func (s Store) Current() (string, error) {
 	return s.path(savePrefix, n), nil
 }
 
-// First is the directory of the save that a new sandbox begins with, for it to be
-// made there.
+// First returns the directory for the first save of a new sandbox; the caller makes it.
 func (s Store) First() string { return s.path(savePrefix, 1) }
 
 // Save lets write fill an empty directory, adds the sums of its files and makes it the
@@ -51,8 +49,7 @@ func (s Store) Save(write func(dir string) error) (int64, error) {
 	return size, err
 }
 
-// Add is Save that leaves it to the caller when the save before is removed, for which
-// nobody need wait.
+// Add is Save that lets the caller remove the save before, so that a user need not wait for that.
 func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err error) {
 	return s.add(func(dir string) error {
 		if err := write(dir); err != nil {
@@ -62,7 +59,7 @@ func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err e
 	})
 }
 
-// add is Add that leaves it to write whether there are sums.
+// add is Add without sums, unless write makes them.
 func (s Store) add(write func(dir string) error) (size int64, tidy func(), err error) {
 	n, err := s.newest()
 	if err != nil {
@@ -93,11 +90,11 @@ func (s Store) add(write func(dir string) error) (size int64, tidy func(), err e
 	}, nil
 }
 
-// Adopt makes a save that lies somewhere else the newest one; "" is none at all: the
-// root is as it was made. The sandbox does not run.
+// Adopt makes a save at another place the newest one; "" means none, so that the root is as it
+// was made. The sandbox does not run.
 func (s Store) Adopt(dir string) error {
 	if dir != "" {
-		// A save without sums keeps none: they would vouch for contents that nobody checked.
+		// A save without sums gets none: they would vouch for contents that were never checked.
 		_, tidy, err := s.add(func(work string) error { return linkInto(dir, work) })
 		if err == nil {
 			tidy()
@@ -109,15 +106,15 @@ func (s Store) Adopt(dir string) error {
 		if err != nil || current == "" {
 			return err
 		}
-		gone := s.path(workPrefix, 0) // half of a save is none
+		gone := s.path(workPrefix, 0) // a half save does not count
 		if err := errors.Join(os.RemoveAll(gone), os.Rename(current, gone), store.SyncDir(s.Dir), os.RemoveAll(gone)); err != nil {
 			return err
 		}
 	}
 }
 
-// Link makes a directory with the files of a save, which never change once they are
-// written. One that is not there, or not any more, is fs.ErrNotExist; "" is none.
+// Link makes a directory with the files of a save, which never change once they are written. A
+// missing save is fs.ErrNotExist; "" means no save.
 func Link(from, to string) error {
 	if from == "" {
 		return nil
@@ -153,7 +150,7 @@ func linkInto(from, to string) error {
 	return nil
 }
 
-// Same tells whether two saves hold the same. "" is none.
+// Same reports whether two saves have the same contents. "" means no save.
 func Same(a, b string) (bool, error) {
 	if a == "" || b == "" {
 		return a == b, nil
@@ -234,8 +231,8 @@ func (s Store) fill(dir string, write func(string) error) (int64, error) {
 // name at once, unless it is killed.
 const filestorePrefix = "runsc-filestore-"
 
-// Sweep removes half-written and outdated saves, and what a killed start left. No sandbox may be
-// starting from the directory.
+// Sweep removes half-written and outdated saves, and leftovers of a killed start. No sandbox may
+// be starting from the directory.
 func (s Store) Sweep() error {
 	n, err := s.newest()
 	if err != nil {

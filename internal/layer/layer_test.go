@@ -64,7 +64,7 @@ func writing(n int) func(string) error {
 	}
 }
 
-// reading gives the number of the newest save, 0 for none, -1 for half of one.
+// reading returns the number of the newest save, 0 for none, -1 for half of one.
 func reading(t *testing.T, s Store) int {
 	t.Helper()
 	dir, err := s.Current()
@@ -120,7 +120,8 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// A save that fails at any point leaves the one before, and nothing else.
+// TestFailedSave checks that a save that fails at any point leaves the one before, and nothing
+// else.
 func TestFailedSave(t *testing.T) {
 	boom := errors.New("boom")
 	tests := []struct {
@@ -166,7 +167,8 @@ func TestFailedSave(t *testing.T) {
 	}
 }
 
-// Whatever a crash left beside it, the newest complete save is the one.
+// TestCrashLeftovers checks that the newest complete save counts, whatever a crash left beside
+// it.
 func TestCrashLeftovers(t *testing.T) {
 	s := Store{t.TempDir()}
 	_, err := s.Save(writing(1))
@@ -199,7 +201,7 @@ func TestCrashLeftovers(t *testing.T) {
 	}
 }
 
-// Names that are no saves are never one, and never swept as one is in use.
+// TestOddNames checks that other names are not taken for a save, and not swept like one in use.
 func TestOddNames(t *testing.T) {
 	s := Store{t.TempDir()}
 	for _, d := range []string{"root-x", "root-", "root-0", "root--1", "root", "xroot-5", "root-99999999999999999999"} {
@@ -232,8 +234,8 @@ func saveForEver(s Store) error {
 	}
 }
 
-// Killed anywhere, the newest save is whole and not older than what was
-// acknowledged, and the next sweep leaves nothing else.
+// TestSaveSurvivesKill checks that after a kill at any point the newest save is whole and not
+// older than the last acknowledged one, and that the next sweep leaves nothing else.
 func TestSaveSurvivesKill(t *testing.T) {
 	s := Store{t.TempDir()}
 	for round := range 15 {

@@ -1,5 +1,5 @@
-// Package leaktest tells tests that leave goroutines behind: a flow that outlives its
-// gateway is one that nobody judges any more.
+// Package leaktest fails tests that leave goroutines behind: no policy judges a flow that outlives
+// its gateway.
 package leaktest
 
 import (
@@ -10,9 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// looks is how often goleak looks, each time for some 400 ms: on a busy machine what ends
-// may take its time, and a server of HTTP/2 keeps a connection that broke the protocol for
-// a second.
+// looks is how often goleak looks, each time for some 400 ms. On a busy machine goroutines may take
+// their time to end, and an HTTP/2 server keeps a connection that broke the protocol for a second.
 const looks = 100
 
 // Main is a TestMain. It does not return.

@@ -1,5 +1,5 @@
-// Package linediff tells what makes one text of another, line by line, and brings two changes
-// of one text together.
+// Package linediff computes the edits that turn one text into another, line by line, and merges two
+// changes of one text.
 package linediff
 
 import (
@@ -20,10 +20,9 @@ func Lines(text string) []string {
 	return list
 }
 
-// Edits finds what makes new lines of old ones. Lines that are on both sides
-// once are taken for the same as far as they stand in the same order; what lies
-// between two such is one edit, less what is the same at its beginning and end.
-// It takes n·log n steps, whatever the texts are.
+// Edits finds the edits that turn old lines into new ones. Lines that occur once on each side match
+// as far as both sides have them in the same order. The lines between two such matches are one
+// edit, without the common lines at its beginning and end. It takes n·log n steps for any texts.
 func Edits(old, now []string) []Edit {
 	var list []Edit
 	a, c := 0, 0
@@ -42,7 +41,7 @@ func Edits(old, now []string) []Edit {
 	}
 	for _, p := range anchors(old, now) {
 		if p.old < a || p.now < c {
-			continue // it was taken by what stands before it
+			continue // an earlier match already took it
 		}
 		between(p.old, p.now)
 		a, c = p.old+1, p.now+1
@@ -53,8 +52,8 @@ func Edits(old, now []string) []Edit {
 
 type pair struct{ old, now int }
 
-// anchors are lines that are in both texts once, the most of them that stand in
-// the same order in both (a longest increasing subsequence).
+// anchors are lines that both texts have once: the largest set of them that is in the same order in
+// both (a longest increasing subsequence).
 func anchors(old, now []string) []pair {
 	type seen struct{ old, now, at int }
 	count := map[string]*seen{}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Merge does to a text what two others have made of it, if they did it in different places, or
-// the same in the same place. Places that touch each other are one: of two that put something
-// between the same lines nobody can say whose comes first. Then ok is false.
+// Merge applies two changes of a text, if they are in different places, or are the same in the same
+// place. Places that touch each other count as one: if both sides insert between the same lines,
+// their order is unknown. Then ok is false.
 func Merge(base, ours, theirs string) (text string, ok bool) {
 	m := merger{base: Lines(base)}
 	m.sides[0].now, m.sides[1].now = Lines(ours), Lines(theirs)
@@ -23,7 +23,7 @@ func Merge(base, ours, theirs string) (text string, ok bool) {
 	return m.out.String(), true
 }
 
-// merger goes through a text, and what two made of it.
+// merger walks through a text and its two changed versions.
 type merger struct {
 	base  []string
 	sides [2]made
@@ -31,7 +31,7 @@ type merger struct {
 	out   strings.Builder
 }
 
-// made is what one side has done.
+// made is one side's change.
 type made struct {
 	now   []string
 	edits []Edit // that are not done yet
@@ -39,7 +39,7 @@ type made struct {
 
 func (m *merger) left() bool { return len(m.sides[0].edits)+len(m.sides[1].edits) > 0 }
 
-// keep takes over what nobody has changed, up to a line.
+// keep copies unchanged lines, up to a line.
 func (m *merger) keep(to int) {
 	write(&m.out, m.base[m.at:to])
 	m.at = to
@@ -51,8 +51,7 @@ func write(b *strings.Builder, lines []string) {
 	}
 }
 
-// next does the next place that somebody has changed. It is false if both have, not in the
-// same way.
+// next applies the next changed place. It returns false if both sides changed it differently.
 func (m *merger) next() bool {
 	from, to := m.place()
 	var parts [2][]Edit
@@ -103,7 +102,7 @@ func (m *merger) place() (from, to int) {
 	return from, to
 }
 
-// within is what a side has made of some lines of base.
+// within returns a side's version of some lines of base.
 func (s made) within(base []string, edits []Edit, from, to int) (list []string) {
 	for _, e := range edits {
 		list = append(append(list, base[from:e.A]...), s.now[e.C:e.D]...)

@@ -40,7 +40,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// change changes some blocks of numbered lines, and notes what it did.
+// change changes some blocks of numbered lines, and returns the lines it put and removed.
 func change(base [][]string, blocks []int, word string, r *rand.Rand) (text string, put, gone []string) {
 	var list []string
 	for i, block := range base {
@@ -64,8 +64,8 @@ func change(base [][]string, blocks []int, word string, r *rand.Rand) (text stri
 	return strings.Join(list, ""), put, gone
 }
 
-// What two did in different places is all there, in its order, and nothing else is; what both did
-// is there once.
+// TestMergeKeepsBoth checks that a merge has all changes that two sides made in different places,
+// in order, and nothing else. A change that both made occurs once.
 func TestMergeKeepsBoth(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -85,7 +85,8 @@ func TestMergeKeepsBoth(t *testing.T) {
 		ours, mine, gone := change(base, order[both:cut], "ours", r)
 		theirs, others, alsoGone := change(base, order[cut:], "theirs", r)
 		if both > 0 {
-			// Both do to one block what nobody else does to any other.
+			// Both sides make the same change to one block. Each other block is changed by one side at
+			// most.
 			at := order[0]
 			was := strings.Join(base[at], "")
 			now := part(shared, base, at)
@@ -119,15 +120,15 @@ func TestMergeKeepsBoth(t *testing.T) {
 	}
 }
 
-// part is what a text has in the place of a block.
+// part returns the text between the first and last line of a block.
 func part(text string, base [][]string, at int) string {
 	first, last := base[at][0], base[at][len(base[at])-1]
 	from := strings.Index(text, first)
 	return text[from : strings.Index(text, last)+len(last)]
 }
 
-// Whatever the texts are: a line that one side alone has put there is there as often, or it is a
-// conflict; and with a side that did nothing the other one is what comes of it.
+// FuzzMerge checks that for any texts a line that only one side added occurs as often in the
+// result, or the merge is a conflict. If one side is unchanged, the result is the other side.
 func FuzzMerge(f *testing.F) {
 	f.Add("a\nb\n", "a\nx\nb\n", "a\nb\ny\n")
 	f.Add("", "a", "b")

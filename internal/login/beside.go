@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Own are the names of the members of its file in which a program keeps what it logs in
-// with: a login, whole, and keys.
+// Own returns the names of the members in which a program keeps its login data: whole
+// logins and keys.
 func Own(how spec.AgentLogin, keys []spec.AgentKey) (names []string) {
 	pointers := slices.Concat([]string{how.Access, how.Refresh, how.Expires, how.Identity, how.Renewed}, how.Keep)
 	for _, k := range keys {
@@ -24,9 +24,9 @@ func Own(how spec.AgentLogin, keys []spec.AgentKey) (names []string) {
 	return names
 }
 
-// Beside gives a file with a login with what else its program keeps in it: members of
-// other names than its own, as they are there, though nobody need have meant well who
-// wrote them. What is no object is an error.
+// Beside merges a login with the other members that its program keeps in the same file.
+// Members with other names than its own are kept as they are, even if an untrusted process
+// wrote them. A file that is not a JSON object is an error.
 func Beside(there, login []byte, own []string) ([]byte, error) {
 	var kept, all map[string]json.RawMessage
 	if err := json.Unmarshal(there, &kept); err != nil {

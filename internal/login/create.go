@@ -11,12 +11,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ErrLoggedIn says that a sandbox has a login that was made inside already.
+// ErrLoggedIn reports that a sandbox already has a login that was made inside.
 var ErrLoggedIn = errors.New("it is logged in already")
 
-// Create writes a login that there was none of, and reads it. Its directory is made if
-// need be, for its owner alone. When it returns without an error the tokens are on the
-// disk; with one, there is no file.
+// Create writes a new login, and reads it. It makes the directory if necessary, for its
+// owner alone. When it returns without an error the tokens are on the disk; after an error
+// the file does not exist.
 func (f File) Create(g Grant, now time.Time) (*Document, error) {
 	d, err := f.create(g, now)
 	if err != nil {
@@ -39,7 +39,7 @@ func (f File) create(g Grant, now time.Time) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > MaxFile/2 { // sealed it takes more
+	if len(data) > MaxFile/2 { // sealing makes it larger
 		return nil, fmt.Errorf("it has more than %d bytes", MaxFile/2)
 	}
 	if err := f.replace(data, 0o600); err != nil {

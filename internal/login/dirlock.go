@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// dirLock is the lock of programs that make a directory for one. Who made it
-// touches it now and then; one that nobody touches was left behind. So after a long
-// sleep of the host it may be somebody else's, which has the same name.
+// dirLock is the kind of lock for which programs make a directory. The owner touches it
+// regularly; a lock that is not touched is stale. After the host has slept for long,
+// another process may own a lock of the same name.
 type dirLock struct {
 	path string
 	mine fs.FileInfo // as it was made or touched last
@@ -58,7 +58,7 @@ func lockDirectory(ctx context.Context, dir string) (*dirLock, error) {
 	}
 }
 
-// keep touches the lock until it is given back or lost.
+// keep touches the lock until it is released or lost.
 func (l *dirLock) keep() {
 	defer close(l.done)
 	t := time.NewTicker(lockTouched)
@@ -73,8 +73,8 @@ func (l *dirLock) keep() {
 	}
 }
 
-// held tells whether the lock is what was made here, untouched by others. An inode
-// alone may be used again.
+// held tells whether the lock is still our own, untouched by others. Comparing only the
+// inode is not enough, because the file system may reuse it.
 func (l *dirLock) held() bool {
 	now, err := os.Lstat(l.path)
 	return err == nil && l.mine != nil && os.SameFile(now, l.mine) && now.ModTime().Equal(l.mine.ModTime())
@@ -84,7 +84,7 @@ func (l *dirLock) touch(now time.Time) {
 	if !l.held() || os.Chtimes(l.path, now, now) != nil {
 		return
 	}
-	l.mine, _ = os.Lstat(l.path) // its file system may round times; nil is lost
+	l.mine, _ = os.Lstat(l.path) // the file system may round times; nil means lost
 }
 
 func (l *dirLock) release() {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A lock that somebody took over, since the host slept, is theirs: it is neither
-// kept alive nor removed.
+// TestLockTakenOver checks a lock that another process took over while the host slept.
+// Bothy neither touches nor removes it.
 func TestLockTakenOver(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tool")
 	must(t, os.Mkdir(dir, 0o700))
@@ -43,7 +43,8 @@ func TestLockTakenOver(t *testing.T) {
 	}
 }
 
-// A lock that was touched is still the same, and goes away in the end.
+// TestLockTouched checks that a touched lock still counts as our own, and is removed at the
+// end.
 func TestLockTouched(t *testing.T) {
 	dir := t.TempDir()
 	l, err := lockDirectory(t.Context(), dir)
@@ -59,7 +60,8 @@ func TestLockTouched(t *testing.T) {
 	}
 }
 
-// What was left behind is not put in place while a program renews.
+// TestRecoverWaitsForProgram checks that leftover tokens are not moved into place while the
+// program renews.
 func TestRecoverWaitsForProgram(t *testing.T) {
 	how := how
 	how.Lock = true

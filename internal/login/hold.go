@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Held is a login nobody else renews: no other process of Bothy, and not its
-// program, if that has a lock.
+// Held is a login that no other process renews: neither another process of Bothy nor its
+// program, if the program uses a lock.
 type Held struct {
 	*Document
 	f    File
@@ -22,7 +22,7 @@ type Held struct {
 	dir  *dirLock
 }
 
-// poll is how often a lock is tried that others hold.
+// poll is the interval between attempts to take a lock.
 const poll = 50 * time.Millisecond
 
 // Hold takes the locks and reads the file under them.
@@ -43,9 +43,9 @@ func (f File) Hold(ctx context.Context) (*Held, error) {
 	}
 }
 
-// try takes the lock of the file, if it can be had: neither error nor Held is for
-// later. The lock lies on the file itself, which is replaced by who holds it, so
-// what was opened must still be what has the name.
+// try takes the lock of the file if it is free. It returns neither an error nor Held if the
+// caller should retry. The lock is on the file itself, which its holder replaces. So the
+// opened file must still be the one with that name.
 func (f File) try() (*Held, error) {
 	_, file, err := f.open(f.Path)
 	if err != nil {
@@ -63,9 +63,9 @@ func (f File) try() (*Held, error) {
 	return nil, err
 }
 
-// settle takes the lock of its program as well, if that has one, and reads the file
-// under both. Neither error nor Held is for later: another file has the name now,
-// which its program wrote or which was recovered.
+// settle also takes the lock of the program, if that uses one, and reads the file under
+// both. It returns neither an error nor Held if the caller should retry, because the path
+// names another file now: its program wrote it, or it was recovered.
 func (h *Held) settle(ctx context.Context) (*Held, error) {
 	var err error
 	if h.f.How.Lock {
@@ -82,7 +82,7 @@ func (h *Held) settle(ctx context.Context) (*Held, error) {
 	return nil, err
 }
 
-// names tells whether the path leads to an open file.
+// names tells whether the path still names an open file.
 func (f File) names(file *os.File) bool {
 	mine, err := file.Stat()
 	if err != nil {
@@ -92,7 +92,7 @@ func (f File) names(file *os.File) bool {
 	return err == nil && os.SameFile(mine, now)
 }
 
-// read reads the file anew. What was read before stays if that fails.
+// read reads the file again. If that fails, the last document stays.
 func (h *Held) read() error {
 	d, err := h.f.Read()
 	if err == nil {
@@ -101,7 +101,7 @@ func (h *Held) read() error {
 	return err
 }
 
-// Release gives the locks back.
+// Release releases the locks.
 func (h *Held) Release() {
 	if h.dir != nil {
 		h.dir.release()

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// never is when what stands for a login ends: no program inside shall renew it.
+// never is the expiry of a placeholder login: no program inside shall renew it.
 var never = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Inside is the file as the sandbox has it. It is made of what the description
-// names and nothing else: whatever the program keeps beside its login stays out.
+// Inside is the content of the file in the sandbox. It has only the members that the
+// description names; whatever else the program keeps beside its login stays out.
 func (d *Document) Inside(access, refresh string) ([]byte, error) {
 	all := map[string]any{}
 	for _, pointer := range d.how.Keep {
@@ -30,15 +30,15 @@ func (d *Document) Inside(access, refresh string) ([]byte, error) {
 	}
 	if d.how.Identity != "" {
 		if token, ok := get(d.all, d.how.Identity).(string); ok {
-			// Nobody checks its signature, and every start shall write the same.
+			// The signature is not checked, and every start shall write the same.
 			put(all, d.how.Identity, standIn(token, d.how.Claims, "unsigned"))
 		}
 	}
 	return encode(all, d.indent)
 }
 
-// StandIn makes a placeholder of the access token, if that is a JWT: one that says
-// of it what the description lists, and ends late.
+// StandIn makes a placeholder of the access token, if that is a JWT. The placeholder has
+// the claims that the description lists, and expires late.
 func (d *Document) StandIn() (token string, ok bool) {
 	if claims(d.Access) == nil {
 		return "", false
@@ -46,7 +46,7 @@ func (d *Document) StandIn() (token string, ok bool) {
 	return standIn(d.Access, d.how.Claims, rand.Text()+rand.Text()), true
 }
 
-// StandInIdentity is what stands inside for an ID token.
+// StandInIdentity is the placeholder for an ID token.
 func (d *Document) StandInIdentity(token string) string {
 	return standIn(token, d.how.Claims, "unsigned")
 }
@@ -60,13 +60,13 @@ func standIn(token string, keep []string, signature string) string {
 		}
 	}
 	to["exp"] = never.Unix()
-	body, _ := json.Marshal(to) // of what was JSON before
+	body, _ := json.Marshal(to) // it was decoded from JSON before
 	e := base64.RawURLEncoding
 	return e.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + e.EncodeToString(body) + "." + signature
 }
 
-// claims are what a JWT says, nil for what is none. Its signature is its
-// receiver's business.
+// claims returns the claims of a JWT, nil for other tokens. It does not check the
+// signature; that is up to the receiver.
 func claims(token string) map[string]any {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -83,7 +83,7 @@ func claims(token string) map[string]any {
 	return all
 }
 
-// expiry is when a JWT ends, zero if it does not say or is none.
+// expiry is the time a JWT expires, zero if it has none or is not a JWT.
 func expiry(token string) time.Time {
 	n, ok := claims(token)["exp"].(json.Number)
 	if !ok {

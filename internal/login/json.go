@@ -26,8 +26,8 @@ func decodeObject(data []byte) (map[string]any, error) {
 	return all, nil
 }
 
-// encode writes an object as programs do: with or without indentation, and no
-// character escaped that need not be.
+// encode writes an object as programs do: with or without indentation, and without
+// unnecessary escapes.
 func encode(all any, indent bool) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -39,7 +39,7 @@ func encode(all any, indent bool) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// CheckPointer judges a JSON pointer to a member of an object.
+// CheckPointer checks a JSON pointer to a member of an object.
 func CheckPointer(pointer string) error {
 	if !strings.HasPrefix(pointer, "/") || len(pointer) < 2 {
 		return spec.Errorf(spec.ErrUsage, "%q is no JSON pointer, such as /tokens/access_token", pointer)
@@ -58,7 +58,7 @@ func steps(pointer string) []string {
 	return names
 }
 
-// get gives what a pointer leads to, nil if there is nothing.
+// get returns the value at a pointer, nil if it is missing.
 func get(all map[string]any, pointer string) any {
 	var v any = all
 	for _, name := range steps(pointer) {
@@ -71,8 +71,8 @@ func get(all map[string]any, pointer string) any {
 	return v
 }
 
-// put sets a member, and makes the objects on the way to it. What is no object
-// there is replaced by one.
+// put sets a member, and makes the objects on the way to it. It replaces values on the way
+// that are not objects.
 func put(all map[string]any, pointer string, v any) {
 	names := steps(pointer)
 	for _, name := range names[:len(names)-1] {
@@ -86,7 +86,7 @@ func put(all map[string]any, pointer string, v any) {
 	all[names[len(names)-1]] = v
 }
 
-// milliseconds reads a time as JavaScript writes it; zero for none.
+// milliseconds reads a time as JavaScript writes it; zero for other values.
 func milliseconds(v any) time.Time {
 	n, ok := v.(json.Number)
 	if !ok {

@@ -21,28 +21,30 @@ import (
 // Key is an API key in a file of the host.
 type Key struct {
 	Path    string
-	Pointer string // to it, in JSON; of variables the name of one
-	Command bool   // what stands there is no key but a command that prints one
+	Pointer string // to it, in JSON; in a file of variables, the name of one
+	Command bool   // the value is a command that prints the key
 }
 
 // IsVariables tells whether a file holds variables, as its name says, and not JSON.
 func IsVariables(path string) bool { return filepath.Base(path) == ".env" }
 
-// maxKeyFile bounds what is read, in bytes: some agents keep all they know in one file.
+// maxKeyFile bounds the file, in bytes: some agents keep all their data in one file.
 const maxKeyFile = 16 << 20
 
-// FindKey says where the key of a description lies, as [Find] does of a login.
+// FindKey returns the location of a description's key, as [Find] does for a login.
 func FindKey(how spec.AgentKey, home string, getenv func(string) string) Key {
 	return Key{Path: Lies(how.File, how.Directory, home, getenv), Pointer: how.Key, Command: how.Command}
 }
 
-// ErrCommand says that there is a command. It is not run, whosever the file is: who was let
-// write it from inside a sandbox would leave that by it.
+// ErrCommand reports that the file has a command for the key. The command is never run,
+// even if the file belongs to the user: a sandbox that may write the file could escape by
+// it.
 var ErrCommand = errors.New("no command is run because it stands in a file")
 
-// Read reads the key. Without one the error is [ErrNone], whoever may read the file: most in
-// which one could stand have none. A symbolic link has none either: what it leads to may lie
-// in a directory that sandboxes write to. No error quotes anything of the file.
+// Read reads the key. If the file has none, the error is [ErrNone], whatever the file's
+// mode, because most such files have no key. A symbolic link counts as having none: its
+// target may be in a directory that sandboxes write to. No error quotes anything of the
+// file.
 func (k Key) Read() (string, error) {
 	v, open, err := k.look()
 	if err != nil {
@@ -61,14 +63,14 @@ func (k Key) Read() (string, error) {
 	return s, open
 }
 
-// Lists tells whether a list stands there with a text in it.
+// Lists tells whether the value is a list that contains a text.
 func (k Key) Lists(text string) (bool, error) {
 	v, err := k.written()
 	list, _ := v.([]any)
 	return slices.Contains(list, any(text)), err
 }
 
-// Plain gives what stands there if it is no secret, such as a URL; nothing, if nothing does.
+// Plain returns a value that is not secret, such as a URL; "" if it is missing.
 func (k Key) Plain() (string, error) {
 	v, err := k.written()
 	s, ok := v.(string)
@@ -78,8 +80,8 @@ func (k Key) Plain() (string, error) {
 	return s, err
 }
 
-// written is what stands there and is no secret; nil if nothing does. A symbolic link is followed,
-// as the agent follows it.
+// written returns a value that is not secret; nil if it is missing. It follows a symbolic
+// link, as the agent does.
 func (k Key) written() (any, error) {
 	data, err := store.ReadFile(k.Path, 0, maxKeyFile)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -91,14 +93,14 @@ func (k Key) written() (any, error) {
 	return k.plain(data)
 }
 
-// plain is in for what people write.
+// plain is in for settings that users write.
 func (k Key) plain(data []byte) (any, error) {
 	if IsVariables(k.Path) {
 		return k.in(data)
 	}
 	names := steps(k.Pointer)
 	if !bytes.Contains(data, []byte(names[len(names)-1])) && json.Valid(data) {
-		return nil, nil // as in most files, of which some are megabytes
+		return nil, nil // true of most files, and some have megabytes
 	}
 	all, err := settings(k.Path, data)
 	if err != nil {
@@ -107,7 +109,7 @@ func (k Key) plain(data []byte) (any, error) {
 	return k.pick(all)
 }
 
-// look gives what stands there; open says that others may use the file.
+// look returns the value; open is the error if others may use the file.
 func (k Key) look() (v any, open, err error) {
 	file, err := openFile(k.Path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -129,7 +131,7 @@ func (k Key) look() (v any, open, err error) {
 	return v, private(file, st), err
 }
 
-// in gives what a file has where the key belongs; nothing, if nothing.
+// in returns the value at the key's place; nil if it is missing.
 func (k Key) in(data []byte) (any, error) {
 	if IsVariables(k.Path) {
 		return variable(string(data), k.Pointer), nil
@@ -141,8 +143,8 @@ func (k Key) in(data []byte) (any, error) {
 	return k.pick(all)
 }
 
-// settings reads a file that people write: one in TOML, or in JSON with comments and
-// trailing commas. What it says of a broken one quotes nothing of it.
+// settings reads a file that users write: TOML, or JSON with comments and trailing commas.
+// Its errors quote nothing of the file.
 func settings(path string, data []byte) (all map[string]any, err error) {
 	if strings.HasSuffix(path, ".toml") {
 		if len(data) > maxNested {
@@ -163,12 +165,12 @@ func settings(path string, data []byte) (all map[string]any, err error) {
 	return decodeObject(plain)
 }
 
-// maxNested bounds TOML, and JSON with comments, in bytes: their readers call themselves
-// for each bracket.
+// maxNested bounds TOML, and JSON with comments, in bytes: their parsers recurse for each
+// bracket.
 const maxNested = 128 << 10
 
-// withoutHead leaves out the comments above a document, in which some programs say that it
-// is theirs.
+// withoutHead removes the comments above a document, which some programs write to claim the
+// file.
 func withoutHead(data []byte) []byte {
 	for {
 		line, rest, _ := bytes.Cut(data, []byte("\n"))
@@ -179,8 +181,9 @@ func withoutHead(data []byte) []byte {
 	}
 }
 
-// pick gives what the pointer leads to. A name in it that ends with * is that of any member
-// that begins so, such as one for each account: of several nobody says which is meant.
+// pick returns the value at the pointer. A name in it that ends with * matches any member
+// with that prefix, such as one for each account. If several members match, the key is
+// ambiguous.
 func (k Key) pick(all map[string]any) (v any, err error) {
 	v = all
 	for _, name := range steps(k.Pointer) {
@@ -199,7 +202,7 @@ func (k Key) pick(all map[string]any) (v any, err error) {
 	return v, nil
 }
 
-// only gives the member with something in it whose name begins so.
+// only returns the one non-empty member whose name has a prefix.
 func (k Key) only(m map[string]any, begin string) (v any, err error) {
 	for name, member := range m {
 		if !strings.HasPrefix(name, begin) || member == nil || member == "" {
@@ -213,8 +216,8 @@ func (k Key) only(m map[string]any, begin string) (v any, err error) {
 	return v, nil
 }
 
-// variable gives what a file of variables says of one, the last time; nothing if it does
-// not. What is behind a blank and # is a comment, unless it is within quotes.
+// variable returns the last value of a variable in a file; "" if it is missing. Text after
+// a blank and # is a comment, unless it is within quotes.
 func variable(text, name string) (value string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")

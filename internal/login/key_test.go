@@ -10,7 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A key is the user's alone, or not lent. A file without one is nobody's concern.
+// TestKey checks that a key is lent only if the file is the user's alone. The mode of a
+// file without a key does not matter.
 func TestKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -50,7 +51,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Where a key stands under the name of an account, there is one, or nobody says which.
+// TestKeyOfSome checks a key under the name of an account: one match is the key, several
+// are ambiguous.
 func TestKeyOfSome(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"t":{"https://a:me":"sk-REAL-0123456789","https://b:me":"other-REAL-0123"}}`: "sk-REAL-0123456789",
@@ -71,7 +73,8 @@ func TestKeyOfSome(t *testing.T) {
 	}
 }
 
-// A command that prints a key is none, and is not run; nothing of it is quoted.
+// TestKeyOfCommand checks that a command that prints a key is not run, and that no error
+// quotes it.
 func TestKeyOfCommand(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "made")
 	for text, want := range map[string]error{
@@ -90,7 +93,8 @@ func TestKeyOfCommand(t *testing.T) {
 	}
 }
 
-// In a file of variables a key is found as whoever reads it into the environment does.
+// TestKeyOfVariables checks that a key in a file of variables is found as a program that
+// loads the file finds it.
 func TestKeyOfVariables(t *testing.T) {
 	const key = "sk-REAL-0123456789"
 	for text, want := range map[string]string{
@@ -115,7 +119,7 @@ func TestKeyOfVariables(t *testing.T) {
 	}
 }
 
-// What is not a file of its own there, has no key.
+// TestNoKey checks that a path that is not a file itself has no key.
 func TestNoKey(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "real.json")
@@ -130,14 +134,15 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
-// A file is looked for where its program would, by the variable that names that place.
+// TestKeyElsewhere checks that a file is looked for where its program would, by the
+// variable that names that directory.
 func TestKeyElsewhere(t *testing.T) {
 	for _, c := range [][3]string{
 		{"", "/x", "/home/me/.tool/keys.json"},
 		{"TOOL", "/x", "/x/keys.json"},
 		{"TOOL/a/b", "/x", "/x/a/b/keys.json"},
 		{"TOOL/a/b", "", "/home/me/.tool/keys.json"},
-		{"TOOL", "x", "/home/me/.tool/keys.json"}, // below which directory, nobody knows
+		{"TOOL", "x", "/home/me/.tool/keys.json"}, // a relative path has no known base directory
 	} {
 		getenv := func(name string) string { return map[string]string{"TOOL": c[1], "": "/none"}[name] }
 		how := spec.AgentKey{File: ".tool/keys.json", Directory: c[0], Key: "/key"}
@@ -147,7 +152,8 @@ func TestKeyElsewhere(t *testing.T) {
 	}
 }
 
-// What people write into settings is read as their programs do, and nothing of it is quoted.
+// TestPlain checks that settings are read as their programs read them, and that no error
+// quotes them.
 func TestPlain(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"a.json":  {`{"a":{"url":"https://x"}}`, "https://x"},

@@ -1,11 +1,11 @@
-// Package login reads and renews the files of the host in which programs keep
-// what they logged in with: tokens of OAuth, one for requests that ends soon, and
-// one that gets the next. What such a file is like is data, a [spec.AgentLogin].
+// Package login reads and renews the files of the host in which programs keep their logins:
+// OAuth tokens, a short-lived one for requests, and one that gets the next. A
+// [spec.AgentLogin] describes the format of such a file.
 //
-// The file is its program's, and stays so: it is replaced as a whole, under a
-// lock, with all that is not known here as it was. Whoever renews reads it under
-// the lock first, since somebody else may have renewed already: the token that
-// gets the next is often good for a single time.
+// The file still belongs to its program. It is replaced as a whole, under a lock, and
+// unknown members stay as they were. A process that renews reads the file under the lock
+// first, because another one may have renewed already: the token that gets the next is
+// often good for a single time.
 package login
 
 import (
@@ -28,8 +28,9 @@ import (
 type File struct {
 	Path string
 	How  spec.AgentLogin
-	// Inside tells one that was made in a sandbox, and is that sandbox's alone. Secret is
-	// by what name its lease is ended. It is encrypted: Seal has its key.
+	// Inside tells that the login was made in a sandbox, and belongs to that sandbox alone.
+	// Secret is the name under which its lease is ended. The file is encrypted: Seal has
+	// its key.
 	Inside bool
 	Secret string
 	Seal   *wire.Seal
@@ -43,14 +44,14 @@ func (f File) Again() string {
 	return "log in again on the host: " + f.How.Again
 }
 
-// Find says where the login of a description lies: below a home directory, or
-// where a variable says.
+// Find returns the location of a description's login: below a home directory, or where a
+// variable says.
 func Find(how spec.AgentLogin, home string, getenv func(string) string) File {
 	return File{Path: Lies(how.File, how.Directory, home, getenv), How: how}
 }
 
-// Lies says where a file below a home directory is, that a variable can have lie in
-// another directory, or in one below that: VARIABLE or VARIABLE/PATH.
+// Lies returns the path of a file below a home directory. A variable can move it to another
+// directory, or to one below that: VARIABLE or VARIABLE/PATH.
 func Lies(file, directory, home string, getenv func(string) string) string {
 	variable, below, _ := strings.Cut(directory, "/")
 	if dir := getenv(variable); variable != "" && filepath.IsAbs(dir) {
@@ -59,12 +60,12 @@ func Lies(file, directory, home string, getenv func(string) string) string {
 	return filepath.Join(home, file)
 }
 
-// Document is what the file says.
+// Document is the content of the file.
 type Document struct {
 	Access, Refresh string
-	Expires         time.Time // of Access; zero if nobody says
+	Expires         time.Time // of Access; zero if unknown
 	Due             time.Time // when Access has to be renewed; zero likewise
-	Written         time.Time // when the file was
+	Written         time.Time // modification time of the file
 
 	how    spec.AgentLogin
 	all    map[string]any
@@ -72,14 +73,14 @@ type Document struct {
 	indent bool
 }
 
-// MaxFile bounds what is read, in bytes.
+// MaxFile bounds the file, in bytes.
 const MaxFile = 1 << 20
 
-// ErrNone says that nobody is logged in: there is no file, or no token in it.
+// ErrNone reports that the file is missing or has no token.
 var ErrNone = errors.New("nobody is logged in")
 
-// Read reads the file. Without a login the error is [ErrNone]. What it says of a
-// broken one quotes nothing of it.
+// Read reads the file. Without a login the error is [ErrNone]. Errors about a broken file
+// quote nothing of it.
 func (f File) Read() (*Document, error) {
 	d, file, err := f.open(f.Path)
 	if err == nil {
@@ -105,7 +106,7 @@ func openFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 }
 
-// unread says why a file cannot be read.
+// unread explains why a file cannot be read.
 func (f File) unread(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNone):
@@ -136,7 +137,7 @@ func (f File) decode(file *os.File) (*Document, error) {
 	return d, d.find()
 }
 
-// readOwn reads a file, and refuses what others could have written or can read.
+// readOwn reads a file, and refuses one that others could have written or can read.
 func readOwn(file *os.File) ([]byte, *Document, error) {
 	st, err := ownRegular(file)
 	if err == nil {
@@ -149,7 +150,7 @@ func readOwn(file *os.File) ([]byte, *Document, error) {
 	return data, &Document{mode: permissions(st), Written: time.Unix(st.Mtim.Unix())}, err
 }
 
-// ownRegular refuses what is no regular file of the user's.
+// ownRegular refuses everything but a regular file of the user.
 func ownRegular(file *os.File) (*unix.Stat_t, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(int(file.Fd()), &st)
@@ -176,7 +177,7 @@ func private(file *os.File, st *unix.Stat_t) error {
 // Bounds of a token in bytes, as of every value that is lent.
 const minToken, maxToken = 8, 8 << 10
 
-// find looks for what is known of the file.
+// find looks up the described members of the file.
 func (d *Document) find() error {
 	var err error
 	if d.Access, err = d.token(d.how.Access); err != nil {
@@ -201,8 +202,8 @@ func (d *Document) find() error {
 	return nil
 }
 
-// early is how long before its end a token is renewed. One that lasts not much
-// longer is used for a while nevertheless.
+// early is how long before its expiry a token is renewed. A token that lasts little longer
+// is still used for a while.
 const early = 5 * time.Minute
 
 func (d *Document) token(pointer string) (string, error) {

@@ -33,7 +33,7 @@ var how = spec.AgentLogin{
 	Again: "tool login",
 }
 
-// signedIn is a home with a login in it.
+// signedIn returns a home with a login in it.
 func signedIn(t testing.TB, how spec.AgentLogin, text string) File {
 	t.Helper()
 	f := Find(how, t.TempDir(), func(string) string { return "" })
@@ -60,7 +60,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What the file has beside the tokens stays, and what is inside has nothing of it.
+// TestRead checks that other members of the file stay, and that the sandbox's copy has none
+// of them.
 func TestRead(t *testing.T) {
 	f := signedIn(t, how, typical)
 	d, err := f.Read()
@@ -114,7 +115,8 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// What is no login of the user's alone is refused, and not quoted.
+// TestRefuses checks that a file is refused if it is not a login of the user alone, and
+// that the error does not quote it.
 func TestRefuses(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other")
 	must(t, os.WriteFile(other, []byte(typical), 0o600))
@@ -190,7 +192,7 @@ func TestPut(t *testing.T) {
 	only(t, f)
 }
 
-// only wants nothing left beside the file.
+// only checks that no other file is left beside the login.
 func only(t *testing.T, f File) {
 	t.Helper()
 	for _, dir := range []string{filepath.Dir(f.Path), filepath.Dir(filepath.Dir(f.Path))} {
@@ -200,7 +202,8 @@ func only(t *testing.T, f File) {
 	}
 }
 
-// Who logs in again on the host, while Bothy asks for a token, is not undone.
+// TestPutAfterOthers checks that a new login on the host, made while Bothy asks for a
+// token, stays.
 func TestPutAfterOthers(t *testing.T) {
 	f := signedIn(t, how, typical)
 	h, err := f.Hold(t.Context())
@@ -231,7 +234,8 @@ func TestPutRefusesNoToken(t *testing.T) {
 	}
 }
 
-// An identity token is dropped that is none, and the others are kept.
+// TestPutDropsIdentity checks that a malformed identity token is dropped, and that the
+// others are kept.
 func TestPutDropsIdentity(t *testing.T) {
 	how := how
 	how.Identity = "/id"
@@ -261,7 +265,7 @@ var broken = map[string]func(*testing.T, string){
 	"readable": func(t *testing.T, path string) { must(t, os.Chmod(path, 0o644)) },
 }
 
-// A program that writes its file in place is waited for.
+// TestPutWhileWritten checks that Bothy waits for a program that writes its file in place.
 func TestPutWhileWritten(t *testing.T) {
 	for name, change := range broken {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +292,8 @@ func TestPutWhileWritten(t *testing.T) {
 	}
 }
 
-// If the file stays as it is, the new tokens are kept beside it for who is next.
+// TestPutLeavesTokens checks that if the file cannot be replaced, the new tokens are kept
+// beside it for the next lock holder.
 func TestPutLeavesTokens(t *testing.T) {
 	f := signedIn(t, how, typical)
 	h, err := f.Hold(t.Context())
@@ -312,7 +317,8 @@ func TestPutLeavesTokens(t *testing.T) {
 	only(t, f)
 }
 
-// Who logs out while Bothy asks for a token finds none left.
+// TestPutAfterLogout checks that after a logout while Bothy asks for a token, no tokens are
+// left.
 func TestPutAfterLogout(t *testing.T) {
 	f := signedIn(t, how, typical)
 	h, err := f.Hold(t.Context())
@@ -343,7 +349,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// Each holder sees what the one before wrote, whichever file carried the lock.
+// TestHoldExcludes checks that each holder sees the writes of the one before, whichever
+// file carried the lock.
 func TestHoldExcludes(t *testing.T) {
 	for _, lock := range []bool{false, true} {
 		how := how
@@ -375,7 +382,7 @@ func TestHoldExcludes(t *testing.T) {
 	}
 }
 
-// A program's own lock is waited for, unless it was left behind.
+// TestProgramsLock checks that Bothy waits for a program's own lock, unless that is stale.
 func TestProgramsLock(t *testing.T) {
 	how := how
 	how.Lock = true
@@ -395,8 +402,8 @@ func TestProgramsLock(t *testing.T) {
 	only(t, f)
 }
 
-// What was written and not renamed is found; what was not written to its end, or
-// is older than what its program wrote, is not taken for it.
+// TestRecover checks that a complete file that was not renamed is recovered. A truncated
+// file, or one older than the program's, is not.
 func TestRecover(t *testing.T) {
 	newer := strings.ReplaceAll(typical, "-1-", "-2-")
 	for name, c := range map[string]struct {
@@ -424,8 +431,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// renewForEver is a process that renews a login until it is killed, and says so
-// when the server has forgotten a token and when the next is on the disk.
+// renewForEver is a process that renews a login until it is killed. It reports when the
+// server has forgotten a token and when the next is on the disk.
 func renewForEver(path string) {
 	f := File{Path: path, How: how}
 	if os.Getenv(sealedVar) != "" {
@@ -454,8 +461,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A token that was reported written survives kill -9, and so does the file. Of one that was
-// made inside nothing lies there in clear.
+// TestSurvivesKill checks that a token that was reported written survives kill -9, and so
+// does the file. A login that was made inside never appears in plain text.
 func TestSurvivesKill(t *testing.T) {
 	for i := range 20 {
 		f, env := signedIn(t, how, typical), ""
@@ -495,7 +502,7 @@ func TestSurvivesKill(t *testing.T) {
 	}
 }
 
-// How to log in anew depends on where the login was made.
+// TestAgain checks that the hint for a new login depends on where the login was made.
 func TestAgain(t *testing.T) {
 	f := File{How: spec.AgentLogin{Again: "tool login"}}
 	if again := f.Again(); again != "log in again on the host: tool login" {

@@ -13,24 +13,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Grant is what a server gave.
+// Grant has the tokens that a server gave.
 type Grant struct {
 	Access, Refresh, Identity string // the latter two may be empty: the old ones stay
 	Lifetime                  time.Duration
 }
 
-// hour is how long a token is taken to last of which nobody says it.
+// hour is the assumed lifetime of a token that does not state one.
 const hour = time.Hour
 
-// ErrNoToken says that what a server gave is of no use.
+// ErrNoToken reports that the server's tokens are not usable.
 var ErrNoToken = errors.New("what the server gave is no token")
 
-// maxIdentity bounds an identity token in bytes. It is never lent, and has groups
-// and roles in it.
+// maxIdentity bounds an identity token in bytes. It may be large, because it contains
+// groups and roles, and it is never lent.
 const maxIdentity = 128 << 10
 
-// usable tells whether the tokens can be lent. An identity that is none is left out:
-// the others are good without it, and the old refresh token is gone.
+// usable tells whether the tokens can be lent. A malformed identity token is dropped: the
+// others work without it, and the old refresh token is gone.
 func (g *Grant) usable() bool {
 	if g.Identity != "" && !printable(g.Identity, maxIdentity) {
 		g.Identity = ""
@@ -38,9 +38,9 @@ func (g *Grant) usable() bool {
 	return isToken(g.Access) && (g.Refresh == "" || isToken(g.Refresh))
 }
 
-// Put writes new tokens into the file, of which the old refresh token was given
-// away, and reads it again. If its program has meanwhile written other tokens,
-// those stay. When it returns without an error the tokens are on the disk.
+// Put writes new tokens into the file, after the old refresh token was used, and reads it
+// again. If the program has meanwhile written other tokens, those stay. When it returns
+// without an error the tokens are on the disk.
 func (h *Held) Put(g Grant, now time.Time) error {
 	if !g.usable() {
 		return fmt.Errorf("renew the login %s: %w", h.f.Path, ErrNoToken)
@@ -62,11 +62,11 @@ func (h *Held) Put(g Grant, now time.Time) error {
 	return h.read()
 }
 
-// writeTime is how long a program may take that writes its file in place, and has
-// it empty or open to others meanwhile.
+// writeTime is how long a program may take to write its file in place. Meanwhile the file
+// may be empty or readable by others.
 const writeTime = 3 * time.Second
 
-// readAgain reads the file, at last as it is after some time.
+// readAgain reads the file, and retries for some time.
 func (h *Held) readAgain() error {
 	for end := time.Now().Add(writeTime); ; time.Sleep(poll) {
 		if err := h.read(); err == nil || time.Now().After(end) {
@@ -75,8 +75,8 @@ func (h *Held) readAgain() error {
 	}
 }
 
-// leave writes new tokens beside a file that cannot be read any more, for who holds
-// it next: the server has forgotten the old ones. Who has logged out wants none.
+// leave writes new tokens beside a file that cannot be read any more, for the next lock
+// holder: the server has forgotten the old ones. After a logout it writes nothing.
 func (h *Held) leave(g Grant, now time.Time, cause error) error {
 	if errors.Is(cause, ErrNone) {
 		return cause
@@ -94,7 +94,7 @@ func (h *Held) leave(g Grant, now time.Time, cause error) error {
 	return fmt.Errorf("%w; the new tokens are in %s, and are put there by the next renewal after it can be read", cause, h.f.written())
 }
 
-// with is the file with new tokens in it.
+// with returns the file with new tokens in it.
 func (h *Held) with(g Grant, now time.Time) ([]byte, error) {
 	h.set(g, now)
 	return encode(h.all, h.indent)
@@ -120,12 +120,12 @@ func (h *Held) set(g Grant, now time.Time) {
 	}
 }
 
-// written is the file that replaces the login. It lies beside it, under one name:
-// who holds the lock finds there what a process that was killed had not renamed.
+// written is the file that replaces the login. It is in the same directory, under a fixed
+// name. The next lock holder finds there the file of a process that was killed before the
+// rename.
 func (f File) written() string { return f.Path + ".bothy" }
 
-// Ready sees to it that new tokens can be written, before the old ones are given
-// away.
+// Ready checks that new tokens can be written, before the old ones are used up.
 func (h *Held) Ready() error {
 	data, err := encode(h.all, h.indent)
 	if err == nil {
@@ -140,8 +140,8 @@ func (h *Held) Ready() error {
 	return nil
 }
 
-// replace writes the file anew, with its mode. If only the name is missing in the
-// end, what was written stays for who comes next.
+// replace writes the file anew, with its mode. If only the rename fails, the new file stays
+// for the next lock holder.
 func (f File) replace(data []byte, mode fs.FileMode) error {
 	err := f.write(data, mode)
 	if err == nil {
@@ -182,9 +182,9 @@ func (f File) write(data []byte, mode fs.FileMode) error {
 	return err
 }
 
-// recover finishes what a process did not that was killed while it replaced the
-// file: the server has forgotten the old tokens by then. What was not written to
-// its end, or is older than the file, is removed.
+// recover finishes the work of a process that was killed while it replaced the file: by
+// then the server has forgotten the old tokens. It removes a truncated file, and one older
+// than the login.
 func (f File) recover(file *os.File) {
 	info, err := file.Stat()
 	if err != nil {

@@ -11,12 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// sealed is the file of a login that was made inside: what would be in the file of the host
-// is encrypted with a key of its own, which lies beside it, sealed as secrets are. Whoever
-// has that key writes the file anew without being able to open a secret.
+// sealed is the file of a login that was made inside. The content, which would be in plain
+// text in a file of the host, is encrypted with a key of its own. That key is in the same
+// file, sealed like a secret. A process with the unsealed key can write the file anew, but
+// cannot open a secret.
 type sealed struct {
 	Version int `json:"version"`
-	// Login has a name that no file of the host has: one in clear is not taken for it.
+	// Login has a name that no file of the host uses, so a plain-text file is not taken for
+	// a sealed one.
 	Login *sealedLogin `json:"bothy_login"`
 }
 
@@ -25,7 +27,7 @@ type sealedLogin struct {
 	Text []byte `json:"text"`
 }
 
-// errUnkeyed says that nobody has opened the key.
+// errUnkeyed reports that the key has not been opened.
 var errUnkeyed = errors.New("its key is not known here")
 
 func (f File) seal(data []byte) ([]byte, error) {
@@ -46,7 +48,7 @@ func (f File) seal(data []byte) ([]byte, error) {
 	return json.Marshal(sealed{spec.Version, &sealedLogin{f.Seal.Sealed, text.Bytes()}})
 }
 
-// unseal gives what was sealed, whole. All else is damaged: one in clear, too.
+// unseal returns the whole sealed text. Any other file is damaged, also one in plain text.
 func (f File) unseal(data []byte) ([]byte, error) {
 	s, err := f.parse(data)
 	if err != nil {
@@ -68,7 +70,7 @@ func (f File) unseal(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// parse gives what is sealed; nil for a file in clear.
+// parse returns the sealed login; nil for a file in plain text.
 func (f File) parse(data []byte) (*sealedLogin, error) {
 	if _, err := decodeObject(data); err != nil {
 		return nil, f.damaged(err.Error())
@@ -89,8 +91,8 @@ func (f File) damaged(why string) error {
 	return spec.Errorf(nil, "the login is damaged: %s", why).WithHint("%s", f.Again())
 }
 
-// SealedKey gives the key of a login that was made inside, as it lies in the file. It is
-// empty for one in clear: an earlier Bothy wrote it so.
+// SealedKey returns the sealed key of a login that was made inside. It is empty for a file
+// in plain text, which an earlier version of Bothy wrote.
 func (f File) SealedKey() (string, error) {
 	file, err := openFile(f.Path)
 	if err != nil {
@@ -111,8 +113,8 @@ func (f File) SealedKey() (string, error) {
 	return s.Key, nil
 }
 
-// SealClear seals a login that lies there in clear, and reads it. The caller sees to it that
-// nobody else uses it. If it is killed, the file is what it was, or sealed.
+// SealClear seals a login that is still in plain text, and reads it. The caller makes sure
+// that no other process uses it. If the process is killed, the file is unchanged or sealed.
 func (f File) SealClear(ctx context.Context) (*Document, error) {
 	plain := f
 	plain.Inside = false

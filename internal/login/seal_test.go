@@ -22,7 +22,7 @@ var (
 	second    = Grant{Access: "access-2-REAL", Refresh: "refresh-2-REAL", Lifetime: time.Hour}
 )
 
-// sealedIn is a login that was made inside.
+// sealedIn returns a login that was made inside.
 func sealedIn(t testing.TB) File {
 	t.Helper()
 	f := File{Path: filepath.Join(t.TempDir(), "login/lease.json"), How: how, Inside: true, Secret: "tool-login@box", Seal: seal}
@@ -31,7 +31,7 @@ func sealedIn(t testing.TB) File {
 	return f
 }
 
-// unwritten wants no file with a token in it.
+// unwritten checks that no file contains a token.
 func unwritten(t *testing.T, f File) {
 	t.Helper()
 	files, err := filepath.Glob(f.Path + "*")
@@ -42,7 +42,7 @@ func unwritten(t *testing.T, f File) {
 		text, err := os.ReadFile(name)
 		must(t, err)
 		var s sealed
-		_ = json.Unmarshal(text, &s) // what was not written to its end is looked at as it is
+		_ = json.Unmarshal(text, &s) // a truncated file is compared as it is
 		if s.Login != nil {
 			text = append(text, s.Login.Text...)
 		}
@@ -52,8 +52,8 @@ func unwritten(t *testing.T, f File) {
 	}
 }
 
-// What is made inside lies sealed from the beginning, and whoever has its key alone can
-// read and renew it.
+// TestSealed checks that a login made inside is sealed from the beginning, and that its key
+// alone suffices to read and renew it.
 func TestSealed(t *testing.T) {
 	f := sealedIn(t)
 	unwritten(t, f)
@@ -90,7 +90,7 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// Tokens that are left beside a file that cannot be read are sealed, too.
+// TestSealedLeft checks that tokens left beside an unreadable file are sealed, too.
 func TestSealedLeft(t *testing.T) {
 	f := sealedIn(t)
 	h, err := f.Hold(t.Context())
@@ -115,7 +115,8 @@ func TestSealedLeft(t *testing.T) {
 	only(t, f)
 }
 
-// A file that is not as it was written gives nothing, and it is said what to do.
+// TestSealedDamaged checks that a changed file gives nothing, and that the error says what
+// to do.
 func TestSealedDamaged(t *testing.T) {
 	f := sealedIn(t)
 	whole, err := os.ReadFile(f.Path)
@@ -168,7 +169,8 @@ func TestSealedDamaged(t *testing.T) {
 	}
 }
 
-// What an earlier Bothy left in clear is sealed, with what it had not renamed yet.
+// TestSealClear checks that a plain-text login of an earlier version is sealed, together
+// with a newer one that was not renamed.
 func TestSealClear(t *testing.T) {
 	for name, left := range map[string]string{"alone": "", "with newer": strings.ReplaceAll(typical, "-1-", "-2-"), "with a half sealed": `{"version":1,"bothy_login":{"key":"x","text":"QUJD"}}`} {
 		t.Run(name, func(t *testing.T) {

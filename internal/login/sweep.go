@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Sweep removes from the directory of a sandbox's logins what is of no lease on a list: what
-// was ended, and what a process left that was killed before its lease was written. The
-// caller holds the lock under which leases change, or nobody makes a login there.
+// Sweep removes files from the directory of a sandbox's logins that belong to no lease on a
+// list. Those leases have ended, or a process was killed before it wrote the lease. The
+// caller holds the lock for leases, or no login can be made there.
 func Sweep(dir store.Sandbox, leases []spec.Lease) error {
 	entries, err := os.ReadDir(dir.Logins())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func Sweep(dir store.Sandbox, leases []spec.Lease) error {
 	return errors.Join(append(errs, store.SyncDir(dir.Logins()))...)
 }
 
-// Remove removes a login that was made inside, with what was written beside it.
+// Remove removes a login that was made inside, and the new file beside it.
 func (f File) Remove() error {
 	var errs []error
 	for _, path := range []string{f.Path, f.written()} {

@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What lies beside a login of a lease stays, and all else goes.
+// TestSweep checks that files of a lease's login stay, and all others are removed.
 func TestSweep(t *testing.T) {
 	dir := store.Sandbox{Dir: t.TempDir()}
 	if err := Sweep(dir, nil); err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// killed is what a process ends with that is killed here.
+// killed is the panic of a process that is killed here.
 type killed struct{}
 
-// mortal is a shop of a story in which a loop comes to every state that it can be in. The
-// process that carries it on may be killed at any moment: when something begins, when it is
-// done and nobody has written that down, and behind each event.
+// mortal is a shop with a story in which a loop reaches every state that it can be in. The process
+// that carries it on may be killed at any moment: when an action begins, when it is done but not
+// yet recorded, and after each event.
 type mortal struct {
 	*fake
 	run     *run.Run
 	dies    int            // at this moment, counted from 1
-	moments []string       // that there were, by what the loop was at
+	moments []string       // moments so far, by the loop's action
 	told    int            // tries of the agent that are written down
 	struck  map[string]int // in which state it was killed
 }
@@ -37,7 +37,7 @@ func (m *mortal) at(what string) {
 	}
 }
 
-// story is what the agent does in each of its tries.
+// story is the agent's work in each of its tries.
 func (m *mortal) story(int) (Work, error) {
 	w := Work{Verdict: spec.VerdictOK, Message: "not yet"}
 	switch m.told {
@@ -85,7 +85,7 @@ func (m *mortal) Restore(ctx context.Context, n int64) error {
 	return m.fake.Restore(ctx, n)
 }
 
-// tell is what is behind an event: what the loop is at then.
+// tell is called after an event, with the loop's action then.
 func (m *mortal) tell(ev run.Event, s *State) {
 	if ev.Type == Worked {
 		m.told++
@@ -99,7 +99,7 @@ func (m *mortal) tell(ev run.Event, s *State) {
 	m.at(what)
 }
 
-// live is a process that carries the loop on, or has it go back, until it ends or is killed.
+// live is a process that carries the loop on, or rewinds it, until it ends or is killed.
 func (m *mortal) live(t *testing.T, p *Plan, back bool) (s *State) {
 	h, events, err := m.run.Host()
 	must(t, err)
@@ -119,14 +119,14 @@ func (m *mortal) live(t *testing.T, p *Plan, back bool) (s *State) {
 	return s
 }
 
-// events are what is written down.
+// events returns the recorded events.
 func (m *mortal) events(t *testing.T) []run.Event {
 	events, err := m.run.Events()
 	must(t, err)
 	return events
 }
 
-// results are what steps have come to, in their order.
+// results lists the results of steps, in order.
 func (m *mortal) results(t *testing.T) (list []string) {
 	s, err := Fold(nil)
 	must(t, err)
@@ -139,8 +139,8 @@ func (m *mortal) results(t *testing.T) (list []string) {
 	return list
 }
 
-// tale tells the story, in which the process is killed once, or not at all: a person answers
-// the question, goes on, and in the end goes back once.
+// tale tells the story, in which the process is killed once, or not at all: a person answers the
+// question, resumes, and in the end rewinds once.
 func tale(t *testing.T, dies int) (m *mortal, s *State) {
 	p := reviewed()
 	p.Stall.Questions = 1
@@ -164,9 +164,10 @@ func tale(t *testing.T, dies int) (m *mortal, s *State) {
 	return m, s
 }
 
-// TestCrashEverywhere kills the process that carries a loop on in every state of a story
-// that has all of them, at the first and at the last moment of each. Whoever goes on goes on with the first step that has no result:
-// what the steps come to is the same, each once, and an agent works once more at most.
+// TestCrashEverywhere kills the process that carries a loop on in every state of a story that has
+// all of them, at the first and at the last moment of each. The next carrier goes on with the
+// first step without a result. The results are the same, each once, and an agent works at most
+// once more.
 func TestCrashEverywhere(t *testing.T) {
 	racetest.Skip(t)
 	var want, moments []string

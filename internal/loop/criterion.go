@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Gates is what a file of gates says.
+// Gates is the content of a file of gates.
 type Gates struct {
 	Protect []string    `json:"protect,omitempty"` // as that of Plan
 	Gates   []Criterion `json:"gates"`
@@ -39,7 +39,7 @@ type Criterion struct {
 type Reviewer struct {
 	Agent  string `json:"agent"`
 	Model  string `json:"model,omitempty"` // empty: its own choice
-	Prompt string `json:"prompt"`          // what it is to judge
+	Prompt string `json:"prompt"`          // the instructions for its judgement
 }
 
 // Bounds of a file of gates.
@@ -47,12 +47,12 @@ const (
 	// MaxGates is the size of one, in bytes.
 	MaxGates     = 256 << 10
 	maxCriteria  = 50
-	maxCriterion = 2 << 10  // bytes of what the agent is told of one
-	maxReviewing = 32 << 10 // bytes of what a reviewer is to judge
+	maxCriterion = 2 << 10  // bytes of a criterion's text for the agent
+	maxReviewing = 32 << 10 // bytes of a reviewer's instructions
 	usualReview  = 30 * time.Minute
 )
 
-// ReadGates reads a file of gates. What it does not understand is an error.
+// ReadGates reads a file of gates. An unknown field is an error.
 func ReadGates(data []byte) (*Gates, error) {
 	if len(data) > MaxGates {
 		return nil, fmt.Errorf("it is larger than %d KiB", MaxGates>>10)
@@ -139,7 +139,7 @@ func (r *Reviewer) check() error {
 	return checkModel(r.Model)
 }
 
-// Checks are what a document must pass.
+// Checks returns the requirements for the document.
 func (c *Criterion) Checks() *gate.Checks {
 	if c.Validate == nil {
 		return &gate.Checks{}
@@ -147,8 +147,8 @@ func (c *Criterion) Checks() *gate.Checks {
 	return c.Validate
 }
 
-// describe tells who works what is wanted. What a reviewer is asked is not told: it
-// would be worked for in the place of the task.
+// describe describes the criterion to the agent. It leaves out a reviewer's instructions: the agent
+// would work for them instead of the task.
 func (c *Criterion) describe() string {
 	switch {
 	case c.Command != "":
@@ -202,7 +202,7 @@ func (p *Plan) Reviewer(id string) string {
 	return ""
 }
 
-// checkGates sees that something decides that cannot be talked into it.
+// checkGates checks that at least one gate exists that the agent cannot talk into agreeing.
 func (p *Plan) checkGates() error {
 	if err := checkCriteria(p.Gates); err != nil {
 		return &spec.Error{Class: spec.ErrUsage, Err: err}

@@ -10,32 +10,32 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Step is what comes next. Exactly one of its fields is set.
+// Step is the next action. Exactly one of its fields is set.
 type Step struct {
-	Baseline bool // see what the gates say before anything is done
+	Baseline bool // run the gates before any work
 	Iterate  int  // have the agent work: this iteration, perhaps again
 	Keep     bool // make a checkpoint
-	Confirm  bool // see whether there is what was kept: people may have been at work since
+	Confirm  bool // check that the files are still those of the checkpoint: people may have changed them since
 	Judge    bool // ask the gates
 	Wait     time.Time
 	End      *End
 
-	Guard   bool   // put back what gates protect
-	Restore bool   // put files back, as somebody wanted who was cut short
-	Take    bool   // claim a task; the one that was worked on, if there is one
+	Guard   bool   // put back protected files
+	Restore bool   // put files back, as a rewind that was cut short wanted
+	Take    bool   // claim a task; the current one, if one is in hand
 	Close   bool   // the task is done
 	PutBack string // it is not to be done here, for this reason
 
 	Review *Criterion // ask this reviewer, too
 
-	Join    bool // bring what a worker did together with what there is
+	Join    bool // merge a worker's result with that of the others
 	Rejudge bool // ask the gates again, of both together
 	Settle  bool // have the loop's sandbox hold it
 	Again   bool // with PutBack: for now
-	Outrun  bool // with Again: because of what others have done
+	Outrun  bool // with Again: because of the others' results
 }
 
-// Next decides what comes next, at a time.
+// Next decides the next action at a time.
 func Next(p *Plan, s *State, now time.Time) Step {
 	if s.back != nil {
 		return Step{Restore: true}
@@ -77,7 +77,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	if end := fallen(s); end != nil {
 		return Step{End: end}
 	}
-	if until := s.wakes(now); s.step == Worked && until.After(now) { // for a reviewer only who is asked waits
+	if until := s.wakes(now); s.step == Worked && until.After(now) { // a reviewer's delay does not count here
 		return Step{Wait: until}
 	}
 	if s.step == Iteration || s.step == Worked { // cut short, or of no account
@@ -89,8 +89,9 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	return Step{Iterate: s.Iteration + 1}
 }
 
-// foreseen is the iteration that comes next whatever the gates will say, or as long as they say
-// what they said before; 0 if it is another's turn, or if they may say that it is done.
+// foreseen returns the iteration that comes next whatever the gates will say, or as long as they
+// say the same as before. It returns 0 if it is another agent's turn, or if the gates may say that
+// the work is done.
 func foreseen(p *Plan, s *State, now time.Time) int {
 	if len(p.Agents) > 0 || s.Work == nil || s.Work.Done {
 		return 0
@@ -100,10 +101,10 @@ func foreseen(p *Plan, s *State, now time.Time) int {
 	return Next(p, &then, now).Iterate
 }
 
-// kept is what follows of a checkpoint.
+// kept returns the step after a checkpoint.
 func kept(s *State) Step { return Step{Confirm: s.stale, Judge: !s.stale} }
 
-// decides tells whether a step says that something is done, or has reviewers say so.
+// decides reports whether a step says that work is done, unless a reviewer objects.
 func (s *Step) decides() bool {
 	return s != nil && (s.Close || s.End != nil && s.End.Status == Completed)
 }
@@ -112,7 +113,7 @@ func sameLimit(s *State) *End {
 	return &End{Status: Stalled, Reason: "same_limit", Detail: s.denied("the agent")}
 }
 
-// denied tells how often in a row somebody could do nothing.
+// denied explains how often in a row an agent could not use its model.
 func (s *State) denied(who string) string {
 	if s.denial.For == run.Overloaded {
 		return fmt.Sprintf("%s could do nothing %d times in a row, now because the provider of its model is overloaded", who, s.SameLimit)
@@ -124,7 +125,7 @@ func tooMany(s *State) *End {
 	return &End{Status: Limited, Reason: "iterations", Detail: "not done after " + tally(s.Iteration, "iteration", "iterations")}
 }
 
-// judged is what follows of what an iteration came to; nil if that is another one.
+// judged returns the step after the gates have judged an iteration; nil for another iteration.
 func judged(p *Plan, s *State) *Step {
 	if p.Tasks != nil {
 		return taskJudged(p, s)
@@ -135,9 +136,9 @@ func judged(p *Plan, s *State) *Step {
 	return nil
 }
 
-// taskJudged is that for a loop that takes tasks. What ends another loop because nothing
-// moves, ends the work at one task; an agent that asks, or does not work at all, would
-// not do better at the next one.
+// taskJudged is judged for a loop that takes tasks. A stall ends only the work at one task, where
+// it would end another loop. But if an agent asks a question, or does not work at all, the next
+// task would not help.
 func taskJudged(p *Plan, s *State) *Step {
 	ok := s.Work.Verdict == spec.VerdictOK
 	end := verdict(p, s)
@@ -146,7 +147,7 @@ func taskJudged(p *Plan, s *State) *Step {
 		return &Step{Close: true}
 	case ok && s.Work.Abort:
 		return &Step{PutBack: "the agent gave up"}
-	case agreed(p, s): // there is a hint, however often it was tried
+	case agreed(p, s): // a hint waits, however often it was tried
 		return nil
 	case end != nil && (end.Reason == ReasonQuestion || end.Reason == "same_error"):
 		return &Step{End: end}
@@ -158,8 +159,8 @@ func taskJudged(p *Plan, s *State) *Step {
 	return nil
 }
 
-// NextOf decides what comes next for one of several workers. An End is the end of all, as
-// soon as nobody is at anything any more.
+// NextOf decides the next action for one of several workers. An End ends all of them, as soon as
+// every worker is idle.
 func NextOf(p *Plan, s, w *State, now time.Time) Step {
 	step := nextOf(p, s, w, now)
 	if step.Iterate > 0 && w.tampered {
@@ -173,7 +174,7 @@ func nextOf(p *Plan, s, w *State, now time.Time) Step {
 		return Step{Take: true}
 	}
 	told := *w
-	if s.Iteration < p.Limits.MaxIterations && spent(p, s, now) == nil { // else what is done is not kept back for them
+	if s.Iteration < p.Limits.MaxIterations && spent(p, s, now) == nil { // otherwise finished work is not held back for the hints
 		told.Hints = s.Hints
 	}
 	switch w.step {
@@ -223,8 +224,8 @@ func nextOf(p *Plan, s, w *State, now time.Time) Step {
 	return Step{Iterate: s.Iteration + 1}
 }
 
-// reviewOf asks the next reviewer of what a worker did, by itself or together with what
-// others did; nil if there is none to be asked.
+// reviewOf asks the next reviewer of a worker's result, by itself or merged with that of the
+// others. It returns nil if no reviewer is left.
 func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 	c := toReview(p, w)
 	if c == nil {
@@ -234,8 +235,8 @@ func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 	return &step
 }
 
-// toJoin is what follows of what was brought together, or is in the loop's sandbox already; nil
-// if a hint is to be told first, for which that is not done.
+// toJoin returns the step after a merge, or after the result is in the loop's sandbox. It returns
+// nil if a hint has to be told first, for which the merge is put off.
 func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 	if w.step == Rejudged {
 		if step := reviewOf(p, s, w, now); step != nil {
@@ -249,7 +250,7 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 	return &step
 }
 
-// joined is what follows of a task that is done by itself.
+// joined returns the step for a task that is done by itself.
 func joined(p *Plan, s, w *State) Step {
 	again := func(why string) Step {
 		switch s.outrun[w.Task.ID] {
@@ -291,7 +292,7 @@ func redNames(v *Verdict) string {
 	var names []string
 	for _, g := range v.Red() {
 		why := g.Why
-		if g.Review && g.Output != "" { // what it says is what there is to be done
+		if g.Review && g.Output != "" { // a reviewer's text lists the remaining work
 			why += ": " + strings.Join(strings.Fields(g.Output), " ")
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", g.Name, why))
@@ -299,7 +300,7 @@ func redNames(v *Verdict) string {
 	return few(names)
 }
 
-// outOfTasks judges what was done.
+// outOfTasks ends a loop without ready tasks by its results.
 func outOfTasks(s *State) End {
 	green := len(s.LastVerdict().Red()) == 0
 	failed := len(s.Left)
@@ -327,22 +328,22 @@ func tally(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// reasonDone is why a loop ends that has come to what was wanted.
+// reasonDone is why a loop ends that has reached its goal.
 const reasonDone = "done"
 
-// reasonTasksFailed is why a loop ends whose checks agree, although not all tasks are
-// done: one that cannot be done does not keep it from its end.
+// reasonTasksFailed is why a loop ends whose checks agree, although not all tasks are done: a task
+// that cannot be done does not keep the loop from its end.
 const reasonTasksFailed = "tasks_failed"
 
-// agreed tells whether who works says that it is done, with something to show for it, and all
-// that was asked agrees.
+// agreed reports whether the agent says that it is done, has something to show for it, and all
+// checks agree.
 func agreed(p *Plan, s *State) bool {
 	return s.Work.Verdict == spec.VerdictOK && s.Work.Done && len(s.Verdict.Red()) == 0 && !Unproven(p, s)
 }
 
-// Unproven tells whether who works says that it is done, and nothing bears that out: no file was
-// changed since the task was taken, or without tasks since before the first iteration, and all
-// that judges was green then already. Reviewers were not asked then: that they agree does.
+// Unproven reports whether the agent says that it is done without proof: no file was changed since
+// the task was taken (without tasks, since before the first iteration), and all gates were green
+// then already. Reviewers were not asked then, so their agreement is proof.
 func Unproven(p *Plan, s *State) bool {
 	if p.AllowUnchanged || s.changed || !s.claims || len(s.Verdict.Red()) > 0 || len(p.Reviewers()) > 0 {
 		return false
@@ -354,22 +355,23 @@ func Unproven(p *Plan, s *State) bool {
 	return before != nil && len(before.Red()) == 0
 }
 
-// unproven is why nobody believes what the agent says.
+// unproven is why the loop does not believe the agent.
 const unproven = "what checks it was green before already, so that nothing shows that it is done"
 
-// wanted tells whether one more iteration is wanted although that is so. A hint that nobody was
-// told is more to do.
+// wanted reports whether one more iteration is wanted although the work is done. An untold hint is
+// more to do.
 func wanted(p *Plan, s *State) bool {
-	if s.Task != nil && s.Task.Closed { // it is too late for that
+	if s.Task != nil && s.Task.Closed { // too late for more work
 		return false
 	}
 	return s.Urged() || s.Iteration < p.Limits.MinIterations
 }
 
-// complete tells whether a task, or without tasks the loop, is done, and nothing more is wanted.
+// complete reports whether a task, or without tasks the loop, is done, and no further iteration is
+// wanted.
 func complete(p *Plan, s *State) bool { return agreed(p, s) && !wanted(p, s) }
 
-// verdict ends a loop by what an iteration came to.
+// verdict ends a loop by the result of an iteration.
 func verdict(p *Plan, s *State) *End {
 	ok := s.Work.Verdict == spec.VerdictOK
 	switch {
@@ -391,8 +393,7 @@ func verdict(p *Plan, s *State) *End {
 	return nil
 }
 
-// failure is how the agent failed the last time, to be said behind what that led to;
-// empty if it did not.
+// failure describes the agent's last failure, to append to its consequence; empty without one.
 func (s *State) failure() string {
 	if s.Work.Verdict == spec.VerdictOK || s.Work.Error == "" {
 		return ""
@@ -401,7 +402,7 @@ func (s *State) failure() string {
 	return "; the agent failed: " + strings.TrimSpace(beginning(plain(first), 200))
 }
 
-// doubt is why the agent is not believed, to be said behind what that led to; empty if it is.
+// doubt explains why the agent is not believed, to append to its consequence; empty if it is.
 func (s *State) doubt(p *Plan) string {
 	if !Unproven(p, s) {
 		return ""
@@ -411,7 +412,7 @@ func (s *State) doubt(p *Plan) string {
 
 func reached(n, limit int) bool { return limit > 0 && n >= limit }
 
-// spent ends a loop whose means are used up.
+// spent ends a loop whose budget is used up.
 func spent(p *Plan, s *State, now time.Time) *End {
 	l := p.Limits
 	switch {
@@ -421,7 +422,7 @@ func spent(p *Plan, s *State, now time.Time) *End {
 		return &End{Status: Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
 	case l.USD > 0 && s.USD >= l.USD:
 		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
-	case l.USD > 0 && s.unlisted: // the gateway lets it ask nothing more
+	case l.USD > 0 && s.unlisted: // the gateway refuses its further requests
 		return &End{Status: Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
 	case l.Tokens > 0 && s.noCount, l.USD > 0 && s.noPrice:
 		return &End{Status: Failed, Reason: "unmetered", Detail: fmt.Sprintf("it has a budget, and nobody can tell what %s took: the gateway saw no model asked that it knows, and the agent does not say", s.blind)}
@@ -429,15 +430,15 @@ func spent(p *Plan, s *State, now time.Time) *End {
 	return nil
 }
 
-// ExitCode is that of the command that carried a loop on.
+// ExitCode returns the exit code of the command that carried a loop on.
 func (s *State) ExitCode() int {
 	return run.ExitCode(string(s.Status), s.Reason == reasonTasksFailed, s.Signal)
 }
 
-// ReasonQuestion is why a loop waits whose agent wants to know something of a person.
+// ReasonQuestion is why a loop waits whose agent asks a person a question.
 const ReasonQuestion = "question"
 
-// reasonCrash is why a loop was interrupted of which nobody said so.
+// reasonCrash is why a loop was interrupted whose process recorded no end.
 const reasonCrash = "crash"
 
 // Crash says that a loop which seems to run has no host: the process that was it could
@@ -446,5 +447,5 @@ func (s *State) Crash() {
 	s.Status, s.Reason, s.Detail = Interrupted, reasonCrash, "the process that carried it on is gone"
 }
 
-// Crashed tells whether it was so.
+// Crashed reports whether that is so.
 func (s *State) Crashed() bool { return s.Status == Interrupted && s.Reason == reasonCrash }

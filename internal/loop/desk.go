@@ -16,10 +16,10 @@ import (
 // Tasks says that a loop takes its work from the tasks of a project, one at a time.
 type Tasks struct {
 	Project string   `json:"project"`          // a directory by its real path
-	Labels  []string `json:"labels,omitempty"` // all of which a task has to have
+	Labels  []string `json:"labels,omitempty"` // a task must have all of these
 	Tries   int      `json:"tries"`            // iterations at a task, before it is put back
-	// Restore has files be what they were before a task that is put back, if it left
-	// checks red that were green: or no other task could be done.
+	// Restore puts files back to their state before a task that is put back, if the task left
+	// checks red that were green. Otherwise no other task could be done.
 	Restore bool `json:"restore,omitempty"`
 }
 
@@ -30,30 +30,29 @@ type Taken struct {
 	Title string `json:"title"`
 	Text  string `json:"text,omitempty"` // all that is told of it
 	Base  int64  `json:"base,omitempty"` // the checkpoint that a worker begins with, if it begins
-	// Closed says that it was closed before a crash, when all agreed to what there was then.
+	// Closed says that it was closed before a crash, when all gates agreed.
 	Closed bool `json:"closed,omitempty"`
 }
 
-// Desk is where a loop takes its tasks from. The claims are those of the run: who
+// Desk is where a loop takes its tasks from. The claims belong to the run, so the process that
 // carries it on after a crash has them, too.
 type Desk struct {
 	Store task.Store
-	Who   string // by what name tasks are held
+	Who   string // the name that holds the tasks
 	Plan  *Tasks
 }
 
-// Lease is for how long a task is claimed. It is renewed while somebody carries the loop
-// on, and lets others have the task if nobody does.
+// Lease is how long a claim on a task lasts. The process that carries the loop on renews it.
+// Without a renewal others may take the task.
 const Lease = 10 * time.Minute
 
-// Holder is by what name a run holds tasks.
+// Holder returns the name under which a run holds tasks.
 func Holder(run string) string { return "run:" + run }
 
-// Take claims a task: the one of an ID, or else the next one that is ready and not
-// among the others; before that one that the run holds already, because a crash came
-// before it was written down. If there is none the error is ErrNotFound; if the one that
-// is meant is another's by now, or no more to be done, ErrConflict. One that the run has
-// closed is still its own.
+// Take claims a task: the one with this ID, or else the next ready one that is not in except. A
+// task that the run holds already comes first: a crash came before the claim was recorded. Without
+// a task the error is ErrNotFound. It is ErrConflict if the wanted one belongs to another by now,
+// or need not be done any more. A task that the run has closed is still its own.
 func (d *Desk) Take(ctx context.Context, id string, except []string) (*Taken, error) {
 	var taken *Taken
 	err := d.Store.Change(ctx, func(g *task.Graph) error {
@@ -88,15 +87,15 @@ func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, erro
 	return g.Claim(id, d.Who, Lease, now)
 }
 
-// Stands gives, for a loop that stands so, the tasks that are not done although it cannot
-// take them, and tells whether there is another that it could.
+// Stands returns the unfinished tasks that a loop in this state cannot take, and reports whether
+// another one is ready.
 func (d *Desk) Stands(ctx context.Context, s *State) (open []Open, ready bool, err error) {
 	list, open, err := d.ahead(ctx, leftOf(s))
 	return open, len(list) > 0, err
 }
 
-// Ahead gives, for a loop that stands so, the tasks that it has before it: those that it could take
-// now, as they come, and those that it cannot take, or not yet. What is in hand is in neither.
+// Ahead returns the tasks before a loop in this state: those that it could take now, in order, and
+// those that it cannot take, or not yet. Neither list has the tasks in hand.
 func (d *Desk) Ahead(ctx context.Context, s *State) (ready, open []Open, err error) {
 	except := leftOf(s)
 	for _, w := range append([]*State{s}, s.Workers...) {
@@ -124,10 +123,10 @@ func (d *Desk) ahead(ctx context.Context, except []string) (ready, open []Open, 
 		switch {
 		case !at.Ready:
 			open = append(open, openOf(t, at))
-		case !free: // it could begin, but is somebody else's
+		case !free: // it could begin, but another has it
 			at.Reason = task.ReasonClaimed
 			open = append(open, openOf(t, at))
-		case whole: // else its parts are what there is to do
+		case whole: // otherwise its parts have to be done
 			can = append(can, t)
 		}
 	}
@@ -135,7 +134,7 @@ func (d *Desk) ahead(ctx context.Context, except []string) (ready, open []Open, 
 	for _, t := range can {
 		ready = append(ready, openOf(t, task.State{Ready: true}))
 	}
-	slices.SortStableFunc(open, func(a, b Open) int { return cmp.Compare(len(a.By), len(b.By)) }) // first what others wait for
+	slices.SortStableFunc(open, func(a, b Open) int { return cmp.Compare(len(a.By), len(b.By)) }) // first those that others wait for
 	return ready, open, nil
 }
 
@@ -164,7 +163,7 @@ func (d *Desk) PutBack(ctx context.Context, id, note string) error {
 	})
 }
 
-// Reopen has tasks be done again that the run has closed.
+// Reopen reopens tasks that the run has closed.
 func (d *Desk) Reopen(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -173,7 +172,7 @@ func (d *Desk) Reopen(ctx context.Context, ids []string) error {
 		for _, id := range ids {
 			t, err := g.Find(id)
 			if errors.Is(err, spec.ErrNotFound) || err == nil && (t.Status != task.Closed || t.Assignee != d.Who) {
-				continue // it is no longer how the run left it
+				continue // it has changed since the run left it
 			}
 			if err == nil {
 				_, err = g.Reopen(id, time.Now().UTC())
@@ -189,7 +188,7 @@ func (d *Desk) Reopen(ctx context.Context, ids []string) error {
 // maxTaskText is how much is told of a task, in bytes.
 const maxTaskText = 24 << 10
 
-// textOf is what is told of a task besides its title.
+// textOf returns the text of a task without its title.
 func textOf(t *task.Task) string {
 	var b strings.Builder
 	for _, part := range []struct{ heading, text string }{

@@ -35,7 +35,7 @@ func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk) {
 	return p, r, d
 }
 
-// at is how a task stands.
+// at returns a task's current state.
 func at(t *testing.T, d *Desk, id string) *task.Task {
 	t.Helper()
 	g, err := d.Store.View(context.Background())
@@ -81,8 +81,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestTaskAhead goes on getting ready for the next iteration when the gates have judged: that
-// the claim of a task is renewed no more for one step ends nothing that is for the next.
+// TestTaskAhead checks that preparing the next iteration goes on when the gates have judged: the
+// end of one step's claim renewal cancels nothing that is for the next step.
 func TestTaskAhead(t *testing.T) {
 	p, r, d := desk(t, "blue")
 	f := &fake{work: func(n int) (Work, error) {
@@ -107,7 +107,7 @@ func next(t *testing.T, r *run.Run) *run.Run {
 	return again
 }
 
-// TestTaskStaysRed puts back what cannot be done, and goes on with the others.
+// TestTaskStaysRed checks that a task that cannot be done is put back, and that the others go on.
 func TestTaskStaysRed(t *testing.T) {
 	p, r, d := desk(t, "hard", "easy")
 	f := &fake{changes: always(1)}
@@ -129,7 +129,7 @@ func TestTaskStaysRed(t *testing.T) {
 	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "tasks_failed" || s.ExitCode() != spec.ExitStalled {
 		t.Fatalf("if the gates are red, too, it is %+v", s)
 	}
-	f.green = always(true) // who goes on gives it all its tries again
+	f.green = always(true) // the next carrier gives it all its tries again
 	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != "done" || len(s.Left) != 0 {
 		t.Errorf("gone on with it is %+v", s)
 	}
@@ -140,8 +140,8 @@ func TestTaskStaysRed(t *testing.T) {
 	}
 }
 
-// TestTaskRestore puts files back to what they were before a task that cannot be done,
-// if it broke what was right: or no other one could be.
+// TestTaskRestore checks that files are put back to their state before a task that cannot be done,
+// if it broke a green check: otherwise no other task could be done.
 func TestTaskRestore(t *testing.T) {
 	p, r, d := desk(t, "hard", "easy")
 	p.Tasks.Restore = true
@@ -173,7 +173,8 @@ func TestTaskRestore(t *testing.T) {
 	}
 }
 
-// TestTaskInterrupted gives the task back when the loop ends, and takes it again.
+// TestTaskInterrupted checks that the task is given back when the loop ends, and taken again
+// later.
 func TestTaskInterrupted(t *testing.T) {
 	p, r, d := desk(t, "one", "two")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -189,7 +190,7 @@ func TestTaskInterrupted(t *testing.T) {
 	if x := at(t, d, "bd-one"); s.Status != Interrupted || s.Task == nil || x.Status != task.Open || x.Notes != "" {
 		t.Fatalf("it is %+v, the task %+v", s, x)
 	}
-	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error { // somebody else takes it meanwhile
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error { // meanwhile another agent takes it
 		_, err := g.Claim("bd-one", "ben", time.Hour, time.Now().UTC())
 		return err
 	}))
@@ -200,7 +201,7 @@ func TestTaskInterrupted(t *testing.T) {
 	}
 }
 
-// TestTaskLost gives up work at a task that another took because the lease ran out.
+// TestTaskLost checks that work stops at a task that another took because the lease ran out.
 func TestTaskLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r, d := desk(t, "one", "two")
@@ -227,7 +228,7 @@ func TestTaskLost(t *testing.T) {
 	})
 }
 
-// patient is a shop whose first job takes its time.
+// patient is a shop whose first job takes long.
 type patient struct {
 	*fake
 	first func(context.Context)
@@ -241,7 +242,7 @@ func (f *patient) Work(ctx context.Context, job Job) (Work, error) {
 	return says(done)
 }
 
-// TestTaskLostLast asks the gates about what was left behind, if there is nothing else.
+// TestTaskLostLast checks that the gates judge the leftovers if no other task exists.
 func TestTaskLostLast(t *testing.T) {
 	p, r, d := desk(t, "one")
 	f := &fake{changes: always(1), green: func(n int) bool { return n == 0 }}
@@ -260,8 +261,8 @@ func TestTaskLostLast(t *testing.T) {
 	}
 }
 
-// TestTaskCrash cuts a loop off behind each of its events, with the claims as they were,
-// and goes on: every task is closed, and none is done twice.
+// TestTaskCrash cuts a loop off after each of its events, with the claims of that moment, and
+// resumes it: every task is closed, and none is done twice.
 func TestTaskCrash(t *testing.T) {
 	whole := func() *fake {
 		return &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
@@ -271,7 +272,7 @@ func TestTaskCrash(t *testing.T) {
 	events, err := r.Events()
 	must(t, err)
 	for n := range len(events) - 1 {
-		for _, ahead := range []bool{false, true} { // what is behind the next event was done
+		for _, ahead := range []bool{false, true} { // the next event's action was done, too
 			p, r, d := desk(t, "one", "two")
 			h, _, err := r.Host()
 			must(t, err)
@@ -307,7 +308,7 @@ func TestTaskCrash(t *testing.T) {
 			h.Close()
 			again := 0
 			if ahead && events[n].Type == Worked {
-				again = 1 // that was not written down
+				again = 1 // the iteration was not recorded
 			}
 			s := workThrough(t.Context(), t, p, f, r, d)
 			closed := []string{}

@@ -6,16 +6,15 @@ import (
 	"fmt"
 )
 
-// ErrFell says that a sandbox ended under the agent: its wall crashed, or was killed. That
-// is nobody's failure who works there, and no iteration.
+// ErrFell says that a sandbox ended under the agent: its wall crashed, or was killed. The agent is
+// not to blame, and the work does not count as an iteration.
 var ErrFell = errors.New("the sandbox ended under the agent")
 
-// maxFalls is how often in a row an iteration is begun again for that. What an agent does
-// may be what the sandbox falls by.
+// maxFalls is how often in a row an iteration is begun again for that. The agent's own work may be
+// what crashes the sandbox.
 const maxFalls = 3
 
-// fell tells whether what was cut short was cut short by that, and by nobody who ended the
-// loop meanwhile.
+// fell reports whether that cut the work short, and not a user who ended the loop meanwhile.
 func fell(ctx context.Context, w *Work) bool {
 	if ctx.Err() != nil {
 		w.Fell = ""
@@ -30,7 +29,7 @@ func (s *State) fall(w Work) {
 	}
 }
 
-// fallen ends a loop whose sandbox does not stand.
+// fallen ends a loop whose sandbox keeps crashing.
 func fallen(s *State) *End {
 	if s.Falls < maxFalls {
 		return nil
@@ -38,5 +37,5 @@ func fallen(s *State) *End {
 	return &End{Status: Failed, Reason: reasonFell, Detail: fmt.Sprintf("%d times in a row, now: %s", s.Falls, s.fellBy)}
 }
 
-// reasonFell is why a loop has failed whose sandbox ended under the agent again and again.
+// reasonFell is why a loop failed whose sandbox ended under the agent again and again.
 const reasonFell = "sandbox_crashed"

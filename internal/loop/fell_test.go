@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestFell has the sandbox end under the agent: the iteration is done again, with the hints
-// that it was told, and what it took counts; but not for ever.
+// TestFell checks an iteration whose sandbox ends under the agent. It is done again with the same
+// hints, and its use counts; but only a limited number of times.
 func TestFell(t *testing.T) {
 	fall := func() (Work, error) {
 		return Work{Tokens: 3}, fmt.Errorf("%w: the sandbox ended", ErrFell)
@@ -28,7 +28,7 @@ func TestFell(t *testing.T) {
 	if s.Status != Completed || s.Iteration != 2 || s.Repeats != 4 || f.n != 6 || s.Tokens != 4*3+2*10 || s.Falls != 0 {
 		t.Errorf("after %d tries it is %+v", f.n, s)
 	}
-	if f.prompts[0] != f.prompts[2] || len(f.since) != 3 { // what fell is no checkpoint
+	if f.prompts[0] != f.prompts[2] || len(f.since) != 3 { // a crash leaves no checkpoint
 		t.Errorf("there are %d checkpoints", len(f.since))
 	}
 	f = &fake{changes: always(1), green: always(true), work: func(int) (Work, error) { return fall() }}
@@ -45,7 +45,7 @@ func TestFell(t *testing.T) {
 	}
 }
 
-// TestFellInterrupted counts nothing if somebody has ended the loop by that.
+// TestFellInterrupted checks that the crash does not count if a user has ended the loop by then.
 func TestFellInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	f := &fake{changes: always(1), green: always(true)}

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Status is how a loop stands, in a word.
+// Status is the state of a loop, in a word.
 type Status string
 
 // The statuses. A loop that is running, and has no host, was cut short.
@@ -29,18 +29,18 @@ const (
 	Interrupted Status = "interrupted"
 )
 
-// Final tells whether a loop cannot be gone on with.
+// Final reports whether a loop cannot be resumed.
 func (s Status) Final() bool {
 	return s == Completed || s == Limited || s == Aborted || s == Cancelled
 }
 
-// State is how a loop stands.
+// State is the state of a loop.
 type State struct {
 	Status Status `json:"status"`
 	Reason string `json:"stop_reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
 	Signal int    `json:"-"`
-	// OpenTasks counts tasks that are open although none can be taken, by why.
+	// OpenTasks counts open tasks that cannot be taken, by the reason.
 	OpenTasks map[task.Reason]int `json:"open_tasks,omitempty"`
 	HeldUp    []Open              `json:"held_up,omitempty"` // the first of them
 
@@ -56,8 +56,8 @@ type State struct {
 	Work      *Work    `json:"work,omitempty"`
 	Keep      *Keep    `json:"kept,omitempty"`
 	Verdict   *Verdict `json:"verdict,omitempty"` // the last one of an iteration
-	// Beneath are files that were changed since what the files were put back to was judged, and
-	// are not put back. There is no verdict on both until the next one.
+	// Beneath are files that are not put back, and that were changed since the restored checkpoint
+	// was judged. No verdict covers both until the next one.
 	Beneath   []string `json:"changed_beneath,omitempty"`
 	Reviewing string   `json:"reviewing,omitempty"` // the gate whose reviewer is at work
 
@@ -68,10 +68,10 @@ type State struct {
 	Until time.Time `json:"until,omitzero"` // it waits, for models that cannot be asked
 	Hints []string  `json:"hints"`          // for the next iteration
 
-	Tokens  int64         `json:"tokens"` // what counts
+	Tokens  int64         `json:"tokens"` // the figure that counts
 	USD     float64       `json:"usd"`
-	Metered spec.Metered  `json:"metered"` // the same, as both say who can tell
-	Elapsed spec.Duration `json:"elapsed"` // while somebody carried it on
+	Metered spec.Metered  `json:"metered"` // the same, by source
+	Elapsed spec.Duration `json:"elapsed"` // while a process carried it on
 	Last    time.Time     `json:"last,omitzero"`
 
 	Unchanged int `json:"unchanged"`
@@ -83,58 +83,57 @@ type State struct {
 
 	Question string `json:"question,omitempty"` // the last one, if the last iteration had one
 
-	// Workers are how each of several workers stands: what it is at, and nothing of what
-	// they have in common.
+	// Workers are the states of several workers. What they have in common is not in them.
 	Workers []*State `json:"-"`
-	Retries int      `json:"retries,omitempty"` // tasks that were tried again because of what others had done
-	Join    *Join    `json:"-"`                 // of a worker: what it did, with what others did
+	Retries int      `json:"retries,omitempty"` // tasks that were tried again because of the others' results
+	Join    *Join    `json:"-"`                 // of a worker: its result, merged with the others'
 
 	step      string // the last step of the current iteration that has a result
 	shown     int    // hints that it is told
 	fellBy    string // how the sandbox ended under the agent, the last time
-	red, fail string // what was red, and how the agent failed, the last time
+	red, fail string // the red gates, and the agent's failure, the last time
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
 	denial    run.Delay         // the last one
-	back      *Back             // that files are to be put back to
+	back      *Back             // where files are to be put back to
 	held      bool              // the task is claimed, as far as this process knows
 	tries     int               // iterations at it
 	from      int64             // the checkpoint before it
-	before    *Verdict          // and what the gates said of that
+	before    *Verdict          // and the gates' verdict on that
 	changed   bool              // a file was, since then; without tasks since before the first iteration
-	claims    bool              // who worked last says that it is done
-	unjudged  bool              // files may be otherwise than what the gates said something of
-	stale     bool              // likewise than what was kept: somebody has gone on since
-	own       *Verdict          // what the gates said of what a worker did, by itself
+	claims    bool              // the last agent at work says that it is done
+	unjudged  bool              // files may have changed since the gates' verdict
+	stale     bool              // files may have changed since the checkpoint: a new carrier has begun
+	own       *Verdict          // the gates' verdict on a worker's result, by itself
 	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
-	lost      bool              // what was done in the iteration is gone with the place
+	lost      bool              // the iteration's work is gone with its place
 	turns     int               // iterations that a worker has begun
-	holder    string            // the agent whose place, of those of a worker, holds what it has done; empty: the first's, nobody: none's
-	tampered  bool              // what gates protect is not what it was, as far as is known
-	spent     map[string]int    // iterations at each task, whoever made them
-	tried     int               // of those at a worker's, that were made before it took it
+	holder    string            // the agent whose place, among a worker's, has its result; empty: the first's, nobody: none's
+	tampered  bool              // protected files have changed, as far as is known
+	spent     map[string]int    // iterations at each task, of all workers
+	tried     int               // of a worker's: those made before it took the task
 	outrun    map[string]int    // how often others came first with something, by task
-	alone     []string          // tasks to be done while nobody else is at any
-	sessions  map[string]string // that agents can go on with, by who has a place of his own
+	alone     []string          // tasks to be done while every other worker is idle
+	sessions  map[string]string // that agents can continue, by the owner of a place
 
 	reviewed   int // reviewers that were asked of the verdict
 	wasSame    int // SameRed and red before the verdict
 	wasRed     string
 	objections []Gate // of reviewers, the last time that each was asked
-	reviews    Usage  // what they took, all together
+	reviews    Usage  // their use, all together
 	delayed    bool   // the next one cannot be heard before its allowance is there again
 
-	latest   spec.Metered // of what the last event told
+	latest   spec.Metered // of the last event
 	open     bool         // an agent is at work, as far as is known
-	unknown  bool         // one was, and nobody knows what it took
-	noCount  bool         // nobody knows how many tokens one took that ended well
+	unknown  bool         // one was, and its use is unknown
+	noCount  bool         // an agent that ended well did not report its tokens
 	noPrice  bool         // likewise the money
-	blind    string       // who that was, the last time
+	blind    string       // that agent, the last time
 	unlisted bool         // a model was asked that has no price
 }
 
-// Fold gives how a loop stands after events. What it does not know, it ignores.
+// Fold returns the state of a loop after its events. It ignores unknown events.
 func Fold(events []run.Event) (*State, error) {
 	s := &State{Status: Queued, told: map[string]bool{}, Hints: []string{}}
 	for _, ev := range events {
@@ -236,7 +235,7 @@ func into[T any](ev run.Event, f func(T)) error {
 	return nil
 }
 
-// begin goes on. Whoever goes on with a loop that stalled gives it all its tries again.
+// begin starts a carrier. A loop that stalled gets all its tries again.
 func (s *State) begin() {
 	if s.Status == Stalled {
 		s.Left = nil
@@ -254,17 +253,17 @@ func (s *State) begin() {
 			w.Until = time.Time{}
 		}
 	}
-	if s.Status != Queued && s.Status != Running { // it had come to an end: people may have been at work since
+	if s.Status != Queued && s.Status != Running { // it had ended: people may have been at work since
 		s.unjudged = true
 	}
 	goneOn := s.Status != Queued
-	if s.Status == Running { // nobody told its end
+	if s.Status == Running { // its end was not recorded
 		for _, w := range append([]*State{s}, s.Workers...) {
 			w.unknown, w.open = w.unknown || w.open, false
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = Running, "", "", 0, nil, nil, false
-	s.Reviewing, s.noCount, s.noPrice, s.blind, s.unlisted = "", false, false, "", false // whoever goes on knows that
+	s.Reviewing, s.noCount, s.noPrice, s.blind, s.unlisted = "", false, false, "", false // the new carrier finds out
 	s.rest()
 	for _, w := range append([]*State{s}, s.Workers...) {
 		w.Falls, w.stale = 0, goneOn
@@ -274,7 +273,7 @@ func (s *State) begin() {
 func (s *State) took(t Taken) {
 	if s.Task == nil || s.Task.ID != t.ID {
 		s.tries, s.from, s.before = 0, s.checked, s.LastVerdict()
-		s.step, s.Work = "", nil // what came of another one says nothing of it
+		s.step, s.Work = "", nil // the result of another task does not count for this one
 		s.Unchanged, s.changed, s.claims = 0, false, false
 	}
 	s.Task, s.held, s.stale = &t, true, s.stale && !t.Closed
@@ -301,8 +300,8 @@ func (s *State) restored(p Put) {
 	s.back = nil
 }
 
-// Expect counts in what people have said and nobody has taken yet, as far as it is about
-// hints, and tells whether the loop is to pause.
+// Expect applies the hints of people that no process has taken yet, and reports whether the loop is
+// to pause.
 func (s *State) Expect(mail []run.Message) (pause bool) {
 	for _, m := range mail {
 		switch m.Kind {
@@ -324,10 +323,10 @@ func (s *State) hint(a Advice) {
 	}
 }
 
-// clear takes hints back that the current iteration was not told.
+// clear removes the hints that the current iteration was not told.
 func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
 
-// letGo is between two tasks: what did not move at the one may move at the other.
+// letGo ends the work at a task: a stall at one task says nothing about the next.
 func (s *State) letGo() {
 	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
 	s.Unchanged, s.SameRed, s.red, s.Asked, s.Question = 0, 0, "", 0, ""
@@ -375,7 +374,7 @@ func (s *State) worked(w Work, at time.Time) {
 	}
 }
 
-// known notes if nobody can tell what somebody took who ended well.
+// known notes that the use of an agent that ended well is unknown.
 func (s *State) known(u Usage, who string) {
 	if u.Seen != nil {
 		return
@@ -388,7 +387,7 @@ func (s *State) known(u Usage, who string) {
 	}
 }
 
-// unmetered takes what is not known of a worker to be not known of all.
+// unmetered moves a worker's unknown use to the whole loop.
 func (s *State) unmetered(w *State) {
 	if w.noCount || w.noPrice {
 		s.noCount, s.noPrice, s.blind = s.noCount || w.noCount, s.noPrice || w.noPrice, w.blind
@@ -397,9 +396,9 @@ func (s *State) unmetered(w *State) {
 	w.noCount, w.noPrice, w.blind, w.unlisted = false, false, "", false
 }
 
-// lose is the end of an agent's place. What it did there that was not kept is gone, with
-// what it had to say of it, as are its sessions: an iteration that was under way is begun
-// again with what the loop's sandbox holds, and is told what it was.
+// lose handles the end of an agent's place. Its work there that was not kept is gone, with its
+// report, and so are its sessions. An iteration that was under way is begun again with the files
+// of the loop's sandbox and the same hints.
 func (s *State) lose(agent string) {
 	delete(s.sessions, agent)
 	if s.Agent != agent || s.step != Iteration && s.step != Worked {
@@ -410,16 +409,16 @@ func (s *State) lose(agent string) {
 	s.SameError, s.fail, s.Asked, s.Question, s.claims = 0, "", 0, "", false
 }
 
-// Again tells whether the iteration is to be begun again because its place was removed.
+// Again reports whether the iteration is to be begun again because its place was removed.
 func (s *State) Again() bool { return s.lost }
 
-// cut counts what a try has used that came to nothing: its iteration is begun again.
+// cut counts the use of a try without a result: its iteration is begun again.
 func (s *State) cut(w Work) {
 	s.use(w)
 	s.shown, s.open = 0, false
 }
 
-// use adds up what was used. The numbers are the agent's: none takes anything back.
+// use adds up the use. The numbers are the agent's, so negative ones are ignored.
 func (s *State) use(w Work) {
 	tokens := max(w.Tokens, 0)
 	s.Tokens = min(s.Tokens, math.MaxInt64-tokens) + tokens
@@ -427,7 +426,7 @@ func (s *State) use(w Work) {
 	s.meter(spec.Meter(w.Seen, w.Said))
 }
 
-// meter puts beside each other what is known of some work.
+// meter adds the use of some work, by source.
 func (s *State) meter(m spec.Metered) {
 	s.Metered.Add(m)
 	s.latest.Add(m)
@@ -455,8 +454,8 @@ func (s *State) start() int64 {
 	return s.Baseline.Checkpoint
 }
 
-// Took is how long somebody has carried the loop on, at a time, if somebody does then.
+// Took returns how long processes have carried the loop on, until now if one still does.
 func (s *State) Took(now time.Time) time.Duration { return s.elapsed(now) }
 
-// Told is how many hints the current iteration was told.
+// Told returns how many hints the current iteration was told.
 func (s *State) Told() int { return s.shown }

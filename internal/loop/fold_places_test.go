@@ -2,8 +2,8 @@ package loop
 
 import "testing"
 
-// Places are known from before they are there, or nobody would remove them if the host
-// died then.
+// TestPlacing checks that places are recorded before they exist. Otherwise they would never be
+// removed if the host died then.
 func TestPlacing(t *testing.T) {
 	one, two := Place{Seat: Seat{Worker: 1}, ID: "1", Sandbox: "x-1"}, Place{Seat: Seat{Worker: 2}, ID: "2", Sandbox: "x-2"}
 	s := fold(t, Placing, Made{"x", []Place{one}}, Placing, Made{"x", []Place{two}})

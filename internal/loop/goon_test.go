@@ -11,8 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What was kept or judged before somebody goes on is looked at once more before it decides
-// anything, whatever the end was, and whether or not it was told.
+// TestGoOnConfirms checks that the next carrier looks once more at files that were kept or judged
+// before, before they decide anything. The end before does not matter, nor whether it was
+// recorded.
 func TestGoOnConfirms(t *testing.T) {
 	green, red := []Gate{{Name: "a", Green: true}}, []Gate{{Name: "a", Why: "exit code 1"}}
 	at := []any{
@@ -85,8 +86,8 @@ func pausedAfter(t *testing.T, p *Plan, f *fake, r *run.Run, d *Desk) {
 	f.work = work
 }
 
-// What a person breaks while nobody carries a loop on keeps it from being done, and a task
-// from being closed; without that nobody is asked twice.
+// TestGoOnBroken checks that a loop is not done, and a task not closed, if a person breaks the
+// files while no process carries the loop on. Without that, no gate is asked twice.
 func TestGoOnBroken(t *testing.T) {
 	for _, tasks := range []bool{false, true} {
 		for _, broken := range []bool{false, true} {
@@ -121,7 +122,8 @@ func TestGoOnBroken(t *testing.T) {
 	}
 }
 
-// What was changed below what is kept is no change of it, and is judged nevertheless.
+// TestGoOnBeneath checks that a change below the kept files does not count as a change of the
+// loop's, and is judged nevertheless.
 func TestGoOnBeneath(t *testing.T) {
 	p, r, _ := desk(t)
 	p.Tasks = nil
@@ -133,8 +135,8 @@ func TestGoOnBeneath(t *testing.T) {
 	}
 }
 
-// A task that was closed before a crash is not judged once more as what is in hand: it is in
-// the end, with all that there is.
+// TestGoOnClosed checks that a task that was closed before a crash is not judged once more while
+// in hand. It is judged in the end, with all the rest.
 func TestGoOnClosed(t *testing.T) {
 	p, r, d := desk(t, "one")
 	f := &fake{changes: always(1), work: func(int) (Work, error) { return says(done) }, green: always(true)}
@@ -152,8 +154,8 @@ func TestGoOnClosed(t *testing.T) {
 	}
 }
 
-// A worker's own place is looked at likewise, unless it is gone: what was judged is in a
-// checkpoint.
+// TestTeamGoesOn checks that a worker's own place is looked at likewise, unless it is gone: a
+// checkpoint has the files that were judged.
 func TestTeamGoesOn(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		p, r, d := hire(t, 2, "a")
@@ -193,8 +195,8 @@ func TestTeamGoesOn(t *testing.T) {
 	}
 }
 
-// When no task is left after a crash the gates are asked again if files have been changed since,
-// and not otherwise.
+// TestGoOnNoneLeft checks that when no task is left after a crash, the gates are asked again only
+// if files have changed since.
 func TestGoOnNoneLeft(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		p, r, d := desk(t, "one")
@@ -204,7 +206,7 @@ func TestGoOnNoneLeft(t *testing.T) {
 		l := &Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}
 		l.Tell = func(ev run.Event, _ *State) {
 			if ev.Type == Closed {
-				h.Close() // nothing can be written any more
+				h.Close() // no event can be written any more
 			}
 		}
 		if _, err = l.Carry(t.Context(), nil); err == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// spoil is an agent that changes what is protected in some of its tries, and says that it is done.
+// spoil returns an agent that changes protected files in some of its tries, and says that it is
+// done.
 func spoil(f *fake, when func(n int) bool) {
 	f.work = func(n int) (Work, error) {
 		f.spoilt = f.spoilt || when(n)
@@ -17,7 +18,8 @@ func spoil(f *fake, when func(n int) bool) {
 	}
 }
 
-// What is protected is put back before the next try, and before the loop ends without one.
+// TestGuard checks that protected files are put back before the next try, and before the loop ends
+// without one.
 func TestGuard(t *testing.T) {
 	p := plan()
 	p.Protect, p.Limits.MaxIterations = []string{"test"}, 3
@@ -27,7 +29,7 @@ func TestGuard(t *testing.T) {
 	if s.Status != Limited || !slices.Equal(f.putBack, []int{1, 2, 3}) || f.spoilt {
 		t.Fatalf("it is %s (%s), put back behind %v", s.Status, s.Reason, f.putBack)
 	}
-	// Going back to what was spoilt, it is put back before the next try, too.
+	// After a rewind to a spoilt checkpoint, they are put back before the next try, too.
 	_, err := rewind(t, p, f, r, nil, 2)
 	must(t, err)
 	spoil(f, func(int) bool { return false })
@@ -37,7 +39,7 @@ func TestGuard(t *testing.T) {
 	if f.since[len(f.since)-1] == 0 {
 		t.Errorf("the last was compared with nothing")
 	}
-	// To before the first iteration there is nothing to be put back.
+	// After a rewind to before the first iteration, none has to be put back.
 	_, err = rewind(t, p, f, r, nil, 0)
 	must(t, err)
 	if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || len(f.putBack) != 4 {
@@ -45,7 +47,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Nothing is looked at as long as nothing was changed.
+// TestGuardOfNothing checks that no file is looked at as long as none was changed.
 func TestGuardOfNothing(t *testing.T) {
 	p := plan()
 	p.Protect = []string{"test"}
@@ -56,7 +58,7 @@ func TestGuardOfNothing(t *testing.T) {
 	}
 }
 
-// It is so, too, whatever event the process dies behind.
+// TestGuardKills checks the same if the process dies after any event.
 func TestGuardKills(t *testing.T) {
 	for behind := 1; ; behind++ {
 		p := plan()
@@ -70,7 +72,7 @@ func TestGuardKills(t *testing.T) {
 		n := 0
 		l := &Loop{Plan: p, Run: r, Host: h, Shop: f, Tell: func(run.Event, *State) {
 			if n++; n == behind {
-				h.Close() // nothing can be written any more
+				h.Close() // no event can be written any more
 			}
 		}}
 		s, err := l.Carry(t.Context(), events)
@@ -88,7 +90,8 @@ func TestGuardKills(t *testing.T) {
 	}
 }
 
-// With several workers it is put back where it was changed, and nobody else has it.
+// TestTeamGuard checks that with several workers the files are put back where they were changed,
+// and that no other worker gets the change.
 func TestTeamGuard(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	p.Protect = []string{"test"}

@@ -34,8 +34,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// The same for several workers: who is told something at work keeps it, and what came to
-// nothing is for whoever is next.
+// TestClearWorkers checks the same for several workers: a worker that was told a hint keeps it,
+// and the hints of a try without a result are for the next worker.
 func TestClearWorkers(t *testing.T) {
 	by := By{Worker: 1}
 	told := []any{
@@ -71,7 +71,7 @@ func TestClearWorkers(t *testing.T) {
 	}
 }
 
-// What nobody has taken yet counts for who looks, once.
+// TestExpect checks that the status shows untaken hints, once each.
 func TestExpect(t *testing.T) {
 	s := fold(t, Began, nil, Hinted, Advice{"1", "a"})
 	if s.Expect([]run.Message{{ID: "1", Kind: run.Hint, Text: "a"}, {ID: "2", Kind: run.Hint, Text: "b"}}) || !slices.Equal(s.Hints, []string{"a", "b"}) {
@@ -82,8 +82,8 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// Where nothing moves because the agent fails, that is said, in one line that a terminal
-// may have.
+// TestStalledByFailure checks that a loop that stalls because its agent fails says so, in one line
+// that is safe for a terminal.
 func TestStalledByFailure(t *testing.T) {
 	p := plan()
 	p.Stall = UsualStall
@@ -99,9 +99,9 @@ func TestStalledByFailure(t *testing.T) {
 	}
 }
 
-// A hint that nobody was told is more to do, for who says that it is done and all agrees: also
-// if it is the last try at a task, and before a reviewer is asked. It has an iteration of its
-// own, if there may be one.
+// TestHintedLast checks that an untold hint is more to do, even if the agent says that it is done
+// and all checks agree. This also holds for the last try at a task, and before a reviewer is
+// asked. The hint has an iteration of its own, if the limit allows one.
 func TestHintedLast(t *testing.T) {
 	tasks, last := plan(), plan()
 	tasks.Tasks, last.Limits.MaxIterations = &Tasks{Tries: 1}, 1
@@ -176,7 +176,8 @@ func TestHintedLast(t *testing.T) {
 	}
 }
 
-// What a person says while a loop is paused that is done is heard when somebody goes on.
+// TestHintWhilePaused checks that a hint to a paused loop that is done is told after the loop is
+// resumed.
 func TestHintWhilePaused(t *testing.T) {
 	p, r, d := desk(t, "one")
 	f := &fake{changes: always(1), work: func(int) (Work, error) { return says(done) }, green: always(true)}
@@ -188,7 +189,8 @@ func TestHintWhilePaused(t *testing.T) {
 	}
 }
 
-// One that comes while it is judged with the others has its iteration before the task is closed.
+// TestTeamHintLate checks that a hint that arrives while the merge is judged has its iteration
+// before the task is closed.
 func TestTeamHintLate(t *testing.T) {
 	p, r, d := hire(t, 2, "a")
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +202,7 @@ func TestTeamHintLate(t *testing.T) {
 		}
 		judged := 0
 		b.judge = func(files) string {
-			if judged++; judged == 3 { // with what was done by hand
+			if judged++; judged == 3 { // with the changes made by hand
 				must(t, r.Leave(run.Message{Kind: run.Hint, Text: "mind the gap", Actor: "ann"}))
 			}
 			return ""

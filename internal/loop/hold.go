@@ -14,8 +14,8 @@ import (
 // errLost is the cause for which work at a task is given up that is another's by now.
 var errLost = errors.New("the task is another's")
 
-// holding does something while the claim of the task is renewed. If it is lost, what is
-// done is given up, and the loop goes on with another task.
+// holding calls f while the claim of the task is renewed. If the claim is lost, f is cancelled,
+// and the loop goes on with another task.
 func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error {
 	if l.Desk == nil || l.state.Task == nil {
 		return f(ctx)
@@ -40,7 +40,7 @@ func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error
 	return l.lost(why)
 }
 
-// renew renews a claim until ctx is done. What it gives says why that is over before.
+// renew renews a claim until ctx is done. Its error says why the claim ended before.
 func (l *Loop) renew(ctx context.Context, id string, stop context.CancelCauseFunc) error {
 	again := time.NewTicker(Lease / 3)
 	defer again.Stop()
@@ -53,7 +53,7 @@ func (l *Loop) renew(ctx context.Context, id string, stop context.CancelCauseFun
 		if err := l.Desk.Renew(ctx, id); errors.Is(err, spec.ErrConflict) {
 			stop(errLost)
 			return err
-		} // what else goes wrong may go right the next time
+		} // other errors may be gone the next time
 	}
 }
 
@@ -61,7 +61,7 @@ func (l *Loop) lost(why error) error {
 	return l.keep(Lost, Left{Task: l.state.Task.ID, Why: why.Error(), Iteration: l.state.Iteration})
 }
 
-// takeTask claims the task to work on; the one that was in hand, if there is one.
+// takeTask claims the task to work on: the one in hand, if there is one.
 func (l *Loop) takeTask(ctx context.Context) error {
 	s := l.state
 	id := ""
@@ -81,14 +81,14 @@ func (l *Loop) takeTask(ctx context.Context) error {
 	return err
 }
 
-// noneLeft ends the loop by what the gates say of the files as they are: work that was
-// given up may have changed them since they were asked.
+// noneLeft ends the loop by the gates' verdict on the current files: cancelled work may have
+// changed them since the last verdict.
 func (l *Loop) noneLeft(ctx context.Context) error {
 	if err := judgeAgain(ctx, l.Shop, l.state, l.Run.ID, l.keep); err != nil {
 		return err
 	}
 	open, ready, err := l.Desk.Stands(ctx, l.state)
-	if err != nil || ready { // there is one by now: it is taken
+	if err != nil || ready { // one is ready by now: it is taken
 		return err
 	}
 	return run.Unkept(l.end(run.ActorHost, noTask(l.state, open)))
@@ -106,8 +106,8 @@ func leftOf(s *State) (ids []string) {
 // is made of the prompt, and words in a reason say that a task has failed.
 const closedAs = "done, and checked"
 
-// closeTask closes the task. One that cannot be closed, because parts of it are open
-// that were found meanwhile, is put back.
+// closeTask closes the task. A task that cannot be closed, because of open parts that were found
+// meanwhile, is put back.
 func (l *Loop) closeTask(ctx context.Context) error {
 	s := l.state
 	err := l.Desk.Close(ctx, s.Task.ID, closedAs, s.Work.Session)
@@ -133,7 +133,7 @@ func (l *Loop) putBack(ctx context.Context, why string) error {
 	return l.keep(PutBack, left)
 }
 
-// noteOf is what stays with a task that is not done.
+// noteOf returns the note for a task that is not done.
 func noteOf(run, why string) string {
 	return fmt.Sprintf("%s, run %s: %s", time.Now().UTC().Format(time.DateOnly), run, plain(why))
 }

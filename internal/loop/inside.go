@@ -2,9 +2,9 @@ package loop
 
 import "strings"
 
-// insideMark stands before what was said inside a sandbox for the next iteration. Whoever is in
-// there may be the agent, so it is no word of a person's: it is told, and keeps nothing from being
-// done.
+// insideMark begins a hint to the next iteration that came from inside a sandbox. The agent itself
+// may have sent it, so it does not count as a person's: it is told, but does not keep the loop
+// from being done.
 const insideMark = "Said inside the sandbox, by nobody known: "
 
 // Inside is a hint that was given inside a sandbox.
@@ -20,5 +20,5 @@ func FromInside(hints []string) (n int) {
 	return n
 }
 
-// Urged tells whether people have said something that no iteration was told yet.
+// Urged reports whether people have sent hints that no iteration was told yet.
 func (s *State) Urged() bool { return FromInside(s.Hints) < len(s.Hints) }

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// guarded says that what gates protect is what it was.
+// guarded records that protected files are unchanged again.
 func (s *State) guarded(g Guard) {
 	if s.tampered = false; g.Checkpoint > 0 {
 		s.checked, s.unjudged = g.Checkpoint, true
 	}
 }
 
-// tampered tells whether something that is protected is not what it was.
+// tampered reports whether a protected file has changed.
 func (v *Verdict) tampered() bool {
 	return slices.ContainsFunc(v.Red(), func(g Gate) bool { return g.Protects != "" })
 }
 
-// LastVerdict is what the gates said last; nil if that is not known of what there is.
+// LastVerdict returns the last verdict of the gates; nil if none is known for the current files.
 func (s *State) LastVerdict() *Verdict {
 	if s.Verdict != nil || len(s.Beneath) > 0 {
 		return s.Verdict
@@ -28,7 +28,7 @@ func (s *State) LastVerdict() *Verdict {
 	return s.Baseline
 }
 
-// confirmed says that what was kept, and perhaps judged, is what there is.
+// confirmed records that the files are still those of the checkpoint, and of its verdict if it has one.
 func (s *State) confirmed() {
 	s.stale = false
 	if s.step == Judged {
@@ -43,7 +43,7 @@ func (s *State) judged(v Verdict) {
 	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
 }
 
-// again counts how often in a row something was the same, nothing being fine.
+// again counts how often in a row a value was the same; the empty value is fine.
 func again(n int, before, now string) (int, string) {
 	switch now {
 	case "":
@@ -54,8 +54,8 @@ func again(n int, before, now string) (int, string) {
 	return 1, now
 }
 
-// fingerprint is the same for the same red gates with the same answers. The names
-// alone would end honest work at one large gate, such as a whole test suite.
+// fingerprint returns the same text for the same red gates with the same answers. Their names alone
+// would end honest work at one large gate, such as a whole test suite.
 func fingerprint(gates []Gate) string {
 	var red []string
 	for _, g := range gates {
@@ -70,7 +70,7 @@ func fingerprint(gates []Gate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// took is how long the gates took, one after the other.
+// took returns how long the gates took, one after the other.
 func (v *Verdict) took() time.Duration {
 	var seconds float64
 	if v != nil {
@@ -81,7 +81,7 @@ func (v *Verdict) took() time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// Red gives the gates that do not agree.
+// Red returns the red gates.
 func (v *Verdict) Red() (list []Gate) {
 	if v == nil {
 		return nil

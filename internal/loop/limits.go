@@ -6,9 +6,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// This file has what people do to the limits of a loop that there is.
+// This file changes the limits of an existing loop.
 
-// Raise has the limits be those that a person has set anew.
+// Raise applies the limits that a person has changed.
 func (p *Plan) Raise(l *run.Limits) {
 	if l == nil {
 		return
@@ -19,8 +19,8 @@ func (p *Plan) Raise(l *run.Limits) {
 	l.Set(&p.Limits.Time, &p.Limits.Tokens, &p.Limits.USD)
 }
 
-// Reached is how a loop would end at once that somebody goes on with, because it has come to
-// a limit; nil if there is something left.
+// Reached returns the end of a loop that would end at once when resumed, because it has reached a
+// limit. It is nil if some of the limit is left.
 func Reached(p *Plan, s *State) *End {
 	if end := spent(p, s, time.Time{}); end != nil && end.Status == Limited {
 		return end
@@ -31,17 +31,17 @@ func Reached(p *Plan, s *State) *End {
 	return Exhausted(p, s)
 }
 
-// Exhausted is how a loop would end at once that somebody goes on with, whatever it has come to,
-// because there is no iteration left; nil if there is one, or one is still to have a result.
+// Exhausted returns the end of a loop that would end at once when resumed, whatever its result,
+// because no iteration is left. It is nil if one is left, or if one has no result yet.
 func Exhausted(p *Plan, s *State) *End {
 	if s.Iteration < p.Limits.MaxIterations {
 		return nil
 	}
 	for _, w := range append([]*State{s}, s.Workers...) {
 		switch {
-		case w.step != "" && w.step != Judged: // there is a result to come, perhaps of a try that did not count
+		case w.step != "" && w.step != Judged: // a result is still to come, perhaps of a try that did not count
 			return nil
-		case w.step == Judged && w.Work != nil && complete(p, w): // a reviewer is to be asked, or it is to be brought together
+		case w.step == Judged && w.Work != nil && complete(p, w): // a review or a merge is still to come
 			return nil
 		}
 	}

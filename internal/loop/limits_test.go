@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestRaise goes on with a loop that has come to a limit, once that is another: what was used
-// stays used. After a crash behind the new limit it is still there.
+// TestRaise checks that a loop that reached a limit goes on with a higher one: its use still
+// counts. After a crash the new limit is still there.
 func TestRaise(t *testing.T) {
 	tokens, usd, n, any := int64(45), 4.5, 12, int64(0)
 	for name, c := range map[string]struct {
@@ -61,7 +61,8 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// TestRaiseNothing leaves what is not named, and counts no time in which nobody carries it on.
+// TestRaiseNothing checks that limits without a new value stay, and that the time without a
+// process does not count.
 func TestRaiseNothing(t *testing.T) {
 	p := plan()
 	was := *p
@@ -82,7 +83,7 @@ func TestRaiseNothing(t *testing.T) {
 	}
 }
 
-// TestReached tells an iteration that is still to have a result from one that has it.
+// TestReached checks an iteration without a result, and one with a result.
 func TestReached(t *testing.T) {
 	p := plan()
 	p.Limits.MaxIterations = 1

@@ -13,55 +13,55 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shop is where the work is done. It keeps nothing that a crash could lose.
+// Shop is where the work is done. It keeps no state that a crash could lose.
 type Shop interface {
-	// Work has the agent do a job, and ends everything that runs in the sandbox. An error says that it could not even
-	// begin, that ctx was done, or, as ErrFell, that the sandbox ended under it; what goes wrong otherwise is in Work, as is what it
-	// said: all of Message. With an error there is still in Work what was used.
+	// Work has the agent do a job, and ends everything that runs in the sandbox. An error says
+	// that the job could not even begin, that ctx was done, or, as ErrFell, that the sandbox ended
+	// under it. Other failures are in Work, with all of the agent's last message. With an error,
+	// Work still has the use.
 	Work(ctx context.Context, job Job) (Work, error)
-	// Begin has a seat's place hold what the loop's sandbox holds now, and gives the
-	// checkpoint that has it; 0 if the seat has no place of its own.
+	// Begin copies the current files of the loop's sandbox into a seat's place, and returns their
+	// checkpoint; 0 if the seat has no place of its own.
 	Begin(ctx context.Context, seat Seat) (checkpoint int64, err error)
-	// Ahead may begin with what the next Work of a seat needs, beside what is done meanwhile,
-	// and gives that up when ctx is done. What goes wrong with that goes wrong with Work.
+	// Ahead may prepare the next Work of a seat in the background, and stops that when ctx is
+	// done. If it fails, Work fails for the same reason.
 	Ahead(ctx context.Context, seat Seat)
-	// Keep makes a checkpoint of what a seat has done. What an agent has done whose turn it
-	// was is in the loop's sandbox then.
+	// Keep makes a checkpoint of a seat's files. If agents take turns, the loop's sandbox has them
+	// then.
 	Keep(ctx context.Context, seat Seat, cause string) (checkpoint int64, err error)
-	// Changes counts the files that are otherwise at the checkpoint that a seat has just made
-	// than at another; all of them if that is 0. That there is no such one any more is ErrForgotten.
+	// Changes counts the files that differ between the checkpoint that a seat has just made and
+	// another one; all files if that is 0. It returns ErrForgotten if the other one was removed.
 	Changes(seat Seat, since, at int64) (int, error)
-	// Restore has files be what they were at a checkpoint.
+	// Restore puts files back to their state at a checkpoint.
 	Restore(ctx context.Context, checkpoint int64) error
-	// Beneath names files that are in no checkpoint, and were changed since one was made: what
-	// lies below what is kept.
+	// Beneath names files that are in no checkpoint, because they lie below the kept ones, and
+	// that were changed since one was made.
 	Beneath(checkpoint int64) ([]string, error)
-	// Judge has the gates judge a checkpoint. What they protect is compared with the
-	// hashes of a baseline; without these they are taken.
+	// Judge has the gates judge a checkpoint. It compares protected files with the hashes of a
+	// baseline; without a baseline it makes these hashes.
 	Judge(ctx context.Context, checkpoint int64, baseline map[string]string) (gates []Gate, hashes map[string]string, err error)
-	// PutBack has what gates protect be what it was by the hashes of a baseline, in the place of
-	// a seat, where nobody is at work. It may be cut short, and repeated.
+	// PutBack puts protected files in a seat's place back to a baseline, by their hashes, while no
+	// agent works there. It may be cut short, and repeated.
 	PutBack(ctx context.Context, seat Seat, baseline map[string]string) (Guard, error)
-	// Review has a reviewer look at a checkpoint. With an error, too, there is in Opinion
-	// what was used.
+	// Review has a reviewer look at a checkpoint. With an error, too, Opinion has the use.
 	Review(ctx context.Context, job ReviewJob) (Opinion, error)
-	// Gone tells whether somebody has removed the place of a seat that has one of its own.
+	// Gone reports whether a person has removed the place that a seat had of its own.
 	Gone(seat Seat) bool
-	// Remake makes the place of a seat anew, when it is gone. It is noted before it is
-	// there; those of a seat that were noted before, and are no use, are removed.
+	// Remake makes the place of a seat anew when it is gone. It calls noted before the place
+	// exists. It removes earlier noted places of the seat that are of no use.
 	Remake(ctx context.Context, seat Seat, before []Place, noted func(Place) error) (Place, error)
 }
 
-// Job is what the agent does in an iteration.
+// Job is the agent's task in an iteration.
 type Job struct {
 	Seat
 	Prompt string
 	Model  string        // empty: the agent's own choice
 	Limit  time.Duration // for how long at most; 0 is any
 	Idle   time.Duration // for how long with no sign of the agent; 0 is any
-	Budget spec.Budget   // what models may take for its sandbox, since that was made
-	Rest   spec.Budget   // what they may take from here on, whoever asks them; zero is any
-	// Session is what the agent is to go on with; empty: a fresh one.
+	Budget spec.Budget   // what models may use for its sandbox, since that was made
+	Rest   spec.Budget   // what all agents together may still use; zero is unlimited
+	// Session is the one that the agent is to continue; empty: a fresh one.
 	Session string
 	// Output is where all goes that the agent prints.
 	Output *run.Output
@@ -73,17 +73,16 @@ type Loop struct {
 	Run  *run.Run
 	Host *run.Host
 	Shop Shop
-	Desk *Desk                   // where its tasks are; nil if it takes none
-	Tell func(run.Event, *State) // what has happened; may be nil
+	Desk *Desk                   // the source of its tasks; nil if it takes none
+	Tell func(run.Event, *State) // called after each event; may be nil
 
 	state   *State
 	renewed time.Time // the claim of the task
 }
 
-// Carry carries the loop on from where its events end, until it ends, and gives how it
-// stands then. If ctx is done it is interrupted, by the signal that the cause tells
-// ([spec.Exited]). The error is about what could not be kept: how it stands on the disk
-// is then what it was.
+// Carry carries the loop on from its last event until it ends, and returns its state then. If ctx
+// is done it is interrupted, by the signal that the cause tells ([spec.Exited]). An error means
+// that an event could not be kept: the state on disk is then the one before it.
 func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	var err error
 	if l.state, err = Fold(events); err != nil {
@@ -110,8 +109,8 @@ func (l *Loop) begin() error {
 	return l.append(Began, run.ActorHost, nil)
 }
 
-// outdated are the kinds of messages that, if they were left before, mean nothing to who goes
-// on with a loop: they were for another. One that had come to a limit was over: a stop is of then.
+// outdated returns the kinds of messages that, left before, were meant for an earlier carrier. A
+// loop that had reached a limit was over, so a stop was meant for that end.
 func outdated(s *State) []string {
 	if s.Status == Limited {
 		return []string{run.Pause, run.Stop}
@@ -119,7 +118,7 @@ func outdated(s *State) []string {
 	return []string{run.Pause}
 }
 
-// append keeps what has happened, and tells it.
+// append keeps an event, and reports it.
 func (l *Loop) append(kind, actor string, data any) error {
 	ev, err := l.Host.Append(kind, actor, data)
 	if err == nil {
@@ -148,7 +147,7 @@ func (l *Loop) keep(kind string, data any) error {
 	return run.Unkept(l.append(kind, run.ActorHost, data))
 }
 
-// mail does what people say.
+// mail handles the messages of people.
 func (l *Loop) mail() error {
 	list, err := l.Run.Mail()
 	if err != nil {
@@ -178,7 +177,7 @@ func (l *Loop) mail() error {
 	return nil
 }
 
-// busy tells whether an iteration is under way.
+// busy reports whether an iteration is under way.
 func (l *Loop) busy() bool {
 	s := l.state
 	return s.step == Kept || s.step == Worked && s.Work.Verdict != spec.VerdictLimit
@@ -220,10 +219,10 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 	})
 }
 
-// AheadFor is for how long what was begun ahead is as good as what is begun anew.
+// AheadFor is how long a preparation stays as good as a new one.
 const AheadFor = time.Minute
 
-// ahead has the next iteration be got ready for, if there is one to be foreseen, and soon.
+// ahead prepares the next iteration, if one can be foreseen, and soon.
 func (l *Loop) ahead(ctx context.Context) {
 	if l.state.LastVerdict().took() >= AheadFor {
 		return
@@ -241,7 +240,8 @@ func (l *Loop) baseline(ctx context.Context) error {
 	return l.keep(Baseline, v)
 }
 
-// guard puts back what gates protect, and keeps that: what the agent does next is compared with it.
+// guard puts protected files back, and makes a checkpoint: the agent's next work is compared with
+// that.
 func (l *Loop) guard(ctx context.Context) error {
 	g, err := guard(ctx, l.Shop, Seat{}, l.state.Baseline.Protected, "run "+l.Run.ID+": what is protected is put back")
 	if err != nil {
@@ -266,7 +266,7 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 	if l.Shop.Gone(seat) {
 		return l.remake(ctx, seat)
 	}
-	if !l.state.begun(n) { // or it goes on with what it has left
+	if !l.state.begun(n) { // otherwise it continues with its own files
 		if _, err := l.Shop.Begin(ctx, seat); err != nil {
 			return l.missed(ctx, seat, err)
 		}
@@ -295,8 +295,8 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 	return l.missed(ctx, seat, err)
 }
 
-// missed has a place be made anew if something went wrong there because somebody has
-// removed it. What was there and in no checkpoint is lost: the iteration is begun again.
+// missed handles an error in a seat's place. If a person removed the place, it is made anew. Files
+// there that are in no checkpoint are lost: the iteration is begun again.
 func (l *Loop) missed(ctx context.Context, seat Seat, err error) error {
 	if err == nil || ctx.Err() != nil || !l.Shop.Gone(seat) {
 		return err
@@ -328,8 +328,7 @@ func (p *Plan) limit(s *State, now time.Time) time.Duration {
 	return limit
 }
 
-// try has an agent work, and judges what it says. With an error there is only what it has
-// used.
+// try has an agent work, and judges its message. With an error it only returns the use.
 func (p *Plan) try(ctx context.Context, shop Shop, r *run.Run, job Job, n int) (w Work, err error) {
 	began := time.Now()
 	if job.Output, err = r.Output(n); err != nil {
@@ -338,7 +337,7 @@ func (p *Plan) try(ctx context.Context, shop Shop, r *run.Run, job Job, n int) (
 	w, err = shop.Work(ctx, job)
 	unkept := job.Output.Close()
 	if err == nil {
-		err = ctx.Err() // whatever it came to, it was cut short
+		err = ctx.Err() // cut short, even if it has a result
 	}
 	w.Iteration, w.Worker, w.Seconds = n, job.Worker, time.Since(began).Seconds()
 	if err != nil {
@@ -351,16 +350,16 @@ func (p *Plan) try(ctx context.Context, shop Shop, r *run.Run, job Job, n int) (
 	w.Done, w.Abort = promised(w.Message, p.Promise), promised(w.Message, p.Abort)
 	w.Asks = !w.Done && !w.Abort && asks(w.Message)
 	w.Message, w.Error = tail(w.Message, maxMessage), tail(w.Error, maxMessage)
-	if unkept != nil { // what it did counts nevertheless
+	if unkept != nil { // the work counts nevertheless
 		w.Unprinted = unkept.Error()
 	}
 	return w, nil
 }
 
-// used tells whether models were asked, or tools.
+// used reports whether models or tools were asked.
 func (w Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
 
-// begun tells whether an iteration was begun, and has no result.
+// begun reports whether an iteration was begun, and has no result.
 func (s *State) begun(n int) bool {
 	return s.Iteration == n && !s.lost && (s.step == Iteration || s.step == Worked)
 }
@@ -383,8 +382,8 @@ func (l *Loop) checkpoint(ctx context.Context) error {
 // ErrForgotten says that a checkpoint is not there any more: a person removed it.
 var ErrForgotten = errors.New("the checkpoint was removed")
 
-// changesSince counts what is otherwise than at the checkpoint that was kept last. If a person has
-// removed that, it is not exact: then it is what was changed since the start, or all there is.
+// changesSince counts the files that differ from the last checkpoint. If a person removed that,
+// the count is not exact: it is the changes since the start, or all files.
 func changesSince(shop Shop, seat Seat, s *State, at int64) (n int, exact bool, err error) {
 	for _, from := range slices.Compact([]int64{s.checked, s.start()}) {
 		if n, err = shop.Changes(seat, from, at); !errors.Is(err, ErrForgotten) {
@@ -395,9 +394,9 @@ func changesSince(shop Shop, seat Seat, s *State, at int64) (n int, exact bool, 
 	return n, false, err
 }
 
-// keepDone keeps what was done in an iteration. Who says that it is done is asked what has come of
-// all iterations: what one made and another took away again is no work. Where nobody knows any more
-// what there was before them, each that has changed something counts.
+// keepDone makes a checkpoint of an iteration. If the agent says that it is done, the changes of
+// all iterations are counted: work that one made and another undid does not count. If the
+// checkpoint before them was removed, each iteration that has changed a file counts.
 func keepDone(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (k Keep, err error) {
 	k = Keep{Iteration: s.Iteration}
 	if k.Checkpoint, err = shop.Keep(ctx, seat, cause); err != nil {
@@ -417,8 +416,8 @@ func keepDone(ctx context.Context, shop Shop, seat Seat, s *State, cause string)
 	return k, nil
 }
 
-// confirm sees whether the loop's sandbox holds what was kept of the iteration, wherever that
-// was done. If not, what there is now is to be judged.
+// confirm checks whether the loop's sandbox has the files of the iteration's checkpoint, wherever
+// that was made. If not, the current files have to be judged.
 func (l *Loop) confirm(ctx context.Context) error {
 	s := l.state
 	kind, k, err := confirm(ctx, l.Shop, Seat{}, s, "run "+l.Run.ID+" goes on")
@@ -428,8 +427,8 @@ func (l *Loop) confirm(ctx context.Context) error {
 	return l.keep(kind, k)
 }
 
-// confirm compares what a place holds with what was kept of it, and gives the event that came
-// of it. If nobody can tell any more, it is to be judged.
+// confirm compares a place with its checkpoint, and returns the event for the result. If the
+// checkpoint was removed, the files have to be judged.
 func confirm(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
 	k = Keep{Iteration: s.Iteration, Again: true}
 	exact := false

@@ -26,7 +26,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// plan is one that could be carried out.
+// plan returns a valid plan.
 func plan() *Plan {
 	return &Plan{
 		Agent: "mine", Prompt: "work", Template: DefaultTemplate, Promise: "COMPLETE", Abort: "NO", Until: []string{"true"},
@@ -38,7 +38,7 @@ func plan() *Plan {
 type fake struct {
 	work    func(n int) (Work, error)
 	changes func(n int) int
-	whole   func(n int) int // files that are otherwise than in the beginning; nil: some
+	whole   func(n int) int // files that differ from the beginning; nil: some
 	counted int64
 	green   func(n int) bool
 	prompts []string
@@ -51,9 +51,9 @@ type fake struct {
 	kept    []Seat
 	rest    []int64
 	took    float64 // by the gates, in seconds
-	at      int     // the try that was kept last: nothing changes without one
+	at      int     // the last try that was kept: without a new one no file changes
 	people  int     // files that people have changed since then
-	ahead   []int   // behind which iterations the next one was got ready for
+	ahead   []int   // iterations after which the next one was prepared
 	cut     []int   // in which that had been given up before
 	getting context.Context
 
@@ -64,13 +64,13 @@ type fake struct {
 	refuses  error
 	beneath  []string
 
-	forgotten map[int64]bool // checkpoints that somebody has removed
+	forgotten map[int64]bool // checkpoints that a person has removed
 
-	gone   map[Seat]bool // whose place somebody has removed
+	gone   map[Seat]bool // seats whose place a person has removed
 	remade []Seat
 
-	spoilt  bool  // what is protected is not what it was
-	putBack []int // behind which tries it was put back
+	spoilt  bool  // protected files have changed
+	putBack []int // tries after which files were put back
 }
 
 var _ Shop = (*fake)(nil)
@@ -91,7 +91,7 @@ func (f *fake) Work(_ context.Context, job Job) (Work, error) {
 	return w, err
 }
 
-// errGone is what there is to say of a place that is not there.
+// errGone is the error for a missing place.
 var errGone = errors.New("it was removed")
 
 func (f *fake) Gone(seat Seat) bool { return f.gone[seat] }
@@ -255,8 +255,8 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// TestAhead has the next iteration be got ready for while the gates judge, if there will be
-// one whatever they say.
+// TestAhead checks that the next iteration is prepared while the gates judge, if it comes whatever
+// they say.
 func TestAhead(t *testing.T) {
 	once := func(int) int { return 1 }
 	for _, tt := range []struct {
@@ -291,7 +291,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestResume cuts a loop off behind each of its events, and goes on.
+// TestResume cuts a loop off after each of its events, and resumes it.
 func TestResume(t *testing.T) {
 	whole := func() *fake {
 		return &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(n int) bool { return n >= 3 }}
@@ -327,7 +327,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestLimit waits for an allowance, and counts nothing meanwhile.
+// TestLimit waits for an allowance, and counts no iteration meanwhile.
 func TestLimit(t *testing.T) {
 	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return true }}
 	f.work = func(n int) (Work, error) {
@@ -355,7 +355,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestForgedLimits has an agent claim for ever that its allowance is used up.
+// TestForgedLimits has an agent claim again and again that its allowance is used up.
 func TestForgedLimits(t *testing.T) {
 	p := plan()
 	p.Stall.SameLimit = 3
@@ -381,8 +381,9 @@ func TestForgedLimits(t *testing.T) {
 	})
 }
 
-// TestOverloaded has a provider have too much to do: tries are made ever less often, consume
-// no iteration, and stop nothing that goes on then; but not without end.
+// TestOverloaded has an overloaded provider: tries become ever less frequent, and use up no
+// iteration. When the provider answers, the loop goes on without a stall. But the number of tries
+// is limited.
 func TestOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plan()
@@ -410,7 +411,7 @@ func TestOverloaded(t *testing.T) {
 	})
 }
 
-// TestWaits tells what is waited for, by one or by all that have a task.
+// TestWaits checks the delay of one worker, or of all that have a task.
 func TestWaits(t *testing.T) {
 	at, s := time.Now(), &State{Status: Running}
 	if d, ok := s.Waits(); ok {
@@ -472,7 +473,7 @@ func TestLongWait(t *testing.T) {
 	}
 }
 
-// TestPauseBefore goes on although somebody left a pause for the process before.
+// TestPauseBefore checks that a pause that was left for an earlier process is ignored.
 func TestPauseBefore(t *testing.T) {
 	p := plan()
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
@@ -488,7 +489,7 @@ func TestPauseBefore(t *testing.T) {
 	}
 }
 
-// TestCut counts what a try used that was interrupted.
+// TestCut counts the use of an interrupted try.
 func TestCut(t *testing.T) {
 	p := plan()
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
@@ -509,7 +510,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestForgedCounts has an agent tell of tokens what would take others back.
+// TestForgedCounts has an agent report negative tokens.
 func TestForgedCounts(t *testing.T) {
 	p := plan()
 	p.Limits.Tokens, p.Limits.USD = 1000, 1
@@ -558,8 +559,8 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// TestPauseEndsWait has a person who pauses a loop that waits for models, and goes on with it,
-// have them be asked at once. Who goes on after a crash knows nothing new.
+// TestPauseEndsWait checks that models are asked at once when a person pauses a loop that waits
+// for them, and resumes it. A carrier after a crash knows nothing new.
 func TestPauseEndsWait(t *testing.T) {
 	for name, paused := range map[string]bool{"paused": true, "crashed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -676,7 +677,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// stepsOf sees that it is known what each worker is at, and what comes next.
+// stepsOf checks that each worker's activity and next step are known.
 func stepsOf(t *testing.T, s *State, now time.Time) {
 	t.Helper()
 	p := plan()
@@ -688,7 +689,7 @@ func stepsOf(t *testing.T, s *State, now time.Time) {
 	}
 }
 
-// randomEvent is one that may follow on anything.
+// randomEvent returns an event that may follow any other.
 func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 	t.Helper()
 	n := r.IntN(5)
@@ -730,9 +731,9 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 	return run.Event{Type: kind, Data: text}
 }
 
-// TestFold folds any events in any order: nothing panics, every prefix folds, all at
-// once is the same as one after the other, what adds up does not shrink, and for each of
-// several workers there is a next step.
+// TestFold folds any events in any order. Nothing panics, every prefix folds, and all at once
+// gives the same as one after the other. Sums do not shrink, and each of several workers has a
+// next step.
 func TestFold(t *testing.T) {
 	racetest.Skip(t)
 	for seed := range uint64(500) {

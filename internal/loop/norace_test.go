@@ -3,7 +3,7 @@
 package loop
 
 const (
-	manyTasks = 100 // that are worked at
+	manyTasks = 100 // tasks to work at
 	crashes   = 12  // teams that are cut off again and again
 	everyNth  = 1   // event is one at which a team is cut off
 )

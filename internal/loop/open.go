@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/task"
 )
 
-// Open is a task that is not done, and that nobody can take just now.
+// Open is an unfinished task that cannot be taken at the moment.
 type Open struct {
 	Task  string      `json:"task"`
 	Title string      `json:"title"`
@@ -29,8 +29,8 @@ func openOf(t *task.Task, s task.State) Open {
 	return o
 }
 
-// never tells of a task for the case that another fails, which was done: there is nothing
-// to do about it, and it is not waited for.
+// never reports whether a task was meant for the failure of another one that succeeded: it needs
+// no work, and no task waits for it.
 func never(s task.State) bool {
 	return slices.ContainsFunc(s.Blockers, func(b task.Blocker) bool { return b.Never })
 }
@@ -64,8 +64,8 @@ func counted(open []Open) map[task.Reason]int {
 	return n
 }
 
-// noTask ends a loop for which there is no task any more. Open are those that wait for
-// something else than it: with them it is not done, however well all is that it did.
+// noTask ends a loop that has no ready task left. open are the tasks that wait for something other
+// than this loop: with them the loop is not done, however good its own work is.
 func noTask(s *State, open []Open) End {
 	e := outOfTasks(s)
 	if len(open) == 0 {
@@ -82,6 +82,6 @@ func noTask(s *State, open []Open) End {
 	return e
 }
 
-// ReasonTasksOpen is why a loop waits that has done all tasks that it could take, while
-// others are open: a person, or whoever works at them, has to go first.
+// ReasonTasksOpen is why a loop waits that has done all tasks that it could take, while others are
+// open: a person, or another agent that works at them, has to go first.
 const ReasonTasksOpen = "tasks_open"

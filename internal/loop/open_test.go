@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestTasksOpen has a loop not be done while tasks are open that it cannot take, and go on
-// with them as soon as it can.
+// TestTasksOpen checks that a loop is not done while tasks are open that it cannot take, and that
+// it goes on with them as soon as it can.
 func TestTasksOpen(t *testing.T) {
 	p, r, d := desk(t, "mine", "yours", "after")
 	now := time.Now().UTC()
@@ -29,7 +29,7 @@ func TestTasksOpen(t *testing.T) {
 		return err
 	})
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
-	for range 2 { // and again, as long as nobody has seen to them
+	for range 2 { // and again, until a person takes care of them
 		s := workThrough(t.Context(), t, p, f, r, d)
 		if s.Status != Waiting || s.Reason != ReasonTasksOpen || s.ExitCode() != spec.ExitWaiting || s.Status.Final() || len(s.Closed) != 1 || f.n != 1 {
 			t.Fatalf("after %d iterations it is %+v", f.n, s)
@@ -54,7 +54,8 @@ func TestTasksOpen(t *testing.T) {
 	}
 }
 
-// TestTasksNever has what is for the case of a failure not hold up a loop when nothing failed.
+// TestTasksNever checks that a task for the case of a failure does not hold up a loop without
+// failures.
 func TestTasksNever(t *testing.T) {
 	p, r, d := desk(t, "first", "else")
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
@@ -82,7 +83,7 @@ func TestTasksOpenMany(t *testing.T) {
 	}
 }
 
-// late is a store in which something happens just before somebody looks.
+// late is a store in which a change happens just before a read.
 type late struct {
 	task.Store
 	then func()
@@ -96,8 +97,8 @@ func (l *late) View(ctx context.Context) (*task.Graph, error) {
 	return l.Store.View(ctx)
 }
 
-// TestTasksOpenLate has a task that can be taken between the last look for one and the end be
-// done, too, and one that is assigned to somebody else hold the loop up.
+// TestTasksOpenLate checks two late changes: a task that becomes ready between the last look and
+// the end is done, too, and a task that is assigned to another agent holds the loop up.
 func TestTasksOpenLate(t *testing.T) {
 	p, r, d := desk(t, "mine", "yours")
 	now, store := time.Now().UTC(), d.Store
@@ -123,8 +124,8 @@ func TestTasksOpenLate(t *testing.T) {
 	}
 }
 
-// TestTasksOpenByHand has the gates be asked again when what held a loop up was done by a person:
-// the files may be otherwise than when they agreed.
+// TestTasksOpenByHand checks that the gates are asked again after a person did the task that held
+// a loop up: the files may have changed since they agreed.
 func TestTasksOpenByHand(t *testing.T) {
 	p, r, d := desk(t, "mine", "yours")
 	now := time.Now().UTC()
@@ -150,8 +151,8 @@ func TestTasksOpenByHand(t *testing.T) {
 	}
 }
 
-// So it is with several workers, who have nothing to do then, and after whatever end: here a
-// pause.
+// TestTeamOpenByHand checks the same for several workers, who are idle then, and after any end:
+// here a pause.
 func TestTeamOpenByHand(t *testing.T) {
 	p, r, d := hire(t, 2, "mine", "yours")
 	now := time.Now().UTC()
@@ -189,7 +190,8 @@ func TestTeamOpenByHand(t *testing.T) {
 	})
 }
 
-// Whoever pauses a loop, and goes on when no task is ready any more, has the gates asked, too.
+// TestPausedByHand checks that the gates are asked again, too, if a paused loop is resumed when no
+// task is ready any more.
 func TestPausedByHand(t *testing.T) {
 	p, r, d := desk(t, "mine")
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}

@@ -11,16 +11,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The place of an agent that takes turns is made anew when a person removes it, whatever
-// the loop is at, and also by who goes on later. What was not kept is done again, by the
-// same agent, who is told the same; nothing else is.
+// TestRotationRemoved checks that the place of an agent that takes turns is made anew after a
+// person removes it, in every state of the loop, and also by the next carrier. Work that was not
+// kept is done again, by the same agent with the same hints. No other work is.
 func TestRotationRemoved(t *testing.T) {
 	b := Seat{Agent: "b"} // it has the iterations 2 and 4
 	for _, at := range []struct {
 		kind     string
 		turn     int
 		again    int    // iterations of b that are begun again
-		sessions string // that b goes on with
+		sessions string // sessions that b continues
 	}{
 		{Baseline, 0, 0, " s"},
 		{Judged, 1, 0, " s"},
@@ -58,7 +58,7 @@ func TestRotationRemoved(t *testing.T) {
 						left--
 						f.gone[b] = true
 						if dies {
-							h.Close() // nothing can be written any more
+							h.Close() // no event can be written any more
 						}
 					}}).Carry(t.Context(), events)
 				}

@@ -1,11 +1,11 @@
-// Package loop has an agent work at one task again and again, each time with a fresh
-// memory (or, by choice, the one it has), until it says that it is done and checks out of its reach agree, or until a
-// limit is reached or nothing moves any more.
+// Package loop has an agent work at one task again and again, each time with a fresh memory (or,
+// by choice, with its last session). It ends when the agent says that it is done and checks out of
+// its reach agree, when a limit is reached, or when the work stalls.
 //
-// It decides and does nothing itself: how a loop stands is a fold over its events
-// (see package run), what comes next is a function of that, and whoever runs agents
-// and gates is behind an interface. So a loop goes on after a crash with the first
-// step that has no result, and all of it can be tested without a sandbox.
+// It decides and does nothing itself. The state of a loop is a fold over its events (see package
+// run), the next action is a function of that state, and an interface runs agents and gates. So
+// after a crash a loop goes on with the first step without a result, and all of it can be tested
+// without a sandbox.
 package loop
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Plan is what a loop was asked to do.
+// Plan is a user's request to begin a loop.
 type Plan struct {
 	Agent string `json:"agent"`
-	// Models are which the agent is to use, one an iteration and then from the first
-	// again. None: its own choice.
+	// Models are the models for the agent, one an iteration and then from the first again. None:
+	// the agent's own choice.
 	Models []string `json:"models,omitempty"`
-	// Agents are who works with each of them, if that is not always Agent.
+	// Agents are the agents for each of the models, if it is not always Agent.
 	Agents []string `json:"agents,omitempty"`
-	// Resume has an agent go on with the session of its last iteration, instead of
-	// beginning with a fresh memory.
+	// Resume has an agent continue the session of its last iteration, instead of beginning with a
+	// fresh memory.
 	Resume    bool   `json:"resume_session,omitempty"`
 	Directory string `json:"directory"` // of the host, that is worked on
 	Sandbox   string `json:"sandbox"`   // its ID: chosen before it is made
 	Prompt    string `json:"prompt"`
-	Template  string `json:"template"` // of what the agent is told; see Prompt
+	Template  string `json:"template"` // of the agent's prompt; see Prompt
 
-	// Promise is what the agent says between <promise> and </promise>, on the last
-	// line of its last message, when it is done; Abort when it gives up, if it may.
+	// Promise is the text between <promise> and </promise> on the last line of the agent's last
+	// message when it is done. Abort is the text when it gives up, if it may.
 	Promise string `json:"promise"`
 	Abort   string `json:"abort,omitempty"`
 
@@ -43,24 +43,24 @@ type Plan struct {
 	Protect []string `json:"protect,omitempty"` // files and directories, in Directory, that must stay as they are
 	// Gates are those of a file, as it was when the loop began.
 	Gates []Criterion `json:"gates,omitempty"`
-	// AllowUnchanged believes that something is done for which no file was changed, although
-	// all that judges was green before: it is work that changes none, or done elsewhere.
+	// AllowUnchanged accepts that work is done without a changed file, although all gates were
+	// green before: work that changes no file, or is done elsewhere.
 	AllowUnchanged bool `json:"allow_unchanged,omitempty"`
 
 	Tasks *Tasks `json:"tasks,omitempty"` // it takes its work from; nil: the prompt is all of it
-	// Workers are so many who work at tasks at the same time, each in a sandbox of its own.
-	// Less than two: one, in the loop's sandbox.
+	// Workers is how many work at tasks at the same time, each in a sandbox of its own. Less than
+	// two: one, in the loop's sandbox.
 	Workers int `json:"workers,omitempty"`
 
 	Limits Limits `json:"limits"`
 	Stall  Stall  `json:"stall"`
 }
 
-// Limits bound a loop. Zero is no limit, but for MaxIterations and Gate.
+// Limits bound a loop. Zero is unlimited, except for MaxIterations and Gate.
 type Limits struct {
-	MinIterations int           `json:"min_iterations"` // before which nobody is done
+	MinIterations int           `json:"min_iterations"` // an earlier promise does not count
 	MaxIterations int           `json:"max_iterations"`
-	Time          spec.Duration `json:"time,omitempty"`      // while somebody carries it on
+	Time          spec.Duration `json:"time,omitempty"`      // while a process carries it on
 	Tokens        int64         `json:"tokens,omitempty"`    // as the gateway counts them, or the agent
 	USD           float64       `json:"usd,omitempty"`       // likewise
 	Iteration     spec.Duration `json:"iteration,omitempty"` // for the agent, each time
@@ -81,25 +81,25 @@ func (l Limits) Check() error {
 	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
 }
 
-// Budget bounds what models may take for all of it.
+// Budget bounds what models may use for the whole loop.
 func (p *Plan) Budget() spec.Budget { return spec.Budget{Tokens: p.Limits.Tokens, USD: p.Limits.USD} }
 
-// Stall says how often in a row nothing may move. Zero is for ever.
+// Stall says how often in a row an iteration may bring no progress. Zero is unlimited.
 type Stall struct {
 	Unchanged int `json:"unchanged"`  // iterations that leave all files as they were
-	SameRed   int `json:"same_red"`   // that leave the same gates red, with the same answers
+	SameRed   int `json:"same_red"`   // with the same red gates and the same answers
 	SameError int `json:"same_error"` // in which the agent fails in the same way
-	// SameLimit is how often an iteration is begun because an allowance was used up, or a
-	// provider overloaded, with nothing else in between.
+	// SameLimit is how often an iteration is begun because an allowance was used up, or a provider
+	// overloaded, with nothing else in between.
 	SameLimit int `json:"same_limit"`
 	Questions int `json:"questions"` // iterations that end with a question to a person
 }
 
-// UsualStall is what experience with other loops suggests. An agent that does not say
-// until when it has to wait is asked again for six hours: allowances are given for five.
+// UsualStall follows experience with other loops. An agent that does not say how long it has to
+// wait is asked again for six hours: allowances are given for five.
 var UsualStall = Stall{Unchanged: 3, SameRed: 5, SameError: 5, SameLimit: 72, Questions: 2}
 
-// Check refuses what could not work.
+// Check refuses an invalid plan.
 func (p *Plan) Check() error {
 	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
 	l := p.Limits
@@ -161,10 +161,10 @@ func (p *Plan) Check() error {
 	return checkTemplate(p.Template)
 }
 
-// Parallel tells whether several work at the same time.
+// Parallel reports whether several workers work at the same time.
 func (p *Plan) Parallel() bool { return p.Workers > 1 }
 
-// TooMany says that so many cannot work at the same time; or too few.
+// TooMany is the error for too many workers, or too few.
 func TooMany(workers int) error {
 	return spec.Errorf(spec.ErrUsage, "%d cannot work at the same time", workers).WithHint("there can be 1 to %d", MaxWorkers)
 }
@@ -188,7 +188,7 @@ func (p *Plan) checkWorkers() error {
 // maxModel is how long the name of a model may be, in bytes.
 const maxModel = 200
 
-// checkModel refuses what an agent could take for something else than a model.
+// checkModel refuses text that an agent could mistake for something other than a model.
 func checkModel(m string) error {
 	if m == "" || len(m) > maxModel || strings.HasPrefix(m, "-") || strings.ContainsFunc(m, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return spec.Errorf(spec.ErrUsage, "%q is no name of a model", m)
@@ -196,8 +196,9 @@ func checkModel(m string) error {
 	return nil
 }
 
-// ModelOf is which model works in an iteration; empty if nobody says. Of several workers
-// each counts its own: by those of all together one might have the same model each time.
+// ModelOf returns the model of an iteration, or "" for the agent's choice. Each of several workers
+// counts its own iterations: by those of all together one worker might get the same model each
+// time.
 func (p *Plan) ModelOf(iteration int) string {
 	if len(p.Models) == 0 {
 		return ""
@@ -205,7 +206,7 @@ func (p *Plan) ModelOf(iteration int) string {
 	return p.Models[(iteration-1)%len(p.Models)]
 }
 
-// AgentOf is who works in an iteration.
+// AgentOf returns the agent of an iteration.
 func (p *Plan) AgentOf(iteration int) string {
 	if len(p.Agents) == 0 {
 		return p.Agent
@@ -213,7 +214,7 @@ func (p *Plan) AgentOf(iteration int) string {
 	return p.Agents[(iteration-1)%len(p.Agents)]
 }
 
-// seatOf is who works in an iteration, if somebody has a place of his own.
+// seatOf returns the seat of an iteration, if agents have places of their own.
 func (p *Plan) seatOf(iteration int) (s Seat) {
 	if len(p.Agents) > 0 {
 		s.Agent = p.AgentOf(iteration)
@@ -221,8 +222,8 @@ func (p *Plan) seatOf(iteration int) (s Seat) {
 	return s
 }
 
-// workerSeat is where a worker works in one of its own iterations: in its own place, or in
-// that which it has for an agent that takes turns with the first.
+// workerSeat returns the seat of a worker in one of its own iterations: its own place, or its
+// place for an agent that takes turns with the first.
 func (p *Plan) workerSeat(worker, turn int) Seat {
 	s := Seat{Worker: worker}
 	if a := p.AgentOf(turn); a != p.Agent {
@@ -241,10 +242,10 @@ func (p *Plan) Others() (list []string) {
 	return list
 }
 
-// Turn is who works in an iteration, with which model.
+// Turn is an agent and its model in an iteration.
 type Turn struct{ Agent, Model string }
 
-// Rotate reads a rotation as ralph has it, "agent:model,agent:model".
+// Rotate reads a rotation in ralph's form, "agent:model,agent:model".
 func Rotate(text string) (turns []Turn, err error) {
 	for turn := range strings.SplitSeq(text, ",") {
 		a, m, ok := strings.Cut(strings.TrimSpace(turn), ":")
@@ -270,8 +271,8 @@ func (p *Plan) Rotate(turns []Turn) {
 	}
 }
 
-// Name has agents be called by their names, whatever they were called: one that is called
-// in two ways is one agent, with one place.
+// Name replaces the agents' names by their real ones. An agent with two names is one agent, with
+// one place.
 func (p *Plan) Name(name func(called string) (string, error)) (err error) {
 	if p.Agent != "" {
 		p.Agent, err = name(p.Agent)
@@ -287,13 +288,13 @@ func (p *Plan) Name(name func(called string) (string, error)) (err error) {
 	return err
 }
 
-// markup is what may stand around a promise: what sets it off or ends a sentence, but no
-// words, and nothing that quotes.
+// markup may surround a promise: it sets the promise off or ends a sentence. It contains no words
+// and no quotes.
 const markup = " \t\r*_`~.!"
 
-// promised tells whether a message ends with a promise, in whatever case: that and nothing
-// else but markup is on the last line that is more than markup, such as the end of a block of
-// code. A prompt that is repeated within it promises nothing.
+// promised reports whether a message ends with a promise, in upper or lower case. The last line
+// that is more than markup, such as the end of a block of code, must contain only the promise and
+// markup. A prompt that the message repeats promises nothing.
 func promised(message, promise string) bool {
 	if promise == "" {
 		return false
@@ -303,7 +304,7 @@ func promised(message, promise string) bool {
 	return strings.EqualFold(strings.TrimLeft(last, markup), "<promise>"+promise+"</promise>")
 }
 
-// left is what remains of a limit of time; 0 is no limit, and less is over.
+// left returns the rest of a time limit: 0 if it is unlimited, negative if it is over.
 func left(limit spec.Duration, used time.Duration) time.Duration {
 	if limit == 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// DefaultTemplate is what an agent is told. Its last line is no promise: who only
-// repeats it has promised nothing.
+// DefaultTemplate is the usual prompt of an agent. Its last line is not a promise, so an agent
+// that only repeats it has promised nothing.
 const DefaultTemplate = `This is iteration {{iteration}} of at most {{max_iterations}}. {{memory}}
 
 # Task
@@ -35,7 +35,7 @@ var variables = []string{
 	"tasks", "task_promise", // open-ralph's
 }
 
-// checkTemplate refuses words that mean nothing, and a template without the task.
+// checkTemplate refuses unknown words, and a template without the task.
 func checkTemplate(text string) error {
 	if !strings.Contains(text, "{{prompt}}") {
 		return spec.Errorf(spec.ErrUsage, "the template has no {{prompt}}")
@@ -58,23 +58,22 @@ func checkTemplate(text string) error {
 	}
 }
 
-// Bounds on what an agent is told, in bytes. Linux takes less than 128 KiB as an
-// argument, which is how many agents take their prompt.
+// Bounds of a prompt, in bytes. Linux takes less than 128 KiB as an argument, which is how many
+// agents take their prompt.
 const (
 	maxPrompt  = 120 << 10
-	maxGates   = 24 << 10 // of it, what the gates said
-	maxContext = 40 << 10 // what people have to say: one message fits, see run.MaxHint
+	maxGates   = 24 << 10 // of it, the gates' answers
+	maxContext = 40 << 10 // people's hints: one message fits, see run.MaxHint
 	leastRoom  = 8 << 10  // for either, however long the task is
 )
 
-// MaxTask is how long what is told anyway may be, so that the rest has its room: the
-// prompt with the template around it, in bytes. It holds for agents that take it as an
-// argument.
+// MaxTask bounds the fixed part of a prompt, so that the rest has room: the user's prompt with the
+// template around it, in bytes. It holds for agents that take their prompt as an argument.
 const MaxTask = maxPrompt - 2*leastRoom
 
-// Prompt is what the agent is told in an iteration, and how many of the hints are in it:
-// those that have no room are for the next. What is put into the template is data: words
-// in it stay as they are, and it holds no zero byte, and nothing that a terminal obeys.
+// Prompt returns the agent's prompt for an iteration, and the number of hints in it. Hints that do
+// not fit are for the next one. Values in the template are data: words in them are not replaced,
+// and they contain no zero byte and no terminal control.
 func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	words := []string{
 		"{{iteration}}", strconv.Itoa(iteration),
@@ -103,8 +102,8 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	return unpromising(p, strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template)), told
 }
 
-// unpromising has a prompt not end with a promise: who only repeats it has promised nothing,
-// whatever the template, the task or a hint ends with.
+// unpromising appends a line to a prompt that ends with a promise, by the template, the task or a
+// hint: an agent that only repeats it has promised nothing.
 func unpromising(p *Plan, text string) string {
 	if !promised(text, p.Promise) && !promised(text, p.Abort) {
 		return text
@@ -112,7 +111,7 @@ func unpromising(p *Plan, text string) string {
 	return strings.TrimRight(text, "\n") + "\n\nThis is the end of what you are told.\n"
 }
 
-// Fixed is how long what is told in every iteration is, in bytes.
+// Fixed returns the size of the part that every iteration's prompt has, in bytes.
 func (p *Plan) Fixed() int {
 	text, _ := Prompt(p, &State{}, p.Limits.MaxIterations)
 	if p.Tasks == nil {
@@ -121,7 +120,7 @@ func (p *Plan) Fixed() int {
 	return len(text) + (strings.Count(p.Template, "{{task}}")+strings.Count(p.Template, "{{tasks}}"))*(maxTaskText+4*task.MaxTitle)
 }
 
-// taskOf tells what is to be done now.
+// taskOf describes the current task.
 func taskOf(t *Taken) string {
 	if t == nil {
 		return ""
@@ -129,12 +128,12 @@ func taskOf(t *Taken) string {
 	return "# " + t.ID + ": " + t.Title + "\n\n" + t.Text
 }
 
-// share is the room of a word that may stand in the template more than once.
+// share is the room of a word that may occur in the template more than once.
 func share(p *Plan, word string, room int) int {
 	return room / max(strings.Count(p.Template, word), 1)
 }
 
-// contextOf tells as many hints as there is room for, the first in any case.
+// contextOf writes as many hints as fit, and the first in any case.
 func contextOf(hints []string, room int) (text string, told int) {
 	if len(hints) == 0 {
 		return "", 0
@@ -151,8 +150,8 @@ func contextOf(hints []string, room int) (text string, told int) {
 	return b, told
 }
 
-// redOf tells what is red, with the end of what it said. Every gate has the same room:
-// one that says much hides no other.
+// redOf describes the red gates, with the end of their answers. Every gate has the same room, so a
+// long answer hides no other gate.
 func redOf(red []Gate, room int) string {
 	if len(red) == 0 {
 		return ""
@@ -171,8 +170,8 @@ func redOf(red []Gate, room int) string {
 // reviewFailed begins why a reviewer has not agreed that failed.
 const reviewFailed = "the reviewer failed"
 
-// toldWhy is why a gate is red, as the agent is told. With what a reviewer fails may be all that
-// it was told itself: many programs print that.
+// toldWhy returns why a gate is red, in the form for the agent. The failure of a reviewer may
+// contain all of the reviewer's instructions, because many programs print those.
 func (g Gate) toldWhy() string {
 	if g.Review && strings.HasPrefix(g.Why, reviewFailed) {
 		return reviewFailed
@@ -180,7 +179,7 @@ func (g Gate) toldWhy() string {
 	return g.Why
 }
 
-// gateOf is what one gate said, the last lines of it.
+// gateOf returns a gate's answer, its last lines.
 func gateOf(g Gate, room int) string {
 	first := beginning(fmt.Sprintf("- %s: %s", plain(g.Name), plain(g.toldWhy())), room-1) + "\n"
 	room -= len(first)
@@ -200,7 +199,7 @@ func gateOf(g Gate, room int) string {
 	return first + strings.Join(lines[n:], "")
 }
 
-// beginning is as much of a text as there is room for, whole characters of it.
+// beginning returns as much of a text as fits, in whole characters.
 func beginning(text string, room int) string {
 	const more = " [...]\n"
 	if len(text) <= room {
@@ -212,8 +211,8 @@ func beginning(text string, room int) string {
 	return strings.ToValidUTF8(text[:room-len(more)], "") + more
 }
 
-// plain takes out of a text what no argument can hold and no reader sees: control
-// characters but for line ends and tabs, and what is no UTF-8.
+// plain removes what an argument cannot hold or a reader cannot see: control characters except
+// line ends and tabs, and invalid UTF-8.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) {

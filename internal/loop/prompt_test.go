@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestPromptBounds has gates and people say more than an argument can hold, with bytes
-// that none can.
+// TestPromptBounds has gates and people write more than an argument can hold, with bytes that none
+// can.
 func TestPromptBounds(t *testing.T) {
 	p := plan()
 	s := &State{Verdict: &Verdict{}}
@@ -65,7 +65,7 @@ func TestPromptWhole(t *testing.T) {
 	}
 }
 
-// TestPromptOpenRalph tells what open-ralph's words mean in a template of its own.
+// TestPromptOpenRalph checks the values of open-ralph's words in a custom template.
 func TestPromptOpenRalph(t *testing.T) {
 	p := plan()
 	p.Tasks = &Tasks{Project: "/p", Tries: 3}
@@ -83,8 +83,8 @@ func TestPromptOpenRalph(t *testing.T) {
 	}
 }
 
-// TestPromptRepeated has prompts end with a promise, as many do: who repeats all of it has
-// promised nothing.
+// TestPromptRepeated has prompts that end with a promise, as many do: an agent that repeats all of
+// it has promised nothing.
 func TestPromptRepeated(t *testing.T) {
 	for _, promise := range []string{"COMPLETE", "NO"} {
 		asked := "Work.\nWhen it is done, say\n\n```\n<promise>" + strings.ToLower(promise) + "</promise>\n```"

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// asks tells whether a message ends with a question to a person: its last line that is
-// not empty ends with a question mark, or has words in it that ask for an answer. It is
-// asked only of messages that promise nothing. What stands further up is no question
-// any more: the agent went on.
+// asks reports whether a message ends with a question to a person: its last non-empty line ends
+// with a question mark, or contains words that ask for an answer. The caller asks this only of
+// messages without a promise. An earlier question does not count: the agent went on.
 func asks(message string) bool {
 	last := strings.TrimRight(lastLine(message), "*_`\"')]} ")
 	if strings.HasSuffix(last, "?") || strings.HasSuffix(last, "？") {
@@ -18,8 +17,8 @@ func asks(message string) bool {
 	return slices.ContainsFunc(pleas, func(plea string) bool { return strings.Contains(last, plea) })
 }
 
-// pleas ask for an answer without being a question. "Let me know if" is how many end who
-// want nothing.
+// pleas ask for an answer without a question mark. Many agents end with "Let me know if" and want
+// nothing.
 var pleas = []string{
 	"please confirm", "please clarify", "please advise", "please let me know which", "please let me know how",
 	"let me know which", "let me know how you", "let me know whether", "waiting for your", "awaiting your", "i need your input",
@@ -36,7 +35,7 @@ func lastLine(message string) string {
 // maxQuestion is how much of a question is told, in bytes.
 const maxQuestion = 2 << 10
 
-// question is what a message ends with: its last paragraph.
+// question returns the last paragraph of a message.
 func question(message string) string {
 	message = strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n"))
 	if at := strings.LastIndex(message, "\n\n"); at >= 0 {

@@ -53,7 +53,8 @@ func TestQuestion(t *testing.T) {
 	if s = goOn(t.Context(), t, p, f, r); s.Reason != "question" || s.Iteration != 6 {
 		t.Errorf("with something else in between it is %+v", s)
 	}
-	// Iterations that ended with a question changed no file. Who answered it gets all tries again.
+	// Iterations that ended with a question changed no file. After an answer all tries are
+	// available again.
 	f.changes = func(int) int { return 0 }
 	f.work = func(int) (Work, error) { return says("Which one?") }
 	_, r = carry(t, p, f)
@@ -89,8 +90,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Agents take turns, each at a seat of its own. One that was cut short goes on with what it
-// has left; who comes after it begins with what there is.
+// TestRotation checks that agents take turns, each at its own seat. An agent that was cut short
+// continues with its own files; the next one begins with the current files.
 func TestRotation(t *testing.T) {
 	p := plan()
 	p.Rotate([]Turn{{"a", "one"}, {"b", "two"}, {"a", "three"}})

@@ -8,18 +8,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Ralph is what the state of an open-ralph loop says of what is to be done.
+// Ralph is the request of an open-ralph loop, read from its state.
 type Ralph struct {
 	Prompt        string
 	Promise       string
 	Abort         string
 	MinIterations int
-	MaxIterations int // 0 is without end there
+	MaxIterations int // 0 is unlimited there
 	Tasks         bool
 	Agent         string
 	Models        []string
 	Turns         []Turn   // of several models, or agents
-	Passed        []string // what stands there and was not taken over
+	Passed        []string // fields that were not taken over
 }
 
 // ralphState is its ralph-loop.state.json, as far as it is taken over.
@@ -40,8 +40,8 @@ const maxPassed = 20
 
 var ralphKeys = []string{"prompt", "completionPromise", "abortPromise", "minIterations", "maxIterations", "tasksMode", "agent", "model", "rotation"}
 
-// ReadRalph reads the state of such a loop. It is data, which may lie where agents write:
-// what is not known is named, and passed over.
+// ReadRalph reads the state of such a loop. It is data, perhaps from a place where agents write:
+// unknown fields are named, and ignored.
 func ReadRalph(data []byte) (*Ralph, error) {
 	var all map[string]json.RawMessage
 	var s ralphState

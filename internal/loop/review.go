@@ -21,53 +21,53 @@ type Asking struct {
 	Gate      string `json:"gate"` // its ID
 }
 
-// Review is what became of a reviewer that was asked about a checkpoint.
+// Review is the judgement of a reviewer on a checkpoint.
 type Review struct {
 	By
 	Iteration  int   `json:"iteration"`
 	Checkpoint int64 `json:"checkpoint"`
 	Gate       Gate  `json:"gate"`
-	Well       bool  `json:"well,omitempty"` // it ended well, whatever it thinks
+	Well       bool  `json:"well,omitempty"` // it ended well, whatever its judgement
 	Usage
 }
 
-// Usage is what an agent took.
+// Usage is what an agent used.
 type Usage struct {
 	Session string `json:"session,omitempty"`
 	Calls   int    `json:"tool_calls"`
-	// Tokens and USD are what it says, or what the gateway counted, if that is more.
+	// Tokens and USD are its own figures, or the gateway's count if that is more.
 	Tokens int64          `json:"tokens"`
 	USD    float64        `json:"usd"`
 	Said   *spec.Claimed  `json:"said,omitempty"`
 	Seen   *spec.BillItem `json:"seen,omitempty"`
 }
 
-// add adds up. The numbers may be the agent's: none takes anything back.
+// add adds up the use. The numbers may be the agent's, so negative ones are ignored.
 func (u *Usage) add(o Usage) {
 	tokens := max(o.Tokens, 0)
 	u.Tokens = min(u.Tokens, math.MaxInt64-tokens) + tokens
 	u.USD += max(o.USD, 0)
 }
 
-// usage is what an agent took for its work.
+// usage returns what an agent used for its work.
 func usage(w Work) Usage { return Usage{w.Session, w.Calls, w.Tokens, w.USD, w.Said, w.Seen} }
 
-// ReviewJob is what a reviewer does.
+// ReviewJob is a reviewer's task.
 type ReviewJob struct {
 	Checkpoint int64
 	Agent      string
 	Model      string // empty: the agent's own choice
 	Prompt     string
-	Files      map[string][]byte // that it may read, by their paths below ReviewPlace
+	Files      map[string][]byte // its input files, by their paths below ReviewPlace
 	Limit      time.Duration
-	Budget     spec.Budget // what models may take for it
+	Budget     spec.Budget // what models may use for it
 }
 
-// Opinion is what came of it.
+// Opinion is the reviewer's result.
 type Opinion struct {
 	Work
 	Document []byte // the verdict, if Missing is empty
-	Missing  string // why there is none
+	Missing  string // why the document is missing
 }
 
 // Where a reviewer finds its files, and writes.
@@ -77,7 +77,7 @@ const (
 	reviewTask   = "inputs/task.md"
 )
 
-// verdictSchema is what a reviewer has to say.
+// verdictSchema is the schema of a reviewer's document.
 func verdictSchema() any {
 	type m = map[string]any
 	reason := m{"type": "string", "minLength": 1, "maxLength": maxReason}
@@ -92,7 +92,7 @@ func verdictSchema() any {
 	}
 }
 
-// What a reviewer may say, and how much of it.
+// The verdicts of a reviewer, and their bounds.
 const (
 	verdictPass = "pass"
 	verdictFail = "fail"
@@ -102,7 +102,7 @@ const (
 	maxReasoned = 8 << 10  // bytes of all reasons, that are kept
 )
 
-// reviewTemplate is what a reviewer is told.
+// reviewTemplate is a reviewer's prompt.
 const reviewTemplate = `Somebody else has worked in this project and says that the work is done. You judge
 whether that is so. What you change here is thrown away.
 
@@ -128,8 +128,8 @@ verdict is pass or fail; reasons are up to {{reasons}} short texts, and at least
 fail. Without this file, or if it is anything else, the work has not passed.
 `
 
-// reviewJob is what a reviewer is asked to do about a checkpoint: w is whose work it is,
-// s how the whole loop stands.
+// reviewJob returns a reviewer's task for a checkpoint. w is the state of the worker, s that of
+// the whole loop.
 func (p *Plan) reviewJob(s, w *State, checkpoint int64, c *Criterion) ReviewJob {
 	prompt := strings.NewReplacer(
 		"{{prompt}}", strings.TrimSpace(c.Reviewer.Prompt), "{{task}}", ReviewPlace+"/"+reviewTask,
@@ -145,7 +145,7 @@ func (p *Plan) reviewJob(s, w *State, checkpoint int64, c *Criterion) ReviewJob 
 	}
 }
 
-// budgetLeft is what models may still take. There is some: [spent] ends a loop before.
+// budgetLeft returns the rest of the budget. It is never empty: [spent] ends a loop before.
 func budgetLeft(p *Plan, s *State) (b spec.Budget) {
 	if p.Limits.Tokens > 0 {
 		b.Tokens = max(p.Limits.Tokens-s.Tokens, 1)
@@ -156,7 +156,7 @@ func budgetLeft(p *Plan, s *State) (b spec.Budget) {
 	return b
 }
 
-// budgetOf is what the sandbox of who works may take in all: what reviewers do not.
+// budgetOf returns the whole budget of the worker's sandbox: the budget less the reviewers' use.
 func budgetOf(p *Plan, s *State) (b spec.Budget) {
 	if p.Limits.Tokens > 0 {
 		b.Tokens = max(p.Limits.Tokens-s.reviews.Tokens, 1)
@@ -167,7 +167,7 @@ func budgetOf(p *Plan, s *State) (b spec.Budget) {
 	return b
 }
 
-// review asks a reviewer, and keeps what it says before anything else is done.
+// review asks a reviewer, and keeps the answer before any other action.
 func (l *Loop) review(ctx context.Context, c *Criterion) error {
 	s := l.state
 	a := Asking{Iteration: s.Iteration, Gate: c.ID}
@@ -181,13 +181,13 @@ func (l *Loop) review(ctx context.Context, c *Criterion) error {
 	return cmp.Or(l.keep(kind, what), err)
 }
 
-// ask asks a reviewer, and gives the event that came of it, with its data; none if there is
-// nothing to keep. An error is that it was cut short.
+// ask asks a reviewer, and returns the type and data of the event to keep, or an empty type
+// without one. An error means that the review was cut short.
 func ask(ctx context.Context, shop Shop, job ReviewJob, c *Criterion, a Asking) (kind string, what any, err error) {
 	began := time.Now()
 	done, err := shop.Review(ctx, job)
 	used := usage(done.Work)
-	if ctx.Err() != nil { // whatever it came to
+	if ctx.Err() != nil { // even with a result
 		if !done.used() {
 			return "", nil, ctx.Err()
 		}
@@ -217,8 +217,8 @@ func (v *Verdict) reviews() (n int) {
 	return n
 }
 
-// verdictOf judges what a reviewer said. It agrees only in one way: it ended well, and
-// its document keeps the schema and says so.
+// verdictOf judges a reviewer's answer. It is green in only one case: the reviewer ended well, and
+// its document conforms to the schema and says pass.
 func verdictOf(r Opinion) Gate {
 	red := func(why string) Gate { return Gate{Why: oneLine(why)} }
 	switch {
@@ -246,7 +246,7 @@ func verdictOf(r Opinion) Gate {
 	return g
 }
 
-// reasonsOf is what the agent is told, a line each: they are data.
+// reasonsOf writes the reasons for the agent, a line each: they are data.
 func reasonsOf(list []string) string {
 	var b strings.Builder
 	for _, r := range list {
@@ -255,13 +255,13 @@ func reasonsOf(list []string) string {
 	return strings.TrimSuffix(beginning(b.String(), maxReasoned), "\n")
 }
 
-// oneLine is a text of somebody else as a line of ours: what it says is no heading.
+// oneLine makes one line of a foreign text, so that it cannot contain a heading.
 func oneLine(text string) string {
 	return strings.TrimSuffix(beginning(strings.Join(strings.Fields(plain(text)), " "), maxMessage), "\n")
 }
 
-// toReview is the reviewer that is to be asked next; nil if the work is not done anyway,
-// or all have been asked.
+// toReview returns the next reviewer to ask. It returns nil if the work is not done anyway, or if
+// all have been asked.
 func toReview(p *Plan, s *State) *Criterion {
 	if !complete(p, s) {
 		return nil
@@ -273,7 +273,7 @@ func toReview(p *Plan, s *State) *Criterion {
 	return &list[s.reviewed]
 }
 
-// addReview takes what a reviewer said into the verdict.
+// addReview adds a reviewer's answer to the verdict.
 func (s *State) addReview(r Review) {
 	s.Reviewing = ""
 	s.useReview(r.Usage)
@@ -295,13 +295,13 @@ func (s *State) addReview(r Review) {
 	}
 }
 
-// useReview counts what a reviewer took: who works may take so much less.
+// useReview counts a reviewer's use: it reduces the worker's budget.
 func (s *State) useReview(u Usage) {
 	s.use(Work{Tokens: u.Tokens, USD: u.USD, Said: u.Said, Seen: u.Seen})
 	s.reviews.add(u)
 }
 
-// lasting is what of a verdict is not of one task.
+// lasting returns the part of a verdict that does not belong to one task.
 func (v *Verdict) lasting() *Verdict {
 	if v == nil {
 		return nil
@@ -311,7 +311,8 @@ func (v *Verdict) lasting() *Verdict {
 	return &of
 }
 
-// found is what the agent is told of its last iteration: its flaws, or why it is not believed.
+// found returns the results of the last iteration for the agent: its flaws, or why it is not
+// believed.
 func found(p *Plan, s *State) []Gate {
 	if !Unproven(p, s) {
 		return s.flaws()
@@ -319,8 +320,7 @@ func found(p *Plan, s *State) []Gate {
 	return append(s.flaws(), Gate{Name: "that it is done", Why: "you have said so, and no file of the project was changed; " + unproven})
 }
 
-// flaws are what the agent is told: what is red, and what reviewers had to say the last
-// time that they were asked.
+// flaws returns the flaws for the agent: the red gates, and the last objection of each reviewer.
 func (s *State) flaws() []Gate {
 	red := s.LastVerdict().Red()
 	for _, g := range s.objections {

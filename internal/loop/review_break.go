@@ -14,12 +14,12 @@ type Unheard struct {
 	Gate       string    `json:"gate"`                 // its ID
 	Overloaded bool      `json:"overloaded,omitempty"` // as of Work
 	Until      time.Time `json:"until,omitzero"`       // when models may be asked again, if that is known
-	Error      string    `json:"error,omitempty"`      // what it said
+	Error      string    `json:"error,omitempty"`      // its message
 	Usage
 }
 
-// reviewing is what comes next of a reviewer that is to be asked of what a worker did:
-// perhaps only later, and not without end. What all of them have used is in all.
+// reviewing returns the step for the next reviewer of a worker's result. It may have to wait, but
+// not for ever. all has the use of all workers.
 func reviewing(p *Plan, all, s *State, c *Criterion, now time.Time) Step {
 	if s.delayed && reached(s.SameLimit, p.Stall.SameLimit) {
 		return Step{End: &End{Status: Stalled, Reason: "same_limit", Detail: s.denied("the reviewer " + c.ID)}}
@@ -33,7 +33,7 @@ func reviewing(p *Plan, all, s *State, c *Criterion, now time.Time) Step {
 	return Step{Review: c}
 }
 
-// delay has a reviewer be waited for, as who works is.
+// delay makes the loop wait for a reviewer, as for a worker.
 func (s *State) delay(u Unheard, at time.Time) {
 	s.Reviewing, s.delayed = "", true
 	s.limit(run.Why(u.Overloaded), u.Until, at)
@@ -47,7 +47,8 @@ func (s *State) limit(why string, until, at time.Time) {
 	s.Until = s.denial.Until
 }
 
-// asking has a reviewer be at work: nobody waits for it, also if it is cut short.
+// asking records that a reviewer is at work. The loop does not wait for its models any more, even
+// if it is cut short.
 func (s *State) asking(a Asking) {
 	s.Reviewing, s.Until, s.limitedAt = a.Gate, time.Time{}, time.Time{}
 }

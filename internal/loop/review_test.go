@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// opinion is what a reviewer wrote that ended well.
+// opinion is the answer of a reviewer that ended well.
 func opinion(document string) Opinion {
 	return Opinion{Work: Work{Verdict: spec.VerdictOK, Tokens: 3, USD: 0.5}, Document: []byte(document)}
 }
@@ -147,7 +147,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// TestReviewJob looks at what a reviewer is told and given.
+// TestReviewJob checks a reviewer's prompt and files.
 func TestReviewJob(t *testing.T) {
 	p := reviewed()
 	p.Limits.Tokens, p.Limits.USD = 100, 5
@@ -178,7 +178,7 @@ func TestReviewJob(t *testing.T) {
 	}
 }
 
-// TestObjections has what a reviewer said be told until it was asked again.
+// TestObjections checks that an objection is told until its reviewer is asked again.
 func TestObjections(t *testing.T) {
 	f := &fake{changes: func(int) int { return 1 }, green: func(n int) bool { return n != 2 }}
 	f.work = func(int) (Work, error) { return says(done) }
@@ -196,7 +196,7 @@ func TestObjections(t *testing.T) {
 	}
 }
 
-// TestReviewCut ends a review from outside: what it took counts, and it is asked again.
+// TestReviewCut ends a review from outside: its use counts, and the reviewer is asked again.
 func TestReviewCut(t *testing.T) {
 	p := reviewed()
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
@@ -219,7 +219,7 @@ func TestReviewCut(t *testing.T) {
 	}
 }
 
-// TestReviewResume cuts a loop off behind each of its events. Whoever was heard is not
+// TestReviewResume cuts a loop off after each of its events. A reviewer with a kept answer is not
 // asked again.
 func TestReviewResume(t *testing.T) {
 	say := []string{objects, agrees, agrees}
@@ -261,8 +261,8 @@ func TestReviewResume(t *testing.T) {
 	}
 }
 
-// TestReviewTasks has each task reviewed before it is closed. One that the reviewer does
-// not agree to is put back, and what it said is not told of the next.
+// TestReviewTasks has each task reviewed before it is closed. A task that the reviewer objects to
+// is put back, and the next task is not told the objection.
 func TestReviewTasks(t *testing.T) {
 	p, r, d := desk(t, "blue", "red")
 	p.Gates = reviewed().Gates[:1]
@@ -303,7 +303,8 @@ func TestReviewRewound(t *testing.T) {
 	}
 }
 
-// What a reviewer fails with is for people: it may be what the reviewer was told.
+// TestReviewFailedIsTold checks that the text of a reviewer's failure is for people only: it may
+// contain the reviewer's instructions.
 func TestReviewFailedIsTold(t *testing.T) {
 	f := &fake{green: func(int) bool { return true }, work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }}
 	f.opinion = func(n int) (Opinion, error) {

@@ -15,15 +15,15 @@ import (
 type Back struct {
 	Iteration  int      `json:"iteration"`
 	Checkpoint int64    `json:"checkpoint"`
-	Verdict    *Verdict `json:"verdict,omitempty"` // what the gates said then
+	Verdict    *Verdict `json:"verdict,omitempty"` // of the gates then
 	Reopen     []string `json:"reopen,omitempty"`  // tasks that were done later
 	Changed    bool     `json:"changed,omitempty"` // a file was by then, since before the first iteration
 
 	perhaps bool // if the checkpoint was removed, files stay as they are
 }
 
-// Behind finds where an iteration ended, the last time that it was made. If it never
-// came to a checkpoint the error is ErrNotFound.
+// Behind finds where an iteration ended, the last time that it was made. If it has no checkpoint
+// the error is ErrNotFound.
 func Behind(events []run.Event, iteration int) (*Back, error) {
 	s, err := Fold(nil)
 	if err != nil {
@@ -76,14 +76,14 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 	return b, nil
 }
 
-// Rewind goes back, and leaves the loop waiting there. If it is cut short, who goes on
-// with the loop goes back first.
+// Rewind goes back, and leaves the loop waiting there. If it is cut short, the next carrier goes
+// back first.
 func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor string) (*State, error) {
 	var err error
 	if l.state, err = Fold(events); err != nil {
 		return nil, err
 	}
-	// What was to end the loop came too late for it, and is not for what it begins anew.
+	// A message to end the loop came too late for it, and is not meant for the new start.
 	if err := l.Run.Forget(l.Host.Since(), run.Pause, run.Stop); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor st
 	return l.state, l.restore(ctx)
 }
 
-// restore has files and tasks be what they were.
+// restore puts files and tasks back.
 func (l *Loop) restore(ctx context.Context) error {
 	b := l.state.back
 	beneath, err := l.Shop.Beneath(b.Checkpoint)
@@ -113,7 +113,7 @@ func (l *Loop) restore(ctx context.Context) error {
 	return l.keep(Restored, Put{gone, beneath})
 }
 
-// rewind forgets what came after.
+// rewind forgets all later iterations.
 func (s *State) rewind(b Back) {
 	s.letGo()
 	s.back, s.checked, s.changed = &b, b.Checkpoint, b.Changed
@@ -125,7 +125,7 @@ func (s *State) rewind(b Back) {
 	s.Status, s.Reason, s.Detail, s.Signal = Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
 }
 
-// upTo gives those of a list that stay, in a list of their own.
+// upTo returns the elements that stay, in a new list.
 func upTo[T any](list []T, stays func(T) bool) (out []T) {
 	for _, x := range list {
 		if stays(x) {

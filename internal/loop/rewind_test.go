@@ -52,7 +52,8 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// A stop and a pause that came when the loop had ended do not end what it goes on with.
+// TestRewindLateStop checks that a stop and a pause from after the loop's end do not end its new
+// start.
 func TestRewindLateStop(t *testing.T) {
 	p := plan()
 	p.Limits.MaxIterations = 2
@@ -69,7 +70,8 @@ func TestRewindLateStop(t *testing.T) {
 	}
 }
 
-// What the gates said of files that others lie below by now is not said of what there is.
+// TestRewindBeneath checks that a verdict does not count for the current files if others have been
+// changed below them since.
 func TestRewindBeneath(t *testing.T) {
 	for back := range 3 {
 		p := plan()
@@ -89,7 +91,7 @@ func TestRewindBeneath(t *testing.T) {
 	}
 }
 
-// TestRewindCutShort goes back when somebody goes on, if going back was cut short.
+// TestRewindCutShort checks that the next carrier goes back if a rewind was cut short.
 func TestRewindCutShort(t *testing.T) {
 	p := plan()
 	p.Limits.MaxIterations = 2
@@ -108,7 +110,7 @@ func TestRewindCutShort(t *testing.T) {
 	}
 }
 
-// TestRewindTasks has tasks be done again whose work is gone.
+// TestRewindTasks checks that tasks whose work is gone are done again.
 func TestRewindTasks(t *testing.T) {
 	p, r, d := desk(t, "one", "two")
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}

@@ -6,8 +6,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// session is what the agent of an iteration goes on with, if it is to remember what it
-// did before; empty: it begins with a fresh memory.
+// session returns the session that the agent of an iteration continues, if it is to keep its
+// memory; empty: it begins with a fresh one.
 func (p *Plan) session(s *State, iteration int) string {
 	if !p.Resume {
 		return ""
@@ -15,9 +15,9 @@ func (p *Plan) session(s *State, iteration int) string {
 	return s.sessions[p.seatOf(iteration).Agent]
 }
 
-// remember keeps the session of an iteration that ended well. One in which the agent
-// failed is not gone on with, or it might fail in the same way for ever; an allowance that
-// was used up says nothing of a session.
+// remember keeps the session of an iteration that ended well. A session in which the agent failed
+// is dropped, or it might fail in the same way for ever. A used-up allowance says nothing about a
+// session.
 func (s *State) remember(w Work) {
 	switch {
 	case w.Verdict == spec.VerdictLimit:
@@ -31,8 +31,8 @@ func (s *State) remember(w Work) {
 	}
 }
 
-// isSession tells whether an agent may be given this as the name of a session: it was
-// told by an agent, and may not be taken for an option.
+// isSession reports whether an agent may get this as the name of a session. The name came from an
+// agent, and must not look like an option.
 func isSession(name string) bool {
 	const most = 200
 	return name != "" && len(name) <= most && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {
@@ -40,7 +40,7 @@ func isSession(name string) bool {
 	})
 }
 
-// memoryOf tells the agent what it can go by.
+// memoryOf tells the agent where to find the earlier work.
 func memoryOf(session string) string {
 	if session == "" {
 		return "You begin with a fresh memory: what\nearlier iterations did is in the files."

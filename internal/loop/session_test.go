@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What an agent goes on with is the session of its last iteration that ended well, if it
-// is to go on with any, and if that is the name of one.
+// TestSession checks that an agent continues the session of its last iteration that ended well, if
+// it is to continue one, and if its name is valid.
 func TestSession(t *testing.T) {
 	ok := func(n int, id string) Work { return Work{Iteration: n, Verdict: spec.VerdictOK, Session: id} }
 	for name, c := range map[string]struct {

@@ -10,61 +10,59 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// Bench is a shop in which several work at the same time, each at a seat of its own. Its
-// methods are called by several goroutines.
+// Bench is a shop in which several workers work at the same time, each at its own seat. Several
+// goroutines call its methods.
 type Bench interface {
 	Shop
 	// Hand has a seat's place hold a checkpoint.
 	Hand(ctx context.Context, seat Seat, checkpoint int64) error
-	// Join makes a checkpoint that has what was done from one to another, and what the
-	// loop's sandbox holds now; or says why there can be none.
+	// Join makes a checkpoint that merges the changes from base to theirs with the current files
+	// of the loop's sandbox; or says why it cannot.
 	Join(ctx context.Context, base, theirs int64, cause string) (Join, error)
-	// Settle has the loop's sandbox hold a checkpoint, if it still holds what it held at
-	// another; else the error is ErrMoved.
+	// Settle copies a checkpoint into the loop's sandbox, if that still has the files of ours;
+	// otherwise the error is ErrMoved.
 	Settle(ctx context.Context, ours, checkpoint int64) error
-	// Spent is what models have taken for a seat since it began to work.
+	// Spent returns what models have used for a seat since its work began.
 	Spent(ctx context.Context, seat Seat) (tokens int64, usd float64, err error)
 }
 
-// ErrMoved says that somebody has changed the loop's sandbox while it was judged what was
-// to be put there.
+// ErrMoved says that the loop's sandbox was changed while the merge for it was judged.
 var ErrMoved = errors.New("the loop's sandbox was changed meanwhile")
 
-// Team carries on a loop with several workers. All that is decided and kept is decided
-// and kept by one goroutine; what takes its time is done by others, one for each worker.
-// What is brought together is brought together one after the other.
+// Team carries on a loop with several workers. One goroutine makes and keeps all decisions. Long
+// actions have other goroutines, one for each worker. Merges are made one after the other.
 type Team struct {
 	Plan  *Plan
 	Run   *run.Run
 	Host  *run.Host
 	Bench Bench
 	Desk  *Desk
-	Tell  func(run.Event, *State) // what has happened; may be nil
+	Tell  func(run.Event, *State) // called after each event; may be nil
 
 	state  *State
 	hands  []*hand
 	done   chan outcome
-	ending *End         // there is nothing to begin any more, for this reason
-	pause  *run.Message // somebody wants it to be so
+	ending *End         // no action begins any more, for this reason
+	pause  *run.Message // a person wants the loop to pause
 	looked time.Time    // for tasks
 	kept   int          // events
 }
 
-// hand is what is under way for a worker.
+// hand is the current action of a worker.
 type hand struct {
 	worker  int
-	stop    context.CancelCauseFunc // nil: nothing is
-	what    string                  // the type of the event that it is to come to
+	stop    context.CancelCauseFunc // nil: no action
+	what    string                  // the type of the event for its result
 	at      Seat                    // where
-	task    string                  // that is being taken
+	task    string                  // being taken
 	renewed time.Time               // its claim
-	lost    error                   // it is another's
-	idle    bool                    // there was no task for it
-	spent   chan spend              // the newest of what it has used just now
+	lost    error                   // the task is another's
+	idle    bool                    // it found no task
+	spent   chan spend              // its newest use
 	spend   spend
 }
 
-// outcome is what something came to: then keeps it.
+// outcome is the result of an action; then keeps it.
 type outcome struct {
 	worker int
 	then   func() error
@@ -99,7 +97,7 @@ func (t *Team) Carry(ctx context.Context, events []run.Event) (*State, error) {
 			return t.end(run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
 		},
 	})
-	return t.state, errors.Join(err, t.drain()) // nothing is left at work, whatever could not be kept
+	return t.state, errors.Join(err, t.drain()) // no action is left running, even if a result could not be kept
 }
 
 func (t *Team) append(kind, actor string, data any) error {
@@ -118,7 +116,7 @@ func (t *Team) keep(kind string, data any) error {
 	return run.Unkept(t.append(kind, run.ActorHost, data))
 }
 
-// mail does what people say. A pause waits until nobody is at anything.
+// mail handles the messages of people. A pause waits until all workers are idle.
 func (t *Team) mail() error {
 	list, err := t.Run.Mail()
 	if err != nil {
@@ -146,7 +144,7 @@ func (t *Team) mail() error {
 	return nil
 }
 
-// end writes down that the loop is not carried on, when nothing is under way any more.
+// end records that the loop is not carried on, when no action is running any more.
 func (t *Team) end(actor string, e End) error {
 	if err := t.drain(); err != nil {
 		return err
@@ -164,8 +162,8 @@ func (t *Team) end(actor string, e End) error {
 	return t.append(Ended, actor, e)
 }
 
-// drain ends all that is under way. What it has come to by then is kept; of what came to
-// nothing there may be something that it has used.
+// drain ends all running actions. It keeps the results they have by then, and the use of those
+// without a result.
 func (t *Team) drain() (err error) {
 	for _, h := range t.hands {
 		if h.stop != nil {
@@ -177,7 +175,7 @@ func (t *Team) drain() (err error) {
 		t.free(o)
 		if o.then != nil && err == nil {
 			if err = o.then(); !run.IsUnkept(err) {
-				err = nil // it is said already why it ends
+				err = nil // the reason of the end is known already
 			}
 		}
 	}
@@ -196,11 +194,11 @@ func (t *Team) busy() (n int) {
 	return n
 }
 
-// free has a hand be free for what comes next.
+// free makes a hand ready for its next action.
 func (t *Team) free(o outcome) {
 	h := t.hands[o.worker-1]
 	h.stop(nil)
-	if o.err != nil && h.task != "" { // of which nothing is written down but the claim
+	if o.err != nil && h.task != "" { // only the claim of it exists
 		_ = t.Desk.PutBack(context.Background(), h.task, "") // else its lease runs out
 	}
 	h.stop, h.what, h.task, h.spend = nil, "", "", spend{}
@@ -210,8 +208,8 @@ func (t *Team) free(o outcome) {
 	}
 }
 
-// step begins what can be begun, and waits until something has come to its end, or until
-// it is time to look at other things.
+// step begins all actions that it can, and waits until one ends, or until it is time to look at
+// other things.
 func (t *Team) step(ctx context.Context) error {
 	if t.state.Baseline == nil {
 		return t.baseline(ctx)
@@ -229,7 +227,7 @@ func (t *Team) step(ctx context.Context) error {
 	}
 	switch {
 	case t.busy() > 0:
-	case t.kept != before: // there is a next step of somebody
+	case t.kept != before: // a worker has a next step
 		return nil
 	default:
 		if over, err := t.quiet(ctx); over || err != nil {
@@ -246,14 +244,14 @@ func (t *Team) step(ctx context.Context) error {
 	}
 }
 
-// lookEvery is how often it is looked for messages, claims and what is spent; tasksEvery for
-// tasks that somebody else has made ready.
+// lookEvery is how often to look for messages, claims and use. tasksEvery is how often to look for
+// tasks that others have made ready.
 const (
 	lookEvery  = 200 * time.Millisecond
 	tasksEvery = 5 * time.Second
 )
 
-// came keeps what something has come to.
+// came keeps the result of an action.
 func (t *Team) came(ctx context.Context, o outcome) error {
 	h := t.hands[o.worker-1]
 	what := h.what
@@ -269,10 +267,10 @@ func (t *Team) came(ctx context.Context, o outcome) error {
 		return t.lost(h)
 	}
 	if t.ending != nil && (errors.Is(o.err, errSpent) || errors.Is(o.err, context.Canceled)) {
-		return nil // that is why it ends
+		return nil // the loop ends for that reason
 	}
 	if o.err != nil && slices.Contains([]string{Took, Handed, Worked, Kept}, what) && t.Bench.Gone(h.at) {
-		return nil // it is made anew before anything else is done there
+		return nil // its place is made anew before another action there
 	}
 	return o.err
 }
@@ -293,14 +291,14 @@ func (h *hand) by() By { return By{Worker: h.worker} }
 
 func (h *hand) seat() Seat { return Seat{Worker: h.worker} }
 
-// wake has those look for tasks again that found none.
+// wake has idle workers look for tasks again.
 func (t *Team) wake() {
 	for _, h := range t.hands {
 		h.idle = false
 	}
 }
 
-// baseline sees what the gates say before anything is done.
+// baseline records the gates' verdict before any work.
 func (t *Team) baseline(ctx context.Context) error {
 	v, err := baseline(ctx, t.Bench, t.Run.ID)
 	if err != nil {
@@ -309,15 +307,14 @@ func (t *Team) baseline(ctx context.Context) error {
 	return t.keep(Baseline, v)
 }
 
-// wind has nothing be begun any more.
+// wind stops new actions.
 func (t *Team) wind(end *End) {
 	if t.ending == nil {
 		t.ending = end
 	}
 }
 
-// begin has something be done at a seat that takes its time. What it gives is kept here when it has
-// come to its end.
+// begin runs a long action at a seat. When it has ended, the team's goroutine keeps its result.
 func (t *Team) begin(ctx context.Context, h *hand, at Seat, what string, do func(context.Context) (func() error, error)) {
 	ctx, h.stop = context.WithCancelCause(ctx)
 	h.what, h.at = what, at
@@ -327,11 +324,11 @@ func (t *Team) begin(ctx context.Context, h *hand, at Seat, what string, do func
 	}()
 }
 
-// winding tells whether nothing is to be begun any more.
+// winding reports whether no new action may begin.
 func (t *Team) winding() bool { return t.ending != nil || t.pause != nil }
 
-// quiet ends the loop when nobody is at anything, and nothing is to be begun; or when there
-// is no task any more. While agents wait for their allowances there is.
+// quiet ends the loop when all workers are idle and no action may begin, or when no task is left.
+// A task whose agent waits for an allowance is not over.
 func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 	open := slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.Task != nil })
 	switch {
@@ -360,8 +357,8 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// judgeAgain asks the gates of what the loop's sandbox holds, if that may be otherwise than when
-// they were asked last.
+// judgeAgain asks the gates about the loop's sandbox, if its files may have changed since the last
+// verdict.
 func judgeAgain(ctx context.Context, shop Shop, s *State, id string, keep func(kind string, data any) error) error {
 	if !s.unjudged && !s.stale {
 		return nil
@@ -383,7 +380,7 @@ func judgeAgain(ctx context.Context, shop Shop, s *State, id string, keep func(k
 	return keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: k.Checkpoint, Gates: gates})
 }
 
-// baseline is what the gates say of what there is.
+// baseline returns the gates' verdict on the current files.
 func baseline(ctx context.Context, shop Shop, id string) (v Verdict, err error) {
 	n, err := shop.Keep(ctx, Seat{}, "run "+id+" begins")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// crowd is a bench whose workers all add to one file, which nobody can bring together, and that
-// sees who works beside whom.
+// crowd is a bench whose workers all append to one file, so that their results cannot be merged.
+// It records which workers work at the same time.
 func crowd(t *testing.T, takes func() time.Duration) (b *bench, tries map[string]int) {
 	b, tries = newBench(t), map[string]int{}
 	var mu sync.Mutex
@@ -33,8 +33,9 @@ func crowd(t *testing.T, takes func() time.Duration) (b *bench, tries map[string
 	return b, tries
 }
 
-// Tasks that all change one file are all done, each once, however few tries one has: that others
-// came first is none, and after two such times a task has nobody beside it.
+// TestTeamCrowd checks that tasks that all change one file are all done, each once, even with few
+// tries. Being overtaken by others does not count as a try, and after two such times a task is
+// done alone.
 func TestTeamCrowd(t *testing.T) {
 	p, r, d := hire(t, 4, "a", "b", "c", "d", "e", "f", "g", "h")
 	p.Tasks.Tries = 1
@@ -78,7 +79,7 @@ func everyOnce(t *testing.T, b *bench, ids string) {
 	}
 }
 
-// It is so, too, if the process dies behind any event, again and again.
+// TestTeamCrowdKills checks the same if the process dies after any event, again and again.
 func TestTeamCrowdKills(t *testing.T) {
 	seed := rand.Uint64()
 	for round := range uint64(crashes) {
@@ -88,7 +89,7 @@ func TestTeamCrowdKills(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, _ := crowd(t, func() time.Duration { return time.Duration(1+rnd.IntN(600)) * time.Second })
 			b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
-				if !strings.Contains(f["one"], id+" ") { // it goes on with what a process that died has left
+				if !strings.Contains(f["one"], id+" ") { // it continues with the files that a dead process has left
 					f["one"] += id + " "
 				}
 				return says(done)
@@ -100,7 +101,7 @@ func TestTeamCrowdKills(t *testing.T) {
 				}
 				left, err := 1+rnd.IntN(40), error(nil)
 				if s, err = teamwork(t.Context(), t, p, b, r, d, func(run.Event) bool { left--; return left == 0 }); err != nil {
-					s = nil // what it knew is not what is written
+					s = nil // its old state is not that of the events
 				}
 			}
 			if s.Status != Completed || s.Reason != reasonDone || len(s.Closed) != 6 {

@@ -8,15 +8,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has what all workers use up together, and the claims that they hold.
+// This file has the common use of all workers, and their claims.
 
-// spend is what models have taken.
+// spend is what models have used.
 type spend struct {
 	tokens int64
 	usd    float64
 }
 
-// watch renews claims, and gives work up when what all have used is all there is.
+// watch renews claims, and cancels work when the common budget is used up.
 func (t *Team) watch(ctx context.Context) error {
 	for _, h := range t.hands {
 		if err := t.renew(ctx, h); err != nil {
@@ -44,7 +44,7 @@ func (t *Team) watch(ctx context.Context) error {
 	return nil
 }
 
-// used is how all stand, with what was used just now by work that is under way.
+// used returns the state of the loop, with the newest use of running work.
 func (t *Team) used() *State {
 	now := *t.state
 	for _, h := range t.hands {
@@ -53,7 +53,7 @@ func (t *Team) used() *State {
 	return &now
 }
 
-// errSpent is the cause for which work is given up when nothing is left for it.
+// errSpent is the cause for cancelling work when the budget is used up.
 var errSpent = errors.New("the means of all are used up")
 
 // renew makes a claim last.
@@ -65,7 +65,7 @@ func (t *Team) renew(ctx context.Context, h *hand) error {
 	h.renewed = time.Now()
 	err := t.Desk.Renew(ctx, w.Task.ID)
 	if !errors.Is(err, spec.ErrConflict) {
-		return nil // what else goes wrong may go right the next time
+		return nil // other errors may be gone the next time
 	}
 	h.lost = err
 	if h.stop == nil {
@@ -75,10 +75,10 @@ func (t *Team) renew(ctx context.Context, h *hand) error {
 	return nil
 }
 
-// spentEvery is how often it is looked what work that is under way has used.
+// spentEvery is how often to look at the use of running work.
 const spentEvery = time.Second
 
-// follow tells what a worker has used, as long as it works.
+// follow reports a worker's use, as long as it works.
 func (t *Team) follow(ctx context.Context, h *hand) {
 	for {
 		select {

@@ -12,9 +12,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has what workers take steps by.
+// This file has the steps of workers.
 
-// next begins what comes next for a worker, or leaves it where it is.
+// next begins the next step of a worker, or leaves it waiting.
 func (t *Team) next(ctx context.Context, h *hand) error {
 	w := t.state.Workers[h.worker-1]
 	step := NextOf(t.Plan, t.state, w, time.Now())
@@ -41,7 +41,7 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 		return t.putBack(ctx, h, w, step)
 	case step.Close:
 		return t.close(ctx, h, w)
-	case step.Confirm && t.Bench.Gone(at): // nobody can have changed anything there
+	case step.Confirm && t.Bench.Gone(at): // its files cannot have changed
 		return t.keep(Confirmed, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Again: true})
 	case step.Join && t.joining(), !step.Wait.IsZero():
 		return nil
@@ -69,7 +69,7 @@ func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
 	return h.seat()
 }
 
-// hand has the place of the agent whose turn it is hold what the worker has done up to now.
+// hand copies the worker's files into the place of the agent whose turn it is.
 func (t *Team) hand(ctx context.Context, h *hand, w *State, at Seat) error {
 	n := w.checked
 	t.begin(ctx, h, at, Handed, func(ctx context.Context) (func() error, error) {
@@ -79,15 +79,15 @@ func (t *Team) hand(ctx context.Context, h *hand, w *State, at Seat) error {
 	return nil
 }
 
-// needsPlace tells whether a step has to do with what is in a worker's place. What is done
-// with its checkpoints has not; who had a task may have it judged and joined without.
+// needsPlace reports whether a step needs the files in a worker's place. Steps on its checkpoints
+// do not: a worker with a task can have it judged and joined without a place.
 func needsPlace(w *State, step Step) bool {
 	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep || step.Guard
 }
 
-// remake makes a place anew that somebody has removed, as is done at the end of a loop that
-// somebody may go on with. What was there and in no checkpoint is lost: then the task is for
-// whoever takes it next. Of a place whose agent had its turn before nothing is.
+// remake makes a removed place anew. Ending a loop that can be resumed also removes places. Files
+// there that are in no checkpoint are lost, and then the task goes to the next worker that takes
+// it. The place of an agent whose turn is over has no such files.
 func (t *Team) remake(ctx context.Context, h *hand, w *State, at Seat) error {
 	if w.Task != nil && w.holder == at.Agent && (w.step == Iteration || w.step == Worked) {
 		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed in which it was worked at: what was done there since its last checkpoint is lost", Again: true})
@@ -95,8 +95,8 @@ func (t *Team) remake(ctx context.Context, h *hand, w *State, at Seat) error {
 	return remake(ctx, t.Bench, t.state, at, t.keep)
 }
 
-// joining tells whether something is being brought together: one at a time, or what one
-// brings would not be in what the other finds.
+// joining reports whether a merge is under way. Only one may be, or the second would not have the
+// changes of the first.
 func (t *Team) joining() bool {
 	return slices.ContainsFunc(t.hands, func(h *hand) bool { return h.what == Joined }) ||
 		slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.step == Joined || w.step == Rejudged || w.step == Settled })
@@ -128,7 +128,7 @@ func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map
 		return t.keeping(err, Rejudged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
 	case step.Settle:
 		err := t.Bench.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
-		if errors.Is(err, ErrMoved) { // by a person: nobody else is let
+		if errors.Is(err, ErrMoved) { // by a person: no other worker may
 			return t.join(ctx, h, &w, at)
 		}
 		return t.keeping(err, Settled, Settle{h.by(), w.Join.Checkpoint})
@@ -136,14 +136,14 @@ func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map
 	return nil, fmt.Errorf("there is no such step: %+v", step)
 }
 
-// join brings together what a worker did and what the loop's sandbox holds.
+// join merges a worker's result with the files of the loop's sandbox.
 func (t *Team) join(ctx context.Context, h *hand, w *State, at string) (func() error, error) {
 	j, err := t.Bench.Join(ctx, w.from, w.checked, at+", with what others have done")
 	j.By, j.Task, j.Iteration = h.by(), w.Task.ID, w.Iteration
 	return t.keeping(err, Joined, j)
 }
 
-// keeping keeps a result, if there is one.
+// keeping returns a function that keeps a result, unless there was an error.
 func (t *Team) keeping(err error, kind string, data any) (func() error, error) {
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 		var wait bool
 		var err error
 		if next, wait, err = t.alone(ctx); err != nil || wait {
-			h.idle = wait // until somebody has done something
+			h.idle = wait // until another worker has done something
 			return err
 		}
 		except = append(leftOf(t.state), t.inHand()...)
@@ -172,7 +172,7 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 	h.renewed = time.Now()
 	taken, err := t.Desk.Take(ctx, cmp.Or(id, next), except)
 	switch {
-	case next != "" && errors.Is(err, spec.ErrConflict): // somebody was faster
+	case next != "" && errors.Is(err, spec.ErrConflict): // another was faster
 		return nil
 	case id != "" && errors.Is(err, spec.ErrConflict):
 		h.lost = err
@@ -183,7 +183,7 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 	case err != nil:
 		return err
 	}
-	if taken.By = h.by(); id != "" { // it goes on with what it has left
+	if taken.By = h.by(); id != "" { // it continues with its own files
 		return t.keep(Took, taken)
 	}
 	h.task = taken.ID
@@ -195,7 +195,7 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 	return nil
 }
 
-// inHand are the tasks that somebody works at, or takes just now.
+// inHand returns the tasks that a worker has, or is taking.
 func (t *Team) inHand() []string {
 	list := t.state.hands()
 	for _, h := range t.hands {
@@ -206,8 +206,8 @@ func (t *Team) inHand() []string {
 	return list
 }
 
-// alone is the task that is to be taken now, because nobody may be at anything else meanwhile;
-// wait is true if somebody still is, or is at such a task.
+// alone returns the task to take now with every other worker idle. wait is true if one is still
+// busy, or has such a task.
 func (t *Team) alone(ctx context.Context) (id string, wait bool, err error) {
 	if len(t.state.alone) == 0 {
 		return "", false, nil
@@ -266,7 +266,7 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) e
 	return nil
 }
 
-// review asks a reviewer of what a worker did.
+// review asks a reviewer about a worker's result.
 func (t *Team) review(ctx context.Context, h *hand, w *State, c *Criterion) error {
 	checkpoint, n := w.checked, w.Iteration
 	if w.step == Rejudged {

@@ -21,10 +21,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// files are what a sandbox holds.
+// files are the contents of a sandbox.
 type files map[string]string
 
-// bench is one in memory, which outlives who works at it.
+// bench is an in-memory bench. It survives the process that works with it.
 type bench struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -32,9 +32,9 @@ type bench struct {
 	main   files
 	places map[Seat]files
 	points []files
-	at     map[Seat]bool // who works
-	gone   map[Seat]bool // whose place somebody has removed
-	joined int64         // what was brought together last
+	at     map[Seat]bool // seats that are at work
+	gone   map[Seat]bool // seats whose place a person has removed
+	joined int64         // the last merge
 
 	// work does the work at a task, and judge says whether all is well.
 	work  func(b *bench, seat Seat, id string, f files) (Work, error)
@@ -47,7 +47,7 @@ type bench struct {
 
 	rests []int64 // tokens that were left for each job
 
-	most, jobs int // that worked at the same time; in all
+	most, jobs int // the most at the same time; in all
 	prompts    []string
 }
 
@@ -242,8 +242,8 @@ func (b *bench) Spent(_ context.Context, seat Seat) (int64, float64, error) {
 	return b.spent(seat), 0, nil
 }
 
-// teamwork carries a loop on with several workers. If die is not nil the process dies
-// behind the first event for which it is true.
+// teamwork carries a loop on with several workers. If die is not nil the process dies after the
+// first event for which it returns true.
 func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, d *Desk, die func(run.Event) bool) (*State, error) {
 	t.Helper()
 	h, events, err := r.Host()
@@ -251,7 +251,7 @@ func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, 
 	defer h.Close()
 	team := &Team{Plan: p, Run: r, Host: h, Bench: b, Desk: d, Tell: func(ev run.Event, _ *State) {
 		if die != nil && die(ev) {
-			h.Close() // nothing can be written any more
+			h.Close() // no event can be written any more
 		}
 	}}
 	s, err := team.Carry(ctx, events)
@@ -292,8 +292,9 @@ func TestTeam(t *testing.T) {
 	})
 }
 
-// A place that a person removes is made anew, whatever the worker is at, and also by who
-// goes on later. What was not joined is done again; all else goes on.
+// TestTeamRemoved checks that a place that a person removes is made anew, in every state of the
+// worker, and also by the next carrier. Work that was not joined is done again; all the rest goes
+// on.
 func TestTeamRemoved(t *testing.T) {
 	racetest.Skip(t)
 	for _, kind := range []string{Baseline, Took, Iteration, Worked, Kept, Judged, Joined, Settled, Closed, Placing, Replaced} {
@@ -346,8 +347,8 @@ func TestTeamRemoved(t *testing.T) {
 	}
 }
 
-// What workers had done when the loop came to a limit, and their places were removed, is in
-// those that are made anew when somebody goes on.
+// TestTeamRaised checks a loop that reached a limit, and whose places were removed. The new places
+// have the workers' results after the loop is resumed.
 func TestTeamRaised(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	p.Limits.MaxIterations = 4
@@ -379,8 +380,9 @@ func TestTeamRaised(t *testing.T) {
 	})
 }
 
-// Models take turns with each worker, in all of its tasks; one that is begun again has the
-// model that it had. By the iterations of all together each would always have the same one.
+// TestTeamModels checks that models take turns for each worker, in all of its tasks. An iteration
+// that is begun again keeps its model. Counted by the iterations of all together, each worker
+// would always have the same model.
 func TestTeamModels(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b", "c", "d", "e", "f")
 	p.Models = []string{"one", "two"}
@@ -432,7 +434,7 @@ func TestTeamModels(t *testing.T) {
 	})
 }
 
-// As many as there may be have their hands full, and nobody does what another does.
+// TestTeamMany checks that the maximum of workers are all busy, and that no task is done twice.
 func TestTeamMany(t *testing.T) {
 	var titles []string
 	for n := range manyTasks {
@@ -449,7 +451,8 @@ func TestTeamMany(t *testing.T) {
 	})
 }
 
-// What waits for others is begun when they are done, with what they have done.
+// TestTeamDependencies checks that tasks that wait for others begin when those are done, with
+// their results.
 func TestTeamDependencies(t *testing.T) {
 	p, r, d := hire(t, 3, "last", "a", "b")
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
@@ -477,8 +480,8 @@ func TestTeamDependencies(t *testing.T) {
 	})
 }
 
-// Who changed what another has changed, or is red together with it, begins again with
-// that, is told so, and is not tried for ever.
+// TestTeamAgain checks a worker whose changes conflict with another's, or are red together with
+// them. It begins again with the other's changes, and is told so, but not for ever.
 func TestTeamAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		work  func(b *bench, id string, f files)
@@ -541,9 +544,9 @@ func TestTeamAgain(t *testing.T) {
 	})
 }
 
-// TestTeamCrash has a process die behind any event, again and again, with conflicts and
-// gates that are red together now and then: in the end everything is done once, and
-// whatever is closed is there.
+// TestTeamCrash has a process die after any event, again and again, with conflicts and merges with
+// red gates now and then. In the end every task is done once, and the result of every closed task
+// is there.
 func TestTeamCrash(t *testing.T) {
 	racetest.Skip(t)
 	seed := rand.Uint64()
@@ -589,7 +592,7 @@ func TestTeamCrash(t *testing.T) {
 						t.Fatalf("seed %d, round %d: %s is closed, and there is %v", seed, round, f.Task, b.main)
 					}
 				}
-				if err != nil { // what it knew is not what is written
+				if err != nil { // its old state is not that of the events
 					s = nil
 				}
 			}
@@ -609,7 +612,8 @@ func TestTeamCrash(t *testing.T) {
 	}
 }
 
-// Reviewers are asked of what a worker did, and again of what it is with what others did.
+// TestTeamReview checks that reviewers are asked about a worker's result, and again about its
+// merge with the others'.
 func TestTeamReview(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	p.Gates = []Criterion{{ID: "look", Reviewer: &Reviewer{Agent: "mine", Prompt: "look at it"}}}
@@ -647,8 +651,8 @@ func TestTeamReview(t *testing.T) {
 	})
 }
 
-// A reviewer whose allowance is used up is waited for, of what a worker did by itself and
-// together with others; and not for ever.
+// TestTeamReviewDelayed checks the wait for a reviewer whose allowance is used up, for a worker's
+// own result and for the merge; and that it is limited.
 func TestTeamReviewDelayed(t *testing.T) {
 	for _, limits := range []int{1, 4, 1000} {
 		p, r, d := hire(t, 2, "a", "b")
@@ -677,7 +681,7 @@ func TestTeamReviewDelayed(t *testing.T) {
 	}
 }
 
-// What a person does to the loop's sandbox between two who carry the loop on stays.
+// TestTeamPerson checks that a person's change to the loop's sandbox between two carriers stays.
 func TestTeamPerson(t *testing.T) {
 	for _, kind := range []string{Joined, Rejudged, Settled, Closed} {
 		p, r, d := hire(t, 2, "a", "b")
@@ -697,7 +701,8 @@ func TestTeamPerson(t *testing.T) {
 	}
 }
 
-// So does what somebody does there while both together are judged: that is judged, too.
+// TestTeamMoved checks that a change there while the merge is judged stays, too: it is judged as
+// well.
 func TestTeamMoved(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	synctest.Test(t, func(t *testing.T) {
@@ -720,7 +725,7 @@ func TestTeamMoved(t *testing.T) {
 	})
 }
 
-// What all have used together is what counts, also while they work.
+// TestTeamSpent checks that the use of all workers together counts, also while they work.
 func TestTeamSpent(t *testing.T) {
 	p, r, d := hire(t, 3, "a", "b", "c", "e")
 	p.Limits.Tokens = 1000
@@ -740,7 +745,7 @@ func TestTeamSpent(t *testing.T) {
 			}
 		}
 	})
-	// Who begins later has what those have left that are still at work.
+	// A worker that begins later gets the rest that the busy ones have left.
 	p, r, d = hire(t, 2, "a", "b", "c")
 	p.Limits.Tokens = 1000
 	synctest.Test(t, func(t *testing.T) {
@@ -764,7 +769,7 @@ func TestTeamSpent(t *testing.T) {
 	})
 }
 
-// A pause lets everybody come to an end of what is begun; a stop and a signal do not.
+// TestTeamEnds checks that a pause lets every worker finish its step; a stop and a signal do not.
 func TestTeamEnds(t *testing.T) {
 	for _, tt := range []struct {
 		kind   string
@@ -813,7 +818,8 @@ func TestTeamEnds(t *testing.T) {
 	}
 }
 
-// A task that is another's by now is given up, and the others go on.
+// TestTeamLost checks that work at a task stops when another takes it, and that the other workers
+// go on.
 func TestTeamLost(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	synctest.Test(t, func(t *testing.T) {
@@ -840,7 +846,8 @@ func TestTeamLost(t *testing.T) {
 	})
 }
 
-// A hint is told to one, whoever is next; and to another, if that one came to nothing.
+// TestTeamHint checks that a hint is told to one worker, the next; and to another if that one has
+// no result.
 func TestTeamHint(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	must(t, r.Leave(run.Message{Kind: run.Hint, Text: "mind the gap", Actor: "ann"}))
@@ -866,7 +873,7 @@ func TestTeamHint(t *testing.T) {
 	})
 }
 
-// There are not as many workers as somebody who writes into the events likes.
+// TestFoldWorkers checks that events cannot name any number of workers.
 func TestFoldWorkers(t *testing.T) {
 	for _, bad := range []string{`{"worker":1000000}`, `{"worker":-1}`} {
 		if _, err := Fold([]run.Event{{Seq: 1, Type: Took, Data: []byte(bad)}}); err == nil {
@@ -875,7 +882,8 @@ func TestFoldWorkers(t *testing.T) {
 	}
 }
 
-// anyWorkerEvent is an event of one of several workers, or none, that may follow on anything.
+// anyWorkerEvent returns an event of one of several workers, or of none, that may follow any
+// other.
 func anyWorkerEvent(r *rand.Rand) (string, any) {
 	n := 1 + r.IntN(5)
 	by := By{Worker: r.IntN(4)}

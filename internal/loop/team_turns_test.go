@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/task"
 )
 
-// inTurns makes a loop in which two agents take turns with each of two workers, and a task
-// takes three iterations: each adds a letter of who did it.
+// inTurns makes a loop in which two agents take turns for each of two workers, and a task takes
+// three iterations: each adds a letter for its agent.
 func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk, func(*testing.T) *bench) {
 	t.Helper()
 	p, r, d := hire(t, 2, titles...)
@@ -27,7 +27,7 @@ func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk, func(*test
 			if seat.Agent == "two" {
 				name = "2"
 			}
-			if !strings.HasSuffix(f[id], name) { // else it was begun again, and goes on with what it has left
+			if !strings.HasSuffix(f[id], name) { // otherwise it was begun again, and continues with its own files
 				f[id] += name
 			}
 			if len(f[id]) < 3 {
@@ -39,7 +39,7 @@ func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk, func(*test
 	}
 }
 
-// wellDone sees that turns were taken: what one has done is there for who comes after it.
+// wellDone checks that turns were taken: the result of one agent is there for the next.
 func wellDone(t *testing.T, b *bench, s *State, d *Desk, ids ...string) {
 	t.Helper()
 	if s.Status != Completed || len(s.Closed) != len(ids) || len(s.Left) > 0 || len(b.main) != len(ids) {
@@ -74,8 +74,8 @@ func TestTeamTurns(t *testing.T) {
 	})
 }
 
-// A host that dies behind any event, and whoever goes on: every worker goes on with the agent
-// whose turn it is, and with what there is.
+// TestTeamTurnsCrash checks a host that dies after any event, and the next carrier: every worker
+// goes on with the agent whose turn it is, and with the current files.
 func TestTeamTurnsCrash(t *testing.T) {
 	racetest.Skip(t)
 	for n := 1; ; n += everyNth {
@@ -103,8 +103,8 @@ func TestTeamTurnsCrash(t *testing.T) {
 	}
 }
 
-// The places that a worker has for the second agent are made anew when somebody removes
-// them. What was not joined is done again only if it was there.
+// TestTeamTurnsRemoved checks that a worker's places for the second agent are made anew after a
+// person removes them. Only work that was there, and not joined, is done again.
 func TestTeamTurnsRemoved(t *testing.T) {
 	racetest.Skip(t)
 	for _, kind := range []string{Baseline, Took, Handed, Iteration, Worked, Kept, Judged, Joined, Settled, Closed} {

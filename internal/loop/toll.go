@@ -7,18 +7,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Toll is what work at one task took, reviewers included.
+// Toll is the use of one task, reviewers included.
 type Toll struct {
 	Task       string  `json:"task"`
 	Iterations int     `json:"iterations"` // one that was begun again counts once
-	Tokens     int64   `json:"tokens"`     // what counts
+	Tokens     int64   `json:"tokens"`     // the figure that counts
 	USD        float64 `json:"usd"`
-	// Metered is the same, as both say who can tell.
+	// Metered is the same, by source.
 	Metered spec.Metered `json:"metered"`
 }
 
-// Tolls gives what each task took by the events of a loop, in the order in which they were
-// taken first. What a loop takes when no task is in hand is nobody's.
+// Tolls returns the use of each task by the events of a loop, in the order of their first claims.
+// Use without a task in hand belongs to no task.
 func Tolls(events []run.Event) (list []Toll, err error) {
 	s, err := Fold(nil)
 	for _, ev := range events {
@@ -52,25 +52,24 @@ func Tolls(events []run.Event) (list []Toll, err error) {
 	return list, err
 }
 
-// Spent is what an iteration took: all of its tries, and the reviewers that were asked of
-// it.
+// Spent is the use of an iteration: all of its tries, and its reviewers.
 type Spent struct {
 	Iteration int          `json:"iteration"`
 	Worker    int          `json:"worker,omitempty"`
 	Task      string       `json:"task,omitempty"`
 	Agent     string       `json:"agent,omitempty"` // if several take turns
 	Model     string       `json:"model,omitempty"`
-	Tokens    int64        `json:"tokens"` // what counts
+	Tokens    int64        `json:"tokens"` // the figure that counts
 	USD       float64      `json:"usd"`
-	Metered   spec.Metered `json:"metered"` // the same, as both say who can tell
+	Metered   spec.Metered `json:"metered"` // the same, by source
 	// Seconds are those that the agent worked, and Calls those of its tools.
 	Seconds float64 `json:"seconds"`
 	Calls   int     `json:"tool_calls"`
-	Changes int     `json:"changes"` // files that were otherwise in the end than before
+	Changes int     `json:"changes"` // files that it changed in the end
 }
 
-// Ledger gives what each iteration took by the events of a loop, in the order in which they
-// were begun. What is taken before the first is nobody's.
+// Ledger returns the use of each iteration by the events of a loop, in the order of their
+// beginnings. Use before the first belongs to none.
 func Ledger(events []run.Event) (list []Spent, err error) {
 	s, err := Fold(nil)
 	for _, ev := range events {
@@ -106,7 +105,7 @@ func Ledger(events []run.Event) (list []Spent, err error) {
 	return list, err
 }
 
-// note notes what an event of the iteration tells besides.
+// note adds the other figures of an iteration's event.
 func (p *Spent) note(ev run.Event) error {
 	switch ev.Type {
 	case Worked, Cut:
@@ -124,7 +123,7 @@ func (p *Spent) note(ev run.Event) error {
 	return nil
 }
 
-// actor is who an event is of: a worker, or the loop.
+// actor returns the state of the worker of an event, or that of the loop.
 func (s *State) actor(ev run.Event) *State {
 	if n, err := workerOf(ev); err == nil && n > 0 {
 		return s.worker(n)

@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestTolls counts for each task what was taken while it was in hand, by whoever had it.
+// TestTolls checks that each task counts the use while it was in hand, by any worker.
 func TestTolls(t *testing.T) {
 	one, two := By{Worker: 1}, By{Worker: 2}
 	for name, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestTolls(t *testing.T) {
 		got, err := Tolls(events)
 		must(t, err)
 		for i := range got {
-			got[i].Metered = spec.Metered{} // TestLedger has it
+			got[i].Metered = spec.Metered{} // TestLedger checks it
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v", name, got)
@@ -120,8 +120,8 @@ func TestTolls(t *testing.T) {
 	}
 }
 
-// TestLedger has what each iteration took, whatever its tries came to, as the gateway saw it
-// and as the agent said; what nobody knows is no number.
+// TestLedger checks the use of each iteration, whatever the results of its tries, by the gateway
+// and by the agent. An unknown figure has no number.
 func TestLedger(t *testing.T) {
 	seen := func(n int64) *spec.BillItem { return &spec.BillItem{Answers: 1, Tokens: spec.Tokens{Input: n}} }
 	said := func(n int64) *spec.Claimed { return &spec.Claimed{Tokens: n} }
@@ -231,8 +231,8 @@ func eventsOf(t *testing.T, happened []any) (events []run.Event) {
 	return events
 }
 
-// TestLedgerWork has how long agents worked in all tries of an iteration, what they called, and
-// what they changed in the end.
+// TestLedgerWork checks how long agents worked in all tries of an iteration, their tool calls, and
+// the files they changed in the end.
 func TestLedgerWork(t *testing.T) {
 	list, err := Ledger(eventsOf(t, []any{
 		Began, nil, Iteration,

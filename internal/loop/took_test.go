@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// fold gives how a loop stands after what has happened, an hour from one to the next.
+// fold returns the state of a loop after these events, an hour apart.
 func fold(t *testing.T, happened ...any) *State {
 	t.Helper()
 	var events []run.Event
@@ -30,7 +30,8 @@ func fold(t *testing.T, happened ...any) *State {
 	return s
 }
 
-// What came of one task says nothing of the next: it is worked at first.
+// TestTookAnother checks that the result of one task does not count for the next: that is worked
+// at first.
 func TestTookAnother(t *testing.T) {
 	p := &Plan{Tasks: &Tasks{Tries: 3}, Stall: UsualStall, Limits: Limits{MaxIterations: 9}}
 	green, red := []Gate{{Name: "a", Green: true}}, []Gate{{Name: "a", Why: "exit code 1"}}
@@ -107,7 +108,8 @@ func TestTookAnother(t *testing.T) {
 	}
 }
 
-// What a person does to a loop that nobody carries on takes none of its time.
+// TestRewoundLate checks that a person's rewind of a loop without a carrier takes none of its
+// time.
 func TestRewoundLate(t *testing.T) {
 	s := fold(t, Began, nil, Ready, Made{}, Rewound, Back{})
 	if time.Duration(s.Elapsed) != time.Hour {
@@ -115,8 +117,8 @@ func TestRewoundLate(t *testing.T) {
 	}
 }
 
-// A model without a price is asked once where there is a bound in USD: there is no sense in
-// trying again, before somebody has seen to that.
+// TestUnpriced checks that a model without a price is asked only once under a limit in USD: a new
+// try makes no sense before a person has fixed that.
 func TestUnpriced(t *testing.T) {
 	work := Work{Iteration: 1, Verdict: spec.VerdictFailed, Error: "403", Unlisted: true}
 	for _, worker := range []int{0, 1} {
@@ -138,8 +140,8 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// Of a loop that has a bound somebody has to know what was taken. Who goes on with it knows
-// that nobody does.
+// TestUnmetered checks that a loop with a budget needs known use. The user who resumes it knows
+// that it is unknown.
 func TestUnmetered(t *testing.T) {
 	seen, said, paid := &spec.BillItem{Answers: 1}, &spec.Claimed{Tokens: 7}, &spec.Claimed{Tokens: 7, USD: 1}
 	for name, c := range map[string]struct {
@@ -158,7 +160,7 @@ func TestUnmetered(t *testing.T) {
 	} {
 		p := plan()
 		p.Limits.Tokens, p.Limits.USD = c.limits.Tokens, c.limits.USD
-		for i := range 4 { // of the only one or of a worker; of who works or of who reviews
+		for i := range 4 { // of the only worker or of one of several; of a worker or of a reviewer
 			by, who := By{Worker: i % 2}, "the agent"
 			c.work.By, c.work.Iteration = by, 1
 			events := []any{Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, c.work}

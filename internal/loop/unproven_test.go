@@ -11,7 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Who says that it is done and has changed nothing is not believed where all was green before.
+// TestUnproven checks that an agent that says that it is done and has changed nothing is not
+// believed if all gates were green before.
 func TestUnproven(t *testing.T) {
 	tests := []struct {
 		name       string
@@ -53,7 +54,7 @@ func TestUnproven(t *testing.T) {
 	}
 }
 
-// What one iteration makes and another takes away again is nothing to show.
+// TestUnprovenWhole checks that a change that one iteration makes and another undoes is not proof.
 func TestUnprovenWhole(t *testing.T) {
 	f := &fake{changes: always(1), whole: func(n int) int { return n / 3 }, green: always(true)}
 	f.work = func(n int) (Work, error) {
@@ -70,8 +71,8 @@ func TestUnprovenWhole(t *testing.T) {
 	}
 }
 
-// Who removes the checkpoint before an iteration has it be compared with the start; the files that
-// there were before are nothing to show.
+// TestUnprovenForgotten checks that after a person removes the checkpoint before an iteration, the
+// comparison is with the start. The files from before are not proof.
 func TestUnprovenForgotten(t *testing.T) {
 	for _, tt := range []struct {
 		forgotten []int64
@@ -80,7 +81,7 @@ func TestUnprovenForgotten(t *testing.T) {
 	}{
 		{nil, "unchanged", []int64{0, 1, 2, 3}},
 		{[]int64{2, 3}, "unchanged", []int64{0, 1, 1, 1}},
-		{[]int64{1, 2}, "done", []int64{0, 0}}, // nobody can tell what there was before
+		{[]int64{1, 2}, "done", []int64{0, 0}}, // the files from before are unknown
 	} {
 		f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(0), green: always(true), forgotten: map[int64]bool{}}
 		for _, n := range tt.forgotten {
@@ -92,8 +93,8 @@ func TestUnprovenForgotten(t *testing.T) {
 	}
 }
 
-// Who goes on when the last checkpoint is gone has what there is judged anew: nobody can tell
-// whether it is what was judged.
+// TestConfirmForgotten checks that the next carrier has the files judged anew if the last
+// checkpoint is gone: they may not be the files that were judged.
 func TestConfirmForgotten(t *testing.T) {
 	f := &fake{changes: always(0), forgotten: map[int64]bool{}}
 	s := &State{Baseline: &Verdict{Checkpoint: 1}, checked: 2}
@@ -113,7 +114,7 @@ func TestConfirmForgotten(t *testing.T) {
 	}
 }
 
-// So it is with each task: what was done at the one before says nothing of it.
+// TestUnprovenTasks checks the same for each task: the work on the one before is not proof.
 func TestUnprovenTasks(t *testing.T) {
 	p, r, d := desk(t, "one", "two", "three")
 	p.Tasks.Tries = 5
@@ -131,7 +132,7 @@ func TestUnprovenTasks(t *testing.T) {
 	}
 }
 
-// And with several workers, each of whom has to show something.
+// TestUnprovenTeam checks the same for several workers: each needs its own proof.
 func TestUnprovenTeam(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestUnprovenTeam(t *testing.T) {
 	})
 }
 
-// Who goes back has what was changed by then, and nothing of what came later.
+// TestUnprovenRewound checks that after a rewind the changes until then count, and no later ones.
 func TestUnprovenRewound(t *testing.T) {
 	for back, want := range map[int]string{0: "unchanged", 1: "unchanged", 2: "done"} {
 		p := plan()
@@ -175,7 +176,7 @@ func TestUnprovenRewound(t *testing.T) {
 	}
 }
 
-// What nobody knows the gates to have said of before was not green then.
+// TestUnprovenUnknown checks that an unknown earlier verdict does not count as green.
 func TestUnprovenUnknown(t *testing.T) {
 	green := &Verdict{Gates: []Gate{{Name: "true", Green: true}}}
 	s := &State{Task: &Taken{}, claims: true, Verdict: green}

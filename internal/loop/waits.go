@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// elapsed is how long somebody has carried the loop on.
+// elapsed is how long processes have carried the loop on.
 func (s *State) elapsed(now time.Time) time.Duration {
 	used := time.Duration(s.Elapsed)
 	if s.Status == Running && now.After(s.Last) {
@@ -16,11 +16,12 @@ func (s *State) elapsed(now time.Time) time.Duration {
 	return used
 }
 
-// clockSlack is by how much clocks are put right without anything being wrong.
+// clockSlack is the size of a normal clock correction.
 const clockSlack = time.Minute
 
-// wakes is when an agent that could not ask a model, or a reviewer, may try again; zero if
-// none is waited for, or if the clock was set back, by which nobody knows how long that is.
+// wakes returns when an agent or a reviewer that could not ask a model may try again. It is zero if
+// none waits. It is also zero if the clock was set back, because the length of the wait is unknown
+// then.
 func (s *State) wakes(now time.Time) time.Time {
 	if s.step != Worked && !s.delayed || s.limitedAt.Sub(now) > clockSlack {
 		return time.Time{}
@@ -28,8 +29,8 @@ func (s *State) wakes(now time.Time) time.Time {
 	return s.Until
 }
 
-// Waits tells what the loop waits for that goes on by itself; with several workers, if all
-// of them wait that have a task, for the first, since the last of them does.
+// Waits returns the delay after which the loop goes on by itself. With several workers, all that
+// have a task must wait. The delay ends with the first of their waits, and began with the last.
 func (s *State) Waits() (first run.Delay, ok bool) {
 	if s.Status != Running {
 		return first, false
@@ -57,7 +58,7 @@ func (s *State) Waits() (first run.Delay, ok bool) {
 	return first, ok
 }
 
-// Denied tells whether somebody could not ask a model, and none has answered since.
+// Denied reports whether an agent could not ask a model, and none has answered since.
 func (s *State) Denied() bool {
 	return s.SameLimit > 0 || slices.ContainsFunc(s.Workers, func(w *State) bool { return w.SameLimit > 0 })
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file is the fold of a loop with several workers. Each stands as a loop would that
-// works at one task after the other; tasks, hints and what was used are in common, as is
-// the count of iterations. What a worker did is in the loop's sandbox when it is settled,
-// and not before.
+// This file is the fold of a loop with several workers. Each worker has the state of a loop that
+// works at one task after the other. Tasks, hints, use and the count of iterations are common. A
+// worker's result is in the loop's sandbox when it is settled, and not before.
 
-// nobody is the holder of what is in no place, but in a checkpoint.
+// nobody is the holder of files that are in no place, but in a checkpoint.
 const nobody = "-"
 
 // MaxWorkers bounds how many there may be: each has a sandbox.
 const MaxWorkers = 32
 
-// workerOf tells whose event it is; 0 is nobody's of several.
+// workerOf returns the worker of an event; 0 without one.
 func workerOf(ev run.Event) (int, error) {
 	if len(ev.Data) == 0 {
 		return 0, nil
@@ -37,7 +36,7 @@ func workerOf(ev run.Event) (int, error) {
 	return by.Worker, nil
 }
 
-// Of gives the worker whose event it is, and how it stands; nil if it is nobody's.
+// Of returns the worker of an event, and its state; nil without one.
 func (s *State) Of(ev run.Event) (int, *State) {
 	n, err := workerOf(ev)
 	if n == 0 || err != nil || n > len(s.Workers) {
@@ -46,7 +45,7 @@ func (s *State) Of(ev run.Event) (int, *State) {
 	return n, s.Workers[n-1]
 }
 
-// worker gives how one stands, who may be new.
+// worker returns the state of a worker, which may be new.
 func (s *State) worker(n int) *State {
 	for len(s.Workers) < n {
 		s.Workers = append(s.Workers, &State{})
@@ -153,23 +152,22 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	return nil
 }
 
-// workerTook begins with a task, or goes on with it. One that begins knows what the gates
-// said of what it begins with, and what others have tried counts.
+// workerTook begins with a task, or goes on with it. A worker that begins knows the gates' verdict
+// on its first files, and earlier tries by others count.
 func (s *State) workerTook(w *State, t Taken) {
 	if t.Base == 0 && w.Task != nil && w.Task.ID == t.ID {
 		w.held, w.stale = true, w.stale && !t.Closed
 		return
 	}
 	w.letGo()
-	w.tampered = false // it begins with what all have
+	w.tampered = false // it begins with the common files
 	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.LastVerdict(), nil, nil, nil
 	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
 	w.tried = w.tries
 	w.holder, w.before = "", s.LastVerdict()
 }
 
-// workerBegan is the beginning of an iteration. Who is told a hint has it until it has
-// worked.
+// workerBegan begins an iteration. A worker that is told a hint keeps it until it has worked.
 func (s *State) workerBegan(w *State, b Begun) {
 	if b.Iteration > s.Iteration {
 		s.Iteration = b.Iteration
@@ -193,8 +191,8 @@ func (s *State) workerBegan(w *State, b Begun) {
 	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
 }
 
-// workerLeft is the end of a worker's work at a task that is not done. If others came first that
-// was no try, and the last time that it is none it is for whoever is alone.
+// workerLeft ends a worker's work at an unfinished task. If others were faster it does not count
+// as a try. After the last time that this may happen, the task is for a worker alone.
 func (s *State) workerLeft(w *State, l Left) {
 	if !l.Again {
 		s.Left = append(s.Left, l)
@@ -217,10 +215,10 @@ func (s *State) workerLeft(w *State, l Left) {
 	}
 }
 
-// maxOutrun is how often others may come first before a task is done with nobody beside it.
+// maxOutrun is how often others may be faster before a task is done alone.
 const maxOutrun = 2
 
-// crowd has a task be one like others.
+// crowd lets a task be done beside others again.
 func (s *State) crowd(id string) {
 	s.alone = slices.DeleteFunc(s.alone, func(o string) bool { return o == id })
 }
@@ -233,8 +231,8 @@ func (s *State) turn(iteration int) int {
 	return s.turns + 1
 }
 
-// workerReviewed takes what a reviewer said into the verdict on a worker's own, or on what
-// it is together with what others did.
+// workerReviewed adds a reviewer's answer to the verdict on a worker's own result, or on the
+// merge.
 func (s *State) workerReviewed(w *State, r Review) {
 	w.addReview(r)
 	s.useReview(r.Usage)
@@ -244,7 +242,7 @@ func (s *State) workerReviewed(w *State, r Review) {
 	}
 }
 
-// settled says that what a worker did is the state of all now.
+// settled records that a worker's result is in the loop's sandbox.
 func (s *State) settled(w *State, e Settle) {
 	s.checked, w.step = e.Checkpoint, Settled
 	if w.Verdict != nil {
@@ -254,14 +252,14 @@ func (s *State) settled(w *State, e Settle) {
 	}
 }
 
-// replaced has a seat have another place. What else was made for one goes, too: it was
-// removed before.
+// replaced gives a seat another place. It drops the other places that were made for the seat: they
+// were removed before.
 func (s *State) replaced(p Place) {
 	s.Places = append(slices.DeleteFunc(slices.Clone(s.Places), func(o Place) bool { return o.Seat == p.Seat }), p)
 	slices.SortStableFunc(s.Places, func(a, b Place) int { return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Agent, b.Agent)) })
 }
 
-// untell has a hint that a worker had no use for be for whoever is next.
+// untell returns a worker's unused hints to the next worker.
 func (s *State) untell(w *State) {
 	s.Hints, w.given = slices.Concat(w.given, s.Hints), nil
 }
@@ -273,12 +271,12 @@ func (s *State) dismiss(w *State) {
 	w.Work, w.Keep, w.Verdict, w.Join, w.Until, w.Reviewing = nil, nil, nil, nil, time.Time{}, ""
 }
 
-// rest is when nobody carries the loop on: no worker is known to have its task, what was
-// brought together may not be what there is when somebody goes on, and an iteration that
-// was under way has told nobody anything.
+// rest applies when no process carries the loop on any more. No worker is known to have its task.
+// A merge may be outdated when the loop is resumed. An iteration that was under way has told no
+// hint.
 func (s *State) rest() {
 	s.shown = 0
-	for _, w := range slices.Backward(s.Workers) { // each before what there is
+	for _, w := range slices.Backward(s.Workers) { // each before the current hints
 		s.untell(w)
 		w.held, w.Reviewing = false, ""
 		if w.step == Joined || w.step == Rejudged {
@@ -287,8 +285,7 @@ func (s *State) rest() {
 	}
 }
 
-// anew gives workers all their tries again, as somebody wants who goes on with a loop that
-// stalled.
+// anew gives workers all their tries again, after a user resumes a stalled loop.
 func (s *State) anew() {
 	s.spent = nil
 	for _, w := range s.Workers {
@@ -306,7 +303,7 @@ func (s *State) hands() (list []string) {
 	return list
 }
 
-// At is what a worker is at, in a word or two.
+// At describes a worker's activity, in a word or two.
 func (s *State) At() string {
 	switch {
 	case s.Task == nil:

@@ -1,9 +1,9 @@
-// Package loopserver lets whoever is inside a sandbox ask how the loop stands that works there,
-// and say something for its next iteration, in the words of the command ralph.
+// Package loopserver lets a process inside a sandbox ask for the state of the loop that works
+// there, and leave a hint for its next iteration, in the words of the command ralph.
 //
-// Whoever asks may be hostile: the agent itself, as a rule. It sees what it is told anyway, of
-// this loop alone, and what it says is told to the next iteration as said by nobody known: it
-// keeps no loop from being done, answers no question, and there is room for little of it.
+// The caller may be hostile: usually it is the agent itself. It sees only facts about this loop
+// that it is told anyway. The next iteration is told its hint as one of unknown origin: the hint
+// does not keep the loop from being done, answers no question, and is bounded in size.
 package loopserver
 
 import (
@@ -29,19 +29,18 @@ type Server struct {
 	next time.Time  // when the next one is: a loop that was long at work takes long to read
 }
 
-// Bounds of what is said from inside.
+// Bounds of hints from inside.
 const (
 	maxHint  = 4 << 10 // of one text, in bytes
-	maxHints = 8       // of those that no iteration was told yet
+	maxHints = 8       // untold hints
 	pace     = 200 * time.Millisecond
 )
 
-// Command carries a command out, and gives what it prints, what it complains of, and its exit
-// code.
+// Command carries a command out, and returns its stdout, its complaint and its exit code.
 func (s *Server) Command(args []string) (out, complaint string, code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	time.Sleep(time.Until(s.next)) // it is its own sandbox that waits
+	time.Sleep(time.Until(s.next)) // only the caller's own sandbox waits
 	defer func() { s.next = time.Now().Add(pace) }()
 	out, err := s.do(args)
 	if err == nil {
@@ -75,7 +74,7 @@ func (s *Server) do(args []string) (string, error) {
 		WithHint("loops are begun, paused and ended outside")
 }
 
-// stands reads how the loop stands, and what was said to it that nobody has taken.
+// stands reads the state of the loop, with its untaken hints.
 func (s *Server) stands() (*run.Run, *loop.Plan, *loop.State, error) {
 	r, err := run.Find(s.Runs, s.Loop)
 	if err != nil {
@@ -150,8 +149,8 @@ func (s *Server) status(tasks bool) (string, error) {
 	return b.String(), nil
 }
 
-// tasks tells of those that the loop has had to do with. What else there is only who the tasks are
-// shared with sees.
+// tasks lists the tasks that the loop has worked on. Only a sandbox that the tasks are shared with
+// sees the others.
 func (s *Server) tasks(p *loop.Plan, state *loop.State, row func(string, string, ...any)) {
 	if p.Tasks == nil {
 		row("tasks", "the loop takes none: it works at its prompt")

@@ -17,7 +17,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// begun is a loop at its first iteration, whose agent asks.
+// begun returns a loop at its first iteration, whose agent is the caller.
 func begun(t *testing.T) (*Server, *run.Run, *run.Host) {
 	t.Helper()
 	root := t.TempDir()
@@ -61,8 +61,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Whoever is inside may be the agent: what it says is marked, bounded, and keeps nothing from
-// being done.
+// TestHint checks that a hint from inside is marked and bounded: the agent itself may have sent
+// it, so it does not keep the loop from being done.
 func TestHint(t *testing.T) {
 	s, r, _ := begun(t)
 	for _, bad := range [][]string{nil, {"--add-context"}, {"--add-context", " \n"}, {"--add-context", strings.Repeat("x", maxHint+1)}, {"--until", "true"}, {"--status", "--status", "--tasks"}, {"--tasks"}} {
@@ -94,7 +94,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// Who asks without end reads a loop a few times a second, and no more.
+// TestPace checks that a caller that asks again and again has a loop read only a few times a
+// second.
 func TestPace(t *testing.T) {
 	s, _, _ := begun(t)
 	began := time.Now()

@@ -11,11 +11,11 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// MaxBytes bounds the text of a script. What a model says is held as often as it
-// is asked for.
+// MaxBytes bounds the text of a script. The server holds an answer once for each request
+// for it.
 const MaxBytes = 1 << 20
 
-// Parse reads a script in YAML or JSON. An unknown or repeated key, and whatever
+// Parse reads a script in YAML or JSON. An unknown or repeated key, and anything that
 // [Script.Check] refuses, is an error that says where.
 func Parse(data []byte) (Script, error) {
 	if len(data) > MaxBytes {
@@ -35,7 +35,7 @@ func Parse(data []byte) (Script, error) {
 	return s, nil
 }
 
-// flaw is what is wrong with a part of a script.
+// flaw is an error in a part of a script.
 type flaw struct {
 	path string // of the part, as YAMLPath writes it
 	what string // for people
@@ -46,7 +46,7 @@ func (f *flaw) Error() string { return "check " + f.what + ": " + f.err.Error() 
 
 func (f *flaw) Unwrap() error { return f.err }
 
-// located adds in which line the part begins.
+// located adds the line where the part begins.
 func located(data []byte, err error) error {
 	f, ok := errors.AsType[*flaw](err)
 	if !ok {
@@ -63,14 +63,14 @@ func located(data []byte, err error) error {
 	return fmt.Errorf("line %d: %w", node.GetToken().Position.Line, err)
 }
 
-// Checked is a conversation that can be held.
+// Checked is a conversation that can be played.
 type Checked struct {
 	Match *regexp.Regexp
 	Turns []Turn
 }
 
-// Check tells whether a script can be played, and gives its conversations in the
-// order in which they are tried. That of the script's own turns comes last.
+// Check tells whether a script can be played, and returns its conversations in the order in
+// which they are tried. That of the script's own turns comes last.
 func (s Script) Check() ([]Checked, error) {
 	var out []Checked
 	for i, c := range s.Conversations {
@@ -165,7 +165,7 @@ func (t Tool) check() error {
 	return nil
 }
 
-// representable refuses arguments that YAML or Go have and JSON has not.
+// representable refuses arguments that YAML or Go can express and JSON cannot.
 func representable(args map[string]any) error {
 	_, err := json.Marshal(args)
 	return err
@@ -206,7 +206,7 @@ func (l *Limit) check(f Failure) error {
 	return nil
 }
 
-// count is how many of them hold.
+// count counts the true ones.
 func count(facts ...bool) (n int) {
 	for _, f := range facts {
 		if f {

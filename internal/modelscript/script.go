@@ -1,6 +1,5 @@
-// Package modelscript holds what a scripted model says: a document in YAML or
-// JSON, read and checked. Who says it is package modelserver; whoever only has to
-// tell a good script from a bad one needs nothing of HTTP.
+// Package modelscript holds the script of a model: a document in YAML or JSON, read and
+// checked. Package modelserver plays it; callers that only check scripts do not need HTTP.
 package modelscript
 
 import (
@@ -8,31 +7,30 @@ import (
 	"time"
 )
 
-// Script is what the model will say. The zero value has nothing to say, and is
-// refused.
+// Script is the list of the model's answers. The zero value has no answers, and is refused.
 type Script struct {
-	// Conversations are tried in order; the first that matches is held.
+	// Conversations are tried in order; the first match is used.
 	Conversations []Conversation `yaml:"conversations"`
 	// Turns is the conversation for prompts that match none of them.
 	Turns []Turn `yaml:"turns"`
 }
 
-// Conversation is what follows on one prompt.
+// Conversation is the sequence of answers to one prompt.
 type Conversation struct {
-	// Match is a regular expression (RE2) looked for in the last prompt. The
-	// empty one matches every prompt.
+	// Match is a regular expression (RE2) for the last prompt. The empty one matches every
+	// prompt.
 	Match string `yaml:"match"`
 	Turns []Turn `yaml:"turns"`
 }
 
-// Turn is one answer of the model. One with tool calls is followed by another,
-// once the client has sent their results.
+// Turn is one answer of the model. After one with tool calls, another follows once the
+// client has sent their results.
 type Turn struct {
 	Text string `yaml:"text"`
-	// Tools are called together, after the text: clients may run them at the same
-	// time. What depends on another is a turn of its own.
+	// Tools are called together, after the text: clients may run them at the same time. A
+	// call that depends on another needs its own turn.
 	Tools []Tool `yaml:"tools"`
-	Usage Usage  `yaml:"usage"` // what the answer claims to have cost
+	Usage Usage  `yaml:"usage"` // token counts of the answer
 	// Delay passes before the first byte of the answer, or of the failure.
 	Delay Duration `yaml:"delay"`
 	Fail  *Failure `yaml:"fail"`
@@ -45,8 +43,8 @@ type Usage struct {
 	Output int `yaml:"output"`
 }
 
-// Tool is a tool call: exactly one of the fields. All but Raw are put into the
-// names and arguments of the client that asks.
+// Tool is a tool call: exactly one of the fields. All but Raw are translated to the names
+// and arguments of the client.
 type Tool struct {
 	WriteFile  *WriteFile  `yaml:"write_file"`
 	RunCommand *RunCommand `yaml:"run_command"`
@@ -55,8 +53,8 @@ type Tool struct {
 	Raw        *Raw        `yaml:"raw"`
 }
 
-// WriteFile creates or replaces a file. The path is relative to where the client
-// works, or absolute.
+// WriteFile creates or replaces a file. The path is relative to the client's working
+// directory, or absolute.
 type WriteFile struct {
 	Path    string `yaml:"path"`
 	Content string `yaml:"content"`
@@ -80,7 +78,7 @@ type MCP struct {
 	Arguments map[string]any `yaml:"arguments"`
 }
 
-// Raw calls a tool as it is written here, offered or not.
+// Raw calls a tool exactly as written here, offered or not.
 type Raw struct {
 	Name      string         `yaml:"name"`
 	Namespace string         `yaml:"namespace"` // of the Responses API
@@ -90,27 +88,26 @@ type Raw struct {
 	Input string `yaml:"input"`
 }
 
-// Failure is what goes wrong with a turn: exactly one of Status, Hang and Cut.
+// Failure is the failure of a turn: exactly one of Status, Hang and Cut.
 type Failure struct {
 	// Times is how often the turn fails before it is answered. Zero is always.
 	Times int `yaml:"times"`
 
 	// Status answers with an HTTP error (400 to 599) in the provider's form.
 	Status int `yaml:"status"`
-	// Hang says nothing more, until the client leaves or the time is over. Then
-	// the connection is closed without an answer.
+	// Hang sends nothing more, until the client leaves or the time is over. Then the
+	// connection is closed without an answer.
 	Hang Duration `yaml:"hang"`
 	// Cut closes the connection.
 	Cut bool `yaml:"cut"`
 
-	// After is how many events of the stream are sent before Hang, Cut or Status, at
-	// most all but the last. Zero sends nothing, not even a status. Of an answer that
-	// is not a stream, anything above zero sends the first half. Behind events a Status
-	// is an event, too, as the provider has it for errors that come late.
+	// After is how many events of the stream are sent before Hang, Cut or Status, at most
+	// all but the last. Zero sends nothing, not even a status. For an answer that is not a
+	// stream, anything above zero sends the first half. After events, a Status is an event,
+	// too, in the provider's form for late errors.
 	After int `yaml:"after"`
 
-	// The rest belongs to Status. What is empty is as the provider has it for
-	// that status.
+	// The rest belongs to Status. Empty fields get the provider's defaults for that status.
 	Type       string            `yaml:"type"` // of the error: overloaded_error, insufficient_quota, UNAVAILABLE
 	Message    string            `yaml:"message"`
 	Body       string            `yaml:"body"` // in place of the provider's form
@@ -119,21 +116,21 @@ type Failure struct {
 	Limit      *Limit            `yaml:"limit"`
 }
 
-// Limit makes a 429 name what was used up, in the provider's headers and body.
+// Limit makes a 429 name the exhausted limit, in the provider's headers and body.
 type Limit struct {
 	Kind LimitKind `yaml:"kind"`
-	// Resets is how long it lasts from now on.
+	// Resets is the time until it resets.
 	Resets Duration `yaml:"resets"`
 }
 
-// LimitKind tells limits apart that clients treat differently.
+// LimitKind separates limits that clients treat differently.
 type LimitKind string
 
 // Kinds of limits.
 const (
-	// LimitRate is requests or tokens per minute: clients wait and try again.
+	// LimitRate is requests or tokens per minute: clients wait and retry.
 	LimitRate LimitKind = "rate"
-	// LimitSubscription is what a plan includes per hours or days: clients give up.
+	// LimitSubscription is a plan's allowance per hours or days: clients give up.
 	LimitSubscription LimitKind = "subscription"
 )
 
@@ -143,7 +140,7 @@ type Duration time.Duration
 // Forever does not end by itself.
 const Forever Duration = math.MaxInt64
 
-// UnmarshalText reads what time.ParseDuration reads, and "forever".
+// UnmarshalText reads the format of time.ParseDuration, and "forever".
 func (d *Duration) UnmarshalText(b []byte) error {
 	if string(b) == "forever" {
 		*d = Forever

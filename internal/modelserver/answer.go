@@ -16,13 +16,13 @@ type obj = map[string]any
 
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
-	if err != nil { // what a script holds has been checked
+	if err != nil { // the values of a script were checked
 		panic(fmt.Sprintf("modelserver: encode an answer: %v", err))
 	}
 	return b
 }
 
-// answer is what the model says, whatever the provider's form.
+// answer is the model's answer, in a form common to all providers.
 type answer struct {
 	id    string // letters and digits, unique to the session, prompt and turn
 	model string // as the client named it
@@ -31,7 +31,7 @@ type answer struct {
 	usage modelscript.Usage
 }
 
-// answer is a turn in the words of the client.
+// answer translates a turn for the client.
 func (d dialogue) answer(t modelscript.Turn) (answer, error) {
 	a := answer{model: d.model, text: t.Text, usage: t.Usage}
 	for _, t := range t.Tools {
@@ -54,8 +54,8 @@ func identify(a *answer, key string) {
 	}
 }
 
-// pieceSize is how many bytes of text a stream has in one event. Small, so that
-// whoever stands between sees words split over events as they are by real models.
+// pieceSize is the number of bytes of text in one event of a stream. It is small, so that a
+// proxy sees words split over events as by real models.
 const pieceSize = 24
 
 // pieces splits a text at the bounds of characters.
@@ -100,7 +100,7 @@ func least(schema map[string]any) any {
 	return "scripted"
 }
 
-// maxAside bounds the answer to a side call, of which the client chooses the shape.
+// maxAside bounds the answer to a side call, because the client chooses its shape.
 const maxAside = 64 << 10
 
 // aside is the answer to a side call.

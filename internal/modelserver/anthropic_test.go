@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// claude is a request of Claude Code: what it wraps around a prompt, and its
+// claude is a request of Claude Code, with the parts it adds around a prompt, and its
 // tools.
 func claude(stream bool, after ...obj) obj {
 	messages := []obj{
@@ -23,7 +23,7 @@ func claude(stream bool, after ...obj) obj {
 	}
 }
 
-// claudeResults is what Claude Code sends after the first turn of aScript.
+// claudeResults are the messages of Claude Code after the first turn of aScript.
 func claudeResults(message map[string]any) []obj {
 	calls := message["content"].([]any)[1:]
 	var results []obj
@@ -36,7 +36,7 @@ func claudeResults(message map[string]any) []obj {
 	}
 }
 
-// heard puts a stream of the Messages API together again.
+// heard reassembles a stream of the Messages API.
 func heard(t *testing.T, stream []byte) map[string]any {
 	t.Helper()
 	var message map[string]any

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// api is how one provider wants to be asked, and answers.
+// api is the request and response format of one provider.
 type api interface {
 	// name goes into the record.
 	name() string
-	// read takes a request apart.
+	// read parses a request.
 	read(r *http.Request, body []byte) (dialogue, error)
-	// stream is an answer as server-sent events.
+	// stream formats an answer as server-sent events.
 	stream(a answer) []event
-	// whole is an answer in one piece.
+	// whole formats an answer in one piece.
 	whole(a answer) obj
-	// failure completes f by what is usual, and gives the body and the headers of
-	// the answer.
+	// failure fills in the usual values of f, and returns the body and the headers of the
+	// response.
 	failure(f trouble) (obj, http.Header)
 	// failed is the failure as an event that ends a stream, in the body of failure.
 	failed(body obj) event
@@ -29,7 +29,7 @@ type event struct {
 	data any
 }
 
-// done is what ends a stream of chat completions.
+// done ends a stream of chat completions.
 type done struct{}
 
 func (e event) bytes() []byte {
@@ -50,7 +50,7 @@ func (e event) bytes() []byte {
 // content is text as APIs send it: a string, or a list of typed blocks.
 type content []block
 
-// block is what is read of a typed block, of whichever API.
+// block has the used fields of a typed block, of any API.
 type block struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
@@ -65,7 +65,7 @@ func (c *content) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]block)(c))
 }
 
-// String is all text of it.
+// String joins all its text.
 func (c content) String() string {
 	var all []string
 	for _, b := range c {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Whoever asks cannot make the server hold more than it is made for.
+// TestBounds checks that a client cannot make the server hold more than its limits.
 func TestBounds(t *testing.T) {
 	s, url := serve(t, "turns: [{text: hello}]")
 	url += "/v1/chat/completions"
@@ -37,7 +37,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// More requests than are answered at once are refused, and served again when the
+// TestCrowd checks that too many requests at once are refused, and served again when the
 // others have ended.
 func TestCrowd(t *testing.T) {
 	s, url := serve(t, "conversations: [{match: wait, turns: [{fail: {hang: forever}}]}]\nturns: [{text: hello}]")
@@ -66,7 +66,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// What is recorded for a log has no credentials and is kept by nobody else.
+// TestTold checks that a request recorded for a log has no credentials, and that the server
+// does not keep it.
 func TestTold(t *testing.T) {
 	s, url := serve(t, "turns: [{text: hello}]")
 	var told []Request
@@ -92,7 +93,7 @@ func TestTold(t *testing.T) {
 	equal(t, "no turn", told[1].Told().Turn, nil)
 }
 
-// What stands in a text is no value, however much it looks like one.
+// TestValues checks that text inside a string does not count as values.
 func TestValues(t *testing.T) {
 	for text, values := range map[string]int{
 		`{"messages":[{"a":1},{"b":"x"}]}`:       5,

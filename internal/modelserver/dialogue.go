@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// dialogue is what a request says, whatever the provider's form.
+// dialogue is the content of a request, in a form common to all providers.
 type dialogue struct {
 	model   string
 	session string // as the client names it, or empty
@@ -17,7 +17,7 @@ type dialogue struct {
 	schema  map[string]any // of the answer, if the client wants JSON
 }
 
-// maxSystem is how much of what the system says is looked at, in bytes.
+// maxSystem bounds the part of the system prompt that is read, in bytes.
 const maxSystem = 4 << 10
 
 func (d *dialogue) addSystem(text string) {
@@ -31,7 +31,7 @@ type offer struct {
 	custom    bool   // takes a text in place of arguments
 }
 
-// part is a piece of what has been said, oldest first.
+// part is a piece of the conversation, oldest first.
 type part struct {
 	who  speaker
 	text string
@@ -40,20 +40,20 @@ type part struct {
 type speaker int
 
 const (
-	user   speaker = iota // and what the client says in their place
+	user   speaker = iota // and the client in the user's place
 	model                 // text or a tool call
 	result                // of a tool
 )
 
-// place is where a dialogue stands.
+// place is the position in a dialogue.
 type place struct {
-	prompt  string // the last one, without space around it
+	prompt  string // the last one, trimmed
 	prompts int    // how many there were
 	turn    int    // how often the model has spoken since
 }
 
-// place counts. Whatever the model says without hearing a result in between is
-// one turn, in however many pieces.
+// place counts. Everything the model says without a result in between is one turn, in any
+// number of pieces.
 func (d dialogue) place() place {
 	var p place
 	last := result
@@ -74,10 +74,10 @@ func (d dialogue) place() place {
 	return p
 }
 
-// asides are what clients wrap in tags and say in the user's place.
+// asides are the tags of text that clients add in the user's place.
 var asides = []string{"system-reminder", "environment_context", "session_context", "user_instructions", "skill"}
 
-// aside reports whether a text was not typed by anybody.
+// aside reports whether a text was added by the client, not typed by the user.
 func aside(text string) bool {
 	text = strings.TrimSpace(text)
 	for _, tag := range asides {
@@ -88,8 +88,8 @@ func aside(text string) bool {
 	return text == ""
 }
 
-// key names a prompt of a session: by the client's own name for the session, or
-// by everything said.
+// key names a prompt of a session: by the client's own name for the session, or by the
+// whole conversation.
 func (d dialogue) key(at place) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %q", d.session, at.prompts, at.prompt)
@@ -101,8 +101,8 @@ func (d dialogue) key(at place) string {
 	return string(sum.Sum(nil))
 }
 
-// side names what a request wants beside the conversation: "title" or "json", or
-// nothing if it belongs to it.
+// side names the kind of a request beside the conversation: "title" or "json", or "" if it
+// belongs to the conversation.
 func (d dialogue) side() string {
 	switch {
 	case len(d.offered) > 0:

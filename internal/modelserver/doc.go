@@ -1,13 +1,11 @@
-// Package modelserver is a model that says what a script tells it to, behind the
-// APIs that agents speak: Anthropic's Messages, OpenAI's Responses and chat
-// completions, Gemini's generateContent. The real command lines (Claude Code,
-// Codex, Gemini CLI, opencode) run against it without a key and without a
-// network, and what they sent can be looked at afterwards.
+// Package modelserver is a scripted model behind the APIs that agents speak: Anthropic's
+// Messages, OpenAI's Responses and chat completions, Gemini's generateContent. The real
+// command lines (Claude Code, Codex, Gemini CLI, opencode) run against it without a key and
+// without a network. Tests can look at their requests afterwards.
 //
 // # Scripts
 //
-// A script is data, in YAML or JSON; [modelscript.Parse] reads it and refuses what it does
-// not know:
+// A script is data, in YAML or JSON; [modelscript.Parse] reads it and refuses unknown keys:
 //
 //	turns:
 //	  - text: I write the file first.
@@ -19,29 +17,27 @@
 //	  - text: Done.
 //	    usage: {input: 1200, output: 40}
 //
-// Tools have neutral names. Each client offers its own in the request, and the
-// server calls those: write_file is Write for Claude Code and a patch fed to a
-// shell for Codex. A client that offers nothing fitting gets an error, as does
-// one that asks for a turn the script does not have: a test that went astray
-// ends, and says where.
+// Tools have neutral names. Each client offers its own in the request, and the server calls
+// those: write_file is Write for Claude Code and a patch fed to a shell for Codex. A client
+// that offers no fitting tool gets an error. So does one that asks for a turn the script
+// does not have. A test that goes wrong therefore ends, and says where.
 //
 // # Which turn is answered
 //
-// The server keeps no conversation. Clients send all of it each time, and the
-// turn is counted in the request: how often the model has spoken since the last
-// prompt. So a repeated request gets the same answer to the byte, sessions in
-// parallel do not disturb each other, and a prompt that resumes a session begins
-// with the first turn again. Which conversation of the script it is, the text of
-// that last prompt decides.
+// The server keeps no conversation. Clients send all of it each time, and the server counts
+// the turn in the request: how often the model has spoken since the last prompt. So a
+// repeated request gets the same answer to the byte, sessions in parallel do not disturb
+// each other, and a prompt that resumes a session begins with the first turn again. The
+// text of that last prompt selects the conversation of the script.
 //
-// Only how often a turn has failed is counted by the server: for each session,
-// as the client's headers name it, prompt and turn. Clients that name none
-// (Gemini CLI) are told apart by all that was said; two that run in the same
-// directory and hear the same share a count.
+// The server counts only how often a turn has failed: for each session, as the client's
+// headers name it, prompt and turn. Clients that name none (Gemini CLI) are told apart by
+// the whole conversation; two that run in the same directory and hear the same share a
+// count.
 //
 // # Side calls
 //
-// Before or beside the conversation clients ask for a title, a rating, a
-// verdict: without tools, for a text of a given shape. Those never see the
-// script. They get the least answer of that shape, and are marked in the record.
+// Before or beside the conversation clients ask for a title, a rating, a verdict: without
+// tools, for a text of a given shape. Those requests do not use the script. They get a
+// minimal answer of that shape, and are marked in the record.
 package modelserver

@@ -15,8 +15,8 @@ type trouble struct {
 	now time.Time
 }
 
-// kind is the type of the error: the script's, the provider's for the status, or
-// what the provider says to other errors of the client or of its own.
+// kind is the type of the error: the script's, the provider's for the status, or the
+// provider's general one for errors of the client or of the server.
 func (f trouble) kind(known map[int]string, theirs, ours string) string {
 	switch {
 	case f.Type != "":
@@ -41,7 +41,7 @@ func (f trouble) text() string {
 	return fmt.Sprintf("Status %d", f.Status)
 }
 
-// resets is when the limit is over.
+// resets is the time when the limit resets.
 func (f trouble) resets() time.Time {
 	if f.Limit == nil {
 		return time.Time{}
@@ -70,7 +70,7 @@ func (f trouble) reply(p api) reply {
 	return out
 }
 
-// refuse is an error that no script asked for.
+// refuse is an error that the script did not ask for.
 func refuse(p api, status int, format string, args ...any) reply {
 	f := trouble{Failure: modelscript.Failure{Status: status, Message: clip(fmt.Sprintf(format, args...), 2*maxTold)}}
 	out := f.reply(p)

@@ -21,7 +21,7 @@ func geminiCLI(after ...obj) obj {
 
 const geminiStream = "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
 
-// parts puts a stream together: its text, its other parts, and the last chunk.
+// parts reassembles a stream: its text, its other parts, and the last chunk.
 func parts(t *testing.T, stream []byte) (string, []any, map[string]any) {
 	t.Helper()
 	var text strings.Builder
@@ -82,7 +82,8 @@ func TestRouter(t *testing.T) {
 	equal(t, "outcome", s.Requests()[0].Outcome, Aside)
 }
 
-// Gemini CLI has the last session summed up when the next begins, and quotes what was said.
+// TestSummary checks Gemini CLI's request for a summary of the last session, which it sends
+// at the next start and which quotes the conversation.
 func TestSummary(t *testing.T) {
 	s, url := serve(t, aScript)
 	ok(t, url+"/v1beta/models/gemini-flash-lite:generateContent", obj{"contents": []obj{{"role": "user", "parts": []obj{{

@@ -7,7 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// A tool of an MCP server is called as each client calls it, and no other is taken for it.
+// TestCallMCP checks that an MCP tool gets each client's own name for it, and that no other
+// tool is taken for it.
 func TestCallMCP(t *testing.T) {
 	want := modelscript.MCP{Server: "own", Tool: "remember"}
 	for client, o := range map[string]offer{
@@ -27,7 +28,8 @@ func TestCallMCP(t *testing.T) {
 	}
 }
 
-// What an error says of the tools a client offers does not grow with them.
+// TestOfferedNames checks that the size of an error does not grow with the tools that a
+// client offers.
 func TestOfferedNames(t *testing.T) {
 	long := strings.Repeat("n", 500_000)
 	offered := make([]offer, 40_000)

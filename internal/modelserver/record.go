@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Request is one request and what became of it. It is recorded before the first
-// byte of the answer, credentials included.
+// Request is one request and its outcome. It is recorded before the first byte of the
+// answer, credentials included.
 type Request struct {
 	N      int         `json:"n"` // from 1, in the order of the decisions
 	Time   time.Time   `json:"time"`
@@ -27,19 +27,19 @@ type Request struct {
 	Stream  bool   `json:"stream,omitempty"`
 	Prompt  string `json:"prompt,omitempty"` // the last one
 
-	// Conversation and Turn are indices into the script, the default conversation
-	// behind all others. Both are -1 if nothing of the script was asked for.
+	// Conversation and Turn are indices into the script, with the default conversation
+	// after all others. Both are -1 if the request did not use the script.
 	Conversation int `json:"conversation"`
 	Turn         int `json:"turn"`
-	// Attempt is how often this turn has been asked for by this session, with this
-	// request. Zero outside of the script.
+	// Attempt is how often this session has asked for this turn, including this request. It
+	// is zero outside of the script.
 	Attempt int     `json:"attempt,omitempty"`
 	Outcome Outcome `json:"outcome"`
 	Status  int     `json:"status,omitempty"` // none if no byte is sent
 	Error   string  `json:"error,omitempty"`  // why it was refused
 }
 
-// Outcome is what became of a request.
+// Outcome is the result of a request.
 type Outcome string
 
 // Outcomes.
@@ -50,7 +50,7 @@ const (
 	Refused  Outcome = "refused"  // by the server: Error says why
 )
 
-// MarshalJSON has the body as it is if it is JSON, and in base64 otherwise.
+// MarshalJSON writes the body unchanged if it is JSON, and in base64 otherwise.
 func (r Request) MarshalJSON() ([]byte, error) {
 	type plain Request
 	out := struct {
@@ -66,8 +66,8 @@ func (r Request) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// record numbers a request, and hands it on, or keeps it, wakes who waits for it,
-// and writes it down.
+// record numbers a request, and hands it to Record. Without Record, it keeps the request,
+// wakes the callers of Wait, and writes it to Log.
 func (s *Server) record(q Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *Server) record(q Request) {
 		s.Record(q)
 		return
 	}
-	q.Body = slices.Clone(q.Body) // the next large one comes into the same room
+	q.Body = slices.Clone(q.Body) // the next large body reuses the buffer
 	s.requests = append(s.requests, q)
 	close(s.recorded)
 	s.recorded = make(chan struct{})
@@ -86,8 +86,7 @@ func (s *Server) record(q Request) {
 	}
 }
 
-// logged writes a line. A log that cannot be written is no reason to fail a
-// client: Err tells.
+// logged writes a line. An error does not fail the client: Err returns it.
 func (s *Server) logged(q Request) {
 	var line bytes.Buffer
 	err := json.NewEncoder(&line).Encode(q)
@@ -106,7 +105,7 @@ func (s *Server) Err() error {
 	return s.logErr
 }
 
-// Requests are those recorded so far, in order. Headers and bodies are shared:
+// Requests returns the requests recorded so far, in order. Headers and bodies are shared:
 // do not change them.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
@@ -114,8 +113,7 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Wait blocks until that many requests have been recorded, and returns all there
-// are.
+// Wait blocks until that many requests have been recorded, and returns all.
 func (s *Server) Wait(ctx context.Context, n int) ([]Request, error) {
 	for {
 		s.mu.Lock()

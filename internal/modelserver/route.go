@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// action is what an endpoint is for.
+// action is the purpose of an endpoint.
 type action int
 
 const (
@@ -14,11 +14,11 @@ const (
 	tokens          // count without asking
 	list            // which models there are
 	upgrade         // to a WebSocket
-	probe           // is anybody there
+	probe           // a check whether the server is up
 )
 
-// route finds the endpoint. An unknown one belongs to the API it looks like, so
-// that the client can read the error.
+// route finds the endpoint. An unknown one is assigned to the API it resembles, so that the
+// client can read the error.
 func route(r *http.Request) (api, action) {
 	path := r.URL.Path
 	if _, does := geminiAction(path); does != "" && r.Method == http.MethodPost {
@@ -61,7 +61,7 @@ func geminiRoute(does string) (api, action) {
 	return gemini{}, unknown
 }
 
-// like guesses the API from what only its clients send.
+// like guesses the API from headers and paths that only its clients use.
 func like(r *http.Request) api {
 	switch {
 	case r.Header.Get("X-Goog-Api-Key") != "", strings.HasPrefix(r.URL.Path, "/v1beta/"):

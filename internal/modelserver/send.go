@@ -16,7 +16,7 @@ type reply struct {
 	body   []byte  // one piece
 	delay  time.Duration
 	stop   *modelscript.Failure // Hang or Cut
-	why    string               // it was refused
+	why    string               // the reason of a refusal
 }
 
 // whole is an answer in one piece.
@@ -24,7 +24,7 @@ func whole(body obj) reply {
 	return reply{status: http.StatusOK, header: http.Header{}, body: encode(body)}
 }
 
-// spoken is an answer of the model, as the client wants to hear it.
+// spoken is an answer of the model, as a stream or whole, as the client asks.
 func spoken(p api, d dialogue, a answer) reply {
 	out := reply{status: http.StatusOK, header: http.Header{}}
 	if d.stream {
@@ -38,7 +38,7 @@ func spoken(p api, d dialogue, a answer) reply {
 	return out
 }
 
-// broken is the answer up to where it hangs or is cut.
+// broken is the answer up to the point where it hangs or is cut.
 func (r reply) broken(f modelscript.Failure) reply {
 	r.stop = &f
 	if f.After == 0 {
@@ -50,14 +50,14 @@ func (r reply) broken(f modelscript.Failure) reply {
 	return r
 }
 
-// failing is the stream up to where it says that it fails.
+// failing is the stream up to its failure event.
 func (r reply) failing(p api, f trouble) reply {
 	body, _ := p.failure(f)
 	r.events = append(r.events[:min(f.After, len(r.events)-1)], p.failed(body))
 	return r
 }
 
-// send sends an answer, in its time.
+// send sends an answer after its delay.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, out reply) {
 	if out.delay > 0 && !s.sleep(r, out.delay) {
 		panic(http.ErrAbortHandler) // rather than an empty answer
@@ -104,11 +104,10 @@ func sendEvents(w http.ResponseWriter, out reply) {
 	}
 }
 
-// flush sends what is buffered. Where that is not possible it comes later.
+// flush sends buffered data. If that is not possible, the data is sent later.
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
-// leave waits if the failure is to hang, and ends the connection. It does not
-// return.
+// leave waits if the failure is to hang, and closes the connection. It does not return.
 func (s *Server) leave(r *http.Request, f modelscript.Failure) {
 	if f.Hang > 0 {
 		s.sleep(r, time.Duration(f.Hang))
@@ -116,8 +115,7 @@ func (s *Server) leave(r *http.Request, f modelscript.Failure) {
 	panic(http.ErrAbortHandler)
 }
 
-// sleep reports whether the time passed before the client left or the server
-// was closed.
+// sleep reports whether the time passed before the client left or the server was closed.
 func (s *Server) sleep(r *http.Request, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

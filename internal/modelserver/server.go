@@ -15,14 +15,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// What is inside a sandbox may send anything, and as often as it likes. These
-// bound what that takes of memory: bodies are read a few at a time, large ones one
-// by one, and answers are few, whatever becomes of them.
+// A sandbox may send anything, as often as it likes. These constants bound the memory for
+// that: bodies are read a few at a time, large ones one by one, and the number of open
+// answers is limited.
 const (
 	maxBody    = 16 << 20 // of a request; agents send up to a few megabytes
-	large      = 1 << 20  // from it on a body is large, as is one that does not say
+	large      = 1 << 20  // bodies from this size on are large, and those of unknown size
 	maxValues  = 1 << 17  // in a body: each takes a multiple of its two bytes; agents send some thousands
-	maxReading = 8        // requests with bodies that are not, read and decided at once
+	maxReading = 8        // requests with bodies that are not large, read and decided at once
 	maxOpen    = 64       // requests at once; beyond it they are refused
 
 	aftermath = 5 * time.Second // after the last large body its memory is given back
@@ -35,8 +35,8 @@ type Server struct {
 	RequireKey string
 	// Log, if set, gets every request as a line of JSON.
 	Log io.Writer
-	// Record, if set, gets every request, one at a time. None is kept then:
-	// [Server.Requests] and [Server.Wait] know of none.
+	// Record, if set, gets every request, one at a time. The server keeps none then:
+	// [Server.Requests] and [Server.Wait] return none.
 	Record func(Request)
 	// Now is the clock of the record and of limits, if set.
 	Now func() time.Time
@@ -45,10 +45,10 @@ type Server struct {
 	open    atomic.Int32  // requests that are served
 	reading chan struct{} // holds maxReading
 	lifting chan struct{} // holds one, with a large body
-	lift    []byte        // room for large bodies, of who is in lifting
+	lift    []byte        // buffer for large bodies, owned by the holder of lifting
 
 	closeOnce sync.Once
-	closed    chan struct{} // ends what hangs
+	closed    chan struct{} // ends hanging answers
 
 	mu       sync.Mutex
 	last     int         // number of a request
@@ -61,7 +61,7 @@ type Server struct {
 
 var _ http.Handler = (*Server)(nil)
 
-// New gives a server for a script. The error is the script's.
+// New returns a server for a script. Its error is about the script.
 func New(s modelscript.Script) (*Server, error) {
 	script, err := s.Check()
 	if err != nil {
@@ -77,8 +77,8 @@ func New(s modelscript.Script) (*Server, error) {
 	}, nil
 }
 
-// Close ends all answers that are delayed or hang, now and from now on. The
-// record can still be read.
+// Close ends all delayed or hanging answers, now and from now on. The record can still be
+// read.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closed) }) }
 
 func (s *Server) now() time.Time {
@@ -88,15 +88,15 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// ServeHTTP decides on a request, records it, and sends what was decided.
+// ServeHTTP decides on a request, records it, and sends the answer.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.open.Add(-1)
 	full := s.open.Add(1) > maxOpen
 	s.send(w, r, s.hear(w, r, full))
 }
 
-// hear reads a request, decides on it and records it. Nothing of the request is
-// kept afterwards, but in the record.
+// hear reads a request, decides on it and records it. Afterwards only the record keeps
+// parts of the request.
 func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 	if !full {
 		leave := s.enter(r)
@@ -131,8 +131,7 @@ func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 	return out
 }
 
-// hasValues tells whether there are n values in JSON, or more, without making
-// any of them.
+// hasValues tells whether JSON has n values or more, without decoding it.
 func hasValues(text []byte, n int) bool {
 	quoted := false
 	for i := 0; i < len(text) && n > 0; i++ {
@@ -148,7 +147,7 @@ func hasValues(text []byte, n int) bool {
 	return n == 0
 }
 
-// enter waits until a request may be read. What it gives ends that.
+// enter waits until a request may be read. The caller calls leave at the end.
 func (s *Server) enter(r *http.Request) (leave func()) {
 	among := s.reading
 	if mayBeLarge(r) {
@@ -171,9 +170,9 @@ func (s *Server) enter(r *http.Request) (leave func()) {
 
 func mayBeLarge(r *http.Request) bool { return r.ContentLength < 0 || r.ContentLength >= large }
 
-// body reads the body of a request that has been let in. Large ones, which come
-// one by one, all get the same room: it would grow in steps for each, and what
-// they leave behind is several times their size.
+// body reads the body of a request that was let in. Large ones, which come one by one, all
+// use the same buffer. A new buffer for each would grow in steps, and leave garbage of
+// several times the body's size.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body := http.MaxBytesReader(w, r.Body, maxBody)
 	if !mayBeLarge(r) {
@@ -187,9 +186,9 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return whole.Bytes(), err
 }
 
-// tidyUp, by who is in lifting, has what a large body left behind collected before
-// the next comes, and memory given back to the host when none came for a while:
-// nothing else here makes so much garbage that the collector would soon see to it.
+// tidyUp collects the garbage of a large body before the next one comes, and returns memory
+// to the host when none comes for a while. The holder of lifting calls it. Nothing else
+// here makes enough garbage to trigger the collector soon.
 func (s *Server) tidyUp() {
 	runtime.GC()
 	s.mu.Lock()
@@ -200,19 +199,19 @@ func (s *Server) tidyUp() {
 	s.tidy = time.AfterFunc(aftermath, s.rest)
 }
 
-// rest gives back what large bodies need, unless one is being read.
+// rest frees the memory for large bodies, unless one is being read.
 func (s *Server) rest() {
 	select {
 	case s.lifting <- struct{}{}:
 		s.lift = nil
 		<-s.lifting
 	default:
-		return // who is in there will see to it
+		return // the holder will do it
 	}
 	debug.FreeOSMemory()
 }
 
-// decide is what a request gets.
+// decide returns the answer to a request.
 func (s *Server) decide(p api, act action, r *http.Request, q *Request) reply {
 	switch act {
 	case unknown:
@@ -250,14 +249,13 @@ func (s *Server) decide(p api, act action, r *http.Request, q *Request) reply {
 // maxName bounds the name of a model, which every event of an answer repeats.
 const maxName = 256
 
-// carries reports whether a request has the key where one of the providers
-// wants it.
+// carries reports whether a request has the key in one of the providers' places.
 func carries(h http.Header, key string) bool {
 	bearer, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
 	return h.Get("X-Api-Key") == key || h.Get("X-Goog-Api-Key") == key || bearer == key
 }
 
-// converse answers what is asked of the model.
+// converse answers a question to the model.
 func (s *Server) converse(p api, d dialogue, q *Request) reply {
 	at := d.place()
 	q.Model, q.Session, q.Stream, q.Prompt = d.model, d.session, d.stream, at.prompt
@@ -290,7 +288,7 @@ func (s *Server) converse(p api, d dialogue, q *Request) reply {
 	return s.perform(p, d, turn, a, q)
 }
 
-// find is the conversation for a prompt, or -1.
+// find returns the conversation for a prompt, or -1.
 func (s *Server) find(prompt string) int {
 	for i, c := range s.script {
 		if c.Match.MatchString(prompt) {
@@ -300,10 +298,10 @@ func (s *Server) find(prompt string) int {
 	return -1
 }
 
-// maxAttempts bounds what is counted. Beyond it the counting begins again.
+// maxAttempts bounds the counters. Beyond it all counts begin again.
 const maxAttempts = 1 << 14
 
-// attempt counts.
+// attempt counts an attempt.
 func (s *Server) attempt(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,7 +312,7 @@ func (s *Server) attempt(key string) int {
 	return s.attempts[key]
 }
 
-// perform is the turn, or its failure.
+// perform returns the turn, or its failure.
 func (s *Server) perform(p api, d dialogue, turn modelscript.Turn, a answer, q *Request) reply {
 	var out reply
 	fail := turn.Fail

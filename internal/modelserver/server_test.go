@@ -53,8 +53,8 @@ conversations:
 	equal(t, "conversation", last.Conversation, -1)
 }
 
-// What goes beyond the script, or beyond the client's tools, ends there and says
-// so.
+// TestAstray checks that a request beyond the script, or beyond the client's tools, is an
+// error that says so.
 func TestAstray(t *testing.T) {
 	for name, c := range map[string]struct {
 		script, why string
@@ -95,8 +95,8 @@ func TestMCP(t *testing.T) {
 	equal(t, "Gemini CLI", at(calls, 0, "functionCall", "name"), "mcp_tasks_ready")
 }
 
-// Sessions that run at the same time, each with a failure of its own, hear what
-// each hears alone: to the byte.
+// TestParallelSessions checks that sessions that run at the same time, each with its own
+// failure, get the same answers as alone, to the byte.
 func TestParallelSessions(t *testing.T) {
 	const script = `
 turns:
@@ -134,8 +134,8 @@ turns:
 	wg.Wait()
 }
 
-// A loop that gives a session the same prompt again meets the same failure
-// again.
+// TestSamePromptAgain checks that a loop that gives a session the same prompt again gets
+// the same failure again.
 func TestSamePromptAgain(t *testing.T) {
 	_, url := serve(t, "turns: [{text: one, fail: {status: 503, times: 1}}]")
 	again := claude(true, obj{"role": "assistant", "content": "one"}, obj{"role": "user", "content": "do it"})
@@ -147,7 +147,7 @@ func TestSamePromptAgain(t *testing.T) {
 	equal(t, "statuses", got, []int{503, 200, 503, 200})
 }
 
-// Clients that do not name their session are told apart by what they sent.
+// TestNamelessSessions checks that sessions without a name are told apart by their content.
 func TestNamelessSessions(t *testing.T) {
 	s, url := serve(t, "turns: [{text: one, fail: {status: 503, times: 1}}]")
 	ask := func(dir string) int {
@@ -258,8 +258,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Codex wants all that there is to know of a model with its name. With none in the list it
-// goes by what it knows itself.
+// TestModelsOfCodex checks the list of models for Codex. An entry would need all details of
+// a model. With an empty list, Codex uses its built-in knowledge.
 func TestModelsOfCodex(t *testing.T) {
 	_, url := serve(t, "turns: [{text: hi}]")
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/backend-api/codex/models?client_version=1.2.3", nil)

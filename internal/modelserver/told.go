@@ -6,9 +6,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Told is what may be written down of a request for people to read: without
-// headers, query and body, in which credentials and a project's files are, and
-// bounded.
+// Told is the readable part of a request for logs. It leaves out headers, query and body,
+// which contain credentials and a project's files, and is bounded.
 func (r Request) Told() spec.ModelRequest {
 	path, _, _ := strings.Cut(r.Path, "?")
 	out := spec.ModelRequest{
@@ -22,7 +21,7 @@ func (r Request) Told() spec.ModelRequest {
 	return out
 }
 
-// Bounds of what a record tells, in bytes.
+// Bounds of a record's texts, in bytes.
 const (
 	maxShort = 256
 	maxTold  = 2 << 10

@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// call is a tool call in the words of a client.
+// call is a tool call in the client's format.
 type call struct {
 	id        string // unique in the session
 	name      string
@@ -26,8 +26,8 @@ func (c call) arguments() string { return string(encode(c.args)) }
 // tool is a tool call of a script.
 type tool struct{ modelscript.Tool }
 
-// forms are the tools of the clients we know, and how each wants its arguments:
-// nil for what it does not do.
+// forms are the tools of the known clients, and the function that makes each one's
+// arguments; the function returns nil if the tool cannot do it.
 var forms = sync.OnceValue(func() map[string]func(tool) obj {
 	return map[string]func(tool) obj{
 		// Claude Code
@@ -52,11 +52,11 @@ var forms = sync.OnceValue(func() map[string]func(tool) obj {
 	}
 })
 
-// yield is how many milliseconds Codex waits for a command before it leaves it
-// running and goes on: as many as it can be made to.
+// yield is how many milliseconds Codex waits for a command before it continues and leaves
+// the command running: the longest it allows.
 const yield = 30_000
 
-// call puts a tool call into the words of a client that offers these tools.
+// call translates a tool call for a client that offers these tools.
 func (t tool) call(offered []offer) (call, error) {
 	switch {
 	case t.Raw != nil:
@@ -81,7 +81,7 @@ func (t tool) call(offered []offer) (call, error) {
 	return call{}, fmt.Errorf("the client offers no tool for %s, only %s", t.kind(), names(offered))
 }
 
-// callMCP finds the tool of a server under the name the client gives it.
+// callMCP finds the tool of a server under the client's name for it.
 func callMCP(m modelscript.MCP, offered []offer) (call, error) {
 	args := m.Arguments
 	if args == nil {
@@ -117,8 +117,8 @@ func names(offered []offer) string {
 	return strings.Join(all, ", ")
 }
 
-// Bounds of how an error tells what a client offers: how many tools, and bytes of
-// each of their names.
+// Bounds of an error that lists a client's tools: the number of tools, and bytes of each
+// name.
 const (
 	maxOffers  = 64
 	maxOffered = 128
@@ -166,8 +166,9 @@ func (t tool) shell() string {
 	return "cat -- " + quote(t.ReadFile.Path)
 }
 
-// patch writes a file by a line of shell that holds a patch, which Codex reports as a change of the file. A patch cannot
-// say what does not end in a newline: that is printed.
+// patch writes a file by a line of shell that holds a patch, which Codex reports as a
+// change of the file. A patch cannot express a text without a final newline: that is
+// printed.
 func patch(w modelscript.WriteFile) string {
 	if !strings.HasSuffix(w.Content, "\n") || strings.Contains(w.Path, "\n") {
 		return fmt.Sprintf("mkdir -p -- %s && printf %%s %s > %s", quote(path.Dir(w.Path)), quote(w.Content), quote(w.Path))
@@ -181,10 +182,10 @@ func patch(w modelscript.WriteFile) string {
 	return b.String()
 }
 
-// quote is s as one word of a POSIX shell.
+// quote returns s as one word of a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// javascript is a program that runs a line of shell and shows what came out.
+// javascript is a program that runs a line of shell and shows the output.
 func javascript(shell string) string {
 	cmd, _ := json.Marshal(shell) // a string always can be
 	return fmt.Sprintf("const r = await tools.exec_command({cmd: %s, yield_time_ms: %d}); text(r);", cmd, yield)

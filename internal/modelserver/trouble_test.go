@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// noon is when limits are told in these tests.
+// noon is the current time for limits in these tests.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // asks are the four kinds of requests.
@@ -51,8 +51,8 @@ turns:
 	}
 }
 
-// TestFailedLate says in the stream what is wrong, in each provider's own form; who does not
-// want a stream is told by the status.
+// TestFailedLate checks that the stream reports the error in each provider's own form. A
+// client that does not want a stream sees it in the status.
 func TestFailedLate(t *testing.T) {
 	_, url := serve(t, `turns: [{text: "`+longText+`", fail: {status: 529, type: overloaded_error, after: 1}}]`)
 	for name, want := range map[string]string{
@@ -130,8 +130,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A stream is cut behind its second event; what is not a stream, in its middle;
-// and both are whole the second time.
+// TestCut checks that a stream is cut after its second event, and other answers in the
+// middle. Both are whole the second time.
 func TestCut(t *testing.T) {
 	_, url := serve(t, `turns: [{text: "`+longText+`", fail: {cut: true, after: 2, times: 1}}]`)
 	for name, a := range asks {
@@ -156,7 +156,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// However late a stream is cut, its end is not sent.
+// TestCutLate checks that a stream that is cut late still lacks its end.
 func TestCutLate(t *testing.T) {
 	_, url := serve(t, `turns: [{text: "`+longText+`", fail: {cut: true, after: 1000}}]`)
 	for name, a := range asks {
@@ -187,7 +187,7 @@ func TestCutBeforeAll(t *testing.T) {
 	}
 }
 
-// read is what comes of an answer before it breaks. Without a status it is nil.
+// read returns the part of an answer before it breaks. Without a status it is nil.
 func read(t *testing.T, url string, body any, session string) ([]byte, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(string(encode(body))))
@@ -203,7 +203,8 @@ func read(t *testing.T, url string, body any, session string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// What hangs is recorded while it does, and ends when the client leaves.
+// TestHang checks that a hanging request is recorded while it hangs, and ends when the
+// client leaves.
 func TestHang(t *testing.T) {
 	s, url := serve(t, "turns: [{fail: {hang: forever}}]")
 	ctx, leave := context.WithCancel(t.Context())
@@ -224,7 +225,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// The events before the hang arrive, and Close ends it.
+// TestHangMidway checks that the events before the hang arrive, and that Close ends it.
 func TestHangMidway(t *testing.T) {
 	s, url := serve(t, `turns: [{text: "`+longText+`", fail: {hang: forever, after: 2}}]`)
 	resp, err := http.Post(url+"/v1/messages", "application/json", strings.NewReader(string(encode(claude(true)))))
@@ -244,7 +245,7 @@ func TestHangMidway(t *testing.T) {
 	}
 }
 
-// Delays and hangs take the time the script gives them.
+// TestTimes checks that delays and hangs take the time in the script.
 func TestTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string

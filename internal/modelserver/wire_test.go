@@ -25,7 +25,7 @@ func serve(t *testing.T, script string) (*Server, string) {
 	}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	t.Cleanup(s.Close) // first, or h would wait for what hangs
+	t.Cleanup(s.Close) // first, or h would wait for hanging answers
 	return s, h.URL
 }
 
@@ -61,7 +61,7 @@ func post(t *testing.T, url string, body any, headers ...string) (head, []byte) 
 	return head{resp.StatusCode, resp.Header}, got
 }
 
-// ok is post for what must succeed.
+// ok is post for a request that must succeed.
 func ok(t *testing.T, url string, body any, headers ...string) []byte {
 	t.Helper()
 	resp, got := post(t, url, body, headers...)

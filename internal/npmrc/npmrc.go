@@ -1,4 +1,4 @@
-// Package npmrc reads what npm's configuration files are written in.
+// Package npmrc reads npm's configuration files.
 package npmrc
 
 import (
@@ -9,7 +9,7 @@ import (
 // Settings are the lines of npm's configuration, lists joined by ListSeparator.
 type Settings map[string]string
 
-// ListSeparator stands between the values of a list.
+// ListSeparator separates the values of a list.
 const ListSeparator = "\n"
 
 // Parse reads the little of the ini format that npm's files use.
@@ -21,7 +21,7 @@ func Parse(text string, env func(string) (string, bool)) Settings {
 			continue
 		}
 		if line[0] == '[' {
-			break // what stands in a section means nothing to npm
+			break // npm ignores sections
 		}
 		key, value, ok := strings.Cut(line, "=")
 		if !ok {
@@ -73,8 +73,8 @@ func unquote(s string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// expand puts variables in: ${NAME}, and ${NAME?}, which is empty if there is
-// none. As with npm, ${NAME} stays as it is written if there is none.
+// expand inserts variables: ${NAME}, and ${NAME?}, which is empty if the variable is not set. As
+// with npm, ${NAME} stays as it is written if it is not set.
 func expand(s string, env func(string) (string, bool)) string {
 	var out strings.Builder
 	for {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Humbly starts a process with nothing of what a keeper may do within its namespaces,
-// and which never gains more.
+// Humbly starts a process that has none of a keeper's privileges in its namespaces, and that never
+// gains any.
 func Humbly(start func() error) error {
 	done := make(chan error)
 	humble() <- func(err error) {
@@ -20,9 +20,9 @@ func Humbly(start func() error) error {
 	return <-done
 }
 
-// humble is a thread that has given up all that it could pass on. It stays as long as the
-// process: a goroutine may get the thread that has started a part of the sandbox's wall,
-// and when that one ends, the kernel ends what it has started (PR_SET_PDEATHSIG).
+// humble is a thread that has given up all privileges that it could pass on. It lives as long as
+// the process: a goroutine may get the thread that started a part of the sandbox's wall. When that
+// thread ends, the kernel kills the processes that it started (PR_SET_PDEATHSIG).
 var humble = sync.OnceValue(func() chan<- func(error) {
 	orders := make(chan func(error))
 	go func() {
@@ -36,8 +36,8 @@ var humble = sync.OnceValue(func() chan<- func(error) {
 	return orders
 })
 
-// obey does what it is told for as long as the process lives. Tests that look for goroutines
-// that were left know it by its name.
+// obey runs the functions that it receives for as long as the process lives. Tests that look for
+// leaked goroutines know it by its name.
 func obey(orders <-chan func(error), err error) {
 	for f := range orders {
 		f(err)

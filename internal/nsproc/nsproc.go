@@ -1,5 +1,5 @@
-// Package nsproc says in which namespaces a keeper runs, for the engine, which
-// starts keepers, and for the doctor, who tries whether that can be done.
+// Package nsproc sets up the namespaces of a keeper, for the engine, which starts keepers, and for
+// the doctor, which tests whether that works.
 package nsproc
 
 import (
@@ -65,8 +65,8 @@ func Enter() error {
 	return nil
 }
 
-// KeepDescriptors keeps what the caller's own parents left open from reaching
-// the processes we start.
+// KeepDescriptors keeps descriptors that the caller's own parents left open from reaching the
+// processes we start.
 func KeepDescriptors() {
 	const first = 3
 	if unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// look tells what the process sees after Enter.
+// look prints the process's view after Enter.
 func look() int {
 	if err := Enter(); err != nil {
 		fmt.Println("enter:", err)
@@ -121,7 +121,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// Nothing that was started in the namespaces outlives their first process.
+// TestKillTakesAll checks that no process in the namespaces outlives their first process.
 func TestKillTakesAll(t *testing.T) {
 	cmd := start(t, "nest")
 	out, err := cmd.StdoutPipe()
@@ -164,8 +164,8 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// What our own parents left open does not reach what we start; the standard
-// streams do.
+// TestKeepDescriptors checks that descriptors left open by our own parents do not reach the
+// processes we start, except for the standard streams.
 func TestKeepDescriptors(t *testing.T) {
 	fd, err := unix.Open("/dev/null", unix.O_RDONLY, 0) // without O_CLOEXEC
 	if err != nil {

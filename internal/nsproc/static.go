@@ -2,6 +2,6 @@
 
 package nsproc
 
-// Static tells whether this program can be started where there are no libraries: behind
-// the wall its processes have an empty directory as their root.
+// Static reports whether this program can start without shared libraries: behind the wall its
+// processes have an empty root directory.
 const Static = true

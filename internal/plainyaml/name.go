@@ -1,6 +1,6 @@
 package plainyaml
 
-// IsName admits what may name a part of a file in a line of any text: a letter, then
+// IsName accepts a name for a part of a file that can occur in a line of any text: a letter, then
 // letters, digits, - and _, at most 40 of them.
 func IsName(s string) bool {
 	if len(s) == 0 || len(s) > 40 {

@@ -59,14 +59,15 @@ func strictly(doc []byte, into any) error {
 	return d.Decode(into)
 }
 
-// Bounds of how deep a document may go: the parser keeps the path of every part of it. Of
-// maps that lie in one another line by line the size bounds it.
+// Bounds of the depth of a document: the parser keeps the path of every part of it. For block maps
+// nested line by line the size is the bound.
 const (
 	maxBrackets = 2000
 	maxIndent   = 128 // of an entry of a list, which takes two columns
 )
 
-// check refuses what makes much of little: names for parts that are repeated.
+// check refuses documents that expand to much more than their size: it allows no anchors and
+// aliases.
 func check(data []byte) (*ast.File, error) {
 	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxBrackets {
 		return nil, errors.New("it has too many brackets")

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// part is a value of a document, and what it is read into.
+// part is a value of a document, with the Go type it is read into.
 type part struct {
 	node ast.Node
 	of   reflect.Type
@@ -27,8 +27,8 @@ func whole(file *ast.File, into reflect.Type) part {
 	return part{file.Docs[0].Body, into}
 }
 
-// known refuses keys that mean nothing, and tells where they stand. The reader of JSON,
-// which does not know, takes COMMAND for command.
+// known refuses unknown keys, and reports their position. The JSON reader would not refuse them,
+// and would take COMMAND for command.
 func known(file *ast.File, into reflect.Type) error {
 	return whole(file, into).known()
 }
@@ -62,9 +62,8 @@ func where(file *ast.File, into reflect.Type, err error) error {
 	return plainly(err)
 }
 
-// glued is what to do about a text with a colon in it, such as a host and its port: within
-// brackets in braces the parser takes it for a key and its value. Who means those leaves a
-// space.
+// glued is the hint for a text with a colon in it, such as a host and its port. Within brackets or
+// braces the parser takes it for a key and its value. A real key needs a space after the colon.
 func glued(n ast.Node) string {
 	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 1 {
 		n = m.Values[0]
@@ -83,9 +82,8 @@ func glued(n ast.Node) string {
 	return fmt.Sprintf("; if it is one, write it in quotes: %q", key.Value+":"+value.Value)
 }
 
-// Locate says where in a document the mistake is for which it could not be read into
-// something, and what it is in the words of the file. Of one with names for parts that is
-// told of keys that mean nothing.
+// Locate finds the mistake for which a document could not be read into a value, and describes it in
+// the words of the file. For a struct it also reports unknown keys.
 func Locate(data []byte, into any, err error) (located error) {
 	defer func() { // the parser's, on text from anybody
 		if recover() != nil {
@@ -106,7 +104,7 @@ func Locate(data []byte, into any, err error) (located error) {
 	return where(file, of, err)
 }
 
-// plainly says what is wrong in the words of the file.
+// plainly describes the mistake in the words of the file.
 func plainly(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s is wanted, not %s", kindOf(wrong.Type), wrong.Value)
@@ -114,7 +112,7 @@ func plainly(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// kindOf is what is wanted of a value.
+// kindOf names the kind of value that a type needs.
 func kindOf(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -148,8 +146,7 @@ func (p part) read() error {
 	return strictly(doc, reflect.New(p.of).Interface())
 }
 
-// parts are the parts of a value whose types are known. The error is that a key means
-// nothing.
+// parts returns the parts of a value whose types are known. It returns an error for an unknown key.
 func (p part) parts() (list []part, err error) {
 	of := p.of
 	for of.Kind() == reflect.Pointer && !readsItself(of) {
@@ -191,7 +188,7 @@ func fields(values []*ast.MappingValueNode, of reflect.Type) (list []part, err e
 	return list, nil
 }
 
-// fieldOf is the type of what a key means; nil if it means nothing.
+// fieldOf returns the type of a key's value; nil for an unknown key.
 func fieldOf(of reflect.Type, key string) reflect.Type {
 	for _, f := range reflect.VisibleFields(of) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -202,7 +199,7 @@ func fieldOf(of reflect.Type, key string) reflect.Type {
 	return nil
 }
 
-// readsItself tells types that have a way of their own to be read.
+// readsItself reports whether a type has its own unmarshaler.
 func readsItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())

@@ -17,8 +17,8 @@ func parseAddr(s string) (netip.Addr, error) {
 	return a, plainAddr(a, s)
 }
 
-// parsePrefix reads a CIDR. Host bits must be zero: 10.1.2.3/8 is somebody's
-// mistake, and which one is not for us to guess.
+// parsePrefix reads a CIDR. Host bits must be zero: 10.1.2.3/8 is a mistake, and the parser
+// does not guess which part of it is wrong.
 func parsePrefix(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -63,8 +63,8 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// Embedded gives the IPv4 addresses an IPv6 address carries inside: who sends to
-// it may reach them.
+// Embedded returns the IPv4 addresses that an IPv6 address carries inside. A packet to the
+// IPv6 address may reach them.
 func Embedded(a netip.Addr) []netip.Addr {
 	list, n := embedded(a)
 	return list[:n]

@@ -23,8 +23,8 @@ func TestAttackA1DataInNames(t *testing.T) {
 	)
 }
 
-// A2: the name is judged before anybody resolves it: no address is needed to
-// deny it.
+// A2: the policy judges the name before the gateway resolves it. Denying it needs no
+// address.
 func TestAttackA2JudgedBeforeResolving(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [example.com]}`)
 	expect(t, p, "-lookup evil.example", "-connect evil.example:443")
@@ -51,7 +51,7 @@ func TestAttackA5EmptyLists(t *testing.T) {
 	expect(t, compile(t, Input{LayerUser, Block{}}), "-connect example.com:443", "-lookup example.com")
 }
 
-// A6: what contradicts is an error, not a silent choice.
+// A6: a contradiction is an error, not a silent choice.
 func TestAttackA6Contradictions(t *testing.T) {
 	for _, text := range []string{
 		`presets: [none, npm]`, `presets: [npm, npm]`, `{allow: [{host: a.example, passthrough: true, inspect: true}]}`,
@@ -195,7 +195,7 @@ func TestAttackA15Metadata(t *testing.T) {
 	expect(t, policyOf(t, LayerUser, `{allow: ["169.254.169.254:80"]}`), "+connect 169.254.169.254:80", "-connect 169.254.169.254:443")
 }
 
-// A16 and B5: what the new policy does not allow is told to end.
+// A16 and B5: the gateway is told to close the flows that the new policy does not allow.
 func TestAttackA16B5FlowsEndOnReload(t *testing.T) {
 	flow := Flow{Name: "example.com", Addr: netip.MustParseAddr("93.184.216.34"), Port: 443}
 	old := policyOf(t, LayerUser, `{allow: [example.com]}`)
@@ -228,7 +228,7 @@ func TestAttackA17NoSSH(t *testing.T) {
 	}
 }
 
-// A18: places of an allowed service where data stays for whoever has a key.
+// A18: parts of an allowed service that store data for anyone with a key.
 func TestAttackA18MultiTenant(t *testing.T) {
 	for preset, questions := range map[string][]string{
 		"claude": {
@@ -254,8 +254,8 @@ func TestAttackA18MultiTenant(t *testing.T) {
 	}
 }
 
-// A19: no preset but those that say so lets anything be written to a place
-// anybody can read from, unless a path rule narrows it.
+// A19: no preset lets a request write to a place that anybody can read, unless a path rule
+// narrows it. The presets that announce this are excepted.
 func TestAttackA19PresetsAreNarrow(t *testing.T) {
 	for _, name := range PresetNames() {
 		p, err := FindPreset(name)
@@ -319,7 +319,7 @@ func TestAttackA21NarrowAllowWideDeny(t *testing.T) {
 	}
 }
 
-// B2: an upgrade to a protocol nobody here parses.
+// B2: an upgrade to a protocol that the gateway does not parse.
 func TestAttackB2Upgrade(t *testing.T) {
 	p := policyOf(t, LayerUser, `{default: allow, allow: [{host: example.com, websocket: true}]}`)
 	for upgrade, want := range map[string]bool{"": true, "websocket": true, "WebSocket": true, "h2c": false, "connect-udp": false, "websocket, h2c": false, "TLS/1.0": false} {
@@ -355,7 +355,7 @@ func TestAttackB3MethodOverride(t *testing.T) {
 	}
 }
 
-// B3, again: names of a parameter that PHP reads alike, and a body that somebody has read.
+// B3, again: parameter names that PHP reads alike, and a body that the gateway has read.
 func TestAttackB3MethodInDisguise(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [{host: example.com, methods: [POST]}, {host: all.example}], deny: [{host: all.example, methods: [DELETE]}]}`)
 	for _, host := range []string{"example.com", "all.example"} {
@@ -377,7 +377,7 @@ func TestAttackB3MethodInDisguise(t *testing.T) {
 	}
 }
 
-// B3 for paths: some servers go by a path that stands in a field.
+// B3 for paths: some servers use a path from a field of the request.
 func TestAttackB3PathOverride(t *testing.T) {
 	p := policyOf(t, LayerUser, `
 allow:
@@ -418,8 +418,8 @@ deny:
 	}
 }
 
-// A request about the server as a whole is about no path that is allowed, and about all
-// that are denied.
+// TestAsterisk checks requests about the server as a whole. They match no allowed path and
+// every denied path.
 func TestAsterisk(t *testing.T) {
 	p := policyOf(t, LayerUser, `
 allow:
@@ -444,8 +444,8 @@ deny:
 	}
 }
 
-// B4: after a WebSocket is open nothing on it is judged, so that on a host with
-// conditions a rule has to want it.
+// B4: nothing on an open WebSocket is judged. On a host with conditions, a rule must
+// therefore ask for WebSocket.
 func TestAttackB4WebSocket(t *testing.T) {
 	p := policyOf(t, LayerUser, `
 allow:
@@ -518,7 +518,7 @@ func TestAttackC12Expiry(t *testing.T) {
 	}
 }
 
-// A project that plants control characters in what people read.
+// A project that puts control characters into text that users read.
 func TestAttackTerminalText(t *testing.T) {
 	for _, why := range []string{"\x1b[2J", "a\nb", "\u202egnp.exe", "a\x00", strings.Repeat("x", 301), "\xff"} {
 		r := rule(t, Allow, "example.com")
@@ -547,8 +547,9 @@ func TestAttackTerminalText(t *testing.T) {
 	}
 }
 
-// TestAttackB3OtherHost: a request that some servers take for one to another host passes no rule with
-// a path, query or method, for that was made for this one.
+// TestAttackB3OtherHost checks a request that some servers route to another host. It must
+// not pass a rule with a path, query or method, because that rule was written for this
+// host.
 func TestAttackB3OtherHost(t *testing.T) {
 	p := policyOf(t, LayerUser, `
 allow:
@@ -582,8 +583,9 @@ deny:
 	}
 }
 
-// TestAttackPathReadings: a path that some server reads as one that is denied is denied, and one
-// that some server reads with other segments is on no allowed path.
+// TestAttackPathReadings checks paths that servers read differently. If one server reads
+// the path as a denied one, it is denied. If one server reads other segments, it matches no
+// allowed path.
 func TestAttackPathReadings(t *testing.T) {
 	p := policyOf(t, LayerUser, `
 allow:

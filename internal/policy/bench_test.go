@@ -92,7 +92,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// The worst a thousand rules can do: all about one host, none of which hold.
+// BenchmarkDecideOneHost measures the worst case of a thousand rules: all are about one
+// host, and none holds.
 func BenchmarkDecideOneHost(b *testing.B) {
 	for _, a := range []Action{Allow, Deny} {
 		b.Run(a.String(), func(b *testing.B) { oneHost(b, a) })

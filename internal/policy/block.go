@@ -6,7 +6,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Layer is where rules come from.
+// Layer is the origin of rules.
 type Layer uint8
 
 // The layers. Their order is that in which rules are shown; in a decision the
@@ -16,7 +16,7 @@ const (
 	LayerPreset                   // a list that comes with Bothy
 	LayerSandbox                  // of one sandbox
 	LayerCommand                  // given with one command
-	LayerProject                  // bothy.yaml of the project, which nobody trusts
+	LayerProject                  // bothy.yaml of the project, which is not trusted
 )
 
 func (l Layer) String() string {
@@ -53,11 +53,10 @@ func (s Source) String() string {
 	return s.Layer.String() + " preset:" + s.Preset
 }
 
-// Block is what a policy file and a network: block say. The zero Block says
-// nothing.
+// Block is the content of a policy file or of a network: block. The zero Block is empty.
 type Block struct {
-	// Default is for what no rule is about; unset says nothing. Any layer that
-	// says deny wins, and if none says allow it is deny.
+	// Default is the action for everything that no rule is about; it may be unset. If any
+	// layer says deny, it is deny; if none says allow, too.
 	Default Action
 	// InspectAll asks for all HTTP to be looked into, not only where a rule
 	// needs it.
@@ -76,10 +75,10 @@ type Input struct {
 // Check refuses a block with a wrong rule, a rule twice or an unknown preset.
 func (b *Block) Check() error { return b.check(nowhere) }
 
-// entries gives where the i-th thing stands that a block says by a key.
+// entries returns the place of the i-th entry under a key of a block.
 type entries func(key string, i int) *node
 
-// nowhere are those of a block that was not read.
+// nowhere is entries of a block that was not read.
 func nowhere(string, int) *node { return &node{} }
 
 func (b *Block) check(at entries) error {
@@ -136,8 +135,8 @@ func checkRule(a Action, r *Rule, seen map[string]bool) error {
 	return nil
 }
 
-// checkProject refuses what would widen: a repository must never widen its own
-// sandbox, and one that tries is told so instead of being half obeyed.
+// checkProject refuses a block that would widen: a repository must never widen its own
+// sandbox. If it tries, the user gets an error, and the block is not obeyed in part.
 func (b *Block) checkProject(at entries) error {
 	fail := func(n *node, what, why string) error {
 		return n.fail("%s in a project's file: %s", what, why).WithHint("the user's policy.yaml, or a flag, can have it")

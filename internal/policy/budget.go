@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Budget is how much a rule lets out, of all that is sent by rules with its target as
-// long as the sandbox exists. What was sent is kept by who sends it, under Target, and
-// is not forgotten if the rule gets another Limit, other conditions or other layers.
+// Budget limits how much the rules with one target let out while the sandbox exists. The
+// sender keeps the count under Target. The count stays when the rule gets another Limit,
+// other conditions or other layers.
 //
-// Of several rules that allow the same, the one counts that lets out most, and one
+// If several rules allow the same request, the rule with the largest budget counts. A rule
 // without a budget lets out everything.
 type Budget struct {
 	Target string // of the rule, in one form
 	Limit  int64  // in bytes
 }
 
-// budget gives that of a rule; nil if it has none.
+// budget returns the budget of a rule; nil if it has none.
 func (r *Rule) budget() *Budget {
 	if r.MaxUpload == 0 {
 		return nil
@@ -42,8 +42,8 @@ func (r *Rule) room() int64 {
 	return r.MaxUpload
 }
 
-// UsedUp is the denial that a decision becomes when nothing of its budget is left, of which
-// so many bytes were sent. A decision without a budget stays what it is.
+// UsedUp returns the denial that a decision becomes when its budget is used up. sent is the
+// number of bytes sent so far. A decision without a budget is returned unchanged.
 func (d *Decision) UsedUp(sent int64) Decision {
 	if d.Budget == nil {
 		return *d
@@ -54,7 +54,7 @@ func (d *Decision) UsedUp(sent int64) Decision {
 	return no
 }
 
-// usedUpReason tells of a budget of which nothing is left.
+// usedUpReason is the reason of a denial for a used-up budget.
 func (d *Decision) usedUpReason(what string) string {
 	r := d.missed
 	s := what + " is allowed, but rule " + quote(r.String()) + " (" + r.Source.String() + ") lets out no more: the " +
@@ -65,9 +65,9 @@ func (d *Decision) usedUpReason(what string) string {
 	return s
 }
 
-// suggestMore is the same rule for the sandbox, with as much again as it lets out, or with what
-// it takes to send what was asked for, if that is known and more. It counts in the place of
-// the one that is used up, wherever that stands.
+// suggestMore suggests the same rule for the sandbox with a larger budget. It adds the
+// rule's own budget again, or the size of the refused request if that is known and larger.
+// The new rule replaces the used-up one, in any layer.
 func (d *Decision) suggestMore() Suggestion {
 	r := d.missed
 	if len(r.HTTP.Queries) > 0 {
@@ -76,9 +76,9 @@ func (d *Decision) suggestMore() Suggestion {
 	used := max(d.sent, r.MaxUpload) // more than it lets out, if a rule for the same once had more
 	more, note := *r, ""
 	more.MaxUpload = plus(used, r.MaxUpload)
-	if q := d.query.Request; q != nil { // and not a connection in which nobody looks for requests
+	if q := d.query.Request; q != nil { // not a connection that passes unparsed
 		need := rounded(plus(used, q.size()))
-		if need/used > maxRaise { // whoever sends it says how long it is, and a person may only paste
+		if need/used > maxRaise { // the sender states the length, and the user may paste without reading
 			note = "the request says that it has " + sizeText(q.Body) + ": a max_upload of " + sizeText(need) + " would be needed"
 		} else {
 			more.MaxUpload = max(more.MaxUpload, need)
@@ -94,9 +94,9 @@ func (d *Decision) suggestMore() Suggestion {
 	return s
 }
 
-// size is about what it takes to send a request: no less, but for clients that send their body
-// in crumbs, each of which has a frame of its own over HTTP/2. What stands for secrets may be
-// shorter than they are. It is none, if nobody knows how long the body is.
+// size estimates the bytes it takes to send a request. It is never too low, except for
+// clients that send their body in tiny HTTP/2 frames. A placeholder may be shorter than its
+// secret. It returns 0 if the length of the body is unknown.
 func (r *Request) size() int64 {
 	if r == nil || r.Body < 0 {
 		return 0
@@ -123,7 +123,7 @@ func rounded(n int64) int64 {
 // maxRaise is how many times as much as before is suggested at most.
 const maxRaise = 16
 
-// plus adds what is not negative, and stays with the largest number there is.
+// plus adds two non-negative numbers and stops at the largest int64.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -131,7 +131,8 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// command gives the arguments that would add the rule. What no flag says is left out.
+// command returns the arguments that would add the rule. It leaves out what no flag can
+// express.
 func (r *Rule) command() []string {
 	args := allowing(r.Target.String(), r.HTTP).Args
 	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {

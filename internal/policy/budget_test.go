@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// budgetOf is what a question may send: "target limit", "none", or "denied".
+// budgetOf is the budget for a question: "target limit", "none", or "denied".
 func budgetOf(p *Policy, q Query) string {
 	d := p.Decide(q)
 	switch {
@@ -28,7 +28,7 @@ func asks(t *testing.T, text string) Query {
 	return ask(t, text)
 }
 
-// Of several rules the one counts that lets out most.
+// TestBudget checks that of several rules the one with the largest budget counts.
 func TestBudget(t *testing.T) {
 	for _, tt := range []struct {
 		name, rules string
@@ -46,7 +46,7 @@ func TestBudget(t *testing.T) {
 			"a.example.com": "none", "GET https://a.example.com/": "none",
 		}},
 		{"one without, of some requests", `{allow: [{host: a.example.com, max_upload: 5KiB}, {host: a.example.com, methods: [GET]}]}`, map[string]string{
-			"a.example.com":              "a.example.com 5KiB", // nobody looks which they are
+			"a.example.com":              "a.example.com 5KiB", // the connection's requests are not parsed
 			"GET https://a.example.com/": "none", "POST https://a.example.com/": "a.example.com 5KiB",
 		}},
 		{"of some requests", `{allow: [{host: a.example.com, methods: [POST], max_upload: 5KiB}, {host: a.example.com, methods: [GET, POST], paths: ["/x"], max_upload: 6KiB}]}`, map[string]string{
@@ -71,7 +71,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// With the budget goes the bound of the body: no rule lets out what two together would.
+// TestBudgetAndBody checks that a budget comes with its rule's body limit. No single rule
+// lets out as much as two rules together.
 func TestBudgetAndBody(t *testing.T) {
 	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: a.example.com, max_body: 10}, {host: a.example.com, max_upload: 5KiB}]}`)})
 	q := ask(t, "POST https://a.example.com/")
@@ -88,8 +89,8 @@ func TestBudgetAndBody(t *testing.T) {
 	}
 }
 
-// A budget that is used up is a denial that says so, and which command allows more: a rule
-// that is no wider.
+// TestUsedUp checks that a used-up budget is a denial, and that its reason says so. The
+// suggested command allows more with a rule that is not wider.
 func TestUsedUp(t *testing.T) {
 	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [
 		{host: a.example.com:443, max_upload: 50MiB, why: "the weekly report"},
@@ -131,8 +132,8 @@ func TestUsedUp(t *testing.T) {
 	}
 }
 
-// The rule that is suggested counts in the place of the one that is used up, in whatever
-// layer that is, and the same command again has more.
+// TestSuggestedBudgetCounts checks that the suggested rule replaces the used-up one,
+// whatever layer that one is in. The same command again allows more.
 func TestSuggestedBudgetCounts(t *testing.T) {
 	user := Input{LayerUser, Block{Allow: []Rule{{Action: Allow, Target: rule(t, Allow, "a.example.com").Target, Text: "a.example.com", MaxUpload: 5}}}}
 	f := &File{}
@@ -152,7 +153,8 @@ func TestSuggestedBudgetCounts(t *testing.T) {
 	}
 }
 
-// A project only takes away: it has no budgets, and takes none away.
+// TestProjectHasNoBudget checks that a project only narrows. It sets no budget and removes
+// none.
 func TestProjectHasNoBudget(t *testing.T) {
 	r := rule(t, Allow, "a.example.com")
 	r.MaxUpload = 5
@@ -171,7 +173,8 @@ func TestProjectHasNoBudget(t *testing.T) {
 	}
 }
 
-// What is suggested beside a rule with a budget, or after one, has that budget.
+// TestSuggestionsAreBounded checks that a suggestion next to a rule with a budget, or after
+// one, keeps that budget.
 func TestSuggestionsAreBounded(t *testing.T) {
 	p := policyOf(t, LayerUser, `
 allow:
@@ -192,8 +195,8 @@ allow:
 	}
 }
 
-// What is suggested suffices for what was asked for, as far as that is known, whatever was
-// sent before.
+// TestSuggestedBudgetSuffices checks that the suggested budget is enough for the refused
+// request, as far as its size is known, whatever was sent before.
 func TestSuggestedBudgetSuffices(t *testing.T) {
 	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: a.example.com, methods: [PUT], max_upload: 1MiB}]}`)})
 	for _, tt := range []struct {
@@ -205,8 +208,8 @@ func TestSuggestedBudgetSuffices(t *testing.T) {
 		{1000, 1 << 20, "2MiB", ""},
 		{1 << 20, 1 << 20, "3MiB", ""},
 		{10 << 20, 1 << 20, "13MiB", ""},
-		{10 << 20, 1000, "13MiB", ""},                                    // what is left now is gone with the attempt
-		{100 << 20, 1 << 20, "2MiB", "the request says that it has 100"}, // who sends it may say anything
+		{10 << 20, 1000, "13MiB", ""},                                    // the attempt uses up the rest
+		{100 << 20, 1 << 20, "2MiB", "the request says that it has 100"}, // the sender may claim any length
 		{1000, 7 << 20, "8MiB", ""},                                      // there was a larger budget once
 		{math.MaxInt64, 1 << 20, "2MiB", "the request says that it has"},
 	} {
@@ -219,8 +222,8 @@ func TestSuggestedBudgetSuffices(t *testing.T) {
 			t.Errorf("%+v: %s (%s)", tt, s.Command("box"), s.Note)
 		}
 	}
-	// A connection in which nobody looks for requests says nothing, and may have sent far more
-	// than there is by now.
+	// A connection whose requests are not parsed states no size. It may have sent far more
+	// than today's budget.
 	open := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: a.example.com, max_upload: 1MiB}]}`)})
 	for sent, want := range map[int64]string{0: "2MiB", 1 << 20: "2MiB", 100 << 20: "101MiB"} {
 		d := open.Decide(Query{Stage: StageConnect, Name: "a.example.com", Port: 443, Now: time.Now()})
@@ -229,7 +232,7 @@ func TestSuggestedBudgetSuffices(t *testing.T) {
 			t.Errorf("a connection after %d: %s (%s)", sent, s.Command("box"), s.Note)
 		}
 	}
-	// Sizes of whole requests, no smaller than what is written for them.
+	// size must be at least the number of bytes that the request takes on the wire.
 	r := Request{Method: "POST", Host: "a.example.com", Path: "/x", Query: "a=b", Header: map[string][]string{"Accept": {"a", "b"}}, Body: 64 << 10}
 	if least := int64(len("POST /x?a=b HTTP/1.1\r\nHost: a.example.com\r\nAccept: a\r\nAccept: b\r\nContent-Length: 65536\r\n\r\n") + 64<<10 + 64<<10/(1<<10)*9); r.size() < least {
 		t.Errorf("%d bytes, not %d", r.size(), least)

@@ -17,30 +17,30 @@ import (
 type Conditions struct {
 	Methods []string // exact, in capitals: GET
 	Paths   []string // patterns of the normalised path: /repos/acme/**
-	// Queries are query strings without the '?'. To allow, the whole query must
-	// be one of them, byte for byte; to deny, all parameters of one must be
-	// among the request's, in any order and spelling. The empty string is no
-	// query, and only an allow can ask for it.
+	// Queries are query strings without the '?'. To allow, the whole query must be one of
+	// them, byte for byte. To deny, all parameters of one must be among the request's, in
+	// any order and spelling. The empty string means "without a query"; only an allow rule
+	// can ask for it.
 	Queries []string
 	// Headers are values by lower-case name; "*" is any value. To allow, the
 	// header must be there once; to deny, one occurrence suffices.
 	Headers map[string]string
-	// MaxBody bounds the body an allow rule admits, in bytes; 0 is no bound.
+	// MaxBody bounds the body an allow rule admits, in bytes; 0 means unlimited.
 	MaxBody int64
 	// RPC are the calls of JSON-RPC an allow rule admits, in the bodies of POST: methods,
 	// or RPCTool with a tool behind it, each exact or with '*' at its end. Every call of
 	// a body must be among them. Requests by GET and DELETE it admits only if Methods
 	// has these, and without a body.
 	RPC []string
-	// WebSocket lets an allow rule admit an upgrade to WebSocket although the
-	// host has HTTP conditions. What passes afterwards nobody judges.
+	// WebSocket lets an allow rule admit an upgrade to WebSocket although the host has HTTP
+	// conditions. Traffic after the upgrade is not judged.
 	WebSocket bool
 	// Git are patterns of repositories: acme/app. An allow rule with it lets git over SSH
 	// through, and nothing else: no other SSH, no HTTP. Without Push it fetches.
 	Git  []string
 	Push bool
-	// User is as whom git logs in at the server; empty is GitUser. A repository of a plain
-	// server is another one in another account.
+	// User is the account that git logs in to at the server; empty means GitUser. On a
+	// plain server, the same repository name in another account is another repository.
 	User string
 }
 
@@ -49,7 +49,7 @@ func (c *Conditions) none() bool {
 	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0 && len(c.RPC) == 0 && len(c.Git) == 0
 }
 
-// check refuses what could never hold or would hold too often.
+// check refuses conditions that could never hold or would hold too often.
 func (c *Conditions) check(a Action) error {
 	if a == Deny && (c.MaxBody != 0 || c.WebSocket) {
 		return spec.Errorf(spec.ErrUsage, "max_body and websocket belong to rules that allow")
@@ -77,7 +77,7 @@ func (c *Conditions) check(a Action) error {
 	return c.checkRPC(a)
 }
 
-// each checks the entries of a list, of which no two are alike.
+// each checks the entries of a list, and refuses duplicates.
 func each(what string, list []string, check func(string) error) error {
 	for i, s := range list {
 		if slices.Contains(list[:i], s) {
@@ -121,7 +121,7 @@ func checkQuery(a Action, q string) error {
 	return nil
 }
 
-// credentials are headers by which somebody proves who they are.
+// credentials are the headers that authenticate a client.
 var credentials = []string{"authorization", "proxy-authorization", "cookie", "x-api-key", "x-goog-api-key"}
 
 func checkHeader(name, value string) error {
@@ -140,7 +140,7 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// IsToken tells what RFC 9110 takes for a method or the name of a header.
+// IsToken tells a token of RFC 9110, the form of a method or a header's name.
 func IsToken(s string) bool {
 	for i := range len(s) {
 		if !alphanumeric(s[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", s[i]) < 0 {

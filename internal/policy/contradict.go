@@ -2,12 +2,13 @@ package policy
 
 import "time"
 
-// Contradiction is a rule that allows, and one that denies all of it.
+// Contradiction is an allow rule and a deny rule that denies all of it.
 type Contradiction struct{ Allow, Deny Rule }
 
-// Contradictions finds rules that allow and never count, because one other rule
-// denies whatever they let through. Layers are judged together. Denying a part
-// is no contradiction; rules of presets and of the project are meant to be cut.
+// Contradictions finds allow rules that never count, because one deny rule denies
+// everything they let through. Layers are judged together. Denying a part is not a
+// contradiction. Rules of presets and of the project are left out, because other rules are
+// meant to cut them.
 func Contradictions(now time.Time, inputs ...Input) ([]Contradiction, error) {
 	p, err := Compile(0, inputs...)
 	if err != nil {

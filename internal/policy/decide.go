@@ -42,8 +42,8 @@ func (s Stage) String() string {
 	return "unknown"
 }
 
-// Query is one question. What does not fit its stage makes it one that cannot
-// be understood, and is denied.
+// Query is one question. A query with a field that does not fit its stage cannot be
+// understood, and is denied.
 type Query struct {
 	Stage   Stage
 	Name    string      // the host name; empty for a literal address

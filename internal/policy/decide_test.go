@@ -142,7 +142,8 @@ func TestLookup(t *testing.T) {
 	expect(t, p, "+lookup a.example", "-lookup b.example", "-lookup c.example")
 }
 
-// A rule that spells a name out lets it be looked up, also where the default would.
+// TestLookupOfWhatIsSpelledOut checks that a rule with the exact name lets it be looked up,
+// even where the default already would.
 func TestLookupOfWhatIsSpelledOut(t *testing.T) {
 	const rules = `allow: ["a.example:443", "**.example", {host: "b.example:22", until: "2026-11-20T11:00:00Z"}, "c.example:25"], deny: ["c.example:25"]}`
 	for what, p := range map[string]*Policy{
@@ -434,7 +435,8 @@ deny:
 	}
 }
 
-// What is suggested allows what was asked, and no more hosts than the one.
+// TestSuggestionsHelp checks that a suggestion allows the denied question and no other
+// host.
 func TestSuggestionsHelp(t *testing.T) {
 	base := Input{LayerUser, blockOf(t, `{allow: ["example.com", {host: api.example.com, paths: [/x]}]}`)}
 	p := compile(t, base)

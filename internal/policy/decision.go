@@ -8,8 +8,8 @@ const (
 	InspectNo Inspection = iota
 	// InspectHTTP: look into it if it speaks HTTP, else let bytes pass.
 	InspectHTTP
-	// InspectMust: every request has to be judged. What does not speak HTTP, or
-	// cannot be looked into, has to be refused.
+	// InspectMust: every request has to be judged. Traffic that does not speak HTTP, or
+	// cannot be inspected, has to be refused.
 	InspectMust
 	// InspectNever: bytes must pass as they are; the client would notice.
 	InspectNever
@@ -31,18 +31,18 @@ const (
 	CauseRequest           // the host is allowed, not this request
 	CauseProject           // the project's own list leaves it out
 	CauseSpecial           // the address is in a special-purpose range
-	CauseName              // the name is none
-	CauseMethod            // the method is none, or CONNECT
-	CausePath              // the path is none
-	CauseQueryString       // the query is none
+	CauseName              // the name is invalid
+	CauseMethod            // the method is invalid, or CONNECT
+	CausePath              // the path is invalid
+	CauseQueryString       // the query is invalid
 	CauseAuthority         // the request is for another host than its connection
 	CauseUpgrade           // the protocol it upgrades to cannot be judged
-	CauseWebSocket         // nobody could judge what follows
+	CauseWebSocket         // the traffic after the upgrade cannot be judged
 	CauseInspection        // the flow was not looked into, and now must be
-	CauseUpload            // what its rule lets out is used up
-	CauseRepository        // the repository is none
+	CauseUpload            // the rule's budget is used up
+	CauseRepository        // the repository's name is invalid
 	CauseQuestion          // the question does not fit its stage
-	CauseBody              // it depends on the calls in its body, which nobody has read
+	CauseBody              // it depends on the calls in its body, which has not been read
 )
 
 var causeNames = [...]string{
@@ -63,7 +63,7 @@ func (c Cause) String() string {
 type Decision struct {
 	Action     Action
 	Cause      Cause
-	Rule       *Rule // that decided; nil if none did. Not to be changed
+	Rule       *Rule // the rule that decided; nil if none did. It must not be changed
 	Generation uint64
 	// Inspection is for connections that are allowed.
 	Inspection Inspection
@@ -73,12 +73,12 @@ type Decision struct {
 	// MaxBody bounds the body of an allowed request, NoLimit is none. It must be
 	// held while the body streams: its length may not be known before.
 	MaxBody int64
-	// Budget bounds what may be sent over an allowed connection that nobody looks
-	// into, or with an allowed request. Nil is no bound. Not to be changed.
+	// Budget bounds the bytes sent over an allowed connection that is not inspected, or
+	// with an allowed request. Nil means unlimited. It must not be changed.
 	Budget *Budget
 
 	query   Query
-	policy  *Policy // that gave it; nil: none did
+	policy  *Policy // the policy that gave it; nil if none did
 	special *block
 	missed  *Rule // would have allowed another request
 	ended   *Rule // allowed it once
@@ -110,7 +110,7 @@ func (d Decision) deny(c Cause, by *entry) Decision {
 	return d
 }
 
-// unread is the answer as long as nobody has read the body.
+// unread returns the denial for a request whose body has not been read yet.
 func (d Decision) unread(e *entry) Decision {
 	d = d.deny(CauseBody, nil)
 	d.missed = e.rule

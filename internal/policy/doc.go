@@ -6,7 +6,7 @@
 // CIDR, with a port or without, and for HTTP under conditions. Rules come in
 // layers (user, preset, sandbox, command, project). Deny beats allow beats
 // default, whatever the layer, the order or how specific a rule is. The project
-// layer comes from a repository nobody may trust: it can only narrow.
+// layer comes from a repository that is not trusted: it can only narrow.
 //
 // [Compile] turns layers into an immutable [Policy]. [Policy.Decide] is asked at
 // every stage of a flow: may this name be looked up, this connection be made,

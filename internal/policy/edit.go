@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A file's text is edited by lines, so that comments and the author's way of
-// writing survive. Every edit is read back: if it does not say exactly what was
-// meant (a list on one line, an unusual indent), the file is written anew.
+// A file's text is edited by lines, so that comments and the author's formatting survive.
+// Every edit is read back. If it does not say exactly what the edit meant (a list on one
+// line, an unusual indent), the whole file is written anew.
 
 // text is a file's lines with the places of its rules.
 type text struct {
@@ -53,7 +53,7 @@ func (f *File) turn(into Block, edit func(*text)) error {
 	return nil
 }
 
-// readText gives the lines of a file; nil if there are none to keep.
+// readText returns the lines of a file; nil if it has none to keep.
 func readText(old []byte) *text {
 	if len(old) == 0 {
 		return nil
@@ -83,8 +83,7 @@ func (t *text) list(a Action) *node {
 	return nil
 }
 
-// unfold writes a list that stands on the line of its key, [a, b], with one rule
-// to a line, as it shall be.
+// unfold writes a list that is on the line of its key, [a, b], with one rule per line.
 func (t *text) unfold(a Action) bool {
 	l, key := t.list(a), a.String()+":"
 	if l == nil || !strings.HasPrefix(t.lines[l.line-1], key) {

@@ -11,11 +11,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ParseQuery reads what a person asks about: NAME, NAME:PORT, an address with
-// or without a port, or a URL (http, https, ws, wss), whose request is of the
-// given method, GET if that is empty. Without a port it is 443. Of git over SSH it
-// reads ssh://USER@HOST/REPOSITORY and USER@HOST:REPOSITORY, at port 22; the method is
-// fetch or push.
+// ParseQuery reads a user's question: NAME, NAME:PORT, an address with or without a port,
+// or a URL (http, https, ws, wss). The request of a URL has the given method, GET if that
+// is empty. The default port is 443. For git over SSH it reads ssh://USER@HOST/REPOSITORY
+// and USER@HOST:REPOSITORY, at port 22; the method is fetch or push.
 func ParseQuery(s, method string, now time.Time) (Query, error) {
 	scheme, rest, isURL := strings.Cut(s, "://")
 	if !isURL {
@@ -49,7 +48,7 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 	path, query, _ := strings.Cut(path, "?")
 	q, err := parseHostQuery(host, port, now)
 	if err != nil && strings.Contains(rest, "@") {
-		return Query{}, hasUser() // in whose password there may be what ends a host
+		return Query{}, hasUser() // a password in it may contain characters that end a host
 	}
 	if err != nil {
 		return Query{}, err
@@ -75,7 +74,8 @@ func parseSSHQuery(user, host, repository, method string, now time.Time) (Query,
 	return parseGitQuery(q, user, repository, method)
 }
 
-// hasUser refuses a user beside the host, with nothing of it: behind it stands a password.
+// hasUser refuses a user before the host. It quotes nothing of it, because a password may
+// follow.
 func hasUser() error {
 	return spec.Errorf(spec.ErrUsage, "the host that is asked about cannot be read with a user before it").
 		WithHint("leave out what stands before the '@': no rule of HTTP is about it; of git write ssh://git@HOST/REPOSITORY")
@@ -104,22 +104,22 @@ func parseHostQuery(s string, port uint16, now time.Time) (Query, error) {
 	return q, nil
 }
 
-// Explanation is a decision with the way to it.
+// Explanation is a decision with the steps to it.
 type Explanation struct {
 	Decision Decision
-	Target   string // what was asked about
+	Target   string // the name, address or URL in question
 	Steps    []Step // every layer, in order, and in it every rule about the host
 }
 
-// Step is one thing that was looked at.
+// Step is one rule or layer that was considered.
 type Step struct {
 	Source  Source
 	Rule    *Rule // nil: the layer has no rule about the host
 	Outcome string
 }
 
-// Explain answers a question and tells what was looked at. Rules about the host
-// at other ports are told too: they are what a person looks for.
+// Explain answers a question and lists the rules it looked at. It also lists rules about
+// the host at other ports, because users often look for those.
 func (p *Policy) Explain(q Query) Explanation {
 	x := Explanation{Decision: p.Decide(q), Target: q.subject()}
 	var s subject
@@ -152,7 +152,7 @@ func (s *subject) isAbout(t Target) bool {
 	return t.matchesAddr(s.addr) || slices.ContainsFunc(list[:n], func(a netip.Addr) bool { return t.matchesAddr(a) })
 }
 
-// outcome says what a rule does with the question.
+// outcome describes the effect of a rule on the question.
 func (s *subject) outcome(r *Rule) string {
 	verb := map[Action]string{Allow: "allows", Deny: "denies"}[r.Action]
 	if r.Action == Allow && r.Source.Layer == LayerProject {

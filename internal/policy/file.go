@@ -23,7 +23,7 @@ type File struct {
 //	allow: ["*.example.com:443"]
 //	deny: ["**.evil.example"]
 //
-// Everything but version may be missing, but what is there must say something.
+// Every key but version may be missing, but a key that is present must have a value.
 // Errors are of class [spec.ErrUsage] and tell the line. A file of a newer version is
 // [spec.ErrNewer].
 func DecodeFile(data []byte) (*File, error) {
@@ -163,9 +163,8 @@ func (r Rule) stored() Rule {
 	return r
 }
 
-// Remove takes out the rules with an ID or, if that names none, those with a
-// target. It gives what it took out; nothing found is of class
-// [spec.ErrNotFound].
+// Remove removes the rules with an ID or, if no rule has that ID, those with a target. It
+// returns the removed rules. If it finds none, the error is of class [spec.ErrNotFound].
 func (f *File) Remove(idOrTarget string) ([]Rule, error) {
 	removed, err := f.remove(func(r *Rule) bool { return r.ID() == idOrTarget })
 	if err != nil || len(removed) > 0 {
@@ -180,7 +179,7 @@ func (f *File) Remove(idOrTarget string) ([]Rule, error) {
 		WithHint("bothy policy ls shows the rules and their IDs")
 }
 
-// Prune takes out the rules that have ended.
+// Prune removes the rules that have ended.
 func (f *File) Prune(now time.Time) ([]Rule, error) {
 	return f.remove(func(r *Rule) bool { return !r.Live(now) })
 }
@@ -212,7 +211,7 @@ func (f *File) AddPreset(name string) error {
 	return f.setPresets(append(slices.Clone(f.Presets), name))
 }
 
-// RemovePreset takes the name of a preset out. One that is not named is of class
+// RemovePreset removes the name of a preset. If it is not named, the error is of class
 // [spec.ErrNotFound].
 func (f *File) RemovePreset(name string) error {
 	i := slices.Index(f.Presets, name)
@@ -231,7 +230,7 @@ func (f *File) setPresets(names []string) error {
 	return f.turn(next, func(t *text) { t.set("presets", value) })
 }
 
-// SetDefault says what happens to what no rule is about.
+// SetDefault sets the action for everything that no rule is about.
 func (f *File) SetDefault(a Action) error {
 	if a != Allow && a != Deny {
 		return spec.Errorf(spec.ErrUsage, "a default allows or denies")
@@ -241,8 +240,8 @@ func (f *File) SetDefault(a Action) error {
 	return f.turn(next, func(t *text) { t.set("default", a.String()) })
 }
 
-// Put makes one unconditional rule all that is said about its target, but for
-// rules with conditions: what the file says of the same target without any goes.
+// Put makes one unconditional rule the only one for its target: it removes the other
+// unconditional rules with the same target, and keeps those with conditions.
 func (f *File) Put(r Rule) error {
 	_, err := f.remove(func(o *Rule) bool { return o.Target == r.Target && o.HTTP.none() && !o.HTTP.WebSocket })
 	if err != nil {

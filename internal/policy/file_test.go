@@ -147,7 +147,8 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// Some editors begin a file with a byte order mark, which is no part of its first key.
+// TestDecodeFileWithMark checks that a byte order mark, which some editors write, does not
+// become part of the first key.
 func TestDecodeFileWithMark(t *testing.T) {
 	f, err := DecodeFile([]byte("\ufeffversion: 1\nallow: [a.example] # mine\n"))
 	if err != nil || len(f.Allow) != 1 {
@@ -161,7 +162,7 @@ func TestDecodeFileWithMark(t *testing.T) {
 	}
 }
 
-// Adding and removing keeps what stands around.
+// TestEdit checks that adding and removing a rule keeps the text around it.
 func TestEdit(t *testing.T) {
 	const before = `# mine
 version: 1
@@ -393,8 +394,8 @@ func TestBlockJSON(t *testing.T) {
 	}
 }
 
-// Whoever follows the hint for what is empty gets no more than they had: without a condition
-// a rule is wider, without its list a project narrows nothing.
+// TestHintsForEmpty checks that following the hint for an empty list does not widen access.
+// Without a condition a rule is wider; without its list a project narrows nothing.
 func TestHintsForEmpty(t *testing.T) {
 	network := func(text string) error { _, err := DecodeNetwork([]byte(text)); return err }
 	file := func(text string) error { _, err := DecodeFile([]byte("version: 1\n" + text)); return err }
@@ -420,7 +421,7 @@ func TestHintsForEmpty(t *testing.T) {
 	}
 }
 
-// What cannot be is told with what can.
+// TestHintsForWords checks that an error about a wrong word names the possible ones.
 func TestHintsForWords(t *testing.T) {
 	for text, hint := range map[string]string{
 		"version: 1\ninspect: true\n":   "write inspect: all",
@@ -491,8 +492,8 @@ func TestDecodeNetwork(t *testing.T) {
 	}
 }
 
-// FuzzDecodeFile: what is read can be written in two ways and read back, and an
-// edit keeps the rest.
+// FuzzDecodeFile checks that a decoded file can be written in two ways and read back, and
+// that an edit keeps the rest.
 func FuzzDecodeFile(f *testing.F) {
 	for _, s := range []string{
 		wholeFile, "version: 1\n", "version: 1\nallow: [a.example]\n", "version: 1\ndeny:\n- a.example # x\n- {host: b.example, paths: [/a]}\n",

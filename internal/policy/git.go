@@ -10,23 +10,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What git asks of a server over SSH: the commands of a fetch and of a push.
+// Git's commands to a server over SSH: those of a fetch and of a push.
 const (
 	GitFetch = "git-upload-pack"
 	GitPush  = "git-receive-pack"
 )
 
-// GitUser is as whom one logs in where many have repositories.
+// GitUser is the account for logging in to servers that host repositories of many users.
 const GitUser = "git"
 
-// GitRequest is a command that somebody inside asks an SSH server for.
+// GitRequest is a git command that the sandbox sends to an SSH server.
 type GitRequest struct {
 	Service    string // GitFetch or GitPush
-	Repository string // as it stands in the command, without its quotes
-	User       string // as whom they log in
+	Repository string // as the command has it, without its quotes
+	User       string // the user it logs in as
 }
 
-// IsGitUser tells names that an account may have, and that are shown to people.
+// IsGitUser tells names that an account may have, and that are safe to display.
 func IsGitUser(name string) bool {
 	for i := range len(name) {
 		if !alphanumeric(name[i]) && strings.IndexByte("._-+@", name[i]) < 0 {
@@ -39,14 +39,14 @@ func IsGitUser(name string) bool {
 // maxRepository bounds the name of a repository.
 const maxRepository = 1 << 10
 
-// CleanRepository gives the name of a repository in the form that rules are compared
-// with: without the '/' that stands before it in a URL, one that stands behind it, and
-// ".git" at its end, which servers take for the same. There is one way to read what
-// passes: refused are names that climb (".."), that begin with '-' as an option does, that
-// lead into a repository ("app.git/objects"), and all characters a shell, or one server
-// and not the next, might see something in.
+// CleanRepository returns the name of a repository in the form that rules compare. It
+// removes the '/' before the name in a URL, a '/' after it, and a final ".git"; servers
+// treat these names as the same. An accepted name has only one reading. Refused are names
+// that climb (".."), that begin with '-' like an option, or that lead into a repository
+// ("app.git/objects"). Refused, too, are characters that a shell, or one server but not
+// another, might interpret.
 //
-// "~name" stands for itself, and only at the beginning: some servers put a home there.
+// "~name" is literal, and allowed only at the beginning: some servers expand it to a home.
 func CleanRepository(name string) (string, error) {
 	fail := func(why string) (string, error) {
 		return "", spec.Errorf(spec.ErrDenied, "repository %s %s", quote(name), why)
@@ -100,7 +100,7 @@ func oddSegment(seg string) string {
 	return ""
 }
 
-// unescaped explains what git sends as it stands: only in URLs it reads what is escaped.
+// unescaped explains an escape that git sends literally. Git decodes escapes only in URLs.
 func unescaped(rest string) string {
 	if _, ok := hexByte(rest[1:]); rest[0] != '%' || !ok {
 		return ""
@@ -109,7 +109,7 @@ func unescaped(rest string) string {
 }
 
 // parseRepository reads a pattern of repositories: acme/app, acme/*, acme/**. It must be
-// written as CleanRepository writes names, so that what is read is what is compared.
+// written as CleanRepository writes names, because names are compared in that form.
 func parseRepository(s string) (pathPattern, error) {
 	fail := func(why string) (pathPattern, error) {
 		return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s %s", quote(s), why)
@@ -141,8 +141,8 @@ func parseRepository(s string) (pathPattern, error) {
 	return p.led(), nil
 }
 
-// hasRepository tells whether a clean name is one of the pattern's. No wildcard stands
-// for somebody's home.
+// hasRepository tells whether the pattern matches a clean name. A wildcard does not match a
+// user's home.
 func (p *pathPattern) hasRepository(name string) bool {
 	if name[0] == '~' && (len(p.segments) == 0 || p.segments[0] == "*") {
 		return false
@@ -150,7 +150,7 @@ func (p *pathPattern) hasRepository(name string) bool {
 	return p.match("/" + name)
 }
 
-// checkGit refuses what does not go with repositories.
+// checkGit refuses conditions that do not fit a rule for repositories.
 func (c *Conditions) checkGit(a Action) error {
 	if len(c.Git) == 0 {
 		if c.Push {
@@ -188,7 +188,7 @@ func (r *Rule) checkGit() error {
 	return nil
 }
 
-// gitCond is what a rule lets git do.
+// gitCond is the part of a rule about git.
 type gitCond struct {
 	repositories []pathPattern
 	push         bool
@@ -216,7 +216,7 @@ func (k *cond) admitsGit(s *subject) bool {
 	return slices.ContainsFunc(k.git.repositories, func(p pathPattern) bool { return p.hasRepository(s.repository) })
 }
 
-// judgeGit refuses commands that are none.
+// judgeGit refuses malformed commands.
 func (s *subject) judgeGit(g *GitRequest) Cause {
 	if g.Service != GitFetch && g.Service != GitPush || !IsGitUser(g.User) {
 		return CauseQuestion
@@ -238,8 +238,8 @@ func (d *Decision) suggestGit() Suggestion {
 	return allowing(d.query.target(), c)
 }
 
-// conditions let this command through; none, if there is none, or it has no name that a
-// rule could have.
+// conditions returns the conditions that let this command through; none if
+// the command is missing, or its name is not valid in a rule.
 func (g *GitRequest) conditions() Conditions {
 	if g == nil {
 		return Conditions{}
@@ -258,8 +258,9 @@ func (g *GitRequest) conditions() Conditions {
 // portSSH is where a rule without repositories opens a tunnel.
 const portSSH = 22
 
-// suggestSSH allows git to fetch where SSH was asked for: nobody has said yet what is
-// wanted there, and a rule without conditions would let through whatever SSH can do.
+// suggestSSH suggests a rule for git fetch when SSH was refused. The refusal does not show
+// which repository the client wants. A rule without conditions would let through everything
+// that SSH can do.
 func suggestSSH(target string) Suggestion {
 	s := allowing(target, Conditions{Git: []string{"**"}})
 	s.Note = "this is for git to fetch; name your repositories in place of '**', and --push if it may push. Without --git a rule lets any SSH pass: a shell, a tunnel"
@@ -281,8 +282,9 @@ func (c *Conditions) gitWords() []string {
 	return append([]string{word}, c.Git...)
 }
 
-// splitSCP splits what git takes for a place of SSH, as scp does: USER@HOST:REPOSITORY. An
-// address of IPv6 is in brackets, and so may be a host with its port, with the user or without.
+// splitSCP splits an SSH address in scp's form, which git accepts: USER@HOST:REPOSITORY. An
+// IPv6 address is in brackets, and so may be a host with its port, with the user or
+// without.
 func splitSCP(s string) (user, host, repository string, ok bool) {
 	s, bracket := strings.CutPrefix(s, "[")
 	user, at, ok := cutUser(s)
@@ -303,7 +305,8 @@ func splitSCP(s string) (user, host, repository string, ok bool) {
 	return user, host, repository, true
 }
 
-// cutUser cuts off as whom somebody logs in, in whose name there may be another '@'.
+// cutUser cuts off the user of an SSH address. The user name itself may contain another
+// '@'.
 func cutUser(s string) (user, rest string, ok bool) {
 	end := strings.IndexAny(s, ":/[")
 	if end < 0 {
@@ -316,8 +319,8 @@ func cutUser(s string) (user, rest string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// splitSSH splits a URL of ssh behind its scheme. What is escaped in it git reads before it
-// asks, and it leaves out the '/' before a home.
+// splitSSH splits an ssh URL after its scheme. Git decodes the escapes in it before it asks
+// the server, and drops the '/' before a home.
 func splitSSH(rest string) (user, host, repository string, err error) {
 	host, path, _ := strings.Cut(rest, "/")
 	user, host, _ = cutUser(host)
@@ -339,8 +342,8 @@ func splitSSH(rest string) (user, host, repository string, err error) {
 	return user, host, "/" + string(name), nil
 }
 
-// parseGitQuery reads what a person asks about git over SSH: a URL of ssh, or what git
-// takes for one, USER@HOST:REPOSITORY. The method is fetch, or push, or the command.
+// parseGitQuery reads a user's question about git over SSH: an ssh URL, or git's short
+// form, USER@HOST:REPOSITORY. The method is fetch, or push, or the command.
 func parseGitQuery(q Query, user, repository, method string) (Query, error) {
 	service := map[string]string{"": GitFetch, "fetch": GitFetch, GitFetch: GitFetch, "push": GitPush, GitPush: GitPush}[strings.ToLower(method)]
 	switch {
@@ -355,14 +358,14 @@ func parseGitQuery(q Query, user, repository, method string) (Query, error) {
 	return q, nil
 }
 
-// tunnel finds a rule that lets any SSH through.
+// tunnel reports a rule that lets any SSH through.
 func (l *linter) tunnel(r *Rule) {
 	if r.Target.port == portSSH && r.HTTP.none() && !r.Inspect {
 		l.add(KindTunnel, r, "lets any SSH through: a shell, a tunnel to anywhere; with git it is held to repositories")
 	}
 }
 
-// pushes finds a rule by which data goes to whoever has a repository there.
+// pushes reports a rule that lets git push to any owner's repositories on that host.
 func (l *linter) pushes(r *Rule) {
 	for _, s := range r.HTTP.Git {
 		if first, _, _ := strings.Cut(s, "/"); r.HTTP.Push && strings.HasPrefix(first, "*") {

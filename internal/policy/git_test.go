@@ -30,7 +30,7 @@ func TestCleanRepository(t *testing.T) {
 	}
 }
 
-// Who is refused is told what it is about the name.
+// TestOddRepositories checks that a refusal explains the fault of the name.
 func TestOddRepositories(t *testing.T) {
 	for name, want := range map[string]string{
 		"~/app": "write it without '~/'", "~": "without '~/'", "/~me/app": "'~' behind '/'", "acme/app/.git": "write it without /.git", "acme/app.git/x": "leads into",
@@ -43,7 +43,8 @@ func TestOddRepositories(t *testing.T) {
 	}
 }
 
-// FuzzCleanRepository: what is clean is clean once more, and has one reading.
+// FuzzCleanRepository checks that a clean name stays the same when cleaned again, and has
+// one reading.
 func FuzzCleanRepository(f *testing.F) {
 	for _, s := range []string{"/acme/app.git", "~me/app", "a/.git/b", "a/..", "a.git.git"} {
 		f.Add(s)
@@ -121,8 +122,9 @@ func TestGitRules(t *testing.T) {
 	}
 }
 
-// A deny, whatever its conditions, takes git over SSH away, too: nobody could judge them.
-// A project may narrow, and does not widen.
+// TestGitAmongLayers checks that a deny rule with any conditions denies git over SSH, too,
+// because those conditions cannot be judged there. A project may narrow, but does not
+// widen.
 func TestGitAmongLayers(t *testing.T) {
 	user := Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: ["acme/*"]}]}`)}
 	for text, want := range map[string]bool{
@@ -150,8 +152,8 @@ func TestGitAmongLayers(t *testing.T) {
 	}
 }
 
-// A name that only a rule about git allows leads to a special address for a command that
-// a rule for that address lets through, too.
+// TestGitOpensNoAddress checks names that only a rule about git allows. Such a name leads
+// to a special address only for a command that a rule for that address lets through, too.
 func TestGitOpensNoAddress(t *testing.T) {
 	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: [app]}, {host: "10.0.0.0/8:22", git: [app]}]}`)})
 	dial := Query{Stage: StageDial, Name: "git.example.com", Addr: netip.MustParseAddr("10.1.2.3"), Port: 22, Now: noon}
@@ -276,7 +278,7 @@ func TestGitRuleSurvives(t *testing.T) {
 	}
 }
 
-// What is refused comes with what would allow it.
+// TestGitSuggestions checks that a refusal suggests the rule that would allow the command.
 func TestGitSuggestions(t *testing.T) {
 	for rules, want := range map[string]string{
 		`{presets: [npm]}`: "bothy policy allow git.example.com:22 --git acme/app --push",
@@ -420,7 +422,7 @@ func TestLintGit(t *testing.T) {
 	}
 }
 
-// As whom git logs in is a part of which repository is meant.
+// TestGitUser checks that the user is part of the repository's identity.
 func TestGitUser(t *testing.T) {
 	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: ["team/*"]}, {host: "git.example.com:22", git: [app], user: APKA1}]}`)})
 	for text, want := range map[string]string{

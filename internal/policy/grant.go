@@ -5,7 +5,7 @@ import "strings"
 // NoLimit stands for a body of any size.
 const NoLimit = -1
 
-// grant is what the allow rules of a table let through.
+// grant is the combined effect of the allow rules of a table.
 type grant struct {
 	by        *entry // the rule that lets most through; nil: none
 	byWhole   bool   // it does so whatever the request
@@ -17,8 +17,8 @@ type grant struct {
 	git       bool   // a rule is about git over SSH
 
 	missed *entry // a rule for this host and port whose conditions do not hold
-	near   bool   // it is about the calls of such a request
-	unread *entry // a rule that lets it through if its calls do, which nobody has read
+	near   bool   // missed is about the calls of such a request
+	unread *entry // a rule that lets it through if its calls do; the body has not been read
 	ended  *entry // a rule for this host and port that has ended
 }
 
@@ -68,8 +68,8 @@ func (g *grant) add(e *entry, whole, asked bool, limit int64) {
 	g.whole = g.whole || whole
 }
 
-// letsMore tells whether a rule lets more through than the one that did so far: first
-// what is sent in all counts, then the body.
+// letsMore tells whether a rule lets more through than the best one so far. The budget is
+// compared first, then the body limit.
 func (g *grant) letsMore(e *entry, whole, asked bool, limit int64) bool {
 	if !asked && whole != g.byWhole {
 		return whole
@@ -107,7 +107,7 @@ func least(a, b int64) int64 {
 	return a
 }
 
-// shielded tells names and addresses that nobody reaches by a default.
+// shielded tells names and addresses that the default does not reach.
 func (s *subject) shielded() bool {
 	if s.name != "" {
 		return s.guard

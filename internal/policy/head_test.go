@@ -80,8 +80,8 @@ func TestPresetMistakes(t *testing.T) {
 	}
 }
 
-// TestPut: what is said about a target is replaced; what is said about some of
-// its requests stays.
+// TestPut checks that Put replaces the unconditional rules of a target and keeps its rules
+// with conditions.
 func TestPut(t *testing.T) {
 	f, err := DecodeFile([]byte("version: 1\nallow:\n  - a.example\n  - {host: a.example, passthrough: true}\n  - {host: a.example, methods: [GET]}\n  - a.example:443\n"))
 	if err != nil {
@@ -125,8 +125,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// A21: an allow within a deny is told when it is written, whatever layers they
-// stand in and whatever their order.
+// A21: an allow rule within a deny rule is reported when it is written, whatever their
+// layers and their order.
 func TestAttackA21ContradictionsAreTold(t *testing.T) {
 	block := func(text string) Block {
 		b, err := decodeBlock(text)

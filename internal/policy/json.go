@@ -13,7 +13,7 @@ import (
 // to tell another. The zero block is {}.
 func (b Block) MarshalJSON() ([]byte, error) { return json.Marshal(b.document()) }
 
-// UnmarshalJSON reads what MarshalJSON writes, as strictly as a file is read.
+// UnmarshalJSON reads the output of MarshalJSON, as strictly as a file is read.
 func (b *Block) UnmarshalJSON(data []byte) error {
 	n, err := parseJSON(data)
 	if err != nil {
@@ -70,8 +70,8 @@ func jsonValue(d *json.Decoder, depth int) (*node, error) {
 	return &node{}, nil
 }
 
-// jsonItems reads a list or a map to its end. Keys may stand twice here; the
-// reader refuses them.
+// jsonItems reads a list or a map to its end. It accepts duplicate keys; the reader refuses
+// them.
 func jsonItems(d *json.Decoder, open json.Delim, depth int) (*node, error) {
 	n := &node{kind: nodeList}
 	if open == '{' {

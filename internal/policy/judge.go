@@ -14,7 +14,7 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 	}
 	g := p.allow.grants(s, true)
 	if p.open && !s.shielded() {
-		g.byDefault() // whatever conditions a rule makes
+		g.byDefault() // whatever conditions rules have
 	}
 	if g.by == nil && !g.whole && g.unread == nil {
 		return d.refuse(s, &g)
@@ -64,9 +64,9 @@ func (p *Policy) denied(s *subject) (by *entry, maybe bool) {
 	return by, maybe
 }
 
-// deniedAddr finds a rule that denies the subject's address itself or, without
-// that, the IPv4 addresses inside it. What it would take a request to judge is
-// denied: there is none where this is asked.
+// deniedAddr finds a rule that denies an IPv4 address inside the subject's address or, if
+// itself is set, that address itself. A deny rule with conditions counts as a match,
+// because this stage has no request to judge.
 func (p *Policy) deniedAddr(s *subject, itself bool) *entry {
 	if itself {
 		for e := range p.deny.aboutAddr(s.addr) {
@@ -191,8 +191,8 @@ func (p *Policy) atPort(s *subject, d Decision, e *entry, port uint16) Decision 
 	return d.allow(e)
 }
 
-// inspection says how far a connection is to be looked into. Conditions win
-// over passthrough: what was not seen cannot be denied.
+// inspection says how far a connection is to be looked into. Conditions win over
+// passthrough: an unseen request cannot be denied.
 func (p *Policy) inspection(must bool, g, h *grant) Inspection {
 	switch {
 	case must:

@@ -1,7 +1,7 @@
 package policy
 
-// What the linter knows about the world. None of it decides anything: it is
-// for warnings, and may be incomplete.
+// Facts that the linter uses. They do not decide anything: they are for warnings, and may
+// be incomplete.
 
 // sharedSuffixes are domains below which anybody can have a name: a pattern for
 // them lets data out to everybody.
@@ -27,15 +27,15 @@ var sharedSuffixes = []string{
 	"co.kr", "co.in", "com.br", "com.cn", "com.mx", "com.tr", "com.tw", "co.nz", "co.za", "com.sg", "com.hk",
 }
 
-// frontingSuffixes are networks that serve many customers' names from the same
-// servers and choose by what stands inside TLS.
+// frontingSuffixes are networks that serve many customers' names from the same servers and
+// choose by the name inside TLS.
 var frontingSuffixes = []string{
 	"cloudfront.net", "fastly.net", "fastlylb.net", "azureedge.net", "azurefd.net", "akamaized.net",
 	"akamaihd.net", "edgekey.net", "b-cdn.net", "cdn77.org", "workers.dev", "pages.dev", "appspot.com", "run.app",
 }
 
-// dropHosts take data from anybody and show it to anybody, or to whoever has an
-// account there.
+// dropHosts take data from anybody. They show it to anybody, or to any holder of an account
+// there.
 var dropHosts = []string{
 	"pastebin.com", "paste.rs", "dpaste.com", "dpaste.org", "hastebin.com", "ix.io", "termbin.com", "0x0.st",
 	"paste.ee", "rentry.co", "rentry.org", "ghostbin.com", "controlc.com", "privatebin.net", "justpaste.it",

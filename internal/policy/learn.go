@@ -11,14 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Proposal is a rule that would allow something that was refused, and no more
-// than that. Whether it should be allowed is for a person to say: whoever works
-// in a sandbox can ask for anything.
+// Proposal is a rule that would allow something that was refused, and no more than that.
+// The user must decide whether it should be allowed, because the agent in a sandbox can ask
+// for anything.
 type Proposal struct {
 	Rule  Rule
 	Count int64     // how often it was refused
 	Last  time.Time // when last
-	Note  string    // what to weigh before
+	Note  string    // the risk to weigh before
 
 	suggestion Suggestion
 }
@@ -65,9 +65,9 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	l.propose(&rule, &s, r)
 }
 
-// seeForeign proposes to let by unseen what was refused because it does not speak HTTP, if
-// that is what was suggested then: whatever else was refused by rules that allow it now
-// needs nothing.
+// seeForeign proposes to pass a connection through that was refused because it does not
+// speak HTTP, if the record suggested that. Other refused traffic that today's rules allow
+// needs no proposal.
 func (l *Learner) seeForeign(r *spec.NetworkRecord, q *Query) {
 	if r.Event != spec.NetworkFlow || r.Suggest == "" {
 		return
@@ -82,7 +82,7 @@ func (l *Learner) seeForeign(r *spec.NetworkRecord, q *Query) {
 	l.propose(&rule, &s, r)
 }
 
-// propose counts what would have been allowed by a rule.
+// propose counts a refusal that a rule would have allowed.
 func (l *Learner) propose(rule *Rule, s *Suggestion, r *spec.NetworkRecord) {
 	p := l.found[rule.String()]
 	if p == nil {
@@ -90,7 +90,7 @@ func (l *Learner) propose(rule *Rule, s *Suggestion, r *spec.NetworkRecord) {
 		l.found[rule.String()] = p
 	}
 	if s.Note == "" {
-		p.Note = "" // what was looked up at first was connected to since
+		p.Note = "" // the client has connected since it first looked the name up
 	}
 	p.Count += max(r.Count, 1)
 	if r.Time.After(p.Last) {
@@ -98,7 +98,7 @@ func (l *Learner) propose(rule *Rule, s *Suggestion, r *spec.NetworkRecord) {
 	}
 }
 
-// query asks about what a record is of.
+// query turns a record into a question.
 func (l *Learner) query(r *spec.NetworkRecord) Query {
 	q := Query{Stage: StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: l.now}
 	switch {
@@ -110,7 +110,7 @@ func (l *Learner) query(r *spec.NetworkRecord) Query {
 	case r.Event == spec.NetworkRequest:
 		q.Stage, q.Request = StageRequest, &Request{Method: r.Method, Host: authority(r), Path: r.Path, Body: r.Body}
 		if r.RPC != "" {
-			q.Request.RPC, _ = callsOf(r.RPC) // what is not known whole cannot be understood
+			q.Request.RPC, _ = callsOf(r.RPC) // an incomplete list of calls cannot be understood
 		}
 		if r.Name != "" {
 			q.Addr = netip.Addr{} // which of its addresses is not a matter of requests
@@ -131,11 +131,11 @@ func authority(r *spec.NetworkRecord) string {
 	return fmt.Sprintf("%s:%d", r.Name, r.Port)
 }
 
-// Inner tells whether something was refused that lies in the sandbox's own network, such
-// as a port of the gateway itself: no rule is about that.
+// Inner tells whether a refused record was about the sandbox's own network, such as a port
+// of the gateway itself. No rule is about that.
 func (l *Learner) Inner() bool { return l.inner }
 
-// Proposals gives what was found, the most wanted first.
+// Proposals returns the proposals, the most wanted first.
 func (l *Learner) Proposals() []Proposal {
 	list := make([]Proposal, 0, len(l.found))
 	for _, p := range l.found {

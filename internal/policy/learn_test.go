@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What is proposed allows what was refused, and nothing beside it.
+// TestLearn checks that a proposal allows the refused request and nothing else.
 func TestLearn(t *testing.T) {
 	now := noon
 	p := policyOf(t, LayerUser, `
@@ -73,7 +73,8 @@ deny: [never.example.com]
 	}
 }
 
-// A body that was too long is what was wanted, whether it said so or not.
+// TestLearnLongBody checks proposals for refused bodies that were too long, whether or not
+// the request declared its length.
 func TestLearnLongBody(t *testing.T) {
 	l := NewLearner(policyOf(t, LayerUser, `{allow: [{host: api.example.com, methods: [POST], paths: [/in], max_body: 10}]}`), noon)
 	for _, n := range []int64{0, 10, 11, 12} {
@@ -84,8 +85,8 @@ func TestLearnLongBody(t *testing.T) {
 	}
 }
 
-// Which port was meant by who looked a name up shows when a connection is refused; until then
-// it is said that nobody knows.
+// TestLearnLookup checks refused lookups. The wanted port shows only when a connection is
+// refused; until then the proposal says that the port is unknown.
 func TestLearnLookup(t *testing.T) {
 	l := NewLearner(policyOf(t, LayerUser, "deny: [never.example.com]"), noon)
 	see := func(event, name string, port uint16) {
@@ -107,8 +108,8 @@ func TestLearnLookup(t *testing.T) {
 	}
 }
 
-// What was refused because it does not speak HTTP is proposed to be let by unseen, if that
-// would do, and with what to weigh.
+// TestLearnForeign checks traffic that was refused because it does not speak HTTP. The
+// proposal is passthrough if that would help, with a note about the risk.
 func TestLearnForeign(t *testing.T) {
 	l := NewLearner(policyOf(t, LayerUser, `
 allow:
@@ -118,7 +119,7 @@ allow:
 `), noon)
 	for name, more := range map[string]string{"db.example.com": "", "bounded.example.com": " --max-upload 5MiB", "open.example.com": ""} {
 		r := spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Sandbox: "box", Name: name, Port: 5432}
-		l.See(&r) // for what no rule would change
+		l.See(&r) // no rule would change this refusal
 		r.Suggest, r.Count = "bothy policy allow "+name+":5432 --passthrough"+more+" --sandbox box", 2
 		l.See(&r)
 	}
@@ -135,8 +136,9 @@ allow:
 	}
 }
 
-// Addresses of the sandbox's own network are for the gateway, so no rule is about them, and
-// no command is proposed; a name outside may lead to the same ones.
+// TestInner checks addresses of the sandbox's own network. They belong to the gateway, so
+// no rule is about them and no command is proposed. A name outside may resolve to the same
+// addresses.
 func TestInner(t *testing.T) {
 	p := policyOf(t, LayerUser, `{default: allow, allow: ["198.18.0.0/15", "198.18.0.1:22", "[fd62:6f74:6879::1]", named.example.com]}`)
 	for _, a := range []string{"198.18.0.1", "198.19.255.255", "fd62:6f74:6879::1"} {

@@ -20,8 +20,8 @@ const (
 	KindHost        Kind = "host"        // it opens the host itself
 	KindNoEffect    Kind = "no-effect"   // nothing would change without it
 	KindExpired     Kind = "expired"     // it has ended
-	KindPassthrough Kind = "passthrough" // a condition needs what passthrough hides
-	KindUngranted   Kind = "ungranted"   // the project asks for what nobody allows
+	KindPassthrough Kind = "passthrough" // a condition needs to see the traffic that passthrough hides
+	KindUngranted   Kind = "ungranted"   // the project asks for a target that no layer allows
 	KindOpen        Kind = "open"        // the default is allow
 	KindTunnel      Kind = "tunnel"      // any SSH passes
 	KindInner       Kind = "inner"       // inside, the addresses are the sandbox's own
@@ -71,7 +71,7 @@ func (l *linter) add(k Kind, r *Rule, format string, args ...any) {
 	l.found = append(l.found, Finding{k, r, fmt.Sprintf(format, args...)})
 }
 
-// defaults looks at what is said about everything else.
+// defaults checks the default action of the policy.
 func (l *linter) defaults(inputs []Input) {
 	if l.p.open {
 		l.add(KindOpen, nil, "the default is allow: every public host can be reached, and data sent there")
@@ -133,7 +133,7 @@ func (l *linter) shadowed(r *Rule) bool {
 	return false
 }
 
-// uncounted adds what a rule that spells a name out is good for beside a wider one.
+// uncounted adds the remaining use of a rule with an exact name beside a wider one.
 func uncounted(r *Rule, wider targetKind) string {
 	if r.Action != Allow || r.Source.Layer == LayerProject || r.Target.kind != exact || wider == exact {
 		return ""
@@ -177,7 +177,7 @@ func (r *Rule) reaches(o *Rule) bool {
 	return !r.Target.wide() || !private(o.Target.name)
 }
 
-// guarded tells rules for what no default reaches.
+// guarded tells rules for targets that the default does not reach.
 func (l *linter) guarded(r *Rule) bool {
 	if r.Target.kind == net {
 		return true // some of it may be special
@@ -185,7 +185,7 @@ func (l *linter) guarded(r *Rule) bool {
 	return !r.Target.wide() && private(r.Target.name)
 }
 
-// deny looks for a rule that denies what nobody allows.
+// deny reports a deny rule whose target no rule allows.
 func (l *linter) deny(r *Rule) {
 	if l.p.open {
 		return
@@ -199,7 +199,7 @@ func (l *linter) deny(r *Rule) {
 	l.add(KindNoEffect, r, "never matters: no rule allows any of it, and the default is deny")
 }
 
-// ungranted finds what a project asks for in vain.
+// ungranted reports a project's rule that no other layer allows.
 func (l *linter) ungranted(r *Rule) {
 	for _, o := range l.p.rules {
 		if o.Action == Allow && o.Source.Layer != LayerProject && o.Live(l.now) && o.Target.overlaps(r.Target) && !o.Target.withholds(r.Target) {
@@ -211,8 +211,8 @@ func (l *linter) ungranted(r *Rule) {
 	}
 }
 
-// withholds tells whether a target to allow is too wide for what it has in common with
-// another: special addresses and private names are closed unless a rule names them.
+// withholds tells whether an allow target is too wide for the part it shares with another
+// target. Special addresses and private names stay closed unless a rule names them.
 func (t Target) withholds(u Target) bool {
 	switch u.kind {
 	case net:
@@ -230,7 +230,7 @@ func (t Target) withholds(u Target) bool {
 	return false
 }
 
-// names looks at what a pattern reaches.
+// names checks the reach of a pattern.
 func (l *linter) names(r *Rule) {
 	if what := r.Target.tooWide(); what != "" {
 		l.add(KindWide, r, "reaches %s", what)
@@ -275,7 +275,8 @@ func (l *linter) unseen(r *Rule) bool {
 	return d.Allowed() && (d.Inspection == InspectNo || d.Inspection == InspectNever)
 }
 
-// tooWide says what a pattern reaches that nobody can oversee.
+// tooWide describes a pattern that reaches more hosts than a user can oversee; "" for
+// others.
 func (t Target) tooWide() string {
 	switch {
 	case t.kind == all:
@@ -310,7 +311,7 @@ func (r *Rule) readsOnly() bool {
 	return len(r.HTTP.Methods) > 0 || len(r.HTTP.Paths) > 0
 }
 
-// addresses looks at what a CIDR reaches.
+// addresses checks the reach of a CIDR.
 func (l *linter) addresses(r *Rule) {
 	prefix := r.Target.prefix
 	for _, p := range innerPrefixes() {
@@ -344,7 +345,7 @@ func (l *linter) addresses(r *Rule) {
 	}
 }
 
-// passthrough finds marks that conditions of others overrule.
+// passthrough reports marks that conditions of other rules overrule.
 func (l *linter) passthrough(r *Rule) {
 	if !r.Passthrough {
 		return

@@ -92,7 +92,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// A rule that spells out what a wider one lets be looked up is good for something.
+// TestLintTellsOfSpelledNames checks that the linter mentions what an exact name still does
+// beside a wider rule: its lookups are not rationed.
 func TestLintTellsOfSpelledNames(t *testing.T) {
 	for yaml, want := range map[string]string{
 		`{allow: ["**.a.example", b.a.example]}`:     `shadowed: allow "b.a.example" (user) says nothing new beside "**.a.example" (user); but its name is not rationed`,
@@ -107,8 +108,8 @@ func TestLintTellsOfSpelledNames(t *testing.T) {
 	}
 }
 
-// What the linter calls shadowed or without effect can go without changing any
-// decision.
+// TestLintFindingsAreTrue checks that removing a rule that the linter calls shadowed or
+// without effect changes no decision.
 func TestLintFindingsAreTrue(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		inputs := randomInputs(c)
@@ -122,7 +123,7 @@ func TestLintFindingsAreTrue(t *testing.T) {
 				continue
 			}
 			if f.Rule.Action == Allow && f.Rule.Source.Layer == LayerProject {
-				continue // a list that has lost its last rule is no list any more
+				continue // a list without its last rule is not a list any more
 			}
 			rest := slices.Clone(inputs)
 			for i := range rest {

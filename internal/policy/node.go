@@ -53,7 +53,7 @@ func (n *node) at(err error) error {
 	return &spec.Error{Class: spec.ErrUsage, Op: "line " + strconv.Itoa(n.line), Err: err}
 }
 
-// want refuses another kind, and what is empty.
+// want refuses a node of another kind, and an empty one.
 func (n *node) want(key string, kind nodeKind) error {
 	switch {
 	case n.kind != kind:

@@ -15,18 +15,19 @@ var (
 		"x-http-destinationurl", "x-waws-unencoded-url", "x-envoy-original-path", "x-original-path", "x-rewrite-path",
 		"x-forwarded-prefix", "x-forwarded-request-uri", "x-request-uri", "x-replaced-path", "x-script-name", "x-proxy-url",
 	}
-	// By these a server takes a request for one to another host, of which nobody has judged
-	// the method, path or query.
+	// Some servers use these fields to route a request to another host. The policy has not
+	// judged the method, path or query for that host.
 	hostFields = []string{
 		"x-forwarded-host", "x-original-host", "x-http-host-override", "x-host", "x-forwarded-server", "x-host-override",
 		"x-http-host", "x-rewrite-host", "x-real-host", "x-forwarded-authority", "x-envoy-original-host", "x-backend-host",
 	}
 )
 
-// forwarded is a field of which one parameter names a host (RFC 7239).
+// forwarded is a header with a parameter that names a host (RFC 7239).
 const forwarded = "forwarded"
 
-// otherMethod gives by what a request asks to be taken for another method; "" is by nothing.
+// otherMethod returns the part of a request that asks the server to use another method; ""
+// if it asks for none.
 func (r *Request) otherMethod() string {
 	if r.MethodInBody {
 		return "the body"
@@ -52,8 +53,8 @@ func NamesMethod(text []byte) bool {
 	return names.Finds(text) || names.Finds([]byte("&"))
 }
 
-// otherPath gives by what a request asks to be taken for another path, and another query
-// with that.
+// otherPath returns the part of a request that asks the server to use another path, and
+// with it another query.
 func (r *Request) otherPath() string {
 	if name := r.oneOf(pathFields); name != "" {
 		return "field " + name
@@ -61,7 +62,7 @@ func (r *Request) otherPath() string {
 	return r.otherHost()
 }
 
-// otherHost gives by what a request asks to be taken for one to another host.
+// otherHost returns the part of a request that asks the server to route it to another host.
 func (r *Request) otherHost() string {
 	if name := r.oneOf(hostFields); name != "" {
 		return "field " + name
@@ -125,8 +126,8 @@ func sameField(name, want string) bool {
 	return true
 }
 
-// methodParam is what a parameter is called by which forms name a method, as browsers
-// have but two.
+// methodParam is the parameter that holds a form's method, because browsers support only
+// two methods in forms.
 const methodParam = "_method"
 
 // isMethodParam tells the name of such a parameter, decoded, also as PHP reads it: without
@@ -140,20 +141,20 @@ func isMethodParam(name []byte) bool {
 	return len(name) == len(methodParam) && (name[0] == '_' || name[0] == '.') && strings.EqualFold(string(name[1:]), methodParam[1:])
 }
 
-// beforeName has what some servers leave out before a name.
+// beforeName are the characters that some servers ignore before a name.
 const beforeName = " []"
 
-// MethodNames looks for parameters by which forms name a method, in a query or what is
-// written as one, which comes in pieces. A name that cannot be unescaped may be any. The zero
+// MethodNames looks for the parameters that hold a form's method, in a query or a form body
+// that arrives in pieces. A name that cannot be unescaped counts as a match. The zero
 // MethodNames is ready for use.
 type MethodNames struct {
 	inValue bool
 	name    []byte // decoded, as far as it may be the one
 	escape  []byte // "%X", of it
-	broken  bool   // it had an escape that is none
+	broken  bool   // the name had an invalid escape
 }
 
-// maxParamName is more than the name can have that is looked for.
+// maxParamName is longer than any name that MethodNames looks for.
 const maxParamName = 32
 
 // Finds takes a piece, and tells whether the name of such a parameter ends there.
@@ -179,15 +180,15 @@ func (m *MethodNames) Finds(piece []byte) bool {
 			m.unescape(c)
 		case c == '+':
 			m.add(' ')
-		case c != '\r' && c != '\n': // which may stand before a form
+		case c != '\r' && c != '\n': // they may precede a form
 			m.add(c)
 		}
 	}
 	return false
 }
 
-// add takes one more character of the name. Of what servers leave out before it there may be
-// more than a name is long.
+// add takes one more character of the name. It drops the ignored characters before the
+// name, which may be more than a name is long.
 func (m *MethodNames) add(c byte) {
 	if len(m.name) > 0 || strings.IndexByte(beforeName, c) < 0 {
 		m.name = append(m.name, c)

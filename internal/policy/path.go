@@ -12,14 +12,14 @@ import (
 // maxPath bounds a path, as it comes and in the normal form; servers commonly stop at 8 KiB.
 const maxPath = 8 << 10
 
-// PathError says why a request path cannot be judged. It is of class
-// [spec.ErrDenied]: the path comes from inside, where nobody reads hints.
+// PathError says why a request path cannot be judged. It is of class [spec.ErrDenied]: the
+// path comes from the sandbox, where hints would not be read.
 type PathError struct {
 	Path string
 	Why  string
-	// Ambiguous paths are legal but read differently by different servers.
-	// They are refused only where a rule looks at the path. The others are no
-	// paths at all, and always refused.
+	// Ambiguous paths are legal but read differently by different servers. They are refused
+	// only where a rule looks at the path. Other faulty paths are not paths at all, and are
+	// always refused.
 	Ambiguous bool
 }
 
@@ -28,11 +28,10 @@ func (e *PathError) Error() string { return "path " + quote(e.Path) + " " + e.Wh
 // Unwrap gives the class.
 func (e *PathError) Unwrap() error { return spec.ErrDenied }
 
-// normalizePath gives the path of a request, without its query, in the form
-// that rules are compared with: every escape that need not be one is decoded,
-// and what remains is written with capital digits. The answer has no "*", which
-// stands for a pattern alone. Paths that differ only in what is escaped give the
-// same answer.
+// normalizePath returns the path of a request, without its query, in the form that rules
+// compare. It decodes every escape that is not needed and writes the others with capital
+// digits. The result has no "*", which is reserved for patterns. Paths that differ only in
+// their escapes give the same result.
 //
 // Refused are "." and ".." segments, empty segments ("//"), escaped slashes and
 // backslashes, escapes of escapes (%252f), bytes that are not UTF-8, the
@@ -82,8 +81,8 @@ func plainPath(p string) bool {
 	return true
 }
 
-// literal tells bytes that stand for themselves in the normal form: unreserved
-// and sub-delims of RFC 3986, ':' and '@', but not '*'.
+// literal tells bytes that are literal in the normal form: unreserved and sub-delims of RFC
+// 3986, ':' and '@', but not '*'.
 func literal(c byte) bool {
 	switch c {
 	case '-', '.', '_', '~', '!', '$', '&', '\'', '(', ')', '+', ',', ';', '=', ':', '@':
@@ -142,7 +141,7 @@ func hexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
-// ambiguousText finds what some servers decode further than others.
+// ambiguousText finds text that some servers decode further than others.
 func ambiguousText(raw, decoded string) string {
 	switch {
 	case strings.Count(decoded, "/") != strings.Count(raw, "/"):
@@ -168,9 +167,9 @@ func lookalike(r rune) bool {
 	return r >= 0x80 && strings.ContainsAny(norm.NFKC.String(string(r)), `./\%`)
 }
 
-// ambiguousSegments finds segments that servers drop or climb by. What follows
-// a ';' is a parameter to some, and dots and spaces at the end, or what is not seen, are
-// nothing, so "..;x" is a ".." and so is ".. ".
+// ambiguousSegments finds segments that servers drop or climb by. Some servers treat the
+// text after a ';' as a parameter and ignore trailing dots, spaces and invisible
+// characters. So "..;x" is a "..", and so is ".. ".
 func ambiguousSegments(p string) string {
 	rest, more := p[1:], true
 	for more {

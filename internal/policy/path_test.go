@@ -114,8 +114,8 @@ func TestPathPattern(t *testing.T) {
 	}
 }
 
-// A rule that denies is read broadly: what some server takes for the denied
-// path is denied.
+// TestPathPatternDenies checks that a deny rule is read broadly: a path that some server
+// takes for the denied path is denied.
 func TestPathPatternDenies(t *testing.T) {
 	tests := []struct {
 		pattern string
@@ -142,8 +142,8 @@ func TestPathPatternDenies(t *testing.T) {
 	}
 }
 
-// FuzzNormalizePath: the normal form is a fixed point and has nothing left to
-// normalise; what another reader makes of the path has the same segments.
+// FuzzNormalizePath checks that the normal form is a fixed point with nothing left to
+// normalise, and that another reader sees the same segments in it.
 func FuzzNormalizePath(f *testing.F) {
 	for _, s := range []string{
 		"/", "/a/b/", "/%61%7e", "/a%2fb", "/a/../b", "/%2e%2e", "/a%252f", "/%c3%a4", "/%c0%af", "/a;b/c", "/..;/",

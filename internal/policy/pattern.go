@@ -14,12 +14,12 @@ import (
 type pathPattern struct {
 	segments []string
 	open     bool   // ends in "**"
-	lead     string // what comes before the first wildcard: most paths differ there
-	plain    bool   // lead is all there is but for "**"
+	lead     string // the text before the first wildcard: most paths differ there
+	plain    bool   // lead is everything but the "**"
 }
 
-// parsePathPattern reads a pattern. Its literal segments must be written as
-// normalizePath writes them, so that what is read is what is compared.
+// parsePathPattern reads a pattern. Its literal segments must be written as normalizePath
+// writes them, because paths are compared in that form.
 func parsePathPattern(s string) (pathPattern, error) {
 	fail := func(why string) (pathPattern, error) {
 		return pathPattern{}, spec.Errorf(spec.ErrUsage, "path %s %s", quote(s), why)
@@ -118,9 +118,9 @@ func (p pathPattern) loose() pathPattern {
 	return p
 }
 
-// loosePath removes what some servers ignore, so that two paths that any of them reads alike
-// are equal: see looseSegment. A slash at the end goes, too. What servers read as another
-// structure of segments is no matter of it: such a path is ambiguous.
+// loosePath removes what some servers ignore, so that two paths that any server reads alike
+// are equal: see looseSegment. It removes a slash at the end, too. It does not handle paths
+// that servers split into different segments; those are ambiguous.
 func loosePath(path string) string {
 	segments := strings.Split(path, "/")
 	for i, seg := range segments {
@@ -159,5 +159,6 @@ func visible(r rune) rune {
 	return r
 }
 
-// trailing tells what servers, and file systems below them, drop at the end of a name.
+// trailing tells characters that servers, and file systems below them, drop at the end of a
+// name.
 func trailing(r rune) bool { return r == '.' || unicode.IsSpace(r) || visible(r) < 0 }

@@ -16,7 +16,7 @@ type Policy struct {
 	sources    []Source
 
 	allow, deny *table
-	narrow      *table // what the project restricts itself to; nil: no list
+	narrow      *table // the project's own allow list; nil: no list
 	open        bool   // the default is allow
 	inspectAll  bool
 	ends        []time.Time // when rules end, ascending
@@ -115,7 +115,7 @@ func (p *Policy) take(src Source, rules []Rule) []*Rule {
 // Generation is the number the policy was compiled with.
 func (p *Policy) Generation() uint64 { return p.generation }
 
-// Default is what happens to what no rule is about.
+// Default is the action for everything that no rule is about.
 func (p *Policy) Default() Action {
 	if p.open {
 		return Allow

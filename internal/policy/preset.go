@@ -13,15 +13,16 @@ type Preset struct {
 	Name  string
 	About string
 	Block Block // every rule has its Why
-	// LeftOut are hosts that people expect in the preset, and why they are not.
+	// LeftOut are hosts that users may expect in the preset, with the reasons why they are
+	// missing.
 	LeftOut []LeftOut
 }
 
 // LeftOut is a host that a preset does not allow, or several, each perhaps with a path.
 type LeftOut struct {
 	Host, Why string
-	// Telemetry tells that a program asks there for its maker's sake, or for switches of its
-	// maker's, and does its work without.
+	// Telemetry tells that a program contacts the host in its maker's interest, or for its
+	// maker's feature switches, and works without it.
 	Telemetry bool
 }
 
@@ -46,7 +47,7 @@ func PresetNames() []string {
 	return names
 }
 
-// FindPreset reads one preset. The error for a name that is none is of class
+// FindPreset reads one preset. For an unknown name the error is of class
 // [spec.ErrNotFound].
 func FindPreset(name string) (*Preset, error) {
 	if err := checkPreset(name); err != nil {

@@ -57,7 +57,8 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// Telemetry is in no preset but in the one that is a whole list of somebody else's.
+// TestPresetsHaveNoTelemetry checks that no preset contains telemetry, except the one that
+// copies a third party's whole list.
 func TestPresetsHaveNoTelemetry(t *testing.T) {
 	for _, name := range PresetNames() {
 		if name == presetOpen || name == "ai-dev-kit" {
@@ -138,7 +139,8 @@ func TestPresetGitHub(t *testing.T) {
 	}
 }
 
-// The model may be asked, GitHub with the user's rights may not.
+// TestPresetCopilot checks that the preset allows model requests, but not GitHub requests
+// with the user's rights.
 func TestPresetCopilot(t *testing.T) {
 	p := compile(t, Input{LayerSandbox, Block{Presets: []string{"copilot"}}})
 	expect(t, p,

@@ -78,7 +78,8 @@ func TestDecideAgreesWithReference(t *testing.T) {
 	})
 }
 
-// Whatever else is there: a deny for exactly what is asked denies it.
+// TestDenyBeatsAllow checks that a deny rule for exactly the question denies it, whatever
+// the other rules.
 func TestDenyBeatsAllow(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		inputs := randomInputs(c)
@@ -102,7 +103,8 @@ func TestDenyBeatsAllow(t *testing.T) {
 	})
 }
 
-// A project never widens: what it allows is allowed without it.
+// TestProjectOnlyNarrows checks that a project never widens: a question allowed with it is
+// allowed without it.
 func TestProjectOnlyNarrows(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		inputs := randomInputs(c)
@@ -143,9 +145,9 @@ func TestMoreDenyNeverAllowsMore(t *testing.T) {
 	})
 }
 
-// Nor does an allow rule of anybody but the project take something away: not
-// the connection, not a byte of what may be sent in all, not a byte of a body unless it
-// lets more out in all, and it makes nobody look who did not.
+// TestMoreAllowNeverDeniesMore checks that an allow rule outside the project takes nothing
+// away. The connection and the total budget stay. The body limit shrinks only if the total
+// budget grows. A connection that need not be inspected stays so.
 func TestMoreAllowNeverDeniesMore(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		inputs := randomInputs(c)
@@ -192,8 +194,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// Time only takes away what allow rules gave, and only gives back what deny
-// rules took; at any time the policy is that of the rules that still count.
+// TestExpiry checks that time only removes the effect of allow rules and of deny rules. At
+// any time the policy is that of the rules that still count.
 func TestExpiry(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		inputs := randomInputs(c)
@@ -249,7 +251,8 @@ func TestNextExpiry(t *testing.T) {
 	})
 }
 
-// What is allowed at one stage was allowed at those before.
+// TestStagesNest checks that a question allowed at one stage was allowed at the earlier
+// ones.
 func TestStagesNest(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		p := must(t, randomInputs(c))

@@ -21,7 +21,7 @@ var (
 	conditionKeys = []string{"methods", "paths", "query", "headers", "rpc", "git"} // those that are lists or maps
 )
 
-// theFile is what a policy.yaml is called in errors.
+// theFile is the name of a policy.yaml in errors.
 const theFile = "the file"
 
 // block reads a block of rules. Among known there may be keys of the document
@@ -58,7 +58,8 @@ func (n *node) block(what string, known []string) (Block, error) {
 	return b, nil
 }
 
-// entry is the i-th of a list in a block that was read, or what is no list itself.
+// entry returns the i-th entry of a list in a block that was read, or the value itself if
+// it is not a list.
 func (n *node) entry(key string, i int) *node {
 	v := n.items[slices.Index(n.keys, key)]
 	if v.kind == nodeList {
@@ -200,7 +201,7 @@ func ParseSize(text string) (int64, error) {
 	return v, nil
 }
 
-// sizeText writes what size reads.
+// sizeText is the inverse of size.
 func sizeText(v int64) string {
 	for _, u := range []struct {
 		name string

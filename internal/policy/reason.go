@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Reason says in a sentence without a full stop why the decision is what it is.
-// Text from inside the sandbox stands in it escaped.
+// Reason explains the decision in a sentence without a full stop. It escapes text from
+// inside the sandbox.
 func (d *Decision) Reason() string {
 	s := d.reason()
 	if d.Rule != nil && d.Rule.Why != "" {
@@ -57,7 +57,7 @@ func (d *Decision) reason() string {
 	return d.faultReason(what)
 }
 
-// missReason tells a request that is not allowed on a host that is.
+// missReason explains the denial of a request to a host that is allowed.
 func (d *Decision) missReason(what string) string {
 	asked := "request"
 	if d.query.Git != nil {
@@ -90,8 +90,8 @@ func (d *Decision) oversize() (*Rule, bool) {
 	return small.Rule, small.Allowed() && small.Rule != nil && small.Rule.HTTP.MaxBody > 0
 }
 
-// otherwise tells why a request may be another one to its server than its first line says,
-// where a rule asks for that.
+// otherwise explains why the server may treat a request as another one than its first line
+// says, where a rule depends on that.
 func (r *Request) otherwise(rule *Rule) string {
 	c := &rule.HTTP
 	_, fault := r.normalPath()
@@ -132,7 +132,7 @@ func (d *Decision) specialReason(what string) string {
 	return s + ", which only a rule within that range reaches"
 }
 
-// faultReason is for what could not be judged at all.
+// faultReason is the reason for a question that could not be judged at all.
 func (d *Decision) faultReason(what string) string {
 	q := &d.query
 	switch d.Cause {
@@ -162,7 +162,7 @@ func (d *Decision) faultReason(what string) string {
 	return "the question cannot be understood"
 }
 
-// subject names what was asked about.
+// subject names the subject of the question.
 func (q *Query) subject() string {
 	if q.Git != nil {
 		name, err := CleanRepository(q.Git.Repository)

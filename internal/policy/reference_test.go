@@ -52,7 +52,7 @@ type answer struct {
 	allowed bool
 	must    bool
 	limit   int64
-	room    int64 // of the budget; none is all there is
+	room    int64 // of the budget; MaxInt64 if there is none
 }
 
 var refused = answer{}
@@ -155,7 +155,7 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 		must = true
 	}
 
-	named := func(r Rule) bool { // the rule names what a default does not reach
+	named := func(r Rule) bool { // the rule names a target that the default does not reach
 		if name != "" {
 			return !refPrivate(name) || r.Target.String() != "**" && !strings.HasPrefix(r.Target.String(), "**:")
 		}
@@ -377,7 +377,7 @@ func refAdmits(r Rule, req *Request) bool {
 	return true
 }
 
-// refCalls looks for a call that no pattern allows. A body that nobody has read has one.
+// refCalls looks for a call that no pattern allows. An unread body counts as such a call.
 func refCalls(h Conditions, req *Request) bool {
 	if len(h.Queries) == 0 && (strings.Contains(req.Query, "method=") || strings.Contains(req.Query, "%zz")) {
 		return false
@@ -439,7 +439,8 @@ func refOverrides(req *Request, what string) bool {
 	return false
 }
 
-// refNormal takes what is about no single path for one that servers read differently.
+// refNormal treats a request that has no single path like a path that servers read
+// differently.
 func refNormal(req *Request) (string, *PathError) {
 	if req.Path == "*" && req.Method == wholeMethod || refOverrides(req, "Url") && strings.HasPrefix(req.Path, "/") && !strings.Contains(req.Path, " ") {
 		return "", &PathError{Ambiguous: true}

@@ -16,21 +16,21 @@ type Request struct {
 	Query  string // raw, without the '?'
 	// Header has the other fields, names in any case.
 	Header map[string][]string
-	// Body is the length of the body, -1 if nobody knows yet. A decision's
-	// MaxBody must be held while it streams either way.
+	// Body is the length of the body, -1 if it is unknown. A decision's MaxBody must be
+	// held while it streams either way.
 	Body int64
-	// RPC are the calls of JSON-RPC in the body: all of them, if somebody has read it as
-	// a whole. Nil is a body that nobody has read. What is judged is what must be sent.
+	// RPC are all calls of JSON-RPC in the body, if the caller has read the whole body. Nil
+	// means that the body has not been read. The caller must send exactly the judged calls.
 	RPC []string
-	// MethodInBody tells that somebody has read in the body that the request wants to be
-	// taken for another method, as forms say.
+	// MethodInBody tells that the caller has read the body and found that it asks for
+	// another method, as forms do.
 	MethodInBody bool
-	// Upgrade is the protocol the request wants to go on with. A WebSocket over
-	// HTTP/2 (extended CONNECT, RFC 8441) is to be given as GET with "websocket".
+	// Upgrade is the protocol that the request wants to switch to. A WebSocket over HTTP/2
+	// (extended CONNECT, RFC 8441) must be passed as GET with "websocket".
 	Upgrade string
 }
 
-// judged is a request that has passed what no rule can change.
+// judged is a request that has passed the checks that no rule can change.
 type judged struct {
 	*Request
 	path      string // normalised
@@ -41,7 +41,7 @@ type judged struct {
 	websocket bool
 }
 
-// override is what is known of whether some servers take a request for another method.
+// override caches whether some servers take a request for another method.
 type override uint8
 
 const (
@@ -61,7 +61,7 @@ func (r *judged) overridden() bool {
 	return r.override == present
 }
 
-// judge refuses requests that are none, or are for somebody else.
+// judge refuses malformed requests and requests for another host.
 func (s *subject) judge(r *Request) Cause {
 	j := &s.req
 	j.Request, j.websocket = r, strings.EqualFold(r.Upgrade, "websocket")
@@ -206,8 +206,8 @@ func (r *judged) hasHeader(name, want string) bool {
 // param is one parameter of a query, decoded, in lower case.
 type param struct{ name, value string }
 
-// parseQuery reads a query the way the most generous server would. It is false
-// if servers would not agree; what could be read is given all the same.
+// parseQuery reads a query as the most lenient server would. ok is false if servers would
+// disagree; the readable part is returned anyway.
 func parseQuery(q string) (list []param, ok bool) {
 	ok = true
 	for part := range strings.FieldsFuncSeq(q, func(r rune) bool { return r == '&' || r == ';' }) {

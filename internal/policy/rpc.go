@@ -12,8 +12,8 @@ import (
 // (tools/list), a tool that is called by the method of MCP for that
 // (tools/call search_docs), or RPCAnswer.
 
-// RPCAnswer stands for an answer of the client to what a server asked. No pattern
-// covers it but itself: what it answers nobody judges.
+// RPCAnswer stands for a client's answer to a server's request. Only the pattern RPCAnswer
+// covers it; its content is not judged.
 const RPCAnswer = "response"
 
 // callMethod is the method of HTTP that calls are sent by.
@@ -22,9 +22,9 @@ const callMethod = "POST"
 // RPCTool is the method whose tool is judged, too.
 const RPCTool = "tools/call"
 
-// IsCallName tells whether a method or a tool may be called so. There are no spaces,
-// commas, asterisks or letters that look like others in such a name, so that lists of
-// calls, in rules, commands and logs, have one reading.
+// IsCallName tells whether a text is a valid name of a method or a tool. It has no spaces,
+// commas, asterisks or letters that look like others, so that lists of calls, in rules,
+// commands and logs, have one reading.
 func IsCallName(s string) bool {
 	for i := range len(s) {
 		if !alphanumeric(s[i]) && strings.IndexByte("_-./:@$+~#!", s[i]) < 0 {
@@ -39,7 +39,7 @@ const maxCallName = 128
 // MaxCalls is how many calls a body may have, and how many can be asked about at once.
 const MaxCalls = 100
 
-// areCalls tells whether texts are what calls are written as.
+// areCalls tells whether the texts are well-formed calls.
 func areCalls(calls []string) bool {
 	for _, c := range calls {
 		method, tool, named := strings.Cut(c, " ")
@@ -63,7 +63,7 @@ func CallText(calls []string) string {
 	return strings.Join(list, ", ")
 }
 
-// callsOf reads what CallText writes. It is false if something is missing.
+// callsOf parses the output of CallText. ok is false if something is missing.
 func callsOf(text string) ([]string, bool) {
 	calls := strings.Split(text, ", ")
 	return calls, areCalls(calls)
@@ -98,7 +98,8 @@ func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
 	return q, nil
 }
 
-// checkRPC refuses patterns of calls that are none, and what does not go with them.
+// checkRPC refuses malformed patterns of calls, and conditions that do not fit a rule for
+// calls.
 func (c *Conditions) checkRPC(a Action) error {
 	if len(c.RPC) == 0 {
 		return nil
@@ -120,10 +121,10 @@ func (c *Conditions) checkRPC(a Action) error {
 	return each("rpc", c.RPC, checkCall)
 }
 
-// bodyless are the methods by which MCP listens and ends a session.
+// bodyless tells the methods by which MCP listens and ends a session.
 func bodyless(method string) bool { return method == "GET" || method == "DELETE" }
 
-// checkCall refuses a pattern that is none.
+// checkCall refuses a malformed pattern.
 func checkCall(s string) error {
 	method, tool, named := strings.Cut(s, " ")
 	switch {
@@ -141,8 +142,8 @@ func isCallPattern(s string) bool {
 	return open && lead == "" || IsCallName(lead)
 }
 
-// admitsCalls tells whether all that a request calls is among what the rule allows. A
-// body that nobody has read calls anything.
+// admitsCalls tells whether the rule allows all calls of a request. An unread body may
+// contain any call.
 func (k *cond) admitsCalls(r *judged) bool {
 	switch {
 	case len(k.Queries) == 0 && r.callsByQuery():
@@ -180,8 +181,8 @@ func (g *grant) needs() *entry {
 	return g.unread
 }
 
-// awaits tells whether a request meets all that does not depend on its calls, which
-// nobody has read yet.
+// awaits tells whether a request meets all conditions that do not depend on its calls,
+// while its body has not been read.
 func (k *cond) awaits(r *judged) bool {
 	if len(k.RPC) == 0 || r.Method != callMethod || r.RPC != nil || len(k.Queries) == 0 && r.callsByQuery() {
 		return false
@@ -200,8 +201,8 @@ func (r *judged) callsByQuery() bool {
 	})
 }
 
-// stem is what the freest of servers take for the name of a parameter: PHP drops spaces
-// before it, ends it at a zero byte, and puts what is in brackets below it.
+// stem returns a parameter's name as the most lenient servers read it. PHP drops spaces
+// before it, ends it at a zero byte, and takes brackets as an index below it.
 func stem(name string) string {
 	name = strings.TrimLeft(name, " \t\r\n\v\f")
 	if i := strings.IndexAny(name, "[.\x00"); i >= 0 {
@@ -220,8 +221,8 @@ func covers(pattern, call string) bool {
 	return begins(want, have) && (!one || begins(wantTool, tool))
 }
 
-// begins compares a name with a pattern. What a '*' stands for leads nowhere else: there
-// are servers that make paths of names.
+// begins compares a name with a pattern. The text for a '*' must not lead elsewhere,
+// because some servers make paths of names.
 func begins(pattern, name string) bool {
 	lead, open := strings.CutSuffix(pattern, "*")
 	if !open {
@@ -230,8 +231,8 @@ func begins(pattern, name string) bool {
 	return strings.HasPrefix(name, lead) && !strings.Contains(name, "..")
 }
 
-// byCalls tells whether what let a request down is a rule about the calls of such
-// requests, although its calls were not looked at.
+// byCalls tells whether a request was denied by a rule about the calls of such requests,
+// although its calls were not examined.
 func (d *Decision) byCalls() bool {
 	var s subject
 	if d.missed == nil || len(d.missed.HTTP.RPC) == 0 || d.query.understand(&s) != CauseNone {

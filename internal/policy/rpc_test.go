@@ -58,7 +58,7 @@ func TestCalls(t *testing.T) {
 		"-POST https://mcp.example.com/mcp?params[name]=x rpc tools/list",
 		"+POST https://mcp.example.com/mcp?methods=x rpc tools/list",
 		"-GET https://mcp.example.com/mcp", "-DELETE https://mcp.example.com/mcp", "-PUT https://mcp.example.com/mcp rpc tools/list",
-		// What is no call is no question.
+		// A malformed call cannot be understood as a question.
 		"-POST https://mcp.example.com/mcp rpc tools/call", "-POST https://mcp.example.com/mcp rpc tools/list x",
 		"-POST https://mcp.example.com/mcp rpc tools/call search_*", "-POST https://mcp.example.com/mcp rpc tools/call search_ x",
 		"-POST https://mcp.example.com/mcp rpc ", "-POST https://mcp.example.com/mcp rpc notifications/ä",
@@ -81,7 +81,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A body that nobody has read is asked for where it matters, and nowhere else.
+// TestUnreadCalls checks that the body is asked for only where its calls matter.
 func TestUnreadCalls(t *testing.T) {
 	p := policyOf(t, LayerUser, callsPolicy+"  - {host: open.example.com, rpc: [a]}\n  - {host: open.example.com, methods: [POST], paths: [/open]}\n",
 		LayerProject, "allow: [{host: \"*.example.com\", rpc: [b, tools/list]}, {host: open.example.com}]\n")
@@ -235,7 +235,7 @@ func TestParseCall(t *testing.T) {
 	}
 }
 
-// What was refused is proposed with the calls that were refused, and with no others.
+// TestLearnCalls checks that a proposal names the refused calls and no others.
 func TestLearnCalls(t *testing.T) {
 	l := NewLearner(policyOf(t, LayerUser, callsPolicy), noon)
 	for _, calls := range []string{
@@ -255,8 +255,9 @@ func TestLearnCalls(t *testing.T) {
 	}
 }
 
-// Whatever the rules: who is asked for a body might say no, and who is not is told the
-// same whatever is in it, and a list of calls is let through only if each of them is.
+// TestCallsMatterWhereTheyAreAskedFor checks random rules. A request whose body is needed
+// is denied, without a suggestion, until the body is read. If the body is not needed, the
+// answer is the same for any body. A list of calls passes only if each call passes.
 func TestCallsMatterWhereTheyAreAskedFor(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		p := must(t, randomInputs(c))
@@ -321,8 +322,9 @@ func TestManyCallsAreNoQuestion(t *testing.T) {
 	}
 }
 
-// What is refused at a special address that a rule opens for some requests is refused for
-// what it asks, and is not told that all could be allowed there.
+// TestRefusedAtSpecialAddress checks a special address that a rule opens for some requests.
+// Another request there is refused for its own content, and the suggestion does not open
+// the whole address.
 func TestRefusedAtSpecialAddress(t *testing.T) {
 	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "10.1.2.3:80", paths: [/mcp], rpc: [tools/list]}, {host: "10.1.2.4:80", methods: [GET]}, {host: "10.1.2.5:22", git: [a/b]}, {host: "0.0.0.0/0:80", methods: [GET]}]}`)})
 	call, err := ParseCall("http://10.1.2.3/mcp", "", []string{"tools/call delete"}, noon)

@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Action is what a rule, a default or a decision says. The zero Action says
-// nothing, and nothing is let through by it.
+// Action is the action of a rule, a default or a decision. The zero Action is unset, and
+// lets nothing through.
 type Action uint8
 
 // The two actions.
@@ -43,8 +43,8 @@ type Rule struct {
 	// Passthrough asks for it never to be, for clients that pin certificates.
 	// Both stand on rules that allow.
 	Inspect, Passthrough bool
-	// MaxUpload bounds what a rule that allows lets out, in bytes, as long as the
-	// sandbox exists: see [Budget]. 0 is no bound.
+	// MaxUpload bounds the bytes that an allow rule lets out while the sandbox exists: see
+	// [Budget]. 0 means unlimited.
 	MaxUpload int64
 	// Until ends the rule: it counts while now is before it. Zero is for ever.
 	Until time.Time
@@ -100,8 +100,8 @@ func (r *Rule) check() error {
 	return r.HTTP.check(r.Action)
 }
 
-// notPrintable keeps what would move a terminal's cursor or turn its text out
-// of notes; a project's notes are shown too.
+// notPrintable tells characters that notes must not contain, because they could move a
+// terminal's cursor or turn its text; a project's notes are shown, too.
 func notPrintable(c rune) bool { return c == utf8.RuneError || !unicode.IsPrint(c) }
 
 // Live tells whether the rule counts at a time.

@@ -31,7 +31,7 @@ func TestSpecial(t *testing.T) {
 			t.Errorf("%s is public", s)
 		}
 	}
-	// NAT64 is judged by what is inside.
+	// NAT64 is judged by the IPv4 address inside.
 	if special(netip.MustParseAddr("64:ff9b::808:808")) != nil {
 		t.Error("NAT64 is special by itself")
 	}

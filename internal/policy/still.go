@@ -11,16 +11,16 @@ type Flow struct {
 	Name   string     // the name it was opened to; empty for a literal address
 	Addr   netip.Addr // the address it goes to; invalid: it is not dialled yet
 	Port   uint16
-	Asked  string      // whom its TLS client asks for, if it was opened to a literal address
+	Asked  string      // the name its TLS client asks for, if it was opened to a literal address
 	Seen   bool        // every request on it is judged
 	Active *Request    // the request under way, if there is one
 	Git    *GitRequest // the command of git under way, likewise
 }
 
-// Still decides whether a flow may go on under this policy: whether it would be
-// let through if it began now, and, if some of what passes must now be judged,
-// whether somebody sees it. Ask it of every flow under a new generation, and at
-// NextExpiry; a flow that may not go on has to be closed, not drained.
+// Still decides whether a flow may go on under this policy. It checks whether the flow
+// would be let through if it began now. If some of its requests must now be judged, it
+// checks that the flow is inspected. Call it for every flow under a new generation, and at
+// NextExpiry. A flow that may not go on has to be closed, not drained.
 func (p *Policy) Still(f Flow, now time.Time) Decision {
 	q := Query{Stage: StageConnect, Name: f.Name, Addr: f.Addr, Port: f.Port, Now: now}
 	if f.Name != "" && f.Addr.IsValid() {
@@ -54,10 +54,10 @@ func (p *Policy) Still(f Flow, now time.Time) Decision {
 	return p.Decide(q)
 }
 
-// Asks decides whether a TLS client at a literal address, which was let through, may ask for
-// a name: of rules about names those that deny count there, too. One that denies some
-// requests denies it, for a request must be for the address. A name that is none is
-// let through where no rule denies names.
+// Asks decides whether a TLS client at a literal address, which was let through, may ask
+// for a name. Of the rules about names only deny rules count there. A deny rule for some
+// requests denies the name, because each request must be for the address. A malformed name
+// is let through if no rule denies names.
 func (p *Policy) Asks(name string, port uint16, now time.Time) Decision {
 	q := Query{Stage: StageConnect, Name: name, Port: port, Now: now}
 	d := Decision{Generation: p.generation, query: q} // no command is completed by rules that allow

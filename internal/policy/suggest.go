@@ -5,28 +5,29 @@ import (
 	"strings"
 )
 
-// Suggestion is what would change a denial.
+// Suggestion is a change that would lift a denial.
 type Suggestion struct {
-	// Args are the arguments of the bothy command that would, without the
-	// sandbox; none if no command can.
+	// Args are the arguments of the bothy command for the change, without the sandbox;
+	// empty if no command can make it.
 	Args []string
 	// PerSandbox tells that the command is for the one sandbox.
 	PerSandbox bool
-	// Note says what to do where no command can, or what to weigh before.
+	// Note says what to do if no command helps, or which risk to weigh before.
 	Note string
 	// Then are the commands that it takes beside this one.
 	Then []Suggestion
 
-	// What a rule that allows it is about, if one would: Args says the same.
+	// The rule that Args add, if they add one: Args says the same.
 	target string
 	http   Conditions
 	upload int64
 
-	removes *Rule // that Args take out
-	guessed bool  // the port
+	removes *Rule // the rule that Args remove
+	guessed bool  // the port is a guess
 }
 
-// Guessed tells whether a port in the commands is the usual one, since nobody named any.
+// Guessed tells whether a port in the commands is only the usual one, because the question
+// named none.
 func (s *Suggestion) Guessed() bool {
 	return s.guessed || slices.ContainsFunc(s.Then, func(next Suggestion) bool { return next.guessed })
 }
@@ -39,7 +40,7 @@ func (s *Suggestion) only() (Rule, bool) {
 	return s.rule()
 }
 
-// rule is the rule that Args add, if that is what they do.
+// rule returns the rule that Args add, if they add one.
 func (s *Suggestion) rule() (Rule, bool) {
 	if s.target == "" {
 		return Rule{}, false
@@ -49,9 +50,9 @@ func (s *Suggestion) rule() (Rule, bool) {
 	return r, err == nil && r.Check() == nil
 }
 
-// Command writes the suggestion for a shell, about the named sandbox or, without
-// a name, about all. Text from inside is quoted: it
-// must not become a command of its own when somebody pastes it.
+// Command writes the suggestion for a shell, about the named sandbox or, without a name,
+// about all. Text from inside is quoted, so that it cannot become a command of its own when
+// the user pastes it.
 func (s Suggestion) Command(sandbox string) string {
 	list := []string{s.one(sandbox)}
 	for _, next := range s.Then {
@@ -90,8 +91,8 @@ func shellQuote(s string) string {
 // maxCommands bounds how many commands are suggested at once.
 const maxCommands = 8
 
-// Suggest gives what would allow what was denied: all the commands it takes, or none. The
-// zero Suggestion is for what was allowed, and for what nothing can allow.
+// Suggest returns the commands that would allow a denied question: all of them, or none. It
+// returns the zero Suggestion if the question is allowed, or if nothing can allow it.
 func (d *Decision) Suggest() Suggestion {
 	if d.Allowed() {
 		return Suggestion{}
@@ -100,7 +101,7 @@ func (d *Decision) Suggest() Suggestion {
 	p, last := d.policy, &first
 	for range maxCommands {
 		if p = p.supposing(last); p == nil {
-			return first // it is no command, or one that changes no rules
+			return first // the suggestion is not a command, or changes no rules
 		}
 		now := p.Decide(d.query)
 		if now.Allowed() {
@@ -119,7 +120,8 @@ func (d *Decision) Suggest() Suggestion {
 	return Suggestion{Note: "it takes more commands than can be told here"}
 }
 
-// insufficient is for what is denied still when one has done what can be done by commands.
+// insufficient is the suggestion for a question that stays denied after all possible
+// commands.
 func insufficient(d *Decision, note string) Suggestion {
 	why := d.Reason()
 	if note != "" {
@@ -178,12 +180,12 @@ func (d *Decision) suggest() Suggestion {
 	return Suggestion{}
 }
 
-// OnlyLookedUp is what to weigh before a name is allowed with the usual port, since nobody
-// knows which was meant.
+// OnlyLookedUp is the warning before a name is allowed with the usual port, because the
+// port the client wants is unknown.
 const OnlyLookedUp = "no more than the name was looked up, so that nobody knows the port: 443 is the usual one"
 
-// isService tells names like _http._tcp.deb.debian.org, under which it is asked on which hosts a
-// service is.
+// isService tells names like _http._tcp.deb.debian.org, which clients look up to find the
+// hosts of a service.
 func isService(name string) bool {
 	service, rest, _ := strings.Cut(name, ".")
 	return strings.HasPrefix(service, "_") && strings.HasPrefix(rest, "_")
@@ -217,8 +219,8 @@ func allowing(target string, c Conditions) Suggestion {
 }
 
 // Spelled suggests, for a name that a wildcard or a default lets be looked up, a rule that
-// names it: how many others are looked up is no matter then. It suggests nothing where
-// such a rule would allow more than the wildcard does.
+// names it. The number of other lookups does not matter for such a name. It suggests
+// nothing where such a rule would allow more than the wildcard does.
 func (d *Decision) Spelled() Suggestion {
 	if !d.Allowed() || d.query.Stage != StageLookup {
 		return Suggestion{}
@@ -235,8 +237,8 @@ func (d *Decision) Spelled() Suggestion {
 	return s
 }
 
-// Unseen suggests, for a connection that is looked into and whose client does not bear that, a
-// rule by which nobody does. Where none would help, its note says why.
+// Unseen suggests a passthrough rule for an inspected connection whose client does not
+// tolerate inspection. Where no rule would help, its note says why.
 func (p *Policy) Unseen(q Query) Suggestion {
 	var s subject
 	if q.Stage != StageConnect || q.understand(&s) != CauseNone {
@@ -278,7 +280,7 @@ func (p *Policy) Unseen(q Query) Suggestion {
 // wholly tells whether a rule without conditions is about a subject.
 func (t *table) wholly(s *subject) bool { g := t.grants(s, false); return g.whole }
 
-// bounded has it let out no more than a rule that is there, or was.
+// bounded limits the suggestion's budget to that of a rule that exists or existed.
 func (s Suggestion) bounded(like *Rule) Suggestion {
 	if like != nil && like.MaxUpload > 0 {
 		s.upload = like.MaxUpload
@@ -354,7 +356,7 @@ func (d *Decision) suggestAddress() Suggestion {
 	return allowing(q.target(), d.query.Git.conditions())
 }
 
-// target is the narrowest rule text for what was asked about.
+// target is the narrowest rule text for the question.
 func (q *Query) target() string {
 	if q.Port == 0 {
 		at := *q

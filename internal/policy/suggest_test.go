@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// follow does what a suggestion's commands do.
+// follow applies a suggestion's commands.
 func follow(t *testing.T, inputs []Input, s Suggestion) []Input {
 	t.Helper()
 	for _, one := range append([]Suggestion{s}, s.Then...) {
@@ -36,8 +36,8 @@ func less(inputs []Input, l Layer, id string) []Input {
 	return inputs
 }
 
-// What is suggested allows what was denied: all the commands together, and not all but the
-// last.
+// TestSuggestionsSuffice checks that the suggested commands together allow the denied
+// question, and that all but the last do not.
 func TestSuggestionsSuffice(t *testing.T) {
 	told := 0
 	always(t, func(t *testing.T, c choice) {
@@ -86,7 +86,8 @@ func TestNoSuggestionForServices(t *testing.T) {
 	}
 }
 
-// Where one command does not do, all are told, or why none does.
+// TestSuggestionsOfSeveral checks that a suggestion lists all commands if one does not
+// suffice, or says why none does.
 func TestSuggestionsOfSeveral(t *testing.T) {
 	p := policyOf(t,
 		LayerUser, `{allow: [c.example, d.example], deny: [a.example, "**.example", {host: c.example, methods: [GET]}, d.example]}`,
@@ -108,14 +109,15 @@ func TestSuggestionsOfSeveral(t *testing.T) {
 	}
 }
 
-// sorted is a command whose parts stand in one order.
+// sorted is a command with its parts in a fixed order.
 func sorted(command string) string {
 	parts := strings.Split(command, " && ")
 	slices.Sort(parts)
 	return strings.Join(parts, " && ")
 }
 
-// What an address carries inside is opened, too, if a rule can open it.
+// TestSuggestionsByTranslation checks that the suggestion also opens the address that an
+// IPv6 address carries, if a rule can open it.
 func TestSuggestionsByTranslation(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: ["[64:ff9b::a00:2]", "[2002:a00:1::1]"]}`)
 	const inside = "no command alone allows it: [64:ff9b::%s]:443 leads by translation to %s"
@@ -163,7 +165,8 @@ func TestSuggestionsOfOddRequests(t *testing.T) {
 	}
 }
 
-// Of a name that was looked up nobody knows the port, unless a rule names it.
+// TestSuggestionsThatGuess checks that the port of a lookup is a guess, unless a rule names
+// it.
 func TestSuggestionsThatGuess(t *testing.T) {
 	p := policyOf(t, LayerSandbox, `{allow: ["*.wide.example", "*.db.example:5432"], deny: [never.example]}`)
 	for q, want := range map[string]bool{

@@ -17,11 +17,12 @@ type table struct {
 	nets             map[netip.Prefix][]entry
 	bits4, bits6     []int // lengths in nets, longest first
 
-	base *table // has rules, too; nil: there is none
-	gone *Rule  // of those, this one does not count
+	base *table // has more rules; nil: there is none
+	gone *Rule  // the one of them that does not count
 }
 
-// with is the table with a rule more, and without with one less. Both share it.
+// with returns the table with one more rule, and without the table with one rule less. Both
+// share it.
 func (t *table) with(r *Rule) *table {
 	more := newTable([]*Rule{r})
 	more.base = t
@@ -35,8 +36,8 @@ func (t *table) rest(yield func(*entry) bool) (*table, func(*entry) bool) {
 	return t.base, func(e *entry) bool { return e.rule == t.gone || yield(e) }
 }
 
-// entry is a rule ready to be compared. What most rules differ in stands here,
-// side by side, so that many about one host are passed over quickly.
+// entry is a rule ready to be compared. The fields in which most rules differ are stored
+// together, so that many rules about one host are skipped quickly.
 type entry struct {
 	rule *Rule
 	cond *cond  // nil: none

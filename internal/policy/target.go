@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Target is whom a rule is about: a name, a pattern of names, or a range of
-// addresses, with one port or any. The zero Target matches nothing.
+// Target is the subject of a rule: a name, a pattern of names, or a range of addresses,
+// with one port or any. The zero Target matches nothing.
 type Target struct {
 	kind   targetKind
 	name   string       // of exact, one and deep: without the wildcard
@@ -28,7 +28,7 @@ const (
 	net                // an address is a CIDR of full length
 )
 
-// ParseTarget reads what stands before a rule's conditions:
+// ParseTarget reads the target of a rule:
 //
 //	example.com  *.example.com  **.example.com  **
 //	192.0.2.1  10.0.0.0/8  [2001:db8::1]  [2001:db8::/32]  2001:db8::/32
@@ -60,8 +60,8 @@ func parseTarget(s string) (Target, error) {
 	return t, nil
 }
 
-// checkText refuses what cannot belong to a rule, before its parts are looked
-// at, so that the hint fits the mistake.
+// checkText refuses text that cannot be part of a rule, before its parts are read, so that
+// the hint fits the mistake.
 func checkText(s string) error {
 	switch {
 	case s == "":
@@ -80,7 +80,7 @@ func checkText(s string) error {
 	return nil
 }
 
-// withoutUser is text for an error: what stands before an '@' may be a password.
+// withoutUser is text for an error: the part before an '@' may be a password.
 func withoutUser(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		return "..." + s[i:]
@@ -88,8 +88,8 @@ func withoutUser(s string) string {
 	return s
 }
 
-// splitTarget takes the port off. IPv6 needs brackets, because else nobody can
-// say where the address ends; only a CIDR ends by itself.
+// splitTarget takes the port off. IPv6 needs brackets, because otherwise the end of the
+// address is ambiguous; only a CIDR ends by itself.
 func splitTarget(s string) (host string, port uint16, err error) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		inner, rest, ok := strings.Cut(inner, "]")
@@ -212,7 +212,7 @@ func (t Target) Prefix() (netip.Prefix, bool) { return t.prefix, t.kind == net }
 // Name is the one name the target is about, if it is about one.
 func (t Target) Name() (string, bool) { return t.name, t.kind == exact }
 
-// wide tells targets that name nobody in particular.
+// wide tells targets that match every name and address.
 func (t *Target) wide() bool { return t.kind == all }
 
 // matchesName ignores the port. The name must be clean.
@@ -233,8 +233,8 @@ func (t Target) matchesAddr(a netip.Addr) bool {
 	return t.kind == all || t.kind == net && t.prefix.Contains(a)
 }
 
-// Matches tells whether the target is about a name or an address, at a port. The
-// name must be clean; what is empty or zero does not match.
+// Matches tells whether the target is about a name or an address, at a port. The name must
+// be clean. An empty name or a zero address does not match.
 func (t Target) Matches(name string, a netip.Addr, port uint16) bool {
 	return t.matchesPort(port) && (name != "" && t.matchesName(name) || a.IsValid() && t.matchesAddr(a))
 }
@@ -261,7 +261,7 @@ func (t Target) covers(u Target) bool {
 	return false
 }
 
-// overlaps tells whether there is something both match.
+// overlaps tells whether both match some common name or address.
 func (t Target) overlaps(u Target) bool {
 	if t.port != 0 && u.port != 0 && t.port != u.port {
 		return false

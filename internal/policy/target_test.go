@@ -153,7 +153,7 @@ func TestParseTarget(t *testing.T) {
 		{"[2001:db8::1/32]", ""},
 		{"[2001:db8::/129]", ""},
 		{"[fe80::%eth0/64]", ""},
-		// what never leaves the sandbox
+		// names that never leave the sandbox
 		{"localhost", ""},
 		{"localhost:8080", ""},
 		{"a.localhost", ""},
@@ -184,7 +184,7 @@ func TestParseTarget(t *testing.T) {
 	}
 }
 
-// An error tells what to write instead.
+// TestParseTargetHints checks that an error says what to write instead.
 func TestParseTargetHints(t *testing.T) {
 	for in, want := range map[string]string{
 		"*":                   "** everything",
@@ -206,7 +206,8 @@ func TestParseTargetHints(t *testing.T) {
 	}
 }
 
-// What stands before a host may be a password, and is said by no error.
+// TestTargetWithUser checks that no error repeats the text before a host, which may be a
+// password.
 func TestTargetWithUser(t *testing.T) {
 	for _, in := range []string{
 		"user:hunter2@example.com", "hunter2@example.com:443", "user:p@hunter2@example.com", "user:/hunter2#@example.com",
@@ -318,8 +319,8 @@ func TestCleanName(t *testing.T) {
 	}
 }
 
-// FuzzParseRule: what is accepted has one spelling, and that spelling means the
-// same; what is accepted contains nothing odd.
+// FuzzParseRule checks that an accepted rule has one spelling, that this spelling means the
+// same, and that it contains nothing odd.
 func FuzzParseRule(f *testing.F) {
 	for _, s := range []string{
 		"example.com", "EXAMPLE.com.:443", "*.a.example:1", "**.a.b", "**", "**:25", "10.0.0.0/8:5432",
@@ -361,7 +362,8 @@ func FuzzParseRule(f *testing.F) {
 	})
 }
 
-// At a literal address the name in a ClientHello is judged by rules that deny, and by no other.
+// TestAsks checks that at a literal address only deny rules judge the name in a
+// ClientHello.
 func TestAsks(t *testing.T) {
 	p := policyOf(t, LayerUser, `{deny: ["**.evil.example", "a.example:443", {host: b.example, methods: [GET]}, {host: c.example, until: "2026-11-20T11:00:00Z"}]}`)
 	none := policyOf(t, LayerUser, `{allow: [a.example]}`)

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// IsTelemetry tells whether what was refused is known to be for the maker of a program, such as
-// its reports and switches, and no need of what the program works at. It decides nothing: the
-// rules let it through or not, and this sorts what people are told.
+// IsTelemetry tells whether a refused request is known to serve the maker of a program,
+// such as its reports and feature switches, and not the program's own work. It decides
+// nothing: rules let the request through or not. The CLI sorts refusals by it.
 func IsTelemetry(host, path string) bool {
 	for _, p := range telemetry() {
 		if p.matches(host, path) {
@@ -42,7 +42,8 @@ func telemetry() []spot {
 	return theirs.spots
 }
 
-// theirs is read once. It is no sync.OnceValue, which every process would make at its start.
+// theirs is read once. It is not a sync.OnceValue, because every process would create that
+// at its start.
 var theirs struct {
 	read  sync.Once
 	spots []spot

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What lets a client by that does not bear to be looked into does that, or is not suggested.
+// TestUnseen checks that a suggested passthrough rule lets a client through that does not
+// tolerate inspection. If no rule would, none is suggested.
 func TestUnseen(t *testing.T) {
 	const command = "bothy policy allow a.example.com:443 --passthrough --sandbox box"
 	q := ask(t, "connect a.example.com:443")

@@ -24,9 +24,9 @@ const (
 	maxIndent   = 64
 )
 
-// parseYAML reads one document of maps, lists and plain scalars. The rest of
-// YAML (anchors, tags, merge keys, block scalars, several documents) is
-// refused: nobody writes rules with it, and everything unusual has two readings.
+// parseYAML reads one document of maps, lists and plain scalars. The rest of YAML (anchors,
+// tags, merge keys, block scalars, several documents) is refused: rules do not need it, and
+// everything unusual has two readings.
 func parseYAML(data []byte) (*node, error) {
 	body, err := parseTree(data, maxDocument)
 	if err != nil {
@@ -35,8 +35,8 @@ func parseYAML(data []byte) (*node, error) {
 	return convert(body)
 }
 
-// parseKey reads what one key of a document's map holds; nil if the key is not
-// there. What other keys hold is not looked at.
+// parseKey reads the value of one key of a document's map; nil if the key is missing. It
+// ignores the values of other keys.
 func parseKey(data []byte, key string) (*node, error) {
 	body, err := parseTree(data, maxForeign)
 	if err != nil {

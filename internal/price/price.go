@@ -24,7 +24,7 @@ type Price struct {
 	longTimes float64 // how many times as much all of such a question costs; 0: as Long says
 }
 
-// Check refuses what is no price.
+// Check refuses an invalid price.
 func (p Price) Check() error {
 	if _, err := path.Match(p.Model, ""); err != nil || p.Model == "" {
 		return fmt.Errorf("%q names no model", p.Model)
@@ -40,8 +40,8 @@ func (p Price) Check() error {
 // List are prices, of which the first that fits counts.
 type List []Price
 
-// Of gives the price of a model, by the name it calls itself. What stands before a
-// slash, or says of which day it is, may be missing in the list.
+// Of returns the price of a model, by the name the model calls itself. The list may omit a prefix
+// that ends with a slash, and a date at the end.
 func (l List) Of(model string) (Price, bool) {
 	model = strings.ToLower(model)
 	if _, after, ok := strings.Cut(model, "/"); ok && after != "" {
@@ -58,7 +58,7 @@ func (l List) Of(model string) (Price, bool) {
 	return Price{}, false
 }
 
-// Dearest is the price of what costs most. There is none in an empty list.
+// Dearest returns the highest price in the list. ok is false if the list is empty.
 func (l List) Dearest() (dearest Price, ok bool) {
 	for _, p := range l {
 		if p.Output > dearest.Output {
@@ -68,8 +68,7 @@ func (l List) Dearest() (dearest Price, ok bool) {
 	return dearest, len(l) > 0
 }
 
-// withoutDate is a name without what stands behind it for the day: -20260423 or
-// -2026-04-23.
+// withoutDate returns a name without a trailing date: -20260423 or -2026-04-23.
 func withoutDate(model string) string {
 	for _, form := range []string{"-00000000", "-0000-00-00"} {
 		if n := len(model) - len(form); n > 0 && dated(model[n:], form) {
@@ -88,8 +87,8 @@ func dated(text, form string) bool {
 	return true
 }
 
-// USD is what the tokens of one answer cost, if its cache keeps some of those that it
-// was given for an hour: what it keeps for that long costs twice what is not kept.
+// USD returns the cost of one answer's tokens. Hour counts the tokens of its cache writes that the
+// cache keeps for an hour: these cost twice as much as uncached input.
 func (p Price) USD(t spec.Tokens, hour int64) float64 {
 	hour = min(hour, t.CacheWrite)
 	in := float64(t.Input+2*hour)*p.Input + float64(t.Cached)*p.Cached + float64(t.CacheWrite-hour)*p.CacheWrite

@@ -67,7 +67,7 @@ func TestUSD(t *testing.T) {
 	}
 }
 
-// Every price is one that can be found, and less for what a cache has.
+// TestUsual checks that every price can be found, and that cached input costs less.
 func TestUsual(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range Usual() {

@@ -3,13 +3,13 @@ package price
 // AsOf is the day whose prices are in [Usual].
 const AsOf = "2026-10-06"
 
-// Usual are the prices that providers list for those who pay by use. Discounts,
-// batches, faster lanes and regions are not in it. A model that is in no list has no
-// price: that is said, and not taken for nothing.
+// Usual returns the list prices of providers for pay-per-use. It excludes discounts, batches,
+// faster lanes and regions. A model that is not in any list has no price: Bothy reports that and
+// does not count it as free.
 //
-// Source: the providers' price lists, as the model_prices_and_context_window.json of the
-// LiteLLM project and, for what came later, models.dev have collected them; those of Claude
-// also as Claude Code 2.1.332 counts. Where a price is introductory, what it will be counts.
+// Source: the providers' price lists, as collected by the model_prices_and_context_window.json of
+// the LiteLLM project and, for later models, by models.dev; those of Claude also as Claude Code
+// 2.1.332 counts. For an introductory price, the list has the later one.
 func Usual() List {
 	return List{
 		{Model: "claude-fable-5-2", Input: 8, Cached: .2, CacheWrite: 10, Output: 40},

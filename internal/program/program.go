@@ -28,10 +28,10 @@ const (
 // of bothy.
 const libexec = "libexec/bothy"
 
-// reinstall is what to do about programs that do not belong together.
+// reinstall is the hint for programs that do not belong together.
 const reinstall = "install all programs of one version: CGO_ENABLED=0 go install github.com/bothy-dev/bothy/cmd/...@latest, or in a clone: CGO_ENABLED=0 go install ./cmd/..."
 
-// found is what Find gave before, by name.
+// found are the earlier results of Find, by name.
 var (
 	mu    sync.Mutex
 	found = map[string]program{}
@@ -43,8 +43,9 @@ type program struct {
 	stat syscall.Stat_t
 }
 
-// Find gives the path of a program of Bothy: beside the one that runs, or in libexec. It refuses one
-// of another build, and one that is not the file any more that it gave before.
+// Find returns the path of a program of Bothy: in the directory of the running one, or in libexec.
+// It refuses a program of another build, and one whose file has changed since Find returned it
+// before.
 func Find(name string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -78,10 +79,10 @@ func (p program) same() error {
 	return nil
 }
 
-// Untouched refuses a program that Find gave if anything of its file changed since, also what is changed
-// by a link or by another mode: a writer can set back the time of its content, but not the time of
-// its last change. It is for a program in a directory that a sandbox writes to, such as the one that
-// a loop of days works in.
+// Untouched refuses a program that Find returned if its file changed since in any way, even by a
+// link or by another mode. A writer can set back the time of its content, but not the time of its
+// last change. It is for a program in a directory that a sandbox writes to, such as the one that a
+// loop works in for days.
 func Untouched(name string) error {
 	mu.Lock()
 	defer mu.Unlock()

@@ -14,9 +14,9 @@ import (
 // fdBatch is how many descriptors of a process are looked at at a time.
 const fdBatch = 256
 
-// CountDeleted measures the files that processes have open and that have no name any
-// more: no tree has them, and they take room until they are closed. Those in memory are
-// none, nor those that lay below a directory of the processes' own.
+// CountDeleted measures the files that processes have open and that have no name any more.
+// They are in no tree, and take room until they are closed. It skips files in memory, and
+// those that were below the processes' own directory.
 func (m *Meter) CountDeleted(ctx context.Context, pids []int, own string) (Use, error) {
 	w := walk{meter: m}
 	for _, pid := range pids {
@@ -51,8 +51,8 @@ func (w *walk) deletedOf(ctx context.Context, pid int, own string) error {
 	}
 }
 
-// deleted counts what a descriptor stands for, if it is such a file. It is not opened,
-// and what it says that it is called is believed only to be not one of our own.
+// deleted counts the file of a descriptor, if it has no name. It does not open the file. It
+// uses the name from the link only to skip files in memory and below own.
 func (w *walk) deleted(fd, own string) {
 	var st unix.Stat_t
 	if unix.Stat(fd, &st) != nil || st.Nlink != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG || w.meter.again(idOf(&st)) {

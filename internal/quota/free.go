@@ -2,8 +2,8 @@ package quota
 
 import "golang.org/x/sys/unix"
 
-// Free is what the file system has free that a path lies on. One that does not count
-// its files tells of none.
+// Free returns the free space of a path's file system. If the file system does not count
+// its files, the result has none.
 func Free(path string) (Use, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {

@@ -1,11 +1,11 @@
-// Package quota tells how much of the disk trees take, and when that has to be looked
-// at again.
+// Package quota measures how much of the disk trees take, and decides when to measure
+// again.
 //
-// What is in the trees is written by programs in sandboxes, also while it is counted:
-// names and links are theirs, and how many there are, and how deep. A [Meter] bounds
-// what it holds for that, and follows nothing out of a tree. To count is expensive, to
-// ask a file system what is free costs nothing: a [Watch] has trees counted only if so
-// much has gone since that it matters.
+// Programs in sandboxes write the trees, also during a count. They choose the names and
+// links, and how many and how deep they are. A [Meter] bounds its memory for that, and does
+// not follow anything out of a tree. Counting is expensive, while asking a file system for
+// its free space costs nothing. So a [Watch] counts trees only if enough space has gone
+// since the last count to matter.
 package quota
 
 import (
@@ -15,35 +15,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Use is what trees take of a disk, or may take.
+// Use is the disk usage of trees, or a limit of it.
 type Use struct {
-	Bytes int64 // allocated, as du counts: neither the length of files nor what of them is a hole
+	Bytes int64 // allocated, as du counts: neither file lengths nor holes
 	Files int64 // names of files, directories, links: a file with two names is two
 }
 
 // Plus is the sum of two.
 func (u Use) Plus(v Use) Use { return Use{u.Bytes + v.Bytes, u.Files + v.Files} }
 
-// Minus is what is left of one without another. It may be negative.
+// Minus is the difference of two. It may be negative.
 func (u Use) Minus(v Use) Use { return Use{u.Bytes - v.Bytes, u.Files - v.Files} }
 
 // Within tells whether neither is more than allowed.
 func (u Use) Within(most Use) bool { return u.Bytes <= most.Bytes && u.Files <= most.Files }
 
-// ErrMany says that there are more names than [Meter.Most]: not all were counted.
+// ErrMany reports more names than [Meter.Most]: not all were counted.
 var ErrMany = errors.New("too many files to count")
 
-// Meter adds up what trees take of the disk. What a file with several names takes
-// counts for the tree it is seen in first. The zero value is ready.
+// Meter adds up the disk usage of trees. A file with several names counts for the tree it
+// is seen in first. The zero value is ready.
 type Meter struct {
-	// Most ends counting with ErrMany beyond so many names. Default: there may be any
-	// number.
+	// Most ends counting with ErrMany beyond so many names. Default: no limit.
 	Most int64
-	// Pace is called again and again while it counts; it may wait, and ends it with an
-	// error. Default: nobody is waited for.
+	// Pace is called regularly during a count. It may wait, and ends the count with an
+	// error. Default: the count does not wait.
 	Pace func(context.Context) error
-	// Unread counts the directories that could not be looked into, or were moved away
-	// while they were: what they hold is in no sum.
+	// Unread counts the directories that could not be read, or were moved away during the
+	// read: their contents are in no sum.
 	Unread int
 
 	files int64 // names seen
@@ -53,15 +52,15 @@ type Meter struct {
 
 type fileID struct{ dev, ino uint64 }
 
-// maxSeen bounds how many files with several names are remembered, about 16 MiB of
-// memory. Of those beyond, each name counts for its share, which comes to the same if
-// all of their names are seen.
+// maxSeen bounds how many files with several names are remembered, about 16 MiB of memory.
+// Of those beyond, each name counts for its share, which gives the same sum if all their
+// names are seen.
 const maxSeen = 1 << 18
 
-// blockSize is that of what stat counts, whatever the file system's.
+// blockSize is the unit of stat's block count, whatever the file system's.
 const blockSize = 512
 
-// Leave has a directory count without what is in it, which is known to be nothing.
+// Leave makes a directory count without its content, which the caller knows to be nothing.
 func (m *Meter) Leave(path string) {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil {
@@ -84,8 +83,8 @@ func (m *Meter) Add(path string) int64 {
 	return u.Bytes
 }
 
-// Count measures a file or a tree. No link is followed; what is gone is nothing. With
-// an error, what was counted until then is given.
+// Count measures a file or a tree. It follows no link; a missing file counts as nothing.
+// With an error, it returns the count so far.
 func (m *Meter) Count(ctx context.Context, path string) (Use, error) {
 	w := walk{meter: m}
 	defer w.end()
@@ -100,7 +99,7 @@ func (m *Meter) Count(ctx context.Context, path string) (Use, error) {
 	return w.use, nil
 }
 
-// weigh gives what a file counts for.
+// weigh returns the bytes that a file counts for.
 func (m *Meter) weigh(st *unix.Stat_t) int64 {
 	size := st.Blocks * blockSize
 	if st.Nlink < 2 || st.Mode&unix.S_IFMT == unix.S_IFDIR {
@@ -118,8 +117,7 @@ func (m *Meter) weigh(st *unix.Stat_t) int64 {
 	return size
 }
 
-// again tells whether a file was seen before, and remembers it as long as there are not
-// too many.
+// again tells whether a file was seen before, and remembers it unless there are too many.
 func (m *Meter) again(id fileID) bool {
 	if _, again := m.seen[id]; again {
 		return true

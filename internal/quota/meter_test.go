@@ -63,7 +63,8 @@ func TestMeter(t *testing.T) {
 	between(t, "names in b", u.Files, 6, 6)
 }
 
-// Beyond those that are remembered, files with several names count by their share.
+// TestMeterManyLinks checks that files with several names count by their share once too
+// many are remembered.
 func TestMeterManyLinks(t *testing.T) {
 	dir := t.TempDir()
 	one := write(t, filepath.Join(dir, "one"), 1<<20)
@@ -80,8 +81,8 @@ func TestMeterManyLinks(t *testing.T) {
 	}
 }
 
-// chain makes directories in one another, each with files in it that are made before and
-// after the next, and gives how many names there are. The outermost ones are wide.
+// chain makes nested directories, each with files made before and after the next level, and
+// returns the number of names. The outermost ones are wide.
 func chain(t *testing.T, dir string, depth, wide int) (names int64) {
 	t.Helper()
 	at, err := unix.Open(dir, openDir, 0)
@@ -121,8 +122,9 @@ func removeDeep(dir string) {
 	}
 }
 
-// A tree is measured whole however deep it is, with few directories open; and each name
-// is counted once, also where reading went on in the middle of a directory.
+// TestMeterDeep checks that a tree of any depth is measured whole, with few open
+// directories. Each name is counted once, even if reading continued in the middle of a
+// directory.
 func TestMeterDeep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tree")
 	must(t, os.Mkdir(dir, 0o700))
@@ -167,8 +169,9 @@ func open(t *testing.T) int {
 	return len(list)
 }
 
-// Somebody moves a directory away that the walk has closed, and has to come back to: it
-// does not go on where that was moved to, and tells that it has not seen all.
+// TestMeterMoved checks a directory that is moved away after the walk has closed it and
+// before the walk returns to it. The walk does not continue at its new place, and reports
+// that it has not seen all.
 func TestMeterMoved(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "tree")
@@ -198,8 +201,8 @@ func TestMeterMoved(t *testing.T) {
 	}
 }
 
-// What is a directory when it is looked at may be a link when it is opened: wherever
-// that leads, nothing of it is counted.
+// TestMeterSwapped checks a directory that is swapped for a link before it is opened.
+// Nothing behind the link is counted.
 func TestMeterSwapped(t *testing.T) {
 	top := t.TempDir()
 	dir, outside := filepath.Join(top, "tree"), filepath.Join(top, "outside")
@@ -274,7 +277,8 @@ func TestMeterUnreadable(t *testing.T) {
 	}
 }
 
-// What is left is a name, and nothing below it.
+// TestMeterLeaves checks that a left directory counts as one name, without anything below
+// it.
 func TestMeterLeaves(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "in", "left", "below"), 0o755); err != nil {
@@ -288,8 +292,8 @@ func TestMeterLeaves(t *testing.T) {
 	}
 }
 
-// What has no name any more takes room as long as somebody has it open. What lies in
-// memory does not, nor what is the process's own.
+// TestMeterDeleted checks that a file without a name takes room as long as it is open.
+// Files in memory, and the process's own, do not count.
 func TestMeterDeleted(t *testing.T) {
 	dir := t.TempDir()
 	own := filepath.Join(dir, "own")

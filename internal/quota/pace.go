@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A walk that is paced works for a slice of the time and rests three times as long: on
-// files that are in memory it takes a quarter of one processor.
+// A paced walk works for a slice of time and rests three times as long: on files in memory
+// it takes a quarter of one processor.
 const (
 	workSlice = 5 * time.Millisecond
 	restSlice = 3 * workSlice
 )
 
-// Gently gives what paces a [Meter], from now on.
+// Gently returns a Pace for a [Meter], which starts now.
 func Gently() func(context.Context) error {
 	began := time.Now()
 	return func(ctx context.Context) error {

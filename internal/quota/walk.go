@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of a walk: how deep a tree is, is for whoever is inside to say.
+// Bounds of a walk: the sandbox decides how deep a tree is.
 const (
 	maxOpen   = 64      // directories that are open at a time, the innermost
 	batchSize = 8 << 10 // bytes of a directory that are read at a time
@@ -24,18 +24,18 @@ type walk struct {
 	paced  int
 }
 
-// level is a directory that is being read. Beyond maxOpen of them the outer ones are
-// closed, which leaves of each where to go on; coming back they are opened again as
-// what lies above.
+// level is a directory that is being read. If more than maxOpen are open, the outer ones
+// are closed, and each keeps its position. On the way back they are opened again as the
+// parent of the inner one.
 type level struct {
 	id   fileID
 	fd   int    // -1: closed
-	from int64  // where in it the next name comes, as getdents counts
-	buf  []byte // read of it; nil while it is closed
-	rest []byte // and not looked at yet
+	from int64  // position of the next name, as getdents counts
+	buf  []byte // data read; nil while it is closed
+	rest []byte // the part not used yet
 }
 
-// visit counts a name, and begins on what is in it.
+// visit counts a name, and enters it if it is a directory.
 func (w *walk) visit(ctx context.Context, dir int, name string) error {
 	if err := w.tick(ctx); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (w *walk) visit(ctx context.Context, dir int, name string) error {
 	return nil
 }
 
-// unread notes what could not be looked into. What is gone is nothing.
+// unread notes a file that could not be read. A missing one counts as nothing.
 func (w *walk) unread(err error) {
 	if !errors.Is(err, unix.ENOENT) {
 		w.meter.Unread++
@@ -68,7 +68,7 @@ const openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOE
 func (w *walk) enter(dir int, name string) {
 	fd, err := unix.Openat(dir, name, openDir, 0)
 	if err != nil {
-		if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) { // it is none any more
+		if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) { // it is not a directory any more
 			w.unread(err)
 		}
 		return
@@ -85,7 +85,7 @@ func (w *walk) enter(dir int, name string) {
 	w.levels = append(w.levels, level{id: idOf(&st), fd: fd})
 }
 
-// next looks at one more name of the innermost directory, or leaves it.
+// next visits one more name of the innermost directory, or leaves it.
 func (w *walk) next(ctx context.Context) error {
 	l := &w.levels[len(w.levels)-1]
 	if len(l.rest) == 0 {
@@ -110,7 +110,7 @@ func (w *walk) next(ctx context.Context) error {
 	return w.visit(ctx, l.fd, name)
 }
 
-// read reads more of a directory. At its end there is none.
+// read reads more of a directory; more is false at its end.
 func (l *level) read() (more bool, err error) {
 	if l.buf == nil {
 		l.buf = make([]byte, batchSize)
@@ -123,7 +123,7 @@ func (l *level) read() (more bool, err error) {
 	return true, nil
 }
 
-// take takes the next name of what was read: a struct linux_dirent64, see getdents(2).
+// take takes the next name from the data: a struct linux_dirent64, see getdents(2).
 func (l *level) take() (name string, ok bool) {
 	const head = 8 + 8 + 2 + 1 // inode, where the next name is, length, type
 	if len(l.rest) < head {
@@ -139,7 +139,7 @@ func (l *level) take() (name string, ok bool) {
 	return string(text), true
 }
 
-// close lets go of an outer directory.
+// close closes an outer directory.
 func (l *level) close() {
 	if l.fd >= 0 {
 		unix.Close(l.fd)
@@ -147,8 +147,8 @@ func (l *level) close() {
 	l.fd, l.buf, l.rest = -1, nil, nil
 }
 
-// leave goes back to the directory around the innermost one. If that was moved away in
-// the meantime, what it lay in is not to be found from it: it ends there.
+// leave returns to the directory around the innermost one. If that directory was moved
+// meanwhile, its old parent cannot be found from it, and the walk ends.
 func (w *walk) leave() {
 	inner := &w.levels[len(w.levels)-1]
 	w.levels = w.levels[:len(w.levels)-1]
@@ -168,7 +168,7 @@ func (w *walk) leave() {
 
 var errMoved = errors.New("a directory was moved while it was counted")
 
-// reopen opens a directory again, from one that lay in it.
+// reopen opens a directory again, from one inside it.
 func (l *level) reopen(inner int) error {
 	fd, err := unix.Openat(inner, "..", openDir, 0)
 	if err != nil {
@@ -189,7 +189,7 @@ func (l *level) reopen(inner int) error {
 	return nil
 }
 
-// tick looks now and then whether to go on.
+// tick calls Pace now and then.
 func (w *walk) tick(ctx context.Context) error {
 	if w.paced++; w.paced%paceEvery != 0 {
 		return nil
@@ -203,7 +203,7 @@ func (w *walk) tick(ctx context.Context) error {
 	return nil
 }
 
-// end closes what is open.
+// end closes all open directories.
 func (w *walk) end() {
 	for i := range w.levels {
 		w.levels[i].close()

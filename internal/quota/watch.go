@@ -5,44 +5,43 @@ import (
 	"time"
 )
 
-// Times a watch goes by.
+// Intervals of a watch.
 const (
-	poll     = time.Second     // between two questions what is free
+	poll     = time.Second     // between two looks at the free space
 	minPause = time.Second     // between two counts, at least
 	pauses   = 4               // and so many times as long as the last one took
 	often    = time.Minute     // between two counts if little is left
 	seldom   = 5 * time.Minute // and else
-	little   = 8               // what is left is little below this part of what is allowed
+	little   = 8               // the rest is little if it is below this part of the limit
 )
 
-// Look is what a count has found.
+// Look is the result of a count.
 type Look struct {
 	Use   Use
 	Whole bool // all of it was counted; else there is more
-	Blind int  // so many counts in a row were not whole
+	Blind int  // number of counts in a row that were not whole
 	Ended time.Time
 	Took  time.Duration
 }
 
-// Watch has trees counted when they may take more than they may: when what is free on
-// their file system has fallen by what was left, whoever took it, or when some time has
-// passed. What is freed at the same moment by somebody else, to the byte, hides from the
-// first of these until the second.
+// Watch counts trees when they may exceed their limit. It counts when the free space has
+// fallen by the rest of the limit, whoever used it, or after some time. If another process
+// frees exactly as much at the same moment, only the second condition notices.
 type Watch struct {
 	Allowed Use
-	// Free tells what the file system has free.
+	// Free returns the free space of the file system.
 	Free func() (Use, error)
 	// Count counts. It ends with its context.
 	Count func(context.Context) (use Use, whole bool)
-	// Worked tells whether anything can have been written since it said so last. It is
-	// asked before a count for which nothing else speaks than that time has passed.
+	// Worked tells whether anything can have been written since the last call. It is called
+	// before a count whose only reason is the passed time.
 	Worked func() bool
-	// Told is told of each count, and says whether to go on.
+	// Told receives each count, and tells whether to go on.
 	Told func(Look) bool
 }
 
-// Run watches until the context ends, or nobody wants to go on. First is what was known
-// before; without a whole count one is made at once.
+// Run watches until the context ends, or Told returns false. first is the last known count;
+// if it is not whole, a count begins at once.
 func (w *Watch) Run(ctx context.Context, first Look) {
 	s := state{allowed: w.Allowed, last: first}
 	free, err := w.Free()
@@ -55,7 +54,7 @@ func (w *Watch) Run(ctx context.Context, first Look) {
 		select {
 		case <-ctx.Done():
 			if counting {
-				<-done // who starts it waits for it
+				<-done // the counting goroutine has to end first
 			}
 			return
 		case look := <-done:
@@ -85,15 +84,15 @@ func (w *Watch) count(ctx context.Context) Look {
 	return Look{Use: use, Whole: whole, Ended: time.Now(), Took: time.Since(began)}
 }
 
-// state is what is known between two counts.
+// state is the state between two counts.
 type state struct {
 	allowed Use
 	last    Look // of the last count
-	fallen  Use  // by so much what is free has fallen since that began, what rose not set off
-	doubt   bool // that could not be told
+	fallen  Use  // decrease of the free space since the last count began; increases are not deducted
+	doubt   bool // the decrease is unknown
 }
 
-// fell notes what is free now, and was before.
+// fell records the change of the free space.
 func (s *state) fell(before, now Use, err error) {
 	if err != nil {
 		s.doubt = true
@@ -103,7 +102,7 @@ func (s *state) fell(before, now Use, err error) {
 	s.fallen = s.fallen.Plus(Use{max(less.Bytes, 0), max(less.Files, 0)})
 }
 
-// begin is when a count begins: what falls from here on it may not see.
+// begin is called when a count begins, which may miss any later decrease.
 func (s *state) begin() { s.fallen, s.doubt = Use{}, false }
 
 func (s *state) counted(look Look) {

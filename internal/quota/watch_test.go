@@ -50,9 +50,9 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// disk is a file system on which somebody writes, and a tree on it.
+// disk is a file system with a writer, and a tree on it.
 type disk struct {
-	mu         sync.Mutex // of what is below: a clock that a test moves orders nothing
+	mu         sync.Mutex // guards the fields below: the test's fake clock orders nothing
 	free, tree Use
 	counts     int
 	takes      time.Duration
@@ -89,14 +89,14 @@ func (d *disk) watch(told func(Look) bool) *Watch {
 	}
 }
 
-// write is what fills the tree.
+// write fills the tree.
 func (d *disk) write(u Use) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tree, d.free = d.tree.Plus(u), d.free.Minus(u)
 }
 
-// others is what somebody else takes, outside of the tree, or gives back.
+// others changes the free space outside of the tree.
 func (d *disk) others(u Use) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +150,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// What is written while a count is under way counts for the next, which comes at once.
+// TestWatchMeanwhile checks that writes during a count lead to another count at once.
 func TestWatchMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -174,8 +174,8 @@ func TestWatchMeanwhile(t *testing.T) {
 	})
 }
 
-// Where nobody can tell what is free, and where not all can be counted, it is counted
-// again and again; and how often in a row that was in vain is told.
+// TestWatchBlind checks that counts are repeated if the free space is unknown, or if a
+// count is not whole. It also checks the number of failures in a row.
 func TestWatchBlind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{free: Use{1000, 1000}, blind: true}

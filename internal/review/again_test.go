@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A file that the inside made again while apply waited is neither deleted on the
-// host nor lost inside.
+// TestDeletedAndMadeAgain checks that a file that the sandbox made again while apply waited is
+// neither deleted on the host nor lost in the sandbox.
 func TestDeletedAndMadeAgain(t *testing.T) {
 	p := fresh(t, map[string]string{"file": "1\n", "dir/x": "1\n"})
 	p.inside("rm -r file dir")
@@ -20,7 +20,8 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 	p.wants("\nmodified dir/x\nmodified file\n")
 }
 
-// Of two applies at once the second has nothing to do, and says so.
+// TestAppliedMeanwhile checks that the second of two concurrent applies has nothing to do, and
+// says so.
 func TestAppliedMeanwhile(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		p := fresh(t, map[string]string{"gone": "1\n", "dir/x": "1\n", "tofile/x": "1\n", "todir": "1\n", "tolink": "1\n", "mode/x": "1\n", "both": "1\n", "file": "1\n"})
@@ -35,7 +36,7 @@ func TestAppliedMeanwhile(t *testing.T) {
 			}
 		}
 		p.wants("\n")
-		// What the host does to it then is its own.
+		// A later write of the host's is the host's own.
 		pause()
 		p.put("file", "host\n")
 		p.put("gone", "host\n")
@@ -46,7 +47,8 @@ func TestAppliedMeanwhile(t *testing.T) {
 	}
 }
 
-// What was discarded while apply waited is not carried out, of whatever kind it is.
+// TestDiscardedMeanwhile checks that apply leaves out a change of any kind that was discarded
+// while apply waited.
 func TestDiscardedMeanwhile(t *testing.T) {
 	p := fresh(t, map[string]string{"gone": "1\n", "dir/x": "1\n", "made/x": "1\n", "tofile/x": "1\n", "tolink": "1\n", "mode/x": "1\n", "part/x": "1\n", "part/y": "1\n"})
 	must(t, os.Mkdir(p.path("hollow"), 0o755))
@@ -69,7 +71,8 @@ func TestDiscardedMeanwhile(t *testing.T) {
 	}
 }
 
-// A directory of the host's that another mode was seen of, or another directory, keeps its mode.
+// TestModeChangedMeanwhile checks that a directory of the host's whose mode changed, or that was
+// replaced by another, keeps its mode.
 func TestModeChangedMeanwhile(t *testing.T) {
 	p := fresh(t, map[string]string{"mode/x": "1\n", "swap/x": "1\n"})
 	p.inside("chmod 700 mode swap")
@@ -89,7 +92,8 @@ func TestModeChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// A deletion that was applied last, of a directory, is remembered.
+// TestDirectoryDeletedWhileMounted checks that the record has a deletion that was applied last,
+// of a directory.
 func TestDirectoryDeletedWhileMounted(t *testing.T) {
 	p := fresh(t, map[string]string{"dir/y": "1\n"})
 	must(t, os.Remove(p.path("dir/y")))
@@ -107,7 +111,7 @@ func TestDirectoryDeletedWhileMounted(t *testing.T) {
 	}
 }
 
-// Of a deleted directory a part can be applied.
+// TestApplyPartOfDeleted checks that a part of a deleted directory can be applied.
 func TestApplyPartOfDeleted(t *testing.T) {
 	p := fresh(t, map[string]string{"dir/x": "1\n", "dir/y": "1\n", "made/x": "1\n", "made/y": "1\n"})
 	p.inside("rm -r dir made; mkdir made empty")
@@ -131,8 +135,8 @@ func TestApplyPartOfDeleted(t *testing.T) {
 	}
 }
 
-// A directory that can be listed and not entered is one change, that cannot be
-// applied, and no end of all others.
+// TestDirectoryThatCannotBeEntered checks that a directory that can be listed but not entered is
+// one change that cannot be applied, and does not stop the others.
 func TestDirectoryThatCannotBeEntered(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root enters all of them")
@@ -150,7 +154,7 @@ func TestDirectoryThatCannotBeEntered(t *testing.T) {
 	p.wants("\n")
 }
 
-// Everything is discarded without a list of it.
+// TestDiscardAll checks that DiscardAll discards everything without a list.
 func TestDiscardAll(t *testing.T) {
 	p := fresh(t, map[string]string{"made/x": "1\n", "a": "1\n"})
 	p.inside("rm -r made; mkdir made; echo 2 > a; echo 2 > new")
@@ -163,7 +167,8 @@ func TestDiscardAll(t *testing.T) {
 	}
 }
 
-// With what was in them, directories that the inside made go, and modes.
+// TestDiscardDirectories checks that a discard restores modes, and directories that the sandbox
+// removed, with their contents.
 func TestDiscardDirectories(t *testing.T) {
 	p := fresh(t, map[string]string{"dir/x": "1\n", "made/x": "1\n", "made/y": "1\n", "kept": "1\n"})
 	p.inside("echo 2 > kept; mkdir -p new/sub empty; echo 1 > new/sub/x; chmod 700 dir; rm -r made; mkdir made; echo 2 > made/new")
@@ -187,8 +192,8 @@ func TestDiscardDirectories(t *testing.T) {
 	}
 }
 
-// What the inside deleted, and was deleted on the host by an apply, it can make again, if
-// something else waits in the layer meanwhile, too.
+// TestMadeAgainAfterApply checks that the sandbox can make a path again that it deleted and an
+// apply deleted on the host, even if another change waits in the layer.
 func TestMadeAgainAfterApply(t *testing.T) {
 	for name, settled := range map[string]bool{"stopped": true, "running": false} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +216,8 @@ func TestMadeAgainAfterApply(t *testing.T) {
 	}
 }
 
-// What the host put there after a deletion was applied is the host's.
+// TestMadeOnTheHostAfterApply checks that a file that the host makes after an applied deletion is
+// the host's.
 func TestMadeOnTheHostAfterApply(t *testing.T) {
 	p := fresh(t, map[string]string{"gen": "1\n", "dir/a": "1\n", "waits": "1\n"})
 	p.inside("rm -r gen dir; echo 2 > waits")
@@ -225,8 +231,9 @@ func TestMadeOnTheHostAfterApply(t *testing.T) {
 	p.wants("\ndeleted dir/a CONFLICT\nmodified gen CONFLICT\nmodified waits\n")
 }
 
-// What the host put there after that, and deleted again, does not come back because the
-// inside has changed it; what the inside moved there is no such thing.
+// TestDeletedOnTheHostAfterApply checks that a file which the host created after an apply, and
+// deleted again, does not come back because the sandbox changed it. A file that the sandbox moved
+// there is not such a file.
 func TestDeletedOnTheHostAfterApply(t *testing.T) {
 	p := fresh(t, map[string]string{"gen": "1\n", "dir/a": "1\n", "to": "1\n", "from": told("from"), "waits": "1\n"})
 	p.inside("rm -r gen dir to; echo 2 > waits")

@@ -4,33 +4,33 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Order is a change that shall be brought to the host, as it was seen. Whoever
-// gives it has decided about its flags.
+// Order is a change to bring to the host, as it was seen. The caller has already decided about
+// its flags.
 type Order struct {
 	Change
-	// Pick leaves of a text only the hunks that it chooses; nil: all.
+	// Pick selects hunks of a text, and leaves out the others; nil: all.
 	Pick Pick
-	// Shown is the digest of the file of the layer as somebody saw it who decided; what
-	// is another then is not applied. Nil: only its inode and its times must be as they
-	// were, which what a program writes through memory leaves as they are.
+	// Shown is the digest of the layer's file as the user saw it when deciding. Apply skips a
+	// file with another digest. Nil means that only the inode and the times must match, and a
+	// write through a memory map may leave both as they were.
 	Shown *Digest
-	// Overwrite applies it although the host's file was changed meanwhile.
+	// Overwrite applies the change even if the host's file was changed meanwhile.
 	Overwrite bool
-	// Not is what becomes of it if somebody has decided against it, and Why; what must not be
-	// carried out without it is left, too.
+	// Not is the order's result if the user decided against it, and Why is the reason. Apply also
+	// leaves orders that must not be carried out without this one.
 	Not Result
 	Why string
 }
 
-// mode is what a file or a directory gets on the host. Group and others may do no more with
-// it than now, and cannot write to what is new: an editor inside that writes a new file in
-// the place of another, and gives it the usual mode, does not mean that. It is otherwise if
-// that is all the change is, which is shown as such then, and has a flag if they may write.
+// mode returns the mode that a file or a directory gets on the host. Group and others may do no
+// more with it than now, and cannot write to a new file. An editor in the sandbox may replace a
+// file by a new one with the usual mode, without meaning to change the mode. A change of the mode
+// alone is applied as it is: it is shown as such, and has a flag if group or others may write.
 func (c Change) mode() uint32 {
 	shut := uint32(0o022)
 	if c.Old.Form == File {
 		shut = 0o066 &^ c.Old.Mode
-		shut |= (shut & 0o044) >> 2 &^ c.Old.Mode // who cannot read it does not run it either
+		shut |= (shut & 0o044) >> 2 &^ c.Old.Mode // without read permission, no execute permission either
 	}
 	if c.Kind == Mode {
 		shut = 0
@@ -38,14 +38,14 @@ func (c Change) mode() uint32 {
 	return c.New.Mode &^ shut
 }
 
-// Chmod tells which mode a file of the host's gets with another text, if that is another one.
+// Chmod returns the mode that a file of the host's gets with another text, and whether it
+// differs.
 func (c Change) Chmod() (mode uint32, other bool) {
 	mode = c.mode()
 	return mode, c.Kind == Modified && c.New.Form == File && mode != c.Old.Mode
 }
 
-// inside is what the record keeps of the mode of a directory which has another one on
-// the host.
+// inside returns the mode that the record keeps for a directory that has another one on the host.
 func (o Order) inside() uint32 {
 	if o.mode()|0o700 == o.New.Mode {
 		return 0
@@ -53,21 +53,21 @@ func (o Order) inside() uint32 {
 	return o.New.Mode
 }
 
-// Result is what became of an order.
+// Result is the result of an order.
 type Result string
 
 // Results.
 const (
 	Applied   Result = "applied"
 	Partly    Result = "partly"    // some hunks of it
-	Unmatched Result = "unmatched" // no hunk of it was meant
+	Unmatched Result = "unmatched" // none of its hunks was selected
 	Conflicts Result = "conflict"  // the host has something newer
 	Failed    Result = "failed"
 	Left      Result = "left" // it must not go without another one that was not applied
 	Discarded Result = "discarded"
 )
 
-// Outcome is what became of one change. A directory that stays with what was left in it
+// Outcome is the result of one change. A directory that stays because something was left in it
 // has no result of its own.
 type Outcome struct {
 	Change
@@ -75,10 +75,10 @@ type Outcome struct {
 	Why    string
 }
 
-// Apply brings changes to the host. Each file is there old or new at any moment,
-// whoever looks and whenever it ends; what the host changed since the order was
-// made is not overwritten. settled says that the layer is not mounted: what was
-// applied then leaves it. The caller sees to it that nobody else applies.
+// Apply brings changes to the host. A reader sees each file either old or new at any moment, even
+// if apply is killed. Apply does not overwrite a file that the host changed since the order was
+// made. settled says that the layer is not mounted; applied changes then leave the layer. The
+// caller makes sure that no other apply runs.
 func (w Workspace) Apply(orders []Order, settled bool) ([]Outcome, error) {
 	var done []Outcome
 	err := w.change(func(l *look) (err error) {
@@ -104,8 +104,8 @@ func (l *look) apply(orders []Order, settled bool) ([]Outcome, error) {
 	return a.outcome[:len(orders)], err
 }
 
-// Foresee tells what Apply would come to if nothing changes until then, and does nothing.
-// Applied stands for some hunks of a text, too.
+// Foresee returns the outcomes that Apply would have if nothing changes until then, and changes
+// nothing. Applied also covers an order for only some hunks of a text.
 func (w Workspace) Foresee(orders []Order) ([]Outcome, error) {
 	l, err := w.open()
 	if err != nil {
@@ -127,5 +127,5 @@ func (w Workspace) Foresee(orders []Order) ([]Outcome, error) {
 	return p.outcome[:len(orders)], nil
 }
 
-// errNewer says that the host has changed something since the order was made.
+// errNewer returns the error for a host's file that changed since the order was made.
 func errNewer() error { return spec.Errorf(spec.ErrConflict, "changed on the host just now") }

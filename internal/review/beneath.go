@@ -18,7 +18,7 @@ type dir struct{ f *os.File }
 
 const asDirectory = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// openTop opens the directory at a path of the host's. No link may stand in it.
+// openTop opens the directory at a host path, which must not contain a link.
 func openTop(name string) (*dir, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
 		Flags: asDirectory, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -40,7 +40,7 @@ func (d *dir) close() {
 // beneath stays in one file system below a directory and follows no link.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
-// open opens what lies at a relative path.
+// open opens a relative path.
 func (d *dir) open(rel string, flags uint64) (*os.File, error) {
 	for {
 		fd, err := unix.Openat2(d.fd(), rel, &unix.OpenHow{Flags: flags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath})
@@ -68,8 +68,8 @@ func (d *dir) sub(rel string) (*dir, error) {
 	return &dir{f}, nil
 }
 
-// writable is an error if the caller may not add or remove names in the directory, which is
-// called that.
+// writable fails if the caller may not add or remove names in the directory. called is its name
+// in the error.
 func (d *dir) writable(called string) error {
 	if err := unix.Faccessat(d.fd(), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
 		return fmt.Errorf("write in %s: %w", Quote(called), err)
@@ -77,13 +77,13 @@ func (d *dir) writable(called string) error {
 	return nil
 }
 
-// parent opens the directory that a path lies in, and gives the last name.
+// parent opens the directory of a path, and returns the path's last name.
 func (d *dir) parent(rel string) (*dir, string, error) {
 	p, err := d.sub(path.Dir(rel))
 	return p, path.Base(rel), err
 }
 
-// names are the directory's, sorted.
+// names returns the directory's names, sorted.
 func (d *dir) names() ([]string, error) {
 	if _, err := d.f.Seek(0, 0); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (d *dir) names() ([]string, error) {
 	return list, err
 }
 
-// stat looks at a name in the directory itself; a name that is not there is no
-// error, but has no form.
+// stat looks at a name in the directory itself. A missing name is not an error; the result is
+// false.
 func (d *dir) stat(name string) (unix.Stat_t, bool, error) {
 	var st unix.Stat_t
 	if d == nil {
@@ -110,8 +110,8 @@ func (d *dir) stat(name string) (unix.Stat_t, bool, error) {
 	return st, false, &fs.PathError{Op: "stat", Path: name, Err: err}
 }
 
-// chmod gives a directory its permissions. The inside may have taken them all away,
-// and what is no directory has none that matter.
+// chmod gives a directory its permissions; the sandbox may have removed them all. Permissions of
+// anything else do not matter.
 func (d *dir) chmod(name string, mode uint32) error {
 	f, err := d.open(name, unix.O_PATH|unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -128,7 +128,7 @@ func (d *dir) chmod(name string, mode uint32) error {
 	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), st.Mode&0o7000|mode)
 }
 
-// entry is what a name is.
+// entry returns the state of a name.
 func (d *dir) entry(name string) (Entry, error) {
 	st, there, err := d.stat(name)
 	if err != nil || !there {
@@ -163,10 +163,10 @@ func entryOf(st *unix.Stat_t) Entry {
 	return e
 }
 
-// Mark tells one state of a file from another without its content: nobody can
-// change a file's content and keep the time at which its inode changed; but what is
-// written through memory changes it only once the kernel looks, and then once for all
-// that is written until the page is on its way to the disk.
+// Mark tells two states of a file apart without reading its content. A program cannot change a
+// file's content and keep the inode's change time. But a write through a memory map changes that
+// time only once the kernel notices it, and then once for all writes until the kernel writes the
+// page to disk.
 type Mark struct {
 	Inode    uint64 `json:"inode"`
 	Mode     uint32 `json:"mode"`
@@ -179,20 +179,20 @@ func markOf(st *unix.Stat_t) Mark {
 	return Mark{Inode: st.Ino, Mode: st.Mode, Size: st.Size, Modified: st.Mtim.Nano(), Changed: st.Ctim.Nano()}
 }
 
-// aside is the mark without what a rename changes.
+// aside returns the mark without the fields that a rename changes.
 func (m Mark) aside() Mark {
 	m.Changed = 0
 	return m
 }
 
-// own is a file that an apply made. Its number alone is that of another one, once it is
-// removed.
+// own identifies a file that an apply made. The inode number alone is not enough: another file
+// may get it once the first one is removed.
 type own struct {
 	Mark Mark  `json:"mark"`
-	Born int64 `json:"born"` // nanoseconds; zero where nobody knows
+	Born int64 `json:"born"` // nanoseconds; zero if unknown
 }
 
-// own looks at a name in the directory; it is none if nothing is there.
+// own looks at a name in the directory; the result is none if the name does not exist.
 func (d *dir) own(name string) (own, error) {
 	st, there, err := d.stat(name)
 	if err != nil || !there {
@@ -203,20 +203,20 @@ func (d *dir) own(name string) (own, error) {
 
 func (o own) none() bool { return o == own{} }
 
-// is tells whether both are the same file, whatever was done to it.
+// is reports whether both are the same file, even if it was changed.
 func (o own) is(f own) bool { return o.Mark.Inode == f.Mark.Inode && o.Born == f.Born }
 
-// has tells whether both are the same file, that nobody wrote to.
+// has reports whether both are the same file and it was not written to.
 func (o own) has(f own) bool {
 	return o.is(f) && o.Mark.Size == f.Mark.Size && o.Mark.Modified == f.Mark.Modified
 }
 
-// errChanged says that a file is being written just now.
+// errChanged returns the error for a file that is being written just now.
 func errChanged() error {
 	return spec.Errorf(spec.ErrConflict, "it was changed while it was looked at").WithHint("try again, or stop the sandbox first")
 }
 
-// read opens a regular file that must still be as it was seen.
+// read opens a regular file, and fails if it changed since it was seen.
 func (d *dir) read(rel string, seen Mark) (*os.File, error) {
 	f, err := d.open(rel, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -229,7 +229,7 @@ func (d *dir) read(rel string, seen Mark) (*os.File, error) {
 	return f, nil
 }
 
-// unchanged wants an open file to be as it was seen.
+// unchanged fails if an open file changed since it was seen.
 func unchanged(f *os.File, seen Mark) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -241,7 +241,7 @@ func unchanged(f *os.File, seen Mark) error {
 	return nil
 }
 
-// bornAt is when a name was made, in nanoseconds; zero where nobody knows.
+// bornAt returns the creation time of a name in nanoseconds; zero if unknown.
 func (d *dir) bornAt(name string) int64 {
 	var st unix.Statx_t
 	err := unix.Statx(d.fd(), name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st)

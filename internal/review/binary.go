@@ -20,17 +20,16 @@ const maxBinary = 32 << 20
 // Blobs are both sides of a change of a file as bytes.
 type Blobs struct{ old, now []byte }
 
-// Unpatched tells that a patch has no more of a change than a comment: it is of what git keeps,
-// or of more than 32 MiB.
+// Unpatched reports whether a patch has only a comment for a change: one of git's own files, or
+// of a file over 32 MiB.
 func (c Change) Unpatched() bool {
 	return c.InGit() || c.tooLarge()
 }
 
 func (c Change) tooLarge() bool { return max(c.Old.Size, c.New.Size) > maxBinary }
 
-// Blobs reads both sides of a change that has no lines; ok is false where there is
-// nothing that a patch could have: of what is refused, of directories, and of more than
-// 32 MiB.
+// Blobs reads both sides of a change that has no lines. ok is false if a patch cannot contain
+// them: for a refused change, a directory, or more than 32 MiB.
 func (t Text) Blobs() (b Blobs, ok bool, err error) {
 	if t.sides == nil {
 		return b, false, nil
@@ -39,7 +38,7 @@ func (t Text) Blobs() (b Blobs, ok bool, err error) {
 	return b, err == nil, err
 }
 
-// blobs is how Text gets at the bytes of a change; nil for what has too many.
+// blobs returns the function by which Text reads the bytes of a change; nil if they are too many.
 func (r *Reader) blobs(c Change) func() (Blobs, error) {
 	if c.tooLarge() || c.Old.Form == Directory || c.New.Form == Directory && !c.makesWay() {
 		return nil
@@ -67,13 +66,13 @@ func bytesOf(d *dir, path string, e Entry) ([]byte, error) {
 	defer f.Close()
 	b, err := store.ReadAll(f, maxBinary)
 	if err == nil {
-		err = unchanged(f, e.Mark) // half of an old file and half of a new one is neither
+		err = unchanged(f, e.Mark) // reject a mix of an old and a new file
 	}
 	return b, err
 }
 
-// WriteBinary writes a change as git diff --binary does, for git apply: with the whole of
-// both sides, so that it can be taken back, too.
+// WriteBinary writes a change as git diff --binary does, for git apply: with both sides whole, so
+// that it can be reverted, too.
 func (p *Patch) WriteBinary(c Change, b Blobs) error {
 	if err := p.conflict(c); err != nil {
 		return err
@@ -104,8 +103,8 @@ func (p *Patch) WriteBinary(c Change, b Blobs) error {
 	return err
 }
 
-// objectName is what git calls a file's content, in repositories that use SHA-1; of none,
-// zeros.
+// objectName returns git's name for a file's content, in repositories that use SHA-1. For a
+// missing file it is all zeros.
 func objectName(e Entry, content []byte) string {
 	var sum [sha1.Size]byte
 	if e.Form == File || e.Form == Link {
@@ -114,8 +113,8 @@ func objectName(e Entry, content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// literal writes one side: its length, and it packed, in lines of which the first letter
-// tells how many bytes they stand for.
+// literal writes one side: its length, and its packed content, in lines whose first letter gives
+// their number of bytes.
 func literal(to *strings.Builder, content []byte) {
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
@@ -139,8 +138,8 @@ func literal(to *strings.Builder, content []byte) {
 
 const digits85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
-// base85 writes each four bytes as five digits, with zeros behind the last ones. It is not
-// encoding/ascii85, whose digits are others.
+// base85 writes each four bytes as five digits, padding with zeros. It is not encoding/ascii85,
+// which has other digits.
 func base85(to *strings.Builder, b []byte) {
 	for ; len(b) > 0; b = b[min(4, len(b)):] {
 		var four [4]byte

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// git makes of a patch what the inside has, files without lines among it, and can take it
-// back.
+// TestPatchOfEverything checks that git turns a patch into the sandbox's files, including files
+// without lines, and can revert it.
 func TestPatchOfEverything(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
@@ -85,7 +85,7 @@ func TestPatchOfEverything(t *testing.T) {
 	}
 }
 
-// tree is what there is in a directory: names, contents and whether they are programs.
+// tree lists the files of a directory: names, contents and whether they are executable.
 func tree(t *testing.T, top string) (list []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(top, func(at string, e os.DirEntry, err error) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What is inside decides how much there is to look at; this much is.
+// Limits of a walk, because the sandbox controls how much a layer contains.
 const (
 	maxChanges = 1 << 20
 	maxDepth   = 200 // directories within each other
@@ -51,9 +51,9 @@ type place struct {
 	path    string // "" at the top
 	upper   *dir
 	host    *dir   // nil where the host has no such directory
-	opaque  bool   // what the host has and the layer has not, was deleted
-	foreign string // why the host's directory is none the inside has seen
-	made    bool   // by the inside: what is in it never had its name on the host
+	opaque  bool   // names that only the host has were deleted
+	foreign string // why the sandbox has not seen the host's directory
+	made    bool   // by the sandbox: nothing in it ever had its name on the host
 }
 
 func (w Workspace) open() (*look, error) {
@@ -80,8 +80,8 @@ func (w Workspace) open() (*look, error) {
 	return &look{Workspace: w, upper: upper, host: host, record: rec, temps: temps, repositories: map[string]bool{}}, nil
 }
 
-// change opens a layer to be changed, in order again if somebody was stopped in the
-// middle of that. One that was never mounted has nothing in it.
+// change opens a layer to change it, after it recovers from a command that was killed. A layer
+// that was never mounted is empty.
 func (w Workspace) change(do func(*look) error) error {
 	l, err := w.open()
 	if err != nil {
@@ -248,27 +248,26 @@ func (l *look) directory(p place, name string, c Change) error {
 	}
 	err = l.walk(next)
 	if len(l.list) == before+1 && c.Kind == Added && l.leadsOver(c.Path) {
-		l.list = l.list[:before] // it is there for what lies over the workspace, and nothing else is in it
+		l.list = l.list[:before] // it exists only for a mount over the workspace
 	}
 	return err
 }
 
-// leadsOver tells whether something that lies over the workspace lies in a directory.
+// leadsOver reports whether a directory contains a path that something is mounted over.
 func (l *look) leadsOver(p string) bool {
 	return slices.ContainsFunc(l.Over, func(over string) bool { return strings.HasPrefix(over, p+"/") })
 }
 
-// isNew reports whether the host made what it has there after the inside began: what is in
-// such a directory the inside has never seen, and not deleted.
+// isNew reports whether the host made a file or directory after the sandbox began. The sandbox
+// has never seen the contents of such a directory, and has not deleted them.
 func (l *look) isNew(parent *dir, name string) bool {
 	born := parent.bornAt(name)
 	return born != 0 && born >= l.record.Since
 }
 
-// isOther reports whether another directory may have been put into the place of
-// one of the host's. A renamed directory has the time of its renaming and what is
-// in it has not; one to which only names were added has both times the same. So has one that
-// got another mode, which is the one that is remembered.
+// isOther reports whether another directory may have replaced one of the host's. A rename updates a
+// directory's change time, but not its modification time. Adding names makes both times equal. A
+// chmod looks like a rename, but the directory keeps the remembered inode number.
 func (l *look) isOther(parent *dir, name string, c Change) bool {
 	m := c.Old.Mark
 	if m.Changed < l.record.Since || m.Changed == m.Modified || l.record.has(c.Path, m) {
@@ -281,8 +280,8 @@ func (l *look) other(at string) string {
 	return Quote(at) + " was renamed, or is another directory, on the host since " + l.record.since()
 }
 
-// file compares what is no directory. A file that was changed meanwhile is a
-// conflict, and to be looked at again.
+// file compares anything but a directory. A file that was changed meanwhile is in conflict, and
+// must be compared again.
 func (l *look) file(p place, name string, c Change) error {
 	c.Kind = kindOf(c.Old, c.New)
 	if k, ok := l.record.of(c.Path); ok && k.isIn(c.New.Mark) {
@@ -349,14 +348,14 @@ func (l *look) same(p place, name string, c Change, f *os.File) (bool, error) {
 	return sameData(f, g)
 }
 
-// deleted lists what the host has at a name that is not there inside.
+// deleted lists the host's entry at a name that the sandbox does not see.
 func (l *look) deleted(p place, name, at string) error {
 	was, err := p.host.entry(name)
 	if err != nil || was.Form == Nothing || slices.Contains(l.Over, at) || l.temps[at] {
 		return err
 	}
 	if k, ok := l.record.of(at); ok && k.Gone {
-		return nil // it was applied, and what is there now the inside has never seen
+		return nil // it was applied; the sandbox has never seen the file that is there now
 	}
 	c := Change{Path: at, Kind: Deleted, Old: was}
 	if was.Form == Special {
@@ -388,7 +387,8 @@ func (l *look) deleted(p place, name, at string) error {
 	return l.add(c, heads{})
 }
 
-// conflict says what the host changed since the inside's change was based on it.
+// conflict returns a description of the host's change since the state that the sandbox changed;
+// empty if none.
 func (l *look) conflict(p place, name string, c Change) string {
 	if p.foreign != "" {
 		return p.foreign
@@ -397,14 +397,14 @@ func (l *look) conflict(p place, name string, c Change) string {
 		if k.Host != c.Old.Mark {
 			return "changed on the host since " + k.last()
 		}
-		if c.Old.Form != Nothing || k.Gone { // of what was gone the inside saw nothing that came since
+		if c.Old.Form != Nothing || k.Gone { // after a deletion the sandbox saw nothing that came since
 			return ""
 		}
 	}
 	switch c.Old.Form {
 	case Nothing:
 		return l.withdrawn(p, name, c)
-	case Directory: // what is in it is judged by itself
+	case Directory: // its contents are judged one by one
 		if l.isNew(p.host, name) && !l.record.has(c.Path, c.Old.Mark) {
 			return "made on the host since " + l.record.since()
 		}
@@ -428,8 +428,8 @@ func kindOf(was, now Entry) Kind {
 	return Modified
 }
 
-// imply marks directories that come or go with what is in them, and counts what goes. The
-// list is sorted.
+// imply marks directories that come or go with their contents, and counts deleted names. The list
+// is sorted.
 func (l *look) imply() {
 	within, deleted := map[string]bool{}, map[string]int{}
 	for _, c := range l.list {
@@ -450,7 +450,7 @@ func (l *look) imply() {
 	}
 }
 
-// reason is an error without what the caller says anyway.
+// reason returns an error's text without the part that the caller adds.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()

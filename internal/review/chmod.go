@@ -1,9 +1,9 @@
 package review
 
-// chmods tells who gave a directory another mode since both sides had the same. A layer has
-// the mode of all directories in which anything was changed, most of which the inside never
-// set: that is not to take back what the host set since. Where it is not known which mode was
-// the same, the inside has set it, and, if it changed at all, the host too.
+// chmods reports who gave a directory another mode since both sides had the same. A layer has the
+// mode of all directories in which anything changed. The sandbox did not set most of them, and
+// they must not undo a mode that the host set since. If the common mode is unknown, the sandbox
+// counts as having set its mode; so does the host, if the directory changed there at all.
 func (l *look) chmods(parent *dir, name string, c Change) (inside, host bool) {
 	path, was, now := c.Path, c.Old, c.New
 	if was.Mode == now.Mode {
@@ -19,17 +19,17 @@ func (l *look) chmods(parent *dir, name string, c Change) (inside, host bool) {
 		return now.Mode != before, was.Mode != applied
 	}
 	if before := l.was(path); before.inode == was.Mark.Inode {
-		// It may have had another one for a while, which the layer has then.
+		// It may have had another mode for a while, which the layer has then.
 		meanwhile := was.Mark.Changed >= l.record.Since && was.Mark.Changed != was.Mark.Modified
 		return now.Mode != before.mode, was.Mode != before.mode || meanwhile
 	}
 	return !l.brought(parent, name, c), was.Mark.Changed >= l.record.Since
 }
 
-// brought tells whether the host has, where it had nothing when the inside began and nothing was
-// applied, something new with the mode that an apply gives it: it was brought in another way,
-// such as by a patch. What the host had before may have got another mode inside, which is to be
-// shown, whoever has written it anew since.
+// brought reports whether the host has something new with the mode that an apply would give it,
+// at a path that was missing when the sandbox began and to which nothing was applied. It came
+// another way, such as by a patch. The sandbox may have changed the mode of a file that the host
+// had before; that change must be shown, even if the file was written again since.
 func (l *look) brought(parent *dir, name string, c Change) bool {
 	if _, applied := l.record.of(c.Path); applied || l.had(c.Path) != absent {
 		return false

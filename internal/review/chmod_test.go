@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modes wants directories of the host's to have modes.
+// modes checks the modes of directories on the host.
 func (p *project) modes(want map[string]uint32) {
 	p.t.Helper()
 	for name, mode := range want {
@@ -18,7 +18,8 @@ func (p *project) modes(want map[string]uint32) {
 	}
 }
 
-// The mode that the host gives to a directory is its own, whatever the inside does in it.
+// TestHostChmodsDirectory checks that the host's own mode of a directory stays, whatever the
+// sandbox changes in it.
 func TestHostChmodsDirectory(t *testing.T) {
 	p := fresh(t, map[string]string{"d/x": "1\n", "added/x": "1\n", "both/x": "1\n", "inside/x": "1\n"})
 	p.inside("for f in d added both inside; do echo 2 > $f/x; done; mkdir out; echo 1 > out/n; chmod 711 both inside")
@@ -32,7 +33,7 @@ func TestHostChmodsDirectory(t *testing.T) {
 	}
 	want := map[string]uint32{"d": 0o700, "added": 0o700, "both": 0o750, "inside": 0o711, "out": 0o755}
 	p.modes(want)
-	// So it is of what an apply made or changed.
+	// The same goes for a directory that an apply made or changed.
 	p.here("chmod 700 out inside")
 	want["out"], want["inside"] = 0o700, 0o700
 	p.inside("echo 2 > out/n2; echo 3 > inside/x")
@@ -51,7 +52,8 @@ func TestHostChmodsDirectory(t *testing.T) {
 	}
 }
 
-// What is known of no directory is in conflict if the host changed anything about it.
+// TestChmodOfUnknownDirectory checks that a new mode of a directory without remembered names is
+// in conflict if the host changed anything about the directory.
 func TestChmodOfUnknownDirectory(t *testing.T) {
 	p := fresh(t, map[string]string{"still/x": "1\n", "changed/x": "1\n"})
 	must(t, os.Remove(p.w.Layer.names()))
@@ -61,7 +63,8 @@ func TestChmodOfUnknownDirectory(t *testing.T) {
 	p.wants("\nmode changed CONFLICT\nmode still\n")
 }
 
-// Directories that an apply made are those of the inside, and go with it.
+// TestAppliedDirectoryGoes checks that directories that an apply made count as the sandbox's, and
+// go with it.
 func TestAppliedDirectoryGoes(t *testing.T) {
 	for name, tt := range map[string]struct{ inside, want string }{
 		"deleted":  {"rm -rf pkg", ""},
@@ -92,7 +95,8 @@ func TestAppliedDirectoryGoes(t *testing.T) {
 	}
 }
 
-// A mode that the host has taken back is not the inside's because the layer has it.
+// TestHostChmodsForAWhile checks that a mode that the host has taken back does not count as the
+// sandbox's, though the layer has it.
 func TestHostChmodsForAWhile(t *testing.T) {
 	p := fresh(t, map[string]string{"d/x": "1\n"})
 	pause()

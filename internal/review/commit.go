@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How much is written before it is made durable and put in place.
+// Limits of a batch, after which it is made durable and put in place.
 const (
 	batchFiles = 256
 	batchBytes = 64 << 20
 )
 
-// recordEvery is how often the record is written meanwhile, which has a line for all
-// that was ever applied. What it lacks is intended still.
+// recordEvery is how often an apply writes the record, which has a line for every path ever
+// applied. Until then the intent file has the missing steps.
 const recordEvery = time.Second
 
 // applying carries out a plan.
@@ -41,22 +41,22 @@ func (p *plan) apply() *applying {
 	}
 }
 
-// step is one thing that an apply does on the host.
+// step is one action of an apply on the host.
 type step struct {
 	do     deed
 	order  int
-	dir    *dir // it lies in
+	dir    *dir // of the path
 	name   string
-	temp   string // beside it: the file that comes, or then the one that went
+	temp   string // next to the name: the new file, or later the replaced one
 	old    Entry
-	form   Form     // of what comes
+	form   Form     // of the new file
 	partly bool     // not all of it
 	mine   own      // the file that comes, as it was before it went there
-	gone   contents // what was in the directory that goes for it
+	gone   contents // the contents of the directory that it replaces
 }
 
-// all carries out the steps, but those whose order has ended: another one, which it must not
-// go without, has failed.
+// all carries out the steps, except those whose order has ended because another order, on which
+// it depends, failed.
 func (a *applying) all() error {
 	defer a.drop()
 	for _, s := range a.steps {
@@ -103,10 +103,10 @@ func (a *applying) begin(s step) error {
 	return nil
 }
 
-// commit carries a batch out. What will lie about meanwhile is noted before it
-// appears, so that it is found after a crash, and again before it takes its place:
-// beside the name lies ours until then, and later it is the host's. What was written is made
-// durable before it takes its place. All of that stays noted until it is in the record.
+// commit carries a batch out. It notes each temporary file before creating it, so that recovery
+// finds the file after a crash. It notes it again before the rename: until then our file is
+// beside the name, and afterwards the host's. It makes files durable before renaming them. All
+// notes stay until the record has the steps.
 func (a *applying) commit() error {
 	if len(a.batch) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (a *applying) commit() error {
 	return nil
 }
 
-// stageAll writes what comes beside its places.
+// stageAll writes the new files next to their final names.
 func (a *applying) stageAll() error {
 	some := false
 	for i := range a.batch {
@@ -202,7 +202,7 @@ func (a *applying) do(s *step) error {
 	return s.place(a.links)
 }
 
-// errStays says that something stays in a directory that is told by itself.
+// errStays says that something stays in a directory, which has an outcome of its own.
 var errStays = errors.New("something in it stays")
 
 func (a *applying) removeDirectory(s *step) error {
@@ -239,8 +239,8 @@ func (s *step) chmod(mode uint32) error {
 	return d.f.Sync()
 }
 
-// few tells a batch of which each file is made durable by itself. More are made
-// so with all else that the file system has to write.
+// few reports whether the batch is small enough to sync each file by itself. A larger batch is
+// synced with the whole file system.
 func (a *applying) few() bool { return len(a.batch) <= 16 }
 
 // sync makes durable what the batch has done in its directories, and, if it is
@@ -260,7 +260,7 @@ func (a *applying) sync() error {
 	return nil
 }
 
-// drop ends the batch: it removes what was not put in place.
+// drop ends the batch: it removes the files that were not renamed into place.
 func (a *applying) drop() {
 	for _, s := range a.batch {
 		if s.do == bring && !slices.Contains([]Result{Applied, Partly}, a.outcome[s.order].Result) {
@@ -272,7 +272,7 @@ func (a *applying) drop() {
 	a.batch, a.bytes, a.made = nil, 0, map[string]bool{}
 }
 
-// mkdir makes a directory with a mode that no mask narrows.
+// mkdir makes a directory with a mode, regardless of the umask.
 func (d *dir) mkdir(name string, mode uint32) error {
 	if err := unix.Mkdirat(d.fd(), name, mode|0o700); err != nil {
 		return fmt.Errorf("make directory %s: %w", Quote(name), err)
@@ -285,7 +285,7 @@ func (d *dir) mkdir(name string, mode uint32) error {
 	return made.give(mode)
 }
 
-// give gives a directory its permissions, and leaves whose group files in it get.
+// give sets a directory's permissions, and keeps its set-group-ID bit.
 func (d *dir) give(mode uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(d.fd(), &st); err != nil {

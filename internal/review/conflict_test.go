@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What the host moved into the place of a directory that the inside deleted, the
-// inside has never seen.
+// TestDeletedDirectoryReplaced checks that files that the host moved into the place of a
+// directory that the sandbox deleted count as unseen by the sandbox.
 func TestDeletedDirectoryReplaced(t *testing.T) {
 	p := fresh(t, map[string]string{"gone/a": "1\n", "made/sub/a": "1\n", "other/b": "precious\n", "another/b": "precious\n"})
 	p.inside("rm -r gone made; mkdir made")

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// contents are what was seen in a directory that something else takes the place of, by path in
-// it. They go as a whole, and only if nothing else is in it.
+// contents are the entries seen in a directory that something else replaces, by relative path.
+// They are removed together, and only if the directory has nothing else.
 type contents map[string]Mark
 
 // MarshalJSON writes paths as Quote does: they need not be text.
@@ -21,7 +21,7 @@ func (t contents) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// UnmarshalJSON reads that.
+// UnmarshalJSON reads the form that MarshalJSON writes.
 func (t *contents) UnmarshalJSON(b []byte) error {
 	var m map[string]Mark
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -38,7 +38,7 @@ func (t *contents) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// contents is what goes with a directory; nil of what is none.
+// contents returns the entries that are removed with a directory; nil for anything else.
 func (p *plan) contents(i int) contents {
 	o := p.orders[i]
 	if o.Old.Form != Directory {
@@ -52,8 +52,7 @@ func (p *plan) contents(i int) contents {
 	return t
 }
 
-// occupied ends an order for something that cannot take the place of a directory, because of
-// what is in that.
+// occupied ends an order that cannot replace a directory because of the directory's contents.
 func (p *plan) occupied(i int) {
 	o := p.orders[i]
 	if o.Pick != nil || o.Old.Form != Directory {
@@ -69,14 +68,14 @@ func (p *plan) occupied(i int) {
 	}
 }
 
-// How a file is compared with what was seen.
+// Ways to compare a file with its seen mark.
 var (
 	exactly = func(m Mark) Mark { return m }
 	aside   = Mark.aside // another name of it may have gone already
 )
 
-// unlike is an error if a directory has something in it that was not seen there, or that
-// cannot be taken out of it. That something has gone is none.
+// unlike fails if a directory has an entry that was not seen there, or that cannot be taken out
+// of it. A missing entry is not an error.
 func (t contents) unlike(parent *dir, name string, as func(Mark) Mark) error {
 	return t.each(parent, name, "", as, func(in *dir, name string, st *unix.Stat_t) error {
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -91,7 +90,7 @@ func (t contents) unlike(parent *dir, name string, as func(Mark) Mark) error {
 	})
 }
 
-// remove removes a directory with what was seen in it.
+// remove removes a directory with the entries that were seen in it.
 func (t contents) remove(parent *dir, name string) error {
 	err := t.each(parent, name, "", aside, func(in *dir, name string, st *unix.Stat_t) error {
 		flags := 0
@@ -109,8 +108,8 @@ func (t contents) remove(parent *dir, name string) error {
 	return nil
 }
 
-// each does something with all that is in a directory, and last with that, as long as all of
-// it is as it was seen.
+// each calls do for every entry of a directory, and then for the directory itself. It stops at
+// the first entry that is not as it was seen.
 func (t contents) each(parent *dir, name, at string, as func(Mark) Mark, do func(in *dir, name string, st *unix.Stat_t) error) error {
 	st, there, err := parent.stat(name)
 	if err != nil || !there {
@@ -140,8 +139,8 @@ func (t contents) each(parent *dir, name, at string, as func(Mark) Mark, do func
 	return do(parent, name, &st)
 }
 
-// has is an error if something in the directory is not as it was seen. The times of a
-// directory are those of what is in it.
+// has fails if something in the directory is not as it was seen. It ignores the times of a
+// directory, which depend on its contents.
 func (t contents) has(at string, now Mark, as func(Mark) Mark) error {
 	seen, ok := t[at]
 	if !ok {

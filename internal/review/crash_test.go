@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
-// playApply applies everything, and is killed somewhere.
+// playApply applies everything, and is killed at any point.
 func playApply(args []string) error {
 	w := Workspace{Source: args[0], Layer: Layer{Dir: args[1]}}
 	list, err := w.Changes()
@@ -29,8 +29,8 @@ func playApply(args []string) error {
 	return err
 }
 
-// Killed anywhere, an apply leaves each file old or new, and another one finishes
-// the work and leaves nothing else behind.
+// TestApplySurvivesKill checks that an apply that is killed at any point leaves each file old or
+// new, and that the next one finishes the work and leaves no other files.
 func TestApplySurvivesKill(t *testing.T) {
 	racetest.Skip(t)
 	for _, settled := range []string{"mounted", "settled"} {
@@ -92,7 +92,8 @@ func survives(t *testing.T, settled string) {
 	}
 }
 
-// applying is an apply that has not begun, and is killed before it has written the record.
+// applying returns an apply that has not begun, and that is killed before it has written the
+// record.
 func (l *look) applying(t testing.TB, orders []Order) *applying {
 	t.Helper()
 	p, err := l.plan(orders)
@@ -102,8 +103,8 @@ func (l *look) applying(t testing.TB, orders []Order) *applying {
 	return a
 }
 
-// killed applies a part of what changed, all of it or what is chosen, and is killed before it
-// has written the record.
+// killed applies all changes, or those that are chosen, and is killed before it has written the
+// record.
 func (p *project) killed(chosen func(Change) bool) {
 	p.t.Helper()
 	l, err := p.w.open()
@@ -124,9 +125,10 @@ func (p *project) killed(chosen func(Change) bool) {
 	}
 }
 
-// What a killed apply had not written down is written down by the next command: a directory
-// that it made, gave a mode or put in the place of a file is not taken for one that somebody
-// moved there, and a narrower mode not for one that the host has set.
+// TestDirectoryOfKilledApply checks that the next command writes down the steps that a killed
+// apply had not. A directory that the apply made, gave a mode, or put in the place of a file must
+// not look like one that the host moved there. A narrower mode must not look like one that the
+// host set.
 func TestDirectoryOfKilledApply(t *testing.T) {
 	p := fresh(t, map[string]string{"mode/a": "1\n", "file": "1\n", "empty/x": "1\n"})
 	p.inside("umask 0; mkdir -m 731 made; echo 2 > made/a; chmod 711 mode; echo 2 > mode/a; rm file; mkdir file; echo 2 > file/a; rm -r empty")
@@ -143,8 +145,8 @@ func TestDirectoryOfKilledApply(t *testing.T) {
 	p.wants("\n")
 }
 
-// Nor is a file that a killed apply has brought one that the host has changed: the inside may
-// change it again.
+// TestFileOfKilledApply checks that a file that a killed apply has brought does not count as
+// changed on the host: the sandbox may change it again.
 func TestFileOfKilledApply(t *testing.T) {
 	p := fresh(t, map[string]string{"file": "1\n", "open": "1\n", "gone": "1\n", "link-a": "1\n", "hunks": "1\n2\n3\n4\n5\n6\n7\n8\n9\n"})
 	must(t, os.Link(p.path("link-a"), p.path("link-b")))
@@ -161,15 +163,15 @@ func TestFileOfKilledApply(t *testing.T) {
 		t.Error("the intent stays")
 	}
 	p.wants("\nmodified link-b\n")
-	p.put("gone", "host\n") // the inside has not deleted this one
+	p.put("gone", "host\n") // the sandbox has not deleted this one
 	p.put("file", "host\n") // nor seen this one
 	p.wants("\nmodified link-b\n")
 	p.inside("for f in new open link-a link-b to d/a file; do echo 3 >> $f; done")
 	p.wants("\nmodified d/a\nmodified file CONFLICT\nmodified link-a\nmodified link-b\nmodified new\nmodified open\n")
 }
 
-// What a killed apply has beside the host's files is none of them, and goes with the
-// next one.
+// TestTempOfKilledApply checks that the temporary files of a killed apply do not count as the
+// host's, and that the next apply removes them.
 func TestTempOfKilledApply(t *testing.T) {
 	p := fresh(t, map[string]string{"gone/a": "1\n", "gone/b": "1\n"})
 	p.inside("rm -r gone")
@@ -195,8 +197,8 @@ func TestTempOfKilledApply(t *testing.T) {
 	}
 }
 
-// Of what a killed apply had put in place, what somebody wrote meanwhile is kept: into the
-// file that was taken out, at the name, or in the moment before.
+// TestWrittenAfterKilledApply checks that writes of other programs after a killed apply are kept:
+// to the replaced file, to the name, or just before the rename.
 func TestWrittenAfterKilledApply(t *testing.T) {
 	write := func(p *project, name, text string) {
 		must(p.t, os.WriteFile(p.path(name), []byte(text), 0o644))
@@ -251,7 +253,7 @@ func TestWrittenAfterKilledApply(t *testing.T) {
 	}
 }
 
-// playDiscard throws everything away that lies in a directory.
+// playDiscard discards every change in a directory.
 func playDiscard(args []string) error {
 	w := Workspace{Source: args[0], Layer: Layer{Dir: args[1]}}
 	list, err := w.Changes()
@@ -267,8 +269,8 @@ func playDiscard(args []string) error {
 	return err
 }
 
-// A discard that is killed leaves no half of a directory that hides the host's: what
-// is missing in it would be taken for deleted by the inside.
+// TestDiscardSurvivesKill checks that a killed discard leaves no half of a directory that hides
+// the host's: missing files in it would count as deleted by the sandbox.
 func TestDiscardSurvivesKill(t *testing.T) {
 	racetest.Skip(t)
 	const count = 1000

@@ -9,19 +9,19 @@ import (
 	"os"
 )
 
-// Digest tells one content of a file from another. It is of no use but to be compared with
-// another one.
+// Digest tells one content of a file from another. Its only use is to be compared with another
+// Digest.
 type Digest [sha256.Size]byte
 
-// digestBlock is what a digest looks at as one, in bytes.
+// digestBlock is the size of a block of a digest, in bytes.
 const digestBlock = 4 << 10
 
-// digest makes one: SHA-256 of the blocks that are not all zeros, each with where it is,
-// and of the size. So a hole costs nothing, and is the same as zeros, into which a file
-// system makes it when it likes.
+// digest computes a Digest: SHA-256 of the blocks that are not all zeros, each with its offset,
+// and of the size. So a hole costs nothing and equals zeros; a file system may turn zeros into
+// holes.
 type digest struct {
 	sum   hash.Hash
-	at    int64 // what comes next is there
+	at    int64 // offset of the next byte
 	block [digestBlock]byte
 }
 
@@ -36,7 +36,7 @@ func (d *digest) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// to goes on at a place behind; what was not written until there is zeros.
+// to moves forward to an offset; the bytes in between count as zeros.
 func (d *digest) to(at int64) {
 	if at/digestBlock != d.at/digestBlock {
 		d.end()
@@ -44,7 +44,7 @@ func (d *digest) to(at int64) {
 	d.at = at
 }
 
-// end takes in the block that we are in.
+// end adds the current block to the sum.
 func (d *digest) end() {
 	if d.block == [digestBlock]byte{} {
 		return
@@ -58,14 +58,14 @@ func (d *digest) number(n int64) {
 	_, _ = d.sum.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
 }
 
-// of is the digest of what was written, to the end of a file of a size.
+// of returns the digest of the written bytes, up to a file's size.
 func (d *digest) of(size int64) Digest {
 	d.end()
 	d.number(size)
 	return Digest(d.sum.Sum(nil))
 }
 
-// digestOf is the digest of a file of a size.
+// digestOf returns the digest of a file of a known size.
 func digestOf(f *os.File, size int64) (Digest, error) {
 	d := newDigest()
 	err := eachData(f, size, func(start, length int64) error {
@@ -75,14 +75,14 @@ func digestOf(f *os.File, size int64) (Digest, error) {
 	return d.of(size), err
 }
 
-// digestOfText is the digest of a file with a text.
+// digestOfText returns the digest of a file with a text.
 func digestOfText(text string) Digest {
 	d := newDigest()
 	_, _ = io.WriteString(d, text)
 	return d.of(int64(len(text)))
 }
 
-// copyN copies so much of a file, which must have it.
+// copyN copies n bytes of a file, which must have them.
 func copyN(to io.Writer, from *os.File, n int64) error {
 	_, err := io.CopyN(to, from, n)
 	if errors.Is(err, io.EOF) {

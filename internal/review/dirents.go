@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirent is a name as its directory has it.
+// dirent is an entry of a directory.
 type dirent struct {
 	name   string
 	number uint64 // of the inode
 	kind   byte   // as DT_REG
 }
 
-// eachFile goes through the names below a directory that may be regular files, but not
-// into some paths. Where nothing can be listed nothing is found.
+// eachFile calls a function for the names below a directory that may be regular files, but skips
+// some paths. It skips a directory that it cannot list.
 func (d *dir) eachFile(without []string, visit func(in *dir, at string, e dirent)) error {
 	buf := make([]byte, 32<<10)
 	for queue := []string{"."}; len(queue) > 0; queue = queue[1:] {
@@ -43,7 +43,7 @@ func (d *dir) eachFile(without []string, visit func(in *dir, at string, e dirent
 	return nil
 }
 
-// kindOf looks where the directory does not tell.
+// kindOf looks up the kind of a name if the directory does not give it.
 func (d *dir) kindOf(e dirent) byte {
 	if e.kind != unix.DT_UNKNOWN {
 		return e.kind
@@ -77,7 +77,7 @@ func (d *dir) entries(buf []byte, visit func(dirent)) error {
 	}
 }
 
-// cutDirent takes one struct linux_dirent64 off what the kernel gave, see getdents(2).
+// cutDirent takes one struct linux_dirent64 from the kernel's buffer, see getdents(2).
 func cutDirent(b []byte) (e dirent, rest []byte) {
 	const head = 8 + 8 + 2 + 1 // inode, where the next is, length, type
 	length := binary.NativeEndian.Uint16(b[16:])

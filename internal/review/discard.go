@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// Discard throws changes away: inside is again what the host has. The caller sees
-// to it that the layer is not mounted, and that nobody else applies or discards.
+// Discard throws changes away: the sandbox sees the host's files again. The caller makes sure
+// that the layer is not mounted, and that no other apply or discard runs.
 func (w Workspace) Discard(changes []Change) ([]Outcome, error) {
 	var done []Outcome
 	err := w.change(func(l *look) (err error) {
@@ -53,8 +53,8 @@ func (l *look) discardThese(changes []Change) ([]Outcome, error) {
 	return l.discardSome(changes, stays)
 }
 
-// DiscardAll throws everything away, unseen: what the inside has made may be more
-// than can be looked through. The caller sees to the same.
+// DiscardAll throws every change away without listing them: the layer may contain more than a
+// walk can cover. The caller must make sure of the same as for Discard.
 func (w Workspace) DiscardAll() error {
 	return w.change(func(l *look) error {
 		_, err := l.discardAll(nil)
@@ -80,14 +80,14 @@ func (l *look) discardAll(changes []Change) ([]Outcome, error) {
 	return done, l.Prepare()
 }
 
-// discardSome takes changes out of the layer that others stay in, of which the paths are given in
-// their order.
+// discardSome discards changes from a layer in which others stay. stays are the paths of those,
+// sorted.
 func (l *look) discardSome(changes []Change, stays []string) ([]Outcome, error) {
 	var done []Outcome
-	gone := map[string]bool{} // what hid the host's, and was removed
+	gone := map[string]bool{} // removed paths that hid the host's
 	for _, c := range changes {
 		why, err := l.discard(c, stays, gone)
-		if errors.Is(err, fs.ErrPermission) { // the others are none the worse
+		if errors.Is(err, fs.ErrPermission) { // the others can still be discarded
 			why, err = reason(err), nil
 		}
 		if err != nil {
@@ -101,7 +101,7 @@ func (l *look) discardSome(changes []Change, stays []string) ([]Outcome, error) 
 		}
 		done = append(done, o)
 	}
-	for i := range slices.Backward(done) { // what lay in them is gone now
+	for i := range slices.Backward(done) { // their contents are gone now
 		if err := l.discardDirectory(&done[i]); err != nil {
 			return done, err
 		}
@@ -109,8 +109,8 @@ func (l *look) discardSome(changes []Change, stays []string) ([]Outcome, error) 
 	return done, l.Layer.write(l.record)
 }
 
-// discardDirectory removes a directory that the inside made, if it is empty now, or
-// gives one the host's mode.
+// discardDirectory removes a directory that the sandbox made, if it is empty now, or gives one
+// the host's mode.
 func (l *look) discardDirectory(o *Outcome) error {
 	if o.New.Form != Directory || o.Result != Discarded {
 		return nil
@@ -145,7 +145,7 @@ func (l *look) discardDirectory(o *Outcome) error {
 	return nil
 }
 
-// forget makes the host's file as it is now what the next change is based on.
+// forget makes the host's current file the base of the next change.
 func (l *look) forget(c Change) {
 	l.record.inherit(c.heirs)
 	switch {
@@ -156,7 +156,7 @@ func (l *look) forget(c Change) {
 	}
 }
 
-// discard takes one change out of the layer, or says why it cannot go alone.
+// discard takes one change out of the layer, or returns why it cannot go alone.
 func (l *look) discard(c Change, stays []string, gone map[string]bool) (string, error) {
 	cover, err := l.hider(c.Path)
 	if err != nil {
@@ -181,15 +181,15 @@ func (l *look) discard(c Change, stays []string, gone map[string]bool) (string, 
 	return "the inside removed or made anew " + Quote(cover) + ": discard all of that", nil
 }
 
-// anyBelow tells whether one of some paths, which are in order, is that one, or below it.
+// anyBelow reports whether one of some sorted paths is p, or below it.
 func anyBelow(paths []string, p string) bool {
 	_, found := slices.BinarySearch(paths, p)
 	at, _ := slices.BinarySearch(paths, p+"/")
 	return found || at < len(paths) && strings.HasPrefix(paths[at], p+"/")
 }
 
-// hider is what hides the host's at a path: a directory that the inside made, or
-// the mark that one was deleted, or became something else.
+// hider returns the path that hides the host's at p: a directory that the sandbox made, or the
+// mark that a directory was deleted or replaced.
 func (l *look) hider(p string) (string, error) {
 	if cover, err := l.cover(p); cover != "" || err != nil {
 		return cover, err

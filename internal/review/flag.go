@@ -8,9 +8,9 @@ import (
 // Flag is a reason why a file may make something run on the host later.
 type Flag struct {
 	Why string `json:"why"`
-	// Git marks what git itself keeps (objects, references, the index). It is
-	// left inside unless it is asked for by name: it says nothing that the files
-	// do not say, and commands of git inside change it all the time.
+	// Git marks git's own files (objects, references, the index). They stay in the sandbox unless
+	// the user asks for them by name: they add nothing to the files, and git commands in the
+	// sandbox change them all the time.
 	Git bool `json:"git,omitempty"`
 }
 
@@ -342,7 +342,7 @@ var rules = []rule{
 	{"*.command", "a script"},
 }
 
-// bounds are what makes less possible on the host while it is there.
+// bounds are files whose presence limits what may run on the host.
 var bounds = []rule{
 	{"bothy.yaml", "a sandbox may do more without it"},
 	{"package-lock.json", otherVersions},
@@ -377,12 +377,12 @@ const (
 	freerAgents   = "agents on the host may do without it what it forbids"
 )
 
-// heads tell of the file on each side of a change as what it begins; see beginsAs.
+// heads are the first bytes of the file on each side of a change; see beginsAs.
 type heads struct{ old, now string }
 
-// flagsOf says why a change may make something run on the host later. What the host has
-// counts, too: of a file of which a part is applied it keeps the mode, and maybe the
-// first line.
+// flagsOf returns the reasons why a change may make something run on the host later. The host's
+// file counts, too: when only a part of a file is applied, it keeps its mode, and maybe its first
+// line.
 func flagsOf(c *Change, head heads) (list []Flag) {
 	lower := strings.ToLower(c.Path)
 	if f, ok := gitFlag(lower, c.New.Form); ok {
@@ -392,10 +392,10 @@ func flagsOf(c *Change, head heads) (list []Flag) {
 		list = []Flag{{Why: "others on this host may write to it"}}
 	}
 	switch {
-	case c.Kind == Deleted: // what is not there runs nothing
+	case c.Kind == Deleted: // a deleted file runs nothing
 		return flagsBy(bounds, lower, Nothing)
 	case c.Kind == Mode && (c.New.Form == Directory || c.New.Mode&^c.Old.Mode&0o111 == 0):
-		return list // nothing in it is other than it was
+		return list // nothing in it has changed
 	}
 	list = append(list, flagsBy(rules, lower, c.New.Form)...)
 	switch {
@@ -413,7 +413,7 @@ func flagsOf(c *Change, head heads) (list []Flag) {
 	return list
 }
 
-// flagsBy gives what the first rule says that matches.
+// flagsBy returns the flag of the first rule that matches.
 func flagsBy(rules []rule, lower string, form Form) []Flag {
 	for _, r := range rules {
 		if r.matches(lower, form) {
@@ -423,9 +423,9 @@ func flagsBy(rules []rule, lower string, form Form) []Flag {
 	return nil
 }
 
-// matches compares a rule with the end of a path, or, for a directory's rule, with
-// any part of it. A link may also have the name of a directory before: whatever it leads
-// to has the names behind it then.
+// matches compares a rule with the end of a path, or, for a directory's rule, with any part of
+// it. A link may also have the name of a parent directory in the rule, because the names below
+// may come from the link's target.
 func (r rule) matches(lower string, form Form) bool {
 	names := strings.Split(lower, "/")
 	pattern, whole := strings.CutSuffix(r.pattern, "/")
@@ -459,9 +459,9 @@ func matchAll(patterns, names []string) bool {
 	return true
 }
 
-// leads reports whether a link at a path may lead out of the workspace. Where a
-// name before a ".." leads, another link decides: so that leads out, too. The names
-// that a link lies below are directories, or it could not be applied.
+// leads reports whether a link at a path may lead out of the workspace. If a name precedes a
+// "..", that name may be another link, so leads returns true. All names above the link itself are
+// directories, or it could not be applied.
 func leads(at, target string) bool {
 	if path.IsAbs(target) {
 		return true

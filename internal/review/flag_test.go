@@ -110,8 +110,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// Of a file of which a part is applied the host keeps the mode and the first line: what
-// would come into an executable, or a script, of the host's has a flag.
+// TestFlagsOfPart checks the flags when only a part of a file is applied: the host keeps the mode
+// and the first line, so a part of an executable or a script of the host's has a flag.
 func TestFlagsOfPart(t *testing.T) {
 	text := "#!/bin/sh\n" + strings.Repeat("# line\n", 20)
 	p := fresh(t, map[string]string{"tool": text, "script": text, "plain": text[2:], "less": text})
@@ -129,7 +129,8 @@ func TestFlagsOfPart(t *testing.T) {
 	}
 }
 
-// What is run is known by how it begins, whatever it is called, and no text is taken for it.
+// TestFlagsByBeginning checks that a program is recognized by its first bytes, under any name,
+// and that a text is not taken for one.
 func TestFlagsByBeginning(t *testing.T) {
 	p := fresh(t, map[string]string{"host": "\x7fELF\x02host\n"})
 	p.inside(`printf '\177ELF\002' >elf; printf 'MZ\220\000\003' >pe; printf '\317\372\355\376' >mac; printf '\312\376\272\276' >fat
@@ -154,8 +155,8 @@ func reasonsOf(c Change) string {
 	return strings.Join(list, "; ")
 }
 
-// A new mode has no flags because the text was the same: neither another one comes with it,
-// nor a part of that.
+// TestModeComesAlone checks that an apply of a new mode, which has no flags because the text was
+// the same, brings neither another text nor a part of it.
 func TestModeComesAlone(t *testing.T) {
 	p := fresh(t, map[string]string{"tool": "#!/bin/sh\n# 1\n"})
 	must(t, os.Chmod(p.path("tool"), 0o755))
@@ -165,7 +166,7 @@ func TestModeComesAlone(t *testing.T) {
 	pause()
 	p.inside("chmod 700 tool; sed -i 's/^# 1/evil/' tool; truncate -s 14 tool")
 	c := p.wants("modified tool\n")[0]
-	c.Kind = Mode // as it was looked at before that was written through memory
+	c.Kind = Mode // as it was before the write through memory
 	for _, tt := range []struct {
 		pick Pick
 		want Result
@@ -196,7 +197,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// Nothing in a line of a file is there and not seen.
+// TestShow checks that Show makes every character of a line visible.
 func TestShow(t *testing.T) {
 	for line, want := range map[string]string{
 		"plain\r\n": "plain\r\n", "\tna\u00efve \u65e5\u672c\n": "\tna\u00efve \u65e5\u672c\n", "a\x1b[m\xff\n": `a\x1b[m\xff` + "\n", "a\u202eb": `a\u202eb`,

@@ -35,8 +35,8 @@ func rounds(t *testing.T, usual int) (n int, seed uint64) {
 	return n, seed
 }
 
-// TestForeseeIsApply checks on random trees that an apply comes to what Foresee said, and does
-// nothing on the host but that.
+// TestForeseeIsApply checks on random trees that an apply has the results that Foresee returned,
+// and changes nothing else on the host.
 func TestForeseeIsApply(t *testing.T) {
 	n, seed := rounds(t, 25)
 	for i := range n {
@@ -108,7 +108,7 @@ func foreseeOnce(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// madeFor tells whether a directory was made for something that was applied in it.
+// madeFor reports whether a directory was made for a file that was applied in it.
 func madeFor(at string, before, after map[string]string, applied map[string]bool) bool {
 	if _, was := before[at]; was || !strings.HasPrefix(after[at], "d") {
 		return false
@@ -134,7 +134,7 @@ func checkApplied(t *testing.T, o Order, layer, now string) {
 	}
 }
 
-// snapshot has all that lies in a directory: its form, mode and text.
+// snapshot returns the form, mode and text of every file in a directory.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	list := map[string]string{}
@@ -165,7 +165,7 @@ func snapshot(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// randomOrders are those of a random selection, as the command line gives them.
+// randomOrders returns the orders of a random selection, as the command line makes them.
 func randomOrders(t *testing.T, r *rand.Rand, p *project) (orders []Order) {
 	var args []string
 	for range max(0, r.IntN(4)-1) {

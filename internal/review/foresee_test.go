@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// foreseen is what Foresee says, as order gives what Apply did; some hunks are hunks there.
+// foreseen returns Foresee's results, in the form in which order returns Apply's; "some hunks"
+// count as hunks.
 func (p *project) foreseen(orders []Order) map[string]Result {
 	p.t.Helper()
 	list, err := p.w.Foresee(orders)
@@ -19,8 +20,8 @@ func (p *project) foreseen(orders []Order) map[string]Result {
 	return got
 }
 
-// A deleted directory in which something is left that was known to be there stays with it,
-// and is no conflict; with something new in it it is one.
+// TestWhatStaysInDeleted checks that a deleted directory stays, without a conflict, if something
+// that was known to be in it is left. It is in conflict if something new is in it.
 func TestWhatStaysInDeleted(t *testing.T) {
 	p := fresh(t, map[string]string{"d/lock": "1\n", "d/x": "1\n", "d/sub/lock": "1\n", "new/x": "1\n", "file/lock": "1\n", "file/x": "1\n", "mode/lock": "1\n"})
 	p.inside("rm -r d new file mode/lock; echo 2 > file; chmod 700 mode")
@@ -47,8 +48,8 @@ func TestWhatStaysInDeleted(t *testing.T) {
 	}
 }
 
-// Where hunks are picked nothing but texts comes or goes, and nothing is made for a text of
-// which no hunk is meant.
+// TestPickTakesTextsAlone checks that an apply of picked hunks brings and removes only texts, and
+// makes no parent for a text without a wanted hunk.
 func TestPickTakesTextsAlone(t *testing.T) {
 	p := fresh(t, map[string]string{"a": "1\n", "gone/x": "1\n", "mode/x": "1\n", "typed": "1\n"})
 	must(t, os.Mkdir(p.path("hollow"), 0o755))
@@ -86,7 +87,8 @@ func TestPickTakesTextsAlone(t *testing.T) {
 	}
 }
 
-// What lies in a directory that takes the place of a file comes with that, or not at all.
+// TestForeseeInTheWay checks that the contents of a directory that replaces a file come with the
+// directory, or not at all.
 func TestForeseeInTheWay(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pick Pick
@@ -121,8 +123,8 @@ func TestForeseeInTheWay(t *testing.T) {
 	}
 }
 
-// A file that was moved goes only with the file that it became, or after it, whichever paths
-// are named.
+// TestPathOfMovedAlone checks that the origin of a moved file is removed only with the new file,
+// or after it, whichever paths the user names.
 func TestPathOfMovedAlone(t *testing.T) {
 	for _, inside := range []string{"mv d/f Makefile", "mv d/f d/t; mkdir d/f; mv d/t other; echo new > d/f/x", "mv d/f .git/objects/f", "mv d/f d/name; echo more >> d/name"} {
 		t.Run(inside, func(t *testing.T) {

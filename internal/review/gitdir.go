@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// gitRuns is why a file that git obeys has a flag.
+// gitRuns is the reason for the flag of a file that git obeys.
 const gitRuns = "git runs programs by its hooks and settings"
 
-// gitData is what git keeps in its directory and runs nothing by.
+// gitData are git's own files in its directory, by which it runs nothing.
 var gitData = []string{"objects", "refs", "logs", "index", "index.lock", "head", "orig_head", "fetch_head", "merge_head", "merge_msg", "merge_mode", "cherry_pick_head", "revert_head", "rebase_head", "auto_merge", "commit_editmsg", "squash_msg", "packed-refs", "shallow", "description", "branches", "gc.pid", "gc.log", "rr-cache"}
 
-// gitSettings is what git runs programs by, or is led elsewhere by, in a directory that it
-// takes for its own, whatever that is called.
+// gitSettings are the files by which git runs programs, or finds other directories. They are in
+// any directory that git takes for its own, whatever its name.
 var gitSettings = []string{"config*", "hooks", "info", "commondir", "gitdir", "modules", "worktrees", "rebase-merge", "rebase-apply", "sequencer"}
 
-// gitFlag judges what lies in a directory called .git, or is the file that says where
-// that is, at any depth. A link in the place of what git keeps leads it elsewhere.
+// gitFlag returns the flag of a path in a directory called .git, at any depth, or of the file
+// .git that names the directory. A link in the place of git's own files may lead git elsewhere.
 func gitFlag(lower string, form Form) (Flag, bool) {
 	names := strings.Split(lower, "/")
 	for i, name := range names {
@@ -36,13 +36,13 @@ func gitFlag(lower string, form Form) (Flag, bool) {
 	return Flag{}, false
 }
 
-// isBorrowing tells whether a path in a directory of git's says from where it takes objects.
+// isBorrowing reports whether a path in git's directory says where git borrows objects.
 func isBorrowing(rest []string) bool {
 	return len(rest) > 2 && rest[0] == "objects" && rest[1] == "info"
 }
 
-// noteRepository remembers a directory that git takes for its own by what is in it, on
-// either side: names are those that the inside has. What cannot be looked at may be there.
+// noteRepository remembers a directory that git takes for a repository because of its contents on
+// either side. names are the sandbox's. A name that cannot be looked at counts as present.
 func (l *look) noteRepository(at string, host *dir, names []string) {
 	has := func(name string) bool {
 		if slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }) {
@@ -51,14 +51,14 @@ func (l *look) noteRepository(at string, host *dir, names []string) {
 		_, there, err := host.stat(name)
 		return there || err != nil
 	}
-	// Where there is a commondir, objects and references lie there, and no HEAD is wanted.
+	// With a commondir, objects and references are there, and its HEAD is not needed.
 	if has("objects") && (has("HEAD") || has("refs")) || has("commondir") && has("HEAD") {
 		l.repositories[at] = true
 	}
 }
 
-// setsGit tells whether a change is of what git obeys in such a directory, or puts something
-// else into the place of one.
+// setsGit reports whether a change is of a file that git obeys in such a directory, or replaces the
+// directory itself by something else.
 func (l *look) setsGit(c *Change) bool {
 	if len(l.repositories) == 0 {
 		return false
@@ -77,7 +77,8 @@ func (l *look) setsGit(c *Change) bool {
 	return false
 }
 
-// isGitSetting judges a path in a directory of git's. A directory holds nothing yet.
+// isGitSetting reports whether git obeys a path in its directory. A new directory is still empty,
+// so it does not count.
 func isGitSetting(rel string, form Form) bool {
 	rest := strings.Split(strings.ToLower(rel), "/")
 	if form == Directory && len(rest) == 1 {
@@ -89,8 +90,8 @@ func isGitSetting(rel string, form Form) bool {
 	return isBorrowing(rest) || slices.ContainsFunc(gitSettings, func(p string) bool { return matchAll([]string{p}, rest[:1]) })
 }
 
-// InGit tells whether a path lies in a directory that git keeps, or is one: git apply refuses
-// a patch that has such a path.
+// InGit reports whether a path is a .git directory or inside one. git apply refuses a patch that
+// has such a path.
 func (c Change) InGit() bool {
 	return slices.ContainsFunc(strings.Split(c.Path, "/"), func(name string) bool { return strings.EqualFold(name, ".git") })
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A directory that git takes for its own is one by what is in it, on whichever side, and not
-// by its name; what is called alike elsewhere has no flags.
+// TestRepositoryOfAnyName checks that git's directory is recognized by its contents on either
+// side, and not by its name. Files with the same names elsewhere have no flags.
 func TestRepositoryOfAnyName(t *testing.T) {
 	p := fresh(t, map[string]string{
 		".bare/HEAD": "ref: refs/heads/main\n", ".bare/objects/ab/x": "1\n", ".bare/config": "[core]\n", ".bare/refs/heads/main": "1\n", ".bare/hooks/update": "1\n",
@@ -37,8 +37,8 @@ func TestRepositoryOfAnyName(t *testing.T) {
 	}
 }
 
-// A directory that hides the host's, and has a repository in it, is no obstacle to a start when
-// something in it was applied.
+// TestSettleBesideRepository checks that a directory that hides the host's, and contains a
+// repository, does not prevent a start after something in it was applied.
 func TestSettleBesideRepository(t *testing.T) {
 	p := fresh(t, map[string]string{"dep/y": "1\n"})
 	p.inside("rm -r dep; mkdir -p dep/.git/objects; echo > dep/.git/HEAD; echo > dep/x")

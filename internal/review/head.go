@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// What a file may begin as.
+// Kinds of files that run, by their first bytes.
 const (
 	aScript  = "a script"
 	aProgram = "a compiled program"
 )
 
-// programs are how those begin that are compiled: for Linux, macOS (of several kinds) and
-// Java. One for Windows begins with two letters, as a text may.
+// programs are the first bytes of compiled programs for Linux, macOS (several kinds) and Java. A
+// Windows program begins with two letters, as a text may.
 var programs = []string{"\x7fELF", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "\xca\xfe\xba\xbf"}
 
-// beginsAs says as what a file begins that is run; empty if it begins as something else.
+// beginsAs returns the kind of runnable file by its first bytes; empty for any other file.
 func beginsAs(f *os.File) string {
 	b := make([]byte, 64)
 	n, _ := f.ReadAt(b, 0)
@@ -31,7 +31,7 @@ func beginsAs(f *os.File) string {
 	return ""
 }
 
-// beganAs says it of a file of the host's. One that cannot be read may be a script.
+// beganAs does the same for a file of the host's. A file that cannot be read may be a script.
 func (d *dir) beganAs(name string, was Entry) string {
 	if was.Form != File {
 		return ""

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// To make a hole of terabytes costs the inside nothing. It shall cost the host nothing
-// either: no room on its disk, and not the hours in which it reads or writes zeros.
+// A hole of terabytes costs the sandbox nothing. It must cost the host nothing either: no disk
+// space, and no hours of reading or writing zeros.
 
-// copyData copies a file of a size into an empty one, and has seen take in what it reads,
+// copyData copies a file of a known size into an empty one. It feeds the bytes it reads to seen,
 // unless that is nil. A hole stays a hole.
 func copyData(to, from *os.File, size int64, seen *digest) error {
 	err := eachData(from, size, func(start, length int64) error {
@@ -34,7 +34,7 @@ func copyData(to, from *os.File, size int64, seen *digest) error {
 	return nil
 }
 
-// eachData goes through the data of a file of a size; the file stands where each begins.
+// eachData calls do for each part of a file that has data, with the file positioned at its start.
 func eachData(f *os.File, size int64, do func(start, length int64) error) error {
 	for at := int64(0); at < size; {
 		start, end, err := nextData(f, at, size)
@@ -52,7 +52,8 @@ func eachData(f *os.File, size int64, do func(start, length int64) error) error 
 	return nil
 }
 
-// nextData is where the next data of a file is; without any left it is empty, at the end.
+// nextData returns the next part of a file with data. If there is none left, the part is empty,
+// at the end.
 func nextData(f *os.File, at, size int64) (start, end int64, err error) {
 	start, err = unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// bytesRead is how much this process has read until now.
+// bytesRead returns how much this process has read so far.
 func bytesRead(t testing.TB) (n int64) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/io")
@@ -22,8 +22,8 @@ func bytesRead(t testing.TB) (n int64) {
 	return n
 }
 
-// A hole is read neither when it is shown, nor when it is applied, nor when both sides have
-// it: one of terabytes costs the inside nothing.
+// TestHolesAreNotRead checks that a hole is not read when it is shown, when it is applied, or
+// when both sides have it: one of terabytes costs the sandbox nothing.
 func TestHolesAreNotRead(t *testing.T) {
 	p := fresh(t, nil)
 	p.inside("truncate -s 64M big; echo x >> big")
@@ -67,7 +67,7 @@ func hollow(t *testing.T, size int64, parts ...stretch) *os.File {
 	return f
 }
 
-// What both have counts, be it a hole or zeros.
+// TestSameContent checks that files compare equal by content, whether zeros are holes or written.
 func TestSameContent(t *testing.T) {
 	const size = 300<<10 + 7
 	zeros := string(make([]byte, size))
@@ -120,7 +120,7 @@ func TestSameContent(t *testing.T) {
 	}
 }
 
-// counted counts what is hashed.
+// counted is a hash that counts its input.
 type counted struct {
 	hash.Hash
 	n int
@@ -131,7 +131,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return c.Hash.Write(b)
 }
 
-// Nor is it hashed as zeros.
+// TestHolesAreNotHashed checks that holes are not hashed as zeros.
 func TestHolesAreNotHashed(t *testing.T) {
 	const size = 1 << 30
 	seen := newDigest()

@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/linediff"
 )
 
-// context is how many unchanged lines stand around changed ones.
+// context is how many unchanged lines surround changed ones.
 const context = 3
 
 // hunk is a run of edits with the lines around them.
@@ -75,7 +75,7 @@ func span(from, to int) string {
 	}
 }
 
-// changed are the lines that a hunk takes away and brings.
+// changed returns the lines that a hunk removes and adds.
 func (h hunk) changed(old, now []string) (minus, plus []string) {
 	for _, e := range h.edits {
 		minus = append(minus, old[e.A:e.B]...)
@@ -84,7 +84,7 @@ func (h hunk) changed(old, now []string) (minus, plus []string) {
 	return minus, plus
 }
 
-// merge gives the old text with some hunks applied to it.
+// merge returns the old text with some hunks applied to it.
 func merge(old, now []string, hunks []hunk) string {
 	var b strings.Builder
 	at := 0

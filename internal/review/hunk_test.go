@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/linediff"
 )
 
-// Whatever two texts are, all hunks make one of the other, none leave it as it is,
-// and what a hunk says of its lines is true.
+// FuzzHunks checks for any two texts that all hunks turn one into the other, that none leave it
+// as it is, and that a hunk's line numbers are right.
 func FuzzHunks(f *testing.F) {
 	for _, s := range [][2]string{{"", ""}, {"a", "b"}, {"a\n", "a"}, {"", "x\ny"}, {"a\nb\nc\n", "a\nx\nc\n"}, {"x\nx\nx\n", "x\nx\n"}, {"a\nb\nc\nd\n", "d\nc\nb\na\n"}} {
 		f.Add(s[0], s[1])
@@ -60,7 +60,8 @@ func randomText() string {
 	return strings.TrimSuffix(b.String(), strings.Repeat("\n", rand.IntN(2)))
 }
 
-// Large texts that have nothing, or everything, in common take no time.
+// TestHunksAreBounded checks that large texts with nothing, or everything, in common take no
+// time.
 func TestHunksAreBounded(t *testing.T) {
 	same := strings.Repeat("x\n", maxText)
 	for name, texts := range map[string][2]string{
@@ -87,7 +88,7 @@ func numbers(turned bool) string {
 	return strings.Join(list, "")
 }
 
-// git and patch make of a patch what the inside has.
+// TestPatchIsUnderstood checks that git and patch turn a patch into the sandbox's files.
 func TestPatchIsUnderstood(t *testing.T) {
 	files := map[string]string{
 		"plain": "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n", "noend": "a\nb", "toend": "a\nb", "crlf": "a\r\nb\r\n",
@@ -161,7 +162,7 @@ func TestApplyHunks(t *testing.T) {
 	}
 }
 
-// A patch with some hunks has what an apply of them brings.
+// TestPatchOfPart checks that a patch with some hunks has the same result as an apply of them.
 func TestPatchOfPart(t *testing.T) {
 	p := fresh(t, map[string]string{"gone": "TODO\n", "was": "TODO\n", "text": "1\n", "mode": "TODO\n"})
 	p.inside("rm gone was; ln -s TODO link; ln -s TODO was; echo TODO >text; chmod 755 text mode; echo TODO >new; echo 1 >other")

@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// intent is what an apply is about to do, and what it has done that is not in the record. It is
-// written before anything on the host changes.
+// intent lists the steps that an apply is about to do, and the finished steps that the record
+// does not have yet. It is written before anything on the host changes.
 type intent struct {
 	Version int        `json:"version"`
 	Files   []intended `json:"files"`
@@ -31,14 +31,14 @@ type intended struct {
 	Name  string `json:"name"`
 	Temp  string `json:"temp"`
 	Old   Mark   `json:"old"`   // of the host's file
-	Fresh bool   `json:"fresh"` // a file comes
-	// Mine is the file that comes; none before it may be there.
+	Fresh bool   `json:"fresh"` // a file is created
+	// Mine is the new file; it may be missing if Mine is none.
 	Mine own `json:"mine,omitzero"`
-	// Tree is what is in the directory that goes for it.
+	// Tree is the contents of the directory that it replaces.
 	Tree contents `json:"tree,omitempty"`
 	Mode uint32   `json:"mode,omitempty"` // that a directory gets
 
-	// What the record says once it is done, but for what the host has then.
+	// Known is the record's entry once the step is done, without the host's mark.
 	Known known    `json:"known,omitzero"`
 	Parts []string `json:"parts,omitempty"` // they go with it
 	Heirs []string `json:"heirs,omitempty"` // see record.inherit
@@ -46,7 +46,7 @@ type intended struct {
 
 func (n intended) path() string { return path.Join(n.Dir, n.Name) }
 
-// intended is what is written of a step.
+// intended returns the entry that is written for a step.
 func (a *applying) intended(s step) intended {
 	o := a.orders[s.order]
 	n := intended{
@@ -87,7 +87,7 @@ func (r *record) done(n intended, host Mark) {
 	r.set(n.path(), k)
 }
 
-// intend writes down what the batch is about to do, beside what is not in the record yet.
+// intend writes down the steps of the batch, and those that the record does not have yet.
 func (a *applying) intend() error {
 	list := slices.Clip(a.pending)
 	for _, s := range a.batch {
@@ -117,8 +117,8 @@ func quoteAll(list []string) (quoted []string) {
 	return quoted
 }
 
-// finishRecord writes the record. Then nothing is intended any more, but to remove what could
-// not be removed beside its place.
+// finishRecord writes the record. Then only the removal of replaced files that could not be
+// removed is still intended.
 func (a *applying) finishRecord() error {
 	a.links.note(a.record)
 	if err := a.Layer.write(a.record); err != nil {
@@ -142,7 +142,7 @@ func (a *applying) finishRecord() error {
 	return nil
 }
 
-// lies tells whether the host may have something at a path.
+// lies reports whether the host may have something at a path.
 func (l *look) lies(at string) bool {
 	in, name, err := l.host.parent(at)
 	if err != nil {
@@ -153,7 +153,7 @@ func (l *look) lies(at string) bool {
 	return there || err != nil
 }
 
-// readIntent reads what is under way, or was when an apply was killed.
+// readIntent reads the steps of an apply that is running or was killed.
 func (l Layer) readIntent() (n intent, err error) {
 	if err := store.ReadJSON(l.intent(), &n); err != nil {
 		return n, err
@@ -189,8 +189,8 @@ func (l Layer) readIntent() (n intent, err error) {
 	return n, nil
 }
 
-// underway are the paths of the host's at which lies what an apply has not put in place
-// yet, or has taken out of it. It is none of the host's own.
+// underway returns the host's paths of temporary files: those that an apply has not yet renamed
+// into place, and those that it has replaced. They are not the host's own.
 func (l Layer) underway() (map[string]bool, error) {
 	n, err := l.readIntent()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,22 +15,23 @@ import (
 	"github.com/bothy-dev/bothy/test/failcall"
 )
 
-// fateHost and fateInside are what an apply meets that is killed, or of which a call fails: each
-// kind of step, with other names of a file, and files that the inside moved and wrote anew.
+// fateHost and fateInside set up the files for an apply that is killed, or of which a call fails:
+// each kind of step, files with other names, and files that the sandbox moved and rewrote.
 const (
 	fateHost = `mkdir -p dir/sub gone/sub typed mode; echo 1 > file; echo 1 > dir/sub/file; echo 1 > gone/sub/x; echo 1 > gone/y
 		echo 1 > typed/x; echo 1 > todir; echo 1 > mode/x; echo 1 > link-a; ln link-a link-b; seq 50 > moved; echo 1 > open; seq 60 80 > dir/other`
 	fateInside = `umask 0; echo 2 > file; echo 2 > dir/sub/file; rm -r gone typed todir; echo 2 > typed; mkdir todir; echo 2 > todir/x
 		chmod 700 mode; echo 2 > link-a; rm link-b; mv moved dir/moved; seq 100 150 > dir/moved; chmod 664 open; mkdir -p new/deep -m 731
 		echo 2 > new/deep/x; echo 2 > new/y; ln -s file to; rm dir/other; mv dir/sub/file dir/sub/name`
-	// fateLater is what the inside does after that, where an apply must not find anything changed
-	// on the host.
+	// fateLater changes files in the sandbox after that. An apply must not find anything changed
+	// on the host then.
 	fateLater = `for f in file dir/sub/name typed todir/x link-a dir/moved open new/deep/x new/y; do echo 3 >> $f; done; chmod 755 mode; echo 3 > again; rm to`
 )
 
-// TestFateOfApply has an apply killed before each call that changes something, and each such
-// call fail. The next command finishes what was begun: nothing lies about, all can be applied
-// that is left, and what only the apply changed is never in conflict later.
+// TestFateOfApply kills an apply before each call that changes something, and makes each such
+// call fail. It checks that the next command finishes the apply: it leaves no temporary file, all
+// remaining changes can be applied, and a file that only the apply changed is never in conflict
+// later.
 func TestFateOfApply(t *testing.T) {
 	if !failcall.Supported {
 		t.Skip("system calls cannot be made to fail on this kind of processor")

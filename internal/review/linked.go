@@ -14,8 +14,8 @@ type linked struct {
 	bytes int64    // on the disk
 }
 
-// groups finds names of the same file that the layer says nothing about. It looks below the
-// layer alone: what the inside made may be more than can be looked through in a start.
+// groups finds names of the same file that the layer does not have. It searches only below the
+// layer: the sandbox may have made more files than a start can search.
 func (c *cutting) groups() ([]linked, error) {
 	twice, known, err := c.numbers()
 	if err != nil || known && len(twice) == 0 {
@@ -49,14 +49,14 @@ func (c *cutting) groups() ([]linked, error) {
 	return list, err
 }
 
-// shows tells whether the inside sees what the host has at a path.
+// shows reports whether the sandbox sees the host's file at a path.
 func (c *cutting) shows(p string) bool {
 	hidden, err := c.hides(p)
 	return err == nil && !hidden
 }
 
-// numbers are those that more than one name has, as the directories say. It is not known
-// where the host's file system may say something else there than of the file itself.
+// numbers returns the inode numbers that occur more than once in the directories. known is false
+// if the host's file system may report other numbers in directories than for the files.
 func (c *cutting) numbers() (twice map[uint64]bool, known bool, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(c.host.fd(), &fs); err != nil {

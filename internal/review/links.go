@@ -11,31 +11,31 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Names of one file of the host's have one number in an overlay until one of them is
-// written to, and what serves the overlay to the inside keeps one set of open files for one
-// number: it would go on writing to one name what is meant for another. So, before anything
-// inside runs, all of them but one get a file of their own in the layer, where the kernel
-// would put one at the first write. The record says that the host has the same, so that they
-// are no changes, and leave the layer again when it is not mounted.
+// All names of one host file share an inode number in an overlay until one of them is written to.
+// The file server of the sandbox keeps one set of open files for each inode number. It would go
+// on writing the data of one name to another. So, before any program in the sandbox runs, every
+// name but one gets its own file in the layer, where the kernel would put it at the first write.
+// The record says that the host has the same content. So these files do not count as
+// changes, and leave the layer again when it is not mounted.
 
-// What is copied for that at a start. The kernel makes each copy durable by itself, and the
-// time is a part of what a start may take.
+// Limits of the copies at a start. The kernel makes each copy durable by itself, and the time
+// counts towards the time of the start.
 const (
 	maxCut      = 1 << 14 // files
 	maxCutBytes = 1 << 30
 	maxCutTime  = 30 * time.Second
 )
 
-// CutLinks gives names of the same file of the host's a file each. The layer is mounted over
-// lower, both are seen at merged, and nothing uses it yet. The caller sees to it that nobody
-// applies or discards meanwhile.
+// CutLinks gives each name of a host file with several names its own file. The layer is mounted
+// over lower, both are seen at merged, and nothing uses it yet. The caller makes sure that no
+// apply or discard runs meanwhile.
 func (w Workspace) CutLinks(lower, merged string) error {
 	end := time.Now().Add(maxCutTime)
 	return w.cutLinks(lower, merged, func() bool { return time.Now().After(end) })
 }
 
 func (w Workspace) cutLinks(lower, merged string, late func() bool) error {
-	w.Source = lower // it may be another directory by now that lies at its path
+	w.Source = lower // another directory may have its path by now
 	l, err := w.open()
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func (c *cutting) all() error {
 	return c.Layer.write(c.record)
 }
 
-// forget drops what is known of names that were cut at earlier starts, where the layer has
-// none of them any more. Of copies that nobody came to note it notes what they are.
+// forget drops names that were cut at earlier starts and are gone from the layer. It records
+// copies that an earlier start made but did not record.
 func (c *cutting) forget() (changed bool) {
 	for _, k := range slices.Clone(c.record.Paths) {
 		if !k.Cut {
@@ -113,8 +113,8 @@ func (c *cutting) forget() (changed bool) {
 	return changed
 }
 
-// announce has the record know what is going to be copied. Should we be killed, or fail, no
-// such copy is taken for what the inside did.
+// announce writes the coming copies to the record. If the process is killed or fails, no such
+// copy counts as a change of the sandbox.
 func (c *cutting) announce(groups []linked) error {
 	for _, g := range groups {
 		for i, p := range g.paths {
@@ -142,7 +142,7 @@ func (c *cutting) copyAll(groups []linked, files int) error {
 	return nil
 }
 
-// fit wants what is copied to be little enough, and counts the files.
+// fit fails if the copies would be too many or too large, and counts the files.
 func (c *cutting) fit(groups []linked) (files int, err error) {
 	bytes := int64(0)
 	for _, g := range groups {
@@ -155,7 +155,7 @@ func (c *cutting) fit(groups []linked) (files int, err error) {
 	return files, err
 }
 
-// tooMany says so, and how many that is.
+// tooMany returns the error for that, with the counts.
 func tooMany(count string, groups []linked, counted ...any) error {
 	g := slices.MaxFunc(groups, func(a, b linked) int { return int(min(max(a.bytes-b.bytes, -1), 1)) })
 	return spec.Errorf(spec.ErrSandbox, "too many are hard links of each other, such as %s and %s: %s",
@@ -163,8 +163,8 @@ func tooMany(count string, groups []linked, counted ...any) error {
 		WithHint("make copies of them, give the sandbox a directory of its own where they lie (--private DIR), or use --workspace %s or %s", spec.WorkspaceLive, spec.WorkspaceClone)
 }
 
-// cut has the kernel copy a file into the layer, and notes that. One that the inside could
-// not write to either stays.
+// cut has the kernel copy a file into the layer, and records the copy. A file that the sandbox
+// could not write to either stays.
 func (c *cutting) cut(p string) error {
 	was, err := markAt(c.host, p)
 	if err == nil {
@@ -185,7 +185,7 @@ func (c *cutting) cut(p string) error {
 	return nil
 }
 
-// copyUp has an overlay copy a file, as it does for somebody who is going to write to it.
+// copyUp makes an overlay copy a file up, as opening it for writing does.
 func (d *dir) copyUp(p string) error {
 	f, err := d.open(p, unix.O_WRONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -194,8 +194,8 @@ func (d *dir) copyUp(p string) error {
 	return f.Close()
 }
 
-// stays tells an error of copying what nobody can write to, and what the host removed, or
-// made another thing of, just now.
+// stays reports whether a copy failed because the file is not writable, or because the host just
+// removed it or replaced it by something else.
 func stays(err error) bool {
 	return hidden(err) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOVERFLOW) || errors.Is(err, unix.EROFS)
 }

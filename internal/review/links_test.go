@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// numbersOf tells how many different files some names are, as a gofer would see it.
+// numbersOf prints the device and inode of each name, as a gofer would see them.
 const numbersOf = "stat -c %d.%i "
 
 func TestLinksAreFilesOfTheirOwn(t *testing.T) {
@@ -26,7 +26,7 @@ func TestLinksAreFilesOfTheirOwn(t *testing.T) {
 		t.Errorf("copied is\n%s", got)
 	}
 	p.wants("")
-	p.start() // nothing of it stays
+	p.start() // it leaves the layer
 	if got := p.here("ls ../layer/up"); got != "" {
 		t.Errorf("in the layer is\n%s", got)
 	}
@@ -61,7 +61,7 @@ func TestEachFile(t *testing.T) {
 	}
 }
 
-// A directory that is removed meanwhile has nothing more in it.
+// TestEachFileOfRemoved checks that a directory that is removed meanwhile counts as empty.
 func TestEachFileOfRemoved(t *testing.T) {
 	p := newProject(t, map[string]string{"gone/a": "", "stays/b": ""})
 	top, err := openTop(p.w.Source)
@@ -78,7 +78,8 @@ func TestEachFileOfRemoved(t *testing.T) {
 	}
 }
 
-// Where hard links are is looked for below the layer, and not in what the inside made.
+// TestGroupsOfTheHost checks that hard links are searched below the layer, and not in the
+// sandbox's files.
 func TestGroupsOfTheHost(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "one\n", "hidden/x": "x\n", "removed": "r\n", "file/y": "y\n", "over/z": "z\n"})
 	p.here("ln a d; ln a e; ln a f; ln a hidden/a; ln hidden/x hidden/x2; ln removed r2; ln file/y file/y2; ln over/z over/z2")
@@ -115,7 +116,8 @@ func TestTooManyLinks(t *testing.T) {
 	}
 }
 
-// Copies of a start that was ended in the middle are nothing that the inside did.
+// TestCutInterrupted checks that the copies of an interrupted start do not count as changes of
+// the sandbox.
 func TestCutInterrupted(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "one\n"})
 	p.here("ln a b; ln a c; ln a d; sleep 0.05")
@@ -144,7 +146,7 @@ func TestCutInterrupted(t *testing.T) {
 	p.wants("modified b\nmodified d\n")
 }
 
-// Also where they are still there.
+// TestCutAfterInterrupted checks the same if the copies still exist.
 func TestCutAfterInterrupted(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "one\n"})
 	p.here("ln a b; ln a c; sleep 0.05")
@@ -160,7 +162,7 @@ func TestHostChangesLink(t *testing.T) {
 	p.start()
 	p.inside("true")
 	p.here("echo host >> b")
-	p.wants("") // the inside has done nothing
+	p.wants("") // the sandbox has changed nothing
 	p.inside("echo inside >> b")
 	list := p.wants("modified b CONFLICT\n")
 	if want := "changed on the host since the sandbox was started"; len(list) == 1 && list[0].Conflict != want {
@@ -168,7 +170,8 @@ func TestHostChangesLink(t *testing.T) {
 	}
 }
 
-// What was a hard link at an earlier start is known no longer than the layer has it.
+// TestLinkOfEarlierStart checks that the record forgets a hard link of an earlier start once the
+// layer does not have it any more.
 func TestLinkOfEarlierStart(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "one\n"})
 	p.here("ln a b; sleep 0.05")
@@ -201,7 +204,7 @@ func TestApplyLinks(t *testing.T) {
 	}
 	p.wants("")
 	p.inside("echo 4 >> e")
-	p.wants("modified e\n") // what was applied is no change of the host's
+	p.wants("modified e\n") // an applied file is not a change of the host's
 
 	p.inside("echo 5 >> b")
 	list = p.wants("modified b\nmodified e\n")

@@ -72,7 +72,7 @@ func playInside(args []string) error {
 	return nil
 }
 
-// cutOnly begins a script that says how many links are cut before there is no more time.
+// cutOnly begins a script that says how many links are cut before the time is up.
 const cutOnly = "#cut "
 
 func playCut(w Workspace, at, n string) error {
@@ -113,7 +113,7 @@ func newProject(t testing.TB, files map[string]string) *project {
 	return p
 }
 
-// start is what happens before the layer is mounted.
+// start does the steps before the layer is mounted.
 func (p *project) start() {
 	p.t.Helper()
 	must(p.t, p.w.Settle())
@@ -181,7 +181,7 @@ func (p *project) changes() []Change {
 	return list
 }
 
-// summary is one line a change.
+// summary returns one line for each change.
 func summary(list []Change) string {
 	var b strings.Builder
 	for _, c := range list {

@@ -15,22 +15,22 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// An overlay does not remember which names lay below when the inside made a file of its
-// own at one: whether the host deleted it since, or never had it, cannot be seen in the
-// layer. So the names are written down when it begins, beside the record.
+// An overlay does not remember which names were below when the sandbox made a file of its own.
+// The layer does not show whether the host deleted a name since or never had it. So Remember
+// writes the names down when a layer begins, beside the record.
 
-// How much is written down, that nearest to the top first. What the host had besides is not
-// known.
+// Limits of the names that are written down, nearest to the top first. Other names of the host's
+// are unknown.
 const (
 	maxRemembered = 1 << 12  // directories that are read
-	maxNames      = 1 << 20  // of those and of what is in them
+	maxNames      = 1 << 20  // of those and of their entries
 	maxNamesFile  = 64 << 20 // bytes
 	maxState      = 32       // of the line about a directory itself, behind its names
 )
 
-// Remember writes down which names the host has, unless that is done for this layer. It
-// may take its time: what is mounted meanwhile shows the same names, and of directories
-// that the host changes before they are read it is not claimed that all are known.
+// Remember writes down which names the host has, once for each layer. It may take its time: the
+// mounted overlay shows the same names. The list of a directory that the host changes before it
+// is read is marked as incomplete.
 func (w Workspace) Remember() error { return w.remember(maxRemembered, maxNames) }
 
 func (w Workspace) remember(dirs, most int) error {
@@ -43,7 +43,7 @@ func (w Workspace) remember(dirs, most int) error {
 	}
 	host, err := openTop(w.Source)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // whoever mounts it says so
+		return nil // mounting it reports the error
 	}
 	if err != nil {
 		return err
@@ -59,9 +59,9 @@ func (w Workspace) remember(dirs, most int) error {
 	return store.WriteFile(w.Layer.names(), l.to.Bytes())
 }
 
-// Of each directory the file has a letter and the path, of each name in it a letter and
-// the name, then, if the host had not changed it before it was read, its mode and number, and
-// each ends with a zero byte.
+// For each directory the file has a letter and the path. For each name in it, it has a letter and
+// the name, then its mode and number, unless the host had changed it before it was read. Each of
+// these ends with a zero byte.
 const (
 	namesHeader = "bothy names 1 "
 	wholeList   = '='
@@ -71,7 +71,7 @@ const (
 	stateOf     = 'm' // octal, and decimal
 )
 
-// lister writes down what is in directories.
+// lister writes down the names in directories.
 type lister struct {
 	to    bytes.Buffer
 	top   *dir
@@ -79,8 +79,8 @@ type lister struct {
 	left  int // how many names there is room for
 }
 
-// list writes down what is in a directory, and gives the directories among it. One that
-// cannot be read is left out: it is not known what was in it.
+// list writes down the names in a directory, and returns its subdirectories. It leaves out a
+// directory that it cannot read; its names are then unknown.
 func (l *lister) list(at string) (below []string) {
 	f, err := l.top.open(at, asDirectory)
 	if err != nil {
@@ -91,7 +91,7 @@ func (l *lister) list(at string) (below []string) {
 	if err != nil {
 		return nil
 	}
-	// Where the file system does not tell what a name is, it is looked at by this path.
+	// If the file system does not report the kind of a name, ReadDir looks at it by this path.
 	here := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
 	defer here.Close()
 	start := l.to.Len()
@@ -116,8 +116,8 @@ func (l *lister) list(at string) (below []string) {
 	return below
 }
 
-// entries writes down the names in a directory. It is not the whole of them if there is no
-// room for all.
+// entries writes down the names in a directory. whole is false if there was not enough room for
+// all of them.
 func (l *lister) entries(d *os.File, at string) (below []string, whole bool, err error) {
 	const atOnce = 1 << 10
 	for {
@@ -154,7 +154,7 @@ func (l *lister) put(kind byte, name string) bool {
 	return true
 }
 
-// names are those that the host had when a layer began.
+// names are the names that the host had when a layer began.
 type names struct {
 	since int64
 	dirs  map[string]listing
@@ -184,8 +184,8 @@ func (l Layer) readNames() (*names, error) {
 	return n, nil
 }
 
-// namesSince tells of which layer the names are. It is the beginning of the file, so that a
-// start does not read all of it.
+// namesSince returns the time of the layer to which the names belong. It reads only the beginning
+// of the file, so that a start does not read all of it.
 func (l Layer) namesSince() (int64, error) {
 	f, err := os.Open(l.names())
 	if err != nil {
@@ -203,7 +203,7 @@ func (l Layer) namesSince() (int64, error) {
 
 var errNames = errors.New("it is damaged")
 
-// cutHeader gives of which layer names are, and what comes behind that.
+// cutHeader returns the time of the layer that the names belong to, and the rest of the data.
 func cutHeader(data []byte) (since int64, rest []byte, err error) {
 	data, found := bytes.CutPrefix(data, []byte(namesHeader))
 	text, rest, ended := bytes.Cut(data, []byte{0})
@@ -259,7 +259,7 @@ func parseNames(data []byte, most int) (_ *names, err error) {
 	return n, nil
 }
 
-// answer is what is known of a name.
+// answer says whether the host had a name.
 type answer int
 
 const (
@@ -268,7 +268,7 @@ const (
 	present
 )
 
-// had tells whether the host had a path when the layer began.
+// had reports whether the host had a path when the layer began.
 func (n *names) had(p string) answer {
 	d := path.Dir(p)
 	if l, ok := n.dirs[d]; ok {
@@ -285,15 +285,15 @@ func (n *names) had(p string) answer {
 		return unknown
 	}
 	if up := n.had(d); up == absent || up == present && !n.dirs[path.Dir(d)].in[path.Base(d)] {
-		return absent // what it would lie in was not there, or was no directory
+		return absent // its parent was missing or not a directory
 	}
 	return unknown
 }
 
-// had is the same of the layer that is looked through.
+// had does the same for the layer of the walk.
 func (l *look) had(p string) answer { return l.then().had(p) }
 
-// then are the names of the layer, which are read when the first is asked for.
+// then returns the layer's names, and reads them at the first call.
 func (l *look) then() *names {
 	if l.names == nil {
 		n, err := l.Layer.readNames()
@@ -305,5 +305,5 @@ func (l *look) then() *names {
 	return l.names
 }
 
-// was is the state of a directory when the layer began; that of a number of zero is not known.
+// was returns the state of a directory when the layer began; a number of zero means unknown.
 func (l *look) was(p string) listing { return l.then().dirs[p] }

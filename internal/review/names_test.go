@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// replaced is a project of whose files the inside has made others that say nothing of
-// where they come from, and of which the host then deleted some.
+// replaced makes a project in which the sandbox replaced files by new ones without a mark of
+// their origin, and the host then deleted some.
 func replaced(t *testing.T) *project {
 	t.Helper()
 	files := map[string]string{"dir/other": "x\n", "dir/twin": "twin\n", "outer/inner/deep": "deep\n"}
@@ -40,9 +40,9 @@ func replaced(t *testing.T) *project {
 	return p
 }
 
-// That the host deleted a file is no less true because the inside has put another one into
-// its place; and what the inside made where nothing was is no such thing, whatever the host
-// did beside it.
+// TestReplacedAndDeletedOnTheHost checks that a file counts as deleted on the host even if the
+// sandbox has put another one in its place. A file that the sandbox made at an unused name does
+// not, whatever the host did beside it.
 func TestReplacedAndDeletedOnTheHost(t *testing.T) {
 	p := replaced(t)
 	list := p.wants(`
@@ -69,7 +69,8 @@ added outer/inner/deep CONFLICT
 	}
 }
 
-// Once it was discarded, the inside knows that it is gone: what it makes there is new.
+// TestMadeAgainAfterDiscard checks that a file which the sandbox makes at a discarded name is
+// new: the sandbox knows that the name is gone.
 func TestMadeAgainAfterDiscard(t *testing.T) {
 	p := replaced(t)
 	of := func(c Change) bool { return c.Path == "dir/renamed" }
@@ -91,7 +92,8 @@ func TestMadeAgainAfterDiscard(t *testing.T) {
 	}
 }
 
-// Where it is not known what the host had, what the host may have deleted is in conflict.
+// TestNamesNotKnown checks that a file that the host may have deleted is in conflict if the
+// host's names are unknown.
 func TestNamesNotKnown(t *testing.T) {
 	for name, forget := range map[string]func(*project){
 		"none":   func(p *project) { must(t, os.Remove(p.w.Layer.names())) },
@@ -116,7 +118,8 @@ func TestNamesNotKnown(t *testing.T) {
 	}
 }
 
-// There is an end to what is written down; of what comes then nothing is claimed.
+// TestNamesAreBounded checks that the list of names is bounded, and that names beyond the limit
+// are unknown.
 func TestNamesAreBounded(t *testing.T) {
 	p := fresh(t, map[string]string{"a": "1\n", "d/a": "1\n", "d/b": "1\n", "d/c": "1\n", "d/e/f": "1\n"})
 	whole, err := os.ReadFile(p.w.Layer.names())
@@ -133,7 +136,7 @@ func TestNamesAreBounded(t *testing.T) {
 		t.Errorf("a file that is too large: %v", err)
 	}
 	must(t, os.Remove(p.w.Layer.names()))
-	must(t, p.w.remember(maxRemembered, 5)) // the top, what is in it, the directory and one of what is in that
+	must(t, p.w.remember(maxRemembered, 5)) // the top, its entries, the directory and one of its entries
 	n, err := p.w.Layer.readNames()
 	must(t, err)
 	known := 0
@@ -155,7 +158,8 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// Names are found again whatever they are, and of what was no directory nothing was in it.
+// TestNamesRemembered checks that unusual names are found again, and that a path below a file is
+// absent.
 func TestNamesRemembered(t *testing.T) {
 	odd := "a\nb \xff"
 	p := fresh(t, map[string]string{"d/" + odd: "1\n", "file": "1\n"})
@@ -177,7 +181,7 @@ func TestNamesRemembered(t *testing.T) {
 	}
 }
 
-// Whose the names are is told without reading them: every start asks.
+// TestWhoseNames checks that namesSince does not read the names, because every start calls it.
 func TestWhoseNames(t *testing.T) {
 	files := map[string]string{}
 	for i := range 2000 {
@@ -198,7 +202,7 @@ func TestWhoseNames(t *testing.T) {
 		if since, err := p.w.Layer.namesSince(); err == nil {
 			t.Errorf("%q is of %d", head, since)
 		}
-		must(t, p.w.Remember()) // anew
+		must(t, p.w.Remember()) // again
 		if since, err := p.w.Layer.namesSince(); err != nil || since != rec.Since {
 			t.Errorf("%q stays: %d, %v", head, since, err)
 		}

@@ -12,22 +12,22 @@ import (
 	"github.com/bothy-dev/bothy/internal/linediff"
 )
 
-// maxSources is how much of the host's is read to find where the inside moved files
-// from, in bytes.
+// maxSources is how many bytes of the host's files are read to find the origins of files that the
+// sandbox moved.
 const maxSources = 16 << 20
 
-// orphan is a file that is a copy of one of the host's, where the host has none, and had
-// none that is known of: the host made and deleted it since, or the inside moved it there
-// from another place. The overlay does not say which.
+// orphan is a file that was copied from one of the host's, at a name that the host does not have
+// and, as far as known, did not have. Either the host made and deleted it since, or the sandbox
+// moved it there from another place. The overlay does not say which.
 type orphan struct {
 	path    string
-	suspect bool // names came or went on the host where it lies
+	suspect bool // names came or went in its directory on the host
 }
 
-// withdrawn says that the host deleted what the inside changed or replaced: it had the
-// name when the layer began, and has it no more. Where that is not known, and of a name
-// that came later, the mark of a copy tells; of files, that is found out at the end.
-// Nobody inside can move a directory that is a copy.
+// withdrawn returns the conflict of a file that the host deleted and the sandbox changed or
+// replaced: the host had the name when the layer began, and does not have it any more. If that is
+// unknown, or the name came later, the overlay's mark of a copy decides; for files, adopt finds
+// that out at the end. The sandbox cannot move a directory that is a copy.
 func (l *look) withdrawn(p place, name string, c Change) string {
 	k, noted := l.record.of(c.Path)
 	if k.Moved {
@@ -55,8 +55,8 @@ func (l *look) withdrawn(p place, name string, c Change) string {
 
 func (l *look) deletedThere() string { return "deleted on the host since " + l.record.since() }
 
-// sinceChanged reports whether names may have come or gone in a directory of the host's,
-// but by an apply; nil is one that is gone.
+// sinceChanged reports whether names may have come or gone in a directory of the host's, other
+// than by an apply. A nil directory is gone.
 func (l *look) sinceChanged(at string, d *dir) bool {
 	if d == nil {
 		return true
@@ -68,8 +68,9 @@ func (l *look) sinceChanged(at string, d *dir) bool {
 	return st.Ctim.Nano() >= l.record.Since && st.Ctim.Nano() != l.record.Touched[Quote(path.Clean(at))]
 }
 
-// touching is called before names are added or removed in a directory of the host's, and
-// what it gives after that: it was the apply who changed it, if nobody had before.
+// touching is called before names are added or removed in a directory of the host's, and the
+// function it returns is called afterwards. It notes that only the apply changed the directory,
+// unless something else had changed it before.
 func (l *look) touching(at string, d *dir) (done func()) {
 	if l.sinceChanged(at, d) {
 		return func() {}
@@ -90,16 +91,15 @@ func (l *look) noteTouched(at string, st *unix.Stat_t) {
 	l.record.Touched[Quote(path.Clean(at))] = st.Ctim.Nano()
 }
 
-// adopt finds of what each orphan was made, by what is in it: a file of the host's that
-// the layer has not as it is, or none. One that has no such origin is in conflict.
-// The origin has it as its heir, because once that is applied or discarded nobody could
-// tell any more.
+// adopt finds the origin of each orphan by its contents: a file of the host's that the layer does
+// not have as it is. An orphan without such an origin is in conflict. The origin lists the orphan
+// as its heir, because the origin cannot be found any more once it is applied or discarded.
 func (l *look) adopt() {
 	var from *sources
 	for _, o := range l.orphans {
 		i, found := l.find(o.path)
 		if !found {
-			continue // it was refused, or is no change
+			continue // it was refused, or is not a change
 		}
 		c := &l.list[i]
 		origin, found := l.find(c.From)
@@ -123,7 +123,7 @@ func (l *look) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(l.list, path, func(c Change, p string) int { return cmp.Compare(c.Path, p) })
 }
 
-// sources are files of the host's that the inside may have moved elsewhere.
+// sources are files of the host's that the sandbox may have moved elsewhere.
 type sources struct {
 	lists []int // of each, its place in the list of changes
 	sizes []int // and how many different lines it has
@@ -151,8 +151,8 @@ func (l *look) sources() *sources {
 	return s
 }
 
-// of finds the one that shares most lines, if those are half of the smaller of both. Of
-// what cannot be told it is found, and is none (-1).
+// of finds the file that shares most lines, if those are half of the smaller of both files. If it
+// cannot tell, it returns -1 and found is true.
 func (s *sources) of(list []string) (origin int, found bool) {
 	shared := make([]int, len(s.lists))
 	best := -1
@@ -169,7 +169,7 @@ func (s *sources) of(list []string) (origin int, found bool) {
 	return -1, !s.whole || len(list) == 0 && len(s.lists) > 0
 }
 
-// text are the different lines of a file, or of its beginning.
+// text returns the different lines of a file, or of its beginning.
 func text(d *dir, path string) []string {
 	f, err := d.open(path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -183,8 +183,8 @@ func text(d *dir, path string) []string {
 	return slices.Compact(list)
 }
 
-// inherit remembers of files that the inside made of another of the host's that they are
-// none that the host deleted: the other is going.
+// inherit records that the heirs of a file that goes were made by the sandbox, so that they do
+// not count as deleted by the host.
 func (r *record) inherit(heirs []string) {
 	for _, p := range heirs {
 		if k, ok := r.of(p); !ok || k == (known{Path: k.Path}) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// told are the lines of a file that is like no other.
+// told returns the lines of a file that resembles no other.
 func told(name string) string {
 	var b strings.Builder
 	for _, line := range []string{"one", "two", "three", "four"} {
@@ -36,8 +36,8 @@ func orphans(t *testing.T) *project {
 	return p
 }
 
-// What the host deleted does not come back because the inside has changed it; what the
-// inside made, or moved there, is no such thing.
+// TestDeletedOnTheHost checks that a file which the host deleted does not come back because the
+// sandbox changed it. A file that the sandbox made, or moved there, is not such a file.
 func TestDeletedOnTheHost(t *testing.T) {
 	p := orphans(t)
 	list := p.wants(`
@@ -56,7 +56,8 @@ added gone/edited CONFLICT
 added made/in
 added whole CONFLICT
 `)
-	// Once it was decided about the file of which another was made, that is still none.
+	// After the decision about its origin, a moved file still does not count as deleted by the
+	// host.
 	_, err := p.w.Discard(slices.DeleteFunc(slices.Clone(list), func(c Change) bool { return c.Kind != Deleted }))
 	must(t, err)
 	list = p.wants(`
@@ -97,7 +98,8 @@ added whole CONFLICT
 	p.wants("\nadded emptied CONFLICT\nadded gone/edited CONFLICT\nadded whole CONFLICT\n")
 }
 
-// What was moved is no conflict once the deletion was thrown away of what it was.
+// TestMovedAndBack checks that a moved file is not in conflict after the deletion of its origin
+// was discarded.
 func TestMovedAndBack(t *testing.T) {
 	p := orphans(t)
 	_, err := p.w.Discard(slices.DeleteFunc(p.changes(), func(c Change) bool { return c.Path != "dir/old" }))
@@ -109,7 +111,8 @@ func TestMovedAndBack(t *testing.T) {
 	}
 }
 
-// What an apply did beside a file that was written anew and moved is nothing the host did.
+// TestMovedBesideApplied checks that an apply beside a rewritten and moved file does not count as
+// a change of the host's.
 func TestMovedBesideApplied(t *testing.T) {
 	p := fresh(t, map[string]string{"m1": "one\n", "dir/m1": "one\n", "dir/gone/x": "x\n", "m3": "three\n"})
 	p.inside("for d in . dir; do echo totally > $d/m1; mv $d/m1 $d/m2; echo k > $d/k; mkdir $d/new; echo x > $d/new/x; done; rm -r dir/gone")
@@ -124,15 +127,15 @@ func TestMovedBesideApplied(t *testing.T) {
 		}
 	}
 	p.wants("")
-	// But what else comes or goes there is.
+	// Other names that come or go there do count as the host's.
 	p.inside("echo anew > m3; mv m3 m4")
 	pause()
 	p.put("other", "")
 	p.wants("deleted m3\nadded m4 CONFLICT\n")
 }
 
-// What the host takes away while an apply writes is nothing that the apply did, but what
-// the apply itself takes away again is.
+// TestTakenAwayDuringApply checks that a removal by the host during an apply does not count as
+// the apply's, and that the apply's own removals do.
 func TestTakenAwayDuringApply(t *testing.T) {
 	for _, test := range []struct {
 		does, result string
@@ -147,7 +150,7 @@ func TestTakenAwayDuringApply(t *testing.T) {
 			list := p.wants("added a\nmodified b\ndeleted m3\nadded m4\n")
 			asked := 0
 			pick := func(int, []string, []string) bool {
-				if asked++; asked == 2 { // a lies beside its place by then
+				if asked++; asked == 2 { // the new a is beside its final name by now
 					pause()
 					p.here(test.does)
 				}

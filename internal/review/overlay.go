@@ -10,7 +10,7 @@ const (
 	originAttr   = "user.overlay.origin"   // it was copied from below; of what, an overlay of a user does not say
 )
 
-// isWhiteout tells the mark of a deletion from files.
+// isWhiteout reports whether a name is the mark of a deletion.
 func (d *dir) isWhiteout(name string, st *unix.Stat_t) bool {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFCHR:
@@ -30,16 +30,16 @@ func (d *dir) isWhiteout(name string, st *unix.Stat_t) bool {
 	return false
 }
 
-// isOpaque reports whether a directory hides what is below it.
+// isOpaque reports whether a directory hides the directory below it.
 func (d *dir) isOpaque() bool {
 	b := make([]byte, 8)
 	n, err := unix.Fgetxattr(d.fd(), opaqueAttr, b)
 	return err == nil && n == 1 && b[0] == 'y'
 }
 
-// isCopy reports whether a file or a directory of the layer is one of the host's that
-// the inside changed, wherever it lies by now; one that it made is none. Of links, and of
-// files with several names on either side, it is not known.
+// isCopy reports whether a file or a directory of the layer is one of the host's that the sandbox
+// changed, even if it was moved; a file that the sandbox made is not. It is unknown for links,
+// and for files with several names on either side.
 func (d *dir) isCopy(name string) bool {
 	f, err := d.open(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unstage removes what lies beside the place of a step. What somebody put into a directory
-// there stays.
+// unstage removes the temporary file of a step. A directory stays if another program put
+// something into it.
 func (s *step) unstage() error {
 	err := unix.Unlinkat(s.dir.fd(), s.temp, 0)
 	if errors.Is(err, unix.EISDIR) {
@@ -20,7 +20,7 @@ func (s *step) unstage() error {
 	return err
 }
 
-// place puts a step into effect, in one step for whoever looks.
+// place puts a step into effect, in one atomic step for readers.
 func (s *step) place(links *links) error {
 	at := s.dir.fd()
 	if s.old.Form == Nothing {
@@ -52,12 +52,12 @@ func (s *step) place(links *links) error {
 	return links.around(s, s.finish)
 }
 
-// errLeft says that a step is done, and that what was in its place could not be removed: it is
-// intended still, and goes with the next command.
+// errLeft says that a step is done, but that the replaced file could not be removed. The removal
+// stays intended, and the next command retries it.
 var errLeft = errors.New("remove what was taken out of its place")
 
-// finish looks at what was taken out of its place. If somebody wrote to it in the
-// moment before, it goes back.
+// finish looks at the replaced file and removes it. If another program wrote to it in the moment
+// before, finish puts it back.
 func (s *step) finish() error {
 	at := s.dir.fd()
 	st, there, err := s.dir.stat(s.temp)
@@ -80,9 +80,9 @@ func (s *step) finish() error {
 	return errNewer()
 }
 
-// putBack undoes place. What comes out again must be the file that was put there: else
-// somebody put a newer one there meanwhile, to which ours was the older one as much as what
-// goes back. That somebody touched it does not make it a newer one.
+// putBack undoes place. The file it takes out again must be the file that place put there.
+// Otherwise another program put a newer file there meanwhile, which replaces both ours and the
+// one that goes back. A touch alone does not make it a newer file.
 func (s *step) putBack() error {
 	at := s.dir.fd()
 	for there := s.mine; ; {
@@ -121,7 +121,7 @@ func (s *step) putBack() error {
 	}
 }
 
-// placeNew puts a file where there is none.
+// placeNew puts a file at an unused name.
 func (s *step) placeNew() error {
 	at := s.dir.fd()
 	err := unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_NOREPLACE)

@@ -14,12 +14,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// plan is what an apply does: the steps, in their order, and the outcomes of the orders that
-// have no step. It is made by looking only; nothing on the host changes.
+// plan lists the steps of an apply, in their order, and the outcomes of orders without a step.
+// Making a plan only looks; nothing on the host changes.
 type plan struct {
 	*look
-	// orders are those that were given, and behind them directories of the layer that are
-	// made because something comes in them.
+	// orders are the given ones, followed by directories of the layer that are made because a
+	// file comes in them.
 	orders  []Order
 	given   int
 	outcome []Outcome
@@ -62,11 +62,11 @@ func (l *look) plan(orders []Order) (*plan, error) {
 	return p, nil
 }
 
-// open tells whether nothing was decided about an order yet.
+// open reports whether an order is still undecided.
 func (p *plan) open(i int) bool { return p.outcome[i].Result == "" }
 
-// parentsOf are the directories that the host lacks for what comes, as the layer has them, and
-// that no order makes.
+// parentsOf returns the directories that new files need, that the host lacks and no order makes,
+// as the layer has them.
 func (l *look) parentsOf(orders []Order) (parents []Order) {
 	known := map[string]bool{}
 	for _, o := range orders {
@@ -96,7 +96,7 @@ func (l *look) parentsOf(orders []Order) (parents []Order) {
 	return parents
 }
 
-// isRefused tells whether an order is not carried out, whatever the host has.
+// isRefused reports whether an order is not carried out, whatever the host has.
 func (o Order) isRefused() bool {
 	return o.Not != "" || o.Refused != "" || o.Conflict != "" && !o.Overwrite
 }
@@ -124,8 +124,8 @@ func (p *plan) end(i int, r Result, why string) {
 	}
 }
 
-// failed ends an order with an error, which is told and keeps no other from being
-// carried out; but a disk that is full is full for all.
+// failed ends an order with an error, which is reported and does not stop other orders; but a
+// full disk stops all of them.
 func (p *plan) failed(i int, err error) error {
 	if errors.Is(err, spec.ErrConflict) {
 		p.end(i, Conflicts, err.Error())
@@ -138,8 +138,8 @@ func (p *plan) failed(i int, err error) error {
 	return nil
 }
 
-// judge ends an order that the layer does not want any more, of which no hunk is meant, or for
-// which the host has something else by now.
+// judge ends an order that the layer does not want any more, that has no wanted hunk, or whose
+// host file has changed.
 func (p *plan) judge(i int) error {
 	o := p.orders[i]
 	if o.Kind == Deleted && o.Pick != nil {
@@ -156,7 +156,7 @@ func (p *plan) judge(i int) error {
 		return nil
 	}
 	if whole := p.ties.whole[i]; whole != none && whole != i {
-		return nil // it lies in what takes the place of something else, or goes with that
+		return nil // its whole is judged for it
 	}
 	if err := p.stillSeen(o); err != nil {
 		return p.failed(i, err)
@@ -164,28 +164,28 @@ func (p *plan) judge(i int) error {
 	return nil
 }
 
-// stillWanted wants the layer to be as it was when the order was given.
+// stillWanted fails if the layer changed since the order was given.
 func (p *plan) stillWanted(i int) error {
 	switch o := p.orders[i]; {
-	case i >= p.given: // it has what it has
+	case i >= p.given: // the order was made from the layer just now
 		return nil
 	case o.Kind != Deleted:
 		return p.stillThere(o.Change)
 	case p.ties.whole[i] != none:
-		return nil // what takes its place was looked at
+		return nil // the path that replaces it was checked
 	default:
 		return p.stillGone(o.Path)
 	}
 }
 
-// stillSeen wants the host to have at a path what the order was given for.
+// stillSeen fails if the host's path changed since the order was given.
 func (p *plan) stillSeen(o Order) error {
 	in, name, err := p.host.parent(o.Path)
 	if err != nil {
 		if o.Kind == Deleted || o.Old.Form != Nothing || !hidden(err) {
 			return err
 		}
-		return nil // blocked tells whether it gets a directory
+		return nil // blocked checks whether it gets a directory
 	}
 	defer in.close()
 	st, there, err := in.stat(name)
@@ -202,8 +202,8 @@ func (p *plan) stillSeen(o Order) error {
 	return nil
 }
 
-// asSeen tells whether what is in a place is what was seen there. Of a directory, what is in
-// it is looked at by itself; of one that goes, so is its mode.
+// asSeen reports whether a place is still as it was seen. It ignores the contents of a directory,
+// which are checked one by one, and also the mode of a directory that goes.
 func asSeen(old Entry, now Mark, goes bool) bool {
 	if old.Form == Directory {
 		return now.Inode == old.Mark.Inode && (goes || now.Mode == old.Mark.Mode)
@@ -211,8 +211,8 @@ func asSeen(old Entry, now Mark, goes bool) bool {
 	return now == old.Mark
 }
 
-// blocked ends orders for which the host has no directory to lie in that the caller may write
-// to, and gets none, and tells whether there were any: others may have depended on them.
+// blocked ends orders without a directory on the host that the caller may write to, now or later.
+// It reports whether it found any, because others may have depended on them.
 func (p *plan) blocked() (found bool) {
 	becomes := map[string]bool{} // something else that becomes a directory
 	for i, o := range p.orders {
@@ -237,7 +237,7 @@ func (p *plan) blocked() (found bool) {
 	return found
 }
 
-// blocks says why nothing can come in a directory that the host has, or gets.
+// blocks returns the reason why nothing can be put in a directory that the host has, or gets.
 func (p *plan) blocks(in string, becomes map[string]bool) error {
 	d, err := p.host.sub(in)
 	defer d.close()
@@ -255,15 +255,15 @@ func (p *plan) blocks(in string, becomes map[string]bool) error {
 	return err
 }
 
-// arrange lists the steps. First comes what is new or other, a directory before what lies in
-// it, and what becomes something else after the rest; then what goes goes.
+// arrange lists the steps. New and changed files come first, a directory before its contents.
+// Then come the paths that become something else. Deletions come last.
 func (p *plan) arrange() {
 	p.comeTogether(none)
 	for _, whole := range p.wholes() {
 		p.add(whole, bring)
 		p.comeTogether(whole)
 	}
-	for i := range slices.Backward(p.orders[:p.given]) { // what lies in a directory is behind it
+	for i := range slices.Backward(p.orders[:p.given]) { // the contents of a directory come after it
 		o := p.orders[i]
 		switch {
 		case !p.open(i) || o.Kind != Deleted || p.ties.whole[i] != none:
@@ -275,8 +275,8 @@ func (p *plan) arrange() {
 	}
 }
 
-// empty adds the removal of a directory, unless something stays in it. What was known to be
-// there is told by itself, or was not meant.
+// empty adds the removal of a directory, unless something stays in it. If everything in it was
+// known, the outcomes of its contents tell why it stays, or the user did not mean them.
 func (p *plan) empty(i int) {
 	o := p.orders[i]
 	switch stays, err := p.stays(o.Path); {
@@ -296,13 +296,13 @@ func (p *plan) add(i int, do deed) {
 	}
 }
 
-// goes notes that a path of the host's goes, or went by another apply.
+// goes notes that a path of the host's will be removed, or was by another apply.
 func (p *plan) goes(at string) {
 	p.gone[at] = true
 	p.count[path.Dir(at)]++
 }
 
-// stays tells whether something is left in a directory of the host's once all has gone that goes.
+// stays reports whether something is left in a directory of the host's after all removals.
 func (p *plan) stays(at string) (bool, error) {
 	d, err := p.host.sub(at)
 	if err != nil {
@@ -316,7 +316,7 @@ func (p *plan) stays(at string) (bool, error) {
 	}), err
 }
 
-// comeTogether adds what comes in one whole, or in none.
+// comeTogether adds the orders that belong to one whole, or to none.
 func (p *plan) comeTogether(whole int) {
 	var dirs, others []int
 	needed := p.needed()
@@ -342,7 +342,7 @@ func (p *plan) comeTogether(whole int) {
 	}
 }
 
-// needed are the directories in which something comes.
+// needed returns the directories that new files need.
 func (p *plan) needed() map[string]bool {
 	dirs := map[string]bool{}
 	for i, o := range p.orders[:p.given] {
@@ -353,8 +353,8 @@ func (p *plan) needed() map[string]bool {
 	return dirs
 }
 
-// wholes are the orders for what becomes something else. One that was moved into another comes
-// after that.
+// wholes returns the orders for paths that become something else. One that was moved into another
+// comes after that.
 func (p *plan) wholes() (list []int) {
 	seen := map[int]bool{}
 	var visit func(whole int)
@@ -378,8 +378,8 @@ func (p *plan) wholes() (list []int) {
 	return list
 }
 
-// partsOf are the orders that are carried out with the step of another: what lies in a
-// directory that becomes something else.
+// partsOf returns the deletions that are carried out with the step of another order: the contents
+// of a directory that becomes something else.
 func (p *plan) partsOf(i int) (parts []int) {
 	for _, j := range p.ties.parts[i] {
 		if p.orders[j].Kind == Deleted {
@@ -389,7 +389,7 @@ func (p *plan) partsOf(i int) (parts []int) {
 	return parts
 }
 
-// unmatched ends an order of which some hunks are wanted, if it has none of them.
+// unmatched ends an order for some hunks if it has none of them.
 func (p *plan) unmatched(i int) (bool, error) {
 	o := p.orders[i]
 	if o.Pick == nil {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An apply notes of each directory that it was the last to add or remove names in it (see
-// touching). One that is killed has not noted that, and its own changes would look like the
-// host's. So the intent has a sum of the names that no step is about; if it is the same later,
-// the host has added and removed none.
+// An apply records each directory in which it was the last to add or remove names (see touching).
+// A killed apply has not recorded that, and its own changes would look like the host's. So the
+// intent has a sum of the names that no step changes. If the sum is the same later, the host has
+// added and removed no names.
 
 // sumNames adds up the names in a directory that are not left out.
 func (d *dir) sumNames(leftOut map[string]bool) (sum uint64, err error) {
@@ -25,7 +25,7 @@ func (d *dir) sumNames(leftOut map[string]bool) (sum uint64, err error) {
 	return sum, err
 }
 
-// namesOf are the names that steps are about in one directory.
+// namesOf returns the names that steps change in one directory.
 func namesOf(list []intended, at string) map[string]bool {
 	names := map[string]bool{}
 	for _, n := range list {

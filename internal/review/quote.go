@@ -45,7 +45,8 @@ func isPlain(path string) bool {
 	return path != "" && !strings.ContainsAny(path, `"\`) && every(path, visible)
 }
 
-// every tells whether all characters of a text are such, by the one before and their size.
+// every reports whether such holds for all characters of a text, given the one before and the
+// size.
 func every(text string, such func(last, r rune, size int) bool) bool {
 	last := rune(0)
 	for i, r := range text {
@@ -58,13 +59,13 @@ func every(text string, such func(last, r rune, size int) bool) bool {
 	return true
 }
 
-// visible tells characters that show themselves from those that are no text,
-// control a terminal, change the direction or the look of others, or show nothing.
+// visible reports whether a terminal shows a character as itself. It is false for one that is not
+// text, controls a terminal, changes the direction or the look of others, or shows nothing.
 func visible(last, r rune, size int) bool {
 	return (r != utf8.RuneError || size > 1) && (r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && !term.Hides(last, r))
 }
 
-// Unquote reads what Quote writes; what is not quoted is itself.
+// Unquote reads what Quote writes; it returns an unquoted text as it is.
 func Unquote(text string) (string, error) {
 	if !strings.HasPrefix(text, `"`) {
 		return text, nil
@@ -106,7 +107,7 @@ func Show(line string) string {
 	return b.String() + end
 }
 
-// shown tells whether a text with a character in it shows it.
+// shown reports whether a terminal shows a character within a text.
 func shown(last, r rune, size int) bool {
 	return r == '\t' || visible(last, r, size) || unicode.IsSpace(r) && r > 0x9f && !term.Hides(last, r)
 }

@@ -13,44 +13,44 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// record is what is known of the host's files below a layer.
+// record is the known state of the host's files below a layer.
 type record struct {
 	Version int `json:"version"`
 	// Since is the time from which on the layer holds changes, in nanoseconds:
 	// the first start since it was empty.
 	Since int64 `json:"since"`
-	// Paths are those that were applied or discarded since then.
+	// Paths are the paths that were applied or discarded since then.
 	Paths []known `json:"paths,omitempty"`
 
-	// Touched are directories of the host's, as Quote writes them, in which an apply was the
-	// last to add or remove names, and nobody else did since that time: when, in nanoseconds.
+	// Touched are directories of the host's, as Quote writes them, in which an apply was the last
+	// to add or remove names. The value is the time of that, in nanoseconds.
 	Touched map[string]int64 `json:"touched,omitempty"`
 
 	index map[string]int
 }
 
-// known is what is known of one path.
+// known is the recorded state of one path.
 type known struct {
 	Path string `json:"path"` // as Quote writes it
-	// Host is the host's file that the next change of the inside is based on;
-	// none if there was no file.
+	// Host is the host's file on which the sandbox's next change is based; none if there was no
+	// file.
 	Host Mark `json:"host"`
-	// Layer is the layer's file that the host has now, too: nothing is to be
-	// done for it until the inside changes it again. None if there is none.
+	// Layer is the layer's file that the host has now, too. It needs nothing until the sandbox
+	// changes it again. None if there is none.
 	Layer Mark `json:"layer"`
-	// Cut says that it is one of several names of a file of the host's, and none of what
-	// is known of others; see [Workspace.CutLinks].
+	// Cut says that it is one of several names of a host's file, and was not applied or
+	// discarded; see [Workspace.CutLinks].
 	Cut bool `json:"cut,omitempty"`
-	// Copying says that the layer may have a copy of it that nobody inside has seen: whoever
-	// made copies has not come to the end.
+	// Copying says that the layer may have a copy of it that the sandbox has not seen, because a
+	// start did not finish making its copies.
 	Copying bool `json:"copying,omitempty"`
 	// Gone says that the layer's mark of a deletion was applied.
 	Gone bool `json:"gone,omitempty"`
-	// Moved says that the layer's file was the host's at another path, and nothing else
-	// is known.
+	// Moved says that the layer's file was the host's at another path, and that nothing else is
+	// known.
 	Moved bool `json:"moved,omitempty"`
-	// Inside is the mode of a directory of the layer that was made with a narrower one on
-	// the host. Until it has another one there is nothing to be done for it.
+	// Inside is the mode of a directory of the layer that an apply made with a narrower one on
+	// the host. As long as the layer's directory keeps that mode, it needs no change.
 	Inside uint32 `json:"inside,omitempty"`
 }
 
@@ -81,10 +81,10 @@ func (l Layer) write(r *record) error {
 
 func (k known) dropped() bool { return k.Path == "" }
 
-// isIn tells whether a file of the layer is one that the host has, too.
+// isIn reports whether the host has the layer's file, too.
 func (k known) isIn(layer Mark) bool { return k.Copying || k.Layer != Mark{} && k.Layer == layer }
 
-// last is when the host's file was the one that is known, for a person.
+// last describes for a user when the host's file was the known one.
 func (k known) last() string {
 	if k.Cut {
 		return "the sandbox was started"
@@ -92,7 +92,7 @@ func (k known) last() string {
 	return "it was last applied or discarded"
 }
 
-// of gives what is known of a path.
+// of returns the recorded state of a path.
 func (r *record) of(path string) (known, bool) {
 	i, ok := r.index[path]
 	if !ok {
@@ -111,8 +111,8 @@ func (r *record) set(path string, k known) {
 	r.Paths = append(r.Paths, k)
 }
 
-// Prepare makes a layer ready to be mounted. The caller sees to it that it is not
-// mounted yet. One that holds nothing begins to count anew.
+// Prepare makes a layer ready to be mounted. The caller makes sure that it is not mounted yet. An
+// empty layer starts a new record.
 func (w Workspace) Prepare() error {
 	l := w.Layer
 	for _, d := range []string{l.Upper(), l.Work()} {
@@ -134,9 +134,9 @@ func (w Workspace) Prepare() error {
 	return l.write(&record{Version: spec.Version, Since: now})
 }
 
-// changesFrom gives a time that is later than each change before, and not later than one from now
-// on. Files are dated by a clock that ticks every few milliseconds, but Linux 6.13 and later date
-// some changes exactly, and so ahead of that clock: it waits for the next tick.
+// changesFrom returns a time that is later than each change before, and not later than one from
+// now on. Files are dated by a clock that ticks every few milliseconds. But Linux 6.13 and later
+// date some changes exactly, and so ahead of that clock: changesFrom waits for the next tick.
 func changesFrom() (int64, error) {
 	var exact, ticks unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &exact); err != nil {
@@ -155,12 +155,12 @@ func changesFrom() (int64, error) {
 	return ticks.Nano(), nil
 }
 
-// likeSource gives the top of the layer the mode of the directory that it lies
-// over: inside it is seen as that. Nobody else reaches it.
+// likeSource gives the top of the layer the mode of the directory below it, because the sandbox
+// sees it as that directory. No other user can reach it.
 func (w Workspace) likeSource() error {
 	host, err := openTop(w.Source)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // whoever mounts it says so
+		return nil // mounting it reports the error
 	}
 	if err != nil {
 		return err
@@ -178,8 +178,8 @@ func (w Workspace) likeSource() error {
 	return unix.Fchmod(top.fd(), st.Mode&0o777|0o700)
 }
 
-// empty reports whether a layer holds nothing at all, but places for what lies over
-// the workspace.
+// empty reports whether a layer holds nothing at all, except mount points of mounts over the
+// workspace.
 func (w Workspace) empty() (bool, error) {
 	d, err := openTop(w.Layer.Upper())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,7 +197,7 @@ func (w Workspace) empty() (bool, error) {
 	return !slices.ContainsFunc(names, made) && !d.isOpaque(), nil
 }
 
-// since is the record's time for a person.
+// since formats the record's time for a user.
 func (r *record) since() string {
 	return time.Unix(0, r.Since).Local().Format(time.DateTime)
 }
@@ -211,24 +211,24 @@ func (r *record) drop(path string) {
 	}
 }
 
-// taken says that the layer has nothing at a path any more.
+// taken records that the layer has nothing at a path any more.
 func (r *record) taken(path string) {
 	k, ok := r.of(path)
 	switch {
 	case k.Cut:
-		r.drop(path) // nothing was done inside that the host's file is newer than
+		r.drop(path) // the sandbox did nothing that conflicts with the host's file
 	case ok:
-		r.set(path, known{Host: k.Host, Inside: k.Inside}) // of what is gone, that the host has none
+		r.set(path, known{Host: k.Host, Inside: k.Inside}) // for a deleted path, that the host does not have it
 	}
 }
 
-// has tells whether a directory of the host's is one that an apply made or changed.
+// has reports whether an apply made or changed a directory of the host's.
 func (r *record) has(path string, now Mark) bool {
 	k, ok := r.of(path)
 	return ok && k.Host.Inode == now.Inode
 }
 
-// left forgets what mode a directory had inside that has left the layer.
+// left forgets the mode in the sandbox of a directory that has left the layer.
 func (r *record) left(path string) {
 	if i, ok := r.index[path]; ok {
 		r.Paths[i].Inside = 0

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What is dropped from a record is not written, and takes no time that grows with
-// the record.
+// TestRecordDrop checks that a dropped path is not written, and that dropping takes no time that
+// grows with the record.
 func TestRecordDrop(t *testing.T) {
 	l := Layer{Dir: t.TempDir()}
 	r, err := l.read()
@@ -35,7 +35,8 @@ func TestRecordDrop(t *testing.T) {
 	}
 }
 
-// The place of a private directory in a layer keeps it from no new beginning.
+// TestRecordBeginsAnew checks that the mount point of a private directory in a layer does not
+// prevent a new record.
 func TestRecordBeginsAnew(t *testing.T) {
 	p := fresh(t, map[string]string{"a": "1\n"})
 	p.w.Over = []string{"node_modules"}

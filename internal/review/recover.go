@@ -12,14 +12,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Interrupted tells whether an apply has not ended: it is at work, or was killed.
+// Interrupted reports whether an apply has not ended: it is running, or was killed.
 func (w Workspace) Interrupted() bool {
 	_, err := os.Lstat(w.Layer.intent())
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Recover finishes or undoes the steps of an apply that was killed. The caller sees to it that
-// nobody else applies or discards.
+// Recover finishes or undoes the steps of an apply that was killed. The caller makes sure that no
+// other apply or discard runs.
 func (w Workspace) Recover() error {
 	if !w.Interrupted() {
 		return nil
@@ -31,10 +31,10 @@ func (w Workspace) Recover() error {
 	return err
 }
 
-// recover brings in order what one left that was killed: what left the layer, and, of an apply,
-// files beside those they should replace, or that they have replaced. The record gets what the
-// apply has done. Where it cannot be told whether it or somebody else has, the record gets
-// nothing, and the change is in conflict.
+// recover repairs a layer after a command was killed. It removes leftovers of the layer and the
+// temporary files of an apply: new ones, and replaced ones. It records the finished steps of the
+// apply. If a step cannot be told from another program's change, it records nothing, and the
+// change is in conflict.
 func (l *look) recover() error {
 	store.SweepTemp(l.Layer.Dir, 0)
 	if err := store.RemoveTree(l.Layer.gone()); err != nil {
@@ -60,14 +60,14 @@ func (l *look) recover() error {
 	return os.Remove(l.Layer.intent())
 }
 
-// finishStep finishes or undoes one step, and notes what was done.
+// finishStep finishes or undoes one step, and records a finished one.
 func (l *look) finishStep(f intended) error {
 	d, err := l.host.sub(f.Dir)
 	if hidden(err) && f.Known.Gone {
 		l.record.done(f, Mark{}) // with its directory
 	}
 	if err != nil {
-		return nil // what lay in it has gone with it
+		return nil // its contents are gone with it
 	}
 	defer d.close()
 	if f.Temp != "" {
@@ -86,8 +86,8 @@ func (l *look) finishStep(f intended) error {
 	return nil
 }
 
-// isDone tells whether a step was done, as what is in its place says, and what the host had
-// then.
+// isDone reports whether a step was done, judging by the file at its name, and returns the host's
+// mark after it.
 func (f intended) isDone(there own) (host Mark, done bool) {
 	dir := there.Mark.Mode&unix.S_IFMT == unix.S_IFDIR
 	switch f.Do {
@@ -102,13 +102,13 @@ func (f intended) isDone(there own) (host Mark, done bool) {
 		if there.Mark.Mode == f.Mine.Mark.Mode && (dir || f.Mine.has(there)) {
 			return there.Mark, true
 		}
-		return f.Mine.Mark, true // somebody has changed it since
+		return f.Mine.Mark, true // another program has changed it since
 	}
 	return Mark{}, false
 }
 
-// relink notes what other names of a file are now of which a name went: the step has changed
-// their inode, and nobody else has, as long as they have the same content.
+// relink updates the marks of a file's other names after a step removed one name. The step
+// changed their inode; no other program did, as long as they have the same content.
 func (l *look) relink(old Mark) {
 	if old == (Mark{}) {
 		return
@@ -128,7 +128,7 @@ func (l *look) relink(old Mark) {
 	}
 }
 
-// clear removes what lies beside the place of a step, or puts it back.
+// clear removes the temporary file of a step, or puts it back.
 func (f intended) clear(d *dir) error {
 	beside, err := d.own(f.Temp)
 	if err != nil || beside.none() {
@@ -146,15 +146,15 @@ func (f intended) clear(d *dir) error {
 		s.old.Form = Directory
 	}
 	if f.Fresh && f.Mine.none() && beside.Mark.Inode == f.Old.Inode {
-		s.mine = there // an older Bothy wrote this, before what it tells of was in place
+		s.mine = there // an older Bothy wrote the intent before the file was in place
 	}
 	switch {
-	case !f.Fresh: // beside it is what was at the name
-	case s.mine.none(), s.mine.is(beside): // ours is not in place, or is no more
+	case !f.Fresh: // the temporary file was at the name
+	case s.mine.none(), s.mine.is(beside): // ours is not in place, or not any more
 		return s.unstage()
-	case !there.none() && !s.mine.has(there): // what is at the name now came last
+	case !there.none() && !s.mine.has(there): // the file at the name is the newest
 		if s.old.Form == Directory {
-			_ = s.gone.remove(d, f.Temp) // what somebody wrote into it stays where it is
+			_ = s.gone.remove(d, f.Temp) // files that other programs wrote into it stay where they are
 			return nil
 		}
 		return s.unstage()

@@ -2,13 +2,13 @@ package review
 
 import "golang.org/x/sys/unix"
 
-// A name that goes changes the inode that other names have, too: what an apply does to one
-// of the host's hard links must not look like somebody else's change of the others. links
-// has what the orders and the record know of such files follow.
+// Removing a name changes the inode that other names share. A step of an apply on one of the
+// host's hard links must not look like another program's change of the others. links updates what
+// the orders and the record know of such files.
 type links struct {
 	orders []Order
 	of     map[Mark][]int // by what the host has, which orders
-	now    map[Mark]Mark  // of what was known before, what it is
+	now    map[Mark]Mark  // the current mark of each earlier one
 }
 
 func linksOf(orders []Order) *links {
@@ -21,8 +21,8 @@ func linksOf(orders []Order) *links {
 	return l
 }
 
-// around does what takes away a name of what lies beside the place of a step, and looks at
-// what is left of it. Somebody who wrote to it meanwhile has changed it.
+// around runs do, which removes a name of a step's temporary file, and follows the mark of the
+// remaining names. It does not follow it if another program wrote to the file meanwhile.
 func (l *links) around(s *step, do func() error) error {
 	if s.old.Form != File {
 		return do()
@@ -45,17 +45,17 @@ func (l *links) around(s *step, do func() error) error {
 	return nil
 }
 
-// follow has the orders know of a file what it is now.
+// follow replaces the earlier mark of a file by the current one in the orders.
 func (l *links) follow(was, now Mark) {
 	for _, i := range l.of[was] {
 		l.orders[i].Old.Mark = now
 	}
 	l.of[now] = l.of[was]
 	l.now[was] = now
-	delete(l.now, now) // it is nothing else yet, also where the clock stood still, or was put back
+	delete(l.now, now) // it has no later mark yet, even if the clock stood still, or was set back
 }
 
-// note has the record know it, too.
+// note does the same in the record.
 func (l *links) note(r *record) {
 	for i := range r.Paths {
 		k := &r.Paths[i]

@@ -2,8 +2,8 @@ package review
 
 import "testing"
 
-// File systems with coarse times give a file the same ones again, and so does a clock that
-// was put back.
+// TestFollowInCircles checks marks that repeat: file systems with coarse times give a file the
+// same times again, and so does a clock that was set back.
 func TestFollowInCircles(t *testing.T) {
 	at := func(changed int64) Mark { return Mark{Inode: 1, Changed: changed} }
 	for _, test := range []struct {

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of looking whether files were renamed: the size of one, and how much is read of
-// all. The inside makes a million files that are all hole in no time.
+// Limits of the search for renames: the size of one file, and the bytes read of all. The sandbox
+// can quickly make a million files that are all hole.
 const (
 	maxRename = 16 << 20
 	maxHashed = 4 << 30
 )
 
-// renames finds files with the content of some that go: those that are deleted, and then
-// those that become something else. An added one is shown as a rename of a deleted one.
+// renames finds new files with the content of files that go: first of deleted ones, then of those
+// that become something else. It shows the new file as a rename of the deleted one.
 func (l *look) renames() {
 	m := moves{look: l, gone: map[int64][]int{}, sums: map[[sha256.Size]byte][]int{}}
 	for _, kind := range []Kind{Deleted, Type} {
@@ -40,15 +40,15 @@ func (l *look) renames() {
 	}
 }
 
-// moves are files that go and what is in them.
+// moves are files that go, with their contents.
 type moves struct {
 	*look
 	gone map[int64][]int             // by size
 	sums map[[sha256.Size]byte][]int // those of a size of which one came, by content
 }
 
-// of finds one that a change has the content of, for which no other was found, and gives its
-// place in the list; -1 if there is none.
+// of finds a deleted file with the content of a change, for which no other change was found. It
+// returns its index in the list; -1 if it finds none.
 func (m moves) of(c *Change) int {
 	files, ok := m.gone[c.New.Size]
 	if !ok || c.New.Form != File {
@@ -56,7 +56,7 @@ func (m moves) of(c *Change) int {
 	}
 	sum, err := m.hashOf(m.upper, c.Path, c.New.Size)
 	if err != nil {
-		return -1 // it is written just now, or it is enough
+		return -1 // it is being written just now, or the limit is reached
 	}
 	for _, i := range files {
 		if was, err := m.hashOf(m.host, m.list[i].Path, c.New.Size); err == nil {
@@ -74,8 +74,8 @@ func (m moves) of(c *Change) int {
 	return i
 }
 
-// hashOf is the SHA-256 of a file that is of a size still, as long as there is not too
-// much of all.
+// hashOf returns the SHA-256 of a file if it still has its size and the total stays within the
+// limit.
 func (l *look) hashOf(d *dir, path string, size int64) (sum [sha256.Size]byte, err error) {
 	if l.hashed += size; l.hashed > maxHashed {
 		return sum, errors.New("enough was read")

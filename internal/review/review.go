@@ -1,28 +1,25 @@
-// Package review answers what a sandbox has changed in a directory that it does
-// not write to, and brings that to the host, or throws it away.
+// Package review lists a sandbox's changes to a directory that the sandbox does not write to
+// itself, and applies them to the host, or discards them.
 //
-// The inside works on an overlay of the kernel: the host's directory below, and
-// above it a layer in the sandbox's own directory. What the inside writes is in
-// the layer: files as they are, deletions as marks. So the list of changes is a
-// walk through the layer beside the directory ([Workspace.Changes]), and nothing
-// needs to run to make it; above all not git.
+// The sandbox works on an overlay of the kernel: the host's directory below, and above it a layer
+// in the sandbox's own directory. The sandbox's writes go to the layer: files as they are,
+// deletions as marks. So a walk through the layer beside the directory yields the list of changes
+// ([Workspace.Changes]). No program needs to run for that; above all not git.
 //
-// What is in the layer was written by whoever is inside. It is opened one name at
-// a time from open directories and no link in it is followed; it may change while
-// it is read. What is written on the host ([Workspace.Apply]) is written beneath
-// the open directory, as new files that take the place of others in one step.
+// Whoever controls the sandbox wrote the layer. So the package opens a layer one name at a time
+// from open directories, and follows no link in it. The layer may change while it is read.
+// [Workspace.Apply] writes on the host beneath the open directory. It makes new files that
+// replace others in one step.
 //
 // # What a change was based on
 //
-// An overlay does not remember what was below a file when the inside changed it.
-// The layer therefore has a record: the time since when it holds changes, and for
-// paths that were applied or discarded since, what the host had then; and the names that
-// the host had ([Workspace.Remember]). A file of
-// the host's whose inode changed at or after that time, or that is another one
-// than the record has, is in conflict with what the inside made of it, and left
-// alone. The kernel sets the time of an inode's change, and no program can set it
-// back. So a file that was changed on the host before the inside first looked at
-// it is in conflict, too: in doubt it is one.
+// An overlay does not remember the file below at the time when the sandbox changed it. The layer
+// therefore has a record. It contains the time since when the layer holds changes, and the host's
+// state of each path that was applied or discarded since. The names that the host had are beside
+// it ([Workspace.Remember]). A host's file is in conflict, and is left alone, if its inode
+// changed at or after that time, or if it differs from the record. The kernel sets the time of an
+// inode's change, and no program can set it back. So a file that the host changed before the
+// sandbox first looked at it is in conflict, too: in doubt there is a conflict.
 package review
 
 import (
@@ -35,12 +32,12 @@ import (
 type Workspace struct {
 	Source string // the directory
 	Layer  Layer
-	// Over are paths in it, relative, that something else lies over: what the
-	// layer has there was not made by the inside.
+	// Over are relative paths in it that something is mounted over: the layer's files there were
+	// not made by the sandbox.
 	Over []string
 }
 
-// Layer is a directory with what was written over a workspace.
+// Layer is a directory with the changes to a workspace.
 type Layer struct{ Dir string }
 
 // Names in a layer's directory.
@@ -51,11 +48,11 @@ func (l Layer) names() string  { return filepath.Join(l.Dir, "names") }
 func (l Layer) intent() string { return filepath.Join(l.Dir, "applying.json") }
 func (l Layer) gone() string   { return filepath.Join(l.Dir, "gone") } // is being deleted
 
-// Idle is a directory that the kernel makes in there, in which something is only for moments,
-// and into which nobody may look.
+// Idle is the kernel's own directory in Work. It contains something only for moments, and nothing
+// but the kernel may look into it.
 func (l Layer) Idle() string { return filepath.Join(l.Work(), "work") }
 
-// Kind is what became of a path.
+// Kind is the kind of a change.
 type Kind string
 
 // Kinds of changes.
@@ -67,7 +64,7 @@ const (
 	Type     Kind = "type" // a file became a directory, a link a file, and so on
 )
 
-// Form is what a path is.
+// Form is the form of a file.
 type Form string
 
 // Forms of files.
@@ -94,7 +91,7 @@ type Change struct {
 	Kind Kind
 	Old  Entry // on the host, as it is now
 	New  Entry // in the layer
-	// Implied marks directories that come or go with what is in them.
+	// Implied marks directories that come or go with their contents.
 	Implied bool
 	// From is the deleted file with the same content: a rename, as people see it.
 	From string
@@ -105,13 +102,13 @@ type Change struct {
 	// Refused says why it cannot be applied in any way; empty if it can.
 	Refused string
 
-	to     []string // where the inside has what goes, and nowhere else; see tie
-	heirs  []string // files that the inside made of what the host has there; see orphan
+	to     []string // where the sandbox moved the deleted file, and nowhere else; see tie
+	heirs  []string // files that the sandbox made of the host's file; see orphan
 	within int      // how many names right in it are deleted, too; see keeps
 }
 
-// Of lists what the reviewed workspaces of a sandbox are; layer gives the place
-// of the n-th workspace's layer.
+// Of returns the reviewed workspaces of a sandbox; layer gives the directory of the n-th
+// workspace's layer.
 func Of(sb *spec.Sandbox, layer func(n int) string) (list []Workspace) {
 	for i, m := range sb.Workspaces {
 		if !sb.Reviews(m) {

@@ -19,7 +19,8 @@ import (
 // pause is longer than the tick of the clock that files are dated by.
 func pause() { time.Sleep(15 * time.Millisecond) }
 
-// ago dates nothing: it waits until what was written counts as before the start.
+// fresh makes a project with files, and waits so that the files count as written before the
+// start.
 func fresh(t testing.TB, files map[string]string) *project {
 	t.Helper()
 	p := newProject(t, files)
@@ -30,7 +31,8 @@ func fresh(t testing.TB, files map[string]string) *project {
 	return p
 }
 
-// Every kind of file goes over as it is inside, and then nothing is left to do.
+// TestEveryKind checks that every kind of file is applied as it is in the sandbox, and that no
+// change is left.
 func TestEveryKind(t *testing.T) {
 	p := fresh(t, map[string]string{
 		"edit": "one\ntwo\n", "replace": "old\n", "gone": "bye\n", "mode": "#!/bin/sh\n", "same": "same\n",
@@ -118,8 +120,8 @@ func noTemps(t testing.TB, p *project) {
 	}))
 }
 
-// What the host changed or deleted is not overwritten. What both changed alike, and
-// what the host changed elsewhere, is no conflict.
+// TestConflicts checks that a file which the host changed or deleted is not overwritten. Equal
+// changes on both sides, and changes of the host's elsewhere, are not conflicts.
 func TestConflicts(t *testing.T) {
 	p := fresh(t, map[string]string{
 		"both": "1\n", "alike": "1\n", "mine": "1\n", "theirs": "1\n", "deleted-there": "1\n", "deleted-here": "here\n",
@@ -184,14 +186,14 @@ modified theirs
 	}
 }
 
-// What was applied while the layer was mounted is not pending any more, is pending
-// again when it changes again, and leaves the layer before the next start.
+// TestAppliedWhileMounted checks that a change applied while the layer was mounted is not pending
+// any more, is pending again when it changes again, and leaves the layer before the next start.
 func TestAppliedWhileMounted(t *testing.T) {
 	p := fresh(t, map[string]string{"a": "1\n", "b": "1\n", "gone": "1\n"})
 	p.inside("echo 2 > a; echo 2 > b; rm gone; mkdir d; echo 1 > d/x; echo 1 > d/y")
 	p.apply(p.changes(), false)
 	p.wants("\n")
-	p.put("b", "host\n") // after it was applied: what the inside has is older
+	p.put("b", "host\n") // after it was applied: the sandbox's file is older
 	p.put("gone", "host\n")
 	p.wants("\n")
 	p.inside("echo 3 > a; echo 3 > b; echo 2 > d/x")
@@ -253,7 +255,8 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// A link that the inside made, or that stands in the way on the host, leads nowhere.
+// TestApplyFollowsNoLink checks that apply does not follow a link that the sandbox made, or that
+// is in the way on the host.
 func TestApplyFollowsNoLink(t *testing.T) {
 	p := fresh(t, map[string]string{"dir/file": "1\n", "hard": "1\n", "sub/x": "1\n"})
 	outside := filepath.Join(filepath.Dir(p.w.Source), "outside")
@@ -291,7 +294,7 @@ func TestApplyFollowsNoLink(t *testing.T) {
 	t.Log(got)
 }
 
-// Set-uid bits and attributes do not come along.
+// TestApplyModes checks that set-uid bits and attributes are not applied.
 func TestApplyModes(t *testing.T) {
 	p := fresh(t, map[string]string{"shared": "1\n", "opened": "1\n", "group/x": "1\n"})
 	must(t, unix.Chmod(p.path("shared"), 0o666))
@@ -318,8 +321,9 @@ func TestApplyModes(t *testing.T) {
 	}
 }
 
-// With another text nobody may do more with a file than before, but run what he may read; less
-// is shown, as is a mode that is all the change.
+// TestModeWithText checks that a new text gives other users no more access to a file than before,
+// except to run it if they may read it. A narrower mode is shown, as is a change of the mode
+// alone.
 func TestModeWithText(t *testing.T) {
 	modes := map[string]struct{ host, inside, want os.FileMode }{
 		"secret": {0o600, 0o644, 0o600}, "key": {0o640, 0o666, 0o640}, "tool": {0o600, 0o755, 0o700}, "script": {0o644, 0o755, 0o755},
@@ -371,7 +375,7 @@ func TestModeWithText(t *testing.T) {
 	p.wants("\n")
 }
 
-// How much is read to find what was renamed has an end.
+// TestRenamesEnd checks that the search for renames reads a bounded amount.
 func TestRenamesEnd(t *testing.T) {
 	p := fresh(t, map[string]string{"old": "text\n"})
 	p.inside("mv old new")
@@ -393,8 +397,8 @@ func TestRenamesEnd(t *testing.T) {
 	}
 }
 
-// A file that is all hole costs the inside nothing, and nothing on the host; what is in it
-// comes along where it is.
+// TestApplyHoles checks that a file of holes, which costs the sandbox nothing, costs the host
+// nothing. The data in it keeps its place.
 func TestApplyHoles(t *testing.T) {
 	p := fresh(t, nil)
 	p.inside("truncate -s 64M empty; truncate -s 16M some; printf x | dd of=some bs=1 seek=10000000 conv=notrunc 2>/dev/null; printf y >> some")
@@ -424,8 +428,9 @@ func TestApplyHoles(t *testing.T) {
 	}
 }
 
-// What the inside opened to everybody is not open to everybody on the host, and that is no
-// change that is left; it is one once the inside changes it again.
+// TestApplyOpenDirectories checks that a directory which the sandbox opened to all users is not
+// open to all on the host. That difference is not a pending change until the sandbox changes it
+// again.
 func TestApplyOpenDirectories(t *testing.T) {
 	p := fresh(t, map[string]string{"was": "1\n", "group/x": "1\n"})
 	p.inside("umask 0; mkdir -p open/sub group/new; echo x > open/sub/file; echo x > group/new/file; rm was; mkdir was; echo x > was/file")
@@ -450,8 +455,8 @@ func TestApplyOpenDirectories(t *testing.T) {
 	p.wants("")
 }
 
-// Directories that are there for what lies over the workspace in them are no changes, unless
-// there is something else in them.
+// TestWayToWhatLiesOver checks that directories that exist only as the way to a mount over the
+// workspace are not changes, unless they contain something else.
 func TestWayToWhatLiesOver(t *testing.T) {
 	p := fresh(t, map[string]string{"was/x": "1\n"})
 	p.w.Over = []string{"a/b/c", "d/e/f", "was/g/h"}
@@ -465,7 +470,8 @@ func TestWayToWhatLiesOver(t *testing.T) {
 	}
 }
 
-// Nor are directories that are only made for what shall lie in them.
+// TestApplyOpenParents checks that directories made only as parents of an applied file are not
+// open to all users either.
 func TestApplyOpenParents(t *testing.T) {
 	p := fresh(t, nil)
 	p.inside("umask 0; mkdir -p a/b; echo x > a/b/file")
@@ -479,7 +485,7 @@ func TestApplyOpenParents(t *testing.T) {
 	p.wants("")
 }
 
-// A file that changes behind the look is not written as it was not seen.
+// TestApplyAsSeen checks that a file that changes after the look is not applied unseen.
 func TestApplyAsSeen(t *testing.T) {
 	p := fresh(t, map[string]string{"host": "1\n"})
 	p.inside("echo 2 > host; echo seen > new")
@@ -493,9 +499,9 @@ func TestApplyAsSeen(t *testing.T) {
 	noTemps(t, p)
 }
 
-// Somebody on the host swaps directories for links, and files for others, while
-// everything is applied over and over: nothing outside is touched, and what the
-// host wrote last into a file is never gone without a copy of it in the list.
+// TestApplyRaces swaps directories for links, and files for others, on the host while everything
+// is applied over and over. It checks that nothing outside is touched, and that the host's last
+// write to a file is never lost without a copy of it in the list.
 func TestApplyRaces(t *testing.T) {
 	p := fresh(t, map[string]string{"dir/a": "1\n", "dir/b": "1\n", "file": "host 0\n"})
 	outside := filepath.Join(filepath.Dir(p.w.Source), "outside")
@@ -542,14 +548,14 @@ func TestApplyRaces(t *testing.T) {
 	}
 }
 
-// An edit of the host's in the moment of an apply is never lost, whether it comes before,
-// after, or in the middle of it.
+// TestApplyRacesWithAnEditor checks that an edit on the host is never lost, before, after, or
+// during an apply.
 func TestApplyRacesWithAnEditor(t *testing.T) {
 	p := fresh(t, map[string]string{"file": "host\n"})
 	p.inside("echo inside > file")
 	upper := filepath.Join(p.w.Layer.Upper(), "file")
-	// Both must have been first for this to be a race. That it was in place and was taken back
-	// is for luck to bring about: see TestTakenBackUnderAnEditor.
+	// Both must have been first for this to be a race. Whether ours was in place and taken back
+	// depends on luck: see TestTakenBackUnderAnEditor.
 	var before, after, amid int
 	for round := 0; round < 60 || before < 3 || after < 3; round++ {
 		if round > 1000 {
@@ -567,7 +573,7 @@ func TestApplyRacesWithAnEditor(t *testing.T) {
 		}
 		over, seen := make(chan struct{}), make(chan bool)
 		go func() {
-			for waits := round%2 == 0; waits && !applied(); { // it edits what was applied just now
+			for waits := round%2 == 0; waits && !applied(); { // it edits the file that was applied just now
 				select {
 				case <-over:
 					waits = false
@@ -604,8 +610,8 @@ func TestApplyRacesWithAnEditor(t *testing.T) {
 	t.Logf("applied %d times, conflicts %d times, taken back %d times", before, after, amid)
 }
 
-// What an editor puts into the place of the file that is about to be taken back is newer
-// than what goes back.
+// TestTakenBackUnderAnEditor checks that a file that an editor puts in the place of the one to
+// take back counts as newer than the one that goes back.
 func TestTakenBackUnderAnEditor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   deed
@@ -627,7 +633,8 @@ func TestTakenBackUnderAnEditor(t *testing.T) {
 			s := step{dir: top, name: "file", temp: "temp", do: tt.do}
 			s.old, err = top.entry("file")
 			must(t, err)
-			// The first edit comes between the look at the file and its going: as place leaves it.
+			// The first edit comes between the look at the file and its replacement: as place
+			// leaves it.
 			p.put("temp", "edit 1\n")
 			must(t, os.Remove(p.path("file")))
 			if tt.do == bring {

@@ -9,8 +9,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// sameData tells whether two files have the same content. What is a hole in both is not
-// read; one is the same as zeros of the other's. A file that is cut just now is another.
+// sameData reports whether two files have the same content. It does not read a hole of both
+// files; a hole equals zeros in the other file. A file that is truncated meanwhile counts as
+// different.
 func sameData(a, b *os.File) (bool, error) {
 	s := sides{a, b, make([]byte, 128<<10), make([]byte, 128<<10)}
 	size, err := s.size()
@@ -30,13 +31,13 @@ func sameData(a, b *os.File) (bool, error) {
 // errDiffer says that two files are not the same.
 var errDiffer = errors.New("they differ")
 
-// sides are two files that are compared, and what was read of them last.
+// sides are two files to compare, and the buffers for the parts read last.
 type sides struct {
 	a, b *os.File
 	x, y []byte
 }
 
-// size is that of both.
+// size returns the size of both.
 func (s sides) size() (int64, error) {
 	a, err := s.a.Stat()
 	if err != nil {
@@ -49,7 +50,7 @@ func (s sides) size() (int64, error) {
 	return a.Size(), err
 }
 
-// nextData is where the next data of either is.
+// nextData returns the next part in which either file has data.
 func (s sides) nextData(at, size int64) (start, end int64, err error) {
 	start, end, err = nextData(s.a, at, size)
 	if err != nil {

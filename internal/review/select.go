@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Selection is what somebody means by some paths.
+// Selection is the set of changes that a user selects by paths.
 type Selection struct{ paths []string }
 
 // Select reads paths as they are printed or typed: absolute ones within the
@@ -43,7 +43,7 @@ func (w Workspace) Select(args []string, first bool) (s Selection, any bool, err
 	return s, len(s.paths) > 0, nil
 }
 
-// Has tells whether a change is meant.
+// Has reports whether a change is selected.
 func (s Selection) Has(path string) bool {
 	if len(s.paths) == 0 {
 		return true
@@ -56,11 +56,11 @@ func (s Selection) Has(path string) bool {
 	return false
 }
 
-// Is tells whether a path itself is meant, and not only a directory above it.
+// Is reports whether a path itself is selected, and not only a directory above it.
 func (s Selection) Is(path string) bool { return slices.Contains(s.paths, path) }
 
-// Names tells whether a path, and not only a directory far above it, is meant: what
-// git keeps counts only if git's directory was named.
+// Names reports whether a path, and not only a directory far above it, is selected. Git's own
+// files count only if git's directory was named.
 func (s Selection) Names(c Change) bool {
 	for _, p := range s.paths {
 		if gitNamed(p) && (c.Path == p || strings.HasPrefix(c.Path, p+"/")) {
@@ -75,18 +75,18 @@ func gitNamed(p string) bool {
 	return ok
 }
 
-// Kept tells whether a change is of what git keeps for itself.
+// Kept reports whether a change is of git's own files.
 func (c Change) Kept() bool { return len(c.Flags) > 0 && c.Flags[0].Git }
 
-// Matters tells whether work would be lost with a change. Of what git keeps, that is
-// what its references say, and what is checked out, which may be a commit without one.
+// Matters reports whether work would be lost with a change. In git's own files, that is the
+// references and HEAD; HEAD may name a commit without a reference.
 func (c Change) Matters() bool {
 	dir, name := filepath.Split(strings.ToLower(c.Path))
 	return !c.Kept() || strings.Contains(dir, "/refs/") || name == "packed-refs" || name == "head" && filepath.Base(dir) != "logs"
 }
 
-// Pick takes the changes that are meant out of a list. What git keeps is left out
-// unless it was named; how much that is, is told.
+// Pick returns the selected changes of a list. It leaves out git's own files unless they were
+// named, and returns how many it left out.
 func (s Selection) Pick(list []Change) (picked []Change, kept int) {
 	for _, c := range list {
 		switch {

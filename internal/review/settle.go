@@ -14,19 +14,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Settle takes out of a layer what was applied while it was mounted, so that the
-// inside sees the host's files again. The caller sees to it that it is not mounted.
+// Settle removes from a layer the changes that were applied while it was mounted, so that the
+// sandbox sees the host's files again. The caller makes sure that it is not mounted.
 func (w Workspace) Settle() error {
 	err := w.change((*look).settle)
 	if errors.Is(err, spec.ErrNotFound) {
-		return nil // the directory is gone; whoever mounts it says so
+		return nil // the directory is gone; mounting it reports the error
 	}
 	return err
 }
 
-// Applied are the paths of the layer, relative to its upper directory, at which it has
-// what the host has by now, too: files and marks of deletions that leave it when it is
-// mounted next. It is in the layer still while that is mounted.
+// Applied returns the paths of the layer, relative to its upper directory, at which the host has
+// the same by now: files and marks of deletions. They stay in the layer while it is mounted, and
+// leave it before the next mount.
 func (w Workspace) Applied() ([]string, error) {
 	l, err := w.open()
 	if errors.Is(err, spec.ErrNotFound) {
@@ -53,15 +53,15 @@ func (w Workspace) Applied() ([]string, error) {
 		}
 		if cover, err := l.cover(p); err != nil {
 			return nil, err
-		} else if cover == "" { // what lies in a directory that hides the host's stays with it
+		} else if cover == "" { // the contents of a directory that hides the host's stay with it
 			list = append(list, p)
 		}
 	}
 	return list, nil
 }
 
-// settle takes out of the layer what the record says the host has, too. What the
-// inside has changed again since stays.
+// settle takes the files out of the layer that the host has, too, according to the record. A file
+// that the sandbox has changed again since stays.
 func (l *look) settle() error {
 	var paths []string
 	for _, k := range l.record.Paths {
@@ -79,7 +79,8 @@ func (l *look) settle() error {
 	return l.prune(paths)
 }
 
-// isApplied reports whether the host has at a path what the layer has there, or hides.
+// isApplied reports whether the host has the same at a path as the layer: its file, or nothing
+// for a deletion.
 func (l *look) isApplied(p string, k known) bool {
 	in, name, err := l.upper.parent(p)
 	if err != nil {
@@ -100,14 +101,15 @@ func (l *look) isApplied(p string, k known) bool {
 	return k.isIn(markOf(&st))
 }
 
-// hidden tells an error of opening below a file, a link or nothing.
+// hidden reports whether an error comes from opening a path below a file, a link or a missing
+// name.
 func hidden(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }
 
-// prune removes what the layer has at some paths. The host has the same, so that
-// nothing changes inside. In a directory that hides the host's, because the inside
-// made it, everything stays until all of it is applied.
+// prune removes files of the layer at some paths. The host has the same, so that nothing changes
+// in the sandbox. If the sandbox made a directory that hides the host's, everything in it stays
+// until all of it is applied.
 func (l *look) prune(paths []string) error {
 	if len(paths) == 0 {
 		return nil
@@ -157,8 +159,8 @@ func (l *look) cover(p string) (string, error) {
 	return "", nil
 }
 
-// take removes a file or a mark of a deletion from the layer, and the directories
-// that are empty then and say nothing themselves.
+// take removes a file or a mark of a deletion from the layer, and the directories that are then
+// empty and have no meaning of their own.
 func (l *look) take(p string) error {
 	in, name, err := l.upper.parent(p)
 	if hidden(err) {
@@ -179,8 +181,8 @@ func (l *look) take(p string) error {
 	return l.hollow(path.Dir(p))
 }
 
-// hollow removes directories of the layer that hold nothing, from the inner ones
-// outwards, where the host has the same.
+// hollow removes empty directories of the layer, from the inner ones outwards, if the host has
+// the same.
 func (l *look) hollow(p string) error {
 	for ; p != "."; p = path.Dir(p) {
 		if slices.Contains(l.Over, p) {
@@ -261,9 +263,9 @@ func (l *look) uncover(cover string, within []string) error {
 	return l.hollow(path.Dir(cover))
 }
 
-// away removes what the layer has at a path. It leaves the layer in one step and is
-// deleted then: of a directory that hides the host's, each file that is missing says
-// that the inside has deleted the host's.
+// away removes a path from the layer. It first renames it out of the layer in one step, and
+// deletes it then. Otherwise a half-deleted directory that hides the host's would look as if the
+// sandbox had deleted files.
 func (l *look) away(p string) error {
 	if err := store.RemoveTree(l.Layer.gone()); err != nil { // of one that was killed
 		return err

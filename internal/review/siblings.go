@@ -55,7 +55,7 @@ func (w Workspace) byPath() (*look, map[string]Change, error) {
 	return l, changes, err
 }
 
-// side is where a path is read: in the layer that changed it, or on the host.
+// side returns where a path is read: in the layer that changed it, or on the host.
 func side(l *look, changes map[string]Change, p string) *dir {
 	if _, ok := changes[p]; ok {
 		return l.upper
@@ -63,7 +63,7 @@ func side(l *look, changes map[string]Change, p string) *dir {
 	return l.host
 }
 
-// Close gives back what Against took.
+// Close closes both workspaces.
 func (s *Siblings) Close() {
 	for _, l := range []*look{s.a, s.b} {
 		if l != nil {
@@ -75,8 +75,8 @@ func (s *Siblings) Close() {
 // Text compares the lines of both.
 func (s *Siblings) Text(c Change) (Text, error) { return s.reads.Text(c) }
 
-// Changes lists what the other has made different from this one. Flags are those that an
-// apply of the other meets: what it has as the host has it brings nothing there.
+// Changes lists the other's differences from this one. Flags are those that an apply of the other
+// would have: a path that is as on the host brings nothing there.
 func (s *Siblings) Changes() ([]Change, error) {
 	paths := maps.Clone(s.ofA)
 	maps.Copy(paths, s.ofB)
@@ -113,7 +113,7 @@ func (s *Siblings) Changes() ([]Change, error) {
 	return l.list, nil
 }
 
-// same tells whether both have the same at a path, but for permissions.
+// same reports whether both have the same at a path, apart from permissions.
 func (s *Siblings) same(c Change) (bool, error) {
 	switch {
 	case c.Old.Form != c.New.Form:

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Between two sandboxes a change has the flags of an apply of the second, and what git keeps
-// is known as that.
+// TestSiblings checks that a change between two sandboxes has the flags of an apply of the
+// second, and that git's own files are recognized.
 func TestSiblings(t *testing.T) {
 	p := fresh(t, map[string]string{".git/index": "1\n", ".git/HEAD": "1\n", "Makefile": "1\n", "b.mk": "1\n", "run.sh": "1\n", "same": "1\n"})
 	other := &project{t, Workspace{Source: p.w.Source, Layer: Layer{Dir: filepath.Join(t.TempDir(), "layer")}}}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempPrefix marks files that are on their way into their place.
+// tempPrefix marks files on their way to their final name.
 const tempPrefix = ".bothy-apply-"
 
 func newNonce() string {
@@ -26,7 +26,7 @@ func (a *applying) temp() string {
 	return tempPrefix + a.nonce + "-" + strconv.Itoa(a.named)
 }
 
-// stage writes a new file beside the place it shall have.
+// stage writes a new file beside its final name.
 func (a *applying) stage(s *step) error {
 	err := a.fill(s)
 	if err == nil && a.outcome[s.order].Result == "" {
@@ -47,7 +47,7 @@ func (a *applying) fill(s *step) error {
 		return a.stageHunks(s)
 	}
 	in, mark := a.upper, o.New.Mark
-	if o.Kind == Mode { // what is written through memory meanwhile has no flags, and no other mark
+	if o.Kind == Mode { // contents written through memory meanwhile have no flags, and no other mark
 		in, mark = a.host, o.Old.Mark
 	}
 	from, err := in.read(o.Path, mark)
@@ -70,7 +70,7 @@ func (a *applying) fill(s *step) error {
 	})
 }
 
-// hunks are those of a text that are wanted.
+// hunks returns the wanted hunks of a text.
 func (l *look) hunks(o Order) (t Text, some []hunk, err error) {
 	if !o.hasHunks() {
 		return t, nil, nil
@@ -107,8 +107,9 @@ func (a *applying) stageHunks(s *step) error {
 	})
 }
 
-// naming does what adds or removes names beside the place of a step. What is done between
-// two such, which may take long, is not within it: others may do the same meanwhile.
+// naming runs a function that adds or removes names beside the name of a step. The time between
+// two calls, which may be long, is not covered: another program may add or remove names
+// meanwhile.
 func (a *applying) naming(s *step, do func() error) error {
 	defer a.touching(path.Dir(a.orders[s.order].Path), s.dir)()
 	return do()

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Between the look and the apply somebody may have discarded a change, or put back what the
-// layer held before: what it does not want any more is not carried out.
+// Between the look and the apply, another command may have discarded a change, or put back the
+// layer's earlier contents. Apply leaves out a change that the layer does not want any more.
 
-// stillThere wants the layer to have what was seen at the path of a change.
+// stillThere fails if the layer's path is not as it was seen.
 func (l *look) stillThere(c Change) error {
 	in, name, err := l.upper.parent(c.Path)
 	if hidden(err) {
@@ -23,7 +23,7 @@ func (l *look) stillThere(c Change) error {
 	if err != nil {
 		return err
 	}
-	if now.Form == Directory { // its times are those of what is in it
+	if now.Form == Directory { // its times depend on its contents
 		now.Mark = c.New.Mark
 	}
 	if now != c.New {
@@ -32,8 +32,8 @@ func (l *look) stillThere(c Change) error {
 	return nil
 }
 
-// already tells whether another apply has brought a change since it was looked at, as the
-// record says, and the host has that.
+// already reports whether another apply has brought the change since the look, according to the
+// record, and the host still has it.
 func (l *look) already(o Order) bool {
 	k, noted := l.record.of(o.Path)
 	if !noted {
@@ -58,7 +58,7 @@ func (l *look) already(o Order) bool {
 	return k.Layer == o.New.Mark || k.Layer == Mark{} && now.Size == o.New.Size && !l.layerHas(o.Path)
 }
 
-// layerHas tells whether the layer itself has anything at a path.
+// layerHas reports whether the layer itself has anything at a path.
 func (l *look) layerHas(p string) bool {
 	in, name, err := l.upper.parent(p)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *look) layerHas(p string) bool {
 	return there || err != nil
 }
 
-// stillGone wants the layer to hide what the host has at a path, and to have nothing there.
+// stillGone fails if the layer does not hide the host's path, or has something there.
 func (l *look) stillGone(p string) error {
 	hides, err := l.hides(p)
 	if err == nil && !hides {
@@ -78,8 +78,8 @@ func (l *look) stillGone(p string) error {
 	return err
 }
 
-// hides tells whether a path is not there inside, whatever the host has: it has the mark of a
-// deletion, or lies in something that has, that is no directory, or that hides the host's.
+// hides reports whether a path is missing in the sandbox, whatever the host has. The path or one
+// of its parents has the mark of a deletion, or a parent is not a directory or hides the host's.
 func (l *look) hides(p string) (bool, error) {
 	in, opaque := l.upper, l.upper.isOpaque()
 	for rest, more := p, true; more; {

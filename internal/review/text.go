@@ -16,23 +16,23 @@ import (
 // maxText is the size up to which a file is shown line by line.
 const maxText = 1 << 20
 
-// binaryHead is how far git looks for a zero byte, by which it tells what is no
+// binaryHead is how far git looks for a zero byte, by which it recognizes a file that is not
 // text.
 const binaryHead = 8000
 
 // Text is a change of a file's lines.
 type Text struct {
 	Added, Removed int
-	// Left says why there are no lines; empty if there are.
+	// Left says why the change has no lines; empty if it has some.
 	Left string
-	// Digest is that of the file as it is in the layer, as these lines or, where there are
-	// none, its bytes were read. See [Order].
+	// Digest is the digest of the layer's file when its lines were read, or its bytes if it has
+	// no lines. See [Order].
 	Digest Digest
 
 	old   []string
 	now   []string
 	hunks []hunk
-	sides func() (Blobs, error) // of what has no lines; nil if it has too many bytes
+	sides func() (Blobs, error) // for a change without lines; nil if it has too many bytes
 }
 
 // Reader reads both sides of changes.
@@ -54,11 +54,10 @@ func (w Workspace) Open() (*Reader, error) {
 	return newReader(l), nil
 }
 
-// Close gives back what Open took.
+// Close closes the workspace.
 func (r *Reader) Close() { r.l.close() }
 
-// Text compares the lines of both sides. A file that is no text, or too large,
-// has none.
+// Text compares the lines of both sides. A file that is not text, or is too large, has none.
 func (r *Reader) Text(c Change) (Text, error) {
 	if c.Refused != "" {
 		return Text{Left: c.Refused}, nil
@@ -81,8 +80,8 @@ func (r *Reader) Text(c Change) (Text, error) {
 	return t, nil
 }
 
-// Sum is the digest of a file as it is in the layer now. Of what is no file it is that of
-// nothing.
+// Sum returns the digest of a file as it is in the layer now. For anything but a file it is the
+// digest of an empty one.
 func (r *Reader) Sum(c Change) (Digest, error) {
 	if c.New.Form != File {
 		return digestOfText(""), nil
@@ -122,18 +121,17 @@ func (r *Reader) side(d *dir, path string, e Entry) (text, left string, err erro
 // Patch writes changes as git apply and patch read them.
 type Patch struct {
 	W io.Writer
-	// Prefix stands before paths: nothing for the first workspace.
+	// Prefix precedes paths: empty for the first workspace.
 	Prefix string
-	// Show makes what is written safe for a terminal; what it changes cannot be
-	// applied any more. Nil: as it is.
+	// Show makes the output safe for a terminal. A patch that it changes cannot be applied any
+	// more. Nil leaves the output as it is.
 	Show func(line string) string
 	// Changed is set when Show had something to do.
 	Changed bool
 }
 
-// Write writes one change. One without lines, such as of an image, leaves a line
-// that is no part of a patch; so does a conflict, before what would undo the host's
-// change.
+// Write writes one change. A change without lines, such as of an image, leaves a line that is not
+// part of a patch. So does a conflict, before a change that would undo the host's.
 func (p *Patch) Write(c Change, t Text) error {
 	if err := p.conflict(c); err != nil {
 		return err
@@ -167,8 +165,8 @@ func (p *Patch) Write(c Change, t Text) error {
 	return err
 }
 
-// partsOf are the changes that git knows: where something else takes the place of a file,
-// one goes and the other comes.
+// partsOf returns the changes as git knows them: if something else replaces a file, one goes and
+// the other comes.
 func partsOf(c Change) []Change {
 	if c.Kind != Type || c.Old.Form == Directory {
 		return []Change{c}
@@ -176,18 +174,18 @@ func partsOf(c Change) []Change {
 	gone, come := c, c
 	gone.Kind, gone.New = Deleted, Entry{}
 	if c.makesWay() {
-		return []Change{gone} // what lies in the directory comes by itself
+		return []Change{gone} // the contents of the directory come by themselves
 	}
 	come.Kind, come.Old = Added, Entry{}
 	return []Change{gone, come}
 }
 
-// makesWay tells a file or link that a directory takes the place of.
+// makesWay reports whether a directory replaces a file or a link.
 func (c Change) makesWay() bool {
 	return c.New.Form == Directory && (c.Old.Form == File || c.Old.Form == Link)
 }
 
-// conflict tells of one before the change.
+// conflict writes a remark about a conflict before the change.
 func (p *Patch) conflict(c Change) error {
 	if c.Conflict == "" || c.Implied {
 		return nil
@@ -203,7 +201,7 @@ func (p *Patch) name(side, path string) string {
 	return Quote(side + "/" + path)
 }
 
-// named is how a remark calls what changed.
+// named returns the name of a changed path in a remark.
 func (p *Patch) named(c Change) string {
 	if p.Prefix != "" {
 		return Quote(p.Prefix + "/" + c.Path)
@@ -234,7 +232,7 @@ func (p *Patch) file(b *strings.Builder, c Change, t Text) {
 	}
 }
 
-// header writes what stands before the lines of a file, and gives the names for them.
+// header writes the lines before the hunks of a file, and returns the names for them.
 func (p *Patch) header(b *strings.Builder, c Change) (from, to string) {
 	from, to = p.name("a", c.Path), p.name("b", c.Path)
 	fmt.Fprintf(b, "diff --git %s %s\n", from, to)
@@ -251,7 +249,7 @@ func (p *Patch) header(b *strings.Builder, c Change) (from, to string) {
 	return from, to
 }
 
-// ended puts the tab behind a name with spaces that tells patch where it ends.
+// ended adds the tab after a name with spaces, by which patch finds its end.
 func ended(name string) string {
 	if strings.Contains(name, " ") && !strings.HasPrefix(name, `"`) {
 		return name + "\t"
@@ -278,8 +276,8 @@ func gitMode(e Entry) string {
 	return "100644"
 }
 
-// Pick chooses hunks of a change: by where one stands among them, from 0, and by the
-// lines that it takes away and brings.
+// Pick chooses hunks of a change: by their index, from 0, and by the lines that they remove and
+// add.
 type Pick func(n int, removed, added []string) bool
 
 // Matching chooses those in whose changed lines a pattern is found.
@@ -295,7 +293,7 @@ func Only(numbers ...int) Pick {
 	return func(n int, _, _ []string) bool { return slices.Contains(numbers, n) }
 }
 
-// Hunks is how many there are to choose from.
+// Hunks returns the number of hunks.
 func (t Text) Hunks() int { return len(t.hunks) }
 
 func (t Text) pick(chosen Pick) (some []hunk) {
@@ -307,15 +305,15 @@ func (t Text) pick(chosen Pick) (some []hunk) {
 	return some
 }
 
-// hasHunks tells whether there may be some to choose from. What is no text, comes or goes
-// whole, or gets only another mode, has none: its flags are not those of a text that it may
+// hasHunks reports whether a change may have hunks to choose from. A link, a directory, a
+// deletion or a change of the mode alone has none. Its flags are not those of a text that it may
 // have by now.
 func (c Change) hasHunks() bool {
 	return c.New.Form == File && (c.Kind == Added || c.Kind == Modified)
 }
 
-// Picked is what an apply brings of a change of which only some hunks are wanted: no other
-// mode with them. It is false if there are none.
+// Picked returns the change that an apply of only some hunks makes: without a new mode. some is
+// false if there are none.
 func (c Change) Picked(t Text, chosen Pick) (_ Change, _ Text, some bool) {
 	if !c.hasHunks() {
 		return c, t, false
@@ -327,7 +325,7 @@ func (c Change) Picked(t Text, chosen Pick) (_ Change, _ Text, some bool) {
 	return c, t, some
 }
 
-// Picked is a text of which only some hunks are left; ok is false if there are none.
+// Picked returns a text with only some hunks; ok is false if there are none.
 func (t Text) Picked(chosen Pick) (_ Text, ok bool) {
 	some := t.pick(chosen)
 	if len(some) == 0 {

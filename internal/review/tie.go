@@ -2,15 +2,15 @@ package review
 
 import "path"
 
-// ties tell which orders depend on others. A file that the inside moved goes only once it has
-// come where it is now: until then it is on the host nowhere else. And a directory that
-// becomes something else, or the other way round, is one change with all that lies in it.
+// ties tell which orders depend on others. A file that the sandbox moved is removed only after it
+// has come to its new place: until then it is nowhere else on the host. And a directory that
+// becomes something else, or the other way round, is one change with all of its contents.
 type ties struct {
-	whole []int          // of each order, what it is a part of, as a whole is of itself; or none
+	whole []int          // of each order, the order it is a part of (a whole is part of itself), or none
 	parts map[int][]int  // of each whole
-	from  map[int][]int  // of what was moved somewhere, what goes for it
-	to    map[int][]int  // of what goes, where it was moved
-	lost  map[int]string // of what goes, where it was moved that no order brings
+	from  map[int][]int  // of each moved file, the orders that remove it
+	to    map[int][]int  // of each removed file, the orders that bring it elsewhere
+	lost  map[int]string // of each removed file, its new path that no order brings
 }
 
 const none = -1
@@ -48,8 +48,8 @@ func tie(orders []Order) *ties {
 	return t
 }
 
-// hold ends, before anything is done, the orders that are not carried out, with those that
-// must not be without them; and those that another apply has carried out.
+// hold ends orders before anything is done: those that are not carried out, those that depend on
+// them, and those that another apply has carried out.
 func (p *plan) hold() {
 	for i, o := range p.orders {
 		switch {
@@ -68,10 +68,10 @@ func (p *plan) hold() {
 	}
 }
 
-// leaveWithout leaves what must not be carried out without an order that is not.
+// leaveWithout leaves the orders that must not be carried out without a given one.
 func (p *plan) leaveWithout(i int) {
 	leave := func(j int, why string) {
-		if p.outcome[j].Result == "" && p.orders[j].Pick == nil { // of which only texts come
+		if p.outcome[j].Result == "" && p.orders[j].Pick == nil { // only texts are applied for those
 			p.end(j, Left, why)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// without are orders for all changes, of which some are decided against.
+// without returns orders for all changes, some of which are decided against.
 func (p *project) without(paths ...string) (orders []Order) {
 	p.t.Helper()
 	for _, c := range p.changes() {
@@ -24,7 +24,7 @@ func (p *project) without(paths ...string) (orders []Order) {
 	return orders
 }
 
-// comesTo wants orders to come to the same foreseen and carried out.
+// comesTo checks that orders have the same results when foreseen and when carried out.
 func (p *project) comesTo(orders []Order, want map[string]Result) {
 	p.t.Helper()
 	if would := p.foreseen(orders); !maps.Equal(would, want) {
@@ -35,14 +35,14 @@ func (p *project) comesTo(orders []Order, want map[string]Result) {
 	}
 }
 
-// tree is all that the host has.
+// tree describes all files of the host.
 func (p *project) tree() string {
 	p.t.Helper()
 	return p.here("find . -printf '%p %y %l\\n' | sort; find . -type f | sort | xargs cat")
 }
 
-// What was moved is on the host at one of both places at least: what goes stays as long as
-// that which it became is left.
+// TestMovedAndLeft checks that a moved file is on the host in at least one of both places: the
+// old one stays as long as the new one is left out.
 func TestMovedAndLeft(t *testing.T) {
 	lines := strings.Repeat("a line\n", 3)
 	for name, tt := range map[string]struct {
@@ -90,7 +90,7 @@ func TestMovedAndLeft(t *testing.T) {
 			if now := p.here("cat a scripts/s1"); now != was {
 				t.Errorf("the host has %q, it had %q", now, was)
 			}
-			// Once nobody is against it all of it goes over.
+			// Once no order is held back, all of it is applied.
 			orders := p.without()
 			for i := range orders {
 				orders[i].Overwrite = true
@@ -101,7 +101,7 @@ func TestMovedAndLeft(t *testing.T) {
 	}
 }
 
-// What fails keeps what it came from, too.
+// TestMovedAndFailed checks that the origin of a move stays if the move fails.
 func TestMovedAndFailed(t *testing.T) {
 	p := fresh(t, map[string]string{"a": "a line\n"})
 	p.inside("mv a b")
@@ -115,7 +115,8 @@ func TestMovedAndFailed(t *testing.T) {
 	}
 }
 
-// A directory that something else takes the place of is there as a whole until that is.
+// TestReplacedDirectory checks that a directory that something else replaces stays whole until it
+// is replaced.
 func TestReplacedDirectory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		host func(p *project)
@@ -160,7 +161,7 @@ func TestReplacedDirectory(t *testing.T) {
 	}
 }
 
-// So it is if what shall come cannot be written.
+// TestReplacedDirectoryByNothing checks the same if the new file cannot be written.
 func TestReplacedDirectoryByNothing(t *testing.T) {
 	p := fresh(t, map[string]string{"app/n": "1\n"})
 	p.inside("rm -rf app; echo file > app")
@@ -174,8 +175,7 @@ func TestReplacedDirectoryByNothing(t *testing.T) {
 	}
 }
 
-// A file takes the place of a directory and of what was moved out of it into a file's, at
-// once.
+// TestSwappedForms checks that a file and a directory swap their names in one apply.
 func TestSwappedForms(t *testing.T) {
 	p := fresh(t, map[string]string{"dir/x": "in it\n", "dir/y": "too\n", "file": "a file\n"})
 	p.inside("mv dir t; mv file dir; mv t file")
@@ -190,8 +190,9 @@ func TestSwappedForms(t *testing.T) {
 	}
 }
 
-// Of an apply that was killed while something took the place of a directory, the next one
-// clears away what is left of the directory, or puts it back if somebody was in it.
+// TestKilledInDirectory checks recovery from an apply that was killed while something replaced a
+// directory. The next apply removes the rest of the directory, or puts it back if another program
+// wrote into it.
 func TestKilledInDirectory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		waits bool
@@ -239,7 +240,8 @@ func TestKilledInDirectory(t *testing.T) {
 	}
 }
 
-// What cannot be looked into is no less refused because an apply made it.
+// TestRefusedAgain checks that a directory that cannot be opened is refused even if an apply made
+// it.
 func TestRefusedAgain(t *testing.T) {
 	p := fresh(t, nil)
 	p.inside("mkdir d; echo one > d/f")
@@ -249,7 +251,7 @@ func TestRefusedAgain(t *testing.T) {
 	p.inside("echo two >> d/f; chmod 0 d")
 	defer p.here("chmod 700 ../layer/up/d")
 	list := p.changes()
-	if os.Geteuid() == 0 { // who may look into everything
+	if os.Geteuid() == 0 { // root may look into everything
 		list = []Change{{Path: "d", Kind: Modified, Old: list[0].Old, New: list[0].New, Refused: "it cannot be opened"}}
 	}
 	if len(list) != 1 || list[0].Path != "d" || list[0].Refused == "" {

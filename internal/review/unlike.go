@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Unlike gives those of some paths of the layer at which it has something else than the host
-// has now. What was copied up and is as it was, or was written again as it was, is no change of
-// the project's. What cannot be compared counts as other.
+// Unlike returns the given paths of the layer at which it differs from the host now. A file that
+// was copied up unchanged, or rewritten with the same content, is not a change of the project's.
+// A path that cannot be compared counts as different.
 func (w Workspace) Unlike(paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -23,7 +23,7 @@ func (w Workspace) Unlike(paths []string) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(paths), l.isLike), nil
 }
 
-// isLike tells whether the layer has at a path what the host has there.
+// isLike reports whether the layer and the host have the same at a path.
 func (l *look) isLike(at string) bool {
 	upper, name, err := l.upper.parent(at)
 	if err != nil {
@@ -62,7 +62,7 @@ func (l *look) isLike(at string) bool {
 	return false
 }
 
-// hasText tells whether a file is the host's, byte for byte.
+// hasText reports whether a file equals the host's, byte for byte.
 func (l *look) hasText(p place, name string, c Change) bool {
 	f, err := p.upper.read(name, c.New.Mark)
 	if err != nil {
@@ -73,8 +73,8 @@ func (l *look) hasText(p place, name string, c Change) bool {
 	return same && err == nil
 }
 
-// hidesNothing tells whether a directory has all the names that the host's has, or lets them
-// show through.
+// hidesNothing reports whether a directory has all the names of the host's, or lets them show
+// through.
 func hidesNothing(p place, name string) bool {
 	upper, err := p.upper.sub(name)
 	if err != nil {

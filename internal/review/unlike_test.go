@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What a layer has as the host has it is no change, however it came there.
+// TestUnlike checks that a file which the layer has just as the host has it is not a change,
+// however it got there.
 func TestUnlike(t *testing.T) {
 	p := fresh(t, map[string]string{
 		"touched": "1\n", "again": "1\n", "mode": "1\n", "text": "1\n", "d/f": "1\n", "d/g": "1\n", "gone": "1\n", "anew/f": "1\n", "less/f": "1\n", "less/g": "1\n", "kind": "1\n",

@@ -10,16 +10,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Work is what is carried on: what can be done with it, by who knows how it stands.
+// Work is the work to carry on, as functions of the package that knows its state.
 type Work struct {
 	Begin   func() error // says that it is carried on from here
-	Running func() bool  // whether there is more to do
-	Mail    func() error // does what people say
-	// Step takes the next step. What its work comes to is an error of the work, for
-	// Failed, but for what is marked by [Unkept]: that could not be kept.
+	Running func() bool  // whether more is to do
+	Mail    func() error // handles the messages of people
+	// Step takes the next step. An error goes to Failed, unless it is marked by [Unkept]: then an
+	// event could not be kept.
 	Step        func(ctx context.Context) error
 	Failed      func(why error) error
-	Interrupted func(signal int) error // somebody ended the process
+	Interrupted func(signal int) error // the process got a signal
 }
 
 // errStopped is the cause for which work in flight is given up.
@@ -28,9 +28,9 @@ var errStopped = errors.New("stopped")
 // lookEvery is how often messages are looked for while something takes its time.
 const lookEvery = 200 * time.Millisecond
 
-// Carry carries work on until there is no more of it. If ctx is done it is interrupted,
-// by the signal that the cause tells ([spec.Exited]). Work in flight is given up as soon
-// as somebody wants the run to stop. The error is about what could not be kept.
+// Carry carries work on until it is over. If ctx is done it is interrupted, by the signal that the
+// cause tells ([spec.Exited]). A stop message cancels the running step at once. An error means
+// that an event could not be kept.
 func (r *Run) Carry(ctx context.Context, w Work) error {
 	var listening sync.WaitGroup
 	defer listening.Wait()
@@ -44,7 +44,7 @@ func (r *Run) Carry(ctx context.Context, w Work) error {
 	return err
 }
 
-// listen gives work in flight up as soon as somebody says so.
+// listen cancels the running step as soon as a stop message arrives.
 func (r *Run) listen(ctx context.Context, stop context.CancelCauseFunc) {
 	for {
 		list, _ := r.Mail() // if it cannot be read, the next step says so
@@ -75,7 +75,7 @@ func (w *Work) step(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil: // what failed failed for that
+	case ctx.Err() != nil: // the step failed because of that
 		if err := w.Mail(); err != nil || !w.Running() {
 			return err
 		}
@@ -93,12 +93,12 @@ func (w *Work) interrupted(ctx context.Context) error {
 	return w.Interrupted(signal)
 }
 
-// unkept is an error of what could not be kept.
+// unkept is an error about an event that could not be kept.
 type unkept struct{ err error }
 
 func (u *unkept) Error() string { return u.err.Error() }
 
-// Unkept marks an error as one of what could not be kept; nil stays nil.
+// Unkept marks an error as one about an event that could not be kept; nil stays nil.
 func Unkept(err error) error {
 	if err != nil {
 		return &unkept{err}
@@ -106,13 +106,13 @@ func Unkept(err error) error {
 	return nil
 }
 
-// IsUnkept tells whether an error was marked so.
+// IsUnkept reports whether an error was marked so.
 func IsUnkept(err error) bool {
 	_, is := errors.AsType[*unkept](err)
 	return is
 }
 
-// Wait waits, but not longer than until messages are to be looked for again.
+// Wait waits, but not longer than until the next look for messages.
 func Wait(ctx context.Context, until time.Time) error {
 	select {
 	case <-ctx.Done():

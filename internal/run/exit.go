@@ -2,9 +2,9 @@ package run
 
 import "github.com/bothy-dev/bothy/spec"
 
-// ExitCode is that of the command that carried a run on: status is how it stands, partly
-// tells that it came to its end and left something undone, and signal is what interrupted it.
-// A loop and a flow end alike where they mean the same.
+// ExitCode returns the exit code of the command that carried a run on. status is the run's state,
+// partly says that it ended and left something undone, and signal is the one that interrupted it.
+// Loops and flows share the codes of their common states.
 func ExitCode(status string, partly bool, signal int) int {
 	switch status {
 	case "completed":

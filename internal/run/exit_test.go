@@ -9,10 +9,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ends are how runs stand that nobody carries on.
+// ends are the states of runs that no process carries on.
 var ends = []string{"completed", "failed", "aborted", "waiting", "limit", "stalled", "cancelled"}
 
-// The codes that docs tell of loops and flows are those that they end with.
+// TestEndsAreDocumented checks that the docs of loops and flows have their exit codes.
 func TestEndsAreDocumented(t *testing.T) {
 	for file, want := range map[string]int{"../../docs/loops.md": 8, "../../docs/flows.md": 6} {
 		text, err := os.ReadFile(file)
@@ -48,7 +48,8 @@ func TestEndsAreDocumented(t *testing.T) {
 	}
 }
 
-// No two ends are alike, and none is the code of an error but that of a failure.
+// TestEndsDiffer checks that no two ends have the same code, and that only a failure has the code
+// of an error.
 func TestEndsDiffer(t *testing.T) {
 	seen := map[int]string{ExitCode("completed", true, 0): "completed, partly"}
 	for _, status := range ends {

@@ -7,12 +7,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Raised is the type of the event that a person has set limits of a run anew: its data are
-// [Limits], which hold from there on.
+// Raised is the type of the event that a person has changed limits of a run. Its data are
+// [Limits], which hold from then on.
 const Raised = "raised"
 
-// Limits are those of a run that a person can set anew. Nil is one that stays what it was;
-// zero is none, but for Iterations.
+// Limits are the limits of a run that a person can change. Nil leaves one as it is; zero is
+// unlimited, except for Iterations.
 type Limits struct {
 	Iterations *int           `json:"max_iterations,omitempty"` // of a loop
 	Time       *spec.Duration `json:"time,omitempty"`
@@ -20,8 +20,8 @@ type Limits struct {
 	USD        *float64       `json:"usd,omitempty"`
 }
 
-// Raises gives what limits were set anew by the events of a run, the last of each; nil if
-// none was.
+// Raises returns the limits that events of a run have changed, the last value of each; nil without
+// any.
 func Raises(events []Event) (*Limits, error) {
 	var all *Limits
 	for _, ev := range events {
@@ -31,14 +31,14 @@ func Raises(events []Event) (*Limits, error) {
 		if all == nil {
 			all = &Limits{}
 		}
-		if err := json.Unmarshal(ev.Data, all); err != nil { // what it does not name stays
+		if err := json.Unmarshal(ev.Data, all); err != nil { // limits without a value stay
 			return nil, fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
 		}
 	}
 	return all, nil
 }
 
-// Set puts what was set anew in the place of what was asked for first.
+// Set replaces the first limits by the changed ones.
 func (l *Limits) Set(time *spec.Duration, tokens *int64, usd *float64) {
 	if l.Time != nil {
 		*time = *l.Time

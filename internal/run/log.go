@@ -21,14 +21,14 @@ type Event struct {
 	Seq   int64           `json:"seq"` // 1, 2, 3 ...
 	Time  time.Time       `json:"time"`
 	Type  string          `json:"type"`
-	Actor string          `json:"actor"` // who did it: "host", or a person
+	Actor string          `json:"actor"` // "host", or a person
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
 // ActorHost is the process that carries a run on.
 const ActorHost = "host"
 
-// Line gives an event as it stands in the file, with the end of the line.
+// Line returns an event as a line of the file, with its newline.
 func (ev Event) Line() ([]byte, error) {
 	data, err := plainJSON(ev)
 	return append(data, '\n'), err
@@ -43,17 +43,17 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
 }
 
-// maxEvents bounds what is read of a run, in bytes.
+// maxEvents bounds the events of a run, in bytes.
 const maxEvents = 1 << 30
 
-// Events gives what has happened, in its order. Half of a line at the end, which a
-// crash or a writer at work leaves, has not happened.
+// Events returns the events in order. It ignores half a line at the end: a crash may have cut it,
+// or it is still being written.
 func (r *Run) Events() ([]Event, error) {
 	events, _, err := r.read()
 	return events, err
 }
 
-// Unreadable says what there is to do about a run of which something cannot be read.
+// Unreadable adds a hint to the error of a run that cannot be read.
 func (r *Run) Unreadable(err error) error {
 	if err == nil || spec.Hint(err) != "" || errors.Is(err, spec.ErrConflict) || errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -61,7 +61,7 @@ func (r *Run) Unreadable(err error) error {
 	return &spec.Error{Err: err, Hint: fmt.Sprintf("bothy %s rm -f %s removes what is kept of it, and leaves its sandboxes", r.Kind, r.ID)}
 }
 
-// read gives the events, and where the last of them ends.
+// read returns the events, and the offset behind the last of them.
 func (r *Run) read() (events []Event, end int64, err error) {
 	data, err := store.ReadFile(filepath.Join(r.dir, eventsName), unix.O_NOFOLLOW, maxEvents)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +98,8 @@ type Host struct {
 	from time.Time
 }
 
-// Host takes the run over. It gives what has happened up to now. If another process
-// has it that is ErrConflict.
+// Host takes the run over, and returns its events up to now. It returns ErrConflict if another
+// process has the run.
 func (r *Run) Host() (*Host, []Event, error) {
 	held, err := r.lock()
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Run) Host() (*Host, []Event, error) {
 	return h, events, nil
 }
 
-// Since tells when the run was taken over.
+// Since returns when the run was taken over.
 func (h *Host) Since() time.Time { return h.from }
 
 func (h *Host) open() ([]Event, error) {
@@ -127,7 +127,7 @@ func (h *Host) open() ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = h.f.Truncate(end); err == nil { // what a crash left
+	if err = h.f.Truncate(end); err == nil { // half a line from a crash
 		_, err = h.f.Seek(end, 0)
 	}
 	if err == nil {
@@ -139,8 +139,8 @@ func (h *Host) open() ([]Event, error) {
 	return events, err
 }
 
-// Append makes an event durable. If that fails nothing more can be appended: whether
-// it is there is not known.
+// Append makes an event durable. After an error no further event can be appended: it is unknown
+// whether this one was written.
 func (h *Host) Append(kind, actor string, data any) (Event, error) {
 	ev := Event{Seq: h.seq + 1, Time: h.now().UTC(), Type: kind, Actor: actor}
 	if h.f == nil {
@@ -170,13 +170,13 @@ func (h *Host) Append(kind, actor string, data any) (Event, error) {
 	return ev, nil
 }
 
-// Remove deletes the run, and gives it back.
+// Remove deletes the run, and releases it.
 func (h *Host) Remove() error {
 	defer h.Close()
 	return h.run.erase()
 }
 
-// Close gives the run back.
+// Close releases the run.
 func (h *Host) Close() {
 	if h.f != nil {
 		h.f.Close()

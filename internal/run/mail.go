@@ -23,31 +23,31 @@ const (
 	Pause = "pause" // end after this iteration, to go on later
 	Hint  = "hint"  // Text is for the next iteration
 	Clear = "clear" // hints that no iteration was told are taken back
-	Reply = "reply" // Data is what a person answers to what is asked
-	Told  = "told"  // Data is what a person was told when nobody carried the run on
+	Reply = "reply" // Data is a person's answer to a question
+	Told  = "told"  // Data is a question that a person was told of while no process carried the run on
 )
 
-// Message is what a person has to say to a run, whoever carries it on.
+// Message is a person's message to a run, for the process that carries it on.
 type Message struct {
 	ID    string    `json:"-"` // in the order in which they were left
 	Kind  string    `json:"kind"`
 	Text  string    `json:"text,omitempty"`
 	Actor string    `json:"actor"`
 	Time  time.Time `json:"time"`
-	// Data is of a kind that needs more than words.
+	// Data is for kinds that need more than text.
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
 // MaxHint bounds the text of a message, in bytes.
 const MaxHint = 32 << 10
 
-// Leave leaves a message, for whoever carries the run on now or later.
+// Leave leaves a message, for the process that carries the run on now or later.
 func (r *Run) Leave(m Message) error {
 	_, err := r.Post(m)
 	return err
 }
 
-// Post is Leave, and gives the message as it was left, for who waits until it is taken.
+// Post is Leave, and returns the message, for a caller that waits until it is taken.
 func (r *Run) Post(m Message) (Message, error) {
 	if len(m.Text) > MaxHint {
 		return m, spec.Errorf(spec.ErrUsage, "a hint has at most %d KiB", MaxHint>>10)
@@ -58,7 +58,7 @@ func (r *Run) Post(m Message) (Message, error) {
 	return m, store.WriteJSON(filepath.Join(dir, m.ID), m)
 }
 
-// Waits tells whether nobody has taken a message that was left.
+// Waits reports whether a message is still untaken.
 func (r *Run) Waits(m Message) (bool, error) {
 	_, err := os.Lstat(filepath.Join(r.dir, mailName, m.ID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,10 +67,10 @@ func (r *Run) Waits(m Message) (bool, error) {
 	return err == nil, err
 }
 
-// after is a time that is behind those of all messages that wait, whatever the clock was
-// when they were left: what takes hints back must not come before them.
+// after returns a time later than those of all waiting messages, whatever the clock was when they
+// were left. A message that takes hints back must not come before them.
 func after(dir string, now int64) int64 {
-	entries, _ := os.ReadDir(dir) // who writes there says what is wrong with it
+	entries, _ := os.ReadDir(dir) // writing there reports the error
 	for _, e := range entries {
 		at, _, _ := strings.Cut(e.Name(), "-")
 		if n, err := strconv.ParseInt(at, 10, 64); err == nil && n >= now && n < math.MaxInt64 {
@@ -80,7 +80,7 @@ func after(dir string, now int64) int64 {
 	return now
 }
 
-// Mail gives the messages that nobody has taken, in the order they were left.
+// Mail returns the untaken messages, in the order they were left.
 func (r *Run) Mail() ([]Message, error) {
 	dir := filepath.Join(r.dir, mailName)
 	entries, err := os.ReadDir(dir)
@@ -118,7 +118,7 @@ func (r *Run) Forget(before time.Time, kinds ...string) error {
 	return err
 }
 
-// Take removes a message whose effect is kept.
+// Take removes a message after its effect was kept.
 func (r *Run) Take(m Message) error {
 	dir := filepath.Join(r.dir, mailName)
 	if err := os.Remove(filepath.Join(dir, m.ID)); err != nil {

@@ -12,19 +12,19 @@ import (
 	"sync"
 )
 
-// logsName is the directory of what was said meanwhile.
+// logsName is the directory of the output.
 const logsName = "logs"
 
-// Bounds of what is kept of what an agent prints, in bytes.
+// Bounds of an agent's kept output, in bytes.
 const (
 	maxBegin = 2 << 20 // of one stream of one try: its beginning
 	maxEnd   = 2 << 20 // and its end
 	maxLogs  = 64 << 20
 )
 
-// Output is what an agent prints in one try of an iteration: all of it, or its beginning
-// and its end, with how much was left out between them. The beginning is in the file at
-// once, for whoever looks meanwhile or after a crash.
+// Output is an agent's output in one try of an iteration: all of it, or its beginning and its end,
+// with the number of bytes left out between them. The beginning is in the file at once, for a
+// reader meanwhile or after a crash.
 type Output struct {
 	Stdout, Stderr *Log
 	logs           string
@@ -36,8 +36,8 @@ const (
 	errSuffix = ".err"
 )
 
-// Output has a place in the directory of the run for what is printed in an iteration. Each
-// try of one has its own.
+// Output makes files in the directory of the run for the output of an iteration. Each try has its
+// own.
 func (r *Run) Output(iteration int) (*Output, error) {
 	dir := filepath.Join(r.dir, logsName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -62,8 +62,7 @@ func (r *Run) Output(iteration int) (*Output, error) {
 	}
 }
 
-// Close ends it, and makes room: what is kept of a run in all is bounded, and the oldest
-// goes first.
+// Close ends it, and makes room: the kept output of a run is bounded, and the oldest goes first.
 func (o *Output) Close() error {
 	err := errors.Join(o.Stdout.close(), o.Stderr.close())
 	err = errors.Join(err, makeRoom(o.logs, maxLogs, func(name string) bool {
@@ -78,13 +77,13 @@ func (o *Output) Close() error {
 // several workers may.
 var printing sync.Map
 
-// Log is one stream of it. It takes everything: whoever talks too much, or while the disk
-// is full, is not stopped for that. Closing says what went wrong.
+// Log is one stream of it. It accepts everything: an agent is not stopped for too much output, or
+// for a full disk. Closing it returns the error.
 type Log struct {
 	path  string
-	f     *os.File // nil: there is nothing yet
+	f     *os.File // nil: no output yet
 	begin int      // bytes in the file
-	end   []byte   // what came after those, or the last of it
+	end   []byte   // the bytes after those, or the last of them
 	cut   int64    // bytes between them that are left out
 	err   error
 }
@@ -109,8 +108,8 @@ func (l *Log) store(p []byte) {
 	_, l.err = l.f.Write(p)
 }
 
-// keep remembers the end of what there is no room for. It is let grow to twice that, so
-// that not each line moves all of it.
+// keep remembers the end of the output that does not fit. It may grow to twice its size, so that
+// not each line moves all of it.
 func (l *Log) keep(p []byte) {
 	l.end = append(l.end, p...)
 	if len(l.end) > 2*maxEnd {
@@ -136,8 +135,8 @@ func (l *Log) close() error {
 	return errors.Join(l.err, l.f.Close())
 }
 
-// makeRoom removes the oldest files of a directory until so many bytes are left at most. Some
-// stay.
+// makeRoom removes the oldest files of a directory until at most this many bytes are left. It
+// keeps files for which stays returns true.
 func makeRoom(dir string, most int64, stays func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -166,8 +165,8 @@ func makeRoom(dir string, most int64, stays func(name string) bool) error {
 	return nil
 }
 
-// Printed gives the files of what was printed in the last try of an iteration: on standard
-// output, and on standard error. Neither need be there.
+// Printed returns the files of the output in the last try of an iteration: standard output, and
+// standard error. Either file may be missing.
 func (r *Run) Printed(iteration int) (stdout, stderr string, err error) {
 	last, err := r.lastTry(iteration)
 	if err == nil && last == 0 {
@@ -180,7 +179,7 @@ func (r *Run) Printed(iteration int) (stdout, stderr string, err error) {
 	return name + outSuffix, name + errSuffix, nil
 }
 
-// lastTry is the last try of an iteration of which anything is there; 0 if there is none.
+// lastTry returns the last try of an iteration that has any output; 0 without one.
 func (r *Run) lastTry(iteration int) (last int, err error) {
 	entries, err := os.ReadDir(filepath.Join(r.dir, logsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

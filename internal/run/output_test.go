@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// printed has an agent print something in an iteration, and gives the files.
+// printed has an agent print text in an iteration, and returns the files.
 func printed(t *testing.T, r *Run, iteration int, stdout, stderr string) (string, string) {
 	t.Helper()
 	o, err := r.Output(iteration)
@@ -42,7 +42,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestOutput keeps what is printed, each try in files of its own that are nobody else's.
+// TestOutput checks that each try's output is kept in files of its own.
 func TestOutput(t *testing.T) {
 	r := &Run{ID: "x", dir: t.TempDir()}
 	if _, _, err := r.Printed(1); !errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +68,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestOutputBounded leaves out the middle of what is too much, and says how much that is.
+// TestOutputBounded checks that the middle of too much output is left out, and its size noted.
 func TestOutputBounded(t *testing.T) {
 	r := &Run{ID: "x", dir: t.TempDir()}
 	line := strings.Repeat("x", 1023) + "\n"
@@ -86,7 +86,7 @@ func TestOutputBounded(t *testing.T) {
 	}
 }
 
-// TestOutputRoom has the oldest go first, and never what was printed just now.
+// TestOutputRoom checks that the oldest output goes first, and never the newest.
 func TestOutputRoom(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 4 {
@@ -114,8 +114,8 @@ func TestOutputRoom(t *testing.T) {
 	}
 }
 
-// TestOutputAtWork leaves what somebody else still prints, and takes no number again of which
-// something was removed.
+// TestOutputAtWork checks that the output of a running try stays, and that no try gets the number
+// of one whose files were partly removed.
 func TestOutputAtWork(t *testing.T) {
 	r := &Run{ID: "x", dir: t.TempDir()}
 	quiet, err := r.Output(1)

@@ -13,13 +13,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has runs whose files lie in a directory of somebody's own, who looks at them there,
-// and removes them with whatever removes directories. What a run is, its events, its lock and
-// what was said to it stay in the state directory: whoever removes the files has ended the run,
-// and it is still known which sandboxes it has.
+// This file handles runs whose files are in a directory of the user's, who looks at them there and
+// removes them with rm or a file manager. The run's plan, its events, its lock and its messages
+// stay in the state directory. Removing the files ends the run, and its sandboxes are still known.
 //
-// A link in the state directory leads to the files. It is there before they are, and goes after
-// them, so that they are found whenever something is killed.
+// A link in the state directory leads to the files. It is made before them and removed after them,
+// so that they are found whenever a process is killed.
 
 // atPrefix begins the name of the link to the files of a run.
 const atPrefix = ".at-"
@@ -27,18 +26,17 @@ const atPrefix = ".at-"
 // hiddenPrefix marks the files of a run that is being made.
 const hiddenPrefix = ".bothy" + newPrefix
 
-// CreateFlowIn is CreateFlow for a run whose files are in a directory of the name of the run, in
-// the directory into, which is there, by its real path. If something is called so there, that is
-// ErrConflict.
+// CreateFlowIn is CreateFlow for a run whose files are in a directory of its own in the directory
+// into. into exists, and is a real path. It returns ErrConflict if into has a file of that name.
 func CreateFlowIn(root, into, id string, what any, fill func(dir string) error) (*Run, error) {
 	return create(root, into, &plan{Version: Version, ID: id, Kind: Flows, Plan: what}, fill)
 }
 
-// Gone tells whether somebody has removed the files of a run that are not in the state directory.
-// Files that are [Run.Away] nobody has removed.
+// Gone reports whether the user has removed the files of a run that are not in the state
+// directory. Files that are [Run.Away] were not removed.
 func (r *Run) Gone() bool { return r.Lacks() && r.Away() == nil }
 
-// Lacks tells whether the files of a run are not where they were made, for either reason.
+// Lacks reports whether the files of a run are missing, for either reason.
 func (r *Run) Lacks() bool {
 	if r.files == r.dir {
 		return false
@@ -47,8 +45,8 @@ func (r *Run) Lacks() bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// Away says that files are not there because their disk is not, as far as anybody can tell: where
-// they were made is another file system by now.
+// Away returns an error if files are missing because their disk is not mounted, as far as that can
+// be found out: their directory is on another file system now.
 func (r *Run) Away() error {
 	if !r.Lacks() {
 		return nil
@@ -61,14 +59,14 @@ func (r *Run) Away() error {
 		WithHint("mount the disk that they are on; if they are lost, bothy %s rm %s removes what is left", Flows, r.ID)
 }
 
-// place tells a directory from another one of its name.
+// place identifies a directory, apart from its name.
 type place struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
 }
 
-// is tells whether it is where a directory is, or was before somebody removed it. Devices may have
-// other numbers after each start of the machine: then it is the directory itself that counts.
+// is reports whether dir is that directory, or was before it was removed. Devices may have other
+// numbers after a reboot: then the directory itself counts.
 func (p *place) is(dir string) bool {
 	for at := dir; ; at = filepath.Dir(at) {
 		now, err := placeOf(at)
@@ -108,8 +106,8 @@ func Elsewhere(root string) (list []string, err error) {
 	return list, nil
 }
 
-// at is a run by its directory, wherever its files are. If whoever made it was killed when only its
-// files did not have their name, or is about to give it to them, they have it now.
+// at returns a run by its directory, wherever its files are. If the files lack only their final
+// name, because the process that made them was killed or is about to rename them, it renames them.
 func at(dir string) *Run {
 	r := &Run{ID: filepath.Base(dir), dir: dir, files: dir}
 	if to, err := os.Readlink(linkOf(filepath.Dir(dir), r.ID)); err == nil {
@@ -128,7 +126,7 @@ func hidden(files string) string {
 	return filepath.Join(filepath.Dir(files), hiddenPrefix+filepath.Base(files))
 }
 
-// reserve makes a directory for the files of a run, by whoever makes that.
+// reserve makes a directory for the files of a run. Only the process that makes the run calls it.
 func reserve(root, into, id string) (dir string, err error) {
 	files := filepath.Join(into, id)
 	if _, err := os.Lstat(files); !errors.Is(err, fs.ErrNotExist) {
@@ -141,19 +139,19 @@ func reserve(root, into, id string) (dir string, err error) {
 	if err == nil {
 		err = taken(id, os.Mkdir(hidden(files), 0o700))
 	}
-	if err != nil { // what is called so is another's
+	if err != nil { // the name is taken by another
 		return "", errors.Join(err, os.Remove(linkOf(root, id)))
 	}
 	return hidden(files), nil
 }
 
-// settle gives the files of a run their name.
+// settle gives the files of a run their final name.
 func settle(files string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, hidden(files), unix.AT_FDCWD, files, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) { // not on this file system
 		err = os.Rename(hidden(files), files)
 	}
-	if errors.Is(err, unix.ENOENT) { // somebody else was faster, if they are there
+	if errors.Is(err, unix.ENOENT) { // another process was faster, if the files exist
 		_, err = os.Lstat(files)
 	}
 	if err != nil {
@@ -162,9 +160,8 @@ func settle(files string) error {
 	return store.SyncDir(filepath.Dir(files))
 }
 
-// discard deletes what there is of a run, by what its directory is called: it is not there yet, or
-// not any more. What leads to the rest goes last. Files that have their name are deleted only with
-// a run that had them.
+// discard deletes a half-made or half-removed run, by the name of its directory. What leads to the
+// rest goes last. Files with their final name are deleted only with a run that had them.
 func discard(root, prefix, id string) error {
 	if err := discardFiles(root, prefix, id); err != nil {
 		return err
@@ -192,7 +189,7 @@ func discardFiles(root, prefix, id string) error {
 	return ignore(os.Remove(link), fs.ErrNotExist)
 }
 
-// ignore is no error, if it is this one.
+// ignore drops this error.
 func ignore(err, this error) error {
 	if errors.Is(err, this) {
 		return nil
@@ -200,7 +197,7 @@ func ignore(err, this error) error {
 	return err
 }
 
-// idsOf are the IDs of runs whose directories are called so.
+// idsOf returns the IDs of runs whose directories have this prefix.
 func idsOf(root, prefix string) (ids []string, err error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

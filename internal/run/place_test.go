@@ -13,13 +13,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// elsewhere makes a run whose files are not with it.
+// elsewhere makes a run whose files are in another directory.
 func elsewhere(t *testing.T, root, into, id string) (*Run, error) {
 	t.Helper()
 	return CreateFlowIn(root, into, id, map[string]int{"n": 7}, func(dir string) error { return os.Mkdir(filepath.Join(dir, "inputs"), 0o700) })
 }
 
-// only wants that nothing but these is in a directory.
+// only checks that a directory contains these names and no others.
 func only(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -67,7 +67,7 @@ func TestElsewhere(t *testing.T) {
 	only(t, root)
 }
 
-// moved has a run be one whose files were made on another disk than the one that is there now.
+// moved makes a run whose files were made on another disk than the current one.
 func moved(t *testing.T, r *Run, inode func(uint64) uint64) {
 	t.Helper()
 	plan := plan{}
@@ -78,7 +78,7 @@ func moved(t *testing.T, r *Run, inode func(uint64) uint64) {
 	must(t, store.WriteJSON(path, plan))
 }
 
-// Files that are not there because their disk is not, nobody has removed.
+// TestAway checks that files on a disk that is not mounted do not count as removed.
 func TestAway(t *testing.T) {
 	same, other := func(n uint64) uint64 { return n }, func(n uint64) uint64 { return n + 1 }
 	for name, c := range map[string]struct {
@@ -110,7 +110,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// A name that is taken there, by whatever, is that of no run, and stays what it is.
+// TestElsewhereTaken checks that a name that is taken there, by any file, is not used for a run,
+// and that the file stays as it is.
 func TestElsewhereTaken(t *testing.T) {
 	root, into := filepath.Join(t.TempDir(), "runs"), t.TempDir()
 	must(t, os.Mkdir(filepath.Join(into, "one"), 0o700))
@@ -126,7 +127,7 @@ func TestElsewhereTaken(t *testing.T) {
 	only(t, into, hiddenPrefix+"two", "one")
 }
 
-// Many who make runs there at once make each of them once.
+// TestElsewhereAtOnce checks that many callers at once make each run there once.
 func TestElsewhereAtOnce(t *testing.T) {
 	root, into := filepath.Join(t.TempDir(), "runs"), t.TempDir()
 	must(t, os.Mkdir(root, 0o700))
@@ -160,8 +161,8 @@ func TestElsewhereAtOnce(t *testing.T) {
 	only(t, into, "a", "b", "c", "d")
 }
 
-// Whatever is killed while a run is made or removed, the run is there with its files, or the next
-// one that is made sweeps it.
+// TestElsewhereKilled checks a process that is killed while it makes or removes a run, at any
+// point: the run exists with its files, or the next one that is made sweeps it.
 func TestElsewhereKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(r *Run, root string) error

@@ -1,10 +1,10 @@
-// Package run keeps what becomes of work that goes on by itself: what was asked for,
-// every step's result, and what people have to say to it meanwhile.
+// Package run keeps unattended work on disk: its plan, the result of every step, and the messages
+// of people.
 //
-// A run is a directory of the state directory, where no sandbox can write. Its events
-// are appended to one file, each durable before the next step begins, and never
-// changed: how a run stands is a fold over them, so whoever finds a run after a crash
-// knows as much as who died. One process at a time is its host; others leave messages.
+// A run is a directory of the state directory, where no sandbox can write. Its events are appended
+// to one file, each durable before the next step begins, and never changed. The state of a run is
+// a fold over them, so a process that finds a run after a crash knows as much as the one that
+// died. One process at a time is its host; others leave messages.
 package run
 
 import (
@@ -37,12 +37,12 @@ const (
 type Run struct {
 	ID    string
 	Kind  string
-	dir   string // what Bothy keeps of it
+	dir   string // Bothy's own files of it
 	files string // likewise, unless they are elsewhere
 }
 
-// Dir is the directory with the files of the run: what it was given, what it has put out, what
-// was said. Who removes it has ended the run, see [Run.Gone].
+// Dir returns the directory with the files of the run: its inputs, its outputs and its logs.
+// Removing it ends the run, see [Run.Gone].
 func (r *Run) Dir() string { return r.files }
 
 // Names in a run's directory.
@@ -56,8 +56,8 @@ const (
 	originalsName = "protected"
 )
 
-// newPrefix marks a run that is being made. While its makingName is held, however long that
-// takes, it is somebody's.
+// newPrefix marks a run that is being made. While its makingName is locked, a process still works
+// on it, however long that takes.
 const newPrefix = ".new-"
 
 // gonePrefix marks a run that is being deleted.
@@ -73,19 +73,18 @@ type plan struct {
 	Plan      any       `json:"plan"`
 }
 
-// NewID names a run for people: after what it is about, the day, and four random hex
-// digits.
+// NewID names a run for people: its topic, the day, and four random hex digits.
 func NewID(about string, now time.Time) string {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return fmt.Sprintf("%s-%s-%s", cmp.Or(Slug(about), "run"), now.Format(time.DateOnly), hex.EncodeToString(b[:]))
 }
 
-// maxIDs is how many IDs are tried for one run: of a day and what it is about there are 65536.
+// maxIDs is how many IDs are tried for one run: 65536 exist for a day and a topic.
 const maxIDs = 100
 
-// Named has a run be made by IDs of NewID, until it has one that nothing else has: create ends
-// with ErrConflict if something does.
+// Named tries IDs of NewID for a run, until one is free: create returns ErrConflict for a taken
+// one.
 func Named(about string, now time.Time, create func(id string) (*Run, error)) (*Run, error) {
 	for try := 1; ; try++ {
 		r, err := create(NewID(about, now))
@@ -98,7 +97,7 @@ func Named(about string, now time.Time, create func(id string) (*Run, error)) (*
 // maxSlug bounds a slug, in bytes.
 const maxSlug = 29
 
-// Slug makes a short plain word of a text; it is empty if nothing of that is plain.
+// Slug makes a short plain word of a text; empty if none of it is plain.
 func Slug(text string) string {
 	var words []string
 	n := 0
@@ -112,15 +111,13 @@ func Slug(text string) string {
 	return strings.Join(words, "-")
 }
 
-// Create writes down what is asked of a loop, in a new run below root. It appears
-// complete or not at all. If there is a run of that ID, or one is being made, that is
-// ErrConflict.
+// Create writes a loop's plan into a new run below root. The run appears complete or not at all.
+// It returns ErrConflict if a run of that ID exists, or is being made.
 func Create(root, id string, what any) (*Run, error) {
 	return create(root, "", &plan{Version: Version, ID: id, Plan: what}, nil)
 }
 
-// CreateFlow does that for a flow. fill puts into the directory what else belongs to
-// it.
+// CreateFlow does that for a flow. fill writes its other files into the directory.
 func CreateFlow(root, id string, what any, fill func(dir string) error) (*Run, error) {
 	return CreateFlowIn(root, "", id, what, fill)
 }
@@ -147,7 +144,8 @@ func create(root, into string, p *plan, fill func(dir string) error) (*Run, erro
 	return r, store.SyncDir(filepath.Dir(root))
 }
 
-// claim takes an ID that no run has: none gets it while its directory is called so.
+// claim reserves an ID that no run has: no other run gets it while the directory with the prefix
+// exists.
 func claim(root, id string) error {
 	tmp := filepath.Join(root, newPrefix+id)
 	if err := os.Mkdir(tmp, 0o700); err != nil {
@@ -161,11 +159,11 @@ func claim(root, id string) error {
 	return nil
 }
 
-// write writes down what is asked of a run, and its files. Meanwhile it is held, and then its
-// directory is as good as new, for as long as that is called so.
+// write writes the plan and the files of a run. It holds the lock meanwhile. Removing the lock
+// file renews the directory's time, so the directory counts as new until its rename.
 func write(root, into string, p *plan, fill func(dir string) error) error {
 	held := filepath.Join(root, newPrefix+p.ID, makingName)
-	making, err := store.WaitLock(held) // for those who look whether it is held
+	making, err := store.WaitLock(held) // for processes that check whether it is locked
 	if err != nil {
 		return err
 	}
@@ -198,7 +196,7 @@ func put(root, into string, p *plan, fill func(dir string) error) (err error) {
 	return err
 }
 
-// appear has a run be there that is written down, and then its files.
+// appear renames a complete run to its final name, and then its files.
 func appear(root, id string) error {
 	dir := filepath.Join(root, id)
 	if err := os.Rename(filepath.Join(root, newPrefix+id), dir); err != nil {
@@ -225,10 +223,10 @@ func taken(id string, err error) error {
 	return err
 }
 
-// abandonedAfter is the age from which a run that is being made, and that nobody holds, is nobody's.
+// abandonedAfter is the age from which an unlocked half-made run is abandoned.
 const abandonedAfter = time.Minute
 
-// sweep removes what a crash left.
+// sweep removes the remains of crashes.
 func sweep(root string) {
 	begun, _ := idsOf(root, newPrefix)
 	for _, id := range begun {
@@ -243,19 +241,19 @@ func sweep(root string) {
 }
 
 func isAbandoned(dir string) bool {
-	if store.IsLocked(filepath.Join(dir, makingName)) { // before its age: who lets go has made it new
+	if store.IsLocked(filepath.Join(dir, makingName)) { // first, because unlocking renews its time
 		return false
 	}
 	info, err := os.Lstat(dir)
 	return err == nil && time.Since(info.ModTime()) > abandonedAfter
 }
 
-// List gives the loops, the newest first.
+// List returns the loops, the newest first.
 func List(root string) ([]*Run, error) { return ListOf(root, Loops) }
 
-// ListOf gives the runs of a kind, the newest first; all of them if that is empty. Runs
-// whose plan cannot be read may be of any kind and age: they come last, and say why when
-// they are asked for their plan.
+// ListOf returns the runs of a kind, the newest first; all of them if kind is empty. Runs with an
+// unreadable plan may be of any kind and age: they come last, and return the error with their
+// plan.
 func ListOf(root, kind string) ([]*Run, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -291,7 +289,7 @@ func ListOf(root, kind string) ([]*Run, error) {
 	return append(runs, unread...), nil
 }
 
-// Find gives the loop of an ID, or the only one that begins so.
+// Find returns the loop with an ID, or the only one whose ID begins so.
 func Find(root, ref string) (*Run, error) { return FindOf(root, Loops, ref) }
 
 // FindOf does that for the runs of a kind.
@@ -318,7 +316,7 @@ func FindOf(root, kind, ref string) (*Run, error) {
 	return nil, spec.Errorf(spec.ErrUsage, "%d runs begin with %q", len(found), ref).WithHint("bothy %s ls shows them in full", kind)
 }
 
-// Plan reads what was asked for into what, and tells when.
+// Plan reads the plan into what, and returns when it was made.
 func (r *Run) Plan(what any) (time.Time, error) {
 	p, err := r.plan(what)
 	return p.CreatedAt, err
@@ -343,7 +341,7 @@ func (r *Run) Remove() error {
 	return r.erase()
 }
 
-// erase has the run not be there any more, in one step, and then deletes its files.
+// erase makes the run disappear in one step, and then deletes its files.
 func (r *Run) erase() error {
 	root := filepath.Dir(r.dir)
 	gone := filepath.Join(root, gonePrefix+r.ID)
@@ -356,15 +354,15 @@ func (r *Run) erase() error {
 	return errors.Join(store.SyncDir(root), discard(root, gonePrefix, r.ID))
 }
 
-// probing is for how long somebody who only looks ([Run.Hosted]) may be in the way of
-// who takes a run over, and how often that one tries.
+// probing is how long probes ([Run.Hosted]) may delay a process that takes a run over. probeAgain
+// is how often that process retries.
 const (
 	probing    = 5 * time.Second
 	probeAgain = time.Millisecond
 )
 
-// lock takes the lock alone. Who has it with others only looks whether there is a host,
-// and lets go of it at once.
+// lock takes the exclusive lock. A holder of the shared lock only checks for a host, and releases
+// it at once.
 func (r *Run) lock() (*store.Lock, error) {
 	path := filepath.Join(r.dir, lockName)
 	for began := time.Now(); ; time.Sleep(probeAgain) {
@@ -379,9 +377,9 @@ func (r *Run) lock() (*store.Lock, error) {
 	}
 }
 
-// Originals is the directory for what must stay as it was, which is made when there is something.
+// Originals returns the directory for copies of protected files. It is made with the first copy.
 func (r *Run) Originals() string { return filepath.Join(r.dir, originalsName) }
 
-// Hosted tells whether a process carries the run on. Any number may ask at once: none is
-// taken for a host by another, or keeps one from beginning.
+// Hosted reports whether a process carries the run on. Any number of callers may ask at once: none
+// is taken for a host by another, or keeps one from beginning.
 func (r *Run) Hosted() bool { return store.IsLocked(filepath.Join(r.dir, lockName)) }

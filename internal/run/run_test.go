@@ -43,7 +43,7 @@ func TestCreate(t *testing.T) {
 	if _, err := Find(root, "other"); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("another: %v", err)
 	}
-	must(t, os.Mkdir(filepath.Join(root, newPrefix+"x"), 0o700)) // what a crash leaves
+	must(t, os.Mkdir(filepath.Join(root, newPrefix+"x"), 0o700)) // the remains of a crash
 	list, err := List(root)
 	if must(t, err); len(list) != 1 {
 		t.Errorf("%d runs", len(list))
@@ -54,8 +54,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestSameID has an ID that another run has, or gets just now, be refused, and another one be
-// tried.
+// TestSameID checks that an ID of another run, even of one that is being made, is refused, and
+// that another ID is tried.
 func TestSameID(t *testing.T) {
 	root, r := begun(t)
 	must(t, os.Mkdir(filepath.Join(root, newPrefix+"made"), 0o700))
@@ -116,8 +116,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A run that is removed is not there any more, whatever of it a crash leaves: the next one
-// that is made sweeps that.
+// TestRemove checks that a removed run is gone, whatever a crash leaves of it: the next one that
+// is made sweeps that.
 func TestRemove(t *testing.T) {
 	root := t.TempDir()
 	r, err := Create(root, "one-2026-01-01-0000", nil)
@@ -140,8 +140,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// Who makes a run may take any time over its files, wherever they are: another one that is made
-// meanwhile takes nothing from it.
+// TestMakingTakesTime checks that making a run's files may take any time, wherever they are:
+// another run that is made meanwhile does not sweep it.
 func TestMakingTakesTime(t *testing.T) {
 	root, into := filepath.Join(t.TempDir(), "runs"), t.TempDir()
 	for place, want := range map[string][]string{"": {"inputs", "mail", "run.json"}, into: {"mail", "run.json"}} {
@@ -193,11 +193,11 @@ func TestOneHost(t *testing.T) {
 	}
 }
 
-// TestProbe has many look whether there is a host: none is taken for one, and none
-// keeps a host from beginning.
+// TestProbe has many callers check for a host: none is taken for one, and none keeps a host from
+// beginning.
 func TestProbe(t *testing.T) {
 	_, r := begun(t)
-	held, err := store.TryShareLock(filepath.Join(r.dir, lockName)) // one that looks just now
+	held, err := store.TryShareLock(filepath.Join(r.dir, lockName)) // a probe at this moment
 	must(t, err)
 	if r.Hosted() {
 		t.Error("who only looks is taken for a host")
@@ -229,8 +229,8 @@ func TestProbe(t *testing.T) {
 	looking.Wait()
 }
 
-// TestTorn cuts the file anywhere: what is there are the events before, and the next
-// host goes on behind them.
+// TestTorn cuts the file anywhere: the events before the cut are read, and the next host appends
+// after them.
 func TestTorn(t *testing.T) {
 	_, r := begun(t)
 	h, _, err := r.Host()
@@ -278,7 +278,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// What is said later is heard later, whatever the clock is by then.
+// TestMailClock checks that later messages are read later, whatever the clock is by then.
 func TestMailClock(t *testing.T) {
 	_, r := begun(t)
 	mail := filepath.Join(r.Dir(), mailName)
@@ -298,14 +298,14 @@ func TestMailClock(t *testing.T) {
 	}
 }
 
-// A run whose plan cannot be read hides no other, and is not hidden.
+// TestUnreadable checks that a run with an unreadable plan hides no other, and is not hidden.
 func TestUnreadable(t *testing.T) {
 	root, r := begun(t)
 	for id, plan := range map[string]string{"broken": "{", "newer": `{"version":9,"id":"newer"}`} {
 		must(t, os.MkdirAll(filepath.Join(root, id), 0o700))
 		must(t, os.WriteFile(filepath.Join(root, id, planName), []byte(plan), 0o600))
 	}
-	must(t, os.Mkdir(filepath.Join(root, "going"), 0o700)) // what is left of one that goes
+	must(t, os.Mkdir(filepath.Join(root, "going"), 0o700)) // the remains of a removed run
 	for _, kind := range []string{Loops, Flows, ""} {
 		list, err := ListOf(root, kind)
 		must(t, err)

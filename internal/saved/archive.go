@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Export writes a template as a tar archive. Nobody waits for who reads that.
+// Export writes a template as a tar archive. A slow reader does not block other commands.
 func (s Shelf) Export(name string, w io.Writer) error {
 	r, err := s.read(name)
 	if err != nil {
@@ -24,8 +24,8 @@ func (s Shelf) Export(name string, w io.Writer) error {
 	return archive.Write(w, r.path("."), archive.WriteOptions{Name: "."})
 }
 
-// Import reads what Export wrote, to the end of it; of whoever made it, that is: the layer
-// is given to the wall. The name replaces that in the archive, unless it is empty.
+// Import reads an archive of Export to its end. Anyone may have made it, and gVisor gets its layer. The
+// name replaces the one in the archive, unless it is empty.
 func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 	return s.add(name, func(dir string) (Template, error) {
 		if err := extract(r, dir); err != nil {
@@ -51,21 +51,19 @@ func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 	})
 }
 
-// maxPlaces is far more than a sandbox has mounts.
+// maxPlaces is far more than the mounts of a sandbox.
 const maxPlaces = 10_000
 
-// maxAgent is more than names of agents have, in bytes.
+// maxAgent is longer than the names of agents, in bytes.
 const maxAgent = 64
 
-// layerFiles are those of a save of the root layer. Others would mean something to
-// the wall.
+// layerFiles are the files of a saved root layer. gVisor would interpret others.
 var layerFiles = []string{"fscheckpoint.pb", "multitar.img", "pages.img", "pages_meta.img", sums.Name}
 
 // maxAbout is far more than a template's description takes, in bytes.
 const maxAbout = 1 << 20
 
-// onlyOurs refuses an archive with more in it than a template has: the wall would
-// be given it.
+// onlyOurs refuses an archive with more files than a template has: gVisor would get them.
 func onlyOurs(dir string) error {
 	top, err := os.ReadDir(dir)
 	if err != nil {
@@ -80,7 +78,7 @@ func onlyOurs(dir string) error {
 		case name == aboutName && e.Type().IsRegular() && info.Size() <= maxAbout:
 		case (name == layerName || name == homeName) && e.IsDir():
 		case name == sums.Name && e.Type().IsRegular():
-		case name == lockName && e.Type().IsRegular(): // of who makes it
+		case name == lockName && e.Type().IsRegular(): // the lock of the command that makes it
 		default:
 			return spec.Errorf(spec.ErrUsage, "the archive holds no template: it has %q", name)
 		}
@@ -97,8 +95,7 @@ func onlyOurs(dir string) error {
 	return err
 }
 
-// extract writes an archive's files, which Write made if it is one of a template, into a
-// directory.
+// extract writes an archive's files into a directory. archive.Write made the archive, if it is a template.
 func extract(r io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -114,8 +111,7 @@ func extract(r io.Reader, dir string) error {
 	return nil
 }
 
-// copyTree copies what is in a directory, of which somebody inside a sandbox may
-// have made anything, into another.
+// copyTree copies a directory, in which a sandbox may have made anything, into another.
 func copyTree(from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// lock is held while a template appears, is found, or goes: for moments.
+// lock is held for moments, while a template appears, is found, or goes.
 func (s Shelf) lock() (*store.Lock, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -23,19 +23,19 @@ func (s Shelf) lock() (*store.Lock, error) {
 	return lock, err
 }
 
-// reading is a template that somebody reads, for as long as it takes. Its files stay as
-// they are meanwhile, also when it is replaced or removed: that waits for nobody.
+// reading is a template that a command reads, for as long as it takes. Its files stay as they are
+// meanwhile. A replacement or a removal does not wait for the reader.
 type reading struct {
 	Template
 	shelf Shelf
-	dir   *os.File // wherever that is by now
+	dir   *os.File // wherever it was moved by now
 	held  *store.Lock
 }
 
-// read finds a template, for somebody who reads it until close.
+// read finds a template for a caller that reads it until close.
 func (s Shelf) read(name string) (*reading, error) {
 	if _, err := s.Find(name); err != nil {
-		return nil, err // and makes no shelf for it
+		return nil, err // do not make a shelf for it
 	}
 	lock, err := s.lock()
 	if err != nil {
@@ -50,7 +50,7 @@ func (s Shelf) read(name string) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := store.ShareLock(s.held()) // who has it alone holds the other lock, too
+	held, err := store.ShareLock(s.held()) // an exclusive holder also holds the other lock
 	if err != nil {
 		_ = dir.Close()
 		return nil, err
@@ -58,12 +58,12 @@ func (s Shelf) read(name string) (*reading, error) {
 	return &reading{t, s, dir, held}, nil
 }
 
-// path is that of a file of the template, also for a process that works for this one.
+// path returns the path of a file of the template, also for a process that works for this one.
 func (r *reading) path(name string) string {
 	return fmt.Sprintf("/proc/%d/fd/%d/%s", os.Getpid(), r.dir.Fd(), name)
 }
 
-// layer is the directory of its root layer; "" if nothing was changed in it.
+// layer returns the directory of its root layer; "" if the layer has no changes.
 func (r *reading) layer() string {
 	path := r.path(layerName)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func (r *reading) layer() string {
 	return path
 }
 
-// close ends it, and sees to what has gone meanwhile.
+// close ends the reading, and removes templates that were discarded meanwhile.
 func (r *reading) close() {
 	_ = r.dir.Close()
 	r.held.Unlock()
@@ -84,11 +84,10 @@ func (r *reading) close() {
 	}
 }
 
-// held is locked by all who read templates.
+// held is the lock file of all readers of templates.
 func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
 
-// begin makes a directory for a new template, which nobody sweeps away as long as
-// its lock is held.
+// begin makes a directory for a new template. No sweep removes it as long as its lock is held.
 func (s Shelf) begin() (dir string, mine *store.Lock, err error) {
 	lock, err := s.lock()
 	if err != nil {
@@ -102,7 +101,7 @@ func (s Shelf) begin() (dir string, mine *store.Lock, err error) {
 	return dir, mine, err
 }
 
-// finish puts a complete template in its place.
+// finish moves a complete template into place.
 func (s Shelf) finish(dir, name string) error {
 	lock, err := s.lock()
 	if err != nil {
@@ -115,8 +114,8 @@ func (s Shelf) finish(dir, name string) error {
 	return s.put(dir, name)
 }
 
-// put gives a complete template its place. Between the two renames there is none
-// of the name; after a crash there the old one comes back with the next sweep.
+// put moves a complete template into place. Between the two renames there is none of the name;
+// after a crash there, the next sweep restores the old one.
 func (s Shelf) put(dir, name string) error {
 	old := filepath.Join(s.Dir, oldPrefix+file(name))
 	err := os.Rename(s.Path(name), old)
@@ -133,7 +132,7 @@ func (s Shelf) put(dir, name string) error {
 	return s.discard(old)
 }
 
-// discard takes a template off its place for good. The caller holds the lock.
+// discard removes a template from its place for good. The caller holds the lock.
 func (s Shelf) discard(at string) error {
 	if err := s.setAside(at); err != nil {
 		return err
@@ -141,13 +140,13 @@ func (s Shelf) discard(at string) error {
 	return errors.Join(store.SyncDir(s.Dir), s.clear())
 }
 
-// setAside puts something where clear finds it. What else lies there may still be read.
+// setAside moves something to where clear finds it. Other templates there may still be read.
 func (s Shelf) setAside(at string) error {
 	return os.Rename(at, filepath.Join(s.Dir, endPrefix+store.NewID()))
 }
 
-// clear removes what was discarded, unless somebody reads templates: then it is theirs to
-// see to, or the next command's.
+// clear removes discarded templates, unless a command reads templates: then that command removes
+// them, or the next one.
 func (s Shelf) clear() error {
 	held, err := store.TryLock(s.held())
 	if errors.Is(err, store.ErrLocked) {
@@ -163,7 +162,7 @@ func (s Shelf) clear() error {
 	return err
 }
 
-// discarded are the directories that clear is to remove.
+// discarded lists the directories that clear removes.
 func (s Shelf) discarded() (list []string) {
 	entries, _ := os.ReadDir(s.Dir)
 	for _, e := range entries {
@@ -174,7 +173,7 @@ func (s Shelf) discarded() (list []string) {
 	return list
 }
 
-// sweep removes what crashed commands left, and puts back what one was about to
+// sweep removes leftovers of crashed commands, and restores a template that one was about to
 // replace.
 func (s Shelf) sweep() {
 	entries, _ := os.ReadDir(s.Dir)
@@ -195,5 +194,5 @@ func (s Shelf) sweep() {
 	_ = s.clear()
 }
 
-// beingMade tells whether somebody makes a template in a directory.
+// beingMade reports whether a command makes a template in a directory.
 func beingMade(dir string) bool { return store.IsLocked(filepath.Join(dir, lockName)) }

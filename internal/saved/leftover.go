@@ -12,14 +12,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Leftover is a directory that a template was made in, or has been one, until somebody
-// was killed; or somebody is at work on it, so that it is busy.
+// Leftover is a directory of a template whose command was killed, while it was made or after it
+// was replaced or removed. It is busy if a command still works on it.
 type Leftover struct {
 	Path string
 	Busy bool
 }
 
-// Leftovers gives all there are.
+// Leftovers returns all of them.
 func (s Shelf) Leftovers() ([]Leftover, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +43,7 @@ func (s Shelf) Leftovers() ([]Leftover, error) {
 	return list, nil
 }
 
-// RemoveLeftover removes one, unless somebody is at work on it.
+// RemoveLeftover removes one, unless a command works on it.
 func (s Shelf) RemoveLeftover(path string) error {
 	lock, err := store.TryLock(filepath.Join(s.Dir, lockName))
 	if err == nil {
@@ -59,7 +59,7 @@ func (s Shelf) RemoveLeftover(path string) error {
 	return spec.Errorf(spec.ErrConflict, "a template is being made or read").WithHint("try again when that is done")
 }
 
-// left tells whether a directory is one that a template is made in, or that has been one.
+// left reports whether a directory is one in which a template is made, or an old template.
 func (s Shelf) left(entry string) bool {
 	if name, old := strings.CutPrefix(entry, oldPrefix); old { // unless it is to be put back
 		_, err := os.Lstat(filepath.Join(s.Dir, name))
@@ -68,7 +68,7 @@ func (s Shelf) left(entry string) bool {
 	return strings.HasPrefix(entry, newPrefix) || strings.HasPrefix(entry, endPrefix)
 }
 
-// busy tells whether somebody fills a directory, or may read it. The caller has the lock.
+// busy reports whether a command fills a directory, or may read it. The caller has the lock.
 func (s Shelf) busy(entry string) bool {
 	if strings.HasPrefix(entry, newPrefix) {
 		return beingMade(filepath.Join(s.Dir, entry))

@@ -1,9 +1,9 @@
-// Package saved keeps templates that were made from sandboxes: what one had in
-// its root layer and in its home, for others to begin with.
+// Package saved keeps templates that were made from sandboxes: a sandbox's root layer and home,
+// with which other sandboxes begin.
 //
-// A template is a directory under its name, complete or not there at all. The
-// files of the layer never change once they are written, so that a template and
-// the sandboxes it was made from and into share them by hard links.
+// A template is a directory under its name, either complete or missing. The files of the layer
+// never change once they are written. So a template, the sandbox it was made from, and the
+// sandboxes made from it share them by hard links.
 package saved
 
 import (
@@ -25,29 +25,29 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shelf is the directory that templates lie in. It need not exist.
+// Shelf is the directory of all templates. It need not exist.
 type Shelf struct{ Dir string }
 
-// Template is what is written down about one.
+// Template is the description of one template.
 type Template struct {
 	Version int    `json:"version"`
 	Name    string `json:"name"` // NAME:TAG
-	Base    string `json:"base"` // what lies below the layer: the host's programs, or an image's digest
-	// BaseName is that of the image.
+	Base    string `json:"base"` // below the layer: the host's programs, or an image's digest
+	// BaseName is the name of the image.
 	BaseName string    `json:"base_name,omitempty"`
 	Agent    string    `json:"agent"`
 	From     string    `json:"from"` // the sandbox's name
 	SavedAt  time.Time `json:"saved_at"`
-	// Places are where directories of the host, and private ones, were in the sandbox:
-	// what lies there is nothing but where they were mounted.
+	// Places are where directories of the host, and private ones, were mounted in the sandbox. In
+	// the template they are only mount points.
 	Places []string `json:"places,omitempty"`
-	// Docker says that the sandbox had a Docker daemon of its own. What that kept is not in
-	// the template.
+	// Docker says that the sandbox had a Docker daemon of its own. Its data is not in the
+	// template.
 	Docker bool  `json:"docker,omitempty"`
 	Bytes  int64 `json:"bytes"` // layer and home
 
-	// Broken says why it cannot be used: what is written down about it cannot be read.
-	// Then only the name is known. It is never stored.
+	// Broken says why the template cannot be used: its description cannot be read. Then only the
+	// name is known. It is never stored.
 	Broken string `json:"broken,omitempty"`
 }
 
@@ -61,15 +61,15 @@ const (
 	homeName  = "home"
 	newPrefix = ".new-"
 	oldPrefix = ".old-"  // one that is being replaced
-	endPrefix = ".gone-" // one that is removed, when nobody reads it any more
+	endPrefix = ".gone-" // one that is removed once it has no reader
 	lockName  = ".lock"
 	heldName  = ".held"
 )
 
-// Begins tells whether a template, as an archive, begins with a file of this name.
+// Begins reports whether a template's archive begins with a file of this name.
 func Begins(name string) bool { return name == aboutName }
 
-// Name checks a name and completes it: without a tag ":latest" is meant.
+// Name checks a name and completes it with the tag ":latest" if it has none.
 func Name(name string) (string, error) {
 	if i := strings.LastIndexByte(name, ':'); i <= strings.LastIndexByte(name, '/') {
 		name += ":latest"
@@ -86,8 +86,8 @@ func Name(name string) (string, error) {
 	return name, nil
 }
 
-// NewName is Name for a template that is made: one that begins as an image of a
-// registry does is refused, as it would hide that image.
+// NewName is Name for a new template. It refuses a name that begins like an image of a registry,
+// because the template would hide that image.
 func NewName(name string) (string, error) {
 	name, err := Name(name)
 	if err != nil {
@@ -104,8 +104,8 @@ func NewName(name string) (string, error) {
 // maxName is in bytes: it is the name of a directory.
 const maxName = 200
 
-// word tells whether a part of a name has only such characters, and does not
-// begin with a dot or a dash.
+// word reports whether a part of a name has only such characters, and does not begin with a dot
+// or a dash.
 func word(s string, is func(rune) bool) bool {
 	return s != "" && s[0] != '.' && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
 }
@@ -116,16 +116,15 @@ func isPart(r rune) bool {
 
 func isTag(r rune) bool { return isPart(r) || r >= 'A' && r <= 'Z' }
 
-// slash stands for a slash in the name of a directory. Names have no such
-// character.
+// slash replaces a slash in the name of a directory. Names never contain it.
 const slash = "%"
 
 func file(name string) string { return strings.ReplaceAll(name, "/", slash) }
 
-// Path is the directory of a template.
+// Path returns the directory of a template.
 func (s Shelf) Path(name string) string { return filepath.Join(s.Dir, file(name)) }
 
-// List gives all templates, by name. One that cannot be read is listed as broken.
+// List returns all templates, by name. One that cannot be read is listed as broken.
 func (s Shelf) List() ([]Template, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +137,7 @@ func (s Shelf) List() ([]Template, error) {
 	for _, e := range entries {
 		name := strings.ReplaceAll(e.Name(), slash, "/")
 		if full, err := Name(name); err != nil || full != name {
-			continue // it is none
+			continue // not a template
 		}
 		t, err := s.load(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +152,7 @@ func (s Shelf) List() ([]Template, error) {
 	return list, nil
 }
 
-// Find gives the template of a name. None is an error of class [spec.ErrNotFound], a
+// Find returns the template of a name. A missing one is an error of class [spec.ErrNotFound], a
 // broken one [spec.ErrConflict].
 func (s Shelf) Find(name string) (Template, error) {
 	name, err := Name(name)
@@ -170,8 +169,8 @@ func (s Shelf) Find(name string) (Template, error) {
 	return t, err
 }
 
-// None tells whether an error of Find or Locate says that a word names no template: there is
-// none, or none can be called so. It may name something else, such as an image.
+// None reports whether an error of Find or Locate says that a word does not name a template: none
+// exists, or none can have the name. The word may name something else, such as an image.
 func None(err error) bool {
 	return errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrUsage)
 }
@@ -180,7 +179,7 @@ func none(name string) error {
 	return spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
 }
 
-// Locate completes the name of a template that is there, whether or not it is broken.
+// Locate completes the name of an existing template, whether or not it is broken.
 func (s Shelf) Locate(name string) (string, error) {
 	name, err := Name(name)
 	if err != nil {
@@ -192,7 +191,7 @@ func (s Shelf) Locate(name string) (string, error) {
 	return name, err
 }
 
-// load reads what is written down about a template. None is fs.ErrNotExist.
+// load reads the description of a template. A missing template is fs.ErrNotExist.
 func (s Shelf) load(name string) (Template, error) {
 	t, err := s.about(s.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -225,9 +224,9 @@ func (s Shelf) about(dir string) (Template, error) {
 	return t, nil
 }
 
-// Save makes a template of a root layer's save, a directory or "" if nothing was
-// changed there, and a home, of which strip takes out what is not to be in a template.
-// One of the same name is replaced.
+// Save makes a template of a saved root layer, a directory or "" if it has no changes, and of a
+// home, from which strip removes files that do not belong in a template. It replaces one of the
+// same name.
 func (s Shelf) Save(t Template, from, home string, strip func(home *os.Root) error) (Template, error) {
 	return s.add(t.Name, func(dir string) (Template, error) {
 		if err := layer.Link(from, filepath.Join(dir, layerName)); err != nil {
@@ -245,8 +244,8 @@ func (s Shelf) Save(t Template, from, home string, strip func(home *os.Root) err
 	})
 }
 
-// add lets fill make a template in a directory, completes it and puts it in its
-// place. Others need not wait while it is filled: a home may be large.
+// add lets fill make a template in a directory, completes it and moves it into place. Other
+// commands need not wait while it is filled: a home may be large.
 func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Template, error) {
 	dir, mine, err := s.begin()
 	if err != nil {
@@ -293,8 +292,8 @@ func sumHome(dir string) error {
 	return err
 }
 
-// Verify reads a template and compares it with its sums. It is ErrNone of package sums if it
-// has none, as those of older versions.
+// Verify reads a template and compares it with its sums. The error is ErrNone of package sums if
+// it has none, as in older versions.
 func (s Shelf) Verify(name string, read func(n int) error) error {
 	return s.Use(name, func(_ Template, layer, home string) error {
 		err := sums.CheckTree(filepath.Join(filepath.Dir(home), sums.Name), home, read)
@@ -330,8 +329,8 @@ func (s Shelf) Remove(name string) error {
 	return s.discard(s.Path(name))
 }
 
-// Fill has a new sandbox begin with a template. The directories exist; first is
-// for the first save of the root layer, and is made only if there is one.
+// Fill makes a new sandbox begin with a template. The directories exist, except first, for the
+// first save of the root layer; Fill makes it only if the template has a layer.
 func (s Shelf) Fill(name, first, home string) error {
 	r, err := s.read(name)
 	if err != nil {
@@ -349,11 +348,11 @@ func (s Shelf) Fill(name, first, home string) error {
 			WithHint("save it again from a sandbox, or remove it: bothy template rm %s", r.Name)
 	}
 	now := time.Now()
-	_ = os.Chtimes(r.path(aboutName), now, now) // it only tells prune
+	_ = os.Chtimes(r.path(aboutName), now, now) // only prune uses it
 	return nil
 }
 
-// Used is when a sandbox began with a template last, or else when it came to lie here.
+// Used returns when a sandbox last began with a template, or else when it was stored here.
 func (s Shelf) Used(t Template) time.Time {
 	info, err := os.Stat(filepath.Join(s.Path(t.Name), aboutName))
 	if err != nil {
@@ -362,8 +361,8 @@ func (s Shelf) Used(t Template) time.Time {
 	return info.ModTime()
 }
 
-// Use calls a function with a template, the directory of its root layer, "" if it has
-// none, and that of its home, which stay as they are meanwhile. Nobody waits for it.
+// Use calls a function with a template, the directory of its root layer, "" if it has none, and
+// that of its home. They stay as they are meanwhile, and other commands do not wait.
 func (s Shelf) Use(name string, do func(t Template, layer, home string) error) error {
 	r, err := s.read(name)
 	if err != nil {
@@ -373,8 +372,7 @@ func (s Shelf) Use(name string, do func(t Template, layer, home string) error) e
 	return do(r.Template, r.layer(), r.path(homeName))
 }
 
-// check refuses what nobody writes down about a template: all of it is from an
-// archive.
+// check refuses a description that Save does not write: all of it comes from an archive.
 func (t Template) check() error {
 	bad := func(what, is string) error {
 		return spec.Errorf(spec.ErrDenied, "the archive holds no template: its %s is %.100q", what, is)

@@ -41,7 +41,7 @@ func sandbox(t *testing.T, text string) (layer, home string) {
 	return layer, home
 }
 
-// filled is what a new sandbox begins with.
+// filled returns the contents with which a new sandbox begins.
 func filled(t *testing.T, s Shelf, name string) (layer, home string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -107,7 +107,8 @@ func TestSaveAndFill(t *testing.T) {
 	}
 }
 
-// One of which nothing can be read is broken, and nothing else is; it can be removed.
+// TestBroken checks that an unreadable template is broken, that no other is, and that it can be
+// removed.
 func TestBroken(t *testing.T) {
 	s := shelf(t)
 	layer, home := sandbox(t, "one")
@@ -149,7 +150,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// A crash leaves the old template or the new one, and nothing that grows.
+// TestWhatCrashesLeave checks that a crash leaves the old template or the new one, and that
+// leftovers do not grow.
 func TestWhatCrashesLeave(t *testing.T) {
 	s := shelf(t)
 	layer, home := sandbox(t, "one")
@@ -168,7 +170,7 @@ func TestWhatCrashesLeave(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".*-*")); len(left) != 0 {
 		t.Errorf("left are %q", left)
 	}
-	// One that fails half-way is none.
+	// A template that fails half-way does not appear.
 	_, err = s.Save(Template{Name: "c:v1", Base: spec.TemplateHost}, layer, filepath.Join(home, "nothing"), whole)
 	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".*-*")); err == nil || len(left) != 0 {
 		t.Errorf("%v; left are %q", err, left)
@@ -200,8 +202,8 @@ func TestAtTheSameTime(t *testing.T) {
 	wg.Wait()
 }
 
-// Who reads a template for long, as one that is sent to a slow registry, keeps nobody
-// waiting, and reads what it was.
+// TestReadersKeepNobodyWaiting checks that a long read of a template, such as one sent to a slow
+// registry, does not block other commands, and returns the old contents.
 func TestReadersKeepNobodyWaiting(t *testing.T) {
 	for how, read := range map[string]func(s Shelf, meanwhile func()) (text string, err error){
 		"use": func(s Shelf, meanwhile func()) (text string, err error) {
@@ -263,7 +265,7 @@ func TestReadersKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// slow is somebody who takes long to take what is written.
+// slow is a writer that takes long.
 type slow struct {
 	bytes.Buffer
 	meanwhile func()
@@ -302,7 +304,8 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
-// What an archive may hold is what Export writes, wherever it says it belongs.
+// TestImportRefuses checks that Import accepts only the files that Export writes, wherever the
+// archive puts them.
 func TestImportRefuses(t *testing.T) {
 	about := `{"version":1,"name":"a:v1","base":"host"}`
 	with := func(key, value string) string {
@@ -392,7 +395,8 @@ func TestName(t *testing.T) {
 	}
 }
 
-// A small archive can claim files that take years to write.
+// TestImportHasNoHoles checks that Import refuses holes: a small archive can claim files that
+// take years to write.
 func TestImportHasNoHoles(t *testing.T) {
 	if _, err := exec.LookPath("tar"); err != nil {
 		t.Skip("no tar here")

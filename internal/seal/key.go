@@ -15,9 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// makeKey makes the key and puts it where it is best kept. One that stands in
-// the file already is used: a crash, or somebody who moved the document away,
-// left it behind.
+// makeKey makes the key and puts it in the best available place. A key that is already in the file
+// is used: a crash left it behind, or a user moved the document away.
 func makeKey(ctx context.Context, o vault.Order) (vault.Answer, error) {
 	if o.Identity != "" {
 		return adopt(o)
@@ -85,9 +84,8 @@ func identity(ctx context.Context, o vault.Order) (*age.X25519Identity, error) {
 	return id, nil
 }
 
-// workFactor is the logarithm of what a guess of the passphrase costs. age
-// itself takes 18: a quarter of a gigabyte and a second, at every start of a
-// sandbox that is lent something.
+// workFactor is the logarithm of the cost of one guess of the passphrase. age itself takes 18: a
+// quarter of a gigabyte and a second, at every start of a sandbox that is lent a secret.
 const workFactor = 16
 
 // lock encrypts a key with a passphrase, so that age can open it too.
@@ -135,7 +133,7 @@ func sealAll(o vault.Order) (vault.Answer, error) {
 	return a, nil
 }
 
-// openAll gives values. One that cannot be had does not keep the others.
+// openAll decrypts values. A value that cannot be opened does not block the others.
 func openAll(ctx context.Context, o vault.Order) (vault.Answer, error) {
 	var id *age.X25519Identity
 	var locked error

@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The keyring is whatever answers for the Secret Service on the session's bus:
-// GNOME's, KDE's, KeePassXC.
+// The keyring is any program that offers the Secret Service on the session's bus: GNOME's, KDE's,
+// KeePassXC.
 const (
 	serviceName = "org.freedesktop.secrets"
 	servicePath = dbus.ObjectPath("/org/freedesktop/secrets")
@@ -29,7 +29,7 @@ type keyring struct {
 	ctx     context.Context
 	bus     *dbus.Conn
 	session dbus.ObjectPath
-	quiet   bool // it shall ask nobody
+	quiet   bool // do not prompt the user
 }
 
 // secret is a value on the bus, which is a socket of the user's.
@@ -40,8 +40,8 @@ type secret struct {
 	ContentType string
 }
 
-// address is that of the session's bus. None is ever started: a host without a
-// desktop has no keyring.
+// address returns the address of the session's bus. It never starts one: a host without a desktop
+// has no keyring.
 func address() (string, error) {
 	list := os.Getenv("DBUS_SESSION_BUS_ADDRESS")
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); list == "" && filepath.IsAbs(dir) {
@@ -60,8 +60,8 @@ func address() (string, error) {
 	return list, nil
 }
 
-// openKeyring opens a session. Its values cross the bus as they are: who can
-// listen there can ask for them, too.
+// openKeyring opens a session. Its values cross the bus in clear: a process that can listen there
+// can ask for them, too.
 func openKeyring(ctx context.Context) (*keyring, error) {
 	k := &keyring{ctx: ctx}
 	at, err := address()

@@ -21,7 +21,7 @@ type fakeKeyring struct {
 
 	mu      sync.Mutex
 	locked  bool
-	dismiss bool // what the user answers
+	dismiss bool // the user's answer
 	asked   int
 	items   map[dbus.ObjectPath]fakeItem
 }
@@ -198,7 +198,8 @@ func TestKeyInKeyring(t *testing.T) {
 	}
 }
 
-// Where nobody unlocks the keyring, the key goes into the file.
+// TestKeyringStaysLocked checks that the key goes into the file if the user does not unlock the
+// keyring.
 func TestKeyringStaysLocked(t *testing.T) {
 	f := needKeyring(t)
 	f.set(true, true)
@@ -208,7 +209,7 @@ func TestKeyringStaysLocked(t *testing.T) {
 	}
 }
 
-// Where nobody is to be asked, a keyring is used that need not ask.
+// TestKeyringQuiet checks that a quiet order uses only a keyring that needs no prompt.
 func TestKeyringQuiet(t *testing.T) {
 	f := needKeyring(t)
 	f.set(true, false)

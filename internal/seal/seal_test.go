@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The desktop of whoever runs the tests is none of their business.
+	// The tests must not use the desktop of the user who runs them.
 	_ = os.Unsetenv("DBUS_SESSION_BUS_ADDRESS")
 	_ = os.Unsetenv("XDG_RUNTIME_DIR")
 	os.Exit(m.Run())
@@ -68,7 +68,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("opened: %q", string(a.Items[0].Value))
 	}
 
-	// One that cannot be opened does not keep the others.
+	// A value that cannot be opened does not block the others.
 	o.Items = []vault.Item{{Name: "b", Sealed: s[:60] + "AAAA" + s[64:]}, {Name: "a", Sealed: s}, {Name: "k", Attributes: map[string]string{"x": "y"}}}
 	a := good(t, o)
 	if a.Items[0].Error == nil || a.Items[0].Value != nil || string(a.Items[1].Value) != canary {

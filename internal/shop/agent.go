@@ -33,7 +33,7 @@ func Worker(list agent.Catalog, name string) (*spec.Agent, error) {
 	return of, nil
 }
 
-// turn is what an agent is asked to do, once.
+// turn is one task for an agent.
 type turn struct {
 	prompt, model, session string
 	env                    []string
@@ -49,7 +49,7 @@ type question struct {
 	linger time.Duration // from its end by its own word to its exit
 }
 
-// ready sees that an agent can be asked, before anything is touched for that.
+// ready checks that an agent can be asked, before any sandbox is touched.
 func ready(of *spec.Agent, t turn) (*question, error) {
 	rules, err := transcript.ForOutput(of.Headless)
 	if err != nil {
@@ -60,17 +60,17 @@ func ready(of *spec.Agent, t turn) (*question, error) {
 	return &question{rules, q, stdin, cmp.Or(time.Duration(of.Headless.Linger), spec.UsualLinger)}, fitsArguments(argv)
 }
 
-// told is what an agent said when it was asked, and how it ended.
+// told is an agent's report on its work, and its end.
 type told struct {
 	digest transcript.Digest
 	status int
-	said   string // the end of what it wrote to standard error
-	ended  int    // the line in which it has said how it ended, if it has done nothing since
-	stayed string // what became of it then, if it did not exit by itself
+	said   string // the end of its standard error
+	ended  int    // the line with its end report, unless it went on since
+	stayed string // how it was stopped after that, if it did not exit by itself
 }
 
-// ask has an agent work. Both writers hear what it says. If it was cut short, as [shortened]
-// says, what it has said until then counts.
+// ask has an agent work. Both writers get its output. If it was cut short, as [shortened] says,
+// its report until then counts.
 func (p *question) ask(ctx context.Context, in *inside.Session, stdout, stderr io.Writer) (*told, error) {
 	a := &told{}
 	var r *transcript.Reader
@@ -85,7 +85,7 @@ func (p *question) ask(ctx context.Context, in *inside.Session, stdout, stderr i
 		err = cmp.Or[error](err, &lingers{p.linger})
 	default:
 	}
-	if cerr := r.Close(); cerr != nil { // it cannot be judged by what was not read
+	if cerr := r.Close(); cerr != nil { // unread output cannot be judged
 		return a, cerr
 	}
 	return a, err
@@ -100,7 +100,7 @@ func (p *question) answer(ctx context.Context, in *inside.Session, stdout, stder
 	return a, err
 }
 
-// hear takes what it says or does next, in a line, of which there may be more to tell.
+// hear takes the next event of the agent, from a line that may have more of them.
 func (a *told) hear(ev spec.TranscriptEvent, line int) {
 	a.digest.Add(ev)
 	switch {
@@ -111,8 +111,8 @@ func (a *told) hear(ev spec.TranscriptEvent, line int) {
 	}
 }
 
-// cut takes work that was cut short to be over. Who had said how it ended is judged by that,
-// as if it had exited then; who had not has failed. What else went wrong stays an error.
+// cut treats interrupted work as over. An agent that had reported its end is judged by that
+// report, as if it had exited then; any other has failed. Other errors stay errors.
 func (a *told) cut(err error) error {
 	why := shortened(err)
 	switch {
@@ -126,7 +126,7 @@ func (a *told) cut(err error) error {
 	return nil
 }
 
-// used is what the agent says it has used.
+// used returns the agent's own figures of its use.
 func (a *told) used() loop.Work {
 	d := &a.digest
 	w := loop.Work{Session: d.Session, Calls: d.Calls, Tokens: d.Usage.Input + d.Usage.CacheWrite + d.Usage.Output, USD: d.Usage.USD}
@@ -136,7 +136,7 @@ func (a *told) used() loop.Work {
 	return w
 }
 
-// work judges by what the agent said of itself.
+// work judges the agent by its own report.
 func (a *told) work() loop.Work {
 	w, d := a.used(), &a.digest
 	w.Verdict, w.Message, w.Stayed = d.Verdict(a.status), d.Message(), a.stayed
@@ -157,8 +157,7 @@ func (a *told) work() loop.Work {
 	return w
 }
 
-// TakesAll sees that what an agent is told in every iteration leaves room for what is
-// told in some.
+// TakesAll checks that the fixed part of an agent's prompt leaves room for the rest.
 func TakesAll(of *spec.Agent, p *loop.Plan) error {
 	if n := p.Fixed(); !of.Headless.Prompt.Stdin && n > loop.MaxTask {
 		return spec.Errorf(spec.ErrUsage, "the prompt has %d KiB: %s takes it as an argument, of which Linux takes 128 KiB, and %d KiB are for what the checks find", n>>10, of.Title, 128-loop.MaxTask>>10).
@@ -167,7 +166,7 @@ func TakesAll(of *spec.Agent, p *loop.Plan) error {
 	return nil
 }
 
-// maxArgument is what Linux lets an argument be, in bytes, with the zero behind it.
+// maxArgument is Linux's limit for an argument, in bytes, with the zero at its end.
 const maxArgument = 128 << 10
 
 func fitsArguments(argv []string) error {

@@ -13,11 +13,11 @@ type early struct {
 	sandbox *spec.Sandbox
 	since   time.Time
 	tried   chan struct{} // closed when it is started, or could not be
-	stopped bool          // before, so that nothing was at work in it; to be read when tried
+	stopped bool          // before, so that no process was running in it; to be read after tried
 }
 
-// serves tells whether work can begin in a sandbox as it is. What it is lent it has read when it
-// started, as has its agent's configuration: the values may be good for a short time, and a
+// serves reports whether work can begin in the sandbox as it is. It has read its credentials and
+// its agent's configuration when it started: the values may be valid for a short time only, and a
 // person may have logged in since.
 func (e *early) serves(sb *spec.Sandbox, now time.Time) bool {
 	return e.sandbox == sb && e.stopped && now.Sub(e.since) < loop.AheadFor
@@ -44,9 +44,9 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	})
 }
 
-// empty sees that nothing is at work in a sandbox, as [Loop.Ahead] does.
+// empty makes sure that no process runs in a sandbox, as [Loop.Ahead] does.
 func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
-	if was := s.ahead; was != nil { // of several workers none has any
+	if was := s.ahead; was != nil { // several workers have none
 		s.ahead = nil
 		<-was.tried
 		if was.serves(sb, time.Now()) {
@@ -56,7 +56,7 @@ func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
 	return s.engine.Stop(ctx, sb, Grace)
 }
 
-// idle stops what was started ahead, if nobody will work there, nor does meanwhile.
+// idle stops a sandbox that was started ahead, if no agent will work there, and no person does.
 func (s *Loop) idle(ctx context.Context) {
 	was := s.ahead
 	if s.ahead = nil; was == nil {

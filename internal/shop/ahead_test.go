@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestEarly takes a sandbox that was started ahead for a new one as long as what it has read
-// then, such as a credential, is new.
+// TestEarly checks that a sandbox that was started ahead counts as a new one as long as its
+// values, such as a credential, are new.
 func TestEarly(t *testing.T) {
 	sb, now := &spec.Sandbox{}, time.Now()
 	e := &early{sandbox: sb, since: now, stopped: true}

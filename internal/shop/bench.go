@@ -17,10 +17,10 @@ type Bench struct {
 
 var _ loop.Bench = (*Bench)(nil)
 
-// NewBench gives the shop of a loop to several workers.
+// NewBench returns the shop of a loop with several workers.
 func NewBench(l *Loop) *Bench { return &Bench{Loop: l, before: map[loop.Seat]spec.Bill{}} }
 
-// Work notes what had been spent before.
+// Work notes the bill before the work.
 func (b *Bench) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
 	at, err := b.at(job.Seat)
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *Bench) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
 	return b.Loop.Work(ctx, job)
 }
 
-// Spent is what the gateway has counted since then.
+// Spent returns the gateway's count since then.
 func (b *Bench) Spent(ctx context.Context, seat loop.Seat) (int64, float64, error) {
 	at, err := b.at(seat)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *Bench) Spent(ctx context.Context, seat loop.Seat) (int64, float64, erro
 	return since.Counted(), since.USD, err
 }
 
-// Join brings what was done together with what there is.
+// Join merges a worker's changes with the files of the loop's sandbox.
 func (b *Bench) Join(ctx context.Context, base, theirs int64, cause string) (loop.Join, error) {
 	from, err := b.checkpoint(base)
 	if err != nil {

@@ -8,28 +8,27 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// copies are of what a sandbox worked on, to be judged: one in which programs of ours read
-// what is asked for, and one for each command, for what that runs was written by the agent,
-// and could change what the next one finds. A command's is started while what comes before
-// it is judged.
+// copies are copies of a sandbox's work, for the gates: one in which our own programs read files,
+// and one for each command. A command runs code of the agent, which could change the files for the
+// next command. A command's copy is started while the gates before it judge.
 type copies struct {
 	shop     *shop
 	of       *spec.Sandbox
 	point    checkpoint.Point
-	commands int           // how many come after what is judged now
-	read     *spec.Sandbox // nil: there is none yet
+	commands int           // how many come after the current gate
+	read     *spec.Sandbox // nil: none yet
 	next     *coming       // nil: none was begun
 }
 
-// coming is a copy that is made, and started, beside what else is done.
+// coming is a copy that is made and started in the background.
 type coming struct {
 	sandbox *spec.Sandbox
 	err     error
 	made    chan struct{} // closed when it is there, or could not be made
 }
 
-// reading does something, for so long at most, in the copy in which nothing of the agent's
-// runs. It serves as long as all goes well in it: what reads too long takes its sandbox with it.
+// reading calls do, with a time limit, on the copy in which no code of the agent runs. The copy is
+// used again as long as all goes well: a read that takes too long costs it its sandbox.
 func (c *copies) reading(ctx context.Context, limit spec.Duration, do func(context.Context, *spec.Sandbox) (well bool, err error)) (err error) {
 	if c.read == nil {
 		if c.read, err = c.shop.engine.Proof(ctx, c.of, c.point); err != nil {
@@ -58,7 +57,7 @@ func (c *copies) running(ctx context.Context, do func(*spec.Sandbox) error) erro
 	return do(sb)
 }
 
-// take gives the copy that was begun, or a new one.
+// take returns the copy that was begun, or a new one.
 func (c *copies) take(ctx context.Context) (*spec.Sandbox, error) {
 	was := c.next
 	if c.next = nil; was == nil {
@@ -68,7 +67,7 @@ func (c *copies) take(ctx context.Context) (*spec.Sandbox, error) {
 	return was.sandbox, was.err
 }
 
-// ahead begins with the next command's copy, if there is to be one.
+// ahead begins with the next command's copy, if a command is left.
 func (c *copies) ahead(ctx context.Context) {
 	if c.commands == 0 || c.next != nil {
 		return
@@ -86,7 +85,7 @@ func (c *copies) ahead(ctx context.Context) {
 	})
 }
 
-// close removes what is left.
+// close removes the remaining copies.
 func (c *copies) close(ctx context.Context) {
 	c.commands = 0
 	if c.next != nil {

@@ -27,26 +27,26 @@ type Flow struct {
 	agents    map[string]*spec.Agent
 
 	mu    sync.Mutex
-	quiet bool // nothing is left at work of a host that died
+	quiet bool // no work of a dead host is left
 }
 
 var _ flow.Shop = (*Flow)(nil)
 
-// NewFlow gives the shop of a flow that has these sandboxes, by the names of their rooms, and
+// NewFlow returns the shop of a flow with these sandboxes, by the names of their rooms, and these
 // agents, by their names.
 func NewFlow(h Host, e *engine.Engine, sandboxes map[string]*spec.Sandbox, agents map[string]*spec.Agent) *Flow {
 	return &Flow{shop: shop{host: h, engine: e}, sandboxes: sandboxes, agents: agents}
 }
 
-// flowRoot is the directory inside below which each try has one of its own: what an
-// earlier one left is in nobody's way.
+// flowRoot is the directory inside that contains the directories of the tries: the files of an
+// earlier try are not in the way.
 const flowRoot = "/flow"
 
 // Place is the directory of a try.
 func (s *Flow) Place(name string) string { return flowRoot + "/" + name }
 
-// Work does a job in the sandbox of its agent: puts its files there, has it work, ends
-// everything that runs, and takes the output out.
+// Work does a job in the sandbox of its agent: it puts the files there, runs the agent or the
+// command, ends everything that runs, and takes the output out.
 func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) {
 	sb := s.sandboxes[cmp.Or(job.Room, job.Of)]
 	if sb == nil {
@@ -90,8 +90,7 @@ func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) 
 	return d, err
 }
 
-// silence ends what a host that died may have left at work in any sandbox, before the
-// first job of this one.
+// silence ends the work that a dead host may have left in any sandbox, before the first job.
 func (s *Flow) silence(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +106,8 @@ func (s *Flow) silence(ctx context.Context) error {
 	return nil
 }
 
-// judge has a command judge a copy of the directory in a sandbox that nobody has worked
-// in, and that goes with it. Nothing is lent to it, so that no model is paid.
+// judge has a command judge a copy of the directory in a fresh sandbox that is removed afterwards.
+// It gets no credentials, so it cannot pay for a model.
 func (s *Flow) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
 	p, err := s.engine.Checkpoint(ctx, of, "", "to judge it", false)
 	if err != nil {
@@ -121,8 +120,8 @@ func (s *Flow) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flo
 	return d, err
 }
 
-// fresh has a command work in a sandbox like another one, that nobody has worked in, and
-// that goes with it. Nothing is lent to it, so that no model is paid.
+// fresh has a command work in a fresh sandbox like another one, which is removed afterwards. It
+// gets no credentials, so it cannot pay for a model.
 func (s *Flow) fresh(ctx context.Context, like *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
 	sb, err := s.engine.Fresh(ctx, like)
 	if err != nil {
@@ -135,7 +134,7 @@ func (s *Flow) fresh(ctx context.Context, like *spec.Sandbox, job flow.Job) (d f
 	return s.printed(ctx, sb, job)
 }
 
-// printed has a command do it whose output is what it prints.
+// printed runs a command whose stdout is its output.
 func (s *Flow) printed(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
 	said := &printout{}
 	d, err := s.command(ctx, sb, job, io.MultiWriter(job.Log, said))
@@ -146,7 +145,7 @@ func (s *Flow) printed(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flo
 	return d, err
 }
 
-// printout keeps what is written to it, as far as it may be a document.
+// printout keeps the written bytes, up to the size of a document.
 type printout struct {
 	text []byte
 	more bool
@@ -158,8 +157,7 @@ func (d *printout) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Used tells what models have taken for the sandbox of a room, when nothing runs in it
-// any more.
+// Used stops the sandbox of a room, and returns what models have used for it.
 func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	sb := s.sandboxes[room]
 	if sb == nil {
@@ -174,8 +172,8 @@ func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	return flow.Used{Tokens: sum.Counted(), USD: sum.USD}, err
 }
 
-// bound has the gateway hold what is left to a job. It gives what models have taken for
-// the sandbox before.
+// bound sets the gateway's budget to the rest for a job. It returns the bill of the sandbox
+// before.
 func (s *Flow) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
 	before, err := s.engine.Bill(ctx, sb)
 	if err != nil || left == (spec.Budget{}) {
@@ -191,9 +189,9 @@ func (s *Flow) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (s
 	return before, s.engine.SetBudget(ctx, sb, left)
 }
 
-// count says what a job took: as the gateway saw it, or as the agent says if that is
-// more, for the gateway does not see all of it everywhere.
-// That an allowance is used up, or a provider overloaded, is believed if it has seen that.
+// count sets a job's use: the gateway's count, or the agent's figure if that is more, because the
+// gateway does not see everything everywhere. A used-up allowance or an overloaded provider is
+// believed if the gateway has seen it.
 func (s *Flow) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
 	after, err := s.engine.Bill(ctx, sb)
 	if err != nil {
@@ -206,7 +204,7 @@ func (s *Flow) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, be
 	return nil
 }
 
-// Stop ends the sandboxes, when nobody carries the flow on any more.
+// Stop stops the sandboxes, when no process carries the flow on any more.
 func (s *Flow) Stop(ctx context.Context) {
 	defer s.going.Wait()
 	for _, sb := range s.sandboxes {
@@ -236,7 +234,7 @@ func (s *Flow) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdo
 	return d, nil
 }
 
-// dir is where a job works: in the project if there is one.
+// dir returns the working directory of a job: the project if the sandbox has one.
 func (s *Flow) dir(sb *spec.Sandbox, job flow.Job) string {
 	if sb.Primary() != "" {
 		return ""

@@ -50,8 +50,8 @@ func (s *Loop) Judge(ctx context.Context, number int64, baseline map[string]stri
 	return gates, hashes, ctx.Err()
 }
 
-// protected judges whether what is protected is what it was, by its hashes. Without a
-// baseline it is hashed for the first time, and what cannot be is an error.
+// protected judges by hashes whether protected files are unchanged. Without a baseline it hashes
+// them for the first time, and a file that cannot be hashed is an error.
 func (s *Loop) protected(ctx context.Context, in *copies, baseline map[string]string) (gates []loop.Gate, hashes map[string]string, err error) {
 	hashes = map[string]string{}
 	for _, path := range s.plan.Protect {
@@ -78,8 +78,8 @@ func (s *Loop) protected(ctx context.Context, in *copies, baseline map[string]st
 	return gates, hashes, nil
 }
 
-// judged asks a gate. One that cannot be asked is red; if that is because its sandbox did not
-// come to it, it is asked once more: what was done is not done again for that.
+// judged asks a gate. A gate that cannot be asked is red. If its sandbox failed before it, it is
+// asked once more, so that the iteration is not done again for that.
 func judged(name string, check func() (why, output string, err error)) loop.Gate {
 	began := time.Now()
 	why, output, err := check()
@@ -92,7 +92,7 @@ func judged(name string, check func() (why, output string, err error)) loop.Gate
 	return loop.Gate{Name: name, Green: why == "", Why: why, Output: output, Seconds: time.Since(began).Seconds()}
 }
 
-// try asks a gate that is a command, for so long at most.
+// try asks a gate that is a command, with a time limit.
 func (s *Loop) try(ctx context.Context, in *copies, name, line string, limit spec.Duration) loop.Gate {
 	in.commands--
 	return judged(name, func() (why, output string, err error) {

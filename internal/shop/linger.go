@@ -17,10 +17,10 @@ func (l *lingers) Error() string {
 	return fmt.Sprintf("it did not exit within %s, and was ended", l.after)
 }
 
-// linger waits for an agent to exit that has said how it ended. What it prints then has it
-// wait anew: some have more to tell, and some go on after all.
+// linger waits for the exit of an agent that has reported its end. Further output restarts the
+// wait: some agents have more to tell, and some go on after all.
 type linger struct {
-	ended  func() bool // it has said so, and has done nothing since
+	ended  func() bool // it has reported its end, and has not gone on since
 	after  time.Duration
 	giveUp *time.Timer
 }
@@ -56,7 +56,7 @@ func shortened(err error) error {
 	return nil
 }
 
-// goesOn tells whether an agent that says or does this has not ended yet.
+// goesOn reports whether an event of this kind means that the agent has not ended yet.
 func goesOn(kind string) bool {
 	switch kind {
 	case spec.TalkStart, spec.TalkMessage, spec.TalkThinking, spec.TalkToolCall, spec.TalkToolResult:

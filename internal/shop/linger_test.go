@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// chatty is an agent that tells how it ended, and what it says, in one line or in several.
+// chatty is an agent that reports its end and its message in one line or in several.
 var chatty = spec.AgentHeadless{
 	Events: &spec.AgentReading{Rules: []spec.AgentRule{
 		{When: spec.AgentEvent{"type": "bye"}, Kind: spec.TalkEnd, Text: spec.AgentPaths{"why"}},
@@ -40,7 +40,7 @@ func hears(t *testing.T, lines ...string) *told {
 	return a
 }
 
-// TestCut judges who was cut short by what it had said, if it had said how it ended.
+// TestCut checks that an interrupted agent is judged by its report, if it had reported its end.
 func TestCut(t *testing.T) {
 	const done, said = `{"type":"bye","good":true}`, `{"say":"all done"}`
 	failed := errors.New("the pipe broke")
@@ -77,12 +77,13 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestLinger ends who has said how it ended and prints nothing more, and nobody else.
+// TestLinger checks that only an agent that has reported its end, and prints nothing more, is
+// stopped.
 func TestLinger(t *testing.T) {
 	const after = 15 * time.Second
 	for name, c := range map[string]struct {
 		ended  func(since time.Duration) bool
-		prints time.Duration // so long
+		prints time.Duration // for this long
 		gone   time.Duration // 0: it is left alone
 	}{
 		"it never ends":       {func(time.Duration) bool { return false }, time.Minute, 0},

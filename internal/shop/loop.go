@@ -24,20 +24,21 @@ type Loop struct {
 	agent   *spec.Agent
 	plan    *loop.Plan
 	places  *Places
-	ahead   *early // nil: nothing was
+	ahead   *early // nil: no sandbox was started ahead
 
-	originals string // the directory in which what is protected is kept; empty: nowhere
+	originals string // the directory for copies of protected files; empty: none
 }
 
 var _ loop.Shop = (*Loop)(nil)
 
-// NewLoop gives the shop of a loop in a sandbox, whose agent is nil if nobody will work.
-// Places may be nil: nobody works elsewhere. What the gates protect is kept in a directory.
+// NewLoop returns the shop of a loop in a sandbox. The agent is nil if none will work. elsewhere
+// may be nil: no agent works in another place. originals is the directory for copies of protected
+// files.
 func NewLoop(h Host, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places, originals string) *Loop {
 	return &Loop{shop: shop{host: h, engine: e}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
 }
 
-// Close waits for what was begun and has nobody who waits for it. The work is over then.
+// Close waits for background work that no caller waits for. The loop's work is over then.
 func (s *Loop) Close(ctx context.Context) {
 	s.idle(ctx)
 	s.going.Wait()
@@ -68,11 +69,11 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 		return w, err
 	}
 	began := time.Now()
-	defer func() { // also of what was cut short
+	defer func() { // also after an interruption
 		after, berr := s.engine.Bill(context.WithoutCancel(ctx), at.Sandbox)
 		if berr == nil {
 			if job.Session != "" && after.Since(before).Answers > 0 {
-				w.Tokens, w.USD, w.Said = 0, 0, nil // what it says may be that of all of the session
+				w.Tokens, w.USD, w.Said = 0, 0, nil // its figures may be those of the whole session
 			}
 			meter(&w, before, after, began)
 		}
@@ -105,8 +106,8 @@ func (s *Loop) heard(ctx context.Context, q *question, sb *spec.Sandbox, job loo
 	return a, err
 }
 
-// fell tells whether a command was cut short because the sandbox crashed, or was killed. One
-// that was stopped, for what it did or by a person, or removed, did not.
+// fell reports whether a command was cut short because the sandbox crashed, or was killed. A
+// sandbox that was removed, or stopped for its behaviour or by a person, did not fall.
 func (s *Loop) fell(sb *spec.Sandbox, why *inside.CutShort) bool {
 	if !errors.Is(why, spec.ErrSandbox) && !errors.Is(why, spec.ErrMayHaveRun) {
 		return false
@@ -121,7 +122,7 @@ func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string) (int64, e
 	return p.Number, err
 }
 
-// Changes counts what a seat has done since.
+// Changes counts the files that a seat has changed since a checkpoint.
 func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
 	to, err := s.checkpoint(at)
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
 
 // Restore puts the sandbox's files back.
 func (s *Loop) Restore(ctx context.Context, number int64) error {
-	s.idle(ctx) // what stands is put back to in less time
+	s.idle(ctx) // a stopped sandbox is put back in less time
 	p, err := s.checkpoint(number)
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (s *Loop) Restore(ctx context.Context, number int64) error {
 	return err
 }
 
-// Beneath names files of the host that were changed below what is kept.
+// Beneath names files of the host that were changed below the kept ones.
 func (s *Loop) Beneath(number int64) ([]string, error) {
 	p, err := s.checkpoint(number)
 	if errors.Is(err, spec.ErrNotFound) { // a person removed it
@@ -179,8 +180,7 @@ func (s *Loop) checkpoint(number int64) (checkpoint.Point, error) {
 	return s.engine.Checkpoints(s.Sandbox).Find(strconv.FormatInt(number, 10))
 }
 
-// lower has the gateway hold a budget, unless it holds a smaller one: somebody may have
-// set that.
+// lower sets the gateway's budget, unless the current one is smaller: a person may have set that.
 func (s *Loop) lower(ctx context.Context, sb *spec.Sandbox, b spec.Budget) error {
 	now, err := s.engine.Find(sb.ID)
 	if err != nil {

@@ -7,10 +7,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// meter puts what the gateway has counted beside what the agent says of itself: the
-// agent may be wrong, or lie. Before and after are the bills around the work that
-// began then. Why models could not be asked is what counts at the end: what the agent got
-// over is no reason of its failure.
+// meter puts the gateway's count beside the agent's own figures: the agent may be wrong, or lie.
+// before and after are the bills around the work that began then. Only the last reason why models
+// could not be asked counts: a refusal that the agent got over is not a reason of its failure.
 func meter(w *loop.Work, before, after spec.Bill, began time.Time) {
 	w.Unlisted = after.Total().Unpriced > 0
 	seen := after.Since(before)
@@ -19,7 +18,7 @@ func meter(w *loop.Work, before, after spec.Bill, began time.Time) {
 	}
 	limited, overloaded := refusedSince(after.Limited, began), refusedSince(after.Overloaded, began)
 	if seen.Answers == 0 && limited == nil && overloaded == nil {
-		return // it asks somebody whom nobody here knows, or nobody
+		return // it asks a provider that is unknown here, or none
 	}
 	w.Seen = &seen
 	w.Tokens, w.USD = max(w.Tokens, seen.Counted()), max(w.USD, seen.USD)
@@ -38,7 +37,7 @@ func meter(w *loop.Work, before, after spec.Bill, began time.Time) {
 	}
 }
 
-// refusedSince is what a provider has refused, unless that was before.
+// refusedSince returns a provider's refusal, unless it was before the work.
 func refusedSince(l *spec.Limited, began time.Time) *spec.Limited {
 	if l == nil || l.At.Before(began) {
 		return nil

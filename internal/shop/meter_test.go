@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What the gateway has counted outweighs what an agent says of itself.
+// TestMeter checks that the gateway's count outweighs an agent's own figures.
 func TestMeter(t *testing.T) {
 	began := time.Now()
 	until := began.Add(time.Hour)
@@ -60,8 +60,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// What an agent says of itself is kept beside what was seen; what could not be read is no
-// number.
+// TestMeterKeepsBoth checks that an agent's own figures are kept beside the gateway's; an
+// unreadable figure has no number.
 func TestMeterKeepsBoth(t *testing.T) {
 	seen := spec.Bill{Models: []spec.BillItem{{Answers: 1, Tokens: spec.Tokens{Input: 100}}}}
 	for says, counts := range map[int64]int64{7: 100, 100: 100, 700: 700} {
@@ -78,7 +78,7 @@ func TestMeterKeepsBoth(t *testing.T) {
 		t.Errorf("over a WebSocket: %+v", w)
 	}
 	unpriced := spec.Bill{Models: []spec.BillItem{{Unpriced: 7}}}
-	w = loop.Work{Verdict: spec.VerdictFailed} // it was asked before: the gateway lets nothing more through
+	w = loop.Work{Verdict: spec.VerdictFailed} // it was asked before: the gateway refuses all further requests
 	if meter(&w, unpriced, unpriced, time.Now()); !w.Unlisted || w.Seen != nil {
 		t.Errorf("a model without a price: %+v", w)
 	}

@@ -17,11 +17,11 @@ import (
 // notFound is the exit code by which a shell says that a program does not exist.
 const notFound = 127
 
-// pathTime is how long a sandbox may take to tell its PATH.
+// pathTime is how long a sandbox may take to report its PATH.
 const pathTime = 10 * time.Second
 
-// missing explains why a command ended with 127: which program the shell looked for, as far as
-// that can be read from what it said, and where. What it gives as more is all of PATH.
+// missing explains why a command ended with 127: which program the shell looked for, as far as its
+// messages tell, and where. more is all of PATH.
 func (s *shop) missing(ctx context.Context, sb *spec.Sandbox, said string) (why, more string) {
 	why = fmt.Sprintf("exit code %d: a program was not found", notFound)
 	if name := sought(said); name != "" {

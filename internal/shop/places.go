@@ -14,20 +14,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Place is a sandbox in which somebody works for a loop, and who.
+// Place is a sandbox in which an agent works for a loop, and that agent.
 type Place struct {
 	Sandbox *spec.Sandbox
 	Agent   *spec.Agent
 }
 
-// Places are those of who works elsewhere than in the loop's sandbox. One may be made anew
-// while others are worked in.
+// Places are the places other than the loop's sandbox. One may be made anew while agents work in
+// others.
 type Places struct {
 	mu   sync.Mutex
 	list map[loop.Seat]Place
 }
 
-// NewPlaces gives the places of these seats.
+// NewPlaces returns the places of these seats.
 func NewPlaces(list map[loop.Seat]Place) *Places { return &Places{list: list} }
 
 func (l *Places) at(seat loop.Seat) (p Place, ok bool) {
@@ -46,7 +46,7 @@ func (l *Places) put(seat loop.Seat, p Place) {
 	l.list[seat] = p
 }
 
-// any tells whether somebody works elsewhere.
+// any reports whether agents work elsewhere.
 func (l *Places) any() bool { return l != nil && len(l.list) > 0 }
 
 // at is where a seat's work is done: in a place of its own, or in the loop's sandbox, if it
@@ -61,13 +61,13 @@ func (s *Loop) at(seat loop.Seat) (Place, error) {
 	return Place{}, spec.Errorf(spec.ErrConflict, "%s has no place in this loop", cmp.Or(seat.Agent, fmt.Sprint("worker ", seat.Worker)))
 }
 
-// own tells whether a place has a copy of the files of its own. If the sandboxes write to
-// the same directories of the host there is nothing to hand over.
+// own reports whether a place has its own copy of the files. If the sandboxes write to the same
+// directories of the host, no copy has to be handed over.
 func (s *Loop) own(p Place) bool {
 	return p.Sandbox.ID != s.Sandbox.ID && (s.Sandbox.Mode() != spec.WorkspaceLive || len(s.Sandbox.Private) > 0)
 }
 
-// Begin hands what the loop's sandbox holds to a place.
+// Begin copies the files of the loop's sandbox into a place.
 func (s *Loop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
 	at, err := s.at(seat)
 	if err != nil || !s.own(at) {
@@ -80,9 +80,9 @@ func (s *Loop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
 	return p.Number, err
 }
 
-// point makes a checkpoint of what a seat has done. What an agent did whose turn it was
-// comes into the loop's sandbox with it; what one of several workers did has to be
-// brought together with what the others do.
+// point makes a checkpoint of a seat's files. If agents take turns, it also copies the files into
+// the loop's sandbox. The result of one of several workers has to be merged with the others'
+// first.
 func (s *Loop) point(ctx context.Context, seat loop.Seat, cause string) (checkpoint.Point, error) {
 	at, err := s.at(seat)
 	if err != nil {
@@ -98,13 +98,13 @@ func (s *Loop) point(ctx context.Context, seat loop.Seat, cause string) (checkpo
 	return p, err
 }
 
-// settle has the loop's sandbox hold what a checkpoint holds. What there was is kept.
+// settle copies a checkpoint into the loop's sandbox. The old files are kept.
 func (s *Loop) settle(ctx context.Context, p checkpoint.Point) error {
 	_, err := s.engine.Restore(ctx, s.Sandbox, p, engine.RestoreOptions{NoWorkspace: true, Files: true})
 	return err
 }
 
-// Gone tells whether the sandbox of a seat was removed that has one of its own.
+// Gone reports whether a seat's own sandbox was removed.
 func (s *Loop) Gone(seat loop.Seat) bool {
 	at, err := s.at(seat)
 	if err != nil || at.Sandbox.ID == s.Sandbox.ID {
@@ -147,7 +147,8 @@ func ofSeat(list []loop.Place, seat loop.Seat) []loop.Place {
 	return slices.DeleteFunc(slices.Clone(list), func(o loop.Place) bool { return o.Seat != seat })
 }
 
-// allow bounds what models may take for a place: to what is left, if others take of it.
+// allow bounds what models may use for a place: to the rest of the budget, if other places share
+// it.
 func (s *Loop) allow(ctx context.Context, at Place, used spec.Bill, job loop.Job) error {
 	if !s.places.any() {
 		return s.lower(ctx, at.Sandbox, job.Budget)
@@ -162,7 +163,7 @@ func (s *Loop) allow(ctx context.Context, at Place, used spec.Bill, job loop.Job
 	return s.lower(ctx, at.Sandbox, rest)
 }
 
-// Unmake removes what nobody will use.
+// Unmake removes unused places.
 func Unmake(e *engine.Engine, list []loop.Place) error {
 	var errs []error
 	for _, at := range list {

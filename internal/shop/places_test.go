@@ -8,7 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Nobody works in the sandbox of another because his own is not known.
+// TestPlaceOfNobody checks that an agent does not work in another's sandbox because its own is
+// unknown.
 func TestPlaceOfNobody(t *testing.T) {
 	own, other := &spec.Sandbox{ID: "1"}, &spec.Sandbox{ID: "2"}
 	s := NewLoop(nil, nil, own, &spec.Agent{Name: "one"}, &loop.Plan{Agent: "one"}, NewPlaces(map[loop.Seat]Place{{Agent: "two"}: {Sandbox: other}}), "")

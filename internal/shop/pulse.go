@@ -10,15 +10,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// silence is why an agent was ended of whom nothing was heard any more.
+// silence is why an agent was stopped that gave no sign of life.
 type silence struct{ limit time.Duration }
 
 func (s *silence) Error() string {
 	return fmt.Sprintf("for %s it printed nothing, asked nobody and did not compute, and was ended", s.limit)
 }
 
-// How often it is looked whether an agent is still at something, and what a sandbox takes of
-// a processor in which nothing is: the share of a runtime that waits, and our own look.
+// How often to check whether an agent is still active, and how much processor time an idle sandbox
+// uses: the share of a waiting runtime, and our own check.
 const (
 	pulsePoll      = 5 * time.Second
 	restingShare   = 0.02
@@ -29,25 +29,25 @@ const (
 type sign struct {
 	cpu     time.Duration
 	carried int64 // of bytes, by the connections that are open
-	open    int   // of these
+	open    int   // open connections
 }
 
-// pulse gives an agent up of whom nothing is heard. Not what it prints alone counts: a long
-// test prints nothing, and a model may think for as long.
+// pulse stops an agent that gives no sign of life. Output is not the only sign: a long test prints
+// nothing, and a model may think for as long.
 type pulse struct {
 	limit   time.Duration
 	look    func(context.Context) (sign, error)
-	printed atomic.Int64 // so often
+	printed atomic.Int64 // number of writes
 }
 
-// Write hears what the agent prints.
+// Write notes that the agent prints.
 func (p *pulse) Write(b []byte) (int, error) {
 	p.printed.Add(1)
 	return len(b), nil
 }
 
-// watch looks until ctx is done, which it is by a [silence] if nothing was heard for as long
-// as the limit. A sandbox that does not answer gives no sign.
+// watch checks until ctx is done. It cancels with a [silence] if the agent gave no sign for as
+// long as the limit. A sandbox that does not answer gives none.
 func (p *pulse) watch(ctx context.Context, giveUp context.CancelCauseFunc) {
 	var last sign
 	printed, heard, looked := int64(0), time.Now(), time.Now()

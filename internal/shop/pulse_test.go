@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestPulse gives up whom nothing is heard of, and nobody else: what counts is what it prints,
-// what its processes take, and what its connections carry.
+// TestPulse checks that only an agent without a sign of life is stopped. Signs are its output, the
+// processor time of its processes, and the traffic of its connections.
 func TestPulse(t *testing.T) {
 	const limit = time.Minute
 	down := errors.New("it does not run")

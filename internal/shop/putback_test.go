@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/archive"
 )
 
-// look gives what is protected as it is now.
+// look reads the current state of the protected files.
 func look(t *testing.T, at string) ([]byte, listing) {
 	t.Helper()
 	var b bytes.Buffer
@@ -28,7 +28,7 @@ func look(t *testing.T, at string) ([]byte, listing) {
 	return b.Bytes(), l
 }
 
-// back has it be what it was, as the program inside does.
+// back puts them back, as the program inside does.
 func back(t *testing.T, dir, rel string, kept []byte, p repair) error {
 	t.Helper()
 	var b bytes.Buffer
@@ -38,8 +38,8 @@ func back(t *testing.T, dir, rel string, kept []byte, p repair) error {
 	return archive.PutBack(&b, dir, rel)
 }
 
-// TestPutBack has somebody do anything to what is protected, and to the way to it: it is what it
-// was afterwards, to the mode, and nothing that links lead to is touched.
+// TestPutBack makes random changes to protected files, and to the path to them. Afterwards they
+// are as before, modes included, and the targets of links are untouched.
 func TestPutBack(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -78,7 +78,7 @@ func TestPutBack(t *testing.T) {
 		for range 1 + r.IntN(4) {
 			name := filepath.Join(at, names[r.IntN(len(names))])
 			if to, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil && to != filepath.Dir(name) || isLink(filepath.Join(dir, "way")) || isLink(at) || isLink(filepath.Join(at, "sub")) {
-				continue // what a link leads to is not ours
+				continue // the target of a link is not ours
 			}
 			switch r.IntN(9) {
 			case 0:
@@ -111,7 +111,7 @@ func TestPutBack(t *testing.T) {
 		now, is := look(t, at)
 		entries := is.entries
 		if info, err := os.Lstat(at); now == nil && (err != nil && !os.IsNotExist(err) || err == nil && info.Mode()&os.ModeSymlink != 0) || isLink(filepath.Join(dir, "way")) {
-			entries = nil // nobody can read it
+			entries = nil // the state is unreadable
 		}
 		p := planOf("test", was.entries, entries)
 		must(back(t, dir, "way/test", kept, p))
@@ -136,7 +136,7 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
-// What leads out of what is protected is refused.
+// TestPutBackHostile checks that paths that lead out of the protected tree are refused.
 func TestPutBackHostile(t *testing.T) {
 	dir := t.TempDir()
 	for _, rel := range []string{".", "..", "../x", "/etc"} {
@@ -151,7 +151,8 @@ func TestPutBackHostile(t *testing.T) {
 	}
 }
 
-// Only what is otherwise is written again: others have the rest open.
+// TestPutBackLittle checks that only changed files are written again: other processes have the
+// rest open.
 func TestPutBackLittle(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "test")
 	if err := os.MkdirAll(at, 0o755); err != nil {

@@ -34,7 +34,7 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 	defer s.remove(ctx, sb)
 	began := time.Now()
 	o, err = s.read(ctx, sb, of, job)
-	// What others inside have asked models for counts too, to the end.
+	// The use of other processes inside counts too, to the end.
 	bill, berr := s.engine.Bill(context.WithoutCancel(ctx), sb)
 	if berr == nil {
 		meter(&o.Work, spec.Bill{}, bill, began)
@@ -42,8 +42,8 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 	return o, errors.Join(err, berr)
 }
 
-// read has the reviewer read the work, and takes its verdict out. Its sandbox runs on
-// meanwhile: whoever runs in it could have written the verdict before, too.
+// read has the reviewer read the work, and takes its verdict out. Its sandbox runs on meanwhile: a
+// process in it could have written the verdict before, too.
 func (s *Loop) read(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, job loop.ReviewJob) (o loop.Opinion, err error) {
 	q, err := ready(of, turn{prompt: job.Prompt, model: job.Model, limit: job.Limit})
 	if err != nil {

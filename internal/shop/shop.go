@@ -1,7 +1,7 @@
-// Package shop is where the work of loops and flows is done: in sandboxes of the engine, by
-// agents and commands that nobody is at, judged in copies that those cannot reach. What comes
-// next is decided by internal/loop and internal/flow, which know no sandboxes; who watches, and
-// which sandboxes there are, is the command line's to know.
+// Package shop does the work of loops and flows. Agents and commands work unattended in sandboxes
+// of the engine, and are judged in copies that they cannot reach. internal/loop and internal/flow
+// decide the next action, and know no sandboxes. The command line knows the sandboxes, and the
+// person who watches.
 package shop
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Host is who has a shop: whom a person watches.
+// Host is the owner of a shop, with the person who watches.
 type Host interface {
-	// Note tells something.
+	// Note tells the person something.
 	Note(format string, args ...any)
 	// SetUp runs those commands of a sandbox's devcontainer.json that are due.
 	SetUp(ctx context.Context, sb *spec.Sandbox) error
@@ -27,16 +27,16 @@ type Host interface {
 	House(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error)
 }
 
-// shop is what all work needs.
+// shop has the common parts of all work.
 type shop struct {
 	host   Host
 	engine *engine.Engine
-	// going is what is done beside the work, and has to be over at the end.
+	// going counts background work, which has to be over at the end.
 	going sync.WaitGroup
 }
 
-// Grace is how long what still runs when work is over may take to end: the agent has ended,
-// so that it is nothing that has to save anything.
+// Grace is how long the remaining processes may take to end when work is over: the agent has
+// ended, so none of them has anything to save.
 const Grace = time.Second
 
 // in is a sandbox that programs are run in.
@@ -51,15 +51,15 @@ func (s *shop) preparing(sb *spec.Sandbox) *inside.Session {
 	return in
 }
 
-// run runs a command to its end, or until enough is closed, and gives the end of what it said
-// on standard error.
+// run runs a command to its end, or until enough is closed, and returns the end of its standard
+// error.
 func run(ctx context.Context, enough <-chan struct{}, in *inside.Session, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, said string, err error) {
 	last := &inside.Ending{}
 	status, err = in.RunUntil(ctx, enough, q, stdin, stdout, io.MultiWriter(stderr, last))
 	return status, last.String(), err
 }
 
-// inProof does something in a copy of what a sandbox worked on, which is gone afterwards.
+// inProof calls f with a copy of a sandbox's work, which is removed afterwards.
 func (s *shop) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, f func(*spec.Sandbox) error) error {
 	sb, err := s.engine.Proof(ctx, of, p)
 	if err != nil {
@@ -69,8 +69,7 @@ func (s *shop) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 	return f(sb)
 }
 
-// remove removes a copy, whatever has ended what was done in it. Nobody waits for that but
-// who ends the work.
+// remove removes a copy, even after a cancelled ctx. Only the end of the work waits for that.
 func (s *shop) remove(ctx context.Context, sb *spec.Sandbox) {
 	s.going.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)

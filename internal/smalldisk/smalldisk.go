@@ -15,9 +15,9 @@ import (
 // place is set where a test runs again, and says where its file system is to be.
 const place = "BOTHY_TEST_SMALL_DISK"
 
-// Test calls a test with a directory that has a file system of so much to itself, in the form of
-// tmpfs: "64k". For that the calling test, which is no part of another, runs again in namespaces
-// where it may mount one. It is skipped where there are none.
+// Test calls a test with a directory that has a file system of that size to itself. The size is as
+// for tmpfs: "64k". For that the calling test, which must not be a subtest, runs again in
+// namespaces where it may mount one. It is skipped where namespaces are not available.
 func Test(t *testing.T, size string, test func(t *testing.T, dir string)) {
 	t.Helper()
 	if dir := os.Getenv(place); dir != "" {

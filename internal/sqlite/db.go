@@ -1,10 +1,10 @@
-// Package sqlite reads rows of tables out of files of SQLite (sqlite.org/fileformat2.html)
-// that somebody hostile may have written, and may still be writing. It has no SQL, writes
-// nothing and takes no locks.
+// Package sqlite reads rows of tables out of files of SQLite (sqlite.org/fileformat2.html) that
+// an attacker may have written, and may still be writing. It has no SQL, writes nothing and takes
+// no locks.
 //
-// What is read is the state of the last commit, also where that stands in a write-ahead
-// log only. A writer is not kept out: [DB.Check] tells afterwards whether what was read is
-// of one state.
+// It reads the state of the last commit, even if that is only in a write-ahead log. It does not
+// keep writers out: [DB.Check] reports afterwards whether everything that was read is of one
+// state.
 //
 // Everything is checked before it is believed, and all work is bounded: pages read, depth of
 // trees, columns, frames of the log. A page that is met twice is an error, so nothing goes
@@ -39,18 +39,18 @@ type DB struct {
 }
 
 var (
-	// ErrNoTable is returned where there is no table of a name.
+	// ErrNoTable is returned if the table does not exist.
 	ErrNoTable = errors.New("there is no such table")
-	// ErrChanged says that somebody wrote while it was read: to be tried again.
+	// ErrChanged says that another program wrote during the read. The caller may retry.
 	ErrChanged = errors.New("it was changed while it was read")
-	// ErrUnfinished says that a transaction is being written into the file, or that
-	// who wrote one has died: to be tried again, for some time.
+	// ErrUnfinished says that a transaction is being written into the file, or that its writer
+	// has died. The caller may retry, for some time.
 	ErrUnfinished = errors.New("a transaction is not finished, or was not undone after its writer died")
 	// ErrLarge is returned for a value that is too large to be read.
 	ErrLarge = errors.New("the value is too large")
 )
 
-// Bounds of what is read of one database.
+// Limits of reading one database.
 const (
 	maxPages = 256 << 10
 	maxBytes = 1 << 30
@@ -61,9 +61,9 @@ const (
 	magic      = "SQLite format 3\x00"
 )
 
-// Open reads the header of a database, and its write-ahead log, the file that ends with
-// -wal, which is nil if there is none. A database of no bytes has no tables. What cannot be
-// read because somebody writes meanwhile is ErrChanged.
+// Open reads the header of a database, and its write-ahead log, the file that ends with -wal,
+// which is nil if there is none. A database of no bytes has no tables. The error is ErrChanged if
+// the database cannot be read because a program writes meanwhile.
 func Open(file, log File) (*DB, error) {
 	db := &DB{file: file}
 	var err error
@@ -85,8 +85,8 @@ func Open(file, log File) (*DB, error) {
 	return db, nil
 }
 
-// tick is more than the kernel's clock takes to move on: a file that is written twice
-// within one has the same time.
+// tick is longer than the kernel's clock takes to move on: a file that is written twice within
+// one tick keeps its time.
 const tick = 20 * time.Millisecond
 
 // settled describes a file so that every later change is seen.
@@ -137,7 +137,7 @@ func (db *DB) readHeader() error {
 
 func isPageSize(n int) bool { return n >= 512 && n <= 64<<10 && n&(n-1) == 0 }
 
-// page reads a page, from where its last committed state is.
+// page reads the last committed state of a page.
 func (db *DB) page(n uint32) ([]byte, error) {
 	if n == 0 || n > db.pages {
 		return nil, fmt.Errorf("there is no page %d, only %d", n, db.pages)
@@ -156,7 +156,7 @@ func (db *DB) page(n uint32) ([]byte, error) {
 	return p[:db.usable], nil
 }
 
-// cutOff makes the end of a file where there should be more what it is.
+// cutOff turns an early end of a file into io.ErrUnexpectedEOF.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -164,12 +164,12 @@ func cutOff(err error) error {
 	return err
 }
 
-// Check tells whether all that was read so far is of one state: the error is ErrChanged or
-// ErrUnfinished if not. journal is the file that ends with -journal, opened after the last
-// read; nil if there is none.
+// Check reports whether everything read so far is of one state: otherwise the error is ErrChanged
+// or ErrUnfinished. journal is the file that ends with -journal, opened after the last read; nil
+// if there is none.
 //
-// What somebody commits in the meantime goes to the end of the log, where it is not looked
-// at. It can be met only if it comes into the file itself, or if the log begins anew.
+// A commit in the meantime goes to the end of the log, which is not read any more. It can affect
+// the result only if it comes into the file itself, or if the log begins anew.
 func (db *DB) Check(journal File) error {
 	info, err := db.file.Stat()
 	if err != nil {

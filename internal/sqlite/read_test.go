@@ -23,8 +23,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// sqlite3 has the real SQLite do something in a directory, by way of Python, and gives what
-// it prints. A script that leaves with os._exit leaves the log behind.
+// sqlite3 runs a script with the real SQLite in a directory, by way of Python, and returns its
+// output. A script that leaves with os._exit leaves the log behind.
 func sqlite3(t *testing.T, dir, script string) string {
 	t.Helper()
 	if !python() {
@@ -74,7 +74,7 @@ func opened(t *testing.T, dir string) (db *DB, err error) {
 	return Open(files[0], files[1])
 }
 
-// dump gives the rows of a table as the function of the same name above does.
+// dump returns the rows of a table as the Python function of the same name does.
 func dump(t *testing.T, dir, table string, columns ...string) string {
 	t.Helper()
 	db, err := opened(t, dir)
@@ -132,7 +132,7 @@ func same(t *testing.T, got, want string) {
 	t.Fatalf("there are %d lines, not %d", len(g), len(w))
 }
 
-// TestRead compares what is read with what SQLite reads.
+// TestRead compares the results with those of SQLite.
 func TestRead(t *testing.T) {
 	for _, tt := range []struct{ name, pragmas, script string }{
 		{"values", "", `
@@ -309,7 +309,7 @@ func TestNoDatabase(t *testing.T) {
 	}
 }
 
-// A tree whose pages go in circles, or that says of itself what cannot be.
+// TestCircles checks trees whose pages form a circle, or that describe themselves wrongly.
 func TestCircles(t *testing.T) {
 	dir := t.TempDir()
 	sqlite3(t, dir, `
@@ -351,7 +351,7 @@ func overflow(b []byte, size int, to uint32) {
 	}
 }
 
-// TestSpoiled reads databases of which one byte is another: it ends, in whatever way.
+// TestSpoiled reads databases with one changed byte, and checks that the read ends.
 func TestSpoiled(t *testing.T) {
 	for _, name := range []string{"plain.db", "wal.db", "wal.db-wal"} {
 		good, err := os.ReadFile("testdata/" + name)

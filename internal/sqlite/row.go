@@ -44,7 +44,7 @@ func (r *Row) need(n int) error {
 	return nil
 }
 
-// readHead reads of which kinds the values are.
+// readHead reads the kinds of the values.
 func (r *Row) readHead() error {
 	size, _, ok := varint(r.have)
 	if !ok || size > uint64(r.Size) || size > 9*maxColumns {
@@ -72,7 +72,7 @@ func (r *Row) readHead() error {
 	return nil
 }
 
-// sizeOf is how many bytes a value of a kind has.
+// sizeOf returns the number of bytes of a value of a kind.
 func sizeOf(kind uint64) int64 {
 	switch {
 	case kind >= 12:
@@ -87,9 +87,9 @@ func sizeOf(kind uint64) int64 {
 	return int64(kind)
 }
 
-// Value gives that of one of the columns that were asked for: nil, an int64, a float64, a
-// string, or a []byte. A whole number may be an int64 whatever the column's type is. It is nil too if the row is older than the column, whatever the
-// column's default is.
+// Value returns the value of one of the requested columns: nil, an int64, a float64, a string, or
+// a []byte. A whole number may be an int64 whatever the column's type is. The value is also nil
+// if the row is older than the column, whatever the column's default is.
 func (r *Row) Value(i int) (any, error) {
 	col := r.cols[i]
 	if col.at >= len(r.kinds) {

@@ -16,9 +16,9 @@ type column struct {
 	virtual bool // computed, and in no record
 }
 
-// Read calls yield with each row of a table, in the order of their IDs, which is that in
-// which they were inserted. Values of the row are asked for by their place in columns. An
-// error of yield is given back. It is ErrNoTable if there is no such table.
+// Read calls yield with each row of a table, in the order of their IDs, which is that of
+// insertion. The values of the row are indexed by their place in columns. Read returns an error
+// of yield. It returns ErrNoTable if the table does not exist.
 func (db *DB) Read(table string, columns []string, yield func(*Row) error) error {
 	root, sql, err := db.find(table)
 	if err != nil {
@@ -56,10 +56,10 @@ func (db *DB) walk(root uint32, cols []column, yield func(*Row) error) error {
 	return s.tree(root, 0)
 }
 
-// schema are the columns that matter of the table on the first page, which lists all.
+// schema has the needed columns of the table on the first page, which lists all tables.
 var schema = []column{{at: 0}, {at: 1}, {at: 3}, {at: 4}}
 
-// find gives where a table is, and what made it.
+// find returns the root page of a table, and its CREATE statement.
 func (db *DB) find(table string) (root uint32, sql string, err error) {
 	if db.pages == 0 {
 		return 0, "", ErrNoTable
@@ -124,8 +124,8 @@ func columnsOf(sql string) ([]column, error) {
 	return cols, nil
 }
 
-// keyOf is the place of the column that alone is the primary key by a definition; -1 if
-// there is none. Where its type is INTEGER, and its value missing, it names the row's ID.
+// keyOf returns the place of the column that alone is the primary key by a definition; -1 if
+// there is none. If its type is INTEGER, and its value missing, it names the row's ID.
 func keyOf(part []token, cols []column) int {
 	at := slices.IndexFunc(part, func(t token) bool { return t.is("PRIMARY") })
 	if at < 0 || at+4 >= len(part) || slices.ContainsFunc(part, func(t token) bool { return t.is(",") }) {
@@ -134,7 +134,7 @@ func keyOf(part []token, cols []column) int {
 	return slices.IndexFunc(cols, func(c column) bool { return strings.EqualFold(c.name, part[at+3].text) })
 }
 
-// has tells whether a word stands in a definition, not within parentheses.
+// has reports whether a definition contains a word outside of parentheses.
 func has(part []token, word string) bool {
 	depth := 0
 	for _, t := range part {

@@ -12,7 +12,7 @@ type token struct {
 	quoted bool
 }
 
-// is tells whether it is one of some words.
+// is reports whether the token is one of some words.
 func (t token) is(words ...string) bool {
 	return !t.quoted && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(t.text, w) })
 }
@@ -22,8 +22,8 @@ const maxSQL = 256 << 10
 
 var errSQL = errors.New("how it was made cannot be read")
 
-// definitions gives the parts of CREATE TABLE between the parentheses, none of them empty,
-// and what follows these.
+// definitions returns the parts of CREATE TABLE between the parentheses, none of them empty, and
+// the tokens after them.
 func definitions(sql string) (parts [][]token, options []token, err error) {
 	if len(sql) > maxSQL {
 		return nil, nil, errSQL
@@ -83,7 +83,7 @@ func tokens(sql string) (list []token, err error) {
 	return list, nil
 }
 
-// quoted reads a name in quotes, in which the quote stands twice.
+// quoted reads a name in quotes, in which a quote is doubled.
 func quoted(sql string) (t token, rest string, err error) {
 	end := sql[:1]
 	if end == "[" {

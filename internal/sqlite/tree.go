@@ -23,7 +23,7 @@ const (
 	leaf     = 13
 )
 
-// take reads a page that nobody took before.
+// take reads a page, and fails if the walk has already taken it.
 func (s *scan) take(n uint32) ([]byte, error) {
 	if _, ok := s.seen[n]; ok {
 		return nil, fmt.Errorf("page %d is in the table twice", n)
@@ -77,7 +77,7 @@ func (s *scan) tree(n uint32, depth int) error {
 	return nil
 }
 
-// cell is a row of a leaf.
+// cell reads a row of a leaf.
 func (s *scan) cell(n uint32, b []byte) error {
 	size, b, ok := varint(b)
 	id, b, also := varint(b)
@@ -107,7 +107,7 @@ func (s *scan) cell(n uint32, b []byte) error {
 	return s.yield(r)
 }
 
-// local is how many bytes of a row stand in the leaf; the rest is in pages of its own.
+// local returns how many bytes of a row are in the leaf; the rest is in pages of its own.
 func (s *scan) local(size int) int {
 	u := s.db.usable
 	most := u - 35

@@ -9,10 +9,10 @@ import (
 	"maps"
 )
 
-// wal is what a write-ahead log has of committed pages.
+// wal is the committed pages of a write-ahead log.
 type wal struct {
 	file     File
-	head     []byte // as it was read; shorter if there is no whole one
+	head     []byte // as it was read; shorter if the header is incomplete
 	pageSize int
 	pages    uint32           // of the database; 0 if nothing is committed here
 	frames   map[uint32]int64 // where the last state of a page is
@@ -26,8 +26,8 @@ const (
 	maxFrames = 256 << 10
 )
 
-// readWAL reads a log to its last commit. Behind it may be what was never committed, or is
-// left of an earlier round: salts and checksums tell.
+// readWAL reads a log to its last commit. The salts and checksums reveal where uncommitted
+// frames, or those of an earlier round, begin.
 func readWAL(f File) (*wal, error) {
 	w := &wal{file: f, frames: map[uint32]int64{}}
 	if f == nil {
@@ -49,7 +49,7 @@ func readWAL(f File) (*wal, error) {
 	sum.add(w.head[:24])
 	w.pageSize = int(word(2))
 	if word(0)&^1 != walMagic || !isPageSize(w.pageSize) || !sum.is(w.head[24:]) {
-		return w, nil // as SQLite has it, nothing was written yet
+		return w, nil // as in SQLite, nothing was written yet
 	}
 	if word(1) != walFormat {
 		return nil, fmt.Errorf("its log has the format %d, which is not known", word(1))
@@ -72,7 +72,7 @@ func (w *wal) readFrames(sum *checksum) error {
 	most := min(maxFrames, maxBytes/size)
 	in := bufio.NewReaderSize(io.NewSectionReader(w.file, walHead, most*size+1), 256<<10)
 	frame := make([]byte, size)
-	open := map[uint32]int64{} // what no commit has followed yet
+	open := map[uint32]int64{} // frames without a commit so far
 	for i := range most + 1 {
 		if _, err := io.ReadFull(in, frame); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && i < most {
 			return nil
@@ -98,7 +98,7 @@ func (w *wal) readFrames(sum *checksum) error {
 	return nil
 }
 
-// same tells whether the log is in the round it was read in.
+// same reports whether the log is still in the round in which it was read.
 func (w *wal) same() (bool, error) {
 	if w.file == nil {
 		return true, nil

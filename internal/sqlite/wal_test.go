@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestUncommitted: what was written to the log without a commit is not there, whether it
-// is a part of it or all.
+// TestUncommitted checks that uncommitted frames of the log are ignored, whether they are a part
+// of it or all.
 func TestUncommitted(t *testing.T) {
 	dir := t.TempDir()
 	want := sqlite3(t, dir, `
@@ -32,7 +32,7 @@ leave()`)
 	same(t, dump(t, dir, "t", "a", "b"), want)
 }
 
-// TestStaleLog: behind what counts stands what is left of the round before.
+// TestStaleLog checks that frames of the previous round, after the valid ones, are ignored.
 func TestStaleLog(t *testing.T) {
 	for _, checkpoint := range []string{"passive", "full", "restart", "truncate"} {
 		dir := t.TempDir()
@@ -65,7 +65,7 @@ leave()`)
 	same(t, dump(t, dir, "t", "a", "b"), want)
 }
 
-// TestCutLog: wherever a log ends, or is not what it was, what is before counts.
+// TestCutLog checks that frames before the end, or before a changed byte, of a log still count.
 func TestCutLog(t *testing.T) {
 	dir := t.TempDir()
 	sizes := strings.Fields(sqlite3(t, dir, `
@@ -126,7 +126,7 @@ func TestLogRefused(t *testing.T) {
 	must(t, err)
 	log, err := os.ReadFile("testdata/wal.db-wal")
 	must(t, err)
-	// signed gives the header its checksum again, so that it is believed.
+	// signed recomputes the header's checksum, so that it is accepted.
 	signed := func(spoil func(b []byte)) []byte {
 		b := bytes.Clone(log)
 		spoil(b)
@@ -156,7 +156,8 @@ func TestLogRefused(t *testing.T) {
 	}
 }
 
-// TestCheck: whoever writes while it is read is noticed, if that can have been met.
+// TestCheck checks that Check notices a writer during the read, if the read may have seen its
+// changes.
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
 		mode, then string
@@ -198,7 +199,7 @@ leave()`)
 	must(t, db.Check(fake(t, make([]byte, 512)))) // as it is left where journals are kept
 }
 
-// restarting is a log that begins anew when the header is read out of it.
+// restarting is a log that begins anew while its header is read.
 type restarting struct {
 	File
 	restart func()
@@ -211,8 +212,8 @@ func (r *restarting) ReadAt(b []byte, at int64) (int, error) {
 	return r.File.ReadAt(b, at)
 }
 
-// TestRestarted: a log that begins anew while the database is opened makes no database of
-// it that is none.
+// TestRestarted checks that Open returns ErrChanged if the log begins anew while the database is
+// opened.
 func TestRestarted(t *testing.T) {
 	dir := t.TempDir()
 	const begin = "c = connect('page_size=512', 'journal_mode=wal', 'wal_autocheckpoint=0')\n"
@@ -238,8 +239,8 @@ leave()`)
 	}
 }
 
-// TestRacing reads while somebody moves amounts from row to row: what Check lets pass has
-// always the same sum.
+// TestRacing reads while a writer moves amounts from row to row. It checks that reads that pass
+// Check always have the same sum.
 func TestRacing(t *testing.T) {
 	if !python() {
 		t.Skip("skipped: no python3 with sqlite3")

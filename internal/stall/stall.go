@@ -1,4 +1,4 @@
-// Package stall gives up on a body of which nothing more comes, or next to nothing.
+// Package stall cancels a body that transfers no data, or next to none.
 package stall
 
 import (
@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Least is what has to come of a body while it is waited for, in bytes a second. The slowest
-// line is faster.
+// Least is the minimum rate of a body while its reader waits, in bytes a second. The slowest line
+// is faster.
 const Least = 1 << 10
 
-// ErrSlow says that too little came. To ask once more has no better prospect.
+// ErrSlow says that too little data arrived. A retry has no better prospect.
 var ErrSlow = errors.New("it comes too slowly")
 
-// Body is one that is given up when nothing comes for so long, or less than [Least] on the
-// average of that time. What the reader does meanwhile does not count. The context is that
-// of its request, which cancel ends; both are its own from here on.
+// Body cancels a body that transfers nothing for so long, or less than [Least] on the average of
+// that time. The time that the reader spends between reads does not count. The context is that of
+// its request, which cancel ends. Both belong to the body from here on.
 func Body(ctx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, patience time.Duration) io.ReadCloser {
 	return &watched{ReadCloser: body, ctx: ctx, cancel: cancel, patience: patience}
 }
@@ -29,7 +29,7 @@ type watched struct {
 	cancel   context.CancelCauseFunc
 	patience time.Duration
 
-	waited time.Duration // for what has come since it was last judged
+	waited time.Duration // for the bytes since the last check
 	came   int64
 }
 
@@ -42,13 +42,13 @@ func (w *watched) Read(p []byte) (int, error) {
 	timer.Stop()
 	w.judge(int64(n), time.Since(begun))
 	if err != nil && w.ctx.Err() != nil {
-		// An end as well: the server may have ended what we gave up.
+		// Even if the read returned EOF: the server may have ended the body because we cancelled it.
 		err = context.Cause(w.ctx)
 	}
 	return n, err
 }
 
-// judge gives it up if too little came while it was waited for.
+// judge cancels the body if too little arrived in the time the reader waited.
 func (w *watched) judge(n int64, waited time.Duration) {
 	w.came, w.waited = w.came+n, w.waited+waited
 	if w.waited < w.patience {
@@ -65,8 +65,8 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// Upload is the body of a request that is given up when nothing of it is taken for so
-// long, by the cancel function of its context.
+// Upload is the body of a request that is cancelled when the server reads none of it for so long,
+// by the cancel function of its context.
 func Upload(cancel context.CancelCauseFunc, body io.ReadCloser, patience time.Duration) io.ReadCloser {
 	return &taken{body, patience, time.AfterFunc(patience, func() {
 		cancel(fmt.Errorf("nothing was taken for %s", patience))

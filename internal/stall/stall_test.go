@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// What somebody does not take is given up, what they take slowly is not.
+// TestUpload checks that an upload is cancelled if the server stops reading it, but not if it reads
+// slowly.
 func TestUpload(t *testing.T) {
 	const patience = time.Minute
 	for name, c := range map[string]struct {
@@ -53,7 +54,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// takes is a server that waits before it takes each piece of what is uploaded.
+// takes is a server that pauses before it reads each piece of an upload.
 func takes(c net.Conn, pause time.Duration) {
 	defer c.Close()
 	r, err := http.ReadRequest(bufio.NewReader(c))
@@ -95,11 +96,12 @@ func (p *paced) Read(b []byte) (int, error) {
 
 func (p *paced) Close() error { return nil }
 
-// What comes too slowly is given up, however steadily; what somebody reads slowly is not.
+// TestBody checks that a body that arrives too slowly is cancelled, however steadily, and that a
+// slow reader does not cancel it.
 func TestBody(t *testing.T) {
 	for name, c := range map[string]struct {
 		body  paced
-		read  time.Duration // what is done with each part takes so long
+		read  time.Duration // time that the reader spends on each part
 		slow  bool
 		never bool
 	}{

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked says that somebody else holds a lock.
+// ErrLocked says that another process holds a lock.
 var ErrLocked = errors.New("locked by another process")
 
 // Lock is a held flock.
@@ -18,13 +18,13 @@ type Lock struct{ f *os.File }
 // TryLock takes a lock, or returns ErrLocked at once.
 func TryLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB) }
 
-// TryShareLock is ShareLock that does not wait: who has it alone is ErrLocked.
+// TryShareLock is ShareLock that does not wait: it returns ErrLocked for an exclusive lock.
 func TryShareLock(path string) (*Lock, error) {
 	return lock(path, os.O_CREATE, unix.LOCK_SH|unix.LOCK_NB)
 }
 
-// TryLockThere is TryLock for a lock that means something as long as its file is there:
-// without one, and if who held it has removed it, the error is fs.ErrNotExist.
+// TryLockThere is TryLock for a lock that only counts while its file exists. If the file is missing, or
+// the last holder removed it, the error is fs.ErrNotExist.
 func TryLockThere(path string) (*Lock, error) {
 	l, err := lock(path, 0, unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
@@ -37,7 +37,7 @@ func TryLockThere(path string) (*Lock, error) {
 	return l, nil
 }
 
-// IsLocked tells whether somebody holds a lock alone. Any number may ask at once.
+// IsLocked reports whether another process holds a lock exclusively. Any number of callers may ask at once.
 func IsLocked(path string) bool {
 	l, err := lock(path, 0, unix.LOCK_SH|unix.LOCK_NB)
 	if err == nil {
@@ -49,8 +49,8 @@ func IsLocked(path string) bool {
 // WaitLock takes a lock, waiting for it.
 func WaitLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX) }
 
-// AwaitLock is WaitLock that gives up when ctx ends, with its cause. The file is opened before it
-// waits: after it gave up, nothing is made at the path any more.
+// AwaitLock is WaitLock that gives up when ctx ends, and returns its cause. It opens the file before it
+// waits: once it gave up, it creates nothing at the path any more.
 func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 	f, err := openLock(path, os.O_CREATE, unix.LOCK_EX)
 	if err != nil {
@@ -85,7 +85,7 @@ func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 	}
 }
 
-// ShareLock takes a lock with others that do so, waiting for who has it alone.
+// ShareLock takes a shared lock. It waits while another process holds the lock exclusively.
 func ShareLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_SH) }
 
 func lock(path string, open, how int) (*Lock, error) {
@@ -102,7 +102,7 @@ func lock(path string, open, how int) (*Lock, error) {
 
 func openLock(path string, open, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|open, 0o600)
-	if errors.Is(err, unix.EROFS) && how&unix.LOCK_SH != 0 { // to look is no change
+	if errors.Is(err, unix.EROFS) && how&unix.LOCK_SH != 0 { // a read-only file system can be read
 		f, err = os.OpenFile(path, os.O_RDONLY, 0)
 	}
 	if err != nil {
@@ -111,7 +111,7 @@ func openLock(path string, open, how int) (*os.File, error) {
 	return f, nil
 }
 
-// take locks an open file. After an error the file is the caller's to close.
+// take locks an open file. After an error the caller closes the file.
 func take(f *os.File, how int) (*Lock, error) {
 	for {
 		switch err := unix.Flock(int(f.Fd()), how); err {
@@ -126,8 +126,8 @@ func take(f *os.File, how int) (*Lock, error) {
 	}
 }
 
-// File is the open lock file, to hand the lock to a child.
+// File returns the open lock file, to hand the lock to a child.
 func (l *Lock) File() *os.File { return l.f }
 
-// Unlock gives the lock back. Copies of the file in other processes keep it.
+// Unlock releases the lock. Copies of the file in other processes keep it.
 func (l *Lock) Unlock() { l.f.Close() }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// again is this binary in another role.
+// again returns a command that runs this binary in another role.
 func again(t testing.TB, r string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
@@ -34,7 +34,7 @@ func again(t testing.TB, r string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ordinary makes a command run as an ordinary user, whoever we are.
+// ordinary makes a command run as an ordinary user, even if the test runs as root.
 func ordinary(cmd *exec.Cmd) *exec.Cmd {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}}
@@ -44,7 +44,7 @@ func ordinary(cmd *exec.Cmd) *exec.Cmd {
 
 const ordinaryID = 54321
 
-// ordinaryDir is a directory that the ordinary user can fill.
+// ordinaryDir returns a directory that the ordinary user can fill.
 func ordinaryDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,8 +59,8 @@ func ordinaryDir(t testing.TB) string {
 	return dir
 }
 
-// onFullDisk is a command whose first argument is replaced by a small file
-// system, in a mount namespace of its own. It skips where none can be made.
+// onFullDisk returns a command whose first argument is replaced by a small file system, in a
+// mount namespace of its own. It skips the test if none can be made.
 func onFullDisk(t testing.TB, r string) *exec.Cmd {
 	t.Helper()
 	cmd := again(t, r, t.TempDir())

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A spec that a newer Bothy wrote is listed by its name, whatever else is in it, and stays as it
-// is. One that is damaged has no name that could be believed.
+// TestNewerSpec checks that a spec of a newer Bothy is listed by its name, whatever else it
+// contains, and stays as it is. The name in a damaged spec is not trusted.
 func TestNewerSpec(t *testing.T) {
 	for _, at := range []struct{ name, text, want string }{
 		{"newer, known fields", `{"version": 99, "name": "box", "agent": "shell"}`, "box"},
@@ -54,7 +54,7 @@ func TestNewerSpec(t *testing.T) {
 	}
 }
 
-// A lock file that cannot be opened is explained.
+// TestUnopenedLock checks the hint for a lock file that cannot be opened.
 func TestUnopenedLock(t *testing.T) {
 	err := unopened("lock x", &os.PathError{Op: "open", Path: filepath.Join("a", "b"), Err: unix.EROFS})
 	if !strings.Contains(spec.Hint(err), "remount,rw") || strings.Contains(err.Error(), "open a/b") {

@@ -15,16 +15,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// markName is the file by which a state directory is known to be one: only in such a
-// directory is anything written, and only there is anything erased.
+// markName is the file that marks a state directory. Bothy writes and erases only in a marked
+// directory.
 const markName = ".bothy"
 
-// mark is for whoever comes upon it.
+// mark is the text of that file, for a user who finds it.
 const mark = "The state of Bothy is kept in this directory; bothy reset removes it.\n"
 
-// Open makes sure the state directory is there, belongs to the caller and is
-// closed to everybody else, and returns it. A directory that holds other things
-// is not taken into use, whoever may look into it.
+// Open makes sure the state directory exists, belongs to the caller and is closed to other users,
+// and returns it. It refuses a directory that contains other things, even one that other users
+// cannot read.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
 	if err := plain(dir); err != nil {
@@ -55,8 +55,8 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// plain refuses names of a state directory that some would not take for what they are:
-// lines of text, and patterns of file names, which gVisor makes of the paths that it is given.
+// plain refuses names of a state directory that some programs would misread: gVisor makes lines
+// of text, and patterns of file names, from the paths that it is given.
 func plain(dir string) error {
 	if !strings.ContainsAny(dir, "\n[") && utf8.ValidString(dir) {
 		return nil
@@ -65,7 +65,7 @@ func plain(dir string) error {
 		WithHint("set BOTHY_HOME to a directory with a plainer name")
 }
 
-// own makes a directory, or checks that the one that is there is the caller's.
+// own makes a directory, or checks that an existing one is the caller's.
 func own(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -92,8 +92,7 @@ func shut(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// claim marks the state directory as Bothy's: an empty one, or one from before there were
-// marks.
+// claim marks the state directory as Bothy's: an empty one, or one that is older than marks.
 func (s *Store) claim() error {
 	if s.marked() {
 		return nil
@@ -109,7 +108,7 @@ func (s *Store) claim() error {
 		}
 	}
 	switch {
-	case len(there) == 0, slices.Contains(there, markName): // by somebody who was faster
+	case len(there) == 0, slices.Contains(there, markName): // another process was faster
 		return s.mark()
 	case s.unmarked(there):
 		_ = s.mark() // on a full disk it is used, but not erased
@@ -118,8 +117,9 @@ func (s *Store) claim() error {
 	return fmt.Errorf("%s holds other things, such as %q, and no state of Bothy's", s.dir, there[0])
 }
 
-// harmless tells whether something may lie in a directory that is taken into use: what a
-// file system of its own has, and the key and the rules that people bring from another machine.
+// harmless reports whether an entry is allowed in a directory that becomes the state directory:
+// the usual entries of a new file system, and the key and the rules that users bring from another
+// machine.
 func (s *Store) harmless(e fs.DirEntry) bool {
 	switch e.Name() {
 	case "lost+found":
@@ -130,7 +130,7 @@ func (s *Store) harmless(e fs.DirEntry) bool {
 	return false
 }
 
-// mark writes the mark. That it is there is what counts, and not what it says.
+// mark writes the mark. Only its existence counts, not its text.
 func (s *Store) mark() error {
 	f, err := os.OpenFile(filepath.Join(s.dir, markName), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -145,10 +145,10 @@ func (s *Store) marked() bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// unmarked tells whether a directory with these things in it, and without the mark, is a
-// state directory from before there were marks: it has sandboxes and nothing else among
-// them, and a lock that something of Bothy's left. Names alone prove nothing: images and
-// tasks are what people call their own directories, too.
+// unmarked reports whether a directory with these entries, and without the mark, is a state
+// directory from before there were marks. It must contain only known names, sandboxes among them,
+// and a lock file of Bothy's. Names alone prove nothing: users also call their own directories
+// images and tasks.
 func (s *Store) unmarked(there []string) bool {
 	if !slices.Contains(there, sandboxesName) {
 		return false
@@ -165,7 +165,7 @@ func (s *Store) unmarked(there []string) bool {
 	}, s.leftLock)
 }
 
-// leftLock tells whether a file is there that was made to be locked.
+// leftLock reports whether a lock file exists.
 func (s *Store) leftLock(pattern string) bool {
 	root := os.DirFS(s.dir)
 	found, _ := fs.Glob(root, pattern)
@@ -175,7 +175,7 @@ func (s *Store) leftLock(pattern string) bool {
 	})
 }
 
-// Erase deletes the state directory. Nothing may use it.
+// Erase deletes the state directory. Nothing may be using it.
 func (s *Store) Erase() error {
 	if !s.marked() {
 		return fmt.Errorf("erase %s: it has no file %s, by which a directory is known as Bothy's", s.dir, markName)
@@ -185,7 +185,7 @@ func (s *Store) Erase() error {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}
 	}
-	// Whatever else lies there is not ours: the directory goes only if empty.
+	// Other entries are not ours: the directory goes only if it is empty.
 	_ = os.Remove(s.dir)
 	return nil
 }

@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveTree deletes a tree that somebody inside a sandbox may have made: deeper
-// than there are descriptors, with directories that cannot be entered, full of
-// links. It follows none, and works on two levels at a time: what lies deeper is
-// moved up first. Several may remove the same tree at once: it is gone when they
-// have ended.
+// RemoveTree deletes a tree that a sandbox may have made: deeper than the limit of file
+// descriptors, with directories that cannot be entered, full of links. It follows no link, and
+// works on two levels at a time: it first moves deeper ones up. Several processes may remove the
+// same tree at once. The tree is gone when all of them have returned.
 func RemoveTree(dir string) (err error) {
 	for range removeTries {
 		err = removeTree(dir)
@@ -24,7 +23,7 @@ func RemoveTree(dir string) (err error) {
 	return err
 }
 
-// removeTries is how often a tree is looked at anew in which somebody else was faster.
+// removeTries bounds how often a tree is read again because another process was faster.
 const removeTries = 100
 
 func removeTree(dir string) error {
@@ -57,8 +56,8 @@ type remover struct {
 	moved int
 }
 
-// empty removes everything in the top directory, round by round: each round
-// brings one level of what is left up into it.
+// empty removes everything in the top directory, in rounds: each round moves one level of the
+// remaining entries up into it.
 func (r *remover) empty() error {
 	_ = unix.Fchmod(int(r.top.Fd()), 0o700)
 	for {
@@ -109,7 +108,7 @@ func (r *remover) remove(name string, dir bool) error {
 	return unix.Unlinkat(top, name, unix.AT_REMOVEDIR)
 }
 
-// moveUp brings a directory into the top one, under a name that is free.
+// moveUp moves a directory into the top one, under a free name.
 func (r *remover) moveUp(from int, name string) error {
 	d, err := enter(from, name) // to be moved it must be writable
 	if err != nil {
@@ -125,8 +124,8 @@ func (r *remover) moveUp(from int, name string) error {
 	}
 }
 
-// allow gives the owner of a directory access to it. What somebody may have put in its
-// place meanwhile is not touched.
+// allow gives the owner of a directory access to it. It does not touch a file that may have
+// replaced the directory meanwhile.
 func allow(parent int, name string) error {
 	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRemoveTogether has several remove the same trees at once, as two commands do that
-// find the same leftovers.
+// TestRemoveTogether removes the same trees several times at once, like two commands that find
+// the same leftovers.
 func TestRemoveTogether(t *testing.T) {
 	for range 20 {
 		dir := filepath.Join(t.TempDir(), "tree")

@@ -45,7 +45,7 @@ func TestNewID(t *testing.T) {
 	}
 }
 
-// What is written beside the spec is there from the beginning, or nothing is.
+// TestCreateWithMore checks that the further files appear together with the spec, or not at all.
 func TestCreateWithMore(t *testing.T) {
 	s, sb := open(t), wish("one")
 	d, err := s.Create(sb, func(d Sandbox) error {
@@ -105,7 +105,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Somebody is awaited as long as they hold the lock and it is there, and who asks makes none.
+// TestAwaited checks that a maker is awaited while it holds the lock and the file exists, and
+// that asking does not create the file.
 func TestAwaited(t *testing.T) {
 	d := Sandbox{t.TempDir()}
 	if d.Awaited() || d.HasMaker() {
@@ -154,8 +155,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// A status that a crash or another version left unreadable is that of a
-// stopped sandbox.
+// TestReadStatus checks that a status that a crash or another version left unreadable reads as
+// stopped.
 func TestReadStatus(t *testing.T) {
 	d := Sandbox{t.TempDir()}
 	for _, text := range []string{"", "{", "[]", "\x00\x00", `{"state": 7}`} {
@@ -170,8 +171,8 @@ func TestReadStatus(t *testing.T) {
 	}
 }
 
-// What a crash leaves is never listed, and swept away. A sandbox without a spec,
-// which no crash makes, is listed as broken, so that it can be removed.
+// TestCrashStates checks that leftovers of a crash are never listed, and are swept. A sandbox
+// without a spec, which no crash makes, is listed as broken, so that the user can remove it.
 func TestCrashStates(t *testing.T) {
 	s := open(t)
 	kept := wish("kept")
@@ -235,8 +236,8 @@ func cycleForEver(args []string) error {
 	}
 }
 
-// Killed anywhere between create and remove, a sandbox is there with all its
-// files, or gone; the rest is swept.
+// TestCreateRemoveSurviveKill checks that after a kill between create and remove a sandbox exists
+// with all its files, or does not exist; the rest is swept.
 func TestCreateRemoveSurviveKill(t *testing.T) {
 	s := open(t)
 	for round := range 18 {
@@ -262,7 +263,7 @@ func TestCreateRemoveSurviveKill(t *testing.T) {
 		}
 		acks := strings.Fields(out.String())
 		if n := len(acks); n > 0 && acks[n-1][0] == '+' && len(all) == 0 {
-			// Its removal may have begun; then what is left of it says so.
+			// Its removal may have begun; then its leftovers show that.
 			if left := list(t, s.sandboxes()); len(left) > 1 {
 				t.Fatalf("round %d: %s is lost, there are %q", round, acks[n-1], left)
 			}
@@ -282,13 +283,13 @@ func TestRemove(t *testing.T) {
 	_, err := s.Create(sb)
 	must(t, err)
 	must(t, s.Remove(sb.ID))
-	must(t, s.Remove(sb.ID)) // once more is no error
+	must(t, s.Remove(sb.ID)) // removing it again is not an error
 	if left := list(t, s.sandboxes()); len(left) != 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }
 
-// makeHostileTree makes what somebody inside may leave in a home.
+// makeHostileTree makes files that a sandbox may leave in a home.
 func makeHostileTree(args []string) error {
 	dir, outside := args[0], args[1]
 	var errs []error
@@ -317,8 +318,8 @@ func makeHostileTree(args []string) error {
 	return errors.Join(errs...)
 }
 
-// A home full of locked directories and links goes, as an ordinary user, and
-// nothing the links point to is touched.
+// TestRemoveHostileTree checks that an ordinary user can remove a home full of locked directories
+// and links, and that the links' targets are not touched.
 func TestRemoveHostileTree(t *testing.T) {
 	dir, outside := ordinaryDir(t), ordinaryDir(t)
 	must(t, os.MkdirAll(filepath.Join(outside, "sub"), 0o755))
@@ -341,7 +342,7 @@ func TestRemoveHostileTree(t *testing.T) {
 	}
 }
 
-// A tree that is a link goes as a link.
+// TestRemoveLink checks that a tree that is a link is removed as a link.
 func TestRemoveLink(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "real", "sub"), 0o700))
@@ -355,7 +356,8 @@ func TestRemoveLink(t *testing.T) {
 	}
 }
 
-// Who waits for the names can be told to leave, and does not take them afterwards.
+// TestNamesLockInterrupted checks that a process that waits for the names lock can be cancelled,
+// and does not take the lock afterwards.
 func TestNamesLockInterrupted(t *testing.T) {
 	s := open(t)
 	held, err := s.NamesLock(t.Context())
@@ -406,7 +408,7 @@ func TestErase(t *testing.T) {
 	}
 }
 
-// A spec that cannot be put in its place leaves no file open.
+// TestCreateLeavesNothingOpen checks that a spec that cannot be put in place leaves no file open.
 func TestCreateLeavesNothingOpen(t *testing.T) {
 	s, sb := open(t), wish("one")
 	place := Sandbox{filepath.Join(s.sandboxes(), newPrefix+sb.ID)}

@@ -1,7 +1,7 @@
-// Package store says where things lie on disk, and keeps them whole: every
-// document is written to a temporary file, synced and renamed, so that a
-// reader, also one after a crash, sees the old or the new text and never half
-// of one. Locks are flocks, which the kernel drops when their holder dies.
+// Package store knows the places of all state on disk, and keeps each document whole. It writes a
+// document to a temporary file, syncs and renames it. So a reader, even after a crash, sees the
+// old or the new text and never half of one. Locks are flocks, which the kernel drops when their
+// holder dies.
 //
 // The files are described one by one in docs/state.md.
 package store
@@ -27,8 +27,8 @@ import (
 // Store is one state directory.
 type Store struct{ dir string }
 
-// Dir is where the state of the calling user lies: $BOTHY_HOME, else
-// $XDG_DATA_HOME/bothy, else ~/.local/share/bothy.
+// Dir returns the state directory of the calling user: $BOTHY_HOME, else $XDG_DATA_HOME/bothy,
+// else ~/.local/share/bothy.
 func Dir() (string, error) {
 	if dir := os.Getenv("BOTHY_HOME"); dir != "" {
 		return filepath.Abs(dir)
@@ -44,7 +44,7 @@ func Dir() (string, error) {
 	return filepath.Join(home, ".local", "share", "bothy"), nil
 }
 
-// What lies in the state directory.
+// Names in the state directory.
 const (
 	sandboxesName = "sandboxes"
 	cacheName     = "cache"
@@ -66,28 +66,28 @@ const (
 	writtenLock   = "written.lock"
 )
 
-// names are all of these.
+// names has all of these.
 var names = []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName, writtenName, writtenLock}
 
-// Counted says what of the disk all of it took when that was last looked at.
+// Counted records how much disk space the state directory took at the last look.
 func (s *Store) Counted() string { return filepath.Join(s.dir, countedName) }
 
 // Written names the directories of the host that sandboxes have written to.
 func (s *Store) Written() string { return filepath.Join(s.dir, writtenName) }
 
-// WrittenLock is held while that is changed.
+// WrittenLock is the lock for changes of that file.
 func (s *Store) WrittenLock() string { return filepath.Join(s.dir, writtenLock) }
 
 // Path is the state directory itself.
 func (s *Store) Path() string { return s.dir }
 
-// Sandboxes is where they lie.
+// Sandboxes is the directory of all sandboxes.
 func (s *Store) Sandboxes() string { return s.sandboxes() }
 
 func (s *Store) sandboxes() string { return filepath.Join(s.dir, sandboxesName) }
 
-// Cache is where a template's derived files lie. They can be removed at any
-// time no sandbox runs.
+// Cache is the directory of a template's derived files. They can be removed whenever no sandbox
+// runs.
 func (s *Store) Cache() string { return filepath.Join(s.dir, cacheName) }
 
 // Policy is the user's own network rules, which hold in every sandbox.
@@ -101,38 +101,36 @@ func (s *Store) PolicyLock() (*Lock, error) {
 // Secrets is where secrets are kept. It need not exist.
 func (s *Store) Secrets() string { return filepath.Join(s.dir, secretsName) }
 
-// Agents is where the programs lie that Bothy installed. It need not exist.
+// Agents is the directory of the programs that Bothy installed. It need not exist.
 func (s *Store) Agents() string { return filepath.Join(s.dir, agentsName) }
 
-// Templates is where those lie that were made from sandboxes. It need not exist.
+// Templates is the directory of templates made from sandboxes. It need not exist.
 func (s *Store) Templates() string { return filepath.Join(s.dir, templatesName) }
 
-// Images is where container images lie. It need not exist.
+// Images is the directory of container images. It need not exist.
 func (s *Store) Images() string { return filepath.Join(s.dir, imagesName) }
 
-// Imports is where checkpoints lie while they are looked at that come from elsewhere.
-// It need not exist.
+// Imports is where imported checkpoints are checked. It need not exist.
 func (s *Store) Imports() string { return filepath.Join(s.dir, importsName) }
 
-// OwnerKey is what files are sealed with that leave the state directory and may come
-// back. It need not exist.
+// OwnerKey is the key that seals files that leave the state directory and may come back. It need
+// not exist.
 func (s *Store) OwnerKey() string { return filepath.Join(s.dir, ownerName) }
 
-// Tasks is where the tasks of projects lie. It need not exist.
+// Tasks is the directory of the projects' tasks. It need not exist.
 func (s *Store) Tasks() string { return filepath.Join(s.dir, tasksName) }
 
-// Builds is where what is left of builds lies.
+// Builds is the directory of leftovers of builds.
 func (s *Store) Builds() string { return filepath.Join(s.dir, buildsName) }
 
-// Runs is where the runs of what goes on by itself lie. It need not exist.
+// Runs is the directory of the runs of loops and flows. It need not exist.
 func (s *Store) Runs() string { return filepath.Join(s.dir, runsName) }
 
-// Away is where it is written down what it takes to make sandboxes anew that are put away. It
-// need not exist.
+// Away records how to make sandboxes again that were put away. It need not exist.
 func (s *Store) Away() string { return filepath.Join(s.dir, awayName) }
 
-// OpenRegular opens a file for reading, and nothing that could make the caller
-// wait. flags are added to those of open(2).
+// OpenRegular opens a regular file for reading, and nothing that could block the caller. flags
+// are added to those of open(2).
 func OpenRegular(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
 	if err != nil {
@@ -145,8 +143,8 @@ func OpenRegular(path string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// ReadAll reads to the end of what has at most so many bytes. What has more is
-// refused: a part of it would mean something else.
+// ReadAll reads a stream of at most so many bytes to its end. It refuses a longer one: a part of
+// it would mean something else.
 func ReadAll(r io.Reader, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(data)) > most {
@@ -166,7 +164,7 @@ func ReadFile(path string, flags int, most int64) ([]byte, error) {
 	return ReadAll(f, most)
 }
 
-// Same tells whether two readers give the same bytes, to their ends.
+// Same reports whether two readers return the same bytes, to their ends.
 func Same(a, b io.Reader) (bool, error) {
 	const first, rest = 4 << 10, 128 << 10 // most are small, and differ soon if they do
 	x, y := make([]byte, first), make([]byte, first)
@@ -231,15 +229,15 @@ func WriteFile(path string, data []byte) error {
 	return nil
 }
 
-// Draft is the new text of a file that is not in its place yet: for who has more to
-// bring to the disk at once than one file.
+// Draft is the new text of a file that is not in place yet, for a caller that syncs more than one
+// file at once.
 type Draft struct {
 	f      *os.File
 	path   string
 	placed bool
 }
 
-// NewDraft writes a text beside a file. Its mode is 0600. Whoever gets one drops it.
+// NewDraft writes a text beside a file. Its mode is 0600. The caller drops the draft.
 func NewDraft(path string, data []byte) (*Draft, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
 	if err != nil {
@@ -265,14 +263,14 @@ func DraftJSON(path string, v any) (*Draft, error) {
 // Sync brings the text to the disk.
 func (d *Draft) Sync() error { return errors.Join(d.f.Sync(), d.f.Close()) }
 
-// Place puts it in the file's place, where it is on the disk when the directory is.
+// Place moves the text into the file's place. It is durable once the directory is synced.
 func (d *Draft) Place() error {
 	err := os.Rename(d.f.Name(), d.path)
 	d.placed = err == nil
 	return err
 }
 
-// Drop removes what was not placed.
+// Drop removes a draft that was not placed.
 func (d *Draft) Drop() {
 	_ = d.f.Close() // it may be already
 	if !d.placed {
@@ -283,11 +281,10 @@ func (d *Draft) Drop() {
 // tempPrefix marks files that are being written. A crash leaves them behind.
 const tempPrefix = ".tmp-"
 
-// tempAge is the age from which such a file belongs to nobody any more.
+// tempAge is the age from which such a file has no writer any more.
 const tempAge = time.Minute
 
-// SweepTemp removes what crashed writers left in a directory, if it is older
-// than age.
+// SweepTemp removes leftovers of crashed writers in a directory, if they are older than age.
 func SweepTemp(dir string, age time.Duration) {
 	names, _ := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
 	for _, name := range names {
@@ -307,8 +304,8 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// AtOnce takes steps that wait for the disk, all at once: a file system with a journal
-// writes it once for all who wait for it, and else once for each.
+// AtOnce runs steps that wait for the disk, all at once. A file system with a journal then writes
+// it once for all of them, instead of once for each.
 func AtOnce(steps ...func() error) error {
 	errs := make([]error, len(steps))
 	slots := make(chan struct{}, abreast)
@@ -324,11 +321,10 @@ func AtOnce(steps ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// abreast is how many such steps are taken at a time: each takes a thread.
+// abreast is how many such steps run at a time: each takes a thread.
 const abreast = 16
 
-// SyncFiles brings a directory of files, and the files, to the disk. It tells how many
-// bytes they have.
+// SyncFiles syncs a directory of files, and the files. It returns their total size in bytes.
 func SyncFiles(dir string) (size int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -367,7 +363,7 @@ func syncFile(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// SyncFS brings all that the file system of a directory has to write to the disk.
+// SyncFS syncs the file system of a directory.
 func SyncFS(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -395,8 +391,8 @@ func TreeSize(dir string) (sum int64, err error) {
 	return sum, err
 }
 
-// ReadJSON reads a document into v. A missing one is fs.ErrNotExist. One that a newer Bothy wrote
-// is a conflict, as spec.CheckVersion says it, whatever else is in it.
+// ReadJSON reads a document into v. A missing one is fs.ErrNotExist. A document that a newer
+// Bothy wrote is a conflict, as spec.CheckVersion reports it, whatever else it contains.
 func ReadJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -411,16 +407,15 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
-// IsFull tells whether something failed for want of room on a disk, or of what somebody may use
-// of one.
+// IsFull reports whether an operation failed because a disk or the user's quota is full.
 func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// FullHint says what to do when the disk is full that the state directory lies on.
+// FullHint returns a hint for a full disk of the state directory.
 func (s *Store) FullHint() string {
 	return fmt.Sprintf("free some space on the disk of %s (bothy system df tells what takes it, bothy system prune and bothy prune give some back), or set BOTHY_HOME to a directory on another disk", s.dir)
 }
 
-// unopened says what to do about a file of the state directory that cannot be opened.
+// unopened returns the error, with a hint, for a file of the state directory that cannot be opened.
 func unopened(op string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err // op names the file
@@ -437,7 +432,7 @@ func unopened(op string, err error) error {
 	return e
 }
 
-// Home is the caller's home directory, by $HOME, else by the account.
+// Home returns the caller's home directory, by $HOME, else by the account.
 func Home() (string, error) {
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
 		return home, nil

@@ -58,8 +58,8 @@ func writeForEver(args []string) error {
 	}
 }
 
-// Whenever the writer is killed, the document is whole and not older than what
-// was acknowledged.
+// TestWriteSurvivesKill checks that after a kill of the writer at any time the document is whole,
+// and not older than the last acknowledged one.
 func TestWriteSurvivesKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "doc.json")
 	for round := range 20 {
@@ -89,7 +89,7 @@ func TestWriteSurvivesKill(t *testing.T) {
 	}
 }
 
-// A reader at the same time never sees half a document, nor none.
+// TestWriteWhileReading checks that a concurrent reader never sees half a document, or none.
 func TestWriteWhileReading(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "doc.json")
 	must(t, WriteJSON(path, newDocument(0)))
@@ -140,7 +140,8 @@ func list(t testing.TB, dir string) []string {
 	return names
 }
 
-// A draft is seen when it is placed, and not before; one that is not leaves nothing.
+// TestDraft checks that a draft is visible once it is placed, and that a dropped one leaves
+// nothing.
 func TestDraft(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
@@ -167,7 +168,8 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// Steps are taken at once, and each may fail; so may one of many files.
+// TestAtOnce checks that steps run at once, and that each may fail; so may the sync of one of
+// many files.
 func TestAtOnce(t *testing.T) {
 	meet, one, other := make(chan struct{}), errors.New("one"), errors.New("other")
 	err := AtOnce(
@@ -253,7 +255,8 @@ func TestWriteOnFullDisk(t *testing.T) {
 	}
 }
 
-// What killed writers left goes, once it is old; what is being written stays.
+// TestSweepTemp checks that leftovers of killed writers are removed once they are old, and that
+// new ones stay.
 func TestSweepTemp(t *testing.T) {
 	dir := t.TempDir()
 	for name, age := range map[string]time.Duration{tempPrefix + "old": time.Hour, tempPrefix + "new": 0, "other": time.Hour} {
@@ -267,7 +270,7 @@ func TestSweepTemp(t *testing.T) {
 	}
 }
 
-// Same looks at all there is, and at nothing that is not.
+// TestSame checks that Same compares both streams to their ends.
 func TestSame(t *testing.T) {
 	long := strings.Repeat("x", 300<<10)
 	for _, x := range []struct {
@@ -312,7 +315,8 @@ func holdLock(args []string) error {
 	return nil
 }
 
-// A lock binds other processes and other openings, and goes with its holder.
+// TestLock checks that a lock binds other processes and other opens of the file, and ends with
+// its holder.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	cmd := again(t, "hold", path)
@@ -355,7 +359,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// What a child got keeps the lock, whatever its parent does.
+// TestLockHandedOn checks that a child that got the file keeps the lock, whatever its parent
+// does.
 func TestLockHandedOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	l, err := TryLock(path)
@@ -372,7 +377,8 @@ func TestLockHandedOn(t *testing.T) {
 	l.Unlock()
 }
 
-// A lock's descriptor reaches no program that is started meanwhile.
+// TestLockIsNotInherited checks that programs that are started meanwhile do not inherit a lock's
+// descriptor.
 func TestLockIsNotInherited(t *testing.T) {
 	l, err := TryLock(filepath.Join(t.TempDir(), "lock"))
 	must(t, err)
@@ -433,7 +439,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// D10: nothing that somebody else prepared is used.
+// TestOpenRefuses checks D10: a directory that another user prepared is not used.
 func TestOpenRefuses(t *testing.T) {
 	refused := func(t *testing.T, dir string) {
 		t.Helper()
@@ -527,7 +533,8 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// State from before there was a mark, and what may lie in a directory beforehand.
+// TestOpenMarks checks directories from before there was a mark, and the entries allowed in a new
+// one.
 func TestOpenMarks(t *testing.T) {
 	for _, x := range []struct {
 		name  string

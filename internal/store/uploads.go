@@ -14,11 +14,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Uploads has what the sandbox sent by rules of the network that bound it.
+// Uploads records the sandbox's uploads that count against limits of network rules.
 func (d Sandbox) Uploads() string { return filepath.Join(d.Dir, "uploads.json") }
 
-// ReadUploads reads it. One that is not there says that nothing was sent; one that
-// cannot be read to the letter is an error, for it would be taken for less than there was.
+// ReadUploads reads that file. A missing one means that nothing was sent. One that cannot be read
+// exactly is an error, because it would otherwise count for less than was sent.
 func (d Sandbox) ReadUploads() ([]spec.Upload, error) {
 	data, err := os.ReadFile(d.Uploads())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,13 +69,13 @@ func decodeUploads(data []byte) ([]spec.Upload, error) {
 	return list, nil
 }
 
-// uploadRead is one of them, of which nothing may be missing.
+// uploadRead is one upload as it is read; no field may be missing.
 type uploadRead struct {
 	Target string `json:"target"`
 	Bytes  *int64 `json:"bytes"`
 }
 
-// WriteUploads replaces it.
+// WriteUploads replaces that file.
 func (d Sandbox) WriteUploads(list []spec.Upload) error {
 	return WriteJSON(d.Uploads(), spec.Uploads{Version: spec.Version, Uploads: list})
 }

@@ -24,7 +24,7 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// What is damaged must not be taken for nothing.
+// TestUploadsDamaged checks that a damaged file is not read as an empty one.
 func TestUploadsDamaged(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `{}`, `[]`, `{"version":1}`, `{"version":1,"uploads":null}`, `{"version":2,"uploads":[]}`, `{"uploads":[]}`,

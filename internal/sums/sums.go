@@ -1,8 +1,8 @@
-// Package sums detects damage to files that never change once they are written: saved root
-// layers and memory images. A directory of such files has a file with a checksum of every
-// page of the others, so that a page can be checked when it is read, before anybody uses it.
+// Package sums detects damage to files that never change once they are written: saved root layers
+// and memory images. A directory of such files has a file with a checksum of every page of the
+// others, so that each page can be checked when it is read, before it is used.
 //
-// The sums detect what a disk or a crash did. They do not stop an attacker: whoever can
+// The sums detect damage by a disk or a crash. They do not stop an attacker: a process that can
 // write below the state directory can write the sums, too.
 package sums
 
@@ -43,7 +43,7 @@ const maxSums = 1 << 30
 const readSize = 256 << 10
 
 var (
-	// ErrDamaged says that a file is not what was written.
+	// ErrDamaged says that a file differs from its sums.
 	ErrDamaged = errors.New("it is damaged: it is not what was written")
 	// ErrNone says that a directory has no sums: an older version wrote it.
 	ErrNone = errors.New("it has no checksums")
@@ -110,7 +110,7 @@ type Files struct {
 	files map[string]*File
 }
 
-// File is one of them. It returns no page that is not what was written.
+// File is one of them. It returns only pages that match their sums.
 type File struct {
 	f    *os.File
 	name string
@@ -135,7 +135,7 @@ func Open(dir string) (*Files, error) {
 	return files, nil
 }
 
-// readSums reads what stands between the head and the SHA-256.
+// readSums reads the bytes between the head and the SHA-256.
 func readSums(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

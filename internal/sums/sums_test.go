@@ -50,7 +50,7 @@ func readAll(f *File, step int) ([]byte, error) {
 	}
 }
 
-// What was written is read, also after it was removed.
+// TestImage checks that an image reads as it was written, also after it was removed.
 func TestImage(t *testing.T) {
 	dir, files := sample(t)
 	im, err := Open(dir)
@@ -82,7 +82,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// One changed bit anywhere is found, before the page that it is in is given to anybody.
+// TestSpoiltImage checks that one changed bit anywhere is found before its page is returned.
 func TestSpoiltImage(t *testing.T) {
 	dir, files := sample(t)
 	for name, data := range files {
@@ -111,7 +111,8 @@ func TestSpoiltImage(t *testing.T) {
 	}
 }
 
-// What is shorter, longer, elsewhere or not there is refused before anything is read.
+// TestNotWholeImage checks that a file that is shorter, longer, moved or missing is refused before
+// anything is read.
 func TestNotWholeImage(t *testing.T) {
 	for name, change := range map[string]func(dir string) error{
 		"shorter":      func(dir string) error { return os.Truncate(filepath.Join(dir, "whole"), 2*Page) },

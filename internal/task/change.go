@@ -8,16 +8,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Link is a dependency that is to be made: on whom, and of what kind.
+// Link is a dependency to be made: the other task, and the kind.
 type Link struct {
 	Kind     Kind
 	On       string
 	AnyChild bool // for WaitsFor: the first child is enough
 }
 
-// Add puts a new task into the graph: t with its texts, and what else is known.
-// Without an ID it is given one, below that of the parent if there is one. What
-// was given for a claim or an end does not count.
+// Add puts a new task into the graph: t with its texts and other fields. Without an ID it gets
+// one, below that of the parent if it has one. The fields of a claim or an end do not count.
 func (g *Graph) Add(t Task, parent string, links []Link, by string, now time.Time) (*Task, error) {
 	list, err := g.AddAll([]Task{t}, parent, links, by, now)
 	if err != nil {
@@ -35,7 +34,7 @@ func (g *Graph) AddAll(list []Task, parent string, links []Link, by string, now 
 		}
 		added = append(added, n)
 	}
-	if err := g.acyclic(); err != nil { // somebody may have named one before it was there
+	if err := g.acyclic(); err != nil { // another task may have named one before it existed
 		return nil, err
 	}
 	return added, nil
@@ -76,7 +75,7 @@ func (g *Graph) add(t Task, parent string, links []Link, by string, now time.Tim
 	return n, nil
 }
 
-// name gives a new task its ID, or judges the one that it has.
+// name gives a new task its ID, or checks the one that it has.
 func (g *Graph) name(t *Task, parent string) error {
 	if t.ID != "" {
 		if g.tasks[t.ID] != nil {
@@ -95,7 +94,7 @@ func (g *Graph) name(t *Task, parent string) error {
 	return err
 }
 
-// Link makes one task depend on another. What is there already stays.
+// Link makes one task depend on another. An existing dependency stays.
 func (g *Graph) Link(id string, l Link, by string, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
 	if err != nil {
@@ -132,7 +131,7 @@ func (g *Graph) link(t *Task, l Link, by string, now time.Time) error {
 	}
 	d := Dependency{TaskID: t.ID, DependsOnID: other.ID, Kind: l.Kind, CreatedAt: now, CreatedBy: by}
 	if l.AnyChild {
-		d.Metadata = []byte(`"{\"gate\":\"any-children\"}"`) // a string, as Beads has it
+		d.Metadata = []byte(`"{\"gate\":\"any-children\"}"`) // a string, as in Beads
 	}
 	if err := usage(d.check(t.ID)); err != nil {
 		return err
@@ -160,9 +159,9 @@ func (g *Graph) Unlink(id, on string, kind Kind, now time.Time) (*Task, error) {
 	return n, nil
 }
 
-// Update changes a task by a function that sets its fields. Whether it is closed,
-// its ID and its dependencies are not changed so. Who holds the task, and its
-// status, are changed against somebody's claim only by force.
+// Update changes a task by a function that sets its fields. It does not close or reopen a task,
+// and does not change its ID or its dependencies. The holder and the status of a claimed task
+// change only by force, unless the caller holds it.
 func (g *Graph) Update(id, who string, force bool, now time.Time, change func(*Task) error) (*Task, error) {
 	t, err := g.Find(id)
 	if err != nil {
@@ -189,7 +188,7 @@ func (g *Graph) Update(id, who string, force bool, now time.Time, change func(*T
 	return n, nil
 }
 
-// settleClaim makes what is known of a claim fit a new status or assignee.
+// settleClaim makes the fields of a claim fit a new status or assignee.
 func (t *Task) settleClaim(before *Task, now time.Time) {
 	if t.Status == InProgress && t.StartedAt == nil {
 		t.StartedAt = &now
@@ -203,8 +202,8 @@ func (t *Task) settleClaim(before *Task, now time.Time) {
 	}
 }
 
-// Move makes a task a part of another, and no longer of any else; of none if the
-// parent is empty.
+// Move makes a task a part of another, and no longer of its old parents. An empty parent makes it
+// a part of none.
 func (g *Graph) Move(id, parent, by string, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
 	if err != nil {
@@ -223,13 +222,13 @@ func (g *Graph) Move(id, parent, by string, now time.Time) (*Task, error) {
 
 // End is how a task is closed.
 type End struct {
-	Reason  string // words as "failed" in it start what depends on it by ConditionalBlocks
+	Reason  string // words like "failed" in it start tasks that depend on it by ConditionalBlocks
 	Session string // of the agent that closes it
-	Force   bool   // although somebody else holds it, it is blocked, or parts of it are open
+	Force   bool   // although another holds it, it is blocked, or it has open parts
 }
 
-// Close ends a task, and gives what can begin because of that. One that is closed
-// stays as it is.
+// Close ends a task, and returns the tasks that can begin because of that. A closed task stays as
+// it is.
 func (g *Graph) Close(id, who string, end End, now time.Time) (t *Task, begin []*Task, err error) {
 	list, begin, err := g.CloseAll(context.Background(), []string{id}, who, end, now)
 	if err != nil {
@@ -238,8 +237,8 @@ func (g *Graph) Close(id, who string, end End, now time.Time) (t *Task, begin []
 	return list[0], begin, nil
 }
 
-// CloseAll is Close for several tasks, and gives what can begin in the end. It stops
-// between two of them when ctx is over: others wait.
+// CloseAll is Close for several tasks, and returns the tasks that can begin in the end. It stops
+// between two of them when ctx is done: others wait.
 func (g *Graph) CloseAll(ctx context.Context, ids []string, who string, end End, now time.Time) (closed, begin []*Task, err error) {
 	before := map[string]bool{}
 	for _, t := range g.Ready(&Filter{}, ByPriority, now) {
@@ -263,7 +262,7 @@ func (g *Graph) CloseAll(ctx context.Context, ids []string, who string, end End,
 	return closed, begin, nil
 }
 
-// Finish is Close for who does not ask what can begin.
+// Finish is Close without the list of tasks that can begin.
 func (g *Graph) Finish(id, who string, end End, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
 	if err != nil || t.done() {
@@ -282,7 +281,7 @@ func (g *Graph) Finish(id, who string, end End, now time.Time) (*Task, error) {
 	return n, nil
 }
 
-// mustBeFinished refuses to end what is blocked, or has open parts.
+// mustBeFinished refuses to end a task that is blocked, or has open parts.
 func (g *Graph) mustBeFinished(t *Task, force bool) error {
 	if force {
 		return nil
@@ -296,7 +295,7 @@ func (g *Graph) mustBeFinished(t *Task, force bool) error {
 	return nil
 }
 
-// openPart gives a part of a task that is not closed; nil if there is none.
+// openPart returns an open part of a task, or nil.
 func (g *Graph) openPart(t *Task) *Task {
 	for _, c := range g.Children(t.ID) {
 		if !c.over() {
@@ -306,8 +305,7 @@ func (g *Graph) openPart(t *Task) *Task {
 	return nil
 }
 
-// Reopen makes a closed task one that anybody can take. One that is not closed
-// stays as it is.
+// Reopen makes a closed task free for every caller. An unclosed one stays as it is.
 func (g *Graph) Reopen(id string, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
 	if err != nil || t.Status != Closed {

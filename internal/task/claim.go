@@ -22,12 +22,11 @@ func CheckLease(lease time.Duration) error {
 	return nil
 }
 
-// CheckWho refuses a name that nobody can hold a task by.
+// CheckWho refuses an invalid holder's name.
 func CheckWho(who string) error { return usage(checkWord("name", who)) }
 
-// Claim gives a task to somebody for as long as the lease. Who holds it already is
-// given it for longer. It must be ready, and not be somebody else's; a claim that
-// has run out is nobody's.
+// Claim gives a task to a holder for as long as the lease. Its current holder gets it for longer.
+// The task must be ready, and must not belong to another; an expired claim does not count.
 func (g *Graph) Claim(id, who string, lease time.Duration, now time.Time) (*Task, error) {
 	if err := checkClaim(who, lease); err != nil {
 		return nil, err
@@ -52,9 +51,8 @@ func (g *Graph) Claim(id, who string, lease time.Duration, now time.Time) (*Task
 	return g.take(t, who, lease, now), nil
 }
 
-// ClaimNext gives somebody the first ready task that is chosen, nobody else's, and
-// not a whole with open parts: these are what there is to do. If there is none the
-// error is ErrNotFound.
+// ClaimNext gives a holder the first ready task of the filter. It skips tasks of others, and tasks
+// with open parts: the parts come first. Without such a task the error is ErrNotFound.
 func (g *Graph) ClaimNext(f *Filter, o Order, who string, lease time.Duration, now time.Time) (*Task, error) {
 	if err := checkClaim(who, lease); err != nil {
 		return nil, err
@@ -72,8 +70,8 @@ func (g *Graph) ClaimNext(f *Filter, o Order, who string, lease time.Duration, n
 	return nil, err.WithHint("bothy task ls tells what the others wait for")
 }
 
-// Free tells of a ready task whether it is assigned to nobody else, and whether it is
-// whole, that is without open parts: ClaimNext gives what is both.
+// Free reports for a ready task whether no other holder has it assigned, and whether it is whole,
+// that is without open parts. ClaimNext returns a task that is both.
 func (g *Graph) Free(t *Task, who string, now time.Time) (free, whole bool) {
 	return t.free(who, now), g.openPart(t) == nil
 }
@@ -100,9 +98,8 @@ func (g *Graph) take(t *Task, who string, lease time.Duration, now time.Time) *T
 	return n
 }
 
-// Renew makes a claim last as long as the lease from now on. It is for who holds
-// the task; one whose claim has run out still does, as long as nobody else has
-// taken it.
+// Renew makes a claim last for the lease from now on. Only the holder may call it. A holder with
+// an expired claim still may, unless another has taken the task.
 func (g *Graph) Renew(id, who string, lease time.Duration, now time.Time) (*Task, error) {
 	if err := checkClaim(who, lease); err != nil {
 		return nil, err
@@ -114,8 +111,7 @@ func (g *Graph) Renew(id, who string, lease time.Duration, now time.Time) (*Task
 	return g.take(t, who, lease, now), nil
 }
 
-// Release gives a task back, so that anybody can take it. Without force it is for
-// who holds it.
+// Release makes a task free again. Without force only its holder may call it.
 func (g *Graph) Release(id, who string, force bool, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
 	if err == nil && !(force && t.taken()) {
@@ -130,8 +126,8 @@ func (g *Graph) Release(id, who string, force bool, now time.Time) (*Task, error
 	return n, nil
 }
 
-// PutBack gives a task back with a note behind those that it has. If somebody does not
-// hold it, or no more, nothing changes: after a crash they may do it again.
+// PutBack gives a task back with a note after its other notes. If the caller does not hold it, or
+// no longer does, nothing changes: after a crash the call may be repeated.
 func (g *Graph) PutBack(id, who, note string, now time.Time) (*Task, error) {
 	t, err := g.heldBy(id, who)
 	if errors.Is(err, spec.ErrConflict) {
@@ -149,7 +145,7 @@ func (g *Graph) PutBack(id, who, note string, now time.Time) (*Task, error) {
 	return g.Release(t.ID, who, false, now)
 }
 
-// heldBy gives a task that somebody works on.
+// heldBy returns a task that its holder works on.
 func (g *Graph) heldBy(id, who string) (*Task, error) {
 	t, err := g.Find(id)
 	switch {
@@ -163,7 +159,7 @@ func (g *Graph) heldBy(id, who string) (*Task, error) {
 	return t, nil
 }
 
-// mustNotBeHeld refuses what somebody else works on.
+// mustNotBeHeld refuses a task that another holder works on.
 func (t *Task) mustNotBeHeld(who string, force bool, now time.Time) error {
 	by, until, ok := t.Claimed(now)
 	if !ok || by == who || force {

@@ -7,16 +7,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// childrenOf before an ID stands for all children of that task. Many tasks may wait for
-// as many children: each of them for each would be more edges than anybody can follow.
+// childrenOf before an ID means all children of that task. Many tasks may wait for as many
+// children: an edge for each pair would be too many to follow.
 const childrenOf = "\x00"
 
-// waits gives the tasks that must be out of the way, as far as the rules go,
-// before a task can begin: whom it depends on by a blocking kind, and of whom it
-// waits for the children, these too.
+// waits returns the tasks that must be out of the way, as far as the rules go, before a task can
+// begin: its dependencies of a blocking kind, and for a wait for children these, too.
 //
-// A part waits with the whole: that is an edge as any other. An epic that is
-// blocked by its own part is blocked for ever, and so is the part.
+// A part waits with the whole: that edge is like any other. An epic that is blocked by its own
+// part is blocked for ever, and so is the part.
 func (g *Graph) waits(id string) (ids []string) {
 	if whole, ok := strings.CutPrefix(id, childrenOf); ok {
 		return g.childIDs(whole)
@@ -29,7 +28,7 @@ func (g *Graph) waits(id string) (ids []string) {
 	return ids
 }
 
-// edge says that one waits for another, see waits.
+// edge says that one task waits for another, see waits.
 type edge struct{ from, to string }
 
 // edges are those that a task makes.
@@ -50,8 +49,8 @@ func (g *Graph) edges(t *Task) (list []edge) {
 	return list
 }
 
-// Cycles gives the circles of tasks that wait for each other, one for each knot of
-// them, each as the IDs on the way round. Tasks in one can never begin.
+// Cycles returns the circles of tasks that wait for each other, one for each knot of them, each as
+// the IDs on the way round. Tasks in a circle can never begin.
 func (g *Graph) Cycles() (cycles [][]string) {
 	k := g.knots()
 	for _, knot := range k.found {
@@ -79,7 +78,7 @@ type knots struct {
 	stack       []string
 	knot        map[string]int // which component, by the number of the first that was found of it
 	found       [][]string     // those with a circle in them
-	steps       int            // how many edges were followed: what it costs
+	steps       int            // followed edges: the cost
 }
 
 func newKnots(g *Graph) *knots {
@@ -121,8 +120,8 @@ func (k *knots) visit(at string) {
 	}
 }
 
-// way gives a short way from one to another of the same knot, without the other. From
-// one to itself it is a circle.
+// way returns a short way from one task to another of the same knot, without the other. From a
+// task to itself it is a circle.
 func (k *knots) way(from, to string) []string {
 	before := map[string]string{}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
@@ -147,8 +146,8 @@ func (k *knots) way(from, to string) []string {
 
 func isChildren(id string) bool { return strings.HasPrefix(id, childrenOf) }
 
-// acyclic refuses what was changed if that closes a circle. One that was there before is
-// left to who takes it apart: it must not keep others from changing anything else.
+// acyclic refuses changes that close a circle. An old circle is left to the caller that takes it
+// apart: it must not keep others from changing other tasks.
 func (g *Graph) acyclic() error {
 	k := newKnots(g)
 	for _, e := range g.newEdges() {
@@ -165,9 +164,9 @@ func (g *Graph) acyclic() error {
 	return nil
 }
 
-// newEdges gives the edges that there were not before, those of each task that is new or was
-// changed. Others may have waited for a new one, or been parts of it, before it was there: all
-// such ways go through what it waits for, or through its children.
+// newEdges returns the new edges of each new or changed task. Other tasks may have waited for a
+// new task, or been parts of it, before it existed. All such ways go through the tasks that it
+// waits for, or through its children.
 func (g *Graph) newEdges() (list []edge) {
 	for _, t := range g.Changed() {
 		was := map[edge]bool{}

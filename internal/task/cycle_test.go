@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// loaded makes a graph as it lies in a store, whatever is in it.
+// loaded makes a graph as a store would, with any content.
 func loaded(list ...*Task) *Graph {
 	g := NewGraph()
 	for _, t := range list {
@@ -28,7 +28,8 @@ func on(id string, deps ...string) *Task {
 	return t
 }
 
-// A task may be named before it is there: then it must not wait for who waits for it.
+// TestCircleThroughNewTask checks tasks that are named before they exist: a new one must not wait
+// for a task that waits for it.
 func TestCircleThroughNewTask(t *testing.T) {
 	for name, c := range map[string]struct {
 		there []*Task
@@ -47,8 +48,8 @@ func TestCircleThroughNewTask(t *testing.T) {
 	}
 }
 
-// A circle that is there, from wherever, keeps nobody from changing what is not in it, nor from
-// taking it apart.
+// TestOldCircle checks that an old circle, from wherever, keeps no caller from changing tasks
+// outside it, nor from taking it apart.
 func TestOldCircle(t *testing.T) {
 	for name, change := range map[string]func(g *Graph) error{
 		"another waits": func(g *Graph) error {
@@ -91,7 +92,7 @@ func TestOldCircle(t *testing.T) {
 	}
 }
 
-// waitsNaively gives who waits for whom, word by word as the rules are written.
+// waitsNaively returns the edges of a graph, word by word as the rules are written.
 func waitsNaively(all []*Task) map[edge]bool {
 	there := map[string]bool{}
 	for _, t := range all {
@@ -115,8 +116,8 @@ func waitsNaively(all []*Task) map[edge]bool {
 	return edges
 }
 
-// What is imported or added is refused if a dependency that was not there before closes a
-// circle, and else never: among tasks that may be in circles, or named before they are there.
+// TestRefusedCircles checks that an import or an addition is refused if a new dependency closes a
+// circle, and only then. Tasks may already be in circles, or be named before they exist.
 func TestRefusedCircles(t *testing.T) {
 	kinds := []Kind{Blocks, ParentChild, ConditionalBlocks, WaitsFor, Related}
 	refused, taken, old := 0, 0, 0

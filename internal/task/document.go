@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bounds on what is taken in.
+// Bounds of documents.
 const (
 	MaxDocument = 1 << 20 // bytes of one task
 	MaxTitle    = 500     // characters
@@ -24,8 +24,8 @@ const (
 	maxKind     = 50      // bytes of a dependency's kind
 )
 
-// Parse reads a task from its document, a line of issues.jsonl, and checks it.
-// What it does not know of it stays with the task.
+// Parse reads a task from its document, a line of issues.jsonl, and checks it. Unknown fields stay
+// with the task.
 func Parse(doc []byte) (*Task, error) {
 	if len(doc) > MaxDocument {
 		return nil, fmt.Errorf("a task of %d bytes: at most %d are kept", len(doc), MaxDocument)
@@ -56,8 +56,7 @@ func Parse(doc []byte) (*Task, error) {
 	return t, t.check()
 }
 
-// Decode reads a task that Encode has written, and keeps doc. Nothing is checked
-// but its form.
+// Decode reads a task that Encode has written, and keeps doc. It checks only the form.
 func Decode(doc []byte) (*Task, error) {
 	t := &Task{raw: doc}
 	if err := json.Unmarshal(t.raw, t); err != nil {
@@ -72,8 +71,8 @@ func Decode(doc []byte) (*Task, error) {
 	return t, nil
 }
 
-// Encode gives the document of a task: of one that was not changed the one it was
-// read from, without a byte changed.
+// Encode returns the document of a task. An unchanged task returns the one it was read from, byte
+// for byte.
 func (t *Task) Encode() ([]byte, error) {
 	if !t.changed && t.raw != nil {
 		return t.raw, nil
@@ -85,8 +84,8 @@ func (t *Task) Encode() ([]byte, error) {
 	return doc.encode(), nil
 }
 
-// EncodeWith gives the document with more fields, those of also, a struct. They
-// take the place of unknown ones of the same name.
+// EncodeWith returns the document with the fields of a struct added. They replace unknown ones of
+// the same name.
 func (t *Task) EncodeWith(also any) ([]byte, error) {
 	doc, err := t.document()
 	if err != nil {
@@ -102,7 +101,7 @@ func (t *Task) EncodeWith(also any) ([]byte, error) {
 	return doc.encode(), nil
 }
 
-// document is what the task was read from, with its fields as they are now.
+// document returns the document that the task was read from, with its current fields.
 func (t *Task) document() (*object, error) {
 	now, err := objectOf(t)
 	if err != nil {
@@ -125,7 +124,7 @@ func (t *Task) document() (*object, error) {
 	return doc, nil
 }
 
-// UnmarshalJSON keeps what is not known of a dependency.
+// UnmarshalJSON keeps the unknown fields of a dependency.
 func (d *Dependency) UnmarshalJSON(data []byte) error {
 	type fields Dependency
 	if err := json.Unmarshal(data, (*fields)(d)); err != nil {
@@ -135,7 +134,7 @@ func (d *Dependency) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON gives a dependency as it was read.
+// MarshalJSON returns a dependency as it was read.
 func (d Dependency) MarshalJSON() ([]byte, error) {
 	if d.raw != nil {
 		return d.raw, nil
@@ -144,7 +143,7 @@ func (d Dependency) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields(d))
 }
 
-// check refuses what is no task.
+// check refuses an invalid task.
 func (t *Task) check() error {
 	if err := checkID(t.ID); err != nil {
 		return err
@@ -185,7 +184,7 @@ func (t *Task) checkWhole() error {
 	if err != nil {
 		return err
 	}
-	if n := len(doc.encode()); n > MaxDocument/2 { // there is room for what comes later
+	if n := len(doc.encode()); n > MaxDocument/2 { // leave room for later changes
 		return fmt.Errorf("a task of %d bytes: at most %d are kept", n, MaxDocument/2)
 	}
 	return nil
@@ -204,7 +203,7 @@ func (d *Dependency) check(id string) error {
 	return checkWord("kind of a dependency", string(d.Kind))
 }
 
-// checkID admits what can be typed and printed.
+// checkID accepts IDs that can be typed and printed.
 func checkID(id string) error {
 	bad := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:/@#", r))
@@ -233,7 +232,7 @@ func checkWord(what, text string) error {
 	return nil
 }
 
-// usage makes an error one of how a command was called.
+// usage marks an error as a usage error.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -251,7 +250,7 @@ var knownKeys = sync.OnceValue(func() (keys []string) {
 	return keys
 })
 
-// foldedKey gives the known key that encoding/json would take key for.
+// foldedKey returns the known key that encoding/json would take key for.
 func foldedKey(key string) string {
 	for _, known := range knownKeys() {
 		if strings.EqualFold(known, key) {
@@ -277,8 +276,7 @@ func objectOf(v any) (*object, error) {
 	return parseObject(data)
 }
 
-// parseObject reads an object, and nothing behind it. Of a key that occurs twice
-// the last value counts.
+// parseObject reads an object, and nothing after it. If a key occurs twice the last value counts.
 func parseObject(data []byte) (*object, error) {
 	o := &object{values: map[string]json.RawMessage{}}
 	dec := json.NewDecoder(bytes.NewReader(data))

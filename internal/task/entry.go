@@ -13,21 +13,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A list of others, a prd.json or boxes in Markdown, says less of a task than is known here, and
-// agents write it. So what its entry said stays with the task, and an import takes over what it
-// says otherwise since then, if that was not changed here, too.
+// A list from elsewhere, a prd.json or boxes in Markdown, has fewer fields than a task here, and
+// agents write it. So the values of its entry stay with the task. An import takes over values that
+// differ from those, unless they were changed here, too.
 
 // entryKey is where that is kept in a task's metadata, which Beads leaves as it is.
 const entryKey = "bothy_entry"
 
-// entry is what an entry of a list said when it was last taken over.
+// entry has the values of a list's entry when it was last taken over.
 type entry struct {
 	Said  map[string]string `json:"said"`            // by field, a hash; nil: that is not known
-	Needs []string          `json:"needs,omitempty"` // what it waited for
-	Unmet []string          `json:"unmet,omitempty"` // what the task does not wait for, although it says so
+	Needs []string          `json:"needs,omitempty"` // the tasks it waited for
+	Unmet []string          `json:"unmet,omitempty"` // those that the task does not wait for, although the entry does
 }
 
-// entryField is what an entry says of a task, besides what it needs and whether it is done.
+// entryField is a field of an entry, besides its dependencies and whether it is done.
 type entryField struct {
 	name string
 	text func(*Task) *string
@@ -73,7 +73,7 @@ func (t *Task) needs() (ids []string) {
 	return ids
 }
 
-// fromEntry makes a task one that was read from an entry of a list, and refuses what is too much.
+// fromEntry marks a task as read from an entry of a list, and refuses one that is too large.
 func (t *Task) fromEntry() error {
 	said := entry{Said: map[string]string{}, Needs: t.needs()}
 	for _, f := range entryFields {
@@ -86,17 +86,17 @@ func (t *Task) fromEntry() error {
 	return t.checkWhole()
 }
 
-// remembered is what a task knows of its entry.
+// remembered returns the values of the task's entry.
 func (t *Task) remembered() (e entry) {
 	o, err := parseObject(t.Metadata)
 	if err != nil || json.Unmarshal(o.values[entryKey], &e) != nil {
-		return entry{} // it has none, or somebody has written metadata of their own
+		return entry{} // it has none, or the user has written their own metadata
 	}
 	return e
 }
 
-// remember keeps what an entry says, beside what else there is in the metadata. Where there is
-// something in it that is no object, nothing can be kept.
+// remember keeps the values of an entry beside the other metadata. It cannot keep them if the
+// metadata is not an object.
 func (t *Task) remember(e entry) error {
 	o := &object{values: map[string]json.RawMessage{}}
 	if len(t.Metadata) > 0 && string(t.Metadata) != "null" {
@@ -114,18 +114,18 @@ func (t *Task) remember(e entry) error {
 	return nil
 }
 
-// renewal is a task of which an entry says something else than before.
+// renewal is a task whose entry has changed.
 type renewal struct {
 	task      *Task
 	said, was entry
-	now       entry // what is to be known of it next time
+	now       entry // the values to remember for next time
 	overwrite bool
 	updated   bool
 	kept      bool // something was changed here, too, and stays
 }
 
-// renew takes over what the entry of a task says otherwise, and gives the list that the task
-// belongs to. What is closed here stays closed.
+// renew takes over the changes of a task's entry, and returns the result list that the task
+// belongs to. A task that is closed here stays closed.
 func (g *Graph) renew(old, t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
 	if old.Status == Tombstone {
 		return &taken.Same, nil
@@ -165,7 +165,7 @@ func (r *renewal) field(f entryField, there string) {
 		r.kept = true
 		return
 	default:
-		if f.name == notesField && mine { // whose they are is not known: none is lost
+		if f.name == notesField && mine { // their author is not known: none is lost
 			there = withNote(here, there)
 		}
 		r.updated = r.updated || here != there
@@ -174,7 +174,7 @@ func (r *renewal) field(f entryField, there string) {
 	r.now.Said[f.name] = r.said.Said[f.name]
 }
 
-// AddNote adds a note behind those that there are.
+// AddNote appends a note.
 func (t *Task) AddNote(text string) { t.Notes = joinNotes(t.Notes, text) }
 
 func joinNotes(notes, more string) string { return strings.TrimLeft(notes+"\n"+more, "\n") }
@@ -186,7 +186,7 @@ func withNote(notes, more string) string {
 	return joinNotes(notes, more)
 }
 
-// needs takes over what the entry waits for.
+// needs takes over the dependencies of the entry.
 func (r *renewal) needs(now time.Time) {
 	t, known := r.task, r.was.Said != nil
 	has := t.needs()
@@ -220,10 +220,10 @@ func (r *renewal) list(taken *Taken) *[]string {
 	return &taken.Same
 }
 
-// putRenewed keeps a task as it is now, and what its entry said.
+// putRenewed keeps the new state of a task, and the values of its entry.
 func (g *Graph) putRenewed(old *Task, r *renewal) error {
 	if !r.updated {
-		r.task.UpdatedAt = old.UpdatedAt // nothing that anybody reads is other
+		r.task.UpdatedAt = old.UpdatedAt // only hidden metadata has changed
 	}
 	if err := r.task.remember(r.now); err != nil {
 		return err

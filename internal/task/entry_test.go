@@ -18,7 +18,7 @@ func stories(t testing.TB, fields string, at time.Time) []*Task {
 	return f.Tasks
 }
 
-// take imports, and gives what became of the one story.
+// takeStory imports, and returns the result for the one story.
 func takeStory(t testing.TB, g *Graph, list []*Task, overwrite bool, now time.Time) (what string, x *Task, done []string) {
 	t.Helper()
 	taken, err := g.Import(list, overwrite, now)
@@ -33,18 +33,18 @@ func takeStory(t testing.TB, g *Graph, list []*Task, overwrite bool, now time.Ti
 	return what, x, taken.Done
 }
 
-// What an entry says otherwise is taken over where nothing was changed here, field by field, and
-// nothing else: whatever the time of the file is, no task is opened again, or closed unless that
-// is asked for, and neither labels nor notes are lost.
+// TestEntryAgain checks that the changes of an entry are taken over, field by field, unless the
+// field was changed here. Nothing else is: whatever the time of the file, no task is reopened, or
+// closed without a request, and no labels or notes are lost.
 func TestEntryAgain(t *testing.T) {
 	const before = `"title": "t", "description": "d", "acceptanceCriteria": ["c"], "priority": 1, "notes": "n", "needs": ["a"]`
 	for name, c := range map[string]struct {
-		here      func(*Task)        // what is changed here
+		here      func(*Task)        // changes it here
 		link      func(*Graph) error // likewise
-		file      string             // what the file says then; empty: the same
+		file      string             // the file's new text; empty: the same
 		overwrite bool
 		what      string
-		want      func(*Task) // what the task is then, but for that it was imported
+		want      func(*Task) // the wanted task, apart from the import's marks
 		done      bool
 	}{
 		"nothing": {what: "same"},
@@ -171,8 +171,7 @@ func TestEntryAgain(t *testing.T) {
 	}
 }
 
-// same compares a task as it lies in a graph with what it should be, but for times and where it
-// comes from.
+// same compares a task of a graph with the wanted one, apart from times and origin.
 func same(t testing.TB, g *Graph, want *Task) {
 	t.Helper()
 	plain := func(x *Task) string {
@@ -190,8 +189,9 @@ func same(t testing.TB, g *Graph, want *Task) {
 	}
 }
 
-// What is not known to come from the list stays as it is, if it was imported by an earlier Bothy
-// or has the ID by chance; what is alike from then on follows the list.
+// TestEntryOfTaskThatIsThere checks a task that is not known to come from the list, because an
+// earlier Bothy imported it or the ID is equal by chance. It stays as it is. Fields that are alike
+// follow the list from then on.
 func TestEntryOfTaskThatIsThere(t *testing.T) {
 	g := loaded(on("a"), on("b"), on("s", "blocks", "b"))
 	what, x, done := takeStory(t, g, stories(t, `"title": "taken", "priority": 0, "passes": true`, noon), false, noon)
@@ -203,7 +203,8 @@ func TestEntryOfTaskThatIsThere(t *testing.T) {
 	}
 }
 
-// What an entry waits for and a task that was there does not is told each time, and stays so.
+// TestEntryNotWaitedFor checks a dependency of an entry that an existing task does not have: each
+// import reports it, and it stays so.
 func TestEntryNotWaitedFor(t *testing.T) {
 	g := loaded(on("a"), on("b"), on("s"))
 	for range 3 {
@@ -219,8 +220,8 @@ func TestEntryNotWaitedFor(t *testing.T) {
 	}
 }
 
-// What a task knows of its entry is in its metadata, beside what is there, and comes along with
-// an export.
+// TestEntryInMetadata checks that the values of a task's entry are in its metadata, beside the
+// user's own, and are exported with it.
 func TestEntryInMetadata(t *testing.T) {
 	g := NewGraph()
 	const one, two = `"title": "t", "needs": ["a"]`, `"title": "t", "description": "d", "needs": ["a"]`
@@ -242,7 +243,7 @@ func TestEntryInMetadata(t *testing.T) {
 	if !reflect.DeepEqual(x.remembered().Needs, []string{"a"}) {
 		t.Errorf("it knows %+v", x.remembered())
 	}
-	for _, odd := range []string{`[1]`, `"s"`, `{"bothy_entry":1}`, `{"bothy_entry":{"said":{"title":1}}}`} { // somebody's own
+	for _, odd := range []string{`[1]`, `"s"`, `{"bothy_entry":1}`, `{"bothy_entry":{"said":{"title":1}}}`} { // the user's own
 		_, err = other.Update("s", "ann", false, noon, func(t *Task) error { t.Metadata = json.RawMessage(odd); return nil })
 		must(t, err)
 		if what, y, _ = takeStory(t, other, stories(t, `"title": "other"`, noon), false, noon); what != "older" || y.Title != "t" {
@@ -251,7 +252,7 @@ func TestEntryInMetadata(t *testing.T) {
 	}
 }
 
-// A box that somebody ticks closes nothing that is open here; new ones are as they are.
+// TestTickedBox checks that a ticked box closes no open task here; new tasks are as in the list.
 func TestTickedBox(t *testing.T) {
 	g := NewGraph()
 	list := func(text string) []*Task {

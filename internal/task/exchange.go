@@ -14,8 +14,8 @@ import (
 )
 
 // ReadIssues reads tasks as Beads writes them into issues.jsonl, one document a line, and names
-// the records there that are no tasks. Empty lines are passed over; anything else refuses the
-// whole.
+// the records there that are not tasks. Empty lines are skipped; any other line refuses the whole
+// file.
 func ReadIssues(data []byte) (*Foreign, error) {
 	f := &Foreign{}
 	lines := map[string]int{}
@@ -55,8 +55,8 @@ func withoutMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\uf
 // schema is the form of the files of Beads that say which it is, in their first line.
 const schema = "beads-jsonl/1"
 
-// besideTasks tells whether a line is a record of Beads that is no task: what form the file
-// has, or such as what agents were told to remember, which is named.
+// besideTasks reports whether a line is a record of Beads that is not a task: the form of the
+// file, or for example an agent's memory, which is named.
 func besideTasks(line []byte, f *Foreign) (bool, error) {
 	var r struct {
 		Schema *string `json:"_schema"`
@@ -87,8 +87,8 @@ func isMarker(line []byte) bool {
 	return false
 }
 
-// Write writes every task, as Beads reads them: one document a line, by ID. A task
-// that was read and not changed since is written as it was.
+// Write writes every task in Beads' form: one document a line, by ID. A task that was read and not
+// changed since is written as it was.
 func (g *Graph) Write(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, t := range g.All() {
@@ -103,20 +103,19 @@ func (g *Graph) Write(w io.Writer) error {
 	return out.Flush()
 }
 
-// Taken is what became of tasks that were imported, by their IDs.
+// Taken is the result of an import, by the tasks' IDs.
 type Taken struct {
 	Added   []string `json:"added"`
 	Updated []string `json:"updated"`
 	Same    []string `json:"unchanged"`
 	Older   []string `json:"older"` // those here were changed later, and stay
-	Held    []string `json:"held"`  // somebody works on those here, and they stay
+	Held    []string `json:"held"`  // held by a worker here, so they stay
 	Done    []string `json:"done"`  // done by a list, open here, and they stay
 }
 
-// Import takes tasks over, new ones and those that were changed later than the
-// ones here; with overwrite also those that were not. What is claimed here stays.
-// Of an entry of a list that a task here has come from, what it says otherwise since
-// then is taken over. What closes a circle is refused.
+// Import takes tasks over: new ones and those that were changed later than the ones here; with
+// overwrite also the others. Tasks that are claimed here stay. If a task here came from an entry
+// of a list, the entry's later changes are taken over. A circle is refused.
 func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, error) {
 	taken := Taken{[]string{}, []string{}, []string{}, []string{}, []string{}, []string{}}
 	for _, t := range list {
@@ -129,7 +128,7 @@ func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, erro
 	return taken, g.acyclic()
 }
 
-// admit takes one task over, or not, and gives the list it belongs to.
+// admit takes one task over, or not, and returns the list it belongs to.
 func (g *Graph) admit(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
 	old := g.tasks[t.ID]
 	if old == nil {

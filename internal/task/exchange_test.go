@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// read gives the tasks of an issues.jsonl.
+// read returns the tasks of an issues.jsonl.
 func read(data []byte) ([]*Task, error) {
 	f, err := ReadIssues(data)
 	if err != nil {
@@ -48,7 +48,7 @@ func written(t testing.TB, g *Graph) string {
 	return b.String()
 }
 
-// What is imported and not changed is exported byte by byte.
+// TestRoundTrip checks that unchanged tasks are exported as they were imported, byte by byte.
 func TestRoundTrip(t *testing.T) {
 	data := string(fixture(t))
 	g := imported(t, []byte(data))
@@ -58,8 +58,8 @@ func TestRoundTrip(t *testing.T) {
 	wantReady(t, g, "acme-3kq.2", "acme-3kq") // the claim on the first is over, the others wait
 }
 
-// A task that was changed keeps what is not known of it, in tasks, dependencies
-// and comments.
+// TestUnknownStays checks that a changed task keeps its unknown fields, in tasks, dependencies and
+// comments.
 func TestUnknownStays(t *testing.T) {
 	g := imported(t, fixture(t))
 	for _, x := range g.All() {
@@ -190,8 +190,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// TestReadRecords reads what newer Beads write: the form of the file first, and beside tasks
-// what agents were told to remember.
+// TestReadRecords reads the records of newer Beads: the form of the file first, and the agents'
+// memories beside tasks.
 func TestReadRecords(t *testing.T) {
 	const task = `{"_type":"issue","id":"a-1","title":"x","status":"open","priority":2,"issue_type":"task","created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","dependency_count":0,"comment_count":0}`
 	for _, head := range []string{"", `{"_schema":"beads-jsonl/1"}` + "\n", `{"_schema":"beads-jsonl/1.2"}` + "\n"} {
@@ -280,8 +280,8 @@ func TestCompareIDs(t *testing.T) {
 	}
 }
 
-// Whatever is read is written so that it is read as the same, also after it was
-// changed.
+// FuzzRead checks that tasks that were read are written so that reading them gives the same tasks,
+// also after a change.
 func FuzzRead(f *testing.F) {
 	for line := range strings.Lines(string(fixture(f))) {
 		f.Add([]byte(line))

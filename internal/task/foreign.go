@@ -15,10 +15,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Foreign is what a file says of tasks that is not one of Beads.
+// Foreign has the tasks of a file that may not be one of Beads.
 type Foreign struct {
 	Tasks  []*Task
-	Passed []string // what stands there and was not taken over, each once, the first of it
+	Passed []string // kinds of content that were not taken over, each once, the first ones
 }
 
 // maxPassed is how many things are named that were not taken over.
@@ -33,15 +33,15 @@ func (f *Foreign) pass(what string) {
 // Keys of a list of stories, as the loops write it that work through one.
 var storyLists = []string{"userStories", "stories"}
 
-// IsStories tells whether a file is one document with a list of stories: the prd.json of
-// snarktank's ralph, or one of its kin.
+// IsStories reports whether a file is one document with a list of stories: the prd.json of
+// snarktank's ralph, or a similar one.
 func IsStories(data []byte) bool {
 	o, err := parseObject(withoutMark(data))
 	return err == nil && slices.ContainsFunc(storyLists, func(key string) bool { return o.values[key] != nil })
 }
 
-// ReadStories reads the stories of a prd.json as tasks, as they were at a time. Those
-// that pass are closed. All of it is data: what is not known is named, and passed over.
+// ReadStories reads the stories of a prd.json as tasks, as they were at a time. Stories that pass
+// are closed. All of it is data: unknown fields are named, and ignored.
 func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	o, err := parseObject(withoutMark(data))
 	if err != nil {
@@ -76,7 +76,7 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	slices.SortStableFunc(stories, func(a, b *story) int { return cmp.Compare(a.rank(), b.rank()) })
 	for i, s := range stories { // of the same priority those that are first are the oldest
 		for _, id := range s.needs() {
-			if seen[id] == 0 { // nobody would wait for it
+			if seen[id] == 0 { // it would never have to wait
 				return nil, spec.Errorf(spec.ErrUsage, "story %s needs %q, which is not there", s.ID, id).
 					WithHint("nothing was taken over; add it, or take it out of what the story needs")
 			}
@@ -90,7 +90,7 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	return f, nil
 }
 
-// story is one of a prd.json. Criteria have three names there, and what it waits for four.
+// story is one of a prd.json. Criteria have three names there, and dependencies four.
 type story struct {
 	ID          string   `json:"id"`
 	Title       string   `json:"title"`
@@ -112,7 +112,7 @@ var storyKeys = []string{
 	"needs", "dependsOn", "depends_on", "dependencies",
 }
 
-// needs are the IDs of those that must be done before.
+// needs returns the IDs of the stories that must be done before.
 func (s *story) needs() []string { return slices.Concat(s.Needs, s.Needs2, s.Needs3, s.Needs4) }
 
 func readStory(doc json.RawMessage, f *Foreign) (*story, error) {
@@ -129,7 +129,7 @@ func readStory(doc json.RawMessage, f *Foreign) (*story, error) {
 	return s, json.Unmarshal(doc, s)
 }
 
-// rank is where a story stands among the others; without a priority behind those that
+// rank is the place of a story among the others; one without a priority comes after those that
 // have one.
 func (s *story) rank() int {
 	if s.Priority == nil {
@@ -164,10 +164,9 @@ func (s *story) task(at, created time.Time) *Task {
 	return t
 }
 
-// ReadBoxes reads a list of boxes in Markdown as tasks, as they were at a time: "- [ ]"
-// is to be done, "- [/]" is begun, "- [x]" is done; what is indented is a part of what
-// stands above it. IDs are made of the words, so that the same list makes the same
-// tasks again.
+// ReadBoxes reads a list of boxes in Markdown as tasks, as they were at a time: "- [ ]" is to be
+// done, "- [/]" is begun, "- [x]" is done. An indented box is a part of the one above it. IDs are
+// made of the words, so that the same list makes the same tasks again.
 func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 	f := &Foreign{}
 	var above []box
@@ -200,7 +199,7 @@ func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 	return f, nil
 }
 
-// box is a line of such a list.
+// box is a line of the list.
 type box struct {
 	indent int
 	mark   byte
@@ -218,8 +217,8 @@ func boxOf(line string) (box, bool) {
 	return box{indent: len(line) - len(rest), mark: rest[3], title: title}, title != ""
 }
 
-// boxID names a box: after what it says and is a part of, and how many of that came
-// before.
+// boxID names a box by its text, the box that it is a part of, and the number of equal ones before
+// it.
 func boxID(says string, n int) string {
 	sum := sha256.Sum256([]byte(says + "\x00" + strconv.Itoa(n)))
 	return "box-" + hex.EncodeToString(sum[:6])

@@ -62,8 +62,8 @@ func TestReadStories(t *testing.T) {
 	}
 }
 
-// What a story needs is waited for, whatever it is called; circles and what is not there are
-// refused.
+// TestStoriesWait checks that a story waits for its dependencies, under all names of the field.
+// Circles and missing stories are refused.
 func TestStoriesWait(t *testing.T) {
 	for _, key := range []string{"needs", "dependsOn", "depends_on", "dependencies"} {
 		text := func(of, second string) []byte {
@@ -137,7 +137,8 @@ func TestMarkOfUTF8(t *testing.T) {
 	}
 }
 
-// TestReadManyBoxes reads what is made to take long: it is as long as the list.
+// TestReadManyBoxes reads a list that is made to be slow: it takes time in proportion to its
+// length.
 func TestReadManyBoxes(t *testing.T) {
 	var odd strings.Builder
 	odd.WriteString(`{"stories":[]`)
@@ -160,7 +161,7 @@ func TestReadManyBoxes(t *testing.T) {
 	}
 }
 
-// FuzzForeign reads anything: what is taken over is sound.
+// FuzzForeign reads anything: the tasks it returns are valid.
 func FuzzForeign(f *testing.F) {
 	f.Add([]byte(prd))
 	f.Add([]byte("- [ ] one\n  - [x] two"))

@@ -13,9 +13,9 @@ import (
 // Graph is the tasks of one project. It is not safe for concurrent use.
 type Graph struct {
 	tasks  map[string]*Task
-	before map[string]*Task // what was in the place of those that are new or were changed, if anything
+	before map[string]*Task // the earlier versions of new or changed tasks; nil for a new one
 	index  *index           // nil when it has to be made anew
-	steps  int              // how many dependencies were followed: what it costs
+	steps  int              // followed dependencies: the cost
 }
 
 // NewGraph makes an empty graph.
@@ -23,8 +23,8 @@ func NewGraph() *Graph {
 	return &Graph{tasks: map[string]*Task{}, before: map[string]*Task{}}
 }
 
-// Load puts a task into the graph as it is, in the place of the one with its ID.
-// It is how a store builds a graph.
+// Load puts a task into the graph as it is, and replaces the one with its ID. A store builds a
+// graph with it.
 func (g *Graph) Load(t *Task) {
 	old := g.tasks[t.ID]
 	g.tasks[t.ID] = t
@@ -45,8 +45,7 @@ func (g *Graph) accept(t *Task) {
 	g.Load(t)
 }
 
-// Changed gives the tasks that are new or were changed since the graph was
-// loaded, by ID.
+// Changed returns the tasks that are new or changed since the graph was loaded, by ID.
 func (g *Graph) Changed() []*Task {
 	var list []*Task
 	for id := range g.before {
@@ -59,7 +58,7 @@ func (g *Graph) Changed() []*Task {
 // Len is the number of tasks.
 func (g *Graph) Len() int { return len(g.tasks) }
 
-// All gives every task, by ID.
+// All returns every task, by ID.
 func (g *Graph) All() []*Task {
 	list := make([]*Task, 0, len(g.tasks))
 	for _, t := range g.tasks {
@@ -69,8 +68,8 @@ func (g *Graph) All() []*Task {
 	return list
 }
 
-// Find gives the task of an ID, which may be without its prefix where that leaves
-// no doubt: "a1b2" for "bd-a1b2".
+// Find returns the task with an ID. The prefix may be left out if the rest is unique: "a1b2" for
+// "bd-a1b2".
 func (g *Graph) Find(ref string) (*Task, error) {
 	if t, ok := g.tasks[ref]; ok {
 		return t, nil
@@ -91,7 +90,7 @@ func (g *Graph) Find(ref string) (*Task, error) {
 	return nil, spec.Errorf(spec.ErrNotFound, "%q is the end of %s and of %s", ref, found[0].ID, found[1].ID).WithHint("write the whole ID")
 }
 
-// edit gives a copy of a task that can be changed and then put back.
+// edit returns a copy of a task that can be changed and then put back.
 func (g *Graph) edit(t *Task, now time.Time) *Task {
 	c := *t
 	c.Labels = slices.Clone(t.Labels)
@@ -111,7 +110,7 @@ func (g *Graph) Children(id string) []*Task {
 
 func (g *Graph) childIDs(id string) []string { return g.known().children[id] }
 
-// Below tells whether a task is a part of the other, or a part of such a part.
+// Below reports whether a task is a part of the other, directly or not.
 func (g *Graph) Below(t *Task, ancestor string) bool {
 	found := false
 	g.ancestors(t, func(p *Task, _ int) bool {
@@ -143,7 +142,7 @@ func (g *Graph) ancestors(t *Task, f func(p *Task, level int) bool) {
 	}
 }
 
-// Dependents gives the tasks that depend on another, with the dependency.
+// Dependents returns the tasks that depend on another, with the dependency.
 func (g *Graph) Dependents(id string) (list []Dependency) {
 	for _, t := range g.All() {
 		for _, d := range t.Dependencies {

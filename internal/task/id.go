@@ -11,11 +11,11 @@ import (
 // usualPrefix is that of new IDs in a project without tasks.
 const usualPrefix = "bd"
 
-// maxNesting is how many numbers an ID has behind its first part.
+// maxNesting is how many numbers an ID may have after its first part.
 const maxNesting = 3
 
-// newID gives an ID that is free: PREFIX-XXXX, where the X are random digits and
-// letters, as many as keep collisions rare among the tasks there are.
+// newID returns a free ID: PREFIX-XXXX, where the X are random digits and letters, as many as keep
+// collisions rare among the existing tasks.
 func (g *Graph) newID() string {
 	prefix := g.prefix()
 	length := 6
@@ -33,7 +33,7 @@ func (g *Graph) newID() string {
 	}
 }
 
-// random gives n digits and letters.
+// random returns n digits and letters.
 func random(n int) string {
 	var b [8]byte
 	rand.Read(b[:])
@@ -41,7 +41,7 @@ func random(n int) string {
 	return text[len(text)-n:]
 }
 
-// prefix is that of most tasks there are.
+// prefix returns the prefix of most tasks.
 func (g *Graph) prefix() string {
 	count := map[string]int{}
 	for id := range g.tasks {
@@ -61,8 +61,8 @@ func (g *Graph) prefix() string {
 // maxChild is the largest number of a child that is counted on from: others were made up.
 const maxChild = 1_000_000_000
 
-// childID gives the next free number below a parent, PARENT.N; a plain ID if the
-// parent's is long already.
+// childID returns the next free number below a parent, PARENT.N; a plain ID if the parent's is
+// long already.
 func (g *Graph) childID(parent string) string {
 	if strings.Count(parent, ".") >= maxNesting {
 		return g.newID()

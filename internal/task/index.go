@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// index is what follows from the tasks of a graph, so that nothing of it is worked out twice.
-// When a task changes, what does not depend on it stays.
+// index caches facts about the tasks of a graph. When a task changes, the facts that do not depend
+// on it stay.
 type index struct {
 	children map[string][]string  // by parent, in order
-	waiting  map[string][]string  // who depends on a task by a kind that blocks, but its parts
-	own      map[string][]Blocker // what a task waits for itself, of those that were asked for
+	waiting  map[string][]string  // tasks that depend on a task by a blocking kind, without its parts
+	own      map[string][]Blocker // a task's own blockers, for tasks that were asked about
 	gates    map[string]gate      // by parent, likewise
-	standing *standing            // nil: nobody has asked
+	standing *standing            // nil: not asked yet
 }
 
-// gate is how the children of a task stand.
+// gate is the state of a task's children.
 type gate struct{ open, ended bool } // at least one
 
-// standing is who is held up at a time.
+// standing has the tasks that are held up at a time.
 type standing struct {
 	now            time.Time
-	blocked, later map[string]string // by whom: itself, or what it is a part of
+	blocked, later map[string]string // by which task: itself, or an ancestor
 }
 
-// known gives the index, which is made if need be.
+// known returns the index, and makes it if need be.
 func (g *Graph) known() *index {
 	if g.index != nil {
 		return g.index
@@ -54,7 +54,7 @@ func (g *Graph) known() *index {
 	return x
 }
 
-// change tells the index that a task is another now.
+// change tells the index that a task has changed.
 func (g *Graph) change(old, now *Task) {
 	x := g.index
 	if x == nil {
@@ -72,7 +72,7 @@ func (g *Graph) change(old, now *Task) {
 	}
 }
 
-// forget drops what is known of those who wait for a task, or for its children.
+// forget drops the cached blockers of tasks that wait for a task, or for its children.
 func (x *index) forget(id string) {
 	for _, w := range x.waiting[id] {
 		delete(x.own, w)
@@ -83,7 +83,7 @@ func sameEdge(a, b Dependency) bool {
 	return a.DependsOnID == b.DependsOnID && a.Kind == b.Kind && bytes.Equal(a.Metadata, b.Metadata)
 }
 
-// gate tells how the children of a task stand.
+// gate returns the state of a task's children.
 func (g *Graph) gate(id string) gate {
 	x := g.known()
 	s, ok := x.gates[id]
@@ -99,7 +99,7 @@ func (g *Graph) gate(id string) gate {
 	return s
 }
 
-// ownBlockers are what a task waits for itself.
+// ownBlockers returns a task's own blockers, without those of its ancestors.
 func (g *Graph) ownBlockers(t *Task) []Blocker {
 	x := g.known()
 	list, ok := x.own[t.ID]
@@ -132,8 +132,8 @@ func (g *Graph) standing(now time.Time) *standing {
 	return x.standing
 }
 
-// below gives tasks, their parts, and the parts of these, as far down as maxDepth, each with
-// which of the tasks is the nearest. Where through says no it goes no further down.
+// below returns tasks and all their parts, as far down as maxDepth, each with the nearest of these
+// tasks. It does not go below a task for which through returns false.
 func (g *Graph) below(tops []string, through func(*Task) bool) map[string]string {
 	top := map[string]string{}
 	slices.Sort(tops) // of two that are as near always the same

@@ -13,9 +13,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// knotted is what an agent can make in the tasks of a project so that it is hard to tell what is
-// ready: a task of 440 parts, 49 tasks each a part of the one before that wait for all of these,
-// 400 parts of the last, and 100 tasks that wait for nothing.
+// knotted is a graph that an agent can make so that it is hard to find the ready tasks. A task has
+// 440 parts. 49 tasks, each a part of the one before, wait for all of these; the last has 400
+// parts. 100 tasks wait for nothing.
 func knotted(t testing.TB) (g *Graph, plain []string) {
 	t.Helper()
 	g = NewGraph()
@@ -55,8 +55,8 @@ func (g *Graph) size() int {
 	return n
 }
 
-// What is ready, and what can begin, is told in a time that grows as the tasks do: others wait
-// meanwhile.
+// TestStepsOfReady checks that the cost of finding ready tasks grows in proportion to the tasks:
+// others wait meanwhile.
 func TestStepsOfReady(t *testing.T) {
 	g, plain := knotted(t)
 	if got := len(g.Ready(&Filter{}, ByPriority, noon)); got != 541 {
@@ -85,7 +85,7 @@ func parts(n int) (ids []string) {
 	return ids
 }
 
-// What is known of a graph is, after any changes, what a new look would tell.
+// TestIndexIsTrue checks that after any changes the index says the same as a new one.
 func TestIndexIsTrue(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -113,8 +113,8 @@ func TestIndexIsTrue(t *testing.T) {
 	}
 }
 
-// Several are closed in the order in which they are given, or none; and nothing goes on for
-// somebody who has gone.
+// TestCloseAll checks that several tasks are closed in the given order, or none, and that the work
+// stops for a caller that has gone.
 func TestCloseAll(t *testing.T) {
 	g := plain(t, "bd-a", "bd-b", "bd-c", "bd-d")
 	link(t, g, "bd-b", Blocks, "bd-a")

@@ -153,7 +153,7 @@ func naive(all []*Task, id string, now time.Time) bool {
 // named are IDs that tasks may depend on before they are there.
 var named = []string{"bd-x", "bd-y", "bd-z"}
 
-// step does something at random, and tells what.
+// step makes a random change, and returns its description.
 func step(r *rand.Rand, g *Graph, now time.Time) (string, error) {
 	all := g.All()
 	pick := func() string {
@@ -167,7 +167,7 @@ func step(r *rand.Rand, g *Graph, now time.Time) (string, error) {
 	kind := kinds[r.IntN(len(kinds))]
 	id := pick()
 	switch r.IntN(13) {
-	case 12: // what others may have named already
+	case 12: // an ID that others may have named already
 		n := Task{ID: named[r.IntN(len(named))], Title: "named"}
 		var links []Link
 		for range r.IntN(3) {
@@ -229,8 +229,8 @@ func step(r *rand.Rand, g *Graph, now time.Time) (string, error) {
 	return "update " + id, err
 }
 
-// Whatever is done to a graph, what is ready is what the rules say, nothing waits
-// in a circle, and who holds a task is not robbed of it.
+// TestAgainstModel checks that after any changes the ready tasks are those of the rules, no tasks
+// wait in a circle, and no holder loses a task.
 func TestAgainstModel(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -266,8 +266,8 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// What somebody wrote to be imported is judged in a time that grows as it does: others wait
-// for their tasks meanwhile.
+// TestManyTasks checks that the cost of an import grows in proportion to it: others wait for their
+// tasks meanwhile.
 func TestManyTasks(t *testing.T) {
 	const many = 5_000
 	for name, link := range map[string]func(i int) Dependency{
@@ -360,8 +360,8 @@ func TestCyclesOfTwoHundred(t *testing.T) {
 	t.Logf("%d of 900 dependencies were refused", refused)
 }
 
-// A number that somebody made up for a child does not have the next one take a place
-// that is taken.
+// TestChildNumbers checks that after a child with a made-up number the next one gets a free
+// number.
 func TestChildNumbers(t *testing.T) {
 	g, now := NewGraph(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, id := range []string{"bd-a", "bd-a.9223372036854775807", "bd-a.1000000001"} {

@@ -19,12 +19,12 @@ const (
 	ReasonClaimed  Reason = "claimed" // until State.Until, unless that is zero
 	ReasonBlocked  Reason = "blocked" // by State.Blockers
 	ReasonDeferred Reason = "deferred"
-	ReasonStatus   Reason = "status" // set to blocked or pinned, or one of somebody's own
-	ReasonKept     Reason = "kept"   // pinned, ephemeral, a template, or of a type that is no work
+	ReasonStatus   Reason = "status" // set to blocked or pinned, or one of the user's own
+	ReasonKept     Reason = "kept"   // pinned, ephemeral, a template, or of a type that is not work
 	ReasonHuman    Reason = "human"  // its label says that a person has to decide
 )
 
-// State tells whether a task can begin, and why not.
+// State says whether a task can begin, and why not.
 type State struct {
 	Ready    bool
 	Reason   Reason
@@ -32,7 +32,7 @@ type State struct {
 	Blockers []Blocker
 }
 
-// Blocker is what a task waits for.
+// Blocker is a task that another waits for.
 type Blocker struct {
 	ID    string `json:"id"`
 	Kind  Kind   `json:"type"`
@@ -40,14 +40,14 @@ type Blocker struct {
 	Never bool   `json:"never,omitempty"` // the other did not fail, so that this task will not run
 }
 
-// LabelHuman marks what waits for a person.
+// LabelHuman marks a task that waits for a person.
 const LabelHuman = "human"
 
-// notWork are types of tasks that nobody takes; those of the second half stand for
-// things and messages, in files of larger Beads.
+// notWork are types of tasks that no worker takes. The second half of them are things and
+// messages, in files of larger Beads.
 var notWork = []string{"gate", "molecule", "merge-request", "message", "agent", "role", "rig"}
 
-// State tells whether a task can begin now.
+// State returns whether a task can begin now, and why not.
 func (g *Graph) State(t *Task, now time.Time) State {
 	s := State{}
 	switch s.Reason = g.Reason(t, now); s.Reason {
@@ -64,8 +64,8 @@ func (g *Graph) State(t *Task, now time.Time) State {
 	return s
 }
 
-// Reason tells why a task cannot begin now, if it cannot. Who asks of many tasks, at the same
-// time, has them all looked at once.
+// Reason returns why a task cannot begin now, or ReasonNone. Calls for many tasks at the same time
+// share one look at the graph.
 func (g *Graph) Reason(t *Task, now time.Time) Reason {
 	if t.done() {
 		return ReasonClosed
@@ -89,7 +89,7 @@ func (g *Graph) Reason(t *Task, now time.Time) Reason {
 	return ReasonNone
 }
 
-// Blockers are what a task waits for, its own and those of what it is a part of.
+// Blockers returns the blockers of a task and of its ancestors.
 func (g *Graph) Blockers(t *Task) []Blocker {
 	list := slices.Clone(g.ownBlockers(t))
 	g.ancestors(t, func(p *Task, level int) bool {
@@ -112,7 +112,7 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 		g.steps++
 		d := &t.Dependencies[i]
 		other := g.tasks[d.DependsOnID]
-		if other == nil { // of another project, or gone: it holds up nobody
+		if other == nil { // of another project, or gone: it blocks no task
 			continue
 		}
 		b := Blocker{ID: other.ID, Kind: d.Kind}
@@ -121,7 +121,7 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 		case Blocks:
 			waits = !other.over()
 		case ConditionalBlocks:
-			b.Never = other.done() && !other.Failed() // also of one that was deleted
+			b.Never = other.done() && !other.Failed() // also of a deleted task
 			waits = b.Never || !other.over()
 		case WaitsFor:
 			waits = g.gateShut(other, d.anyChild())
@@ -134,14 +134,14 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 	return list
 }
 
-// gateShut tells whether what waits for the children of a task still has to.
-// Without children there is nothing to wait for.
+// gateShut reports whether a task that waits for children still has to. Without children it does
+// not.
 func (g *Graph) gateShut(of *Task, first bool) bool {
 	s := g.gate(of.ID)
 	return s.open && !(first && s.ended)
 }
 
-// later tells whether a task itself is put off.
+// later reports whether a task itself is deferred.
 func (t *Task) later(now time.Time) bool {
 	return t.Status == Deferred || t.DeferUntil != nil && t.DeferUntil.After(now)
 }
@@ -159,7 +159,7 @@ type Filter struct {
 	Except     []string // not these
 }
 
-// Matches tells whether a task is chosen.
+// Matches reports whether the filter chooses a task.
 func (f *Filter) Matches(g *Graph, t *Task) bool {
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
 		(len(f.Priorities) == 0 || slices.Contains(f.Priorities, t.Priority)) &&
@@ -187,8 +187,8 @@ func Orders() []string { return []string{string(ByPriority), string(Hybrid), str
 // recent is how long Hybrid goes by priority.
 const recent = 48 * time.Hour
 
-// Ready gives the tasks that can begin now and are chosen, in order. Those that
-// wait for a person are given only if that label is asked for.
+// Ready returns the chosen tasks that can begin now, in order. Tasks that wait for a person are
+// only included if that label is asked for.
 func (g *Graph) Ready(f *Filter, o Order, now time.Time) []*Task {
 	var list []*Task
 	human := slices.Contains(f.Labels, LabelHuman)

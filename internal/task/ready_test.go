@@ -32,7 +32,7 @@ func TestBlocks(t *testing.T) {
 	wantReady(t, g, "bd-a")
 }
 
-// What informs does not block.
+// TestInforming checks that informing dependencies do not block.
 func TestInforming(t *testing.T) {
 	g := plain(t, "bd-a", "bd-b")
 	for _, kind := range Kinds() {
@@ -50,7 +50,7 @@ func TestParentChild(t *testing.T) {
 	link(t, g, "bd-y", ParentChild, "bd-x")
 	wantReady(t, g, "bd-a", "bd-e", "bd-x", "bd-y")
 	link(t, g, "bd-e", Blocks, "bd-a")
-	wantReady(t, g, "bd-a") // a blocked epic blocks what is in it
+	wantReady(t, g, "bd-a") // a blocked epic blocks its parts
 	y, _ := g.Find("bd-y")
 	if got := g.Blockers(y); len(got) != 1 || got[0] != (Blocker{ID: "bd-a", Kind: Blocks, Via: "bd-e"}) {
 		t.Errorf("it waits for %+v", got)
@@ -97,7 +97,7 @@ func TestConditional(t *testing.T) {
 	}
 }
 
-// What was deleted has not failed, and holds up nobody else.
+// TestDeleted checks that a deleted task has not failed, and blocks no other.
 func TestDeleted(t *testing.T) {
 	g := loaded(on("bd-a"), on("bd-b", "conditional-blocks", "bd-a"), on("bd-c", "blocks", "bd-a"))
 	gone := on("bd-a")
@@ -114,7 +114,7 @@ func TestWaitsFor(t *testing.T) {
 		g := plain(t, "bd-e", "bd-w")
 		_, err := g.Link("bd-w", Link{WaitsFor, "bd-e", first}, "ann", noon)
 		must(t, err)
-		wantReady(t, g, "bd-e", "bd-w") // without children there is nothing to wait for
+		wantReady(t, g, "bd-e", "bd-w") // without children it does not wait
 		for range 2 {
 			_, err := g.Add(Task{Title: "part", Priority: 1}, "bd-e", nil, "ann", noon)
 			must(t, err)
@@ -164,7 +164,7 @@ func TestNotReady(t *testing.T) {
 	must(t, err)
 	_, err = g.Add(Task{Title: "part"}, "bd-a", nil, "ann", noon)
 	must(t, err)
-	wantReady(t, g) // what is in something that is put off is, too
+	wantReady(t, g) // the parts of a deferred task are deferred, too
 	if got := ready(g, later); len(got) != 2 {
 		t.Errorf("later %q are ready", got)
 	}
@@ -257,7 +257,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Who was slow and not replaced still holds the task.
+// TestLateRenewal checks that a slow worker that was not replaced still holds the task.
 func TestLateRenewal(t *testing.T) {
 	g := plain(t, "bd-a")
 	_, err := g.Claim("bd-a", "ann", time.Second, noon)
@@ -266,7 +266,7 @@ func TestLateRenewal(t *testing.T) {
 	must(t, err)
 }
 
-// TestPutBack gives a task back with a note, once.
+// TestPutBack checks that a task is given back with a note, once.
 func TestPutBack(t *testing.T) {
 	g := plain(t, "bd-a")
 	_, err := g.Claim("bd-a", "ann", time.Hour, noon)
@@ -304,7 +304,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// A hooked task is somebody's without end: what the refusal of a claim says gets it back.
+// TestHooked checks that a hooked task never expires, and that the command in the hint of a
+// refused claim frees it.
 func TestHooked(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		g := plain(t, "bd-a")
@@ -340,7 +341,7 @@ func TestAssigned(t *testing.T) {
 	must(t, err)
 }
 
-// Who asks for work is given parts, and the whole when they are done.
+// TestPartsFirst checks that a worker gets the parts first, and the whole when they are done.
 func TestPartsFirst(t *testing.T) {
 	g := plain(t, "bd-e")
 	_, err := g.Add(Task{Title: "part", Priority: 4}, "bd-e", nil, "ann", noon)
@@ -380,8 +381,8 @@ func TestPinnedPart(t *testing.T) {
 	wantReady(t, g, "bd-e", "bd-w")
 }
 
-// A task of many wholes waits with each of them: what has an end is how many levels up
-// it is looked.
+// TestManyWholes checks that a task with many wholes waits with each of them: the bound is on
+// levels, not on their number.
 func TestManyWholes(t *testing.T) {
 	for name, last := range map[string]Task{
 		"put off": {Status: Deferred},

@@ -1,14 +1,13 @@
-// Package task is a graph of work: what there is to do, what waits for what, who
-// has taken which piece and until when. It has the rules and no files; where a
-// graph is kept is behind Store, and package book is the one that lies on the disk.
+// Package task is a graph of work: the tasks, their dependencies, and the holder of each task with
+// the end of its claim. It has the rules and no files. Store is the interface to where a graph is
+// kept, and package book implements it on disk.
 //
-// The fields, the kinds of dependencies and what makes a task ready are those of
-// Beads, whose issues.jsonl is read and written (see Read and Write); what such a
-// file holds that is not known here is kept as it is. Claims are leases: they say
-// who works on a task and until when, and one that has run out counts no more.
+// The fields, the kinds of dependencies and the rules of readiness are those of Beads. Beads'
+// issues.jsonl is read and written (see Read and Write), and its unknown fields are kept as they
+// are. Claims are leases: they say who works on a task and until when, and an expired one does not
+// count.
 //
-// Titles and texts may be written by agents. Whoever prints them makes them safe
-// first.
+// Agents may have written titles and texts. The caller that prints them makes them safe first.
 package task
 
 import (
@@ -58,15 +57,15 @@ type Task struct {
 	Pinned       bool              `json:"pinned,omitempty"`
 	IsTemplate   bool              `json:"is_template,omitempty"`
 
-	// raw is the document the task was read from, with what is not known here.
-	// It is nil, or older than the fields, in a task that was changed.
+	// raw is the document that the task was read from, with its unknown fields. In a changed task
+	// it is nil, or older than the fields.
 	raw     json.RawMessage
 	changed bool
 	listed  bool // it was read from an entry of a list, see fromEntry
 }
 
-// Status is where a task stands. Those that are not listed here are somebody's
-// own: such a task is neither ready nor done.
+// Status is the state of a task. Others than those listed here are the user's own: such a task is
+// neither ready nor done.
 type Status string
 
 // Statuses.
@@ -76,7 +75,7 @@ const (
 	Blocked    Status = "blocked"
 	Deferred   Status = "deferred"
 	Closed     Status = "closed"
-	Pinned     Status = "pinned" // stays open for ever, and blocks nobody
+	Pinned     Status = "pinned" // stays open for ever, and blocks no task
 	Hooked     Status = "hooked"
 	Tombstone  Status = "tombstone" // deleted, in files of older versions of Beads
 )
@@ -91,7 +90,7 @@ func Types() []string {
 	return []string{"bug", "feature", "task", "epic", "chore", "decision", "message", "molecule", "gate", "spike", "story", "milestone"}
 }
 
-// Kind is what a dependency means.
+// Kind is the meaning of a dependency.
 type Kind string
 
 // Kinds of dependencies. All others inform, and are kept as they are.
@@ -112,8 +111,8 @@ func Kinds() []string {
 	}
 }
 
-// Blocking tells whether a dependency of this kind can keep a task from being
-// ready. Cycles over such dependencies are refused.
+// Blocking reports whether a dependency of this kind can keep a task from being ready. Cycles over
+// such dependencies are refused.
 func (k Kind) Blocking() bool {
 	return k == Blocks || k == ParentChild || k == ConditionalBlocks || k == WaitsFor
 }
@@ -135,7 +134,7 @@ type Dependency struct {
 // gateAny is the gate of WaitsFor that the first child opens.
 const gateAny = "any-children"
 
-// anyChild tells whether a dependency of kind WaitsFor ends with the first child.
+// anyChild reports whether a dependency of kind WaitsFor ends with the first child.
 func (d *Dependency) anyChild() bool {
 	data := d.Metadata
 	var text string
@@ -148,25 +147,24 @@ func (d *Dependency) anyChild() bool {
 	return json.Unmarshal(data, &meta) == nil && meta.Gate == gateAny
 }
 
-// over tells whether nobody waits for the task any more.
+// over reports whether the task blocks no other any more.
 func (t *Task) over() bool {
 	return t.done() || t.Status == Pinned
 }
 
-// done tells whether there is nothing left to do.
+// done reports whether the task is closed or deleted.
 func (t *Task) done() bool { return t.Status == Closed || t.Status == Tombstone }
 
 // failures are words of a reason that make a closed task a failed one.
 var failures = []string{"failed", "rejected", "wontfix", "won't fix", "cancelled", "canceled", "abandoned", "blocked", "error", "timeout", "aborted"}
 
-// Failed tells whether the task is closed, and for a reason that says it did not
-// come to what was wanted.
+// Failed reports whether the task is closed for a reason that means failure.
 func (t *Task) Failed() bool {
 	return t.Status == Closed && slices.ContainsFunc(failures, func(word string) bool { return containsFold(t.CloseReason, word) })
 }
 
-// Claimed tells whether somebody works on the task now: who, and until when. The
-// time is zero if the claim has no end.
+// Claimed reports whether a holder works on the task now, and returns its name and the end of the
+// claim. The time is zero if the claim has no end.
 func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
 	if !t.taken() {
 		return "", until, false
@@ -177,12 +175,12 @@ func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
 	return t.Assignee, until, !t.expired(now)
 }
 
-// taken tells whether somebody has the task, for whom it may have run out.
+// taken reports whether the task has a holder, even if the claim has expired.
 func (t *Task) taken() bool { return t.Status == InProgress || t.Status == Hooked }
 
-// expired tells whether a claim has run out: the task is as good as open. So is one
-// that was made longer from now than it lasts: the clock was set back, and the claim
-// would last for as long as that.
+// expired reports whether a claim has expired: the task counts as open. A claim that was made
+// further in the future than it lasts has expired, too. The clock was set back, and the claim
+// would last for all that time.
 func (t *Task) expired(now time.Time) bool {
 	if t.Status != InProgress || t.LeaseExpiresAt == nil {
 		return false

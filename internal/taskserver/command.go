@@ -12,10 +12,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// do carries a command out, and gives what it prints.
+// do carries a command out, and returns its output.
 func (s *Server) do(ctx context.Context, args []string) (string, error) {
 	name := ""
-	if len(args) > 1 && args[0] == "--json" { // Beads has it in front of a command, too
+	if len(args) > 1 && args[0] == "--json" { // Beads also allows it before the command
 		args = append([]string{args[1], args[0]}, args[2:]...)
 	}
 	if len(args) > 0 {
@@ -46,7 +46,7 @@ func (s *Server) do(ctx context.Context, args []string) (string, error) {
 	return "", spec.Errorf(spec.ErrUsage, "unknown command %s: there are ready, blocked, list, show, create, update, close, reopen, dep add, dep remove and prime", name)
 }
 
-// flags are those of a command. They may stand anywhere.
+// flags are a command's flags. They may be anywhere among its arguments.
 type flags struct {
 	*flag.FlagSet
 	json bool
@@ -67,7 +67,7 @@ func (f *flags) words(to *[]string, name string) {
 	})
 }
 
-// maxWords bounds what has a price for each that there is already.
+// maxWords bounds values of which each costs a pass over the existing ones.
 const maxWords = 100
 
 // withWords adds words, with commas between them, to others.
@@ -79,7 +79,7 @@ func withWords(list []string, v string) ([]string, error) {
 	return list, nil
 }
 
-// parse gives the arguments that are no flags, of which there are so many.
+// parse returns the arguments that are not flags, and checks their number.
 func (f *flags) parse(args []string, least, most int) ([]string, error) {
 	var plain []string
 	for len(args) > 0 {
@@ -87,7 +87,7 @@ func (f *flags) parse(args []string, least, most int) ([]string, error) {
 		if err := f.Parse(args); err != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "%s: %w", f.Name(), err)
 		}
-		if n := rest - f.NArg(); n > 0 && args[n-1] == "--" { // what follows are no flags
+		if n := rest - f.NArg(); n > 0 && args[n-1] == "--" { // the rest are not flags
 			plain, args = append(plain, f.Args()...), nil
 		} else if args = f.Args(); len(args) > 0 {
 			plain, args = append(plain, args[0]), args[1:]
@@ -138,7 +138,7 @@ func (s *Server) list(ctx context.Context, args []string) (string, error) {
 	})
 }
 
-// blocked lists what waits for other tasks.
+// blocked lists tasks that wait for others.
 func (s *Server) blocked(ctx context.Context, args []string) (string, error) {
 	f, c := newFlags("blocked"), choice{}
 	c.add(f, 0)
@@ -149,7 +149,7 @@ func (s *Server) blocked(ctx context.Context, args []string) (string, error) {
 	return s.chosen(ctx, f, &c, func(g *task.Graph, t *task.Task) bool { return g.Reason(t, now) == task.ReasonBlocked })
 }
 
-// chosen prints the tasks that are chosen, of which also something else must be true.
+// chosen prints the tasks that the flags choose and that also fulfils.
 func (s *Server) chosen(ctx context.Context, f *flags, c *choice, also func(*task.Graph, *task.Task) bool) (string, error) {
 	return s.look(ctx, func(g *task.Graph) (string, error) {
 		list := slices.DeleteFunc(g.All(), func(t *task.Task) bool { return !c.Matches(g, t) || !also(g, t) })
@@ -232,8 +232,8 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 	return s.updateTask(ctx, ids[0], change{claim: *claim, release: *release, status: *status, write: x.write}, args, f)
 }
 
-// maySet refuses a status that a sandbox does not set: one that has a command of its own, or by
-// which a task would be kept from others without end.
+// maySet refuses a status that a sandbox may not set: one with a command of its own, or one that
+// would keep a task from others for ever.
 func maySet(status string) error {
 	switch task.Status(status) {
 	case "", task.InProgress, task.Open, task.Blocked, task.Deferred:
@@ -266,7 +266,7 @@ func (s *Server) reopen(ctx context.Context, args []string) (string, error) {
 	return s.each(ctx, ids, args, f, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.now()) })
 }
 
-// each changes tasks: all of them, or none. It stops between two when ctx is over: others wait.
+// each changes tasks: all of them, or none. It stops between two when ctx is done: others wait.
 func (s *Server) each(ctx context.Context, ids, said []string, f *flags, change func(*task.Graph, string) (*task.Task, error)) (string, error) {
 	var list []*task.Task
 	err := s.change(ctx, spec.TasksWrite, said, func(g *task.Graph) error {

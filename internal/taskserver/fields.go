@@ -7,8 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/task"
 )
 
-// fields are the flags for what is written down of a task, under Beads' names. Only those
-// that are given count.
+// fields are the flags for the fields of a task, under Beads' names. Only given flags count.
 type fields struct{ set []func(*task.Task) }
 
 func (x *fields) add(f *flags) {
@@ -38,7 +37,7 @@ func (x *fields) addChange(f *flags) {
 	f.words(&labels, "add-label")
 	f.Func("remove-label", "", func(v string) (err error) {
 		remove, err = withWords(remove, v)
-		if slices.Contains(remove, task.LabelHuman) { // who waits for a person does not decide for one
+		if slices.Contains(remove, task.LabelHuman) { // an agent does not decide for the person
 			return fmt.Errorf("a task with the label %s waits for a person, who takes it away", task.LabelHuman)
 		}
 		return err
@@ -63,7 +62,7 @@ func (x *fields) text(f *flags, of func(*task.Task) *string, names ...string) {
 	}
 }
 
-// write puts what was given into a task.
+// write sets the given fields of a task.
 func (x *fields) write(t *task.Task) {
 	for _, set := range x.set {
 		set(t)
@@ -101,7 +100,7 @@ func (c *choice) add(f *flags, most int) {
 	f.StringVar(&c.Parent, "parent", "", "")
 }
 
-// cut gives as many as are wanted.
+// cut limits a list to the wanted number.
 func (c *choice) cut(list []*task.Task) []*task.Task {
 	if c.most > 0 {
 		list = list[:min(len(list), c.most)]

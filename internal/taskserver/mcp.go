@@ -14,12 +14,12 @@ import (
 	"github.com/bothy-dev/bothy/internal/task"
 )
 
-// The Model Context Protocol, of which a server without sessions needs little: it says
-// who it is, which tools there are, and calls one. Source:
-// modelcontextprotocol.io/specification/2025-06-18 (Streamable HTTP).
+// The Model Context Protocol. A server without sessions needs little of it: its name, the list of
+// its tools, and the call of one. Source: modelcontextprotocol.io/specification/2025-06-18
+// (Streamable HTTP).
 const protocolVersion = "2025-06-18"
 
-// protocolVersions are those that differ in nothing that is said here.
+// protocolVersions are the versions that do not differ in the messages used here.
 var protocolVersions = []string{protocolVersion, "2025-03-26", "2024-11-05"}
 
 // message is a request or a notification, which has no ID.
@@ -58,7 +58,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request, body io.Reader
 		answer(w, reply{Version: "2.0", ID: json.RawMessage("null"), Error: &failure{notParsed, err.Error()}})
 		return
 	}
-	if m.ID == nil { // nothing that a client only tells matters here
+	if m.ID == nil { // notifications do not matter here
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -117,8 +117,8 @@ type argument struct {
 	number     bool // a priority; others are text
 }
 
-// values are the arguments of a call. What a model gave is data: nothing of it is read as a
-// flag, or as more than one value.
+// values are the arguments of a call. A model's values are data: none is read as a flag, or as
+// more than one value.
 type values struct {
 	text     map[string]string
 	priority *int // nil: it was not given
@@ -234,7 +234,7 @@ func (s *Server) call(r *http.Request, t tool, given map[string]any) (any, *fail
 	return obj{"content": []obj{{"type": "text", "text": out.Out + out.Err}}, "isError": out.Code != 0}, nil
 }
 
-// read gives the values of a tool's arguments.
+// read returns the values of a tool's arguments.
 func (t *tool) read(given map[string]any) (values, error) {
 	v := values{text: map[string]string{}}
 	for _, a := range t.args {

@@ -7,9 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Operations are what commands and tools have done. Both give them values that they have read in
-// their own way; said is all that the inside wrote, which has a price, and f says how tasks are
-// printed.
+// Commands and tools share these operations. Each reads the values in its own way. said is all
+// text from inside, which has a price, and f says how tasks are printed.
 
 func (s *Server) showTask(ctx context.Context, id string, f *flags) (string, error) {
 	return s.look(ctx, func(g *task.Graph) (string, error) {
@@ -38,15 +37,15 @@ func (s *Server) addTask(ctx context.Context, t task.Task, parent string, links 
 	if !f.json {
 		return f.print([]*task.Task{made})
 	}
-	doc, err := made.Encode() // one, and no list, as Beads has it: scripts read .id
+	doc, err := made.Encode() // one document and not a list, as in Beads: scripts read .id
 	return string(doc) + "\n", err
 }
 
-// change is what an update does to a task.
+// change is the effect of an update on a task.
 type change struct {
 	claim, release bool
 	status         string           // empty: as it is
-	write          func(*task.Task) // what is written down of it
+	write          func(*task.Task) // sets its other fields
 }
 
 func (s *Server) updateTask(ctx context.Context, id string, c change, said []string, f *flags) (string, error) {

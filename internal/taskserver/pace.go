@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// While somebody changes a task nobody else can change one, of whatever project. Who only
-// looks keeps nobody from anything, but has the host work. Either counts for as long as it
-// takes; what it waited for others, and for the tasks to be read, up to longest.
+// During a change no other sandbox or process can change a task, of any project. A look blocks no
+// other, but makes work for the host. Both count for as long as they take. The time that they wait
+// for others, and for the tasks to be read, counts up to longest.
 var (
 	changing = rate{"changes", 10, time.Second}
 	looking  = rate{"looks at", 4, 3 * time.Second}
@@ -24,11 +24,11 @@ const (
 // rate is how much of a time a sandbox has in which it does something with tasks.
 type rate struct {
 	does  string
-	share time.Duration // one part in so many
+	share time.Duration // one part in this many
 	burst time.Duration // at once
 }
 
-// pace is what a sandbox may take of that time.
+// pace is the time that a sandbox has left.
 type pace struct {
 	left time.Duration // at once
 	at   time.Time     // when that was so; zero: all of burst
@@ -62,8 +62,8 @@ func (p *pace) wait(ctx context.Context, r rate) error {
 	}
 }
 
-// change changes tasks as arguments say, if that is what the sandbox was given, and not too
-// much, nor too fast.
+// change makes a change, if the sandbox has the right to, and neither changes too much nor too
+// fast.
 func (s *Server) change(ctx context.Context, access string, args []string, f func(*task.Graph) error) error {
 	size, err := s.mayChange(access, args)
 	if err == nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// slow is a store with much in it: a change has it for so long, and who looks takes as long.
+// slow is a store with many tasks: each change and each look takes that long.
 type slow struct {
 	task.Store
 	each   time.Duration
-	late   time.Duration // before a change begins with what was read
-	hard   time.Duration // for which it goes on
+	late   time.Duration // between the read and the change
+	hard   time.Duration // how long it takes
 	held   time.Duration // in all
 	looked time.Duration // likewise
 }
@@ -66,7 +66,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Who does not overdo it notices nothing, and who was refused may again when it was told.
+// TestPaceOfWork checks that a moderate client notices nothing, and that a refused one may go on
+// after the time that it was told.
 func TestPaceOfWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, spec.TasksAdd)
@@ -90,7 +91,7 @@ func TestPaceOfWork(t *testing.T) {
 		if err != nil || s.written != before {
 			t.Fatalf("%q, %d bytes: %v", out, s.written-before, err)
 		}
-		s.must(t, 0, "list") // who only looks is in nobody's way, and has a time of its own
+		s.must(t, 0, "list") // a look blocks no other, and has its own time
 		time.Sleep(again)
 		s.must(t, 0, "create", "later")
 	})
@@ -111,7 +112,7 @@ func TestPaceOfHardChange(t *testing.T) {
 	})
 }
 
-// Who only looks, in whatever way, has the host work for a part of the time.
+// TestPaceOfLooks checks that looks, of any kind, make the host work only for a part of the time.
 func TestPaceOfLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, spec.TasksWrite)
@@ -134,7 +135,7 @@ func TestPaceOfLooks(t *testing.T) {
 	})
 }
 
-// Nothing goes on for a command whose time is over.
+// TestCommandInTime checks that a command has no effect after its deadline.
 func TestCommandInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, spec.TasksWrite)

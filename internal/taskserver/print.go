@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// print gives tasks as lines, or as their documents.
+// print writes tasks as lines, or as their documents.
 func (f *flags) print(list []*task.Task) (string, error) {
 	var b bytes.Buffer
 	if !f.json {
@@ -57,7 +57,7 @@ func (s *Server) page(g *task.Graph, t *task.Task) string {
 	return b.String()
 }
 
-// prime tells an agent what there is, and how it works with it.
+// prime tells an agent about the commands and tasks, and how to work with them.
 func (s *Server) prime(ctx context.Context) (string, error) {
 	return s.look(ctx, func(g *task.Graph) (string, error) { return s.primer(g), nil })
 }

@@ -1,11 +1,10 @@
-// Package taskserver lets programs inside a sandbox work with the tasks of their
-// project: by commands as Beads has them, which a small program inside sends as they
-// were typed, or as an MCP server.
+// Package taskserver lets programs inside a sandbox work with the tasks of their project: by
+// Beads' commands, which a small program inside sends as they were typed, or as an MCP server.
 //
-// Whoever asks may be hostile. It sees the tasks of one project, holds them by one name
-// that it does not choose, and can do what the sandbox was given: read, add, or write.
-// How much it asks at once, how many tasks it adds, and for how long it keeps others from
-// changing theirs, is bounded.
+// The caller may be hostile. It sees the tasks of one project, holds them by one name that it does
+// not choose, and has the sandbox's rights: read, add, or write. The size of its requests, the
+// number of tasks it adds, and the time for which it keeps others from changing theirs are
+// bounded.
 package taskserver
 
 import (
@@ -23,7 +22,7 @@ import (
 // Server serves one sandbox.
 type Server struct {
 	Store  task.Store
-	Who    string // by what name it holds tasks
+	Who    string // the name that holds the tasks
 	Access string // spec.TasksRead, TasksAdd or TasksWrite
 	Now    func() time.Time
 
@@ -34,20 +33,20 @@ type Server struct {
 	looks   pace
 }
 
-// Bounds of what is asked and answered, in bytes, and of what is changed as long as the
-// server lives: the book is the host's, and every change makes work for all who use it.
+// Bounds of requests and answers, in bytes, and of changes as long as the server lives: the book
+// is the host's, and every change makes work for all its users.
 const (
 	maxAsked    = 64 << 10
 	maxAnswered = 4 << 20
 	maxAdded    = 1000
 	maxWritten  = 8 << 20
 	perChange   = 1 << 10
-	perLink     = 1 << 7 // what is kept of a dependency is a good deal more than its ID
+	perLink     = 1 << 7 // a stored dependency is much larger than its ID
 	waitStore   = 10 * time.Second
 	answerTime  = 20 * time.Second
 )
 
-// command is a command of the program inside, and result what became of it.
+// command is a command of the program inside, and result its result.
 type command struct {
 	Args []string `json:"args"`
 }
@@ -64,11 +63,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "POST /command or /mcp", http.StatusNotFound)
 		return
 	}
-	if r.Header.Get("Origin") != "" { // a page in a browser inside is nobody whom the user has let in
+	if r.Header.Get("Origin") != "" { // the user has not let web pages in a browser inside use this
 		http.Error(w, "not for pages", http.StatusForbidden)
 		return
 	}
-	s.mu.Lock() // whoever waits holds nothing
+	s.mu.Lock() // a waiting request has read no body yet
 	defer s.mu.Unlock()
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(answerTime)) // where it can be: it is its own sandbox that waits
@@ -90,15 +89,15 @@ func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // who asked may have gone
+	_ = enc.Encode(v) // the client may have gone
 }
 
-// run carries a command out, of one who has the server for himself.
+// run carries a command out. The caller holds the lock.
 func (s *Server) run(ctx context.Context, args []string) result {
 	return s.result(ctx, func(ctx context.Context) (string, error) { return s.do(ctx, args) })
 }
 
-// result carries an operation out, and bounds how long it takes and what it says.
+// result carries an operation out, and bounds its time and its answer.
 func (s *Server) result(ctx context.Context, operation func(context.Context) (string, error)) result {
 	ctx, cancel := context.WithTimeout(ctx, maxPause+waitStore)
 	defer cancel()
@@ -110,7 +109,7 @@ func (s *Server) result(ctx context.Context, operation func(context.Context) (st
 		return result{Out: out}
 	}
 	text := "bd: " + err.Error() + "\n"
-	if hint := spec.Hint(err); hint != "" && !strings.Contains(hint, "bothy ") { // there is no bothy inside
+	if hint := spec.Hint(err); hint != "" && !strings.Contains(hint, "bothy ") { // the bothy command does not exist inside
 		text += "bd: hint: " + hint + "\n"
 	}
 	return result{Out: out, Err: text, Code: spec.ExitCode(err)}
@@ -123,7 +122,7 @@ func (s *Server) now() time.Time {
 	return time.Now().UTC()
 }
 
-// may refuses what the sandbox was not given.
+// may refuses operations that the sandbox has no right to.
 func (s *Server) may(access string) error {
 	rank := map[string]int{spec.TasksRead: 1, spec.TasksAdd: 2, spec.TasksWrite: 3}
 	if rank[s.Access] >= rank[access] {
@@ -132,8 +131,8 @@ func (s *Server) may(access string) error {
 	return spec.Errorf(spec.ErrDenied, "this sandbox may %s tasks, and this takes %s", s.Access, access)
 }
 
-// mayChange is may for a change, tried with these arguments, and gives how much that is. It
-// refuses more than anybody needs.
+// mayChange is may for a change with these arguments, and returns the size of the change. It
+// refuses more than any agent needs.
 func (s *Server) mayChange(access string, args []string) (size int, err error) {
 	if err := s.may(access); err != nil {
 		return 0, err

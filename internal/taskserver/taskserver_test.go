@@ -20,7 +20,7 @@ func newServer(t *testing.T, access string) *Server {
 	return &Server{Store: &tasktest.Store{}, Who: "box", Access: access}
 }
 
-// do carries a command out that must have this code, and gives what it printed.
+// must carries a command out that must have this code, and returns its output.
 func (s *Server) must(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	r := s.run(t.Context(), args)
@@ -74,7 +74,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestBeads is what Beads tells agents to type, in its words, and what scripts read of it.
+// TestBeads checks the commands that Beads tells agents to type, in its words, and the output that
+// scripts read.
 func TestBeads(t *testing.T) {
 	s := newServer(t, spec.TasksWrite)
 	read := func(into any, args ...string) {
@@ -125,7 +126,7 @@ func TestBeads(t *testing.T) {
 	}
 }
 
-// Whoever asks does no more than it may, in any way.
+// TestAccess checks that a caller can do no more than its rights, in any way.
 func TestAccess(t *testing.T) {
 	s := newServer(t, spec.TasksWrite)
 	id, _, _ := strings.Cut(s.must(t, 0, "create", "one"), " ")
@@ -185,7 +186,7 @@ func TestBounds(t *testing.T) {
 	if s.written < perChange+len(others)*perLink {
 		t.Errorf("%d dependencies count as %d bytes", len(others), s.written)
 	}
-	if err := s.Store.Change(t.Context(), func(g *task.Graph) (err error) { // at once: each change reads all there is
+	if err := s.Store.Change(t.Context(), func(g *task.Graph) (err error) { // at once: each change reads all tasks
 		for n := range 90 {
 			if _, err = g.Add(task.Task{Title: fmt.Sprint("large ", n), Description: strings.Repeat("x", 60<<10)}, "", nil, "ann", s.now()); err != nil {
 				break
@@ -224,7 +225,8 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// What a model gives for an argument is that argument, and nothing else.
+// TestMCPValuesAreData checks that a model's value for an argument is that argument, and nothing
+// else.
 func TestMCPValuesAreData(t *testing.T) {
 	s := newServer(t, spec.TasksWrite)
 	tool := func(name, arguments string) string {

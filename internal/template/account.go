@@ -13,8 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// lastSystemID is the highest id of an account that belongs to a program.
-// nobody is one too.
+// lastSystemID is the highest id of an account that belongs to a program. nobodyID is one too.
 const (
 	lastSystemID = 999
 	nobodyID     = 65534
@@ -33,7 +32,7 @@ type account struct {
 	home, shell string
 }
 
-// builtinUsers and builtinGroups are there even if the host has none.
+// builtinUsers and builtinGroups exist even if the host has none.
 var (
 	builtinUsers = []account{
 		{"daemon", 1, 1, "/usr/sbin", noLogin},
@@ -47,7 +46,7 @@ var (
 
 const noLogin = "/usr/sbin/nologin"
 
-// check refuses a user no passwd line can be made of.
+// check refuses a user for whom no passwd line can be made.
 func (u User) check() error {
 	bad := func(why string, args ...any) error {
 		return spec.Errorf(spec.ErrUsage, "user %q: "+why, append([]any{u.Name}, args...)...)
@@ -80,8 +79,8 @@ func printable(s string) bool {
 	return true
 }
 
-// passwd writes the sandbox's passwd: root, the user, and the accounts of the
-// host's programs without what their owners wrote into them.
+// passwd writes the sandbox's passwd: root, the user, and the accounts of the host's programs,
+// without the comments of their owners.
 func (s source) passwd(u User) []byte {
 	shell := s.shell()
 	if u.Shell == "" {
@@ -108,8 +107,7 @@ func (s source) passwd(u User) []byte {
 	return []byte(b.String())
 }
 
-// group writes the sandbox's group file. Nobody is a member of anything but
-// their own group.
+// group writes the sandbox's group file. Each user is a member of only their own group.
 func (s source) group(u User) []byte {
 	list := newAccounts(account{name: "root"})
 	if u.GID > lastSystemID {
@@ -131,7 +129,7 @@ func (s source) group(u User) []byte {
 	return []byte(b.String())
 }
 
-// shell is the best login shell the host has.
+// shell returns the best login shell that the host has.
 func (s source) shell() string {
 	if _, err := os.Stat(s.path("/bin/bash")); err == nil {
 		return "/bin/bash"
@@ -162,8 +160,8 @@ func (l *accounts) add(list ...account) {
 	}
 }
 
-// accountLines yields the lines of one of the host's account files, which is
-// data from elsewhere: it may be missing, huge, or no file at all.
+// accountLines yields the lines of one of the host's account files. It does not trust the file,
+// which may be missing, huge, or not a file at all.
 func (s source) accountLines(name string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		f, err := os.OpenFile(s.path(name), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)

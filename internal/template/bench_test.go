@@ -17,7 +17,7 @@ func benchHost(b *testing.B) (string, *Host) {
 	return cache, h
 }
 
-// BenchmarkPrepare is the usual case: /etc did not change.
+// BenchmarkPrepare measures the usual case: /etc did not change.
 func BenchmarkPrepare(b *testing.B) {
 	cache, _ := benchHost(b)
 	b.ReportAllocs()
@@ -57,7 +57,7 @@ func BenchmarkAssemble(b *testing.B) {
 	}
 }
 
-// BenchmarkStart is what a keeper waits for.
+// BenchmarkStart measures the work that a keeper waits for.
 func BenchmarkStart(b *testing.B) {
 	cache, _ := benchHost(b)
 	dir := b.TempDir()

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copier writes what a scanner finds into a directory: the content of files,
-// the targets of links, and nothing else of them. Owner, times and extended
-// attributes are those of a new file; of the mode only the x bits are kept.
+// copier writes a scanner's files into a directory: their content, and the targets of links.
+// Owner, times and extended attributes are those of a new file; of the mode only the x bits are
+// kept.
 type copier struct {
 	dirs  []int // destination directories, the current one last
 	buf   []byte
@@ -20,7 +20,7 @@ func newCopier(dst int) *copier {
 	return &copier{dirs: []int{dst}, buf: make([]byte, 64<<10)}
 }
 
-// close releases what is still open after a failed scan.
+// close closes the directories that a failed scan left open.
 func (c *copier) close() {
 	for len(c.dirs) > 1 {
 		c.leave()
@@ -85,8 +85,8 @@ func (c *copier) file(dirfd int, name string) error {
 	return writeFileAt(c.dst(), name, content, 0o644|st.Mode&0o111)
 }
 
-// read gives the content of a file, at most one byte more than maxFile. It is
-// valid until the next call.
+// read returns the content of a file, at most one byte more than maxFile. It is valid until the
+// next call.
 func (c *copier) read(fd int) ([]byte, error) {
 	n := 0
 	for n <= maxFile {

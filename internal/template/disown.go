@@ -9,21 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobodyOutside is whom the host's root is taken for in a disowned directory.
+// nobodyOutside is the owner that the host's root appears as in a disowned directory.
 const nobodyOutside = 65534
 
-// Disown is for a caller that is the host's root, before it starts a keeper. A
-// keeper of root's owns root's files even though it has no privilege, and
-// could show those below /usr or /opt that nobody else may read. Disown runs start
-// on a thread with a mount namespace in which these directories exist once more,
-// below at, an empty directory, and belong to nobody there. A process started there, in whatever
-// further namespaces, gives at to Assemble as Options.Disowned. At their own paths
-// they stay as they are: a workspace or a volume may lie in one.
+// Disown is for a caller that is the host's root, before it starts a keeper. Root's keeper owns
+// root's files even without privileges. It could show files below /usr or /opt that no other user
+// may read. Disown runs start on a thread with its own mount namespace. There these directories
+// exist a second time below at, an empty directory, and belong to uid 65534. A process started
+// there, in whatever further namespaces, passes at to Assemble as Options.Disowned. At their own
+// paths the directories stay as they are: a workspace or a volume may be in one.
 //
-// Not every kernel and file system can do that: Linux 5.12, and no overlay. A
-// directory where it fails is not below at, and the keeper's Host lists it in
-// its Gaps. The thread ends after start, so the process must not be started
-// with a parent death signal.
+// Not every kernel and file system can do that: Linux 5.12, and not an overlay. If it fails for a
+// directory, the directory is missing below at, and the keeper's Host lists it in its Gaps. The
+// thread ends after start, so the process must not be started with a parent death signal.
 func Disown(at string, start func() error) error {
 	return source{}.disown(at, start)
 }
@@ -53,7 +51,7 @@ func (s source) disownHere(at string) error {
 		return nil // no user namespaces: the keeper will say so better
 	}
 	defer unix.Close(owners)
-	// All are opened before one is mounted: at may lie in one of them.
+	// All are opened before one is mounted: at may be in one of them.
 	trees := map[string]int{}
 	for _, p := range programs {
 		if s.has(p.path) != isDir {
@@ -97,9 +95,8 @@ func mountDisowned(at string, trees map[string]int) error {
 	return nil
 }
 
-// nobodyMap opens a user namespace that maps root to nobody, and nobody else.
-// It belongs to a process that is stopped before its first instruction. The
-// caller must be locked to its thread.
+// nobodyMap opens a user namespace that maps only root, to uid 65534. It belongs to a process
+// that is stopped before its first instruction. The caller must be locked to its thread.
 func nobodyMap() (int, error) {
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: nobodyOutside, Size: 1}}
 	p, err := os.StartProcess("/proc/self/exe", []string{"bothy-owners"}, &os.ProcAttr{

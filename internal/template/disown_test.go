@@ -9,7 +9,7 @@ import (
 // disownedRoot names the host TestDisowned looks at.
 const disownedRoot = "BOTHY_TEST_TEMPLATE_DISOWNED"
 
-// disownedPrograms is where its programs belong to nobody.
+// disownedPrograms is the directory of its disowned programs.
 const disownedPrograms = "BOTHY_TEST_TEMPLATE_PROGRAMS"
 
 // runDisowned runs TestDisowned the way root starts a keeper.

@@ -120,14 +120,13 @@ func hosts(_ source, o *Options) []byte {
 	return fmt.Appendf(nil, "127.0.0.1 localhost %s\n::1 localhost ip6-localhost ip6-loopback\n", o.Hostname)
 }
 
-// machineID gives every sandbox one of its own, which says nothing about the
-// host's.
+// machineID returns a machine-id of the sandbox's own, which reveals nothing about the host's.
 func machineID(_ source, o *Options) []byte {
 	sum := sha256.Sum256([]byte("bothy machine-id " + o.ID))
 	return append(hex.AppendEncode(nil, sum[:16]), '\n')
 }
 
-// checkHostname refuses what cannot stand in /etc/hosts.
+// checkHostname refuses a name that is invalid in /etc/hosts.
 func checkHostname(name string) error {
 	ok := name != "" && len(name) <= 64
 	for i := range len(name) {

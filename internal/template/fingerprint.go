@@ -9,16 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// libraries are the directories in which what programs have in memory usually lies.
+// libraries are the directories that usually contain the files that programs map into memory.
 var libraries = []string{
 	"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/local/bin", "/usr/local/lib",
 	"/usr/lib/*-linux-*", "/bin", "/sbin", "/lib", "/lib64", "/lib/*-linux-*",
 }
 
-// Fingerprint is another when programs or libraries of the host were installed,
-// replaced or removed. It goes by when their directories changed: package managers put
-// a new file into the place of the old. What lies deeper, or elsewhere, or is written
-// over in its place, is not noticed.
+// Fingerprint changes when programs or libraries of the host were installed, replaced or removed.
+// It goes by the change times of their directories: package managers replace an old file by a new
+// one. It does not notice files that are deeper, elsewhere, or overwritten in place.
 func Fingerprint() string { return source{}.fingerprint() }
 
 func (s source) fingerprint() string {

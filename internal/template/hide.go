@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hide covers a directory of the host that the tree shows, if it shows it: a directory in one
-// of those of the host's programs, such as a state directory in /opt. dir has no links.
+// hide covers a directory of the host that the tree may show: one in a directory of the host's
+// programs, such as a state directory in /opt. dir has no links.
 func (t *tree) hide(dir string) error {
 	shown, err := t.showsDir(dir)
 	if err != nil || !shown {
@@ -29,8 +29,8 @@ func (t *tree) hide(dir string) error {
 	return nil
 }
 
-// showsDir tells whether the tree has the host's directory dir at its path, or cannot rule it
-// out. It follows no link: dir has none, so what lies behind one in the tree is another.
+// showsDir reports whether the tree has the host's directory dir at its path, or cannot rule it
+// out. It follows no link: dir has none, so a directory behind one in the tree is another.
 func (t *tree) showsDir(dir string) (bool, error) {
 	var want, have unix.Stat_t
 	if err := unix.Lstat(dir, &want); err != nil {

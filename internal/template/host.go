@@ -1,20 +1,19 @@
-// Package template answers what the root file system of a sandbox starts from.
+// Package template builds the root file system that a sandbox starts from.
 //
-// There is one template so far: host, the programs of this machine, read-only.
-// It is an allow-list. Directories of programs (/usr, /opt, …) are bound into a
-// tree of our own; /etc is not bound but copied, file by file, and only what
-// everybody on the machine may read and what does not look like a secret.
-// /home, /root, /run, /tmp and everything else of the host are not hidden: they
-// are not there.
+// The package has one template so far: host, the programs of this machine, read-only. It is an
+// allow-list. Directories of programs (/usr, /opt, …) are bound into a tree of our own. /etc is
+// not bound but copied, file by file, and only files that every user of the machine may read and
+// that do not look like a secret. /home, /root, /run, /tmp and everything else of the host are
+// not hidden: they are missing.
 //
 // A keeper calls Prepare, which finds or makes the copy of /etc, and then
 // Assemble, which builds the tree. Both run inside the keeper's own user and
 // mount namespace, whose mounts must be private already. Nothing needs undoing:
 // the tree is gone with the namespace.
 //
-// What the kernel lets the caller read below the bound directories can be read
-// inside. For an ordinary user that is what everybody may read, and the
-// caller's own files. See Host.Gaps for root.
+// The sandbox can read every file below the bound directories that the kernel lets the caller
+// read. For an ordinary user those are the files that every user may read, and the caller's own.
+// See Host.Gaps for root.
 //
 // # On disk
 //
@@ -38,7 +37,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// User is whom a sandbox works for, as the inside knows them.
+// User is the user that a sandbox works for, as the sandbox knows them.
 type User struct {
 	Name  string
 	UID   int
@@ -64,17 +63,17 @@ type Host struct {
 	java     bool // see Java
 }
 
-// source is where the host's files are found. The zero value is the host
-// itself; tests put a tree of their own under root.
+// source is the root of the host's files. The zero value is the host itself; tests put a tree of
+// their own under root.
 type source struct {
 	root string
 }
 
 func (s source) path(p string) string { return s.root + p }
 
-// Prepare finds the copy of the host's /etc in cacheDir, or makes it anew if
-// /etc changed. It may be called by any number of processes at once. The copy
-// stays in place until the Host is closed or the process ends.
+// Prepare finds the copy of the host's /etc in cacheDir, or makes a new one if /etc changed. It
+// may be called by any number of processes at once. The copy stays in place until the Host is
+// closed or the process ends.
 func Prepare(cacheDir string, u User) (*Host, error) {
 	return source{}.prepare(cacheDir, u)
 }
@@ -95,8 +94,8 @@ func (s source) prepare(cacheDir string, u User) (*Host, error) {
 	return h, nil
 }
 
-// Gaps tells in sentences where this template shows more, or less, than it
-// should. It is complete once Assemble was called.
+// Gaps describes in sentences where this template shows more, or less, than it should. It is
+// complete once Assemble was called.
 func (h *Host) Gaps() []string {
 	gaps := slices.Clone(h.gaps)
 	if bare := h.readableByRoot(); h.asRoot && len(bare) > 0 {
@@ -105,8 +104,8 @@ func (h *Host) Gaps() []string {
 	return gaps
 }
 
-// readableByRoot lists the bound directories in which the host's root is still
-// the owner of its files (see Disown).
+// readableByRoot lists the bound directories in which the host's root still owns its files (see
+// Disown).
 func (h *Host) readableByRoot() []string {
 	var bare []string
 	for _, p := range programs {
@@ -117,7 +116,7 @@ func (h *Host) readableByRoot() []string {
 	return bare
 }
 
-// shown is where a directory of programs is bound from: where Disown put it, if it could.
+// shown returns the directory to bind for a directory of programs: Disown's copy, if it exists.
 func (h *Host) shown(path string) string {
 	if at := h.disowned + path; h.disowned != "" && idMapped(h.mounts, at) {
 		return at
@@ -125,15 +124,14 @@ func (h *Host) shown(path string) string {
 	return h.path(path)
 }
 
-// mappedToRoot reports whether files this process owns are root's, seen from
-// the namespace around its own.
+// mappedToRoot reports whether root owns this process's files, seen from the surrounding
+// namespace.
 func mappedToRoot() bool {
 	outside, _, err := uidMap()
 	return err == nil && outside == 0
 }
 
-// ownNamespace reports whether the process lives in a user namespace that
-// maps nobody but the caller.
+// ownNamespace reports whether the process is in a user namespace that maps only the caller.
 func ownNamespace() bool {
 	_, size, err := uidMap()
 	return err == nil && size == 1

@@ -19,10 +19,9 @@ const (
 	maxTotal = 64 << 20
 )
 
-// leftOutNames are the names that never enter the copy of /etc, although
-// everybody on the host may read them. A pattern is a path below /etc whose
-// last element may hold '*', or "**/" and a name that is left out wherever it
-// stands. Upper and lower case are the same.
+// leftOutNames are the names that never enter the copy of /etc, although all users of the host
+// may read them. A pattern is a path below /etc whose last element may contain '*', or "**/" and
+// a name that is left out at any depth. Upper and lower case are the same.
 var leftOutNames = []struct{ why, patterns string }{
 	{"written anew for each sandbox", "passwd group hosts hostname resolv.conf machine-id nsswitch.conf mtab"},
 	{"passwords and who has them", "passwd* group-* group.* shadow* gshadow* subuid* subgid* master.passwd tcb security/opasswd .pwd.lock opie* skeykeys"},
@@ -45,7 +44,7 @@ var leftOutNames = []struct{ why, patterns string }{
 	{"Bothy's own", "bothy"},
 }
 
-// secretMarks are what gives a file away as a secret whatever its name is.
+// secretMarks are texts that reveal a secret, whatever the file's name is.
 var secretMarks = []string{
 	"PRIVATE KEY-----", "PuTTY-User-Key-File",
 	":_authToken", ":_auth=", ":_password=", "\n_auth=", "\n_password=",
@@ -74,7 +73,7 @@ type names struct {
 	globs [][]string // the pieces between the stars
 }
 
-// leftOut gives the rules, built once.
+// leftOut returns the rules, built once.
 var leftOut = sync.OnceValue(func() *rules {
 	r := &rules{local: map[string]*names{}}
 	sum := sha256.New()
@@ -105,7 +104,7 @@ func (r *rules) add(pattern string) {
 	r.local[dir].add(pattern[i+1:])
 }
 
-// in gives the rules for one directory besides those for all.
+// in returns the rules for one directory besides those for all.
 func (r *rules) in(rel string) *names { return r.local[strings.ToLower(rel)] }
 
 // omit reports whether a name is left out; local comes from in.

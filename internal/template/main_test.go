@@ -52,7 +52,7 @@ func runAgain(cmd *exec.Cmd) error {
 	return cmd.Run()
 }
 
-// again is this binary in new namespaces.
+// again returns a command that runs this binary in new namespaces.
 func again(args ...string) *exec.Cmd {
 	uid, gid := os.Getuid(), os.Getgid()
 	inner := func(id int) int {
@@ -167,7 +167,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// newRoot gives an empty directory in a tmpfs.
+// newRoot returns an empty directory in a tmpfs.
 func newRoot(t testing.TB) string {
 	t.Helper()
 	needNamespace(t)
@@ -177,7 +177,7 @@ func newRoot(t testing.TB) string {
 	return dir
 }
 
-// names lists a directory.
+// list lists a directory.
 func list(t testing.TB, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -69,7 +69,7 @@ func unescape(s string) string {
 
 func octal(c byte) bool { return c >= '0' && c <= '7' }
 
-// below gives the mounts at paths below dir.
+// below returns the mounts at paths below dir.
 func below(mounts []mount, dir string) []mount {
 	var list []mount
 	for _, m := range mounts {
@@ -80,8 +80,7 @@ func below(mounts []mount, dir string) []mount {
 	return list
 }
 
-// relative gives the paths below dir, without it, at which something is
-// mounted.
+// relative returns the mount points below dir, without dir's own path.
 func relative(mounts []mount, dir string) map[string]bool {
 	paths := map[string]bool{}
 	for _, m := range below(mounts, dir) {
@@ -93,7 +92,7 @@ func relative(mounts []mount, dir string) map[string]bool {
 // idMapped reports whether the files at dir are seen through a map of owners.
 func idMapped(mounts []mount, dir string) bool {
 	mapped := false
-	for _, m := range mounts { // a later mount lies over an earlier one
+	for _, m := range mounts { // a later mount hides an earlier one
 		if m.point == dir {
 			mapped = m.idMapped
 		}
@@ -101,8 +100,8 @@ func idMapped(mounts []mount, dir string) bool {
 	return mapped
 }
 
-// pseudo tells file systems that hold no programs, but the kernel's state or
-// other people's sessions. Below a bound directory they are covered.
+// pseudo reports whether a file system holds the kernel's state or other users' sessions instead
+// of programs. Below a bound directory such mounts are covered.
 func pseudo(fsType string) bool {
 	return hostpath.IsKernelView(fsType) || slices.Contains([]string{"autofs", "hugetlbfs", "ramfs"}, fsType)
 }
@@ -110,13 +109,12 @@ func pseudo(fsType string) bool {
 // binder binds things into the tree, read-only.
 type binder struct {
 	mounts    []mount
-	emptyDir  string // what lies over directories and files that must not be seen
+	emptyDir  string // covers directories and files that must not be seen
 	emptyFile string
 }
 
-// bind makes src visible at dst, which exists, with the mounts that lie below
-// it. Nothing can be written through it, no device opened and no set-uid bit
-// counts.
+// bind makes src visible at dst, which exists, with the mounts below it. The bind is read-only,
+// and ignores devices and set-uid bits.
 func (b *binder) bind(src, dst string) error {
 	inner := below(b.mounts, src)
 	flags := uintptr(unix.MS_BIND)
@@ -139,8 +137,7 @@ func (b *binder) bind(src, dst string) error {
 	return nil
 }
 
-// cover hides what is at dst: a directory becomes an empty one, anything else
-// an empty file.
+// cover hides the file at dst: a directory becomes an empty one, anything else an empty file.
 func (b *binder) cover(dst string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dst, &st); err != nil {
@@ -156,12 +153,12 @@ func (b *binder) cover(dst string) error {
 	return seal(dst, nil)
 }
 
-// coverUnwanted hides a mount below a bound directory that is not of use to a
-// program: kernel state, a device, a socket.
+// coverUnwanted hides a mount below a bound directory that no program needs: kernel state, a
+// device, a socket.
 func (b *binder) coverUnwanted(m mount) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(m.point, &st); err != nil {
-		return unlessGone(err) // another mount lies over it
+		return unlessGone(err) // another mount hides it
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR, unix.S_IFREG:
@@ -211,8 +208,8 @@ func sealEach(dst string, inner []mount) error {
 	return nil
 }
 
-// remount makes one mount read-only. The kernel insists that a flag the host
-// has set on the original stays set; times of access it leaves as they are.
+// remount makes one mount read-only. The kernel insists that a flag of the host's original mount
+// stays set, and remount keeps the settings for access times.
 func remount(dst string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dst, &fs); err != nil {

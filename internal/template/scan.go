@@ -15,11 +15,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// deepest bounds how far below /etc a directory may lie to be looked at.
+// deepest bounds how far below /etc a directory is still read.
 const deepest = 24
 
-// Permission bits everybody else must have for a file or a directory to be
-// part of the template.
+// Permission bits that all other users must have for a file or a directory to be part of the
+// template.
 const (
 	othersRead  = 0o004
 	othersEnter = 0o005
@@ -67,7 +67,7 @@ func (s source) scan(dir string, mounts []mount, c *copier) (string, error) {
 	return hex.EncodeToString(sc.hash.Sum(nil)[:16]), nil
 }
 
-// dir walks the directory open as fd, which lies at rel below the tree.
+// dir walks the directory open as fd, at rel below the tree.
 func (s *scanner) dir(fd int, rel string, depth int) error {
 	first := len(s.names)
 	if err := s.list(fd); err != nil {
@@ -222,8 +222,8 @@ func (s *scanner) copied(dirfd int, name string, st *unix.Stat_t) error {
 	return s.copy.entry(dirfd, name, st)
 }
 
-// record adds to the fingerprint all that tells a changed file from an
-// unchanged one without opening it.
+// record adds to the fingerprint everything that distinguishes a changed file from an unchanged
+// one without opening it.
 func (s *scanner) record(name string, st *unix.Stat_t) {
 	s.rec = append(append(s.rec, '.'), name...)
 	s.rec = append(s.rec, 0)

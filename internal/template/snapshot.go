@@ -23,8 +23,8 @@ const (
 // attempts is how often a copy is tried while /etc keeps changing under it.
 const attempts = 3
 
-// snapshot gives the name of the copy that shows /etc as it is now, and a
-// descriptor that holds it in place.
+// snapshot returns the name of the copy that shows /etc as it is now, and a descriptor that holds
+// it in place.
 func (s source) snapshot(cache string, mounts []mount) (name string, lock int, err error) {
 	if err := privateDir(cache); err != nil {
 		return "", -1, err
@@ -93,14 +93,14 @@ func hold(dir string) (int, error) {
 	return -1, spec.Errorf(spec.ErrConflict, "lock %s: another process is removing it and does not come to an end", dir)
 }
 
-// stillAt reports whether the open directory is the one path leads to.
+// stillAt reports whether the path still leads to the open directory.
 func stillAt(fd int, path string) bool {
 	var a, b unix.Stat_t
 	return unix.Fstat(fd, &a) == nil && unix.Lstat(path, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
-// makeSnapshot copies /etc and puts the copy into the cache. The lock is -1 if
-// it was there already.
+// makeSnapshot copies /etc and puts the copy into the cache. The lock is -1 if the cache already
+// has it.
 func (s source) makeSnapshot(cache string, mounts []mount) (fingerprint string, lock int, err error) {
 	for try := 1; ; try++ {
 		temp, fd, err := makeTemp(cache)
@@ -113,8 +113,8 @@ func (s source) makeSnapshot(cache string, mounts []mount) (fingerprint string, 
 			return "", -1, err
 		}
 		if try < attempts && !s.unchanged(fingerprint, mounts) {
-			// It changed while it was read. The last try counts as it is: it is
-			// found again only if /etc goes back to exactly this state.
+			// It changed while it was read. The last try is kept as it is: it is found again only
+			// if /etc goes back to exactly this state.
 			discard(temp, fd)
 			continue
 		}
@@ -131,7 +131,7 @@ func (s source) makeSnapshot(cache string, mounts []mount) (fingerprint string, 
 	}
 }
 
-// makeTemp makes a directory that sweep does not take for an abandoned one.
+// makeTemp makes a directory that sweep does not take for an orphan.
 func makeTemp(cache string) (string, int, error) {
 	for {
 		dir := filepath.Join(cache, tempPrefix+rand.Text())
@@ -166,7 +166,7 @@ func (s source) fill(dst int, mounts []mount) (fingerprint string, err error) {
 		return "", err
 	}
 	if bootID() == "" {
-		// Nothing else tells this copy from one a crash cut short.
+		// Only this distinguishes the copy from one that a crash cut short.
 		err = unix.Syncfs(dst)
 	}
 	return fingerprint, err
@@ -177,8 +177,8 @@ func (s source) unchanged(fingerprint string, mounts []mount) bool {
 	return err == nil && now == fingerprint
 }
 
-// sweep removes what nobody uses from the cache: abandoned temporary
-// directories, and every copy but keep.
+// sweep removes unused directories from the cache: orphaned temporary directories, and every copy
+// but keep.
 func sweep(cache, keep string) {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
@@ -192,8 +192,8 @@ func sweep(cache, keep string) {
 	}
 }
 
-// remove deletes a directory of the cache unless somebody holds it. It gets a
-// temporary name first: a copy that is there is a whole one.
+// remove deletes a directory of the cache unless a process holds it. It first renames it to a
+// temporary name, because a copy with its own name must be whole.
 func remove(cache, name string) {
 	dir := filepath.Join(cache, name)
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -94,7 +94,7 @@ func checkTargets(t *testing.T, dir string, targets []Target, absent []string) {
 	}
 }
 
-// What lies below another mount, or in the shared memory, takes nothing of the tree.
+// TestCheckMounts checks that a target below another mount, or in the shared memory, is allowed.
 func TestCheckMounts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		targets string

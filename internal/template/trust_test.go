@@ -17,8 +17,8 @@ func authority(t testing.TB) string {
 	return string(a.Certificate())
 }
 
-// TestTrust: wherever a distribution keeps its bundle, the inside finds the
-// host's authorities and its own there.
+// TestTrust checks that the sandbox finds the host's authorities and its own in the bundle,
+// wherever a distribution keeps it.
 func TestTrust(t *testing.T) {
 	public := authority(t) // any certificate will do
 	const debian = "/etc/ssl/certs/ca-certificates.crt"
@@ -109,8 +109,8 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestKnownHosts: ssh finds who vouches for servers where the host has ssh, and has no
-// such file of its own.
+// TestKnownHosts checks that ssh finds the keys that vouch for servers if the host has ssh, and
+// has no such file of its own.
 func TestKnownHosts(t *testing.T) {
 	for want, host := range map[string]func(source){
 		trust.KnownHosts: func(s source) { put(t, s, "/etc/ssh/ssh_config", "", 0o644) },

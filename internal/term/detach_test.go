@@ -112,7 +112,7 @@ func TestZeroFilter(t *testing.T) {
 	}
 }
 
-// Nothing but the detach keys is ever changed, lost or reordered.
+// FuzzFilter checks that only the detach keys are ever changed, lost or reordered.
 func FuzzFilter(f *testing.F) {
 	f.Add([]byte("a\x10\x10\x11b"), []byte("\x10\x11"), uint8(1))
 	f.Add([]byte("aabaabaac"), []byte("aabaac"), uint8(2))
@@ -140,7 +140,7 @@ func FuzzFilter(f *testing.F) {
 			t.Fatalf("%q is no beginning of %q", got, typed)
 		}
 		if bytes.Contains(typed, []byte{esc}) || len(keys) == 0 {
-			return // where keys may come encoded, there is no simple answer to compare with
+			return // keys may come encoded here, and then the simple filter below does not apply
 		}
 		want, _, found := bytes.Cut(typed, keys)
 		if found != detached || !bytes.Equal(got, want) {

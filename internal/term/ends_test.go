@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests here need real processes: a shell that owns a terminal, and a
+// TestMain also plays the processes that the tests here need: a shell that owns a terminal, and a
 // program that ends in it. Both are this test binary.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv("BOTHY_TERM_TEST"); {
@@ -41,8 +41,8 @@ func TestEveryEndRestores(t *testing.T) {
 	}
 }
 
-// A job that ends in the background must leave the terminal to the shell, and
-// must not be stopped on its way out.
+// TestEndInBackground checks that a job that ends in the background leaves the terminal to the
+// shell, and is not stopped on its way out.
 func TestEndInBackground(t *testing.T) {
 	before, after, screen := runShell(t, "background")
 	if before != after {

@@ -28,12 +28,11 @@ func NewFilter(keys []byte) *Filter {
 	return f
 }
 
-// Feed takes the next typed bytes. It returns what can be passed on, which may
-// share memory with p, and whether the whole sequence has been typed; what
-// follows the sequence is dropped. A partial match is held back, in any cut of
-// the input, until it is refuted, and then released in order. Only a key that
-// arrives as an escape sequence has to arrive in one piece, as terminals send
-// it: holding back every ESC would make the Escape key slow.
+// Feed takes the next typed bytes. It returns the bytes to pass on, which may share memory with p,
+// and whether the whole sequence has been typed. Bytes after the sequence are dropped. A partial
+// match is held back, in any cut of the input, until it is refuted, and then released in order.
+// Only a key that arrives as an escape sequence has to arrive in one piece, as terminals send it:
+// holding back every ESC would make the Escape key slow.
 func (f *Filter) Feed(p []byte) (out []byte, detached bool) {
 	if len(f.keys) == 0 {
 		return p, false

@@ -57,7 +57,7 @@ func isBlank(r rune) bool {
 // isPresentation reports whether r tells to show a sign as text, or as an emoji.
 func isPresentation(r rune) bool { return r == 0xfe0e || r == 0xfe0f }
 
-// isEmoji reports whether r is a sign of which there are both.
+// isEmoji reports whether r is a sign that has a text form and an emoji form.
 func isEmoji(r rune) bool {
 	switch r {
 	case 0x203c, 0x2049, 0x2139, 0x3030, 0x303d:

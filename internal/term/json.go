@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeJSON makes a text of JSON safe to show, and leaves what it says: DEL, the C1 controls,
-// and what is [Hides]'s to hide stand as \uXXXX, as JSON has the C0 controls anyway.
+// EscapeJSON makes a JSON text safe to show without changing its meaning. It writes DEL, the C1
+// controls and the characters that [Hides] reports as \uXXXX, as JSON does with the C0 controls
+// anyway.
 func EscapeJSON(text []byte) []byte {
 	var out []byte
 	var last rune

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What is shown of JSON hides nothing, shows what has a meaning, and says the same.
+// TestEscapeJSON checks that escaped JSON hides nothing, keeps visible characters, and means the
+// same.
 func TestEscapeJSON(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"a": "b"}`, `{"a": "b"}`},

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What readKey returns besides bytes.
+// Results of readKey besides bytes.
 const (
 	keyOther   = -1 // no key that a detach sequence can hold
 	keyNeutral = -2 // a release, or a modifier alone: says nothing about the sequence
@@ -100,8 +100,8 @@ func plainKey(code, mods int) int {
 	return keyOther
 }
 
-// controlKey knows the control keys that are no letters, by their own
-// character and by the one on the same key of the usual keyboard.
+// controlKey maps the control keys that are not letters, by their own character and by the one on
+// the same key of the usual keyboard.
 func controlKey(code int) int {
 	switch code {
 	case '@', ' ', '2':

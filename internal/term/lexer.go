@@ -9,13 +9,13 @@ const (
 	esc = 0x1b
 	del = 0x7f
 
-	// maxParams bounds what is kept of a control sequence. A longer one is
-	// swallowed like any other but means nothing to us.
+	// maxParams bounds the stored part of a control sequence. A longer one is swallowed like any
+	// other but has no effect here.
 	maxParams = 256
 )
 
-// decoder turns bytes into characters wherever the chunks are cut. A byte that
-// is no UTF-8 becomes U+FFFD. Its zero value works.
+// decoder turns bytes into characters wherever the chunks are cut. An invalid UTF-8 byte becomes
+// U+FFFD. Its zero value works.
 type decoder struct {
 	held [utf8.UTFMax]byte
 	n    int
@@ -50,7 +50,7 @@ type token uint8
 const (
 	tokenNone    token = iota // swallowed: part of a sequence
 	tokenText                 // a character to show
-	tokenControl              // a control character that stands alone
+	tokenControl              // a control character outside of a sequence
 	tokenEscape               // the last character of ESC … final
 	tokenCSI                  // the last character of CSI … final
 )
@@ -66,7 +66,7 @@ type lexer struct {
 	inter  byte
 	final  byte
 
-	skip bool // the sequence is well formed for nobody: swallow, do not report
+	skip bool // the sequence is not well formed: swallow, do not report
 }
 
 func (l *lexer) reset() { l.place, l.size = inText, 0 }
@@ -77,7 +77,7 @@ func (l *lexer) begin(p place) token {
 	return tokenNone
 }
 
-// next takes one character and says what it is.
+// next takes one character and classifies it.
 func (l *lexer) next(r rune) token {
 	if l.place != inText {
 		l.size++
@@ -154,7 +154,7 @@ func (l *lexer) csi(r rune) token {
 	return tokenNone
 }
 
-// common handles what is the same in both kinds of short sequences.
+// common handles the part that both kinds of short sequences share.
 func (l *lexer) common(r rune, done token) token {
 	switch {
 	case r < 0x20: // terminals act on it and go on with the sequence
@@ -181,8 +181,8 @@ func (l *lexer) finish(r rune, done token) token {
 	return done
 }
 
-// str swallows. ESC \ needs no care: ESC ends the string, and what is left is
-// a sequence without effect.
+// str swallows. ESC \ needs no special case: ESC ends the string, and the rest is a sequence
+// without effect.
 func (l *lexer) str(r rune) token {
 	if r == bel {
 		l.reset()

@@ -2,11 +2,10 @@ package term
 
 import "strings"
 
-// Line makes text that somebody else wrote the one line that there is room for: a row, a line
-// of a log, of a page that is drawn. It is safe to show, as [Sanitize] makes it, but a line end,
-// with the blanks around it, is one space, and so is a tab: who reads prose is not helped by a
-// \n, and what stands behind one cannot pass for a line of ours. Names, in which a line end is
-// to be seen, are for Sanitize.
+// Line makes untrusted text fit one line: a row, a line of a log, or a line of a page. It is safe
+// to show, as [Sanitize] makes it, but a line end, with the blanks around it, becomes one space,
+// and so does a tab. A \n does not help a reader of prose, and the text after it cannot pass for a
+// line of ours. Use Sanitize for names, whose line ends must be visible.
 func Line(text string) string {
 	if isPlain(text) {
 		return text
@@ -24,8 +23,8 @@ func Line(text string) string {
 // mostOpening is how many characters of a text a row has room for.
 const mostOpening = 80
 
-// Opening is the beginning of such a text: its first line that says something, or as much of
-// it as a row has room for.
+// Opening returns the beginning of such a text: its first line that is not blank, or as much of it
+// as a row has room for.
 func Opening(text string) string {
 	var first string
 	n := 0

@@ -52,7 +52,8 @@ func TestOpening(t *testing.T) {
 	}
 }
 
-// Whatever somebody writes is one line, which steers nothing, and stays as it is once it is.
+// FuzzLine checks that any text becomes one line, that the line does not control the terminal, and
+// that Line leaves such a line unchanged.
 func FuzzLine(f *testing.F) {
 	for _, text := range []string{"one\r\n\ttwo", "\x1b[3\n1m", "\x1b]0;\n\x07", " \u2028\u0085\v\f ", "\xe2\x80\n\xa8"} {
 		f.Add(text)

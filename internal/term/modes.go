@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// privateModes are the DEC private modes that all terminals start with in the
-// same way. Modes whose start differs from terminal to terminal are left
-// alone: nobody can say what undoing them would mean.
+// privateModes are the DEC private modes that all terminals start with in the same way. Modes whose
+// start differs from terminal to terminal are left alone: how to undo them is unknown.
 var privateModes = [...]struct {
 	number int
 	on     bool
@@ -32,11 +31,10 @@ var privateModes = [...]struct {
 	{9001, false}, // Windows key reports
 }
 
-// Modes watches what a program writes to a terminal and knows what has to be
-// undone if the program ends now: private modes, the alternate screen, keypad,
-// keyboard protocols, character set, margins, cursor shape, colours. It is an
-// io.Writer that keeps no text, and safe for concurrent use. Its zero value is
-// a terminal at rest.
+// Modes watches a program's output to a terminal and knows what to undo if the program ends now:
+// private modes, the alternate screen, keypad, keyboard protocols, character set, margins, cursor
+// shape, colours. It is an io.Writer that keeps no text, and safe for concurrent use. Its zero
+// value is a terminal at rest.
 type Modes struct {
 	mu    sync.Mutex
 	dec   decoder
@@ -78,8 +76,8 @@ func (m *Modes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// matters reports whether b can change anything when it stands in text: ESC,
-// the two shifts, and the first byte of the C1 controls.
+// matters reports whether b can change anything within text: ESC, the two shifts, and the first
+// byte of the C1 controls.
 func matters(b byte) bool {
 	return b == esc || b == 0x0e || b == 0x0f || b == 0xc2
 }
@@ -211,7 +209,7 @@ func (s *modeState) softReset() {
 	s.origin, s.margins, s.keypad, s.graphics, s.shifted, s.styled = false, false, false, false, false, false
 }
 
-// numbers reads "1;2;3". What is missing or no number counts as 0.
+// numbers reads "1;2;3". A missing or invalid number counts as 0.
 func numbers(params []byte) []int {
 	var all []int
 	for part := range bytes.SplitSeq(params, []byte{';'}) {
@@ -221,8 +219,8 @@ func numbers(params []byte) []int {
 	return all
 }
 
-// Undo is what has to be written to bring the terminal to rest, and nothing
-// else: it is empty if all is well. It does not change m; writing it to m does.
+// Undo returns the shortest output that brings the terminal to rest. It is empty if the terminal is
+// at rest. It does not change m; writing it to m does.
 func (m *Modes) Undo() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()

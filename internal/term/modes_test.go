@@ -64,7 +64,7 @@ func TestModesUndo(t *testing.T) {
 	}
 }
 
-// Undo brings any terminal to rest, is short, and does not depend on how the
+// FuzzModes checks that Undo brings any terminal to rest, is short, and does not depend on how the
 // output was cut.
 func FuzzModes(f *testing.F) {
 	f.Add([]byte("\x1b[?1049h\x1b[>1u\x1b[?25;1006h\x1b(0\x0e"), uint8(1))

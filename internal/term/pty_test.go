@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPTY makes a real terminal: what a terminal emulator holds, and what a
-// program sees.
+// openPTY makes a real terminal: the emulator's end and the program's end.
 func openPTY(t *testing.T) (emulator, terminal *os.File) {
 	t.Helper()
 	emulator, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -58,11 +57,11 @@ func makeUnusual(t *testing.T, f *os.File) unix.Termios {
 	return settings(t, f)
 }
 
-// fence is what is written behind all that was: the kernel hands on what a program wrote in
-// its own time, but in order.
+// fence is written after all other output: the kernel passes a program's output on later, but in
+// order.
 const fence = "(that was all)"
 
-// shown reads what was written to the terminal so far.
+// shown reads the output to the terminal so far.
 func shown(t *testing.T, emulator *os.File) string {
 	t.Helper()
 	n, err := unix.IoctlGetInt(int(emulator.Fd()), unix.TIOCGPTN)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resets undoes what a program that died most often leaves behind. Each of
-// them is without effect on a terminal that does not need it, which is why
-// leaving the alternate screen is not here: that is for Modes to know.
+// resets undoes the leftovers that are most common after a program died. Each of them has no effect
+// on a terminal that does not need it. That is why leaving the alternate screen is not here: Modes
+// does that.
 const resets = "\x1b[?1l\x1b>" + // cursor keys and keypad as usual
 	"\x1b[?25h" + // show the cursor
 	"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l" + // no mouse reports
@@ -26,7 +26,7 @@ const hangTime = 500 * time.Millisecond
 
 // Raw is a terminal in raw mode.
 type Raw struct {
-	// Modes undoes at Restore what it was shown. Let the program's output pass
+	// Modes undoes at Restore the output that was written to it. Let the program's output pass
 	// through io.MultiWriter(&raw.Modes, os.Stdout) to use it.
 	Modes Modes
 
@@ -34,7 +34,7 @@ type Raw struct {
 	fd    int // our own duplicate: closing the caller's file must not stop Restore; -1 when restored
 	saved unix.Termios
 	dumb  bool
-	title bool // there is one to take back
+	title bool // a title is to be restored
 }
 
 // MakeRaw puts the terminal f into raw mode: every key arrives at once and as
@@ -80,9 +80,9 @@ func rawSettings(t unix.Termios) unix.Termios {
 	return t
 }
 
-// Title is what shows a text in the title of the terminal's window, to be
-// written to it. Restore brings the title of before back, on terminals that keep
-// it, as xterm does and most others. The text must be plain.
+// Title returns the sequence that shows a text in the title of the terminal's window. Restore
+// brings back the earlier title, on terminals that keep it, as xterm does and most others. The text
+// must be plain.
 func (r *Raw) Title(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,8 +124,8 @@ func (r *Raw) Restore() error {
 	return nil
 }
 
-// undo is what to write to the terminal. A dumb one would show the resets as
-// garbage; what Modes saw, the program wrote there itself.
+// undo returns the sequences to write to the terminal. A dumb one would show the resets as garbage.
+// The program itself wrote there the sequences that Modes saw.
 func (r *Raw) undo() []byte {
 	undo := r.Modes.Undo()
 	if r.dumb {
@@ -145,8 +145,8 @@ func (r *Raw) inBackground() bool {
 	return err == nil && owner != 0 && owner != unix.Getpgrp()
 }
 
-// writeTerminal writes p if the terminal takes it in time. The descriptor is
-// closed when nobody writes to it any more.
+// writeTerminal writes p if the terminal takes it in time. The descriptor is closed when the write
+// has ended.
 func writeTerminal(fd int, p []byte) error {
 	done := make(chan error, 1)
 	go func() {
@@ -168,7 +168,7 @@ func writeAll(fd int, p []byte) error {
 		case err == nil:
 			p = p[n:]
 		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EAGAIN): // somebody made the terminal non-blocking
+		case errors.Is(err, unix.EAGAIN): // another process made the terminal non-blocking
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, -1)
 		case errors.Is(err, unix.EBADF):
 			return writeReopened(fd, p)

@@ -93,7 +93,7 @@ func TestRawAndBack(t *testing.T) {
 	}
 }
 
-// A title is there until the end, where the terminal has one.
+// TestTitle checks that a title stays until the end, where the terminal has one.
 func TestTitle(t *testing.T) {
 	for name, want := range map[string]string{"xterm-256color": "\x1b[22;2t\x1b]2;box\a", "dumb": ""} {
 		t.Setenv("TERM", name)
@@ -218,7 +218,8 @@ func TestRestoreDumb(t *testing.T) {
 	}
 }
 
-// A terminal that takes no more output must not keep the process alive.
+// TestRestoreHungTerminal checks that a terminal that takes no more output does not keep the
+// process alive.
 func TestRestoreHungTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	_, terminal := openPTY(t)
@@ -243,8 +244,8 @@ func TestRestoreHungTerminal(t *testing.T) {
 	}
 }
 
-// fillUp writes until the terminal takes nothing more. The kernel moves what it
-// has in the background, which makes room again for a while.
+// fillUp writes until the terminal takes nothing more. The kernel moves its buffer in the
+// background, which makes room again for a while.
 func fillUp(t *testing.T, terminal *os.File) {
 	t.Helper()
 	fd := int(terminal.Fd())

@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxSequence is how far an escape sequence may reach. Text after that is shown
-// again, so that one that never ends cannot hide the rest.
+// maxSequence is the maximum length of an escape sequence. Text after that is shown again, so that
+// an endless sequence cannot hide the rest.
 const maxSequence = 4 << 10
 
-// Sanitize makes text that somebody else wrote safe to show in one line, such
-// as a cell of a table. Escape sequences are taken out whole; control,
-// bidirectional and invisible characters, line ends and tabs are shown as \x07,
-// \u202e, \u200b, \n, \t; bytes that are no UTF-8 become U+FFFD, and so does a
+// Sanitize makes untrusted text safe to show in one line, such as a cell of a table. Escape
+// sequences are taken out whole. Control, bidirectional and invisible characters, line ends and
+// tabs are shown as \x07, \u202e, \u200b, \n, \t. Invalid UTF-8 becomes U+FFFD, and so does a
 // sequence that was cut off.
 func Sanitize(s string) string {
 	if isPlain(s) {
@@ -37,19 +36,18 @@ func isPlain(s string) bool {
 	return true
 }
 
-// SanitizingWriter makes a stream that somebody else writes safe to show on a
-// terminal. Lines and tabs stay, CR and CR LF become LF, a cursor that is moved leaves blanks
-// or a line's end, so that words stay apart; other escape sequences and
-// all other control, bidirectional and invisible characters are taken out, bytes
-// that are no UTF-8 become U+FFFD. An escape sequence ends with its line at the latest;
-// one that was cut off leaves a U+FFFD. The result does not depend on how the
-// stream is cut into writes. It is not safe for concurrent use.
+// SanitizingWriter makes an untrusted stream safe to show on a terminal. Lines and tabs stay, and
+// CR and CR LF become LF. A cursor movement leaves blanks or a line end, so that words stay apart.
+// Other escape sequences and all other control, bidirectional and invisible characters are taken
+// out. Invalid UTF-8 becomes U+FFFD. An escape sequence ends with its line at the latest; one that
+// was cut off leaves a U+FFFD. The result does not depend on how the stream is cut into writes. It
+// is not safe for concurrent use.
 type SanitizingWriter struct {
 	w io.Writer
 	c cleaner
 }
 
-// NewSanitizingWriter writes to w what is left. Call Flush at the end.
+// NewSanitizingWriter writes the sanitized text to w. Call Flush at the end.
 func NewSanitizingWriter(w io.Writer) *SanitizingWriter {
 	return &SanitizingWriter{w: w}
 }
@@ -67,8 +65,8 @@ func (w *SanitizingWriter) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// Flush ends the stream: it writes what an unfinished character or sequence at
-// its end becomes. It does not close the writer below.
+// Flush ends the stream: it writes the replacement of an unfinished character or sequence at its
+// end. It does not close the writer below.
 func (w *SanitizingWriter) Flush() error {
 	w.c.finish()
 	return w.drain()
@@ -83,9 +81,9 @@ func (w *SanitizingWriter) drain() error {
 	return err
 }
 
-// cleaner is what Sanitize and SanitizingWriter have in common.
+// cleaner is the common part of Sanitize and SanitizingWriter.
 type cleaner struct {
-	cell bool // one line, and everything taken out that stands alone is visible
+	cell bool // one line, in which removed control characters are made visible
 	dec  decoder
 	lex  lexer
 	cr   bool // the line end just written was a CR: an LF now belongs to it
@@ -101,7 +99,7 @@ func (c *cleaner) feed(p []byte) {
 
 func (c *cleaner) take(r rune) {
 	if r == '\n' || r == '\r' {
-		c.cut() // what follows is another line, perhaps another writer's
+		c.cut() // the next line may be another writer's
 		c.lineEnd(r)
 		return
 	}
@@ -152,8 +150,8 @@ func (c *cleaner) text(r rune) {
 // maxBlanks is how many blanks a cursor that is moved to the right leaves at most.
 const maxBlanks = 200
 
-// move writes what sets the text before a cursor's move apart from the text behind it.
-// Programs that draw a screen move the cursor in place of writing blanks and line ends.
+// move writes a separator between the text before a cursor's move and the text after it. Programs
+// that draw a screen move the cursor in place of writing blanks and line ends.
 func (c *cleaner) move() {
 	if c.cell || c.lex.inter != 0 || len(c.lex.params) > 0 && c.lex.params[0] >= '<' {
 		return

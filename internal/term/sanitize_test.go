@@ -122,14 +122,15 @@ func TestSanitizingWriterReportsErrors(t *testing.T) {
 	}
 }
 
-// What comes out is harmless, the same in any cut, and clean already.
+// FuzzSanitize checks that the output is harmless, the same for any cut of the input, and unchanged
+// by a second pass.
 func FuzzSanitize(f *testing.F) {
 	for _, s := range []string{
 		"a\x1b[31mb\x1b]0;x\x07\r\n", "\x9b\xc2\x9b1m\xc2", "\x1bP\x1b\\\x1b_\n\r\r\n", "\u202e\u2066\t\x00\x7f\xed\xa0\x80",
 	} {
 		f.Add([]byte(s), uint8(2))
 	}
-	for _, s := range []string{ // a joiner behind what stands for something else
+	for _, s := range []string{ // a joiner after a replaced character
 		"\xed\x00\u200d", "\xed\t\u200c", "\u2764\x07\ufe0f", "\u2764\n\ufe0f", "\ufe0f\x01\u200d",
 	} {
 		f.Add([]byte(s), uint8(1))

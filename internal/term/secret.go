@@ -15,9 +15,9 @@ import (
 // terminal's own limit is lower.
 const maxSecret = 64 << 10
 
-// ReadSecret asks for a line from the terminal f, and reads it without showing it. What was
-// typed before is forgotten; who answers at once, as a program does, is heard. A signal
-// that would end the process brings the terminal back first.
+// ReadSecret asks for a line from the terminal f, and reads it without showing it. Earlier input is
+// discarded. A program that answers at once is heard. A signal that would end the process first
+// restores the terminal.
 func ReadSecret(f *os.File, ask func()) ([]byte, error) {
 	var saved *unix.Termios
 	err := control(f, func(fd int) (err error) {

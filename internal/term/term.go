@@ -1,10 +1,9 @@
 // Package term is the thin door to the user's terminal.
 //
-// It puts the terminal into raw mode and brings it back whatever happens
-// (Raw), remembers what a program did to it so that this can be undone
-// (Modes), takes the detach keys out of what the user types (Filter),
-// and makes text that somebody else wrote safe to show
-// (Sanitize, SanitizingWriter). It draws nothing and decides nothing.
+// It puts the terminal into raw mode and always restores it (Raw), remembers what a program did to
+// it so that this can be undone (Modes), takes the detach keys out of the user's input (Filter),
+// and makes untrusted text safe to show (Sanitize, SanitizingWriter). It draws nothing and decides
+// nothing.
 package term
 
 import (

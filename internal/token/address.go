@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// address is what is needed of a URL.
+// address has the used parts of a URL.
 type address struct {
 	scheme, host string // in small letters; the host with its port unless that is 443
-	path         string // as it is written; what follows it is left out
-	user         string // decoded, as it is said where the address is written; may be empty
+	path         string // as written; the rest of the URL is dropped
+	user         string // decoded, from the address itself; may be empty
 }
 
 // String writes the address, with the user.
@@ -43,8 +43,8 @@ func cutPort(hostport string) (host, port string) {
 	return hostport[:i], hostport[i+1:]
 }
 
-// parseAddress reads a URL, with the user and the password that are in it, and
-// whether anything follows its path. The error says nothing of it.
+// parseAddress reads a URL, with its user and password. more tells whether anything follows
+// the path. The error quotes nothing of it.
 func parseAddress(s string) (a address, password string, more bool, err error) {
 	none := errors.New("it is no URL of a server")
 	scheme, rest, ok := strings.Cut(s, "://")
@@ -74,7 +74,7 @@ func parseAddress(s string) (a address, password string, more bool, err error) {
 	return a, password, query || fragment, nil
 }
 
-// escape writes all but letters, digits and what is nothing anywhere as %XX.
+// escape writes all characters but letters, digits and "-._~" as %XX.
 func escape(s string) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder

@@ -44,7 +44,7 @@ func findGit(s *search) {
 	}
 }
 
-// gitSetting has git ask a helper for what stands for a credential at a URL.
+// gitSetting makes git ask a helper that returns the placeholder of a credential for a URL.
 func gitSetting(address, user, password string) spec.Setting {
 	return spec.Setting{
 		Kind: spec.SettingGit, Name: "credential." + strings.TrimSuffix(address, "/") + ".helper",

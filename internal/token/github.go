@@ -15,7 +15,7 @@ import (
 
 const github = "github.com"
 
-// findGitHub looks where gh does, in its order.
+// findGitHub looks for tokens in the same places and order as gh.
 func findGitHub(s *search) {
 	for _, name := range s.tool.Variables {
 		if v, ok := s.host.lookup(name); ok {
@@ -46,8 +46,8 @@ func findGitHub(s *search) {
 	}
 }
 
-// ghAccount is what gh writes about a host. Whether a token stands above or beside
-// its user depends on the version of gh; with neither it is in the keyring.
+// ghAccount is gh's entry for a host. Whether a token is above or beside its user depends
+// on the version of gh. If both are empty, the token is in the keyring.
 type ghAccount struct {
 	Token string `yaml:"oauth_token"`
 	User  string `yaml:"user"`
@@ -69,7 +69,7 @@ func gitHub(from, value string, command []string) Token {
 		For: "https://" + github, Host: github, From: from, Value: wire.Value(value), Command: command, Service: service.Name,
 		Terms: vault.Terms{
 			Hosts: append(slices.Clone(service.Hosts), github+":443"),
-			// gh hands to git what it has for the API.
+			// gh gives git the same token as the API.
 			Place: &spec.Place{Kind: spec.PlaceAuthorization}, Env: service.Env,
 			Settings: []spec.Setting{gitSetting("https://"+github, "x-access-token", placeholder)},
 		},

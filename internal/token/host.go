@@ -14,13 +14,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Host is whose tokens are looked for: a home directory and an environment.
+// Host is the user whose tokens Find looks for: a home directory and an environment.
 type Host struct {
 	Home    string
 	Environ []string
 }
 
-// lookup gives a variable. One that is empty counts as not set, as with the tools.
+// lookup returns a variable. An empty one counts as unset, as in the tools.
 func (h Host) lookup(name string) (string, bool) {
 	for _, kv := range h.Environ {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -30,7 +30,7 @@ func (h Host) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// path gives the first place of a file that counts, "" for none.
+// path returns the first applicable path of a file, "" for none.
 func (h Host) path(places []string) string {
 	for _, p := range places {
 		first, rest, _ := strings.Cut(p, "/")
@@ -56,11 +56,10 @@ func (h Host) Short(path string) string {
 	return path
 }
 
-// maxFile bounds what is read, in bytes.
+// maxFile bounds a file, in bytes.
 const maxFile = 1 << 20
 
-// readFile reads a file that only its user, or root, may write. One that is not
-// there is empty.
+// readFile reads a file that only its user, or root, may write. A missing file is empty.
 func readFile(path string) (string, error) {
 	f, err := store.OpenRegular(path, unix.O_NOFOLLOW)
 	switch {
@@ -79,7 +78,7 @@ func readFile(path string) (string, error) {
 	return string(data), err
 }
 
-// judgeFile refuses what others could have written.
+// judgeFile refuses a file that others could have written.
 func judgeFile(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -27,10 +27,10 @@ func notAlphanumeric(r rune) bool {
 	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 }
 
-// noPassword stands for a password where the user is a token.
+// noPassword is the password in use where the user name is a token.
 const noPassword = "x-oauth-basic"
 
-// token is a login as what is lent. It is not said yet how tools inside hear of it.
+// token turns a login into a token to lend, without the settings for tools inside.
 func (l login) token() Token {
 	t := Token{Host: l.at.host, From: l.from, Value: wire.Value(l.password)}
 	t.Terms.Place = &spec.Place{Kind: spec.PlaceBasic, User: l.user}
@@ -53,12 +53,12 @@ func (l login) token() Token {
 	return t
 }
 
-// userIsToken tells the way to log in by a token alone.
+// userIsToken tells a login by a token alone.
 func (l login) userIsToken() bool {
 	return l.user != "" && (l.password == "" || l.password == noPassword)
 }
 
-// inURL is the login's URL, with the placeholder where the token is.
+// inURL is the login's URL, with the placeholder in place of the token.
 func (l login) inURL() string {
 	userinfo := escape(l.user) + ":" + placeholder
 	if l.userIsToken() {
@@ -67,13 +67,13 @@ func (l login) inURL() string {
 	return l.at.scheme + "://" + userinfo + "@" + l.at.host + l.at.path
 }
 
-// What stands in a setting for the placeholder of the lease, and for that in base64.
+// In a setting, these stand for the lease's placeholder, and for the placeholder in base64.
 const (
 	placeholder        = "{placeholder}"
 	encodedPlaceholder = "{placeholder:base64}"
 )
 
-// mistake is why something is not lent.
+// mistake is the reason why something is not lent.
 type mistake string
 
 func (m mistake) Error() string { return string(m) }

@@ -5,8 +5,8 @@ import "strings"
 // machine is an entry of a netrc file.
 type machine struct{ name, login, password string }
 
-// parseNetrc reads the entries that are for one machine. What is for all the others
-// (default) belongs to nobody.
+// parseNetrc reads the entries for named machines. It skips the default entry, which
+// applies to all other machines.
 func parseNetrc(content string) []*machine {
 	p := netrcParser{current: &machine{}}
 	for line := range strings.Lines(content) {
@@ -58,7 +58,7 @@ func (p *netrcParser) keyword(word string) {
 	}
 }
 
-// netrcWord gives the first word, which may stand in quotes, and what follows.
+// netrcWord returns the first word, which may be quoted, and the rest.
 func netrcWord(s string) (word, rest string) {
 	if s[0] != '"' {
 		end := strings.IndexAny(s, " \t")

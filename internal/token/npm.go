@@ -51,7 +51,7 @@ func cutSetting(key string) (at, what string, ok bool) {
 	return strings.TrimSuffix(key[:i], "/") + "/", key[i+1:], true
 }
 
-// npmToken is what a setting says to log in with at a registry.
+// npmToken returns the token in a setting for a registry.
 func npmToken(all npmrc.Settings, at, what string) (Token, bool) {
 	l, err := parseLogin("https:"+at, "")
 	if err != nil || l.user != "" {
@@ -76,8 +76,8 @@ func npmToken(all npmrc.Settings, at, what string) (Token, bool) {
 	return l.asNpm(all, at, line), true
 }
 
-// asNpm is the login as npm hears of it inside: the registry's line, and those that
-// say for which packages it is.
+// asNpm is the login as npm's settings inside: the registry's line, and those that name its
+// packages.
 func (l login) asNpm(all npmrc.Settings, at, line string) Token {
 	t := l.token()
 	if line != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pipVariable is the one that says the same as a setting of pip's files, as far as
-// that is about indexes.
+// pipVariable is the environment variable equivalent to a setting of pip's files, for
+// settings about indexes.
 func pipVariable(key string) string {
 	switch key {
 	case "index-url":
@@ -64,8 +64,8 @@ type pipList struct {
 	netrc          string
 	named          map[string]bool // indexes of uv whose address is known
 
-	last  int    // in found: where what follows without a login is said
-	plain string // that came before the first with one
+	last  int    // index in found of the token that carries the following indexes without a login
+	plain string // indexes without a login before the first one with a login
 }
 
 func (p *pipList) read(words []string) {
@@ -112,7 +112,7 @@ func (p *pipList) complete(l *login, name string) {
 	}
 }
 
-// lend notes the login of an index. One that serves several is lent once.
+// lend adds the login of an index. A login that serves several indexes is lent once.
 func (p *pipList) lend(l login, name string) {
 	t := l.token()
 	t.Terms.Methods = []string{"GET", "HEAD"}
@@ -132,7 +132,7 @@ func (p *pipList) lend(l login, name string) {
 	p.last, p.plain = at, ""
 }
 
-// pass has an index without a login named inside beside those with one.
+// pass names an index without a login inside, beside those with one.
 func (p *pipList) pass(name string, at address) {
 	if vault.SecretIn(at.path) {
 		return
@@ -146,7 +146,7 @@ func (p *pipList) pass(name string, at address) {
 	said[len(said)-1].Text += " " + word
 }
 
-// cutIndex takes the name off an index of uv.
+// cutIndex splits the name off an index of uv.
 func cutIndex(word string) (name, address string) {
 	name, address, ok := strings.Cut(word, "=")
 	if !ok || strings.ContainsAny(name, ":/") {
@@ -155,7 +155,7 @@ func cutIndex(word string) (name, address string) {
 	return name, address
 }
 
-// uvIndex begins uv's variables for the indexes of a name.
+// uvIndex is the prefix of uv's variables for the indexes of a name.
 const uvIndex = "UV_INDEX_"
 
 func indexVariable(name string) string {
@@ -167,8 +167,8 @@ func indexVariable(name string) string {
 	}, name)
 }
 
-// unnamedIndexes tells of passwords for indexes whose address only a project says,
-// which is not trusted: it could say any.
+// unnamedIndexes reports passwords for indexes whose address is only in a project. The
+// project is not trusted: it could name any address.
 func (s *search) unnamedIndexes(named map[string]bool) {
 	for _, kv := range s.host.Environ {
 		name, value, _ := strings.Cut(kv, "=")
@@ -180,8 +180,8 @@ func (s *search) unnamedIndexes(named map[string]bool) {
 	}
 }
 
-// parsePipConf reads what pip's file says for installing: its section [global],
-// and [install] before that. Values may go on in indented lines.
+// parsePipConf reads the settings of pip's file for installing: its section [global], and
+// with precedence [install]. Values may continue in indented lines.
 func parsePipConf(content string) map[string]string {
 	sections := map[string]map[string]string{"global": {}, "install": {}}
 	var section, key string

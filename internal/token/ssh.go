@@ -16,22 +16,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// findAgent looks where ssh looks for its agent. What is lent is not the agent: the
-// gateway asks it, and not everything that it is asked.
+// findAgent looks for the agent where ssh does. The agent itself is not lent: the gateway
+// talks to it, and passes on only some requests.
 func findAgent(s *search) {
 	s.addAgent("ssh-agent", spec.PlaceAgent,
-		// The home inside knows no server. A wrong one is sent no login: the host's
-		// known_hosts counts for that.
-		// Who vouches for those that are looked into is named for images whose ssh
-		// does not look there.
+		// ssh inside has no known hosts of its own. A wrong server gets no login: the
+		// gateway checks the host's known_hosts. The file with the authority for inspected
+		// servers is named for images whose ssh does not read it by default.
 		spec.Setting{Kind: spec.SettingVariable, Name: "GIT_SSH_COMMAND", Text: "ssh -o StrictHostKeyChecking=accept-new -o 'GlobalKnownHostsFile=/etc/ssh/ssh_known_hosts " + trust.KnownHosts + "'"})
 }
 
-// findSigner looks for the same agent, which is to sign for git and nothing else. How commits
-// are signed is among the defaults of git inside.
+// findSigner looks for the same agent, limited to signing for git. The defaults of git
+// inside configure how commits are signed.
 func findSigner(s *search) { s.addAgent("ssh-agent signatures", spec.PlaceSignature) }
 
-// addAgent notes the agent, for a use that has such settings besides.
+// addAgent adds the agent for one use, with these extra settings.
 func (s *search) addAgent(purpose string, kind spec.PlaceKind, settings ...spec.Setting) {
 	name := s.tool.Variables[0]
 	path, ok := s.host.lookup(name)
@@ -48,7 +47,7 @@ func (s *search) addAgent(purpose string, kind spec.PlaceKind, settings ...spec.
 	s.add(t)
 }
 
-// unusable tells of an agent that cannot be asked how to come by one.
+// unusable adds the hint how to get an agent that can be used.
 func (s *search) unusable(err error) error {
 	if err != nil {
 		err = &spec.Error{Err: err, Hint: s.tool.Get}
@@ -56,7 +55,7 @@ func (s *search) unusable(err error) error {
 	return err
 }
 
-// judgeSocket refuses what somebody else may listen at, and where nobody listens.
+// judgeSocket refuses a socket that another user may own, or that has no listener.
 func judgeSocket(path string) error {
 	if err := hostpath.Answers(filepath.Dir(path)); err != nil {
 		return err
@@ -75,8 +74,8 @@ func judgeSocket(path string) error {
 	return knock(path)
 }
 
-// knock says whether somebody listens at a socket: that of an agent that was killed is there
-// still. It waits for nobody, and asks nothing.
+// knock tells whether a socket has a listener: the socket of a killed agent still exists.
+// It does not block, and sends nothing.
 func knock(path string) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package token finds what tools of the host log in with to servers, where those
-// tools look for it: gh, git, npm and pip. It tells what could be lent and on which
-// terms; nobody is lent anything here.
+// Package token finds the tokens with which tools of the host log in to servers, in the
+// places where those tools look: gh, git, npm and pip. It reports which tokens could be
+// lent and on which terms. It lends nothing itself.
 //
-// The files belong to the user, but what runs in a sandbox may have had a hand in
-// some of them, and a token is worth much. So a file counts only if nobody else may
-// write it, no link leads to it, and it is not large; of one that does not count it
-// is said why.
+// The files belong to the user, but programs in a sandbox may have written some of them,
+// and a token is worth much. So a file counts only if no other user can write it, it is not
+// a symbolic link, and it is not large. For a refused file the package reports the reason.
 package token
 
 import (
@@ -20,12 +19,12 @@ import (
 // Tool is a program whose tokens are known.
 type Tool struct {
 	Name, Title string
-	// Variables are looked at before Files. Of each of those the first place counts
-	// whose variable is set; ~ is the home directory.
+	// Variables have precedence over Files. For each file, the first path whose variable is
+	// set counts; ~ is the home directory.
 	Variables []string
 	Files     [][]string
-	// None is what a person is told where there is nothing, and Get how to come by it; empty:
-	// a login with the tool brings a token.
+	// None is the message if no token is found, and Get says how to get one. If Get is
+	// empty, a login with the tool brings a token.
 	None, Get string
 
 	find func(*search)
@@ -81,25 +80,25 @@ func Names() (names []string) {
 	return names
 }
 
-// Token is what a tool has for a server, or why what it has cannot be lent.
+// Token is a tool's token for a server, or the reason why it cannot be lent.
 type Token struct {
 	Tool string
 	// For is where the tool uses it: a URL, with the user and without the token. It
-	// tells the tokens of a tool apart, now and later.
+	// identifies the token among those of a tool, now and later.
 	For string
 	// Host is that of For, with its port unless that is 443.
 	Host  string
-	From  string // where it stands, for people
+	From  string // where it was found, for people
 	Value wire.Value
-	// Command prints the value, if it is not here.
+	// Command prints the value, if Value is empty.
 	Command []string
-	// Service of the vault says what a placeholder looks like; it may be empty.
+	// Service is the vault's service for the placeholder's shape; it may be empty.
 	Service string
 	Terms   vault.Terms
 	Err     error
 }
 
-// Choice is which tokens are meant: those of a tool, for all servers or for one.
+// Choice selects tokens: those of a tool, for all servers or for one.
 type Choice struct{ Tool, Host string }
 
 // ParseChoices reads TOOL and TOOL:HOST, also several with commas between them.
@@ -118,15 +117,15 @@ func ParseChoices(words []string) ([]Choice, error) {
 	return list, nil
 }
 
-// Meant tells whether a choice is one of the token.
+// Meant tells whether a choice includes the token.
 func (c Choice) Meant(t *Token) bool {
 	return c.Tool == t.Tool && (c.Host == "" || c.Host == t.Host)
 }
 
 func (c Choice) String() string { return strings.TrimSuffix(c.Tool+":"+c.Host, ":") }
 
-// Find looks for the tokens of tools, of all without a name. What there is and
-// cannot be lent is among them, and says why.
+// Find looks for the tokens of the named tools, or of all. The result includes tokens that
+// cannot be lent, with the reason.
 func Find(h Host, tools ...string) []Token {
 	var all []Token
 	for _, t := range Tools {
@@ -143,7 +142,7 @@ func Find(h Host, tools ...string) []Token {
 	return all
 }
 
-// judge makes sure that a token can be lent as it is.
+// judge makes sure that a token can be lent unchanged.
 func (t *Token) judge() {
 	if t.Err != nil {
 		t.Value, t.Command = nil, nil
@@ -169,7 +168,7 @@ type search struct {
 	found []Token
 }
 
-// add notes a token. One for the same place that stood earlier counts instead.
+// add adds a token. An earlier one for the same place has precedence.
 func (s *search) add(t Token) {
 	t.Tool = s.tool.Name
 	for _, o := range s.found {
@@ -180,7 +179,7 @@ func (s *search) add(t Token) {
 	s.found = append(s.found, t)
 }
 
-// refuse notes that something is there and is not lent.
+// refuse records a token that is found and not lent.
 func (s *search) refuse(at, from string, err error) {
 	t := Token{Tool: s.tool.Name, For: at, From: from, Err: err}
 	if l, err := parseLogin(at, from); err == nil {
@@ -192,8 +191,8 @@ func (s *search) refuse(at, from string, err error) {
 // text is a file that was read.
 type text struct{ from, content string }
 
-// read gives the n-th file of the tool. One that cannot be read is noted, one that
-// is not there is empty.
+// read returns the n-th file of the tool. A file that cannot be read is recorded; a missing
+// one is empty.
 func (s *search) read(n int) text {
 	path := s.host.path(s.tool.Files[n])
 	if path == "" {

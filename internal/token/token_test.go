@@ -36,8 +36,8 @@ func on(t *testing.T, files map[string]string, environ ...string) Host {
 	return Host{Home: home, Environ: environ}
 }
 
-// said writes down what was found: where it is for, where it stood, to whom and
-// where it goes, what it is and what is said inside; or why not.
+// said formats the found tokens: what each is for, its source, its hosts and place, its
+// value and its settings; or the reason why it is refused.
 func said(list []Token) string {
 	var b strings.Builder
 	for _, t := range list {
@@ -208,7 +208,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A file others may have written, or that is none, is no source, and says why.
+// TestHostileFiles checks that a file that others may have written, or that is not regular,
+// is refused with the reason.
 func TestHostileFiles(t *testing.T) {
 	const line = "//a.example.com/:_authToken=canary-0123456789\n"
 	for name, c := range map[string]struct {
@@ -264,7 +265,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// What is lent passes the same checks as any lease, and its placeholders fit.
+// TestTermsMakeLeases checks that found tokens pass the same checks as any lease, and that
+// their placeholders fit.
 func TestTermsMakeLeases(t *testing.T) {
 	h := on(t, map[string]string{
 		".npmrc":               "//registry.npmjs.org/:_authToken=npm_0123456789\n",
@@ -299,7 +301,8 @@ func TestParseChoices(t *testing.T) {
 	}
 }
 
-// The agent's socket is lent if it is one, and somebody listens there.
+// TestFindAgent checks that the agent's socket is lent only if it is a socket with a
+// listener.
 func TestFindAgent(t *testing.T) {
 	dir := t.TempDir()
 	path, dead := filepath.Join(dir, "agent"), filepath.Join(dir, "dead")

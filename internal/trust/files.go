@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prepare gives, by name, what the files begin with: all that is the same at
-// every start. Making it takes milliseconds, so it is to be kept.
+// Prepare returns, by name, the constant first part of each file, which is the same at
+// every start. Making it takes milliseconds, so the caller keeps it.
 func Prepare(r Roots) map[string][]byte {
 	java := newJavaStore(len(r.certs) + 1)
 	for i, der := range r.certs {
@@ -21,17 +21,17 @@ func Prepare(r Roots) map[string][]byte {
 	return map[string][]byte{bundleName: r.pem, javaName: java.take()}
 }
 
-// Files are the files of one start. The sandbox's authority is made late, when
-// nobody should have to wait any more: it comes last in each of them.
+// Files are the files of one start. The sandbox's authority is made late, when it delays
+// nothing any more: it comes last in each file.
 type Files struct {
 	dir   string
 	java  *javaStore
 	empty bool
 }
 
-// Begin makes the files in dir, which is empty. What Prepare gave lies in the
-// directory prepared. Local are more authorities, in PEM, that only this host trusts; those
-// that are among the prepared ones are not written a second time.
+// Begin makes the files in dir, which is empty. prepared is the directory with Prepare's
+// files. local are more authorities, in PEM, that only this host trusts; those among the
+// prepared ones are not written twice.
 func Begin(dir, prepared string, local []byte) (*Files, error) {
 	f := &Files{dir: dir, java: continuedJavaStore()}
 	more, err := missing(prepared, local)
@@ -58,7 +58,7 @@ func Begin(dir, prepared string, local []byte) (*Files, error) {
 	return f, err
 }
 
-// missing are authorities that are not among the prepared ones.
+// missing returns the authorities that are not among the prepared ones.
 func missing(prepared string, local []byte) (Roots, error) {
 	if len(local) == 0 {
 		return Roots{}, nil
@@ -70,7 +70,7 @@ func missing(prepared string, local []byte) (Roots, error) {
 	return parse(local).without(parse(text)), nil
 }
 
-// beginJava begins the key store, to which so many entries more are added than it says.
+// beginJava begins the key store, and raises its number of entries by more.
 func (f *Files) beginJava(prepared string, more int) error {
 	if more == 0 {
 		_, err := f.begin(javaName, prepared, f.java.digest)
@@ -87,14 +87,13 @@ func (f *Files) beginJava(prepared string, more int) error {
 	return f.append(javaName, text, unix.O_CREAT|unix.O_EXCL)
 }
 
-// Empty reports whether the host trusts nobody.
+// Empty reports whether the host trusts no authority.
 func (f *Files) Empty() bool { return f.empty }
 
-// copyChunk is how much is in memory at a time: new memory is dear while a
-// process starts.
+// copyChunk is the size of the copy buffer: new memory is expensive while a process starts.
 const copyChunk = 32 << 10
 
-// begin copies a file, which also may go through a digest.
+// begin copies a file, and feeds it to a digest, if given.
 func (f *Files) begin(name, prepared string, digest io.Writer) (int64, error) {
 	in, err := os.Open(filepath.Join(prepared, name))
 	if err != nil {
@@ -136,7 +135,7 @@ func (f *Files) Complete(authority []byte) error {
 	)
 }
 
-// Know adds who vouches for servers of SSH, given as lines of known_hosts.
+// Know adds the authorities for SSH servers, as lines of known_hosts.
 func (f *Files) Know(lines []byte) error { return f.append(knownName, lines, unix.O_CREAT|unix.O_EXCL) }
 
 func (f *Files) open(name string, flags int) (*os.File, error) {

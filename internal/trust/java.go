@@ -8,9 +8,9 @@ import (
 	"unicode/utf16"
 )
 
-// A Java key store in the oldest format, JKS, which every Java reads: a head
-// with the number of entries, the entries, and a digest over it all with a
-// password that everybody knows. Most programs do not ask for it.
+// A Java key store in the oldest format, JKS, which every Java reads: a head with the
+// number of entries, the entries, and a digest over it all with a well-known password. Most
+// programs do not ask for it.
 const (
 	jksMagic    = 0xfeedfeed
 	jksVersion  = 2
@@ -21,8 +21,8 @@ const (
 
 // javaStore is a key store being written.
 type javaStore struct {
-	out    []byte    // not taken yet
-	digest hash.Hash // of what was
+	out    []byte    // written since the last take
+	digest hash.Hash // of the earlier part
 }
 
 // newJavaStore begins a key store for that many certificates.
@@ -34,8 +34,7 @@ func newJavaStore(entries int) *javaStore {
 	return s
 }
 
-// continuedJavaStore goes on with a key store once its digest was given what
-// there is of it.
+// continuedJavaStore continues a key store whose existing part was fed to its digest.
 func continuedJavaStore() *javaStore {
 	s := &javaStore{digest: sha1.New()} //nolint:gosec // see above
 	for _, c := range utf16.Encode([]rune(jksPassword)) {
@@ -45,7 +44,7 @@ func continuedJavaStore() *javaStore {
 	return s
 }
 
-// addEntries has the head of a key store say that it has more entries.
+// addEntries raises the number of entries in the head of a key store.
 func addEntries(store []byte, more int) error {
 	const at = 8 // behind the magic number and the version
 	if len(store) < at+4 {
@@ -71,7 +70,7 @@ func (s *javaStore) add(alias string, der []byte) {
 	s.out = append(s.out, der...)
 }
 
-// take gives what was added since it was last called.
+// take returns the bytes that were added since the last call.
 func (s *javaStore) take() []byte {
 	out := s.out
 	s.digest.Write(out)
@@ -79,7 +78,7 @@ func (s *javaStore) take() []byte {
 	return out
 }
 
-// end gives the rest.
+// end returns the rest, with the digest.
 func (s *javaStore) end() []byte {
 	out := s.take()
 	return s.digest.Sum(out)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// localDirs are where distributions have a host's own authorities, of which they make their
-// bundles.
+// localDirs are the directories in which distributions keep a host's own authorities, to
+// make their bundles from.
 var localDirs = []string{
 	"/usr/local/share/ca-certificates",          // Debian, Alpine
 	"/etc/pki/ca-trust/source/anchors",          // Fedora, RHEL
@@ -22,9 +22,9 @@ const MaxLocal = 192 << 10
 // maxFiles bounds the files that are read in such a directory.
 const maxFiles = 100
 
-// Local gives in PEM the authorities that only this host trusts: those that its
-// administrator has added, and others, which the caller has named. Many programs have the
-// public ones built in, and miss these. What would be too much is left out.
+// Local returns in PEM the authorities that only this host trusts: those that its
+// administrator has added, and others that the caller names. Many programs have the public
+// ones built in, and lack these. Authorities beyond the bounds are left out.
 func Local(root string, named []byte) []byte {
 	text := named
 	for _, dir := range localDirs {

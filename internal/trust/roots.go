@@ -25,10 +25,10 @@ type Roots struct {
 	texts [][]byte // the same in PEM
 }
 
-// Empty reports whether nobody is trusted.
+// Empty reports whether the list has no authority.
 func (r Roots) Empty() bool { return len(r.certs) == 0 }
 
-// without are those that are not among others, each once.
+// without returns those that are not among others, each once.
 func (r Roots) without(others Roots) (rest Roots) {
 	known := make(map[string]bool, len(others.certs))
 	for _, der := range others.certs {
@@ -45,8 +45,8 @@ func (r Roots) without(others Roots) (rest Roots) {
 	return rest
 }
 
-// State tells a bundle that was changed from one that was not, without reading
-// it. It may lie where a link of /etc leads to.
+// State tells a changed bundle from an unchanged one, without reading it. A link in /etc
+// may lead to the bundle.
 func State(root string) string {
 	for _, name := range Bundles {
 		var st unix.Stat_t
@@ -57,8 +57,8 @@ func State(root string) string {
 	return ""
 }
 
-// Find reads the bundle of the host whose tree begins at root; "" is this one.
-// Only certificates are taken from it, and only if everybody may read it.
+// Find reads the bundle of the host whose tree begins at root; "" is this host. It takes
+// only certificates, and only if everybody may read the file.
 func Find(root string) Roots {
 	for _, name := range Bundles {
 		text, err := readBundle(root + "/etc/" + name)
@@ -90,8 +90,8 @@ func readBundle(path string) ([]byte, error) {
 	return b, err
 }
 
-// parse takes the certificates out of a bundle and leaves everything else
-// behind. What cannot be decoded is no certificate.
+// parse takes the certificates out of a bundle and drops everything else. A block that
+// cannot be decoded is not a certificate.
 func parse(text []byte) Roots {
 	r := Roots{pem: make([]byte, 0, len(text)+1)}
 	der := make([]byte, 0, len(text)) // of all, one after another
@@ -113,12 +113,12 @@ func parse(text []byte) Roots {
 
 // block is a certificate in PEM.
 type block struct {
-	before []byte // what stands between it and the one before
+	before []byte // text between it and the one before
 	text   []byte // from the first dash to the last
 }
 
-// nextBlock finds the first certificate and what follows it. One that has a
-// beginning only is none.
+// nextBlock finds the first certificate and the text after it. A block without an end does
+// not count.
 func nextBlock(text []byte) (b block, rest []byte, ok bool) {
 	for from := 0; ; {
 		end := bytes.Index(text[from:], endMark)
@@ -134,7 +134,7 @@ func nextBlock(text []byte) (b block, rest []byte, ok bool) {
 	}
 }
 
-// decode appends the certificate to der. It is not ok if it cannot be one.
+// decode appends the certificate to der. ok is false if it cannot be a certificate.
 func (b block) decode(der []byte) ([]byte, bool) {
 	body := b.text[len(beginMark) : len(b.text)-len(endMark)]
 	start := len(der)

@@ -24,13 +24,13 @@ const (
 	Cyan   Style = "36"
 )
 
-// Piece is text of one style. What would command the terminal is shown, not done.
+// Piece is text of one style. Control sequences in it are shown, not executed.
 type Piece struct {
 	Style Style
 	Text  string
 }
 
-// Of is a piece of this style.
+// Of returns a piece in this style.
 func (s Style) Of(text string) Piece { return Piece{s, text} }
 
 // Line is a line of a page.
@@ -45,12 +45,12 @@ type Screen struct {
 	styled bool
 }
 
-// What the terminal is told.
+// Control sequences for the terminal.
 const (
 	enter = "\x1b[?1049h\x1b[?25l" // another screen, no cursor
 	leave = "\x1b[?25h\x1b[?1049l"
 	home  = "\x1b[H"
-	begin = "\x1b[?2026h" // what follows is shown at once, where the terminal knows that
+	begin = "\x1b[?2026h" // the following output appears at once, if the terminal supports it
 	end   = "\x1b[?2026l"
 	clear = "\x1b[K" // to the end of the line
 	below = "\x1b[J" // all that follows
@@ -75,7 +75,7 @@ func (s *Screen) Size() (rows, cols int) {
 	return int(r), int(c)
 }
 
-// Draw shows a page in the place of the last one. What does not fit is cut off.
+// Draw replaces the last page. Parts that do not fit are cut off.
 func (s *Screen) Draw(page []Line) error {
 	rows, cols := s.Size()
 	var b bytes.Buffer
@@ -91,7 +91,7 @@ func (s *Screen) Draw(page []Line) error {
 	return err
 }
 
-// Close gives the terminal back, with a last page on it if there is one.
+// Close restores the terminal. Last, if not empty, is shown on it as a last page.
 func (s *Screen) Close(last []Line) error {
 	_, cols := s.Size()
 	var b strings.Builder
@@ -103,7 +103,7 @@ func (s *Screen) Close(last []Line) error {
 	return err
 }
 
-// render is a line of so many columns at most.
+// render returns a line of at most that many columns.
 func render(l Line, cols int, styled bool) string {
 	var b strings.Builder
 	for _, p := range l {
@@ -120,7 +120,7 @@ func render(l Line, cols int, styled bool) string {
 	return b.String()
 }
 
-// cut gives as much of a text as fits into so many columns, and how many it takes.
+// cut returns as much of a text as fits into the columns, and the columns it takes.
 func cut(text string, cols int) (string, int) {
 	width := 0
 	for i, r := range text {
@@ -133,8 +133,8 @@ func cut(text string, cols int) (string, int) {
 	return text, width
 }
 
-// columns is how many a character takes, on the safe side: one that takes less than is
-// thought leaves room, one that takes more would break the page.
+// columns is how many columns a character takes, on the safe side: an overestimate leaves room, an
+// underestimate would break the page.
 func columns(r rune) int {
 	switch {
 	case r < 0x300:
@@ -153,7 +153,7 @@ func Width(text string) int {
 	return n
 }
 
-// Bar is a bar of so many columns, filled in part.
+// Bar is a partly filled bar of that many columns.
 func Bar(cols int, part, whole float64) string {
 	const eighths = " ▏▎▍▌▋▊▉"
 	if whole <= 0 || cols <= 0 {

@@ -13,7 +13,7 @@ func TestRender(t *testing.T) {
 		0:  "",
 		3:  "run",
 		5:  "run ",
-		7:  "run \x1b[1m日\x1b[0m\x1b[31m", // what follows is checked below
+		7:  "run \x1b[1m日\x1b[0m\x1b[31m", // the rest is checked below
 		99: "run \x1b[1m日本語\x1b[0m",
 	} {
 		if got := render(l, cols, true); !strings.HasPrefix(got, want) {
@@ -49,7 +49,8 @@ func TestBar(t *testing.T) {
 	}
 }
 
-// The terminal is given back with the last page on it, whatever was drawn before.
+// TestScreen checks that the terminal is restored with the last page on it, whatever was drawn
+// before.
 func TestScreen(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	r, w, err := os.Pipe()

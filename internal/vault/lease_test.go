@@ -13,7 +13,7 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// Everything a service says is a lease that can be made.
+// TestLeaseOfServices checks that every service describes a valid lease.
 func TestLeaseOfServices(t *testing.T) {
 	for _, s := range Services {
 		l, err := NewLease(&Secret{Name: s.Name, Service: s.Name}, "0123456789ab", Terms{}, []byte(key(s.Shapes[0].Prefix, 60)), now)
@@ -73,7 +73,8 @@ func TestLeaseTerms(t *testing.T) {
 	}
 }
 
-// A wildcard below a name that somebody owns, or one name of many, is theirs.
+// TestOneOwner checks wildcards below a name with one owner, and single names of a shared
+// domain: both are allowed.
 func TestOneOwner(t *testing.T) {
 	s := &Secret{Name: "x", Source: Source{Kind: SourceStored}}
 	for _, host := range []string{"*.example.co.uk", "**.me.github.io", "*.my-bucket.s3.amazonaws.com", "s3.amazonaws.com", "*.example.com", "*.corp.internal:443"} {

@@ -13,8 +13,8 @@ import (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// decode reads one JSON document and nothing behind it. What it says of a
-// broken one quotes nothing of it.
+// decode reads one JSON document and nothing behind it. Its error about a broken document
+// quotes nothing of it.
 func decode(path string, data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -26,8 +26,8 @@ func decode(path string, data []byte, v any) error {
 
 const maxName = 64
 
-// CheckName judges the name of a secret: letters, digits, '.', '_' and '-'.
-// What looks like a credential is not repeated: it was meant as the value.
+// CheckName checks the name of a secret: letters, digits, '.', '_' and '-'. A name that
+// looks like a credential is not repeated in the error: the user meant it as the value.
 func CheckName(name string) error {
 	if LooksSecret(name) {
 		return spec.Errorf(spec.ErrUsage, "the name of the secret looks like its value").
@@ -44,8 +44,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// LooksSecret tells what begins like a credential of a known kind and is as
-// long as one, or is too long for a name.
+// LooksSecret tells a text that begins like a known kind of credential and is as long as
+// one, or is too long for a name.
 func LooksSecret(s string) bool {
 	if len(s) > maxName {
 		return true
@@ -60,15 +60,15 @@ func LooksSecret(s string) bool {
 	return false
 }
 
-// SecretIn tells a path, or an address, that has what looks like a secret in it, as
-// some servers have it. One that looks like words is not told from them.
+// SecretIn tells a path, or an address, with a part that looks like a secret, as some
+// servers use. It cannot tell a secret that looks like words.
 func SecretIn(path string) bool {
 	return hasUUID(path) || slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
 		return LooksSecret(segment) || slices.ContainsFunc(strings.FieldsFunc(segment, notAlphanumeric), looksRandom)
 	})
 }
 
-// hasUUID finds a UUID anywhere in a text: behind a prefix, as some keys have one, too.
+// hasUUID finds a UUID anywhere in a text, also after a prefix, as in some keys.
 func hasUUID(s string) bool {
 	const length = 36
 	for i := 0; i+length <= len(s); i++ {
@@ -83,7 +83,7 @@ func notAlphanumeric(r rune) bool {
 	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 }
 
-// looksRandom tells letters and digits that are no word.
+// looksRandom tells letters and digits that are not words.
 func looksRandom(s string) bool {
 	if strings.ContainsAny(s, "0123456789") {
 		return len(s) >= 16 && strings.Trim(s, "0123456789") != ""
@@ -91,8 +91,8 @@ func looksRandom(s string) bool {
 	return len(s) >= 20 && !isWords(s)
 }
 
-// isWords tells letters that may be words, most of which begin with a single capital and
-// go on with more than one letter. Letters in one case only may always be.
+// isWords tells letters that may be words. Most words begin with a single capital and
+// continue with more than one letter. Letters in one case only always count as words.
 func isWords(s string) bool {
 	if s == strings.ToLower(s) || s == strings.ToUpper(s) {
 		return true
@@ -119,15 +119,15 @@ func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
 
 const longestAcronym = 8
 
-// maxValue and minValue bound a value in bytes. A shorter one could not be
-// looked for in what comes back without hitting other text.
+// maxValue and minValue bound a value in bytes. A search for a shorter one in responses
+// would also hit other text.
 const (
 	maxValue = 8 << 10
 	minValue = 8
 )
 
-// CleanValue takes the line break off that most sources end with, and judges
-// the rest. It says nothing of the value.
+// CleanValue removes the line break at the end of most sources, and checks the rest. Its
+// errors say nothing of the value.
 func CleanValue(value []byte) ([]byte, error) {
 	value = bytes.TrimRight(value, "\r\n")
 	switch {

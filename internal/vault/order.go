@@ -5,9 +5,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Argv0 is the name under which the binary seals and opens values. It gets one
-// Order on its standard input and writes one Answer to its standard output,
-// both pipes of whoever started it.
+// Argv0 is the name under which the binary seals and opens values. It reads one Order from
+// its standard input and writes one Answer to its standard output. Both are pipes of the
+// process that started it.
 const Argv0 = "bothy-vault"
 
 // Operations.
@@ -18,15 +18,16 @@ const (
 	OpForget = "forget" // takes the key out of the keyring
 )
 
-// Order is what to do.
+// Order is a task for that process.
 type Order struct {
 	Op string `json:"op"`
-	// Guard keeps the key. For OpMake it may be empty: the best there is.
+	// Guard keeps the key. For OpMake it may be empty, which means the best available one.
 	Guard     Guard  `json:"guard,omitempty"`
 	Recipient string `json:"recipient,omitempty"`
-	// Quiet has the keyring ask nobody anything: if it would, the key is kept elsewhere.
+	// Quiet keeps the keyring from prompting the user: if it would, another guard keeps the
+	// key.
 	Quiet bool `json:"quiet,omitempty"`
-	// Identity is what stands in the file, with GuardFile and GuardPassphrase.
+	// Identity is the content of the identity file, with GuardFile and GuardPassphrase.
 	Identity   string     `json:"identity,omitempty"`
 	Passphrase wire.Value `json:"passphrase,omitempty"`
 	Items      []Item     `json:"items,omitempty"`
@@ -39,10 +40,10 @@ type Item struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // of an item of the keyring
 	Value      wire.Value        `json:"value,omitempty"`
 	Again      string            `json:"again,omitempty"` // what to do if Sealed is corrupted
-	Error      *spec.WireError   `json:"error,omitempty"` // why there is no value
+	Error      *spec.WireError   `json:"error,omitempty"` // why the value is missing
 }
 
-// Answer is what came of it.
+// Answer is the result of an order.
 type Answer struct {
 	Error     *spec.WireError `json:"error,omitempty"`
 	Guard     Guard           `json:"guard,omitempty"`

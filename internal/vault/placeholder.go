@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// minRandom is how many random bits a placeholder has at least: it never
-// happens to stand in other text, and nobody guesses that of another sandbox.
+// minRandom is the minimum of random bits in a placeholder. So it never occurs in other
+// text by chance, and another sandbox cannot guess it.
 const minRandom = 96
 
-// Placeholder makes what stands for a value inside. Programs look at a
-// credential's prefix, alphabet and length, so those are kept; of what makes
-// the value a secret nothing is.
+// Placeholder makes the placeholder of a value. Programs check a credential's prefix,
+// alphabet and length, so it keeps those. It keeps nothing that makes the value a secret.
 func Placeholder(s *Service, value []byte) string {
 	if s == nil {
 		return plain(value)
@@ -23,7 +22,7 @@ func Placeholder(s *Service, value []byte) string {
 		return first.Prefix + random(first.Alphabet, first.Length-len(first.Prefix))
 	}
 	length := len(value) - len(shape.Prefix)
-	if length > shape.Length { // it would only tell how long the value is
+	if length > shape.Length { // a longer one would only reveal the length of the value
 		length = shape.Length - len(shape.Prefix)
 	}
 	return shape.Prefix + random(shape.Alphabet, length)
@@ -39,9 +38,8 @@ func plain(value []byte) string {
 	return prefix + random(alphabet(rest), len(rest))
 }
 
-// kindPrefix is a prefix that names a kind of token, as glpat- does. It is only
-// taken for one if enough that looks random follows: the first word of a
-// passphrase is part of a secret.
+// kindPrefix is a prefix that names a kind of token, as glpat- does. It counts only if
+// enough random-looking text follows: the first word of a passphrase is part of a secret.
 func kindPrefix(value []byte) string {
 	end := strings.IndexAny(string(value), "-_")
 	if end < 1 || end > 6 {
@@ -62,8 +60,8 @@ func kindPrefix(value []byte) string {
 	return ""
 }
 
-// alphabet gives the classes of characters that occur. Others than letters and
-// digits are left out: no program asks for them, and some take them apart.
+// alphabet returns the classes of characters that occur. It leaves out all but letters and
+// digits: no program requires others, and some programs split a token at them.
 func alphabet(s string) string {
 	if s != "" && strings.Trim(s, hexdigits) == "" {
 		return hexdigits
@@ -80,13 +78,13 @@ func alphabet(s string) string {
 	return a.String()
 }
 
-// random gives n characters, and more if they would not be random enough.
+// random returns n random characters, or more if n would not give minRandom bits.
 func random(alphabet string, n int) string {
 	n = max(n, int(math.Ceil(minRandom/math.Log2(float64(len(alphabet))))))
-	limit := 256 - 256%len(alphabet) // above it some characters would be likelier
+	limit := 256 - 256%len(alphabet) // above it some characters would be more likely
 	out := make([]byte, 0, n)
 	for b := make([]byte, 1); len(out) < n; {
-		_, _ = rand.Read(b) // does not fail: it ends the process instead
+		_, _ = rand.Read(b) // it does not fail: it crashes the process instead
 		if int(b[0]) < limit {
 			out = append(out, alphabet[int(b[0])%len(alphabet)])
 		}
@@ -107,7 +105,7 @@ func isUUID(value []byte) bool {
 	return true
 }
 
-// uuid is one of version 4.
+// uuid makes a UUID of version 4.
 func uuid() string {
 	h := random(hexdigits, 32)
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-a" + h[17:20] + "-" + h[20:]

@@ -7,23 +7,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Service is what is known of a kind of credential: to whom it may go, how, and
-// what programs expect it to look like.
+// Service describes a kind of credential: the hosts it may go to, its place in a request,
+// and the shape that programs expect.
 type Service struct {
 	Name    string
 	Aliases []string
 	Hosts   []string
 	Place   spec.Place
-	// Env are the variables in which programs look for it, inside and on the
-	// host. The first is looked at first.
+	// Env are the variables in which programs look for it, inside and on the host. The
+	// first has precedence.
 	Env []string
-	// Model says that models answer at its hosts, all of them and nothing else.
+	// Model says that its hosts serve models, all of them and nothing else.
 	Model bool
-	// Counted are those of its hosts at which models answer in a way that can be read,
-	// but not played.
+	// Counted are those of its hosts whose model answers can be read, but not replayed.
 	Counted []string
-	// Shapes are what it may look like. A value with none of the prefixes gets
-	// a placeholder of the first.
+	// Shapes are its possible shapes. A value with none of the prefixes gets a placeholder
+	// of the first shape.
 	Shapes []Shape
 }
 
@@ -34,8 +33,8 @@ type Shape struct {
 	Alphabet string
 }
 
-// Alphabets of placeholders. Where '-' and '_' may occur too, nothing misses
-// them.
+// Alphabets of placeholders. They leave out '-' and '_' even where a token may have them;
+// no program misses them.
 const (
 	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	hexdigits = "0123456789abcdef"
@@ -43,8 +42,8 @@ const (
 
 var bearer = spec.Place{Kind: spec.PlaceBearer}
 
-// Services are the known kinds. Hosts are those that need the credential and no
-// more: whoever else gets it can use it.
+// Services are the known kinds. Hosts are only those that need the credential: any other
+// host that gets it can use it.
 var Services = []Service{
 	{
 		Name: "anthropic", Hosts: []string{"api.anthropic.com:443"},
@@ -59,7 +58,7 @@ var Services = []Service{
 		Shapes: []Shape{{"sk-ant-oat01-", 108, base62}, {"sk-ant-ort01-", 108, base62}},
 	},
 	{
-		// Whatever the agent is to send as a bearer; one of the kinds above counts as that.
+		// Any bearer token for the agent; one of the kinds above counts as that.
 		Name: "anthropic-token", Hosts: []string{"api.anthropic.com:443"},
 		Place: bearer, Env: []string{"ANTHROPIC_AUTH_TOKEN"},
 		Model:  true,
@@ -84,8 +83,8 @@ var Services = []Service{
 		Shapes: []Shape{{"AIza", 39, base62}},
 	},
 	{
-		// Gemini Code Assist, for who logged in with an account of Google's. The second
-		// tells whether a token is good, which is asked at every start.
+		// Gemini Code Assist, for users who logged in with a Google account. The second
+		// host checks a token, which the agent asks for at every start.
 		Name: "code-assist", Hosts: []string{"cloudcode-pa.googleapis.com:443", "oauth2.googleapis.com:443"},
 		Place:   bearer,
 		Counted: []string{"cloudcode-pa.googleapis.com:443"},
@@ -161,8 +160,8 @@ var Services = []Service{
 	},
 }
 
-// githubShapes: the fine-grained kind has an underscore in its middle, which
-// nobody looks for.
+// githubShapes: the fine-grained kind has an underscore in its middle; no program checks
+// that.
 var githubShapes = []Shape{
 	{"ghp_", 40, base62}, {"github_pat_", 93, base62}, {"gho_", 40, base62}, {"ghu_", 40, base62}, {"ghs_", 40, base62},
 }
@@ -177,8 +176,8 @@ func FindService(name string) *Service {
 	return nil
 }
 
-// GuessService gives the service that a secret is for, by its name or by the
-// variable it comes from; the empty string if neither says.
+// GuessService returns the service of a secret, guessed by its name or by the variable it
+// comes from; "" if neither tells.
 func GuessService(name string, source Source) string {
 	if s := FindService(strings.ToLower(name)); s != nil {
 		return s.Name
@@ -191,8 +190,8 @@ func GuessService(name string, source Source) string {
 	return ""
 }
 
-// SortService tells services with the same variables apart by the value: a
-// subscription's token is often set where an API key is expected.
+// SortService separates services with the same variables by the value: users often put a
+// subscription's token where an API key is expected.
 func SortService(name string, value []byte) string {
 	s := FindService(name)
 	if s == nil || s.shape(value) != nil {
@@ -206,14 +205,14 @@ func SortService(name string, value []byte) string {
 	return name
 }
 
-// Takes tells whether a service takes what another is for, as far as a value's prefix tells:
-// one that only the other knows is of a kind that it does not take.
+// Takes tells whether a service takes a value for another one, as far as the value's prefix
+// tells. If only the other service knows the prefix, it does not.
 func Takes(service, other string, value []byte) bool {
 	s, o := FindService(service), FindService(other)
 	return s != nil && (s.shape(value) != nil || o == nil || o.shape(value) == nil)
 }
 
-// shape gives the shape that a value has, nil for none.
+// shape returns the shape of a value, nil if none fits.
 func (s *Service) shape(value []byte) *Shape {
 	for i, shape := range s.Shapes {
 		if shape.Prefix != "" && strings.HasPrefix(string(value), shape.Prefix) {

@@ -13,29 +13,29 @@ import (
 // SourceKind is a kind of source.
 type SourceKind string
 
-// Where values come from. All but the first are read when a sandbox starts.
+// Kinds of sources of values. All but the first are read when a sandbox starts.
 const (
 	SourceStored      SourceKind = "stored"      // sealed, in the document
-	SourceEnvironment SourceKind = "environment" // a variable of whoever starts the sandbox
-	SourceCommand     SourceKind = "command"     // what a program prints
+	SourceEnvironment SourceKind = "environment" // a variable of the process that starts the sandbox
+	SourceCommand     SourceKind = "command"     // the output of a program
 	SourceFile        SourceKind = "file"
 	SourceKeyring     SourceKind = "keyring" // an item of the desktop's keyring
-	SourceLogin       SourceKind = "login"   // what an agent of the host logged in with, renewed as it ends
+	SourceLogin       SourceKind = "login"   // the login of an agent of the host, renewed before it ends
 	SourceKey         SourceKind = "key"     // an API key that an agent of the host was given, in a file of its
-	SourceTool        SourceKind = "tool"    // what a tool of the host, such as npm, has for a server
-	SourceInside      SourceKind = "inside"  // what an agent got that logged in inside; never in the document
+	SourceTool        SourceKind = "tool"    // the token of a tool of the host, such as npm, for a server
+	SourceInside      SourceKind = "inside"  // the token that an agent got by a login inside; never in the document
 )
 
-// Source tells where a value comes from.
+// Source is the source of a value.
 type Source struct {
 	Kind       SourceKind        `json:"kind"`
 	Variable   string            `json:"variable,omitempty"`
 	Command    []string          `json:"command,omitempty"`
 	Path       string            `json:"path,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"` // of the item
-	Agent      string            `json:"agent,omitempty"`      // whose login or key at Path it is, or whom the Tool's token is for
+	Agent      string            `json:"agent,omitempty"`      // owner of the login or key, or of the Tool's token
 	Pointer    string            `json:"pointer,omitempty"`    // to the key, in the JSON at Path
-	Tool       string            `json:"tool,omitempty"`       // whose token it is
+	Tool       string            `json:"tool,omitempty"`       // owner of the token
 	For        string            `json:"for,omitempty"`        // where the tool uses it: a URL without the token
 }
 
@@ -92,7 +92,7 @@ func (s Source) check() error {
 	return nil
 }
 
-// CheckVariable judges the name of an environment variable.
+// CheckVariable checks the name of an environment variable.
 func CheckVariable(name string) error {
 	ok := name != "" && (name[0] < '0' || name[0] > '9')
 	for _, r := range name {

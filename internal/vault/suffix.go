@@ -6,19 +6,20 @@ import (
 	"strings"
 )
 
-// suffixes are the domains with more than one label in which anybody can have a name, a line
-// each, as in the public suffix list (publicsuffix.org, MPL-2.0) of golang.org/x/net, with
-// which a test compares them. That package itself needs net/http: every command would wait for
-// its init, and this text has none.
+// suffixes are the domains with more than one label in which anybody can register a name,
+// one per line. They come from the public suffix list (publicsuffix.org, MPL-2.0) of
+// golang.org/x/net; a test compares them. That package itself needs net/http, and every
+// command would wait for its init. This text needs none.
 //
 //go:embed suffixes.txt
 var suffixes string
 
-// clouds are domains of which the list has only what is below: names directly below them are
-// many owners', too.
+// clouds are domains of which the list has only some subdomains: names directly below them
+// belong to many owners, too.
 var clouds = []string{"amazonaws.com", "amazonaws.com.cn", "azure.com", "windows.net"}
 
-// anybodys tells a domain in which anybody can have a name: those below it are as many owners'.
+// anybodys tells a domain in which anybody can register a name: its subdomains belong to
+// many owners.
 func anybodys(domain string) bool {
 	_, parent, below := strings.Cut(domain, ".")
 	return !below || slices.Contains(clouds, domain) || isListed(domain) || isListed("*."+domain) ||

@@ -1,10 +1,10 @@
-// Package vault keeps what is known of secrets on the host: their names, where
-// their values come from, and to which sandboxes they are lent. A value it
-// keeps itself stands in its document sealed; a value in clear never comes
-// here. Sealing and opening is done by a process of its own (package seal),
-// for which this package has the words.
+// Package vault keeps the metadata of secrets on the host: their names, the sources of
+// their values, and the sandboxes they are lent to. If it stores a value itself, its
+// document holds the sealed form. A value in plain text never reaches this package. A
+// separate process seals and opens values (package seal); this package defines the messages
+// to it.
 //
-// Everything is one document, so that a name and its value cannot part, and is
+// Everything is in one document, so that a name and its value cannot be separated. It is
 // replaced as a whole under a lock.
 package vault
 
@@ -35,10 +35,10 @@ func (v Vault) lock() string     { return filepath.Join(v.Dir, "lock") }
 // in the desktop's keyring.
 func (v Vault) Identity() string { return filepath.Join(v.Dir, "identity") }
 
-// Log is what was done to secrets and leases.
+// Log is the log of changes to secrets and leases.
 func (v Vault) Log() string { return filepath.Join(v.Dir, "audit.jsonl") }
 
-// Guard is what keeps the key that opens sealed values.
+// Guard is the keeper of the key that opens sealed values.
 type Guard string
 
 // The guards.
@@ -48,12 +48,12 @@ const (
 	GuardKeyring    Guard = "keyring"    // the desktop's keyring
 )
 
-// Document is all there is to know. Guard and Recipient are set with the first
-// value that is sealed.
+// Document is the whole state. Guard and Recipient are set with the first value that is
+// sealed.
 type Document struct {
 	Version   int      `json:"version"`
 	Guard     Guard    `json:"guard,omitempty"`
-	Recipient string   `json:"recipient,omitempty"` // whom age encrypts for
+	Recipient string   `json:"recipient,omitempty"` // age's recipient for sealed values
 	Secrets   []Secret `json:"secrets"`
 }
 
@@ -64,15 +64,15 @@ type Secret struct {
 	Source    Source    `json:"source"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// Revision is another whenever the secret was put, also if nothing else
-	// changed: whoever read a value without the lock asks here whether it still
-	// counts.
+	// Revision changes whenever the secret is put, even if nothing else changes. A process
+	// that read a value without the lock compares it to see whether the value is still
+	// current.
 	Revision string `json:"revision,omitempty"`
 	// Sealed is the value of SourceStored: a file as age writes it, armored.
 	Sealed string `json:"sealed,omitempty"`
 }
 
-// Find gives the secret of a name.
+// Find returns the secret of a name.
 func (d *Document) Find(name string) (*Secret, error) {
 	if i := d.index(name); i >= 0 {
 		return &d.Secrets[i], nil
@@ -95,16 +95,16 @@ func (d *Document) Put(s Secret) {
 	slices.SortFunc(d.Secrets, func(a, b Secret) int { return compare(a.Name, b.Name) })
 }
 
-// Remove takes a secret away.
+// Remove removes a secret.
 func (d *Document) Remove(name string) {
 	d.Secrets = slices.DeleteFunc(d.Secrets, func(s Secret) bool { return s.Name == name })
 }
 
-// maxDocument bounds what is read, in bytes.
+// maxDocument bounds the document, in bytes.
 const maxDocument = 16 << 20
 
-// Read gives the document. Without one there are no secrets; one that cannot
-// be read is left as it is.
+// Read returns the document. If it does not exist, the result has no secrets. A document
+// that cannot be read is left as it is.
 func (v Vault) Read() (*Document, error) {
 	d := &Document{}
 	err := readDocument(v.document(), d)
@@ -166,7 +166,8 @@ func readDocument(path string, v any) error {
 	return decode(path, data, v)
 }
 
-// Change is a change under way: nobody else makes one until it ends.
+// Change is a change in progress: its lock keeps other processes from making one until it
+// ends.
 type Change struct {
 	*Document
 	vault Vault
@@ -179,7 +180,7 @@ func (v Vault) Begin() (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	store.SweepTemp(v.Dir, 0) // nobody else writes here: the lock is ours
+	store.SweepTemp(v.Dir, 0) // no other process writes here: we hold the lock
 	if c.Document, err = v.Read(); err != nil {
 		c.End()
 		return nil, err
@@ -187,12 +188,12 @@ func (v Vault) Begin() (*Change, error) {
 	return c, nil
 }
 
-// BeginBlind is Begin for who does without the document: it may be corrupted.
+// BeginBlind is Begin for callers that do not need the document: it may be corrupted.
 func (v Vault) BeginBlind() (*Change, error) {
 	return v.begin(store.WaitLock)
 }
 
-// begin begins a change with what takes the lock.
+// begin begins a change; take acquires the lock.
 func (v Vault) begin(take func(path string) (*store.Lock, error)) (*Change, error) {
 	if err := os.MkdirAll(v.Dir, 0o700); err != nil {
 		return nil, &spec.Error{Op: "open the secrets", Err: err}
@@ -204,11 +205,11 @@ func (v Vault) begin(take func(path string) (*store.Lock, error)) (*Change, erro
 	return &Change{vault: v, held: held}, nil
 }
 
-// lockPoll is how often a lock is tried that others hold.
+// lockPoll is the interval between attempts to take a lock.
 const lockPoll = 50 * time.Millisecond
 
-// TryBegin is BeginBlind for who cannot wait for a user that is asked something: it fails
-// when the context ends.
+// TryBegin is BeginBlind for callers that cannot wait while another process prompts the
+// user. It fails when the context ends.
 func (v Vault) TryBegin(ctx context.Context) (*Change, error) {
 	for {
 		c, err := v.begin(store.TryLock)
@@ -227,7 +228,7 @@ func (v Vault) TryBegin(ctx context.Context) (*Change, error) {
 // Save writes the document.
 func (c *Change) Save() error { return store.WriteJSON(c.vault.document(), c.Document) }
 
-// Note writes into the log what was done.
+// Note writes an action into the log.
 func (c *Change) Note(what string, fields any) error {
 	l, err := audit.Open(c.vault.Log(), audit.Options{})
 	if err != nil {
@@ -236,5 +237,5 @@ func (c *Change) Note(what string, fields any) error {
 	return errors.Join(l.Write(what, fields), l.Close())
 }
 
-// End gives the lock back.
+// End releases the lock.
 func (c *Change) End() { c.held.Unlock() }

@@ -1,6 +1,6 @@
-// Package verify reads everything in the state directory and reports what is damaged. It
-// changes nothing, and sandboxes may run meanwhile: what vanishes while it is read was
-// removed, and is not damaged.
+// Package verify reads everything in the state directory and reports damage. It changes nothing,
+// and sandboxes may run meanwhile: a file that vanishes during the check was removed, and is not
+// damaged.
 package verify
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Damage is something that is not what was written.
+// Damage is a thing whose content is not as it was written.
 type Damage struct {
 	Kind    string `json:"kind"` // sandbox, template, image, build, secret, task, run, state
 	Name    string `json:"name"`
@@ -41,7 +41,7 @@ type Damage struct {
 	Fix     string `json:"fix"` // what to do
 }
 
-// Report is what was found.
+// Report is the result of a check.
 type Report struct {
 	Damaged []Damage `json:"damaged"`
 	Bytes   int64    `json:"bytes"`    // that were read
@@ -56,13 +56,13 @@ type checker struct {
 	told   func(r *Report, at string)
 	values func(ctx context.Context) (damaged map[string]error, locked int, err error)
 	report Report
-	at     string // what is being read
+	at     string // the thing that is being read
 	err    error  // why it ends early
 }
 
-// All verifies a state directory. Told, if it is not nil, hears from time to time how much
-// was read and what is being read. Values opens the values of secrets, and returns why some do not
-// open and how many it left locked. An error says that it could not be carried through.
+// All verifies a state directory. Told, if it is not nil, is called from time to time with the
+// bytes read so far and the current thing. Values opens the values of secrets, and returns why some
+// do not open and how many it left locked. All returns an error if it could not finish.
 func All(ctx context.Context, s *store.Store, told func(r *Report, at string), values func(context.Context) (map[string]error, int, error)) (Report, error) {
 	c := &checker{ctx: ctx, store: s, told: told, values: values, report: Report{Damaged: []Damage{}}}
 	for _, step := range []func(){c.sandboxes, c.templates, c.images, c.builds, c.secrets, c.runs, c.tasks, c.rest} {
@@ -73,13 +73,13 @@ func All(ctx context.Context, s *store.Store, told func(r *Report, at string), v
 	return c.report, c.err
 }
 
-// begin notes what is read from now on.
+// begin notes which thing is read next.
 func (c *checker) begin(at string) {
 	c.at = at
 	_ = c.count(0)
 }
 
-// count notes that bytes were read. Its error ends what reads them.
+// count adds bytes to the report. Its error ends the read.
 func (c *checker) count(n int) error {
 	c.report.Bytes += int64(n)
 	if c.told != nil {
@@ -91,8 +91,8 @@ func (c *checker) count(n int) error {
 	return c.err
 }
 
-// result notes what came of reading something that lies in dir. No error is no damage, and
-// neither is what was removed meanwhile.
+// result records the outcome of a read in dir. Success is not damage, and neither is a directory
+// that was removed meanwhile.
 func (c *checker) result(d Damage, dir string, err error) {
 	if err == nil || c.err != nil {
 		return
@@ -108,7 +108,7 @@ func (c *checker) result(d Damage, dir string, err error) {
 	c.report.Damaged = append(c.report.Damaged, d)
 }
 
-// files compares a directory with its sums. One that is not there is none.
+// files compares a directory with its sums. A missing directory has no damage.
 func (c *checker) files(dir string) error {
 	files, err := sums.Open(dir)
 	if err != nil {

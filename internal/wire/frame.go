@@ -1,10 +1,9 @@
-// Package wire is the language of Bothy's two private conversations: between a
-// command and a keeper, over the sandbox's control socket, and between a
-// keeper and the init process inside, over a socket of init's own. Both speak
-// frames; what is inside is JSON for requests and plain bytes for terminals.
-//
-// The inside is hostile: every length is bounded before memory is taken for
-// it, and a frame that makes no sense ends the conversation.
+// Package wire is the protocol of Bothy's two private connections. One is between a command and a
+// keeper, over the sandbox's control socket. The other is between a keeper and the init process
+// inside, over a socket of init's own. Both carry frames; a payload is JSON for requests and
+// plain bytes for terminals.
+// The inside is hostile: every length is bounded before memory is allocated for it, and a
+// malformed frame ends the connection.
 package wire
 
 import (
@@ -28,8 +27,8 @@ const (
 	Data                    // bytes for standard input, or of standard output
 	Data2                   // bytes of standard error
 	EOF                     // no more standard input
-	Credit                  // uint32: so many more bytes may be sent
-	Resize                  // rows, cols: two uint16; then width and height in pixels, if they are known
+	Credit                  // uint32: this many more bytes may be sent
+	Resize                  // rows, cols: two uint16; then width and height in pixels, if known
 	Signal                  // one byte
 	Exit                    // code and signal: two int32
 	Note                    // text for the person: why the program ended
@@ -37,36 +36,36 @@ const (
 	lastKind
 )
 
-// MaxPayload bounds a frame. Data is cut into smaller frames by its sender.
+// MaxPayload bounds a frame. The sender splits data into smaller frames.
 const MaxPayload = 1 << 20
 
-// Chunk is how much of a stream a sender puts into one frame.
+// Chunk is the number of bytes of a stream that a sender puts into one frame.
 const Chunk = 32 << 10
 
-// Window is how many bytes of one stream may be under way without credit.
+// Window is the number of bytes of one stream that may be under way without credit.
 const Window = 256 << 10
 
-// HeaderSize is what a frame has before its payload, in bytes.
+// HeaderSize is the size of a frame's header, in bytes.
 const HeaderSize = 9
 
-// Cost is what n bytes in one frame take from a window. Small frames are
-// charged for their own weight, so that a window also bounds their number.
+// Cost is the part of a window that n bytes in one frame take. A small frame has a minimum cost, so
+// that a window also bounds the number of frames.
 func Cost(n int) int { return max(n, minCost) }
 
 const minCost = 64
 
-// MaxFrames is how many frames can be under way within one window.
+// MaxFrames is the maximum number of frames under way within one window.
 const MaxFrames = Window/minCost + 1
 
-// Frame is one message. Stream tells sessions apart where one socket carries
-// several; it is zero elsewhere.
+// Frame is one message. Stream identifies a session if one socket carries several; otherwise it is
+// zero.
 type Frame struct {
 	Kind    Kind
 	Stream  uint32
 	Payload []byte
 }
 
-// Append encodes a frame behind b.
+// Append encodes a frame and appends it to b.
 func (f Frame) Append(b []byte) []byte {
 	b = append(b, byte(f.Kind))
 	b = binary.BigEndian.AppendUint32(b, f.Stream)
@@ -93,7 +92,7 @@ func Read(r io.Reader) (Frame, error) {
 	return f, err
 }
 
-// JSON makes a frame of a document.
+// JSON makes a frame that contains a document.
 func JSON(k Kind, stream uint32, v any) (Frame, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -105,8 +104,8 @@ func JSON(k Kind, stream uint32, v any) (Frame, error) {
 	return Frame{Kind: k, Stream: stream, Payload: b}, nil
 }
 
-// tooLong is that a message does not fit into a frame. What is asked is as long as what
-// programs are given.
+// tooLong is the error of a message that does not fit into a frame. A request is as long as the
+// arguments and environment of its program.
 func tooLong(k Kind, size int) error {
 	if k == Request {
 		return fmt.Errorf("a message of %d bytes is too long (environment or arguments?)", size)
@@ -114,7 +113,7 @@ func tooLong(k Kind, size int) error {
 	return fmt.Errorf("an answer of %d bytes is too long: there is room for %d", size, MaxPayload)
 }
 
-// Decode reads the document in a frame.
+// Decode decodes the document in a frame.
 func (f Frame) Decode(v any) error {
 	if err := json.Unmarshal(f.Payload, v); err != nil {
 		return fmt.Errorf("malformed message: %w", err)
@@ -127,7 +126,7 @@ func CreditFrame(stream uint32, n int) Frame {
 	return Frame{Credit, stream, binary.BigEndian.AppendUint32(nil, uint32(n))}
 }
 
-// CreditValue reads a credit frame.
+// CreditValue decodes a credit frame.
 func (f Frame) CreditValue() (int, error) {
 	if len(f.Payload) != 4 {
 		return 0, fmt.Errorf("malformed credit")
@@ -135,8 +134,7 @@ func (f Frame) CreditValue() (int, error) {
 	return int(binary.BigEndian.Uint32(f.Payload)), nil
 }
 
-// Winsize is the size of a terminal in characters, and of the whole of it in pixels; zero if that
-// is not known.
+// Winsize is the size of a terminal in characters, and in pixels; the pixels are zero if unknown.
 type Winsize struct {
 	Rows   uint16 `json:"rows"`
 	Cols   uint16 `json:"cols"`
@@ -144,18 +142,18 @@ type Winsize struct {
 	Height uint16 `json:"height,omitempty"`
 }
 
-// ResizeFrame tells a new size.
+// ResizeFrame announces a new size.
 func ResizeFrame(stream uint32, w Winsize) Frame {
 	b := binary.BigEndian.AppendUint16(nil, w.Rows)
 	b = binary.BigEndian.AppendUint16(b, w.Cols)
-	if w.Width > 0 || w.Height > 0 { // a keeper of an earlier build knows four bytes
+	if w.Width > 0 || w.Height > 0 { // a keeper of an earlier build accepts only four bytes
 		b = binary.BigEndian.AppendUint16(b, w.Width)
 		b = binary.BigEndian.AppendUint16(b, w.Height)
 	}
 	return Frame{Resize, stream, b}
 }
 
-// Winsize reads a resize frame.
+// Winsize decodes a resize frame.
 func (f Frame) Winsize() (Winsize, error) {
 	if n := len(f.Payload); n != 4 && n != 8 {
 		return Winsize{}, fmt.Errorf("malformed resize")
@@ -167,12 +165,12 @@ func (f Frame) Winsize() (Winsize, error) {
 	return w, nil
 }
 
-// SignalFrame asks for a signal.
+// SignalFrame asks for a signal to the program.
 func SignalFrame(stream uint32, sig int) Frame {
 	return Frame{Signal, stream, []byte{byte(sig)}}
 }
 
-// SignalValue reads a signal frame.
+// SignalValue decodes a signal frame.
 func (f Frame) SignalValue() (int, error) {
 	if len(f.Payload) != 1 || f.Payload[0] == 0 || f.Payload[0] > 64 {
 		return 0, fmt.Errorf("malformed signal")
@@ -183,13 +181,13 @@ func (f Frame) SignalValue() (int, error) {
 // Ended is how a program ended.
 type Ended struct{ Code, Signal int }
 
-// ExitFrame tells how a program ended.
+// ExitFrame reports how a program ended.
 func ExitFrame(stream uint32, e Ended) Frame {
 	b := binary.BigEndian.AppendUint32(nil, uint32(int32(e.Code)))
 	return Frame{Exit, stream, binary.BigEndian.AppendUint32(b, uint32(int32(e.Signal)))}
 }
 
-// Ended reads an exit frame.
+// Ended decodes an exit frame.
 func (f Frame) Ended() (Ended, error) {
 	if len(f.Payload) != 8 {
 		return Ended{}, fmt.Errorf("malformed exit")
@@ -200,7 +198,7 @@ func (f Frame) Ended() (Ended, error) {
 	}, nil
 }
 
-// Status is the exit code a shell would give it.
+// Status returns the exit code that a shell would report.
 func (e Ended) Status() int {
 	if e.Signal != 0 {
 		return 128 + e.Signal
@@ -208,7 +206,7 @@ func (e Ended) Status() int {
 	return e.Code
 }
 
-// Failure gives the error in a Failure frame.
+// Failure returns the error in a Failure frame.
 func (f Frame) Failure() error {
 	var w spec.WireError
 	if err := f.Decode(&w); err != nil {

@@ -23,7 +23,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// anyFrame makes a valid frame; most are small, some as large as they may be.
+// anyFrame makes a valid frame; most are small, some have the maximum size.
 func anyFrame(r *rand.Rand) Frame {
 	size := r.IntN(200)
 	switch r.IntN(40) {
@@ -45,7 +45,7 @@ func same(a, b Frame) bool {
 	return a.Kind == b.Kind && a.Stream == b.Stream && bytes.Equal(a.Payload, b.Payload)
 }
 
-// Any sequence of frames reads as it was written, in whatever portions it comes.
+// TestFramesRoundTrip checks that any sequence of frames is read as it was written, in portions of any size.
 func TestFramesRoundTrip(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -114,7 +114,7 @@ func TestReadMalformed(t *testing.T) {
 	}
 }
 
-// A length alone takes no memory beyond the bound.
+// TestReadTakesNoMemoryForPromises checks that a length alone allocates no memory beyond the limit.
 func TestReadTakesNoMemoryForPromises(t *testing.T) {
 	promise := header(byte(Data), 1, math.MaxUint32)
 	var before, after runtime.MemStats
@@ -153,7 +153,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// sent is a frame after its way over a socket.
+// sent returns a frame after it was sent over a socket.
 func sent(t *testing.T, f Frame) Frame {
 	t.Helper()
 	got, err := Read(bytes.NewReader(f.Append(nil)))
@@ -201,8 +201,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// As many of the smallest frames as fit into a window do not outnumber the
-// queue made for them.
+// TestWindow checks that the smallest frames that fit into a window do not overflow the queue made for
+// them.
 func TestWindow(t *testing.T) {
 	n := 0
 	for used := 0; used < Window; used += Cost(1) {
@@ -218,7 +218,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Whatever arrives is a valid frame, equal to what its bytes say, or an error.
+// FuzzRead checks that any input is an error, or a valid frame that encodes to the same bytes.
 func FuzzRead(f *testing.F) {
 	f.Add(Frame{Kind: Hello, Payload: []byte("{}")}.Append(nil))
 	f.Add(CreditFrame(1, Window).Append(ExitFrame(2, Ended{Code: 1}).Append(nil)))
@@ -245,7 +245,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// decodeAll reads a frame as everything it is not.
+// decodeAll decodes a frame as every other kind.
 func decodeAll(f Frame) {
 	_, _ = f.CreditValue()
 	_, _ = f.SignalValue()

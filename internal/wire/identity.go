@@ -1,14 +1,14 @@
 package wire
 
-// Identity is what programs inside know their gateway by, and keep in memory. A
-// gateway that has it can take the place of the one they have known.
+// Identity is the gateway's identity that programs inside know and keep in memory. A gateway with
+// the same identity can replace the one that they have known.
 type Identity struct {
 	Authority Authority `json:"authority,omitzero"`
-	// Names are those that the addresses inside stand for, in their order.
+	// Names are the names for which the addresses inside were given out, in that order.
 	Names []string `json:"names,omitempty"`
 }
 
-// Authority is who vouches for the gateway towards programs inside.
+// Authority is the certificate authority that vouches for the gateway towards programs inside.
 type Authority struct {
 	Certificate []byte `json:"certificate,omitempty"` // DER
 	Key         Value  `json:"key,omitempty"`         // PKCS #8

@@ -7,20 +7,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Loan is a lease with the value that is lent. It goes to the keeper over a
-// socket and lives in memory only. One without a value is lent no more: its
-// placeholder is still known for what it was.
+// Loan is a lease with the lent value. It goes to the keeper over a socket and lives in memory only.
+// A loan without a value is not lent any more; the gateway still recognises its placeholder.
 type Loan struct {
 	spec.Lease
 	Value Value `json:"value"`
-	// Taken tells a loan that was taken back: its value is still masked in what
-	// comes from outside, and its placeholder known, but nothing is exchanged.
+	// Taken marks a loan that was taken back: its value is still masked in incoming data and its
+	// placeholder is still recognised, but the gateway exchanges nothing.
 	Taken bool `json:"taken,omitempty"`
-	// Masked are values that are kept from coming in like Value, and not lent:
-	// those it had before, and what renews it.
+	// Masked are more values to mask in incoming data, like Value, but not lent: earlier values,
+	// and the token that renews the value.
 	Masked []Value `json:"masked,omitempty"`
-	// Login is where the value is from, if it is a login of the host, which the
-	// keeper renews.
+	// Login is the source of the value, if it is a login of the host that the keeper renews.
 	Login *Login `json:"login,omitempty"`
 }
 
@@ -28,26 +26,26 @@ type Loan struct {
 type Login struct {
 	Path    string          `json:"path"`
 	How     spec.AgentLogin `json:"how"`
-	Inside  bool            `json:"inside,omitempty"` // it was made in the sandbox, and is of no use elsewhere
-	Seal    *Seal           `json:"seal,omitempty"`   // of one that was made inside
-	Expires time.Time       `json:"expires,omitzero"` // when the value ends, if somebody says so
-	Due     time.Time       `json:"due,omitzero"`     // when it has to be renewed
+	Inside  bool            `json:"inside,omitempty"` // made in the sandbox, and of no use elsewhere
+	Seal    *Seal           `json:"seal,omitempty"`   // of a login made inside
+	Expires time.Time       `json:"expires,omitzero"` // when the value ends, if that is known
+	Due     time.Time       `json:"due,omitzero"`     // when it must be renewed
 }
 
-// Seal is what the file of a login that was made inside is encrypted with.
+// Seal is the encryption key of the file of a login made inside.
 type Seal struct {
 	Key Value `json:"key"`
-	// Sealed is the key, sealed as secrets are: it lies in the file, for who reads that next.
+	// Sealed is the key, sealed like secrets. The file contains it for its next reader.
 	Sealed string `json:"sealed"`
 }
 
-// LoanChange is what changes about the secrets lent to a sandbox that runs.
+// LoanChange is a change of the secrets lent to a running sandbox.
 type LoanChange struct {
-	Put  []Loan   `json:"put,omitempty"`  // new, or instead of the one with its ID
-	Keep []string `json:"keep,omitempty"` // the IDs that are lent: all others lose their value
+	Put  []Loan   `json:"put,omitempty"`  // new loans, or replacements of loans with the same ID
+	Keep []string `json:"keep,omitempty"` // the IDs that stay lent: all others lose their value
 }
 
-// Value is a secret. It does not print.
+// Value is a secret. It cannot be printed.
 type Value []byte
 
 // Format keeps the value out of every message.

@@ -1,8 +1,8 @@
 package wire
 
-// ModelServer is the server of models that a sandbox was made for, as its gateway sees it.
+// ModelServer is the model server that a sandbox was made for, as its gateway sees it.
 type ModelServer struct {
-	At string `json:"at"` // as the inside calls it, HOST:PORT
-	// Named is what it is called in requests, where it is a port of the host.
+	At string `json:"at"` // its address inside, HOST:PORT
+	// Named is its name in requests, if it is a port of the host.
 	Named string `json:"named,omitempty"`
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// KeeperStatus answers OpStatus. How many flows and tasks there are is up to whoever is
-// inside: see [KeeperStatus.SetFlows] and [KeeperStatus.SetTasks].
+// KeeperStatus answers OpStatus. Programs inside decide how many flows and tasks exist: see
+// [KeeperStatus.SetFlows] and [KeeperStatus.SetTasks].
 type KeeperStatus struct {
 	Version  string         `json:"version"`
 	Status   spec.Status    `json:"status"`
 	Sessions []spec.Session `json:"sessions"`
 	Usage    spec.Usage     `json:"usage"`
-	Tasks    []Task         `json:"tasks,omitempty"` // of Usage.Processes, the busiest
-	Flows    []spec.Flow    `json:"flows,omitempty"` // of Open, those that carried most
-	Open     int            `json:"open"`            // flows, those that do not fit too
-	Carried  int64          `json:"carried"`         // bytes, by all flows that are open
+	Tasks    []Task         `json:"tasks,omitempty"` // the busiest of Usage.Processes
+	Flows    []spec.Flow    `json:"flows,omitempty"` // those of Open that carried most
+	Open     int            `json:"open"`            // number of flows, including those that do not fit
+	Carried  int64          `json:"carried"`         // bytes, by all open flows
 	// Generation is that of the network rules in force.
 	Generation uint64 `json:"generation"`
 }
 
-// maxListed is how many bytes of a status are about tasks, and about flows: of more than
-// fits into one message nothing at all would be heard.
+// maxListed is how many bytes of a status list tasks, and how many list flows. A status that does not
+// fit into one message could not be sent at all.
 const maxListed = MaxPayload / 4
 
-// SetFlows tells of flows, and has as many listed as fit, in the order they are in.
+// SetFlows counts flows, and lists as many as fit, in their order.
 func (st *KeeperStatus) SetFlows(list []spec.Flow) {
 	st.Open, st.Carried = len(list), 0
 	for _, f := range list {
@@ -36,13 +36,13 @@ func (st *KeeperStatus) SetFlows(list []spec.Flow) {
 	st.Flows = fitting(list, func(a, b spec.Flow) int { return cmp.Compare(b.Up+b.Down, a.Up+a.Down) })
 }
 
-// SetTasks tells of processes, and has as many listed as fit, in the order they are in.
+// SetTasks counts processes, and lists as many as fit, in their order.
 func (st *KeeperStatus) SetTasks(list []Task) {
 	st.Usage.Processes = len(list)
 	st.Tasks = fitting(list, func(a, b Task) int { return cmp.Compare(b.CPUSeconds, a.CPUSeconds) })
 }
 
-// fitting leaves out of a list what does not fit, from the last in order of weight on.
+// fitting drops the items of a list that do not fit, those of least weight first.
 func fitting[T any](list []T, weight func(a, b T) int) []T {
 	size := make([]int, len(list))
 	all := 0
@@ -50,7 +50,7 @@ func fitting[T any](list []T, weight func(a, b T) int) []T {
 	for i := range list {
 		b, err := json.Marshal(list[i])
 		if err != nil {
-			return nil // it could not be sent
+			return nil // the list could not be sent
 		}
 		byWeight[i], size[i] = i, len(b)+1
 		all += size[i]

@@ -9,7 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestCrowdedStatus fits whatever there is inside, and leaves out nothing of weight.
+// TestCrowdedStatus checks that a status fits however much exists inside, and that it drops the lightest
+// items.
 func TestCrowdedStatus(t *testing.T) {
 	var flows []spec.Flow
 	var tasks []Task
@@ -38,7 +39,7 @@ func TestCrowdedStatus(t *testing.T) {
 	}
 }
 
-// TestStatus lists all there is, where it fits.
+// TestStatus checks that everything is listed if it fits.
 func TestStatus(t *testing.T) {
 	var st KeeperStatus
 	st.SetFlows([]spec.Flow{{Port: 2, Up: 3}, {Port: 1, Down: 4}})

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// systemDirs are directories of the host that are no projects. A project may be below one: /opt/app,
-// /usr/local/src/app, /var/lib/app.
+// systemDirs are directories of the host that are not projects. A project may be below one:
+// /opt/app, /usr/local/src/app, /var/lib/app.
 var systemDirs = []string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 	"/usr", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/include", "/usr/share", "/usr/games", "/usr/src",
@@ -21,11 +21,12 @@ var systemDirs = []string{
 	"/nix", "/nix/store", "/gnu", "/gnu/store",
 }
 
-// homeDirs hold the keys and secrets of people: they are not shown either.
+// homeDirs contain users' keys and secrets, and are not shared either.
 var homeDirs = []string{"/home", "/root"}
 
-// noProject tells why a directory is not meant to be shared; empty if it may be. Directories are compared by
-// identity: a bind mount has another path. What is only read may be a directory of the system.
+// noProject returns the reason why a directory should not be shared; empty if it may be. It
+// compares directories by identity, because a bind mount has another path. A read-only mount may
+// be a directory of the system.
 func (r Rules) noProject(m spec.Mount) string {
 	real := m.Source
 	is := func(dir string) bool { return hostpath.SameFile(real, dir) }

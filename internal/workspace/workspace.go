@@ -1,7 +1,6 @@
-// Package workspace answers which directories and files of the host a sandbox
-// gets to see. It reads what a person typed (PATH[:ro], SRC[:DST][:ro]),
-// resolves it to real paths, and refuses what would give away more than a
-// person means to share: the whole home directory, the whole disk, Bothy's own
+// Package workspace decides which directories and files of the host a sandbox gets to see. It
+// reads the user's argument (PATH[:ro], SRC[:DST][:ro]), resolves it to real paths, and refuses
+// to share more than a user means to: the whole home directory, the whole disk, Bothy's own
 // state.
 package workspace
 
@@ -19,17 +18,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Rules are the host's facts a path is judged by.
+// Rules are facts of the host by which a path is judged.
 type Rules struct {
 	Home  string // the caller's home directory; may be empty
 	State string // Bothy's state directory: never visible inside
 	Force bool   // share a home directory or the disk's root all the same
-	// Paths opens what a person names. Nil follows every link: for mounts that are shared already.
+	// Paths opens paths that the user names. Nil follows every link: for mounts that are shared
+	// already.
 	Paths *hostpath.Guard
 }
 
-// Parse reads one PATH[:ro] argument. The path is made absolute and real: the
-// sandbox sees the directory where it really lies.
+// Parse reads one PATH[:ro] argument. It returns the absolute and real path: the sandbox sees the
+// directory at its real path.
 func (r Rules) Parse(arg string) (spec.Mount, error) {
 	path, ro := strings.CutSuffix(arg, ":ro")
 	real, err := r.resolve(path)
@@ -50,8 +50,8 @@ func (r Rules) Parse(arg string) (spec.Mount, error) {
 	return m, nil
 }
 
-// Named is the path by which a person named a workspace in one PATH[:ro] argument, if it leads
-// there through links. The shell's idea of the working directory counts.
+// Named returns the path by which the user named a workspace in one PATH[:ro] argument, if it
+// leads there through links. The shell's idea of the working directory counts.
 func (r Rules) Named(arg string, m spec.Mount) (spec.Named, bool) {
 	path := strings.TrimSuffix(arg, ":ro")
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Home != "" {
@@ -67,8 +67,8 @@ func (r Rules) Named(arg string, m spec.Mount) (spec.Named, bool) {
 	return spec.Named{Path: abs, Target: m.Target}, true
 }
 
-// WholeDisk is where a forced workspace of / lies inside: the root of a sandbox
-// is its own.
+// WholeDisk is the sandbox's path of a forced workspace of /, because the sandbox has a root of
+// its own.
 const WholeDisk = "/host"
 
 // ParseVolume reads one -v SRC[:DST][:ro|:rw] argument.
@@ -93,8 +93,8 @@ func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
 	return m, r.judge(m)
 }
 
-// Again judges a mount that was decided elsewhere: what is there must be what it names,
-// and may be shared here, too.
+// Again judges a mount that was decided elsewhere. The source must still be at its path, and may
+// be shared here, too.
 func (r Rules) Again(m spec.Mount) error {
 	real, err := r.resolve(m.Source)
 	if err != nil {
@@ -106,9 +106,9 @@ func (r Rules) Again(m spec.Mount) error {
 	return r.judge(m)
 }
 
-// Show is a mount of a path at another inside, read-only. No link may stand in it, but in
-// that of the home: who can write to where a link leads, such as another sandbox, would
-// choose what is shown.
+// Show returns a read-only mount of a path at another one in the sandbox. The path may not
+// contain a link, except in the home's own path. Otherwise a program that can write to the link's
+// target, such as another sandbox, would choose the mounted file.
 func (r Rules) Show(path, target string) (spec.Mount, error) {
 	plain := filepath.Clean(path)
 	if below, ok := strings.CutPrefix(plain, filepath.Clean(r.Home)+"/"); ok && r.Home != "" {
@@ -219,8 +219,7 @@ func notMeant(path, why string) error {
 		WithHint("go into a project directory, or share it all the same with --force-workspace")
 }
 
-// Within reports whether path is dir or lies below it. Both are clean and
-// absolute.
+// Within reports whether path is dir or below it. Both are clean and absolute.
 func Within(dir, path string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
@@ -282,7 +281,7 @@ func Check(sb *spec.Sandbox) error {
 	return nil
 }
 
-// checkMode wants something that can be reviewed, or cloned.
+// checkMode fails if a workspace cannot be reviewed, or cloned.
 func checkMode(sb *spec.Sandbox) error {
 	alone, none := "", ""
 	switch sb.Mode() {
@@ -310,8 +309,8 @@ func checkMode(sb *spec.Sandbox) error {
 	return nil
 }
 
-// Hidden lists what must be covered in a mount because it lies below it: the state directory, and what
-// the kernel shows of the host, at their own paths and wherever else they are mounted.
+// Hidden lists the paths below a mount that must be covered: the state directory, and the
+// kernel's views of the host, at their own paths and at other mount points.
 func (r Rules) Hidden(m spec.Mount) ([]string, error) {
 	hidden := r.HiddenNames(m)
 	state := r.State
@@ -331,8 +330,8 @@ func (r Rules) Hidden(m spec.Mount) ([]string, error) {
 	return hidden, nil
 }
 
-// HiddenNames lists those of [Rules.Hidden] that are at their own paths. What a review shows has no
-// others: nothing that is mounted below a directory is in it.
+// HiddenNames lists those of [Rules.Hidden] that are at their own paths. A reviewed workspace has
+// no others: it does not contain mounts below its directory.
 func (r Rules) HiddenNames(m spec.Mount) []string {
 	trees := kernelTrees
 	if r.State != "" {
@@ -350,7 +349,7 @@ func (r Rules) HiddenNames(m spec.Mount) []string {
 	return hidden
 }
 
-// insideOf returns where a path of the host below a mount's source is inside.
+// insideOf returns the sandbox's path of a host path below a mount's source.
 func insideOf(m spec.Mount, path string) (string, error) {
 	rel, err := filepath.Rel(m.Source, path)
 	return filepath.Join(m.Target, rel), err

@@ -125,7 +125,7 @@ func TestParseVolume(t *testing.T) {
 	}
 }
 
-// Which paths are refused, and which of these can be forced (D3, D7).
+// TestJudge checks which paths are refused, and which of these can be forced (D3, D7).
 func TestJudge(t *testing.T) {
 	const (
 		fine     = "fine"
@@ -224,7 +224,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Links in the paths of the rules themselves do not make them blind.
+// TestJudgeThroughLinks checks that the rules hold if their own paths contain links.
 func TestJudgeThroughLinks(t *testing.T) {
 	h, _ := newHost(t)
 	must(t, os.Symlink(h.home, h.base+"/h"))
@@ -241,7 +241,7 @@ func TestJudgeThroughLinks(t *testing.T) {
 	}
 }
 
-// Without a home or a state directory the other rules hold.
+// TestJudgeNoHome checks that the other rules hold without a home or a state directory.
 func TestJudgeNoHome(t *testing.T) {
 	h, _ := newHost(t)
 	r := Rules{}
@@ -413,7 +413,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// However a path is spelt, what comes out is real, absolute and allowed.
+// FuzzParse checks that Parse returns a real, absolute and allowed path for any spelling.
 func FuzzParse(f *testing.F) {
 	for _, arg := range []string{".", "..", "../..", "/", "//", "~/", "~/.", "~", "/proc/self/cwd", "/proc/self/root", "sub:ro", ":ro", "/dev/../home", "./file", "state/..", "link", "link/x", "/proc/self/fd/0", "a:/b", "a::", ":/mnt"} {
 		f.Add(arg)

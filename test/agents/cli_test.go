@@ -1,18 +1,18 @@
 package agents
 
-// cli is an agent, and how somebody who has a key uses it without a terminal.
+// cli is an agent, and how a user with a key runs it without a terminal.
 type cli struct {
 	name    string
-	version string // the tests are written for
-	// Where its key comes from, what one looks like, and where it goes.
+	version string // the version that the tests are written for
+	// The variable and the prefix of its key, the host that gets it, and its service.
 	variable, prefix, host, service string
-	place                           string   // the head of the request's line it stands in
+	place                           string   // the header line of a request up to the key
 	flags                           []string // of bothy run
-	besides                         string   // what else its presets let it ask: "GET HOST /PATH"
-	quiet                           bool     // what it prints has no tokens in it; what it keeps has
-	model                           string   // that it can be told to use
-	project                         string   // a file of the project's for it, if there is one: NAME TEXT
-	// command is what stands behind "--" to give it a prompt of one word.
+	besides                         string   // a further request that its presets allow: "GET HOST /PATH"
+	quiet                           bool     // its output has no token counts; its stored transcript has
+	model                           string   // a model that it can be told to use
+	project                         string   // a project file for it, if it needs one: NAME TEXT
+	// command returns the arguments after "--" that give it a prompt of one word.
 	command func(prompt string) []string
 }
 

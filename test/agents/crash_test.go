@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// perilous is a job of two iterations, at whose beginning the agent is at work for longer
-// than it lives. In the first one it asks.
+// perilous is a job of two iterations. At the beginning of each the agent works for longer than it
+// lives. In the first one it asks the user.
 const perilous = `
 conversations:
   - match: This is iteration 1 of
@@ -32,9 +32,10 @@ conversations:
       - text: "It is done.\n<promise>COMPLETE</promise>"
 `
 
-// TestCrashClaude: the process that carries a loop on is killed in each state that the loop
-// comes to, which lasts until then, and another goes on: what the steps come to is there once, and nothing is left.
-// (More such moments, for stand-ins: internal/loop TestCrashEverywhere.)
+// TestCrashClaude kills the process that carries a loop on in each state of the loop, and another
+// goes on. Each state lasts until the kill. The test checks that the result of each step exists
+// once, and that nothing is left. (More such moments, for stand-ins: internal/loop
+// TestCrashEverywhere.)
 func TestCrashClaude(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, perilous, func(t *testing.T, w *world) {
@@ -97,8 +98,8 @@ func TestCrashClaude(t *testing.T) {
 	})
 }
 
-// dies begins a process that carries the loop on, and kills it when the loop is at something,
-// where it stays. Then it stands so; empty: nobody asks.
+// dies starts a process that carries the loop on, and kills it when at reports true, a state that
+// lasts. Stands is the loop's expected status after that; empty: not checked.
 func (w *world) dies(t *testing.T, what string, args []string, stands string, at func() bool) {
 	t.Helper()
 	host := w.Command(t.Context(), args...)
@@ -130,8 +131,8 @@ func (w *world) dies(t *testing.T, what string, args []string, stands string, at
 	}
 }
 
-// hold takes a lock that the loop needs for its next step. Its file is the caller's, whoever
-// runs the test.
+// hold takes a lock that the loop needs for its next step. The caller owns the lock's file,
+// whichever user runs the test.
 func (w *world) hold(t *testing.T, path string) *store.Lock {
 	t.Helper()
 	held, err := store.TryLock(path)
@@ -142,11 +143,11 @@ func (w *world) hold(t *testing.T, path string) *store.Lock {
 	return held
 }
 
-// gateHost is whom the gate asks.
+// gateHost is the host that the gate asks.
 const gateHost = "gate.example"
 
-// gate has the gate be at work until it is given up, when it is asked next: what that is told by is
-// true until then.
+// gate makes the gate's next request hang until the gate is cancelled. The returned flag is true
+// until that request arrives.
 func (w *world) gate(t *testing.T) *atomic.Bool {
 	t.Helper()
 	next := &atomic.Bool{}
@@ -159,7 +160,8 @@ func (w *world) gate(t *testing.T) *atomic.Bool {
 	return next
 }
 
-// hook has the program that hears of a loop's end be at work until the file is removed that it makes.
+// hook configures a notify program that runs at a loop's end until the file that it makes is
+// removed.
 func (w *world) hook(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(w.Base, "told")
@@ -170,30 +172,31 @@ func (w *world) hook(t *testing.T) (file string) {
 	return file
 }
 
-// exists tells whether there is a file.
+// exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// runs are the directories of those that there are.
+// runs are the directories of all runs.
 func (w *world) runs() []string {
 	list, _ := filepath.Glob(filepath.Join(w.State, "runs", "[^.]*"))
 	return list
 }
 
-// last is what has happened last in the loop. It asks no process: it is asked all the time.
+// last returns the loop's last event. It reads the file instead of asking a process, since it is
+// called all the time.
 func (w *world) last() string {
 	var ev run.Event
 	for _, dir := range w.runs() {
 		b, _ := os.ReadFile(filepath.Join(dir, "events.jsonl"))
 		lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
-		_ = json.Unmarshal(lines[len(lines)-1], &ev) // half of one is none yet
+		_ = json.Unmarshal(lines[len(lines)-1], &ev) // an incomplete line does not count yet
 	}
 	return ev.Type
 }
 
-// came are what the steps of the loop have come to.
+// came are the results of the loop's steps.
 func (w *world) came(t *testing.T) (list []string) {
 	t.Helper()
 	s, err := loop.Fold(nil)

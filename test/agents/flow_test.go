@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// shipped is a flow that comes with bothy, and what a model says in its example.
+// shipped returns a flow that comes with bothy, and the model's script in its example.
 func shipped(t *testing.T, name string) (text, played string) {
 	t.Helper()
 	return read(t, "internal", "flow", "shipped", name+".yaml"), read(t, "examples", "flows", name+".yaml")
@@ -29,8 +29,8 @@ func read(t *testing.T, path ...string) string {
 	return string(b)
 }
 
-// TestFlowCodex: an agent makes the writing kit that comes with bothy, and is sent back once
-// for the quotes that it forgot, as the example plays it.
+// TestFlowCodex has an agent make the writing kit that comes with bothy. It is sent back once for
+// the quotes that it forgot, as the example plays it.
 func TestFlowCodex(t *testing.T) {
 	harness.Sweep(t, "agents")
 	kit, played := shipped(t, "writing-kit")
@@ -40,8 +40,8 @@ func TestFlowCodex(t *testing.T) {
 	})
 }
 
-// TestFlowClaude: the same of a workflow that is written as Looplia's are. What becomes of it
-// is where Looplia has it; and where it is gone on with, what is validated is not done again.
+// TestFlowClaude does the same with a workflow that is written as Looplia's are. Its results are
+// where Looplia has them. A resumed run does not repeat validated steps.
 func TestFlowClaude(t *testing.T) {
 	harness.AsRoot(t)
 	_, played := shipped(t, "writing-kit")
@@ -83,7 +83,8 @@ const drafted = `
       - {text: There it is.}
 `
 
-// drafts: the agent drafts a flow, and what was said is kept where Looplia keeps it.
+// drafts has the agent draft a flow, and checks that the conversation is kept where Looplia keeps
+// it.
 func (w *world) drafts(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(w.Base, "drafted.yaml")
@@ -116,7 +117,7 @@ func (w *world) kit(t *testing.T, name, text string, flags ...string) (run strin
 	return strings.TrimSpace(r.Stdout)
 }
 
-// looplias: the directory of a run is that of Looplia's documentation.
+// looplias checks that the directory of a run is as in Looplia's documentation.
 func (w *world) looplias(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"inputs/content.md", "outputs/summary.json", "outputs/ideas.json", "outputs/writing-kit.json", "logs/query-summary.1.log", "logs/summary.1.rejected", "logs/query-summary.2.log"} {
@@ -145,7 +146,7 @@ func (w *world) looplias(t *testing.T, dir string) {
 	}
 }
 
-// madeKit: the kit of a run is whole, and nobody but the provider has heard of it.
+// madeKit checks that the kit of a run is whole, and that the agent contacted only its provider.
 func (w *world) madeKit(t *testing.T, run string) {
 	t.Helper()
 	out, err := os.ReadFile(filepath.Join(w.State, "runs", run, "outputs", "writing-kit.json"))
@@ -171,10 +172,10 @@ func (w *world) madeKit(t *testing.T, run string) {
 	w.absentInFiles(t)
 }
 
-// TestStories: the second seed's loop, with its roles, over the stories of a prd.json:
-// one that comes back from the checks, one that comes back from the judge, and one that
-// is left to a person, as the example plays them. Codex implements and Claude does the rest,
-// as there: each in a sandbox of its own, with its own key, for as long as the loop takes.
+// TestStories runs the second seed's loop, with its roles, over the stories of a prd.json: one
+// comes back from the checks, one comes back from the judge, and one is left to a person, as the
+// example plays them. Codex implements and Claude does the rest, as there: each in a sandbox of its
+// own, with its own key, for as long as the loop takes.
 func TestStories(t *testing.T) {
 	harness.Sweep(t, "agents")
 	text, played := shipped(t, "test-first")
@@ -209,7 +210,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// aTry is one of several: it goes on from what a sandbox has made of the project.
+// aTry is one of several tries: it continues from a sandbox's changes to the project.
 const aTry = `
 conversations:
   - match: Do this in the project
@@ -218,8 +219,9 @@ conversations:
       - {text: It is changed.}
 `
 
-// TestBestChange: best of two, as it comes with bothy. Claude and Codex, each with its model, go on
-// from a fork of the same sandbox, the test finds one of them right, and a person applies that.
+// TestBestChange runs best of two, as it comes with bothy. Claude and Codex, each with its model,
+// continue from a fork of the same sandbox, the test finds one of them right, and a person applies
+// that.
 func TestBestChange(t *testing.T) {
 	harness.Sweep(t, "agents")
 	text, _ := shipped(t, "best-change")

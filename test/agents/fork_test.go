@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// asked is a job whose first question is not answered when it is asked for the first time,
-// and then tells whose work it is.
+// asked is a job whose first question gets no answer the first time. Its command appends the
+// sandbox's name to a file.
 const asked = `
 conversations:
   - match: patience
@@ -21,9 +21,9 @@ conversations:
       - text: It is signed.
 `
 
-// TestForkClaude: an agent that waits for an answer is forked, and put into a checkpoint.
-// Each goes on from there by itself: what it had asked is lost with its connection, and asked
-// again, with its own lease; it does its own work, and so does the one they were made of.
+// TestForkClaude forks an agent that waits for an answer, and saves it in a checkpoint. Each copy
+// resumes by itself: its request is lost with the connection, and it asks again, with its own
+// lease. Each does its own work, and so does the original.
 func TestForkClaude(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, asked, func(t *testing.T, w *world) {
@@ -39,7 +39,7 @@ func TestForkClaude(t *testing.T) {
 		if r := w.Run("exec", box, "cat", "mine"); r.Code == 0 {
 			t.Errorf("the one that still waits has done something: %v", r)
 		}
-		w.model.Close() // what hangs, and nothing else
+		w.model.Close() // ends the hanging request, and nothing else
 		w.signs(t, box)
 		w.Must(t, "exec", box, "sh", "-c", "echo since > mine")
 		w.Must(t, "checkpoint", "restore", "-f", box, "asked")
@@ -59,7 +59,7 @@ func TestForkClaude(t *testing.T) {
 	})
 }
 
-// signs waits until the agent of a sandbox is done, and looks at what it did.
+// signs waits until the agent of a sandbox is done, and checks its result.
 func (w *world) signs(t *testing.T, name string) {
 	t.Helper()
 	harness.WaitFor(t, patience, name+" to be done", func() bool {

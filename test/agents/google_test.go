@@ -19,8 +19,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestLoginGoogle: gemini is logged in inside, with an account of Google's, by somebody who has
-// a browser elsewhere. What it gets is kept outside, and renewed there; later runs use it.
+// TestLoginGoogle checks a login of gemini inside with a Google account, by a user whose browser is
+// elsewhere. Bothy keeps and renews the tokens outside; later runs use them.
 func TestLoginGoogle(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, gemini, jobs, func(t *testing.T, w *world) {
@@ -35,7 +35,7 @@ func TestLoginGoogle(t *testing.T) {
 		tty := w.sitsAt(t, "gemini")
 		tty.reads(t, "How would you like to authenticate")
 		tty.types(t, "\r")
-		tty.reads(t, "Restarting Gemini CLI to continue") // which is up to whoever sits there
+		tty.reads(t, "Restarting Gemini CLI to continue") // the user does that
 		tty.leaves()
 
 		tty = w.sitsAt(t, "gemini")
@@ -65,7 +65,7 @@ func TestLoginGoogle(t *testing.T) {
 		w.isKept(t, box, "gemini-login@"+box, tokens...)
 		w.Must(t, "rm", "-f", box)
 
-		// Of who is logged in on the host, the login is lent.
+		// If the user is logged in on the host, Bothy lends that login.
 		file := filepath.Join(w.Home, ".gemini/oauth_creds.json")
 		w.Mkdir(t, filepath.Dir(file))
 		w.Write(t, file, fmt.Sprintf(`{"access_token":%q,"refresh_token":%q,"id_token":%q,"scope":"openid","token_type":"Bearer","expiry_date":%d}`,
@@ -79,11 +79,11 @@ func TestLoginGoogle(t *testing.T) {
 	})
 }
 
-// googleConsent is where somebody is asked for theirs; what it shows as a challenge (RFC 7636).
+// googleConsent matches the URL of the consent page, with its challenge (RFC 7636).
 var googleConsent = regexp.MustCompile(`https://accounts\.google\.com/o/oauth2/v2/auth\?\S*code_challenge=([\w-]{43})`)
 
-// google is where somebody has an account: it gives tokens for a code, says whether one is
-// good, and has the model behind it.
+// google is a fake of Google's accounts: it gives tokens for a code, tells whether a token is
+// valid, and has the model behind it.
 type google struct {
 	code, refresh, identity string
 	access                  []string // the first, and those that it is renewed by
@@ -125,13 +125,13 @@ func (g *google) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answered is what a model answers.
+// answered is a model's answer.
 func answered(text string) json.RawMessage {
 	part, _ := json.Marshal(map[string]string{"text": text})
 	return fmt.Appendf(nil, `{"candidates":[{"content":{"role":"model","parts":[%s]},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":3,"totalTokenCount":8}}`, part)
 }
 
-// shown tells whether somebody has what the challenge was made of.
+// shown reports whether verifier is the text that the challenge was made of.
 func (g *google) shown(verifier string) bool {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:]) == g.challenge.Load()

@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// attempts is what the model has the agent do, by name.
+// attempts is the script of attacks that the model makes the agent run, by name.
 //
 //go:embed testdata/attempts.sh
 var attempts string
@@ -31,9 +31,9 @@ const (
 	stranger  = "evil.example.net"
 )
 
-// TestHostileModel and the next: the model has the agent try to get hold of its
-// key, to carry it off, to get at others and at the host, and to widen what it
-// may (C1 to C4, C6, C7). What it gets to see is what the model is sent.
+// TestHostileModel and the next have the model make the agent try to get hold of its key, to send
+// it away, to reach other sandboxes and the host, and to widen its own permissions (C1 to C4, C6,
+// C7). The model receives everything that the agent sees.
 func TestHostileModel(t *testing.T) {
 	harness.AsUser(t)
 	hostile(t, claude)
@@ -116,13 +116,13 @@ func (w *world) limits() map[string]string {
 	return contents(patterns...)
 }
 
-// decisive is what of the state decides about what a sandbox may: rules, leases, secrets.
+// decisive is the part of the state that decides a sandbox's permissions: rules, leases, secrets.
 func (w *world) decisive() map[string]string {
 	in := func(name string) string { return filepath.Join(w.State, name) }
 	return contents(in("policy*"), in("sandboxes/*/policy*"), in("sandboxes/*/leases*"), in("secrets/vault.json"), in("secrets/identity"))
 }
 
-// contents gives what files hold, by their paths.
+// contents returns the contents of files, by their paths.
 func contents(patterns ...string) map[string]string {
 	all := map[string]string{}
 	for _, p := range patterns {
@@ -173,7 +173,7 @@ func (w *world) neighbour(t *testing.T) (mark string) {
 	return mark
 }
 
-// listener counts who comes to a port of the host's, at every address.
+// listener counts connections to a port of the host, at every address.
 func listener(t *testing.T) (knocks *atomic.Int64, port string) {
 	t.Helper()
 	l := stage.Listen(t, "0")
@@ -196,8 +196,8 @@ func listener(t *testing.T) (knocks *atomic.Int64, port string) {
 	return knocks, port
 }
 
-// carriedOff looks at what arrived outside. What stands for the key is withheld:
-// of a request that has it in its body, no more than the head arrives.
+// carriedOff checks the requests that arrived outside. The gateway withholds the placeholder: of a
+// request with it in the body, only the head arrives.
 func (w *world) carriedOff(t *testing.T) {
 	t.Helper()
 	placeholder := strings.TrimSpace(w.Must(t, "exec", box, "printenv", w.cli.variable))
@@ -226,7 +226,7 @@ func (w *world) carriedOff(t *testing.T) {
 	}
 }
 
-// allLogged: whoever looks into the log sees what was tried.
+// allLogged checks that the log shows each attempt.
 func (w *world) allLogged(t *testing.T) {
 	t.Helper()
 	for what, fits := range map[string]func(spec.NetworkRecord) bool{
@@ -241,8 +241,8 @@ func (w *world) allLogged(t *testing.T) {
 	}
 }
 
-// TestHostileRepository: a project's settings make the agent send its key to
-// somebody else, who may be reached. They get nothing (C8).
+// TestHostileRepository has a project's settings make the agent send its key to another host, which
+// the rules allow. That host gets nothing (C8).
 func TestHostileRepository(t *testing.T) {
 	inWorld(t, claude, jobs, func(t *testing.T, w *world) {
 		w.allowCollector(t)

@@ -27,9 +27,8 @@ const (
 	latestVar = "BOTHY_TEST_AGENTS_LATEST"
 )
 
-// obtain makes sure that an agent is there, and what it runs on if the host has
-// none that is new enough. It asks the registry on the real network, so it must
-// have been called before the test is on its stage.
+// obtain installs an agent, and its runtime if the host's is missing or too old. It asks the
+// registry on the real network, so it must be called before the test is on its stage.
 func obtain(t *testing.T, a cli) []agent.Installation {
 	t.Helper()
 	if testing.Short() {
@@ -60,14 +59,14 @@ func described(t *testing.T, name string) *spec.Agent {
 	return a
 }
 
-// ordering asks for what the description of an agent says.
+// ordering returns the request that the description of an agent makes.
 func ordering(t *testing.T, name string) agent.Request {
 	t.Helper()
 	a := described(t, name)
 	return agent.Request{Name: a.Name, Source: *a.Install, Version: a.Install.Version, Target: agent.TargetOf("/")}
 }
 
-// onHost is the version of a program; empty if there is none.
+// onHost is the version of a program; empty if it is missing.
 func onHost(t *testing.T, program string) string {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), program, "--version").Output()
@@ -107,8 +106,8 @@ func newest(t *testing.T, st *store.Store, order agent.Request) string {
 	return agent.Latest
 }
 
-// lay gives a caller an agent as if they had installed it. The files are shared
-// by all callers: they are large, and nobody writes to them.
+// lay gives a caller an agent as if they had installed it. All callers share the files: they are
+// large, and tests only read them.
 func lay(t *testing.T, c *harness.Caller, there agent.Installation) {
 	t.Helper()
 	to := filepath.Join(c.State, "agents", there.Name, there.ID())
@@ -140,7 +139,7 @@ func lay(t *testing.T, c *harness.Caller, there agent.Installation) {
 	c.Write(t, filepath.Join(c.State, ".bothy"), "") // a directory that holds things is Bothy's by it
 }
 
-// duplicate is for what cannot be shared.
+// duplicate copies files that cannot be shared.
 func duplicate(t *testing.T, c *harness.Caller, from, to string, mode fs.FileMode) error {
 	t.Helper()
 	if mode.Type() == fs.ModeSymlink {

@@ -23,9 +23,9 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestLoginInside: an agent without a credential says so, and is logged in inside by its
-// own means: with a key, which stays in the sandbox's home, and in the browser of the host:
-// what it gets there is kept outside. Later runs use both, and they are nobody else's.
+// TestLoginInside checks that an agent without a credential says so, and can log in inside by its
+// own means: with a key, which stays in the sandbox's home, and in the browser of the host, whose
+// tokens are kept outside. Later runs use both. Other sandboxes get neither.
 func TestLoginInside(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, codex, jobs, func(t *testing.T, w *world) {
@@ -68,8 +68,8 @@ func TestLoginInside(t *testing.T) {
 	})
 }
 
-// TestLoggedOut: agents without a credential begin with a login of their own. One is
-// logged in inside to its end, as somebody does at a terminal who has a browser elsewhere.
+// TestLoggedOut checks that agents without a credential begin with a login of their own. One is
+// logged in completely, as by a user at a terminal whose browser is elsewhere.
 func TestLoggedOut(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorldOf(t, []cast{{claude, jobs}, {gemini, jobs}}, func(t *testing.T, w *world) {
@@ -103,8 +103,8 @@ func TestLoggedOut(t *testing.T) {
 	})
 }
 
-// pastes logs claude in at a terminal: the link it shows is opened elsewhere, and the code
-// that is read there is pasted.
+// pastes logs claude in at a terminal: the user opens the link elsewhere, and pastes the code from
+// there.
 func (w *world) pastes(t *testing.T, account *subscription) {
 	t.Helper()
 	tty := w.sitsAt(t, "claude --dangerously-skip-permissions")
@@ -118,15 +118,15 @@ func (w *world) pastes(t *testing.T, account *subscription) {
 	}
 	account.challenge.Store(link[1])
 	tty.types(t, account.code+"#state")
-	tty.reads(t, "#state") // at once it would be a part of what is pasted
+	tty.reads(t, "#state") // without the wait the return key would be part of the paste
 	tty.types(t, "\r")
 	tty.reads(t, "Login successful")
 	w.rummagesFor(t, account.access, account.refresh)
 	tty.leaves()
 }
 
-// rummagesFor searches memory, environment and files inside while the agent runs that has just
-// logged in: there is what stands for the tokens, and no token.
+// rummagesFor searches memory, environment and files inside while the agent that has just logged in
+// runs. The placeholders of the tokens must be there, and the tokens must not.
 func (w *world) rummagesFor(t *testing.T, access, refresh string) {
 	t.Helper()
 	var list struct {
@@ -143,12 +143,12 @@ func (w *world) rummagesFor(t *testing.T, access, refresh string) {
 	}
 }
 
-// consent is where somebody is asked for theirs: a short link, of which the last part is
-// the challenge (RFC 7636).
+// consent matches the URL of the consent page. It is short, and its last part is the challenge (RFC
+// 7636).
 var consent = regexp.MustCompile(`https://claude\.ai/oauth/authorize\?\S*?([\w-]{43})\s`)
 
-// subscription is where somebody has one: it gives tokens for a code, says whose they are,
-// and has the model behind it.
+// subscription is a fake of the account's server: it gives tokens for a code, tells whose account
+// it is, and has the model behind it.
 type subscription struct {
 	code, access, refresh string
 	challenge             atomic.Value // of who asked for the code
@@ -173,7 +173,7 @@ func (s *subscription) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// grant gives tokens to who shows that they asked for the code.
+// grant gives tokens to the client that proves that it asked for the code.
 func (s *subscription) grant(rw http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Code     string `json:"code"`
@@ -198,11 +198,11 @@ func say(rw http.ResponseWriter, v any) {
 	_ = json.NewEncoder(rw).Encode(v)
 }
 
-// escapes are what moves the cursor and colours what is at it.
+// escapes are control sequences that move the cursor or set colours, and blanks.
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\r\n ─]+`)
 
 // isKept checks that a login is kept on the host: the tokens are nowhere inside, the list of
-// secrets names it, and who ends its lease ends it.
+// secrets names it, and revoking its lease ends it.
 func (w *world) isKept(t *testing.T, name, secret string, tokens ...string) {
 	t.Helper()
 	list := w.Must(t, "secret", "ls")
@@ -238,7 +238,7 @@ func (w *world) isNotInside(t *testing.T, name, token string) {
 	}
 }
 
-// terminal is one inside that somebody sits at.
+// terminal is a terminal inside, used by a person.
 type terminal struct {
 	keys   io.WriteCloser
 	file   string
@@ -313,7 +313,7 @@ func (w *world) status(t *testing.T, name string, code int, want string, flags .
 	}
 }
 
-// browses logs codex in as somebody at the host's browser does, who gives their consent.
+// browses logs codex in like a user who consents in the host's browser.
 func (w *world) browses(t *testing.T, name, code string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -349,8 +349,8 @@ func (w *world) browses(t *testing.T, name, code string) {
 	}
 }
 
-// chatGPT is where somebody has an account: it gives a token for a code, and tells whether
-// it was asked with that.
+// chatGPT is a fake of ChatGPT's accounts: it gives a token for a code, and reports whether a
+// request used it.
 type chatGPT struct {
 	code, access string
 	used         chan bool // has something when it was asked with the token

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// rounds is a job of three iterations: the first does a third of it and says so, the
-// second says that all is done, which is a lie, the third has been told what is missing.
+// rounds is a job of three iterations. The first does a third of it and says so. The second claims,
+// falsely, that all is done. The third was told which work is missing.
 const rounds = `
 conversations:
   - match: This is iteration 1 of
@@ -41,7 +41,7 @@ conversations:
         usage: {input: 1100, cached: 600, output: 60}
 `
 
-// spent is what the answers of rounds have claimed, without what a cache had.
+// spent are the tokens that the answers of rounds claim, without cached ones.
 const spent = 3*(1000+1100) - 600 + 10 + 20 + 30 + 40 + 50 + 60
 
 const complete = `for f in one two three; do test -e $f || { echo "$f is missing"; exit 1; }; done`
@@ -66,9 +66,8 @@ func TestLoopOpencode(t *testing.T) {
 	inWorld(t, opencode, rounds, resumes)
 } // take their time
 
-// loops: an agent that is asked three times, and believed once. Each time it
-// begins with a fresh memory, uses the model it is told to, and what it takes is counted
-// as the provider says it.
+// loops runs an agent three times, and accepts its claim once. Each time it begins with a fresh
+// memory and uses the model it is told to. Its usage is counted as the provider reports it.
 func loops(t *testing.T, w *world) {
 	t.Helper()
 	w.threeRounds(t)
@@ -120,7 +119,7 @@ func (w *world) loop(t *testing.T, flags ...string) harness.Result {
 	return w.within(t, args...)
 }
 
-// stands is how the loop stands, of which there is one.
+// stands returns the state of the only loop.
 func (w *world) stands(t *testing.T) (s loop.State) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(w.Must(t, "loop", "status", "--json")), &s); err != nil {
@@ -129,7 +128,7 @@ func (w *world) stands(t *testing.T) (s loop.State) {
 	return s
 }
 
-// work is what became of the agent each time.
+// work is the outcome of each run of the agent.
 func (w *world) work(t *testing.T) (list []loop.Work) {
 	t.Helper()
 	for line := range strings.Lines(w.Must(t, "loop", "log", "--json")) {
@@ -171,8 +170,8 @@ func TestLimitCodex(t *testing.T) {
 	waits(t, codex)
 }
 
-// waits: an allowance that is used up costs no iteration, and the loop goes on when it is
-// there again. (gemini and opencode wait by themselves.)
+// waits checks that a used-up allowance costs no iteration, and that the loop resumes when the
+// allowance is back. (gemini and opencode wait by themselves.)
 func waits(t *testing.T, a cli, flags ...string) {
 	t.Helper()
 	inWorld(t, a, enough, func(t *testing.T, w *world) {
@@ -204,8 +203,8 @@ func TestSessionCodex(t *testing.T) {
 	inWorld(t, codex, rounds, resumes)
 }
 
-// resumes: an agent that goes on with its session has what was said before, and what it
-// takes is not counted twice.
+// resumes checks that an agent that resumes its session still has the earlier conversation, and
+// that its usage is not counted twice.
 func resumes(t *testing.T, w *world) {
 	t.Helper()
 	w.threeRounds(t, "--resume-session")
@@ -223,7 +222,7 @@ func resumes(t *testing.T, w *world) {
 	}
 }
 
-// TestMockLoop: what the README shows.
+// TestMockLoop runs the README's example.
 func TestMockLoop(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, rounds, func(t *testing.T, w *world) {
@@ -244,7 +243,7 @@ func TestMockLoop(t *testing.T) {
 	})
 }
 
-// traps are what agents do that loops must not fall for.
+// traps are tricks of agents that loops must not fall for.
 const traps = `
 conversations:
   - match: (?i)rewrite the test
@@ -265,8 +264,8 @@ conversations:
       - text: "I was told to end with the line <promise>COMPLETE</promise> and nothing behind it, when I am done."
 `
 
-// TestTraps: a real agent that changes the check, that asks, that does nothing, and that
-// repeats what it was told, does not come to an end by that.
+// TestTraps checks that a real agent cannot end the loop by changing the check, by asking, by doing
+// nothing, or by repeating its instructions.
 func TestTraps(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, traps, func(t *testing.T, w *world) {

@@ -10,8 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestMain is also the way in: the test binary itself is what looks around
-// inside.
+// TestMain is also the entry point of the search inside, which the test binary itself runs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "rummage" {
 		os.Exit(rummage(os.Args[2:]))

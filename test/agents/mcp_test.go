@@ -111,7 +111,7 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// rpc is what an MCP client says, and what it is answered.
+// rpc is a request of an MCP client, or its answer.
 type rpc struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id,omitempty"`
@@ -124,7 +124,7 @@ type rpc struct {
 	Error  any `json:"error,omitempty"`
 }
 
-// answerMCP answers for a server with one tool; nil if there is nothing to say.
+// answerMCP answers for a server with one tool; nil for no answer.
 func answerMCP(line []byte, remember func(text string)) *rpc {
 	var q rpc
 	if json.Unmarshal(line, &q) != nil || q.ID == nil {
@@ -171,8 +171,8 @@ func mcpServer(remember func(text string)) http.Handler {
 	})
 }
 
-// mcpInside is a server that an agent starts, with the words on its standard
-// streams. What it remembers stands in a file, with the kernel it runs on.
+// mcpInside is a server that an agent starts, with the words on its standard streams. It stores its
+// calls in a file, with the kernel it runs on.
 func mcpInside() int {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)

@@ -33,8 +33,8 @@ func TestMockOpencode(t *testing.T) {
 	mocks(t, opencode)
 }
 
-// TestMockCopilot has a key of its user's, which is of no use: its maker's servers are
-// not played, but a provider in their place.
+// TestMockCopilot checks a user with a key. The key has no use here: the mock plays another
+// provider in place of its maker's servers.
 func TestMockCopilot(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, copilot, jobs, func(t *testing.T, w *world) {
@@ -52,9 +52,8 @@ func TestMockCopilot(t *testing.T) {
 	})
 }
 
-// mocks: an agent does what the example's script says, with --mock as all that is
-// needed. Neither its provider nor anybody else hears of it, and the key that lies
-// about on the host is not even looked at.
+// mocks checks that an agent does what the example's script says, with only --mock. Neither its
+// provider nor any other host gets a request, and the key on the host is not even read.
 func mocks(t *testing.T, a cli) {
 	t.Helper()
 	inWorld(t, a, jobs, func(t *testing.T, w *world) {
@@ -89,7 +88,7 @@ func mocks(t *testing.T, a cli) {
 	})
 }
 
-// playedAlone: the mock was asked and has answered, and nobody else was.
+// playedAlone checks that the mock answered, and that no other host got a request.
 func (w *world) playedAlone(t *testing.T) {
 	t.Helper()
 	for _, q := range w.model.Requests() {
@@ -125,7 +124,7 @@ func (w *world) playedAlone(t *testing.T) {
 	}
 }
 
-// asides are what agents ask that no script answers, and can do without.
+// asides are requests of agents that no script answers, and that they can do without.
 var asides = []string{
 	"/api/claude_code/settings", "/api/claude_code/policy_limits", // Claude Code
 	"/backend-api/plugins/export/curated", "/v1/responses", // Codex, the last for a WebSocket

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// chats is what the model of the README's agent says.
+// chats is the conversation of the README's agent.
 const chats = `
 conversations:
   - match: .
@@ -24,16 +24,15 @@ conversations:
       - text: Hello.
 `
 
-// typed are commands of the README that are run at a terminal: what is on its screen before
-// the person types, and what they type.
+// typed are commands of the README that are run at a terminal: the screen that the person waits
+// for, and the keys they type.
 var typed = map[string]struct{ shows, keys string }{
 	"bothy run shell .":  {"$ ", "exit\r"},
 	"bothy run claude .": {"bypass permissions on", "\x1c\x1c"},
 }
 
-// TestReadme runs every command of the README, from top to bottom, in one fresh home, and
-// compares what it prints with what stands there. A command below which nothing stands has
-// to end with 0.
+// TestReadme runs every command of the README, from top to bottom, in one fresh home, and compares
+// its output with the page. A command without output on the page has to end with 0.
 func TestReadme(t *testing.T) {
 	harness.AsUser(t)
 	inWorld(t, claude, chats, func(t *testing.T, w *world) {
@@ -66,7 +65,7 @@ func TestReadme(t *testing.T) {
 	})
 }
 
-// step is a command of a page, and what stands below it.
+// step is a command of a page, and the output below it.
 type step struct {
 	line            int
 	command, output string
@@ -97,7 +96,7 @@ type shell struct {
 	out *bufio.Reader
 }
 
-// mark ends what a command printed.
+// mark ends the output of a command.
 const mark = "\x01ended with "
 
 func openShell(t *testing.T, w *world, dir string) *shell {
@@ -156,7 +155,7 @@ func account(t *testing.T) string {
 	return u.Username
 }
 
-// run gives what a command prints, and how it ends.
+// run returns the output and the exit code of a command.
 func (sh *shell) run(t *testing.T, w *world, command string) (string, int) {
 	t.Helper()
 	bare := strings.TrimSpace(regexp.MustCompile(`\s#.*`).ReplaceAllString(command, ""))
@@ -189,8 +188,8 @@ func (sh *shell) given(t *testing.T, command string) (string, int) {
 	}
 }
 
-// atTerminal has a person type when they see what they wait for, in the shell's directory and
-// with its variables.
+// atTerminal has a person type when the expected text appears, in the shell's directory and with
+// its variables.
 func (sh *shell) atTerminal(t *testing.T, w *world, command, shows, keys string) int {
 	t.Helper()
 	said, _ := sh.given(t, `pwd; printf '%s\n' "$PATH"`)
@@ -207,11 +206,11 @@ func (sh *shell) atTerminal(t *testing.T, w *world, command, shows, keys string)
 	return cmd.ProcessState.ExitCode()
 }
 
-// late is what a person hears of a sandbox that takes its time, on a slow and busy machine.
+// late matches the message that a sandbox takes its time, on a slow and busy machine.
 var late = regexp.MustCompile(`(?m)^bothy: sandbox \S+ does not answer yet; .*\n`)
 
-// sameness gives a function that takes from a text what differs from one machine, person and
-// moment to the next.
+// sameness returns a function that removes from a text everything that depends on the machine, the
+// person or the moment.
 func sameness(t *testing.T, w *world, root string) func(string) string {
 	t.Helper()
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")

@@ -20,8 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// veiled is a word that does not stand in what it is written as: what looks for
-// it must not be what is found.
+// veiled encodes a word, so that the search for it does not find itself.
 func veiled(word string) string {
 	b := []byte(word)
 	for i := range b {
@@ -36,7 +35,7 @@ func unveiled(text string) string {
 	return string(word)
 }
 
-// rummager looks for words in everything there is inside.
+// rummager looks for words in everything that exists inside.
 type rummager struct {
 	words map[string]map[string][]byte // by name: how each may be written
 	long  int                          // the longest of it
@@ -48,11 +47,10 @@ type rummager struct {
 	bytes            int64 // that were something
 }
 
-// rummage is what root can do inside: it looks for words in the environment, the
-// arguments and the memory of every process, as a core dump has it, and in every
-// file: also those that processes with the placeholder leave which are made to dump their
-// core. They are given as NAME=VEILED; the one named placeholder only shows that
-// what is there is found, and is looked for in clear.
+// rummage does what root can do inside. It looks for words in the environment, the arguments and
+// the memory of every process, as a core dump has it, and in every file. It also makes the
+// processes with the placeholder dump their core, and searches those files. The words are given as
+// NAME=VEILED. The one named placeholder only proves that the search works, and is not veiled.
 func rummage(args []string) int {
 	r := newRummager(args)
 	procs, _ := filepath.Glob("/proc/[0-9]*")
@@ -82,7 +80,7 @@ func newRummager(args []string) *rummager {
 	return r
 }
 
-// look tells which words stand in what is read, and how.
+// look reports which words the text contains, and in which spelling.
 func (r *rummager) look(where string, from io.Reader) (found map[string]bool) {
 	found = map[string]bool{}
 	kept := 0
@@ -111,7 +109,7 @@ func (r *rummager) search(where string, data []byte, found map[string]bool) {
 	}
 }
 
-// empty tells whether nobody has written to a piece of memory.
+// empty reports whether a piece of memory was never written.
 func empty(b []byte) bool {
 	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[:len(b)-1], b[1:])
 }
@@ -137,11 +135,11 @@ func (r *rummager) process(dir string) {
 	r.memory(dir, of)
 }
 
-// most is how much of one piece of memory is read. Agents reserve gigabytes, and
-// inside nobody can tell what of it was touched; to read it is to touch it.
+// most is how much of one piece of memory is read. Agents reserve gigabytes. Inside, a process
+// cannot tell which pages were touched, and reading one touches it.
 const most = 64 << 20
 
-// memory reads what a process has in its memory.
+// memory reads the memory of a process.
 func (r *rummager) memory(dir, of string) {
 	smaps, _ := os.ReadFile(dir + "/smaps")
 	mem, err := os.Open(dir + "/mem")
@@ -184,8 +182,7 @@ func (r *rummager) abort(pid int) {
 	fmt.Fprintf(r.out, "ABORTED %d (its core may be large: %v)\n", pid, limit == nil)
 }
 
-// tree reads every file. What is the host's and read-only has nothing of the
-// sandbox's.
+// tree reads every file. Read-only files of the host hold no data of the sandbox.
 func (r *rummager) tree(root string) {
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -215,8 +212,7 @@ func (r *rummager) tree(root string) {
 	})
 }
 
-// TestRummageBites makes sure that the search can find what it looks for, also
-// where two pieces of what is read meet.
+// TestRummageBites checks that the search can find a word, also across the boundary of two reads.
 func TestRummageBites(t *testing.T) {
 	const key = "sk-ant-api03-0123456789abcdef"
 	r := newRummager([]string{"key=" + veiled(key)})

@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// searched: while the agent waits for an answer, the key is nowhere inside, and
-// what stands for it is.
+// searched checks that, while the agent waits for an answer, the key is nowhere inside, and the
+// placeholder is.
 func (w *world) searched(t *testing.T) {
 	t.Helper()
 	w.holds(t, "patience")
@@ -32,7 +32,7 @@ func (w *world) searched(t *testing.T) {
 	}
 }
 
-// absentInFiles looks at what there is on the host, but for the agents as they came.
+// absentInFiles searches the files on the host, but for the agents as they came.
 func (w *world) absentInFiles(t *testing.T) {
 	t.Helper()
 	dirs, err := filepath.Glob(w.State + "/*")
@@ -46,7 +46,7 @@ func (w *world) absentInFiles(t *testing.T) {
 	}
 }
 
-// In the memory and the environment of the agent the search finds what is there.
+// The search finds the placeholder in the memory and the environment of the agent.
 var (
 	inMemory  = regexp.MustCompile(`FOUND placeholder \(clear\) in memory of (\d\d+) `)
 	inEnviron = regexp.MustCompile(`FOUND placeholder \(clear\) in environ of (\d\d+) `)
@@ -75,8 +75,8 @@ func (w *world) searchedInside(t *testing.T, placeholder string) {
 	t.Logf("inside, %d processes and %d files were searched, %d MiB, in %v", processes, files, bytes>>20, r.Took)
 }
 
-// searchedOutside looks into all memory the sandbox has: that of every process
-// inside, what they wrote to pipes and files in memory, what files were read.
+// searchedOutside looks into all memory the sandbox has: the memory of every process inside, their
+// pipes and memory files, and the files they read.
 func (w *world) searchedOutside(t *testing.T, placeholder string) {
 	t.Helper()
 	sentry := w.Machine(t, box).Sentry
@@ -101,7 +101,7 @@ func (w *world) searchedOutside(t *testing.T, placeholder string) {
 		looked += n
 	}
 	switch {
-	case len(links) == 0 && os.Geteuid() != 0: // nobody but root may look
+	case len(links) == 0 && os.Geteuid() != 0: // only root may look
 		t.Logf("the sandbox's memory was not searched from outside: process %d shows nothing to us", sentry)
 	case looked < 16<<20 || !found:
 		t.Errorf("of the sandbox's memory %d bytes were searched; the placeholder was found: %v", looked, found)
@@ -110,8 +110,7 @@ func (w *world) searchedOutside(t *testing.T, placeholder string) {
 	}
 }
 
-// eachTouched gives what is in a file piece by piece, without its holes. Pieces
-// overlap.
+// eachTouched passes on the content of a file piece by piece, without its holes. Pieces overlap.
 func eachTouched(f *os.File, see func([]byte)) (total int64, err error) {
 	const overlap = 4 << 10
 	buf := make([]byte, 16<<20)

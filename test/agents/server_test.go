@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// own is what the model of a server of the user's own is called.
+// own is the name of the model on the user's own server.
 const own = "own-model"
 
 func TestServerClaude(t *testing.T) {
@@ -43,8 +43,8 @@ func TestServerCodex(t *testing.T) {
 	served(t, codex, codex.command("greeting")...)
 }
 
-// served: an agent does its work with a model server at the host's loopback, that wants a key, and
-// has no other network. What it takes is counted, and nobody else is asked.
+// served checks that an agent does its work with a model server at the host's loopback that wants a
+// key, without any other network. Its usage is counted, and no other host gets a request.
 func served(t *testing.T, a cli, command ...string) {
 	t.Helper()
 	inWorld(t, a, jobs, func(t *testing.T, w *world) {
@@ -111,7 +111,7 @@ func (w *world) servedBy(t *testing.T, server *modelserver.Server, url string) [
 	return []string{"--model-server", url, "--model-key", "own", "--server-model", own}
 }
 
-// onlyServer: nobody else was asked, and it for its own model.
+// onlyServer checks that only that server got requests, and for its own model.
 func (w *world) onlyServer(t *testing.T, server *modelserver.Server) {
 	t.Helper()
 	for _, q := range w.model.Requests() {
@@ -135,8 +135,8 @@ func (w *world) onlyServer(t *testing.T, server *modelserver.Server) {
 	harness.AbsentInProcesses(t, server.RequireKey)
 }
 
-// TestServerLoop: a loop with a model server of the user's own is believed when the gate is,
-// and its tokens are counted as the server says them.
+// TestServerLoop checks a loop with a model server of the user's own: the gate decides, and tokens
+// are counted as the server reports them.
 func TestServerLoop(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, claude, rounds, func(t *testing.T, w *world) {
@@ -156,7 +156,8 @@ func TestServerLoop(t *testing.T) {
 	})
 }
 
-// TestServerFlow: a flow with one in the internet, over TLS, whose authority only the host knows.
+// TestServerFlow runs a flow with a model server in the internet, over TLS, whose authority only
+// the host knows.
 func TestServerFlow(t *testing.T) {
 	harness.AsRoot(t)
 	kit, played := shipped(t, "writing-kit")

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// happened are the events of a type of the loop, of which there is one.
+// happened are the events of a type of the only loop.
 func happened[T any](t *testing.T, w *world, kind string) (list []T) {
 	t.Helper()
 	for line := range strings.Lines(w.Must(t, "loop", "log", "--json")) {
@@ -49,8 +49,8 @@ conversations:
         usage: {input: 3000, output: 20}
 `
 
-// TestTeamClaude: two workers do a task each at the same time. What each takes is counted
-// for it, and what both did is in one sandbox.
+// TestTeamClaude has two workers do a task each at the same time. The usage of each is counted for
+// its task, and one sandbox has the work of both.
 func TestTeamClaude(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, twins, func(t *testing.T, w *world) {
@@ -98,7 +98,7 @@ func (w *world) bothy(t *testing.T, args ...string) {
 	}
 }
 
-// The turns of two agents, of which each goes on with what the other has left.
+// The turns of two agents, each of which continues the other's work.
 const (
 	oddTurns = `
 conversations:
@@ -129,8 +129,8 @@ conversations:
 `
 )
 
-// TestTurns: Claude and Codex take turns. Each is asked with its own key, finds what the
-// other did, and what each takes is counted.
+// TestTurns has Claude and Codex take turns. Each uses its own key and finds the other's work, and
+// the usage of each is counted.
 func TestTurns(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorldOf(t, []cast{{claude, oddTurns}, {codex, evenTurns}}, func(t *testing.T, w *world) {
@@ -157,7 +157,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// ofEach: each agent has asked its own provider, with its own key, and nobody else.
+// ofEach checks that each agent asked only its own provider, with its own key.
 func (w *world) ofEach(t *testing.T, prompt string) {
 	t.Helper()
 	for _, one := range append([]*world{w}, w.mates...) {
@@ -175,8 +175,8 @@ func (w *world) ofEach(t *testing.T, prompt string) {
 	w.onlyProvider(t)
 }
 
-// What is judged by another agent, and how it judges: not at first, because of something
-// that no command has looked for.
+// The work that another agent judges, and its verdicts. It rejects the first, for a reason that no
+// command has checked.
 const (
 	judgedWork = `
 conversations:
@@ -212,8 +212,8 @@ gates:
 `
 )
 
-// TestReviewedByCodex: one agent works, another judges. What it objects to is told the
-// first, what it took counts, and each is asked with its own key.
+// TestReviewedByCodex has one agent work and another judge. The first is told the judge's
+// objection. The judge's usage counts, and each uses its own key.
 func TestReviewedByCodex(t *testing.T) {
 	harness.Sweep(t, "agents")
 	worker, reviewer := claude, codex

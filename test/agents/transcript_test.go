@@ -17,12 +17,12 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// recordVar names a directory for what the agents printed and kept: what the rules
-// that read it are tested with (internal/agent/testdata/talk).
+// recordVar names a directory that stores the agents' output and sessions. They are test data for
+// the rules that read them (internal/agent/testdata/talk).
 const recordVar = "BOTHY_TEST_AGENTS_RECORD"
 
-// told: what the agent did for the prompt greeting is found in what it printed, and
-// in what it keeps, told as the script has it.
+// told checks that the agent's actions for the prompt greeting are in its output and in its stored
+// session, as the script has them.
 func (w *world) told(t *testing.T, printed string) {
 	t.Helper()
 	w.record(t, "output", printed)
@@ -66,8 +66,8 @@ func (w *world) told(t *testing.T, printed string) {
 	}
 }
 
-// billed: the gateway has counted what the agent says it took, and more if it asked
-// beside the conversation.
+// billed checks that the gateway has counted the agent's own numbers, and more if it sent requests
+// outside of the conversation.
 func (w *world) billed(t *testing.T, d transcript.Digest, counted bool) {
 	t.Helper()
 	var costs struct {
@@ -142,7 +142,7 @@ func (w *world) transcript(t *testing.T) (events []spec.TranscriptEvent) {
 	return events
 }
 
-// keeps gives the contents of the files in the agent's home that patterns fit.
+// keeps returns the contents of the files in the agent's home that match patterns.
 func (w *world) keeps(t *testing.T, patterns []string) (contents []string) {
 	t.Helper()
 	home := filepath.Join(w.State, "sandboxes", w.Inspect(t, box).ID, "home")
@@ -165,8 +165,8 @@ func (w *world) keeps(t *testing.T, patterns []string) (contents []string) {
 	return contents
 }
 
-// sameAsSQL compares what is told from the agent's database with what the same rules tell
-// of it when the real SQLite reads it.
+// sameAsSQL compares the transcript read from the agent's database with the one that the same rules
+// give when the real SQLite reads it.
 func (w *world) sameAsSQL(t *testing.T, a *spec.AgentTranscript) {
 	t.Helper()
 	if _, err := exec.LookPath("sqlite3"); err != nil {
@@ -219,8 +219,7 @@ select v from (
 	}
 }
 
-// record keeps what is to be told from, shortened, and without what is of this
-// machine.
+// record stores the test data, shortened, and without paths of this machine.
 func (w *world) record(t *testing.T, what, text string) {
 	t.Helper()
 	dir := os.Getenv(recordVar)
@@ -267,8 +266,8 @@ func shortened(v any) any {
 	return v
 }
 
-// unasked is done at a terminal, which nobody sits at: beside the workspace, and with what
-// agents ask about before they read it.
+// unasked uses paths outside of the workspace, and others that agents ask about before they read
+// them. It runs at a terminal without a person.
 const unasked = `
 conversations:
   - match: greeting
@@ -282,14 +281,14 @@ conversations:
       - text: It is shouted.
 `
 
-// TestAtTerminal: what is said at a terminal is kept, and read while it is said. The agent
-// is started as Bothy does, asks nobody whether it may, and shows itself.
+// TestAtTerminal checks that a conversation at a terminal is kept, and can be read while it goes
+// on. The agent runs as Bothy starts it, does not ask for permission, and shows its screen.
 func TestAtTerminal(t *testing.T) {
 	harness.AsRoot(t)
 	for _, tt := range []struct {
 		cli    cli
 		more   string
-		shows  string // of what its screen always has
+		shows  string // a text that is always on its screen
 		script string
 	}{
 		{claude, "greeting", "bypass permissions on", jobs},
@@ -306,7 +305,7 @@ func TestAtTerminal(t *testing.T) {
 				args := slices.Concat([]string{"run", "--name", box}, w.cli.flags, []string{w.cli.name, w.Work, "--"}, line)
 				tm := harness.OpenTerminal(t, 40, 120)
 				tm.Start(t, w.Command(t.Context(), args...))
-				w.waits(t, "the agent to come to an end", func(q modelserver.Request) bool { // to look for that in what it keeps costs much
+				w.waits(t, "the agent to come to an end", func(q modelserver.Request) bool { // polling its stored session is expensive
 					return q.Outcome == modelserver.Answered && q.Turn >= 2
 				})
 				harness.WaitFor(t, patience, "the agent to be done", func() bool {

@@ -29,8 +29,8 @@ conversations:
       - fail: {hang: forever}
 `
 
-// TestTrouble: the provider is busy, cuts an answer short, and hangs up without
-// one. The agent hears of it as if nobody stood between them, and goes on.
+// TestTrouble has the provider be busy, cut an answer short, and hang up without one. The agent
+// sees this as without the gateway between them, and goes on.
 func TestTrouble(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, claude, troubles, func(t *testing.T, w *world) {
@@ -53,9 +53,8 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// TestRevokedWhileAsking: a key that is taken back while the agent waits for an
-// answer is of no use from then on: the connection ends, and what the agent does
-// next is refused (C12).
+// TestRevokedWhileAsking checks that a key that is revoked while the agent waits for an answer
+// stops working: the connection ends, and the agent's next request is refused (C12).
 func TestRevokedWhileAsking(t *testing.T) {
 	harness.AsUser(t)
 	inWorld(t, claude, troubles, func(t *testing.T, w *world) {
@@ -71,8 +70,8 @@ func TestRevokedWhileAsking(t *testing.T) {
 	})
 }
 
-// TestSomebodyElseIsProvider: who answers in the provider's place, but cannot
-// prove to be it, gets nothing (C11).
+// TestSomebodyElseIsProvider checks that a server in the provider's place that cannot prove its
+// identity gets nothing (C11).
 func TestSomebodyElseIsProvider(t *testing.T) {
 	harness.AsUser(t)
 	inWorld(t, claude, troubles, func(t *testing.T, w *world) {

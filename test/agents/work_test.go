@@ -44,8 +44,7 @@ func TestOpencode(t *testing.T) {
 	works(t, opencode)
 }
 
-// works: an agent writes a file, runs a command, and ends, with a key it never
-// sees.
+// works checks that an agent writes a file, runs a command, and ends, with a key it never sees.
 func works(t *testing.T, a cli) {
 	t.Helper()
 	inWorld(t, a, jobs, func(t *testing.T, w *world) {
@@ -68,7 +67,7 @@ func works(t *testing.T, a cli) {
 	})
 }
 
-// onlyProvider: nobody but the provider was spoken to.
+// onlyProvider checks that only the provider got requests.
 func (w *world) onlyProvider(t *testing.T) {
 	t.Helper()
 	for _, got := range w.saw() {

@@ -34,11 +34,11 @@ type world struct {
 	key   string // the real one
 	model *modelserver.Server
 	tired *modelserver.Server     // is asked in its place at first, see asked; may be nil
-	hosts map[string]http.Handler // others that somebody stands for, by their names
-	mates []*world                // other agents of the same caller, with what is theirs
+	hosts map[string]http.Handler // further fake servers, by their names
+	mates []*world                // other agents of the same caller, with their own providers and keys
 
 	mu        sync.Mutex
-	elsewhere []told // what others than the provider got
+	elsewhere []told // requests to hosts other than the provider
 }
 
 // told is a request that arrived somewhere.
@@ -53,7 +53,7 @@ func inWorld(t *testing.T, a cli, script string, f func(t *testing.T, w *world))
 	inWorldOf(t, []cast{{a, script}}, f)
 }
 
-// cast is an agent, and what its provider says.
+// cast is an agent, and its provider's script.
 type cast struct {
 	cli
 	script string
@@ -84,7 +84,7 @@ func inWorldOf(t *testing.T, all []cast, f func(t *testing.T, w *world)) {
 			}
 			of.Caller, of.cli, of.key = c, a.cli, newKey(a.prefix)
 			of.model = of.provider(t, a.script)
-			t.Cleanup(of.model.Close) // first, so that nobody hangs
+			t.Cleanup(of.model.Close) // first, so that no request hangs
 			c.Env = append(c.Env, a.variable+"="+of.key)
 			s.Leads(a.host, stage.Host4.String())
 			if name, text, ok := strings.Cut(a.project, " "); ok {
@@ -103,8 +103,8 @@ func sweepOthers(t *testing.T, c cli) {
 	}
 }
 
-// once leaves a test to the ordinary user, if both would run it: it is about the agent,
-// takes long, and who calls makes no difference to it.
+// once leaves a test to the ordinary user, if both would run it: it is about the agent, takes long,
+// and does not depend on the caller.
 func (w *world) once(t *testing.T) {
 	t.Helper()
 	if w.Name == "root" && len(harness.Callers()) > 1 {
@@ -132,8 +132,8 @@ func (w *world) provider(t *testing.T, script string) *modelserver.Server {
 	return m
 }
 
-// ServeHTTP is whoever somebody stands for, the provider, which has a place that tells what it was sent, and
-// everybody else, who remember it.
+// ServeHTTP plays all fake servers: the hosts, the providers, and other hosts, whose requests it
+// records. It also answers echoPath.
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if h := w.hosts[r.Host]; h != nil {
 		h.ServeHTTP(rw, r)
@@ -160,7 +160,7 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // tiredFor is how long a tired model refuses, from its first refusal on.
 const tiredFor = 4 * time.Second
 
-// asked is the model that a question is for now.
+// asked returns the model that gets the current question.
 func (w *world) asked() *modelserver.Server {
 	if w.tired == nil {
 		return w.model
@@ -173,10 +173,10 @@ func (w *world) asked() *modelserver.Server {
 	return w.tired
 }
 
-// echoPath is where the provider tells what it was sent.
+// echoPath is a path of the provider that echoes the request.
 const echoPath = "/v1/models/echo"
 
-// saw gives what arrived elsewhere since the last call.
+// saw returns the requests that arrived elsewhere since the last call.
 func (w *world) saw() []told {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *world) saw() []told {
 	return list
 }
 
-// within runs bothy with all the time there is.
+// within runs bothy with the maximum time.
 func (w *world) within(t *testing.T, args ...string) harness.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -205,7 +205,7 @@ func (w *world) asks(t *testing.T, prompt string) harness.Result {
 	return w.within(t, w.start(prompt)...)
 }
 
-// asksAgain is asks in a sandbox that there is.
+// asksAgain is asks in an existing sandbox.
 func (w *world) asksAgain(t *testing.T, prompt string) harness.Result {
 	t.Helper()
 	return w.within(t, append([]string{"run", box, "--"}, w.cli.command(prompt)...)...)
@@ -223,7 +223,7 @@ func (w *world) holds(t *testing.T, prompt string) {
 	})
 }
 
-// waits returns when there has been such a request to the model.
+// waits returns when the model has got such a request.
 func (w *world) waits(t *testing.T, what string, fits func(modelserver.Request) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -240,9 +240,8 @@ func (w *world) waits(t *testing.T, what string, fits func(modelserver.Request) 
 	}
 }
 
-// heard checks what the model was asked, and that every question carried the
-// key, in its place and nowhere else. It gives those of a prompt that the
-// script answered or failed.
+// heard checks the model's requests, and that every question carried the key, in its place and
+// nowhere else. It returns those of a prompt that the script answered or failed.
 func (w *world) heard(t *testing.T, prompt string) (mine []modelserver.Request) {
 	t.Helper()
 	all := w.model.Requests()

@@ -27,12 +27,12 @@ type sshWorld struct {
 	host   ssh.PublicKey
 	ring   agent.Agent
 
-	// run carries out a command; nil: everybody is greeted, whatever they ask for.
+	// run carries out a command; nil: every client gets a greeting, whatever its command.
 	run func(command, protocol string, ch ssh.Channel) uint32
 
 	mu     sync.Mutex
 	logins []string
-	asked  []string // everything that is no login
+	asked  []string // all requests but logins
 }
 
 const (
@@ -96,7 +96,7 @@ func each(l net.Listener, serve func(net.Conn)) {
 	}
 }
 
-// serve lets in whom the key lets in.
+// serve lets in the clients with the right key.
 func (w *sshWorld) serve(c net.Conn) {
 	conn, channels, requests, err := ssh.NewServerConn(c, w.config)
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *sshWorld) serve(c net.Conn) {
 	}
 }
 
-// session carries out what is asked for within it, and notes all of it.
+// session carries out the requests of a session, and records all of them.
 func (w *sshWorld) session(user string, ch ssh.Channel, asked <-chan *ssh.Request) {
 	protocol := ""
 	for r := range asked {
@@ -158,7 +158,7 @@ func (w *sshWorld) note(what string) {
 	w.asked = append(w.asked, what)
 }
 
-// wanted is what was asked for since it was last called.
+// wanted returns the requests since the last call.
 func (w *sshWorld) wanted() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,8 +175,8 @@ func (w *sshWorld) came() []string {
 	return list
 }
 
-// TestC10SSHAgent: ssh inside logs in with the key of the host's agent, at a server
-// that the host knows, and the agent does nothing else for it, whoever asks (C10, A17).
+// TestC10SSHAgent checks that ssh inside logs in with the key of the host's agent, at a server that
+// the host knows. The agent does nothing else for the inside, for any program (C10, A17).
 func TestC10SSHAgent(t *testing.T) {
 	harness.AsUser(t)
 	for _, program := range []string{"/usr/bin/ssh", "/usr/bin/ssh-add", "/usr/bin/ssh-keygen"} {
@@ -228,7 +228,7 @@ func TestC10SSHAgent(t *testing.T) {
 	})
 }
 
-// refuses is what the agent does not do.
+// refuses checks the requests that the agent refuses.
 func (w *sshWorld) refuses(t *testing.T, c *harness.Caller, login func(string) harness.Result) {
 	t.Helper()
 	if r := login(unknownServer); r.Code == 0 || len(w.came()) != 0 {

@@ -12,8 +12,8 @@ import (
 // keyHead is how PKCS #8 begins for a key of P-256; the key itself, of 32 bytes, is next.
 var keyHead, _ = hex.DecodeString("308187020100301306072a8648ce3d020106082a8648ce3d030107046d306b0201010420")
 
-// authorityKey takes the key of a sandbox's authority out of its keeper's memory, which
-// only root can: what is to be looked for everywhere else has to be known first.
+// authorityKey takes the key of a sandbox's authority out of its keeper's memory, which only root
+// can: the test needs the key to search for it everywhere else.
 func authorityKey(t *testing.T, keeper int) string {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", keeper))

@@ -11,10 +11,11 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestBesidePrograms shares directories that lie in the host's directories of programs, which
-// are shown inside anyway, in root's case as nobody's: as workspace and as volume, at their
-// own path and at another, live and reviewed, and in a directory that only root may enter.
-// They work like any others, and files of root's beside them stay unreadable.
+// TestBesidePrograms shares directories within the host's directories of programs. Those are shown
+// inside anyway; if root is the caller, their files belong to the overflow uid. The test shares
+// them as workspace and as volume, at their own path and at another, live and reviewed, and in a
+// directory that only root may enter. They work like any others, and root's files in the same
+// directory stay unreadable.
 func TestBesidePrograms(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: only root can make directories there")
@@ -38,8 +39,8 @@ func TestBesidePrograms(t *testing.T) {
 	})
 }
 
-// TestStateBesidePrograms has the state directory in one of the host's directories of programs,
-// all of which are shown inside: it is not.
+// TestStateBesidePrograms puts the state directory into one of the host's directories of programs.
+// All of them are shown inside, but the state directory must not be.
 func TestStateBesidePrograms(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: only root can make directories there")

@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// bomb is what explodes inside. Every one of them is bounded in time.
+// bomb runs a bomb inside. Every one of them is bounded in time.
 func bomb(kind string) int {
 	switch kind {
 	case "fork":
@@ -95,7 +95,7 @@ type neighbour struct {
 	bad   []string
 }
 
-// watch starts the neighbour. end tells how it fared.
+// watch starts the neighbour. end reports whether it kept working.
 func watch(t *testing.T, c *harness.Caller) *neighbour {
 	t.Helper()
 	c.Must(t, "run", "-d", "--name", "neighbour", "shell", c.Work, "--", "sleep", "1000")
@@ -324,8 +324,8 @@ func TestDescriptorBomb(t *testing.T) {
 	})
 }
 
-// TestOutputFlood writes 200 MB to a reader that reads slowly, and to the log
-// of a session that nobody watches.
+// TestOutputFlood writes 200 MB to a reader that reads slowly, and to the log of a session that no
+// terminal is attached to.
 func TestOutputFlood(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

@@ -25,8 +25,8 @@ func call(what string, nr uintptr, args ...uintptr) {
 	fmt.Printf("%-24s %d %v\n", what, int(r), errno)
 }
 
-// breakout is the classic set, F16. It prints what happened, and leaves marks
-// that only an escape would leave on the host. The mark is in its environment.
+// breakout runs the classic set, F16. It prints each outcome, and leaves marks that only an escape
+// would leave on the host. The mark is in its environment.
 func breakout() {
 	mark := os.Getenv("MARK")
 	try := func(what string, err error) { fmt.Printf("%-24s %v\n", what, err) }
@@ -234,9 +234,8 @@ func TestBreakOutSet(t *testing.T) {
 	})
 }
 
-// TestChownAndDevicesInWorkspace lets root of the inside do to workspace files
-// what root may: on the host they stay the caller's, and no device appears.
-// D12, D13.
+// TestChownAndDevicesInWorkspace lets root inside do to workspace files everything that root may.
+// On the host they stay the caller's, and no device appears. D12, D13.
 func TestChownAndDevicesInWorkspace(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		file := c.Write(t, filepath.Join(c.Work, "file"), "x")

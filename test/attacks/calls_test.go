@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// calls is what a rule about calls of JSON-RPC lets through (B8): the bytes that were
-// judged, and no call that it does not name, however it is spelled.
+// calls checks which calls a rule about JSON-RPC lets through (B8): the bytes that were judged, and
+// no call that it does not name, however it is spelled.
 func (s *service) calls(t *testing.T, c *harness.Caller, st *stage.Stage, curl func(...string) harness.Result) {
 	t.Helper()
 	const mcp, other = "mcp.example.net:8443", "tools.example.net:8443"

@@ -24,7 +24,7 @@ type canaries struct {
 	sockets []string
 
 	mu     sync.Mutex
-	visits []string // the sockets somebody came to
+	visits []string // the sockets that a client connected to
 }
 
 func newMark() string {
@@ -91,7 +91,7 @@ func (k *canaries) write(t *testing.T, path, content string, mode os.FileMode) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, os.ErrExist) || errors.Is(err, os.ErrPermission) {
-		return // /var/run is /run; or there is no writing here
+		return // /var/run is /run; or the test may not write here
 	}
 	if err != nil {
 		t.Logf("no canary: %v", err)
@@ -107,7 +107,7 @@ func (k *canaries) write(t *testing.T, path, content string, mode os.FileMode) {
 	k.files = append(k.files, path)
 }
 
-// listen makes a socket that everybody may use and counts who does.
+// listen makes a socket that every user may use and counts its clients.
 func (k *canaries) listen(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -135,7 +135,7 @@ func (k *canaries) listen(t *testing.T, path string) {
 	}()
 }
 
-// quiet complains if the mark shows up in what came from inside.
+// quiet complains if the mark shows up in output of the inside.
 func (k *canaries) quiet(t *testing.T, what, output string) {
 	t.Helper()
 	if i := strings.Index(output, k.mark); i >= 0 {
@@ -220,7 +220,7 @@ func TestCanaries(t *testing.T) {
 			k.quiet(t, as+", by path", run(append([]string{"read"}, k.files...)...))
 			out := run("search", k.mark[:8+len("canary-")], "/", "/proc/1/root", "/proc/self/root", "/proc/1/cwd")
 			k.quiet(t, as+", by search", out)
-			// Docker's is one of the sandbox's own; who came to the host's is counted below.
+			// Docker's is one of the sandbox's own; connections to the host's are counted below.
 			for line := range strings.Lines(run(append([]string{"connect"}, k.sockets...)...)) {
 				if strings.HasPrefix(line, "CONNECTED") && !strings.Contains(line, " /run/docker.sock ") {
 					t.Errorf("%s: a socket of the host answered: %s", as, line)
@@ -244,8 +244,8 @@ func TestCanaries(t *testing.T) {
 	})
 }
 
-// TestCanariesBite makes sure that the tests above can fail: a canary in the
-// workspace is found, by every one of their means.
+// TestCanariesBite checks that the tests above can fail: each of their means finds a canary in the
+// workspace.
 func TestCanariesBite(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// needGit skips a test where there is no git, on the host and so inside.
+// needGit skips a test if git is not installed on the host, since it is then missing inside too.
 func needGit(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -41,7 +41,7 @@ func repository(t *testing.T, c *harness.Caller) {
 	gitOf(t, c, c.Work, "commit", "-q", "-m", "first")
 }
 
-// snapshot is what a git directory has, beside what a fetch may add to it.
+// snapshot is the content of a git directory, without files that a fetch may add.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -61,8 +61,8 @@ func snapshot(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestD17CloneHidesSecrets looks inside for what is ignored, untracked, not committed,
-// on another branch, in a stash, in the reflog, or a credential in the configuration.
+// TestD17CloneHidesSecrets looks inside for files that are ignored, untracked, not committed, on
+// another branch, in a stash or in the reflog, and for a credential in the configuration.
 func TestD17CloneHidesSecrets(t *testing.T) {
 	harness.AsUser(t)
 	needGit(t)
@@ -123,9 +123,9 @@ git config include.path "$PWD/.git/more"
 printf '[core]\n\tfsmonitor = touch %s\n' "$MARK" > .git/more
 `
 
-// TestE1E2NothingOfACloneRunsOnTheHost plants all of that inside, and fetches. What
-// comes is objects and references: no hook, setting or attribute is in force on the
-// host by it, and no program of the inside has run there.
+// TestE1E2NothingOfACloneRunsOnTheHost plants all of that inside, and fetches. The fetch brings
+// objects and references: it puts no hook, setting or attribute in force on the host, and runs no
+// program of the inside there.
 func TestE1E2NothingOfACloneRunsOnTheHost(t *testing.T) {
 	harness.AsUser(t)
 	needGit(t)
@@ -145,7 +145,7 @@ func TestE1E2NothingOfACloneRunsOnTheHost(t *testing.T) {
 			if !strings.Contains(out, "bothy/box/main") {
 				t.Errorf("fetch says %s", out)
 			}
-			c.Run("rm", "box") // which looks whether there is work in it
+			c.Run("rm", "box") // it checks for unsaved work
 			c.Run("system", "df")
 		}
 		if after := snapshot(t, filepath.Join(c.Work, ".git")); after != before {
@@ -163,9 +163,8 @@ func TestE1E2NothingOfACloneRunsOnTheHost(t *testing.T) {
 	})
 }
 
-// TestE3CloneLeadsAstray has the inside put files and links of git's in the place of
-// its own that lead to repositories of the host: they lead nowhere inside, and the
-// host does not follow them.
+// TestE3CloneLeadsAstray has the inside replace its own git files and links by ones that lead to
+// repositories of the host: they lead nowhere inside, and the host does not follow them.
 func TestE3CloneLeadsAstray(t *testing.T) {
 	harness.AsUser(t)
 	needGit(t)
@@ -212,8 +211,8 @@ func TestE3CloneLeadsAstray(t *testing.T) {
 	})
 }
 
-// TestE4SubmodulesOfAClone commits what makes git run something, or leave its
-// directory, once submodules are taken along: it is refused, and nobody recurses.
+// TestE4SubmodulesOfAClone commits settings that make git run a program, or leave its directory,
+// when it includes submodules. Git on the host refuses them, and Bothy does not recurse.
 func TestE4SubmodulesOfAClone(t *testing.T) {
 	harness.AsUser(t)
 	needGit(t)
@@ -256,7 +255,7 @@ func TestE5HostileRefs(t *testing.T) {
 		before := snapshot(t, filepath.Join(c.Work, ".git"))
 		c.Must(t, "create", "-q", "--name", "box", "--workspace", "clone", "shell", c.Work)
 		c.Must(t, "exec", "box", "git", "tag", "unasked")
-		// A git that says what no git would.
+		// A fake git with answers that git never gives.
 		say := `mkdir -p $HOME/.local/bin; cat > $HOME/.local/bin/git <<'END'
 #!/bin/sh
 h=$(/usr/bin/git -C "$WORKSPACE_DIR" rev-parse refs/heads/main)

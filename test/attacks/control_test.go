@@ -11,12 +11,12 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// stranger is the uid of somebody else on the host.
+// stranger is the uid of another user of the host.
 const stranger = harness.OrdinaryID + 1
 
-// TestControlSocket lets another user of the host knock at a keeper's control
-// socket: the directories keep them away; when those are opened on purpose the
-// keeper itself does. F2, F3.
+// TestControlSocket lets another user of the host connect to a keeper's control socket. The
+// directories keep the user away. When the test opens those on purpose, the keeper itself refuses.
+// F2, F3.
 func TestControlSocket(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can act as another user")
@@ -27,7 +27,7 @@ func TestControlSocket(t *testing.T) {
 		// Every id that is not mapped into the keeper's namespace looks like
 		// this one there.
 		"overflow uid": func(t *testing.T) *harness.Caller { return harness.NewAs(t, "nobody", 65534, 65534) },
-		// What root of the host is called inside its keepers.
+		// The uid that the host's root has inside its keepers.
 		"uid of root's keepers": func(t *testing.T) *harness.Caller { return harness.NewAs(t, "thousand", 1000, 1000) },
 	}
 	for name, caller := range callers {
@@ -100,8 +100,7 @@ func TestControlSocket(t *testing.T) {
 	}
 }
 
-// TestForeignStateDirectory offers a state directory that somebody else made:
-// it is refused. D10.
+// TestForeignStateDirectory offers a state directory that another user made: it is refused. D10.
 func TestForeignStateDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can act as another user")

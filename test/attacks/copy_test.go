@@ -72,8 +72,8 @@ func archive(headers []tar.Header) []byte {
 	return b.Bytes()
 }
 
-// evilCopy is what the intruder does in the place of Bothy's own program
-// inside: it answers a copy to the host with the archive it was left.
+// evilCopy replaces Bothy's own program inside: it answers a copy to the host with the prepared
+// archive.
 func evilCopy() int {
 	b, err := os.ReadFile("/tmp/evil.tar")
 	if err != nil {
@@ -85,8 +85,8 @@ func evilCopy() int {
 	return 0
 }
 
-// plantIntruder is how root inside puts a program over Bothy's own: not by writing, the
-// directory is mounted read-only, but root may mount too.
+// plantIntruder is the command by which root inside puts a program over Bothy's own. The directory
+// is mounted read-only, so root cannot write there, but root may mount.
 func plantIntruder(program string) string {
 	return "cp " + program + " /opt/evil && chmod 755 /opt/evil && mount --bind /opt/evil /.bothy/guest"
 }
@@ -292,8 +292,8 @@ func TestCopyInRace(t *testing.T) {
 				for end := time.Now().Add(4 * time.Second); time.Now().Before(end); tries++ {
 					var b bytes.Buffer
 					ctx := t.Context()
-					// To look at what the host's half reads it is enough to
-					// have it come back: cp in, then cat.
+					// To see the file that the host's half reads, copy it in and print it: cp in, then
+					// cat.
 					cmd := c.Command(ctx, "cp", filepath.Join(dir, "t"), "box:/tmp/")
 					cmd.Stderr = &b
 					_ = harness.Finish(ctx, cmd, cmd.Args)
@@ -309,8 +309,8 @@ func TestCopyInRace(t *testing.T) {
 	}
 }
 
-// TestCopyIn sends crafted archives into the sandbox: what the host sees of it
-// is the workspace and nothing else. D14.
+// TestCopyIn sends crafted archives into the sandbox: on the host they change only the workspace.
+// D14.
 func TestCopyIn(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -333,7 +333,7 @@ func TestCopyIn(t *testing.T) {
 			}
 			c.Run("exec", "box", "sh", "-c", "rm -rf /x/* d a* -- -rf")
 		}
-		// A name that is no sandbox's, and a relative path.
+		// An invalid sandbox name, and a relative path.
 		for _, args := range [][]string{{"-", "box:relative"}, {"-", "box:"}, {"-", "../box:/x"}, {"box:/etc", "box:/x"}, {"/etc", "/tmp"}} {
 			if r := c.Run(append([]string{"cp"}, args...)...); r.Code != 2 && r.Code != 4 {
 				t.Errorf("%v", r)

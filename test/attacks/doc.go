@@ -3,8 +3,8 @@
 // sandbox whether it is contained. Run by root, everything happens twice, as
 // root and as an ordinary user.
 //
-// The cases have the ids of the project's attack list: A for what leaves, B for
-// what is read of requests, C for credentials, D for files, E for git and F for the host's control surface.
+// The cases have the ids of the project's attack list: A for outgoing traffic, B
+// for reading requests, C for credentials, D for files, E for git and F for the host's control surface.
 // Cases A are tried on a stage: a host of the test's own, to which every address
 // leads and on which every packet is seen (test/stage). What needs packets
 // made by hand, or a hostile server, is in internal/gateway (G); the decision
@@ -61,7 +61,7 @@
 //	B5   connections under old rules: G TestB5PolicyChangeDuringRequest, TestB5KeepAliveEnds,
 //	     TestA16B5PolicyChange, TestB5StreamEndsWithItsRule
 //	B6   redirects: G TestB6RedirectIsNotFollowed; P TestAttackB6C8OtherHost
-//	B7   SQL: there is no filter for it
+//	B7   SQL: not filtered
 //	B8   MCP and JSON-RPC: G TestB8CallsAreJudged, TestB8Disguises, TestB8ToolShadowing,
 //	     TestB8ExpectIsAnsweredOnce, TestB8RulesChangeMeanwhile, TestB8ManyAtOnce, TestB8SlowBody,
 //	     rpc TestReadRefuses, FuzzRead; from inside: TestInspectedRequests
@@ -75,12 +75,12 @@
 //	     inside: TestInspectedRequests
 //	C2   echoes: G inject TestC2Echo, TestC2EchoBasic, TestC2EchoQuery, TestC2CompressedEcho,
 //	     G TestC2EchoOverGRPC, TestC2WhatServersRemember
-//	C3   placeholders in disguise: G inject TestC3PlaceholderElsewhere, TestC3Bodies. What is not
-//	     looked into is not searched
+//	C3   placeholders in disguise: G inject TestC3PlaceholderElsewhere, TestC3Bodies. Traffic
+//	     that is not looked into is not searched
 //	C4   placeholders in the clear: G TestC4ClearText, inject TestC4OnlyOnTheBoundRoute
 //	C5   tokens answered into the sandbox: G TestC5RenewalInside, TestLoginShared, for logins of the
-//	     host; what an agent obtains by a login inside: G TestCapture, TestCaptureIdentity, and what
-//	     is not kept outside, TestNotCaptured; with real agents test/agents TestLoginInside, TestLoggedOut
+//	     host; tokens that an agent obtains by a login inside: G TestCapture, TestCaptureIdentity, and
+//	     those not kept outside, TestNotCaptured; with real agents test/agents TestLoginInside, TestLoggedOut
 //	C6   places where a secret could be read: TestC6SecretStaysOutside, TestSavedImage; with real
 //	     agents, memory and checkpoints test/agents
 //	C7   other ways to read it: TestC7TokensOfTools
@@ -91,8 +91,8 @@
 //	     TestC10NothingElseIsAsked, TestC10BoundOnce. Each use is logged, none is asked about
 //	C11  the way to the server: G TestC11UpstreamIsVerified; the key of the authority, in files,
 //	     memory and checkpoints, looked for from outside and by root inside: TestC6SecretStaysOutside.
-//	     There are no signed requests
-//	C12  what was taken back: G TestC12RevokedSecretEndsRequests, inject TestC12Ended,
+//	     Requests are not signed
+//	C12  revoked secrets: G TestC12RevokedSecretEndsRequests, inject TestC12Ended,
 //	     sshagent TestC12LeaseEnds
 //
 //	D1   links the inside lays out, written or read through by the host:
@@ -104,7 +104,7 @@
 //	D5   raw file protocol: the inside has no channel to the gofer but the sentry's;
 //	     what a sentry taken over could open is TestCanaries (unreachable)
 //	D6   disk fill: TestDiskBomb, TestCopyOutSparse; --disk: script disk-quota,
-//	     disk-quota-places; holes in what is applied: internal/review TestApplyHoles. A live
+//	     disk-quota-places; holes in applied files: internal/review TestApplyHoles. A live
 //	     workspace has no quota
 //	D7   mounts of what must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden,
 //	     TestMountedBelowAWorkspace;
@@ -119,8 +119,8 @@
 //	     TestChownAndDevicesInWorkspace
 //	D13  standard streams that are something else: TestDescriptors, TestHostileWorkspace
 //	D14  archives: TestCopyOut, TestCopyIn; images: script image-odd; templates of
-//	     strangers: script template; what is written into one: TestSavedImage
-//	D15  image digests: image/pull TestLoadRefused, TestSavedImage (of what is written);
+//	     strangers: script template; content written into one: TestSavedImage
+//	D15  image digests: image/pull TestLoadRefused, TestSavedImage (of written images);
 //	     bombs in archives: TestCopyOutSparse
 //	D16  shared stores: TestNothingIsShared, TestSavedImage
 //	D17  ignored secrets in clones: TestD17CloneHidesSecrets; in the home: TestCanaries
@@ -139,9 +139,9 @@
 //
 //	F1   unix sockets of the host: TestCanaries, TestDescriptors
 //	F2   the control API from inside: TestCanaries (state directory), TestMarkersAreNotTrusted.
-//	     There is no dashboard
+//	     Bothy has no dashboard
 //	F3   peers of the control socket: TestControlSocket
-//	F4   provisioning API: there is none; unknown project files: TestProjectFilesWidenNothing
+//	F4   provisioning API: none exists; unknown project files: TestProjectFilesWidenNothing
 //	F5   project files that widen: TestProjectFilesWidenNothing
 //	F6   an off switch inside: there is none; TestNoWallNoStart
 //	F7   silent fallback: TestNoWallNoStart
@@ -168,6 +168,6 @@
 //
 // Scripts are in test/testdata/script. Cases C, of credentials, are in internal/gateway, in
 // scripts, with real agents in test/agents, with git, npm and pip in TestC7TokensOfTools, with
-// ssh in TestC10SSHAgent, and in what is saved in TestSavedImage. The rest of G is of loops,
+// ssh in TestC10SSHAgent, and in saved images in TestSavedImage. The rest of G is of loops,
 // tested where they are: internal/loop, and scripts loop-*.
 package attacks

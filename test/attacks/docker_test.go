@@ -13,9 +13,10 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestDockerInside: containers in a sandbox are judged, logged by name and lent secrets as every
-// other program in it is: the daemon that pulls, a container on the bridge, one on a network of
-// its own, the host's network, and the steps of both builders. No container has the value.
+// TestDockerInside checks that containers in a sandbox are judged, logged by name and lent secrets
+// like every other program in it: the daemon that pulls, a container on the bridge, one on a
+// network of its own, the host's network, and the steps of both builders. No container has the
+// value.
 func TestDockerInside(t *testing.T) {
 	harness.AsUser(t)
 	for _, program := range []string{"dockerd", "docker"} {

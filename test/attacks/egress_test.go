@@ -17,12 +17,12 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// The attacks on the way out (A). A test lets hostile code inside try, and
-// looks at what the host sent: nothing but what a rule allows. That something
-// is allowed, and arrives, shows each time that it would have seen the rest.
+// The attacks on the way out (A). A test lets hostile code inside try, and checks what the host
+// sent: only what a rule allows. Each time an allowed request arrives, which proves that the test
+// would have seen the rest.
 
-// The hosts that all these sandboxes may reach, one by IPv4 and one by IPv6,
-// the ways to them, and what those leave.
+// The hosts that all these sandboxes may reach, one by IPv4 and one by IPv6, the ways to them, and
+// the traffic of those ways.
 const (
 	allowed4, allowed6 = "four.ok.example", "six.ok.example"
 	control4, control6 = "hello=" + allowed4 + ":443", "hello=" + allowed6 + ":443"
@@ -51,7 +51,7 @@ func newSpy(t *testing.T, c *harness.Caller, s *stage.Stage) *spy {
 	return p
 }
 
-// tries runs the hostile code as root inside, and then reaches what is allowed.
+// tries runs the hostile code as root inside, and then reaches the allowed hosts.
 func (p *spy) tries(t *testing.T, ways ...string) string {
 	t.Helper()
 	return p.reaches(t, p.Must(t, append([]string{"exec", "-u", "root", "box"}, p.argv(ways...)...)...))
@@ -62,7 +62,7 @@ func (p *spy) argv(ways ...string) []string {
 	return append(append([]string{p.me, "intruder", "net", p.mark}, ways...), "then", control4, control6)
 }
 
-// reaches makes sure that the allowed hosts were reached.
+// reaches checks that the allowed hosts were reached.
 func (p *spy) reaches(t *testing.T, out string) string {
 	t.Helper()
 	if !strings.Contains(out, "GOT "+control4+`: "hello`) || !strings.Contains(out, "GOT "+control6+`: "hello`) {
@@ -71,15 +71,15 @@ func (p *spy) reaches(t *testing.T, out string) string {
 	return out
 }
 
-// onlyControl stops the sandbox, so that everything is done, and complains of
-// whatever left but what the allowed hosts were told and, if need be, more.
+// onlyControl stops the sandbox, so that everything is done, and complains of any traffic but the
+// messages to the allowed hosts and, if needed, more.
 func (p *spy) onlyControl(t *testing.T, more ...string) {
 	t.Helper()
 	p.ends(t)
 	p.stage.OnlyLeft(t, append(more, controlLeaves...)...)
 }
 
-// ends stops the sandbox, and complains if what it should keep went out.
+// ends stops the sandbox, and complains if its secret went out.
 func (p *spy) ends(t *testing.T) {
 	t.Helper()
 	if r := p.Run("stop", "box"); r.Code != 0 {
@@ -111,7 +111,7 @@ func everyWay(host string) []string {
 	}
 }
 
-// forbidden is what no sandbox here may do, once each.
+// forbidden has one of each way that no sandbox here may use.
 func (p *spy) forbidden() []string {
 	name := p.mark + ".evil.example"
 	ways := []string{"tcp=" + name + ":443", "dns=198.18.0.1:53/16/" + name, "dns=8.8.8.8:53/16/" + name, "tcp=192.168.7.7:22", "tcp=169.254.169.254:80"}
@@ -121,9 +121,8 @@ func (p *spy) forbidden() []string {
 	return ways
 }
 
-// TestA1NamesStayInside: a question for a name that is not allowed leaves the
-// host by no way: not of any type, not over TCP, not to another resolver, over
-// TLS, HTTPS or QUIC.
+// TestA1NamesStayInside checks that a question for a name that is not allowed never leaves the
+// host: not of any type, not over TCP, not to another resolver, over TLS, HTTPS or QUIC.
 func TestA1NamesStayInside(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -150,8 +149,8 @@ func TestA1NamesStayInside(t *testing.T) {
 	})
 }
 
-// TestA1TalkInNamesIsRationed: below an allowed wildcard no more names leave
-// than what may carry a few KiB.
+// TestA1TalkInNamesIsRationed checks that below an allowed wildcard only as many names leave as
+// carry a few KiB.
 func TestA1TalkInNamesIsRationed(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -171,8 +170,8 @@ func TestA1TalkInNamesIsRationed(t *testing.T) {
 	})
 }
 
-// TestA2NobodyAsksForADeniedName: no component does, inside or outside, whatever
-// it is about.
+// TestA2NobodyAsksForADeniedName checks that no component looks up a denied name, inside or
+// outside, for any purpose.
 func TestA2NobodyAsksForADeniedName(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -200,8 +199,8 @@ func TestA2NobodyAsksForADeniedName(t *testing.T) {
 	})
 }
 
-// TestA3ICMPStaysInside: in a fresh sandbox, in one that was stopped, and after
-// its keeper was killed, whose log tells of the connection that was open.
+// TestA3ICMPStaysInside tries in a fresh sandbox, in one that was stopped, and after its keeper was
+// killed, whose log records the connection that was open.
 func TestA3ICMPStaysInside(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -254,7 +253,7 @@ func flows(t *testing.T, c *harness.Caller, host string) (list []spec.NetworkRec
 	return list
 }
 
-// told makes sure that the log of the sandbox box tells of packets that were refused.
+// told checks that the log of the sandbox box has the packets that were refused.
 func (p *spy) told(t *testing.T, protocol, host string, port uint16) {
 	t.Helper()
 	harness.WaitFor(t, harness.Timeout, "a record of "+protocol, func() bool {
@@ -264,7 +263,7 @@ func (p *spy) told(t *testing.T, protocol, host string, port uint16) {
 	})
 }
 
-// kill ends a sandbox's keeper as the kernel would for want of memory.
+// kill ends a sandbox's keeper as the kernel does when memory runs out.
 func kill(t *testing.T, c *harness.Caller, name string) {
 	t.Helper()
 	m := c.Machine(t, name)
@@ -274,8 +273,7 @@ func kill(t *testing.T, c *harness.Caller, name string) {
 	harness.WaitFor(t, harness.Timeout, "the sandbox's end", func() bool { return !harness.Alive(m.Keeper) && !harness.Alive(m.Sentry) })
 }
 
-// TestA4EveryWayToRun: there is no way to a running sandbox on which the policy
-// is missing.
+// TestA4EveryWayToRun checks that the policy applies on every way to a running sandbox.
 func TestA4EveryWayToRun(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -345,7 +343,7 @@ func TestA4EveryWayToRun(t *testing.T) {
 				})
 			})
 		}
-		// From what was kept, and beside what there is.
+		// From saved sandboxes, and beside existing ones.
 		c.Must(t, "create", "--name", "kin", "--workspace", "review", "shell", c.Work)
 		c.Must(t, "exec", "-u", "root", "kin", "cp", p.me, inImage)
 		c.Must(t, "exec", "-d", "kin", "sh", "-c", "until [ -e /tmp/go ]; do sleep 0.1; done; "+p.saying("went-on"))
@@ -377,7 +375,7 @@ func TestA4EveryWayToRun(t *testing.T) {
 				}
 			})
 		}
-		if c.UID != 0 { // once is enough: whom they are carried out for makes no difference to the network
+		if c.UID != 0 { // once is enough: the caller makes no difference to the network
 			t.Run("a loop", func(t *testing.T) { p.loops(t, "kept:v1") })
 			t.Run("a loop of ralph", p.ralphs)
 			image := p.image(t)
@@ -405,8 +403,8 @@ func TestA4EveryWayToRun(t *testing.T) {
 	})
 }
 
-// TestA5NothingIsNotEverything: without rules nothing is allowed; rules that
-// cannot be read are an error, and no sandbox runs by them.
+// TestA5NothingIsNotEverything checks that without rules nothing is allowed, and that unreadable
+// rules are an error: no sandbox runs with them.
 func TestA5NothingIsNotEverything(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -437,8 +435,8 @@ func TestA5NothingIsNotEverything(t *testing.T) {
 	})
 }
 
-// TestA6ContradictionsAreErrors: nothing is silently dropped because of
-// something else.
+// TestA6ContradictionsAreErrors checks that a contradiction is an error and that no rule is
+// silently dropped.
 func TestA6ContradictionsAreErrors(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -482,8 +480,8 @@ func TestA6ContradictionsAreErrors(t *testing.T) {
 	})
 }
 
-// TestA7BothFamilies: what is closed is closed by IPv4, IPv6, and IPv4 in IPv6,
-// and a rule for one opens no other.
+// TestA7BothFamilies checks that a closed target is closed by IPv4, IPv6, and IPv4 in IPv6, and
+// that a rule for one opens no other.
 func TestA7BothFamilies(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -506,9 +504,8 @@ func TestA7BothFamilies(t *testing.T) {
 	})
 }
 
-// TestA8RootCannotRemoveTheNetwork: root inside takes its card apart by the
-// kernel's own language; whatever it leaves, what is closed stays closed, and
-// what it does later is judged as before.
+// TestA8RootCannotRemoveTheNetwork has root inside take its card apart by netlink. Closed targets
+// stay closed after any change, and later connections are judged as before.
 func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -536,8 +533,8 @@ func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
 	})
 }
 
-// TestA9NamesThatLeadAstray: an allowed name leads to an address that is
-// closed, at once or the second time.
+// TestA9NamesThatLeadAstray has an allowed name lead to an address that is closed, at once or the
+// second time.
 func TestA9NamesThatLeadAstray(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -564,7 +561,7 @@ func TestA9NamesThatLeadAstray(t *testing.T) {
 	})
 }
 
-// TestA10LiteralWithAllowedName: a name shown in TLS opens no address, and an
+// TestA10LiteralWithAllowedName checks that a name shown in TLS opens no address, and that an
 // address of an allowed name answers for no other name.
 func TestA10LiteralWithAllowedName(t *testing.T) {
 	harness.AsUser(t)
@@ -583,8 +580,7 @@ func TestA10LiteralWithAllowedName(t *testing.T) {
 	})
 }
 
-// TestA13PlainHTTP: HTTP without TLS is judged alike, at its own port and at any
-// other.
+// TestA13PlainHTTP checks that HTTP without TLS is judged alike, at its own port and at any other.
 func TestA13PlainHTTP(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -614,8 +610,8 @@ func TestA13PlainHTTP(t *testing.T) {
 	})
 }
 
-// TestA14ProxyVariables: whether they are unset, forged or widened, nothing else
-// is let through, and what is allowed works without any.
+// TestA14ProxyVariables checks that unset, forged or widened proxy variables open nothing, and that
+// allowed targets work without any.
 func TestA14ProxyVariables(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -639,8 +635,8 @@ func TestA14ProxyVariables(t *testing.T) {
 	})
 }
 
-// TestA15Metadata: what clouds tell their machines stays closed under preset
-// open, by address, by name and by a name that leads there.
+// TestA15Metadata checks that the metadata services of clouds stay closed under preset open, by
+// address, by name and by a name that leads there.
 func TestA15Metadata(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -672,8 +668,8 @@ func TestA15Metadata(t *testing.T) {
 	})
 }
 
-// TestA16UDPIsRefused: QUIC and other datagrams are refused at once, by name and
-// by address, so that programs fall back to TCP.
+// TestA16UDPIsRefused checks that QUIC and other datagrams are refused at once, by name and by
+// address, so that programs fall back to TCP.
 func TestA16UDPIsRefused(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -696,7 +692,7 @@ func TestA16UDPIsRefused(t *testing.T) {
 	})
 }
 
-// TestA20HostAndNeighbours: the host, its network, the gateway itself and other
+// TestA20HostAndNeighbours checks that the host, its network, the gateway itself and other
 // sandboxes are closed, also where every public host is open.
 func TestA20HostAndNeighbours(t *testing.T) {
 	harness.AsUser(t)
@@ -731,8 +727,8 @@ func TestA20HostAndNeighbours(t *testing.T) {
 	})
 }
 
-// TestA21DenyBeatsAllow: whoever denies wins, and a sandbox that may nothing is
-// given nothing by rules of its own.
+// TestA21DenyBeatsAllow checks that a deny rule always wins, and that rules of its own give nothing
+// to a sandbox without permissions.
 func TestA21DenyBeatsAllow(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {

@@ -23,8 +23,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// The floods (B10): hostile code inside makes the gateway keep as much as it can.
-// What it keeps is bounded, does not add up, and is nobody else's trouble.
+// The floods (B10): hostile code inside makes the gateway keep as much as it can. Its memory is
+// bounded, does not add up, and does not affect other sandboxes.
 
 // Sizes of the floods. They are as large as two busy processors can make them in
 // less than half a minute.
@@ -36,23 +36,23 @@ const (
 	overloads = 20 // questions to a model of 14 MiB each, of either kind
 )
 
-// What a flood may cost the keeper, in bytes.
+// The cost that a flood may cause the keeper, in bytes.
 const (
-	perCrowded = 48 << 10 // of it a third is what the collector has not seen yet
+	perCrowded = 48 << 10 // a third of it is not yet collected garbage
 	perSlow    = 160 << 10
-	floodRoom  = 48 << 20 // whatever else it does meanwhile
+	floodRoom  = 48 << 20 // for the keeper's other work
 	perLarge   = 80 << 20 // for the one large question to a model that is read at a time
 )
 
-// flood is the hostile side: KIND TARGET... It writes the file "flooding" when
-// all is as it wanted it, and stays until its input ends.
+// flood is the hostile side: KIND TARGET... It writes the file "flooding" when the flood is
+// complete, and stays until its input ends.
 func flood(kind string, targets []string) {
 	switch kind {
 	case "crowd":
 		hold(crowdSize, func(int) (net.Conn, error) { return greeted(targets[0]) })
 	case "slow":
 		ended := hold(slowSize, func(i int) (net.Conn, error) { return begun(targets[i%len(targets)], i%len(targets) == 1) })
-		go func() { // what is cut is told
+		go func() { // report when all connections were cut
 			ended.Wait()
 			_ = os.WriteFile("cut", nil, 0o600)
 		}()
@@ -65,8 +65,8 @@ func flood(kind string, targets []string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// overload asks a model more than it can hold, many times at once: half of it says
-// how much, the rest does not. It prints what is no refusal.
+// overload sends a model more than it can hold, many requests at once: half of them tell their
+// length, the rest do not. It prints each answer that is not a refusal.
 func overload(target string) {
 	question := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x ", 7<<20) + `"}]}`
 	var wg sync.WaitGroup
@@ -99,8 +99,8 @@ func overload(target string) {
 	wg.Wait()
 }
 
-// hold opens connections, many at once, and waits until all are there. It gives
-// what waits until all have ended.
+// hold opens connections, many at once, and waits until all are open. The returned group waits
+// until all have ended.
 func hold(n int, open func(i int) (net.Conn, error)) *sync.WaitGroup {
 	var ended, opened sync.WaitGroup
 	next := atomic.Int64{}
@@ -152,7 +152,7 @@ func begun(target string, secure bool) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Within what a sandbox may have held in sum, beyond which connections are refused.
+	// Within the total that a sandbox may have held. Beyond it connections are refused.
 	say := "GET / HTTP/1.1\r\nHost: slow.example\r\nX-Slow: " + strings.Repeat("x", 6<<10)
 	if secure {
 		say = "\x16\x03\x01\x3f\x00\x01\x00\x3e\xfc\x03\x03" + strings.Repeat("x", 8<<10)
@@ -161,11 +161,11 @@ func begun(target string, secure bool) (net.Conn, error) {
 	return c, err
 }
 
-// askAround asks for names nobody may know, over datagrams, and begins to over
-// connections that stay.
+// askAround floods the name server with names that rules allow and deny, over datagrams. Over
+// lasting connections it sends questions that are too long or never end.
 func askAround(server string) {
 	var wg sync.WaitGroup
-	for i := range 300 { // more than there may be, before there is too much else to do
+	for i := range 300 { // more than are allowed, before the machine is too busy
 		if c, err := net.DialTimeout("tcp", server, time.Second); err == nil {
 			_, _ = c.Write([]byte{[]byte{0xff, 0x0f}[i%2], 0xff, 0}) // a question that is too long, or never ends
 			wg.Go(func() { _, _ = io.Copy(io.Discard, c) })
@@ -188,7 +188,7 @@ func askAround(server string) {
 	wg.Wait()
 }
 
-// private is the memory of a process that is nobody else's, in bytes.
+// private is a process's memory that it shares with no other process, in bytes.
 func private(t *testing.T, pid int) int64 {
 	t.Helper()
 	kb, _, _ := strings.Cut(harness.Status(pid, "RssAnon"), " ")
@@ -247,8 +247,8 @@ func newFlooded(t *testing.T) *flooded {
 	return f
 }
 
-// goesOn makes sure that a sandbox reaches the server, is told why, looks names up,
-// and takes commands.
+// goesOn checks that a sandbox reaches the server, gets the gateway's explanation page, looks names
+// up, and takes commands.
 func (f *flooded) goesOn(t *testing.T, box string) {
 	t.Helper()
 	f.talks(t, box)
@@ -266,7 +266,7 @@ func (f *flooded) talks(t *testing.T, box string) {
 	}
 }
 
-// begin starts a flood and returns when it is there. What it gives ends it.
+// begin starts a flood and returns when it is complete. The returned function ends it.
 func (f *flooded) begin(t *testing.T, kind string, targets ...string) (end func()) {
 	t.Helper()
 	for _, sign := range []string{"flooding", "cut"} {
@@ -291,8 +291,8 @@ func (f *flooded) begin(t *testing.T, kind string, targets ...string) (end func(
 	}
 }
 
-// bounded floods and looks at the keeper's memory: it grows within bounds, and is
-// the host's again afterwards.
+// bounded floods and checks the keeper's memory: it grows within bounds, and returns to the host
+// afterwards.
 func (f *flooded) bounded(t *testing.T, bound int64, once func()) {
 	t.Helper()
 	keeper := f.Machine(t, "box").Keeper
@@ -333,7 +333,7 @@ func (f *flooded) peak(t *testing.T, pid int, do func()) int64 {
 	return most
 }
 
-// TestB10Crowd: as many connections as a program likes, all open and idle.
+// TestB10Crowd opens as many connections as a program likes, all of them idle.
 func TestB10Crowd(t *testing.T) {
 	harness.Sweep(t, "floods")
 	f := newFlooded(t)
@@ -350,8 +350,8 @@ func TestB10Crowd(t *testing.T) {
 	f.countsAll(t)
 }
 
-// countsAll makes sure that the crowd has not pushed out of the log what was done before it,
-// and that each of its connections is counted although not all have lines.
+// countsAll checks that the crowd has not pushed earlier records out of the log, and that each of
+// its connections is counted although not all have lines.
 func (f *flooded) countsAll(t *testing.T) {
 	t.Helper()
 	f.Must(t, "stop", "box")
@@ -392,8 +392,8 @@ func (f *flooded) countsAll(t *testing.T) {
 	}
 }
 
-// TestB10Slow: heads of requests and greetings of TLS that never end are cut off,
-// and until then they are no trouble.
+// TestB10Slow checks that heads of requests and greetings of TLS that never end are cut off, and do
+// no harm until then.
 func TestB10Slow(t *testing.T) {
 	harness.Sweep(t, "floods")
 	f := newFlooded(t)
@@ -406,8 +406,8 @@ func TestB10Slow(t *testing.T) {
 	})
 }
 
-// TestB10Names: more questions than anybody has, over datagrams and over
-// connections that stay.
+// TestB10Names sends more questions than any program has, over datagrams and over connections that
+// stay.
 func TestB10Names(t *testing.T) {
 	harness.Sweep(t, "floods")
 	f := newFlooded(t)
@@ -423,8 +423,8 @@ func TestB10Names(t *testing.T) {
 	}
 }
 
-// TestB10Mock: more is asked of a sandbox's scripted model at once than would fit.
-// It is read one by one, and refused, and the model of the sandbox beside goes on.
+// TestB10Mock sends a sandbox's scripted model more at once than would fit. The requests are read
+// one by one and refused, and the model of the other sandbox keeps working.
 func TestB10Mock(t *testing.T) {
 	harness.Sweep(t, "floods")
 	f := newFlooded(t)

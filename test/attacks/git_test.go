@@ -52,7 +52,7 @@ func newRepositories(t *testing.T, names ...string) repositories {
 	return f
 }
 
-// run is what the server does for a command.
+// run is the server's answer to a command.
 func (f repositories) run(command, protocol string, ch ssh.Channel) uint32 {
 	m := regexp.MustCompile(`^(git-upload-pack|git-receive-pack) '([a-z/.]+)'$`).FindStringSubmatch(command)
 	if m == nil {
@@ -72,8 +72,8 @@ func (f repositories) run(command, protocol string, ch ssh.Channel) uint32 {
 	return 0
 }
 
-// TestA17GitOverSSH: git fetches and pushes over SSH what a rule names; no other
-// repository, no other command, and no tunnel gets out. What did is told by the server
+// TestA17GitOverSSH checks that git fetches and pushes over SSH only the repositories of a rule. No
+// other repository, no other command, and no tunnel gets out. The server reports what arrived
 // (A17).
 func TestA17GitOverSSH(t *testing.T) {
 	harness.AsUser(t)
@@ -136,7 +136,7 @@ func TestA17GitOverSSH(t *testing.T) {
 	})
 }
 
-// works tries what people have configured, and must not break.
+// works tries common configurations, which must not break.
 func (w *sshWorld) works(t *testing.T, c *harness.Caller, clone string) {
 	t.Helper()
 	for what, before := range map[string]string{
@@ -152,7 +152,7 @@ func (w *sshWorld) works(t *testing.T, c *harness.Caller, clone string) {
 	w.wanted()
 }
 
-// noTunnel tries what SSH can do besides.
+// noTunnel tries other features of SSH.
 func (w *sshWorld) noTunnel(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	w.came()

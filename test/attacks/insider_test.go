@@ -34,9 +34,9 @@ const (
 	offline  = 10 * time.Second
 )
 
-// insider is hostile code that wants out. It carries a mark, and tries each
-// way it is told, all at once; "then" waits for those before, and after "tampered" each has
-// the shorter time, offline. Its output is for people: the tests look at what arrived.
+// insider is hostile code that tries to get out. It carries a mark, and tries all given ways at
+// once. "then" waits for those before it. After "tampered" each attempt has the shorter time,
+// offline. Its output is for people: the tests check what arrived.
 func insider(args []string) int {
 	mark, ways := args[0], args[1:]
 	longest := patience
@@ -126,19 +126,19 @@ func within(target string) time.Duration {
 	return patience
 }
 
-// everybody is all of a network: any, and that of the inside.
+// everybody are the broadcast addresses: of any network, and of the inside's.
 var everybody = []netip.Addr{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("198.19.255.255")}
 
 // dialer looks names up as a program inside does.
 var dialer = net.Dialer{Resolver: &net.Resolver{PreferGo: true}}
 
-// bounded has a connection last no longer than what it is for.
+// bounded closes a connection at the latest with its context's deadline.
 func bounded(ctx context.Context, c net.Conn) {
 	end, _ := ctx.Deadline()
 	_ = c.SetDeadline(end)
 }
 
-// stream connects, says something, and gives what comes back.
+// stream connects, sends a text, and returns the answer.
 func stream(ctx context.Context, target, say string) (string, error) {
 	c, err := dialer.DialContext(ctx, "tcp", target)
 	if err != nil {
@@ -154,8 +154,7 @@ func stream(ctx context.Context, target, say string) (string, error) {
 	return string(buf[:n]), err
 }
 
-// shake begins TLS with one server in the name of another, in other words than TLS
-// has for it.
+// shake begins TLS with one server in the name of another, with a modified ClientHello.
 func shake(ctx context.Context, target, name string, said func([]byte) []byte) error {
 	c, err := dialer.DialContext(ctx, "tcp", target)
 	if err != nil {
@@ -166,7 +165,7 @@ func shake(ctx context.Context, target, name string, said func([]byte) []byte) e
 	return tls.Client(other{c, said}, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
 }
 
-// other says something else than it is told to.
+// other replaces the bytes that it is told to write.
 type other struct {
 	net.Conn
 	said func([]byte) []byte
@@ -238,7 +237,7 @@ func packet(ctx context.Context, target string, say []byte) (string, error) {
 	return string(buf[:n]), err
 }
 
-// ping sends an echo by every kind of socket there is for it.
+// ping sends an echo by every kind of socket for it.
 func ping(to netip.Addr, mark string) error {
 	protocol, echo, where := unix.IPPROTO_ICMP, byte(8), unix.Sockaddr(&unix.SockaddrInet4{Addr: [4]byte(to.AsSlice())})
 	if to.Is6() {
@@ -391,7 +390,7 @@ func tamper(how string) (string, error) {
 		return "", unix.Unshare(unix.CLONE_NEWNET)
 	}
 	text, gone := strings.CutPrefix(how, "-")
-	p, err := netip.ParsePrefix(text) // an address of somebody else's
+	p, err := netip.ParsePrefix(text) // an address of another host
 	if err != nil {
 		return "", err
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// service is a real server of the internet of a stage, over TLS, with HTTP/1 and
-// HTTP/2: it tells what it got, and remembers it.
+// service is a real server of the internet of a stage, over TLS, with HTTP/1 and HTTP/2. It echoes
+// each request, and records it.
 type service struct {
-	roots string        // a file with whom to trust
+	roots string        // a file with the authorities to trust
 	seen  chan struct{} // an event was
 
 	mu  sync.Mutex
@@ -52,21 +52,21 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, told)
 }
 
-// note remembers what arrived.
+// note records a request.
 func (s *service) note(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.got = append(s.got, what)
 }
 
-// list is what arrived since saw was called.
+// list returns the requests since saw was called.
 func (s *service) list() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.got)
 }
 
-// saw gives what arrived since the last call.
+// saw returns the requests since the last call.
 func (s *service) saw() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,10 +75,10 @@ func (s *service) saw() string {
 	return text
 }
 
-// TestInspectedRequests: a program that knows nothing of Bothy, in a real
-// sandbox, talks to a real server through the gateway; what a rule leaves out,
-// and what a lent secret is, never gets past it, in neither direction (A11, B3,
-// C1, C2, C3, C8, C12), nor a call that is not meant (B8). So it is with WebSocket (B4), events, a database (A10), and git by its own protocol.
+// TestInspectedRequests has a program that knows nothing of Bothy, in a real sandbox, talk to a
+// real server through the gateway. Requests that no rule covers and the values of lent secrets
+// never get past it, in either direction (A11, B3, C1, C2, C3, C8, C12), nor does an unwanted call
+// (B8). So it is with WebSocket (B4), events, a database (A10), and git by its own protocol.
 func TestInspectedRequests(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -142,8 +142,8 @@ func TestInspectedRequests(t *testing.T) {
 				}
 			}
 		}
-		// Settings of a project may name another host, or the right one on the wrong connection:
-		// where the value goes follows from whom the gateway has reached.
+		// Settings of a project may name another host, or the right one on the wrong connection: the
+		// host that the gateway has reached decides where the value goes.
 		for what, args := range map[string]string{
 			"to another host":   `https://` + other + `/v1/me`,
 			"by its name alone": `-H "Host: ` + api + `" https://` + other + `/v1/me`,
@@ -167,7 +167,7 @@ func TestInspectedRequests(t *testing.T) {
 	})
 }
 
-// bodies is what conditions on headers and on the size of a body let through.
+// bodies checks which requests conditions on headers and on the size of a body let through.
 func (s *service) bodies(t *testing.T, c *harness.Caller, st *stage.Stage, curl func(...string) harness.Result) {
 	t.Helper()
 	const up = "up.example.net:8443"

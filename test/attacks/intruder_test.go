@@ -23,8 +23,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestMain is also the way in: the test binary itself is what the attacks run
-// inside, and in the clothes of other users outside.
+// TestMain is also the entry point of attacks: they run the test binary itself inside, and outside
+// as other users.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "intruder" {
 		os.Exit(intruder(os.Args[2:]))
@@ -36,8 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m))
 }
 
-// intruder is hostile code. What it finds it prints: the tests look at what
-// comes out, and at the host.
+// intruder is hostile code. It prints its findings: the tests check its output, and the host.
 func intruder(args []string) int {
 	switch args[0] {
 	case "read":
@@ -207,7 +206,7 @@ func freeze() {
 	time.Sleep(10 * time.Minute)
 }
 
-// knock speaks to a keeper's control socket and prints what it answers.
+// knock speaks to a keeper's control socket and prints its answer.
 func knock(path string) int {
 	uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

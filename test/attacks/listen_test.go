@@ -10,9 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestB9NobodyListens: while a sandbox runs, with requests looked into and a
-// connection open, no process of it has a socket of the internet's that somebody
-// else could use. The gateway is reached through the card alone.
+// TestB9NobodyListens checks the processes of a running sandbox, with requests looked into and a
+// connection open: none has an internet socket that another program could use. The gateway is
+// reached through the card alone.
 func TestB9NobodyListens(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -30,7 +30,7 @@ func TestB9NobodyListens(t *testing.T) {
 		if _, err := out.Read(make([]byte, 8)); err != nil {
 			t.Fatal(err)
 		}
-		// That this one is found shows that others would be.
+		// A match here proves that other sockets would be found, too.
 		harness.WaitFor(t, harness.Timeout, "the keeper's connection", func() bool { return sockets(t, c) > 0 })
 		c.Must(t, "stop", "box")
 		_ = cmd.Wait()

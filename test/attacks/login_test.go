@@ -26,7 +26,7 @@ type provider struct {
 	bearer []string // that the model's server got
 }
 
-// saw gives what it was asked for tokens with, and what the model's server got.
+// saw returns the credentials of the token requests, and those that the model's server got.
 func (p *provider) saw() (asked, bearer []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,9 +82,8 @@ login:
   again: tool login
 `
 
-// TestLoginShared: two sandboxes at once, each with a keeper of its own, use a login of
-// the host that has ended. It is renewed once, on the host, and neither has it inside
-// (C1, C2).
+// TestLoginShared has two sandboxes at once, each with a keeper of its own, use an expired login of
+// the host. It is renewed once, on the host, and neither sandbox has it inside (C1, C2).
 func TestLoginShared(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {

@@ -57,9 +57,9 @@ func (b *brief) saw() (n int, last string) {
 	return b.n, last
 }
 
-// TestLoginInsideSealed: the tokens of a login made inside are renewed by each keeper of the
-// sandbox, also after one was killed, and are nowhere in the state directory in clear: not
-// where they are kept, nor in checkpoints, forks and templates (C2).
+// TestLoginInsideSealed checks that each keeper of the sandbox renews the tokens of a login made
+// inside, also after one was killed. The state directory never has the tokens in clear: not where
+// they are kept, nor in checkpoints, forks and templates (C2).
 func TestLoginInsideSealed(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {

@@ -58,8 +58,8 @@ func echoServer(t *testing.T, at netip.Addr) (netip.AddrPort, *atomic.Int64) {
 
 const lineTalk = `exec 3<>/dev/tcp/%s/%d && echo "$0" >&3 && head -1 <&3`
 
-// TestA16NetworkByRule: what no rule allows is refused at once and seen by nobody;
-// what one allows works; and when the rule goes, so does what it allowed.
+// TestA16NetworkByRule checks that a connection that no rule allows is refused at once and reaches
+// no host; that an allowed one works; and that it ends when the rule is removed.
 func TestA16NetworkByRule(t *testing.T) {
 	harness.AsUser(t)
 	at := ownAddress(t)
@@ -135,7 +135,7 @@ func TestA16NetworkByRule(t *testing.T) {
 	})
 }
 
-// TestA12Names: a name is known inside if a rule says so, to the letter, and
+// TestA12Names checks that a name is known inside only if a rule has exactly that name, and that it
 // leads to an address of the sandbox's own.
 func TestA12Names(t *testing.T) {
 	harness.AsUser(t)
@@ -158,8 +158,8 @@ func TestA12Names(t *testing.T) {
 	})
 }
 
-// TestA8ToolsOfRoot: root inside takes the card apart and puts it
-// together in other ways; nothing becomes reachable.
+// TestA8ToolsOfRoot has root inside take the card apart and put it together in other ways: nothing
+// becomes reachable.
 func TestA8ToolsOfRoot(t *testing.T) {
 	harness.AsUser(t)
 	at := ownAddress(t)
@@ -203,8 +203,8 @@ func TestA8ToolsOfRoot(t *testing.T) {
 	})
 }
 
-// TestA21ProjectNarrowsOnly: what a repository says about the network takes away,
-// and never gives.
+// TestA21ProjectNarrowsOnly checks that a repository's network settings only take away, and never
+// give.
 func TestA21ProjectNarrowsOnly(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -222,7 +222,7 @@ func TestA21ProjectNarrowsOnly(t *testing.T) {
 			}
 			c.Must(t, "rm", "-f", "box")
 		}
-		// Nor does it keep the user's rules from a sandbox that runs, whatever becomes of it.
+		// The file also does not keep the user's rules from a running sandbox, however it changes.
 		c.Write(t, c.Work+"/bothy.yaml", "network: {allow: [one.example]}\n")
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		if !look("one.example") || look("two.example") {

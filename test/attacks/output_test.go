@@ -22,8 +22,8 @@ func octal(s string) string {
 	return b.String()
 }
 
-// TestOutputIsPlain lets the inside choose names and output, and looks at what
-// every command that shows them prints. D3, F17.
+// TestOutputIsPlain lets the inside choose names and output, and checks the output of every command
+// that shows them. D3, F17.
 func TestOutputIsPlain(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -62,7 +62,7 @@ func TestOutputIsPlain(t *testing.T) {
 			}
 			plain(t, strings.Join(args, " "), r.Stdout+r.Stderr)
 		}
-		// Errors repeat what they are about.
+		// Errors repeat the names they are about.
 		for _, args := range [][]string{
 			{"exec", hostile, "true"},
 			{"exec", "box", hostile},
@@ -125,8 +125,8 @@ func TestMarkersAreNotTrusted(t *testing.T) {
 	})
 }
 
-// TestNothingIsShared writes in one sandbox what another would run: it does
-// not see it. D16, F10.
+// TestNothingIsShared writes a program in one sandbox that another would run: the other does not
+// see it. D16, F10.
 func TestNothingIsShared(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		for _, name := range []string{"one", "two"} {

@@ -103,8 +103,8 @@ func misbehave(manner, at string) {
 	}
 }
 
-// secret listens at the loopback of the host, on both families and over TCP and
-// UDP, at one port. It counts who comes.
+// secret listens at the loopback of the host, on both families and over TCP and UDP, at one port.
+// It counts its callers.
 func secret(t *testing.T) (port string, callers *atomic.Int64) {
 	t.Helper()
 	callers = &atomic.Int64{}
@@ -152,9 +152,9 @@ func secret(t *testing.T) (port string, callers *atomic.Int64) {
 	return port, callers
 }
 
-// TestHostLoopbackIsClosed: no service on the host's loopback is reached, by
-// whatever name or address, from whichever user, with the widest policy there
-// is, also when root inside changes its own network. A20, B9.
+// TestHostLoopbackIsClosed checks that the inside cannot reach a service on the host's loopback: by
+// no name or address, as no user, with the widest policy, and even when root inside changes its own
+// network. A20, B9.
 func TestHostLoopbackIsClosed(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -205,8 +205,7 @@ func grep(text, word string) string {
 	return strings.Join(found, "")
 }
 
-// TestOneHostPort: the port that was named is reached, by the host's name and
-// nothing else.
+// TestOneHostPort checks that only the named port is reached, and only by the host's name.
 func TestOneHostPort(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -254,8 +253,8 @@ func published(t *testing.T, c *harness.Caller, box string, port uint16) string 
 	return ""
 }
 
-// TestPublishedPortsInside: what one sandbox publishes, and every other listener
-// of a keeper, is out of reach from inside.
+// TestPublishedPortsInside checks that the inside cannot reach ports that another sandbox
+// publishes, or any other listener of a keeper.
 func TestPublishedPortsInside(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -274,8 +273,8 @@ func TestPublishedPortsInside(t *testing.T) {
 				t.Errorf("%s", r.Stdout)
 			}
 		}
-		// The gateway itself listens for names, and tells why it refused; where
-		// init comes back to, nobody else is let in.
+		// The gateway itself listens for names, and explains refusals; the port that init connects
+		// back to accepts only init.
 		scan := `for p in $(seq 1 1024) 3000 8080 ` + port + `; do (exec 3<>/dev/tcp/198.18.0.1/$p) 2>/dev/null && echo $p; done; true`
 		r := c.Run("exec", "box", "bash", "-c", scan)
 		if open := strings.Fields(r.Stdout); r.Code != 0 || strings.Join(open, " ") != "53 80" {
@@ -293,7 +292,7 @@ func waitFile(t *testing.T, c *harness.Caller, name string) {
 	})
 }
 
-// ask connects to a port of the loopback, and gives what is said there.
+// ask connects to a port of the loopback, and returns the server's message.
 func ask(port string) (string, error) {
 	c, err := net.Dial("tcp4", "127.0.0.1:"+port)
 	if err != nil {
@@ -305,8 +304,8 @@ func ask(port string) (string, error) {
 	return string(b), err
 }
 
-// TestPublishedOnLoopbackOnly: other machines reach a published port only if it
-// was written down; seen from the host's own other address.
+// TestPublishedOnLoopbackOnly checks that other machines reach a published port only if its address
+// was named. It connects from the host's own other address.
 func TestPublishedOnLoopbackOnly(t *testing.T) {
 	harness.AsUser(t)
 	at := ownAddress(t)
@@ -322,7 +321,7 @@ func TestPublishedOnLoopbackOnly(t *testing.T) {
 		if err := dial(at, published(t, c, "box", 3000)); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("at another address: %v", err)
 		}
-		// Nobody serves inside, so the connection may be reset as soon as it is made.
+		// No server runs inside, so the connection may be reset as soon as it is made.
 		if err := dial(at, published(t, c, "box", 3001)); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("at the address that was asked for: %v", err)
 		}
@@ -330,9 +329,8 @@ func TestPublishedOnLoopbackOnly(t *testing.T) {
 	})
 }
 
-// TestHostileServer: what answers at a published port takes no memory of the
-// host's beyond a bound, and keeps no other port from its turn; nor does an init
-// that was stopped.
+// TestHostileServer checks that a server at a published port takes host memory only up to a bound,
+// and does not block other ports. A stopped init does not either.
 func TestHostileServer(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -371,7 +369,7 @@ func TestHostileServer(t *testing.T) {
 		if taken > bound {
 			t.Errorf("a server that does not read was sent %d bytes", taken)
 		}
-		for range 50 { // who asks and does not listen
+		for range 50 { // clients that ask and do not read
 			chatty, err := net.Dial("tcp4", "127.0.0.1:"+published(t, c, "box", 3001))
 			if err != nil {
 				t.Fatal(err)

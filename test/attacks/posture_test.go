@@ -40,7 +40,7 @@ func TestPosture(t *testing.T) {
 					continue
 				}
 				if want == "" && p.name == "gofer" && field != "CapBnd" {
-					continue // what it holds it may also inherit; nothing is executed there
+					continue // it may also inherit its capabilities; it executes no program
 				}
 				t.Errorf("%s: %s is %s, not %s", p.name, field, got, want)
 			}
@@ -131,9 +131,9 @@ func name0(pid int) string {
 	return a
 }
 
-// TestDescriptors walks what the sentry and the gofer hold open: nothing of
-// the caller's, no terminal, no device but /dev/null, no socket with an
-// address, no file but those of the sandbox. F1, F11, F15.
+// TestDescriptors lists the open descriptors of the sentry and the gofer: none of the caller's, no
+// terminal, no device but /dev/null, no socket with an address, no file but those of the sandbox.
+// F1, F11, F15.
 func TestDescriptors(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		// The caller's command has a file, a terminal and a socket open.
@@ -213,7 +213,7 @@ func inode(t *testing.T, f *os.File) uint64 {
 	return st.Ino
 }
 
-// unexpected says what is wrong with a descriptor of the wall, if anything is.
+// unexpected describes the problem with a descriptor of the wall, if it has one.
 func unexpected(c *harness.Caller, who string, pid int, fd, target string, points map[string]bool) string {
 	var st unix.Stat_t
 	if err := unix.Stat(fmt.Sprintf("/proc/%d/fd/%s", pid, fd), &st); err != nil {
@@ -250,9 +250,9 @@ func unexpected(c *harness.Caller, who string, pid int, fd, target string, point
 	return ""
 }
 
-// strangeSocket says what is wrong with a socket. One may be closed before the kernel's table is
-// read, such as the one over which the keeper has just been asked something, and the table may
-// lack one while others come and go.
+// strangeSocket describes the problem with a socket. The socket may be closed before the kernel's
+// table is read, as one over which the keeper has just answered. The table may lack a socket while
+// others come and go.
 func strangeSocket(pid int, fd string, ino uint64, listens bool) (why string) {
 	for range 10 {
 		found := false
@@ -267,7 +267,7 @@ func strangeSocket(pid int, fd string, ino uint64, listens bool) (why string) {
 	return "a socket that is no unix socket"
 }
 
-// namedSocket looks for a unix socket, and says what is wrong with it: it must be one of a pair.
+// namedSocket looks for a unix socket, and describes its problem: it must be one of a pair.
 func namedSocket(pid int, ino uint64, listens bool) (found bool, why string) {
 	for _, table := range []string{"/proc/net/unix", fmt.Sprintf("/proc/%d/net/unix", pid)} {
 		b, _ := os.ReadFile(table)
@@ -334,8 +334,8 @@ func TestEnvironmentStaysOutside(t *testing.T) {
 				k.quiet(t, fmt.Sprintf("%s of process %d", f, pid), string(b))
 			}
 		}
-		// Neither is it in the memory that lies open to a debugger of root's:
-		// the keeper is started without it.
+		// It is also not in the memory that root's debugger can read: the keeper is started without
+		// it.
 		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", m.Keeper)); err != nil || len(strings.Trim(string(b), "\x00")) != 0 {
 			t.Errorf("the keeper began with an environment: %q %v", b, err)
 		}
@@ -356,8 +356,8 @@ func TestEnvironmentStaysOutside(t *testing.T) {
 	})
 }
 
-// TestA22HostOpensNothing: what programs inside do to have a browser show a page, and what
-// terminals make of their output, starts no program of the host's.
+// TestA22HostOpensNothing checks that programs inside cannot start a program of the host, neither
+// by opening a page in a browser nor by output that terminals act on.
 func TestA22HostOpensNothing(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		bin, opened := filepath.Join(c.Home, "bin"), filepath.Join(c.Base, "opened")
@@ -418,8 +418,8 @@ func TestHostileSidecars(t *testing.T) {
 	})
 }
 
-// TestNoWallNoStart takes away what the wall is made of: the command fails
-// with the code of a failed sandbox and runs nowhere else. F6, F7.
+// TestNoWallNoStart takes away the parts that the wall needs: the command fails with the code of a
+// failed sandbox and runs nowhere else. F6, F7.
 func TestNoWallNoStart(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "create", "--name", "box", "shell", c.Work)

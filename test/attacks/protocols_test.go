@@ -25,8 +25,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// speak has a client inside talk to a server in its protocol: PROTOCOL TARGET, and
-// for Postgres a file with whom to trust, and the name to ask for in TLS ("" for none).
+// speak has a client inside talk to a server in its protocol: PROTOCOL TARGET, and for Postgres a
+// file with the authorities to trust, and the name to ask for in TLS ("" for none).
 func speak(args []string) {
 	var out string
 	var err error
@@ -111,9 +111,8 @@ func (s *service) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// protocols has programs inside speak others than requests and answers, and looks at
-// what arrived: WebSocket both ways, server-sent events as they come, and Postgres, as it
-// asks for TLS.
+// protocols has programs inside speak protocols other than plain HTTP, and checks what arrived:
+// WebSocket both ways, server-sent events as they come, and Postgres, as it asks for TLS.
 func (s *service) protocols(t *testing.T, c *harness.Caller, st *stage.Stage, me, api string) {
 	t.Helper()
 	s.saw()
@@ -142,7 +141,7 @@ func (s *service) protocols(t *testing.T, c *harness.Caller, st *stage.Stage, me
 
 // postgres is a server of that protocol, as far as a client needs it for a question.
 type postgres struct {
-	roots string // whom to trust, in PEM
+	roots string // authorities to trust, in PEM
 	*service
 }
 
@@ -161,13 +160,13 @@ func newPostgres(t *testing.T, l net.Listener) *postgres {
 	return p
 }
 
-// What Postgres calls its first messages.
+// Postgres's first messages.
 const (
 	pgSSLRequest = 80877103
 	pgVersion    = 196608 // 3.0
 )
 
-// serve reads what a client begins with, and answers its question.
+// serve reads a client's start-up message, and answers its question.
 func (p *postgres) serve(c net.Conn, config *tls.Config) {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	for {
@@ -204,7 +203,7 @@ func pgMessage(kind byte, body string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(4+len(body))), body...)
 }
 
-// pgRead reads a message, and gives what is in it.
+// pgRead reads a message, and returns its body.
 func pgRead(r io.Reader, typed bool) ([]byte, error) {
 	head := make([]byte, 4)
 	if typed {
@@ -222,7 +221,7 @@ func pgRead(r io.Reader, typed bool) ([]byte, error) {
 	return body, err
 }
 
-// speakPostgres asks a database for the answer, over TLS if there is a name to ask for.
+// speakPostgres asks a database for the answer, over TLS if a name is given.
 func speakPostgres(target, roots, name string) (string, error) {
 	c, err := dialer.Dial("tcp", target)
 	if err != nil {
@@ -272,8 +271,8 @@ func pgSecure(c net.Conn, roots, name string) (net.Conn, error) {
 	return secure, secure.Handshake()
 }
 
-// databases has a client inside ask a database outside, in the clear and with TLS that
-// begins within the protocol, where it may ask for nobody but whom it looked up.
+// databases has a client inside query a database outside, in the clear and with TLS that begins
+// within the protocol. In TLS it may name only the host that it looked up.
 func databases(t *testing.T, c *harness.Caller, s *stage.Stage, me string) {
 	t.Helper()
 	db := newPostgres(t, s.Take(t, "5432"))
@@ -299,11 +298,11 @@ func databases(t *testing.T, c *harness.Caller, s *stage.Stage, me string) {
 	s.OnlyLeft(t, "dns "+host, "tcp "+stage.Host4.String()+":5432")
 }
 
-// gitPort is git's own protocol's, which knows nothing of HTTP and TLS.
+// gitPort is the port of git's own protocol, which uses neither HTTP nor TLS.
 const gitPort = "9418"
 
-// plainGit has git inside ask a server in its own protocol, whom it may reach by name,
-// and one whom it may not.
+// plainGit has git inside ask a server in its own protocol that it may reach by name, and one that
+// it may not.
 func plainGit(t *testing.T, c *harness.Caller, s *stage.Stage) {
 	t.Helper()
 	server := &service{}

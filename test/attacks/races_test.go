@@ -20,7 +20,7 @@ import (
 // racesVar is how many exchanges each case goes on for; make races sets it.
 const racesVar = "BOTHY_RACES"
 
-// How often each case tries at least, and how many exchanges it goes on for without it.
+// The minimum number of tries of each case, and of exchanges without the variable.
 const (
 	fewTries     = 2
 	fewExchanges = 256
@@ -30,14 +30,14 @@ const (
 // pause, while the host's side works with paths through them.
 type race struct {
 	*harness.Caller
-	outside string // of the host's, given to nobody
+	outside string // of the host's, given to no sandbox
 	data    string // given to the victims, and not to the program that exchanges
 	counter string // a file in which the program that exchanges keeps count
 	before  map[string]string
 }
 
-// pairs are what is exchanged: a directory in the way of a mount point, with a link to
-// the host's files or to what other sandboxes have, and a mount point itself.
+// pairs are the exchanged names: a directory on the path of a mount point, and a mount point
+// itself, each with a link to the host's files or to files of other sandboxes.
 func (r *race) pairs() []string {
 	return []string{"a:l/outside", "a:l/data", "a:l/up", "b/dir:l/outside", "b/file:l/secret"}
 }
@@ -113,7 +113,7 @@ func (r *race) exchanges() int {
 	return n
 }
 
-// look lists everything outside of the workspace that nobody may change.
+// look lists everything outside of the workspace that must not change.
 func (r *race) look(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -145,7 +145,7 @@ func (r *race) look(t *testing.T) map[string]string {
 	return found
 }
 
-// against has something tried while names are exchanged, and looks what it changed.
+// against runs a command while names are exchanged, and checks for changes.
 func (r *race) against(t *testing.T, what string, try func(n int) harness.Result) {
 	t.Helper()
 	began, least := r.exchanges(), fewExchanges
@@ -199,8 +199,8 @@ func difference(before, now map[string]string) (list []string) {
 	return list
 }
 
-// TestExchangedPaths has a program inside exchange the names that the host's side walks
-// through with links: what lies outside stays as it was. D1, D2, D7.
+// TestExchangedPaths has a program inside exchange names with links while the host's side walks
+// through them: files outside stay unchanged. D1, D2, D7.
 func TestExchangedPaths(t *testing.T) {
 	harness.Sweep(t, "races")
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
@@ -214,9 +214,9 @@ func TestExchangedPaths(t *testing.T) {
 	})
 }
 
-// TestLinkedMountPoint has a mount point lie behind a link that was laid out before: to a
-// directory of the host's, and to one that only the sandbox which starts is given. It does
-// not start, says why, and makes nothing there. D1, D7.
+// TestLinkedMountPoint puts a mount point behind a prepared link: to a directory of the host's, and
+// to one that only the starting sandbox is given. The sandbox does not start, says why, and makes
+// nothing there. D1, D7.
 func TestLinkedMountPoint(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		r := &race{Caller: c, outside: filepath.Join(c.Base, "outside"), data: filepath.Join(c.Home, "data")}
@@ -266,7 +266,7 @@ func (r *race) starts(t *testing.T) {
 	})
 }
 
-// forks copies what is walked through the names, and mounts at them.
+// forks copies files reached through the names, and mounts at them.
 func (r *race) forks(t *testing.T) {
 	r.against(t, "fork", func(int) harness.Result {
 		made := r.Run("fork", "--name", "copy", "forked")

@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestDeadResolver: while the host's name server is silent or fails, nothing is
-// reached by name, and nobody else is asked; who tries is told, inside and in the
-// log. What needs no names goes on, and so does all else when the server is back.
+// TestDeadResolver checks a host whose name server is silent or fails. No host is reached by name,
+// and no other name server is asked. Programs inside get an error, and the log has it. Connections
+// without names go on, and all others work again when the server is back.
 func TestDeadResolver(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -60,8 +60,8 @@ func TestDeadResolver(t *testing.T) {
 	})
 }
 
-// nobodyThere: where nobody listens outside, who asks inside is refused at once, and whoever
-// looks learns which address did not answer, and why.
+// nobodyThere checks that a connection to a port without a server is refused at once inside, and
+// that the log tells which address did not answer, and why.
 func nobodyThere(t *testing.T, p *spy, s *stage.Stage) {
 	t.Helper()
 	const port = ":9999"

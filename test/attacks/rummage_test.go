@@ -17,9 +17,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// heldBait is what the test has in the memory of a process inside, and what a core
-// of it would have: that it is found shows what the search sees. It is nowhere as it is
-// written here but in this program, which does not look into itself.
+// heldBait is in the memory of a process inside, and so in its core: finding it shows that the
+// search works. Only this program contains it as written here, and the program does not search
+// itself.
 const heldBait = "42-is-held-in-memory"
 
 // absentInside has root inside, with every capability, look for values in the memory of
@@ -50,7 +50,7 @@ func absentInside(t *testing.T, c *harness.Caller, box, me string, values ...str
 	}
 }
 
-// covered is a value as nobody would find it, and back.
+// covered encodes a value so that the search does not find it, and decodes it again.
 func covered(v string) string {
 	b := []byte(v)
 	for i := range b {
@@ -91,7 +91,7 @@ func rummage(values []string) {
 	}
 }
 
-// capabilities is "all" for a process that has every capability there is inside.
+// capabilities is "all" for a process that has every capability that exists inside.
 func capabilities() string {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -108,8 +108,8 @@ func capabilities() string {
 	return "all: " + set["CapEff"]
 }
 
-// rummageProcesses reads what is mapped by every process but this one, through the
-// file for it and through the call of a debugger.
+// rummageProcesses reads the mapped memory of every process but this one, through its file in /proc
+// and through a debugger's system call.
 func rummageProcesses(report func(string, []byte)) {
 	own := fmt.Sprint(os.Getpid())
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -166,7 +166,7 @@ func rummageMemory(dir string, report func(string, []byte)) {
 	fmt.Println(dir, "read:", read)
 }
 
-// written is memory without the pages that are empty, which most of it are.
+// written is memory without its empty pages, which are the most of it.
 func written(b []byte) []byte {
 	const page = 4096
 	var empty [page]byte
@@ -179,7 +179,7 @@ func written(b []byte) []byte {
 	return kept
 }
 
-// rummageDevices reads what devices there are, and those it may make: memory, ports, disks.
+// rummageDevices reads the existing devices, and those it may make: memory, ports, disks.
 func rummageDevices(report func(string, []byte)) {
 	made, err := os.MkdirTemp("/tmp", "devices-")
 	if err != nil {
@@ -233,7 +233,7 @@ func rummageCores(report func(string, []byte)) {
 	fmt.Println("cores:", len(cores))
 }
 
-// beginning reads up to 16 MiB of whatever a path is, without waiting for it.
+// beginning reads up to 16 MiB of a path of any kind, without waiting for it.
 func beginning(path string) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -72,10 +72,10 @@ func lendable(t *testing.T, c *harness.Caller) []string {
 	return []string{gitPassword, gitHubToken, npmToken, pipPassword, access, refresh, custom}
 }
 
-// TestSavedImage: what a sandbox becomes for others, in a file, at a registry and on the
-// shelf, has what was installed in it and its home, and nothing of what it was lent, of
-// its directories and sockets, or of other sandboxes. The file is what OCI and Docker
-// say, judged by neither of our readers (C1, D14, D15, D16, D17, F1).
+// TestSavedImage saves a sandbox for others, in a file, at a registry and on the shelf. The result
+// has the installed programs and its home, and nothing of the credentials it was lent, of its
+// directories and sockets, or of other sandboxes. The file is as OCI and Docker specify, judged by
+// neither of our readers (C1, D14, D15, D16, D17, F1).
 func TestSavedImage(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -131,7 +131,7 @@ func TestSavedImage(t *testing.T) {
 				t.Errorf("%s does not have what is to be in it", what)
 			}
 			absent := hidden
-			if what != "the shelf" { // which remembers what places to leave out
+			if what != "the shelf" { // it records which places to leave out
 				absent = append(slices.Clone(hidden), deleted, c.Work)
 			}
 			for _, v := range absent {
@@ -151,7 +151,7 @@ func TestSavedImage(t *testing.T) {
 	})
 }
 
-// lent are what stands for credentials in a sandbox.
+// lent are the placeholders of credentials in a sandbox.
 func lent(t *testing.T, c *harness.Caller, name string) (stands []string) {
 	t.Helper()
 	var list struct {
@@ -199,7 +199,7 @@ func readAll(t *testing.T, name string) []byte {
 	return b
 }
 
-// gunzip gives what is compressed in b, or b.
+// gunzip decompresses b. If b is not compressed, it returns b.
 func gunzip(t *testing.T, b []byte) []byte {
 	t.Helper()
 	if !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
@@ -215,7 +215,7 @@ func gunzip(t *testing.T, b []byte) []byte {
 	return b
 }
 
-// unpacked is all of an archive, and what is compressed in it.
+// unpacked is all content of an archive, decompressed.
 func unpacked(t *testing.T, archive []byte) []byte {
 	t.Helper()
 	all := slices.Clone(archive)
@@ -276,7 +276,7 @@ func fromRegistry(t *testing.T, host, repository, tag string) (all []byte) {
 	return all
 }
 
-// What an image is described by, in the words of the OCI's image specification 1.1, and of
+// The documents that describe an image, in the words of the OCI's image specification 1.1, and of
 // docker save.
 type (
 	ociDescriptor struct {
@@ -312,7 +312,7 @@ func strict(t *testing.T, what string, b []byte, v any) {
 	}
 }
 
-// oci judges an archive with one image, and gives what its last layer has.
+// oci judges an archive with one image, and returns the entries of its last layer.
 func oci(t *testing.T, archive []byte, name string) (entries []string) {
 	t.Helper()
 	files := filesOf(t, archive)

@@ -89,9 +89,9 @@ func TestC6SecretStaysOutside(t *testing.T) {
 	})
 }
 
-// absentInCheckpoint looks for values in all of the memory of the inside, as a full
-// checkpoint has it, in its files and in what is kept outside: what is lent (C6), and the
-// key of whom the inside trusts (C11).
+// absentInCheckpoint looks for values in all memory of the inside, as a full checkpoint has it, in
+// its files and in state kept outside: the lent secrets (C6), and the key of the authority that the
+// inside trusts (C11).
 func absentInCheckpoint(t *testing.T, c *harness.Caller, values ...string) {
 	t.Helper()
 	c.Must(t, "exec", "-u", "root", "box", "sh", "-c", "echo $((40+2))-is-in-memory > /dev/shm/bait; sleep 1000 < /dev/shm/bait &")

@@ -12,14 +12,14 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// The ways to run something inside whose output goes elsewhere than to the caller (A4). What
-// runs there says a word of its own to an allowed host, after it has tried all that is
-// forbidden: that the word arrives shows who was let run.
+// The ways to run a program inside whose output goes elsewhere than to the caller (A4). The program
+// says a word of its own to an allowed host, after it has tried all forbidden ways: the word's
+// arrival shows which program ran.
 
 // inImage is where the hostile program is in the template of this test.
 const inImage = "/usr/local/bin/spy"
 
-// saying is a shell command that tries what is forbidden and then says a word.
+// saying is a shell command that tries the forbidden ways and then says a word.
 func (p *spy) saying(word string) string { return p.sayingBy(inImage, word) }
 
 // sayingBy is the same by the hostile program at another place.
@@ -86,7 +86,7 @@ func (p *spy) ralphs(t *testing.T) {
 	c.Must(t, "rm", "-f", "ralph-ralphed")
 }
 
-// hostileAgent is an agent's description: its name, and what it does.
+// hostileAgent is an agent's description, with its name and its command.
 const hostileAgent = `version: 1
 name: %s
 title: Hostile
@@ -141,7 +141,7 @@ func (p *spy) builds(t *testing.T, template string) {
 	p.heard(t, "root-step", "step")
 }
 
-// devcontainers has what a devcontainer.json names for each moment try.
+// devcontainers has the commands of a devcontainer.json for each stage try.
 func (p *spy) devcontainers(t *testing.T, template string) {
 	t.Helper()
 	c := p.at(t, "described")

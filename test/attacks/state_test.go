@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestStateDirectoryStaysHidden shares directories that hold Bothy's own
-// state: it is never visible inside, neither where it lies nor through a link
-// to it, nor below the gofer's root. D7, D11.
+// TestStateDirectoryStaysHidden shares directories that contain Bothy's own state: it is never
+// visible inside, neither at its own path nor through a link to it, nor below the gofer's root. D7,
+// D11.
 func TestStateDirectoryStaysHidden(t *testing.T) {
 	harness.AsUser(t)
 	cases := []struct {
@@ -79,8 +79,8 @@ func TestStateDirectoryStaysHidden(t *testing.T) {
 	}
 }
 
-// TestMountedBelowAWorkspace mounts the state directory, a part of it, a directory above it and views of
-// the kernel below a workspace: none is visible inside, and what else is mounted there is. D7.
+// TestMountedBelowAWorkspace mounts the state directory, a part of it, a directory above it and
+// views of the kernel below a workspace: none is visible inside, but other mounts there are. D7.
 func TestMountedBelowAWorkspace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")
@@ -114,9 +114,8 @@ func TestMountedBelowAWorkspace(t *testing.T) {
 	})
 }
 
-// TestStateDirectoryIsNotForged lets the inside move the state directory's
-// parents away and put a state of its own there, with a sandbox that mounts
-// what it likes. D11.
+// TestStateDirectoryIsNotForged lets the inside move the state directory's parents away and put a
+// state of its own there, with a sandbox that has mounts of its choice. D11.
 func TestStateDirectoryIsNotForged(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		shared := filepath.Join(c.Base, "shared")

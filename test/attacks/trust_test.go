@@ -19,8 +19,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// registry is a real server for all clients, and remembers whom it was asked as. The
-// gateway trusts it, and nobody inside does.
+// registry is a real server for all clients, and records the host names in their requests. The
+// gateway trusts it; programs inside do not.
 type registry struct {
 	http.Handler
 	mu    sync.Mutex
@@ -40,9 +40,9 @@ func (s *registry) askedAs(host string) bool {
 	return slices.Contains(s.hosts, host)
 }
 
-// TestClientsThroughTheGateway: real programs inside, as they come, ask a real server,
-// and get what they want of it. Between them the gateway looks into every request, which
-// no program could bear that does not trust it: nobody inside knows the server's authority.
+// TestClientsThroughTheGateway has real programs inside, as they come, talk to a real server, and
+// checks that they get their data. The gateway between them looks into every request. A program
+// that does not trust the gateway would fail: no program inside knows the server's authority.
 func TestClientsThroughTheGateway(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -92,8 +92,7 @@ func TestClientsThroughTheGateway(t *testing.T) {
 // rare are clients that few machines have.
 var rare = []string{"cargo", "perl", "ruby", "php"}
 
-// gets has a client ask a host, in an environment, and looks at what the server was asked
-// and what the log says of it.
+// gets has a client ask a host, in an environment, and checks the server's requests and the log.
 func gets(t *testing.T, c *harness.Caller, server *registry, host string, client clienttest.Client, environment ...string) {
 	t.Helper()
 	r := inside(c, append(append([]string{"env"}, environment...), client.Command(host+":443")...))
@@ -119,8 +118,8 @@ const (
 	programs = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin:" + rust + "/bin"
 )
 
-// toolchain is the directory of a cargo that rustup installed for whoever runs the test:
-// that is in a home, which no sandbox sees. It is "" if the caller is somebody else.
+// toolchain is the directory of a cargo that rustup installed for the user who runs the test. It is
+// in a home, which no sandbox sees. It is "" if the caller is another user.
 func toolchain(ctx context.Context, c *harness.Caller) string {
 	out, err := exec.CommandContext(ctx, "rustup", "which", "cargo").Output()
 	if err != nil || c.UID != os.Geteuid() {

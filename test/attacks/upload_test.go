@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// drop is a place where anybody can leave data: a server that takes what it is sent.
+// drop is a place where any program can leave data: a server that accepts all data.
 type drop struct {
 	at        netip.AddrPort
 	got, open atomic.Int64 // bytes; connections
@@ -66,10 +66,10 @@ func (d *drop) upTo(want int64) int64 {
 	return d.all()
 }
 
-// TestA18UploadsAreBounded: what a rule with max_upload lets out is bounded as long as the
-// sandbox exists, seen from where it arrives: over many connections at once, a stop, the
-// death of its keeper in the middle, a checkpoint, and other numbers. A fork and one after
-// the other copy begin with what was sent.
+// TestA18UploadsAreBounded checks at the receiver that the uploads of a rule with max_upload are
+// bounded over the sandbox's lifetime: over many connections at once, a stop, the death of its
+// keeper in the middle, a checkpoint, and other limits. A fork and a later copy start with the
+// amount already sent.
 func TestA18UploadsAreBounded(t *testing.T) {
 	harness.AsUser(t)
 	at := ownAddress(t)
@@ -77,11 +77,11 @@ func TestA18UploadsAreBounded(t *testing.T) {
 		drop := dropServer(t, at)
 		server := drop.at
 		const limit = 1 << 20
-		const most = limit / 4 // of it may be lost: a block by a death, and what connections that are cut had in their buffers
+		const most = limit / 4 // of it may be lost: a block by a death, and the buffers of connections that are cut
 		allow := func(name string, size int) {
 			c.Must(t, "policy", "allow", server.String(), "--max-upload", fmt.Sprint(size), "--sandbox", name)
 		}
-		// pour has some programs inside send so many bytes each, to whom it may.
+		// pour has some programs inside send so many bytes each, to the allowed server.
 		pour := func(name string, bytes int) {
 			c.Run("exec", name, "bash", "-c", fmt.Sprintf(
 				`for i in 1 2 3; do { head -c %d /dev/zero >/dev/tcp/%s/%d; } 2>/dev/null & done; wait`, bytes, server.Addr(), server.Port()))
@@ -120,7 +120,7 @@ func TestA18UploadsAreBounded(t *testing.T) {
 			t.Errorf("%d bytes arrived, %d of them before the keeper died; %d may", total, before, limit)
 		}
 
-		// It is told, what would allow more, and how much there was.
+		// The check names the command that would allow more, and the amount so far.
 		said := c.Run("policy", "check", server.String(), "--sandbox", "box")
 		command := fmt.Sprintf("bothy policy allow %s --max-upload 2MiB --sandbox box", server)
 		if said.Code != 3 || !strings.Contains(said.Stdout, "used up") || !strings.Contains(said.Stdout, command) {
@@ -150,7 +150,7 @@ func TestA18UploadsAreBounded(t *testing.T) {
 			t.Errorf("with less a fork sends %d", n-total-10)
 		}
 
-		// What cannot be read is not taken for nothing.
+		// An unreadable record does not count as zero.
 		c.Must(t, "stop", "box")
 		file := filepath.Join(c.Inspect(t, "box").Directory, "uploads.json")
 		c.Write(t, file, `{"version":1,"uploads":[`)

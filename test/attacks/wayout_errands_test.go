@@ -107,7 +107,8 @@ func (w *wayOut) usualProxy() string {
 	return "http://" + squidUser + ":" + squidEscaped + "@" + net.JoinHostPort(proxyHost, usualPort)
 }
 
-// tokens renews the first login of each caller, and says who asks the model.
+// tokens renews the first login of each caller, and echoes the credential of each request to the
+// model.
 func tokens(w http.ResponseWriter, r *http.Request) {
 	(&provider{n: 1}).ServeHTTP(w, r)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// Where the proxies of the far side are on the near one, and how squid is logged in at.
+// The addresses of the far side's proxies on the near one, and squid's login.
 const (
 	proxyHost = "192.168.7.7" // an address of the host's own, as of a proxy on it
 	tinyPort  = "3128"
@@ -40,8 +40,8 @@ const (
 	squidEscaped  = "p%40ss%3Aw%2Frd%20%25%231"
 )
 
-// TestWayOut: where a host has no way out but by a proxy, what a sandbox may reach is reached
-// by it, and nothing else is: over real proxies, in clear and over TLS, with a password.
+// TestWayOut checks a host whose only way out is a proxy. A sandbox reaches its allowed targets
+// through the proxy, and nothing else: over real proxies, in clear and over TLS, with a password.
 func TestWayOut(t *testing.T) {
 	harness.AsUser(t)
 	for _, program := range []string{"tinyproxy", squidProgram, "apt-get", "git", "ssh"} {
@@ -108,8 +108,8 @@ func (w *wayOut) says(name, script string) string {
 	return r.Stdout + r.Stderr
 }
 
-// everything is reached through the gateway: looked into and not, over HTTP/1 and 2, by
-// WebSocket, and what is no HTTP.
+// everything is reached through the gateway: looked into and not, over HTTP/1 and 2, by WebSocket,
+// and by protocols other than HTTP.
 func (w *wayOut) everything(t *testing.T, name string) {
 	t.Helper()
 	for what, x := range map[string]struct{ script, want string }{
@@ -161,7 +161,7 @@ func (w *wayOut) inClear(t *testing.T) {
 	}
 	w.s.Leads("plain.example.net", stage.Host4.String())
 
-	// What needs no proxy is reached without one.
+	// Addresses that need no proxy are reached without one.
 	w.s.Saw()
 	local := "curl -sS --max-time 60 http://192.168.7.7:8080/"
 	if out := w.says(name, local); !strings.Contains(out, "welcome") || len(w.s.Saw()) != 0 {
@@ -270,7 +270,7 @@ apt-get update -o Dir::Etc::sourcelist=/tmp/apt/list -o Dir::Etc::sourceparts=/d
 	w.nowhere(t, "wrong-word", squidPassword, squidEscaped, squidKey)
 }
 
-// refused is where there is no proxy, or none that can be used.
+// refused checks a host without a proxy, or without a usable one.
 func (w *wayOut) refused(t *testing.T) {
 	t.Helper()
 	name := w.starts(t, "https_proxy=http://me:secret-word@"+net.JoinHostPort(proxyHost, deadPort))
@@ -285,7 +285,7 @@ func (w *wayOut) refused(t *testing.T) {
 	w.nowhere(t, "secret-word")
 }
 
-// errands are what the host side fetches: images, agents, and what doctor asks.
+// errands are the fetches of the host side: images, agents, and doctor's checks.
 func (w *wayOut) errands(t *testing.T) {
 	t.Helper()
 	w.Env = append([]string{"https_proxy=https://" + squidUser + ":" + squidEscaped + "@proxy.example.net:" + squidPort}, w.usual...)
@@ -309,7 +309,7 @@ func (w *wayOut) errands(t *testing.T) {
 	w.nowhere(t, squidPassword, squidEscaped)
 }
 
-// logs says what must be in the network log of a sandbox.
+// logs checks that a sandbox's network log has the wanted line.
 func (w *wayOut) logs(t *testing.T, name, want string) {
 	t.Helper()
 	if log := w.Must(t, "policy", "log", name); !regexp.MustCompile(want).MatchString(log) {
@@ -317,7 +317,7 @@ func (w *wayOut) logs(t *testing.T, name, want string) {
 	}
 }
 
-// nowhere: these words are in no file of the state.
+// nowhere checks that no file of the state has these words.
 func (w *wayOut) nowhere(t *testing.T, words ...string) {
 	t.Helper()
 	for _, word := range words {
@@ -328,7 +328,7 @@ func (w *wayOut) nowhere(t *testing.T, words ...string) {
 	}
 }
 
-// log is what a proxy has written down of this caller.
+// log returns a proxy's log of this caller.
 func (w *wayOut) log(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.dir, name))
@@ -369,7 +369,7 @@ func farSide(t *testing.T, s *stage.Stage, dir string) {
 	daemon(t, at("4128"), "tinyproxy", "-d", "-c", conf)
 	stage.Bridge(t, dir, "tinyproxy", at("4128"))
 
-	own := filepath.Join(dir, "squid.d") // which squid writes to, as whoever it becomes
+	own := filepath.Join(dir, "squid.d") // squid writes here, as the user it changes to
 	if err := errors.Join(os.Mkdir(own, 0o700), os.Chmod(own, 0o777)); err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +399,7 @@ shutdown_lifetime 1 seconds
 dns_nameservers %[3]s
 visible_hostname far
 `, own, dir, stage.Resolver), 0o644)
-	// What squid keeps in shared memory goes by this name, for all users of the machine.
+	// The names of squid's shared memory contain this name, for all users of the machine.
 	service := fmt.Sprintf("bothy%d", os.Getpid())
 	t.Cleanup(func() {
 		left, _ := filepath.Glob("/dev/shm/" + service + "-*")
@@ -413,7 +413,7 @@ visible_hostname far
 	stage.Join(t, s.Take(t, "22"), dir, gitSocket)
 }
 
-// inClear is a server that says what it was asked for, and has packages for apt.
+// inClear is a server that echoes the request, and has packages for apt.
 func inClear(w http.ResponseWriter, r *http.Request) {
 	if path, ok := strings.CutPrefix(r.URL.Path, "/debian/"); ok {
 		if strings.Trim(path, "./") != "Packages" {

@@ -73,10 +73,9 @@ func TestWorkspaceSwappedByLink(t *testing.T) {
 	}
 }
 
-// TestHostileWorkspace fills a workspace with what trips programs: links to
-// the host, hard links, pipes, sockets, names with control bytes, set-uid
-// files. Seen from the host nothing follows a link and no name reaches a
-// terminal raw. D1, D3, D4, D13, F1.
+// TestHostileWorkspace fills a workspace with names and files that trip programs: links to the
+// host, hard links, pipes, sockets, names with control bytes, set-uid files. On the host no program
+// follows a link, and no name reaches a terminal raw. D1, D3, D4, D13, F1.
 func TestHostileWorkspace(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -134,7 +133,7 @@ func TestHostileWorkspace(t *testing.T) {
 		if info, err := os.Stat(secret); err != nil || info.Sys().(*syscall.Stat_t).Nlink != 1 {
 			t.Errorf("the secret has another name now: %v", err)
 		}
-		// What bothy itself says about it has no control bytes.
+		// Bothy's own output about it has no control bytes.
 		for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"inspect", "box"}} {
 			plain(t, strings.Join(args, " "), c.Must(t, args...))
 		}
@@ -287,8 +286,8 @@ func TestProjectFilesWidenNothing(t *testing.T) {
 	})
 }
 
-// TestNoStubs looks for what a sandbox leaves in a workspace although nobody
-// inside wrote it: nothing, also after a crash. D9.
+// TestNoStubs looks for files that a sandbox leaves in a workspace although no program inside wrote
+// them. None may exist, also after a crash. D9.
 func TestNoStubs(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Mkdir(t, filepath.Join(c.Work, "sub"))

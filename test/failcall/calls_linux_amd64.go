@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How the path of a call is found among its arguments.
+// subject says which argument of a call has its path.
 type subject int
 
 const (
@@ -71,7 +71,8 @@ var changing = map[uint64]struct {
 	unix.SYS_EXECVE:          {"execve", pathFirst, disk},
 }
 
-// point names the call that a process is about to make, or says that it is none that counts.
+// point names the call that a process is about to make. It returns false for calls that do not
+// count.
 func (r *run) point(pid int, regs *unix.PtraceRegs) (Point, bool) {
 	call, ok := changing[regs.Orig_rax]
 	if !ok {
@@ -89,7 +90,7 @@ func (r *run) point(pid int, regs *unix.PtraceRegs) (Point, bool) {
 	case pathOfFile:
 		path = openFile(pid, regs.Rdi)
 		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/dev/") || regs.Rdi <= 2 {
-			return Point{}, false // a pipe, a socket, a terminal, or what the caller reads
+			return Point{}, false // a pipe, a socket, a terminal, or a descriptor that the caller reads
 		}
 	case openedFlags:
 		path = pathIn(pid, regs.Rdi, regs.Rsi)
@@ -128,14 +129,14 @@ func (p Point) Errnos() []unix.Errno {
 // connection goes on being made after a signal.
 func goesOn(p Point, errno unix.Errno) bool { return p.Call == "connect" && errno == unix.EINTR }
 
-// refuse keeps the kernel from making the call at whose entry a process stands.
+// refuse keeps the kernel from making the call that a process is about to enter.
 func refuse(pid int, regs *unix.PtraceRegs) error {
 	regs.Orig_rax = ^uint64(0)
 	return unix.PtraceSetRegs(pid, regs)
 }
 
 // answer has a call return an error. If the kernel carried the call out and refused it, the
-// kernel's error stands.
+// kernel's error is returned.
 func answer(pid int, errno unix.Errno) error {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &regs); err != nil {

@@ -10,7 +10,7 @@ import (
 type Point struct {
 	Program string // argv[0] without its directory, such as "bothy" or "bothy-keeper"
 	Call    string // such as "renameat"
-	Path    string // what the call is about, with IDs and random parts replaced; may be empty
+	Path    string // the path that the call is about, with IDs and random parts replaced; may be empty
 	Nth     int    // counts calls that are alike in all of the above, from 1
 }
 
@@ -27,7 +27,7 @@ var (
 	tempPart  = regexp.MustCompile(`tmp-?[0-9A-Za-z]+|[.~-][0-9A-Za-z]{10,}$`)
 )
 
-// stablePath is path without what differs from run to run.
+// stablePath is path without the parts that differ from run to run.
 func stablePath(path, base string) string {
 	if base != "" {
 		path = strings.ReplaceAll(path, base, "@")

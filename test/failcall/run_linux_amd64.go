@@ -34,11 +34,11 @@ type Run struct {
 	Fail func(Point) unix.Errno
 	// Kill says, if it is set, before which call the process is killed.
 	Kill func(Point) bool
-	// Limit bounds the run: what is still there then is killed.
+	// Limit bounds the run. Processes that still run then are killed.
 	Limit time.Duration
 }
 
-// Result is what became of a run.
+// Result is the outcome of a run.
 type Result struct {
 	Points   []Point // in the order in which they came
 	Failed   bool    // whether Fail had a call fail, or Kill the process killed
@@ -47,7 +47,7 @@ type Result struct {
 }
 
 // Of runs cmd, which must have no pipes that a goroutine copies, and returns when it has ended.
-// What it left running goes on untraced.
+// Processes that it left running go on untraced.
 func (r Run) Of(cmd *exec.Cmd) (Result, error) {
 	var res Result
 	var err error
@@ -55,8 +55,8 @@ func (r Run) Of(cmd *exec.Cmd) (Result, error) {
 	return res, err
 }
 
-// onOwnThread calls f on a thread that ends with it: only then does the kernel let go of what
-// the thread traces. The first thread of a process does not end, so that one is passed over.
+// onOwnThread calls f on a thread that ends with it: only then does the kernel release the
+// processes that the thread traces. The first thread of a process does not end, so it is not used.
 func onOwnThread(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -102,11 +102,11 @@ func (r Run) trace(cmd *exec.Cmd) (Result, error) {
 		err = s.follow(first)
 	}
 	s.res.TimedOut = !timer.Stop()
-	_ = unix.Kill(-first, unix.SIGKILL) // what an error of ours left of the command itself
+	_ = unix.Kill(-first, unix.SIGKILL) // processes of the command that an error of ours left running
 	return s.res, err
 }
 
-// startStopped starts a command, which stands before its first instruction.
+// startStopped starts a command, which stops before its first instruction.
 func startStopped(cmd *exec.Cmd) (pid int, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

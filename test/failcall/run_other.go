@@ -23,7 +23,7 @@ type Run struct {
 	Limit    time.Duration
 }
 
-// Result is what became of a run.
+// Result is the outcome of a run.
 type Result struct {
 	Points   []Point
 	Failed   bool
@@ -31,7 +31,7 @@ type Result struct {
 	TimedOut bool
 }
 
-// Of refuses.
+// Of always fails here.
 func (Run) Of(*exec.Cmd) (Result, error) {
 	return Result{}, errors.New("system calls are made to fail on linux/amd64 only")
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// small gives the caller a state directory on a tmpfs that only a mount
-// namespace of its own has, which is in a user namespace of its own unless root
-// tests. It returns the path under which this process sees it.
+// small gives the caller a state directory on a tmpfs that only a mount namespace of its own has,
+// which is in a user namespace of its own unless root tests. It returns the path under which this
+// process sees it.
 func small(t *testing.T, c *harness.Caller, options string) (outside string, wrap func(args ...string) harness.Result) {
 	t.Helper()
 	tool := c.Plant(t, c.Base)
@@ -85,11 +85,11 @@ func fill(t *testing.T, dir string) (free func()) {
 	return func() { os.Remove(path) }
 }
 
-// TestFullDisk fills the disk the state lies on at every stage of a sandbox's
-// life: commands say so, nothing is left half made, nothing saved is lost.
+// TestFullDisk fills the disk of the state directory at every stage of a sandbox's life: commands
+// report it, nothing is left half made, and no saved data is lost.
 func TestFullDisk(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
-		c.Env = append(c.Env, "BOTHY_SAVE_EVERY=1h") // what is not saved at a stop is not saved
+		c.Env = append(c.Env, "BOTHY_SAVE_EVERY=1h") // only a stop saves
 		disk, bothy := small(t, c, "size=96m,mode=0700")
 		must := func(args ...string) harness.Result {
 			t.Helper()
@@ -135,8 +135,8 @@ func TestFullDisk(t *testing.T) {
 		}
 		must("exec", "box", "true")
 
-		// While it runs: inside sees ENOSPC, what exists stays readable, stop
-		// ends and tells that the layer was not saved.
+		// While the sandbox runs: inside sees ENOSPC, existing files stay readable, and stop ends and
+		// reports that the layer was not saved.
 		must("exec", "-u", "root", "box", "sh", "-c", "echo late > /opt/late")
 		free = fill(t, disk)
 		r = bothy("exec", "box", "sh", "-c", "cat ~/saved saved; dd if=/dev/zero of=$HOME/big bs=1M count=1 2>&1; echo ws > ws && cat ws")
@@ -159,7 +159,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("what had been saved is lost: %v", got)
 		}
 
-		// Removal always works, also when there is no room to write anything.
+		// Removal always works, even on a full disk.
 		free = fill(t, disk)
 		r = bothy("rm", "-f", "box")
 		if r.Code != 0 {
@@ -181,9 +181,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestFullNetworkLog: what cannot be recorded does not happen. While the network
-// log cannot be written nothing new is let through, which is told, and when it
-// can be written again all is as before.
+// TestFullNetworkLog checks that nothing happens without a record. While the network log cannot be
+// written, no new connection is let through, and Bothy reports that. When it can be written again,
+// everything works as before.
 func TestFullNetworkLog(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		disk, bothy := small(t, c, "size=96m,mode=0700")
@@ -294,8 +294,8 @@ func TestNoHome(t *testing.T) {
 	})
 }
 
-// TestTornFiles damages the documents of a sandbox: there is a clear error or
-// a recovery, other sandboxes go on, and the damaged one can be removed.
+// TestTornFiles damages the documents of a sandbox: Bothy gives a clear error or recovers, other
+// sandboxes go on, and the damaged one can be removed.
 func TestTornFiles(t *testing.T) {
 	harness.AsUser(t)
 	damage := map[string]string{
@@ -406,14 +406,14 @@ func TestStrangeTimes(t *testing.T) {
 	})
 }
 
-// Whoever deletes the state directory by hand is left with nothing running that
-// no command could find any more.
+// TestDeletedState checks that no process keeps running that no command could find any more, if a
+// user deletes the state directory by hand.
 func TestDeletedState(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "run", "-d", "--name", "box", "shell", ".", "--", "sleep", "1000")
 		m := c.Machine(t, "box")
-		// What runs may write there meanwhile.
+		// Running processes may write there meanwhile.
 		harness.WaitFor(t, harness.Moment, "the state to be gone", func() bool { return os.RemoveAll(c.State) == nil })
 		for _, pid := range []int{m.Keeper, m.Sentry, m.Gofer} {
 			harness.WaitFor(t, harness.Timeout, "the sandbox to end", func() bool { return !harness.Alive(pid) })
@@ -421,7 +421,7 @@ func TestDeletedState(t *testing.T) {
 		if out := c.Must(t, "ls", "-q"); out != "" {
 			t.Errorf("there is still %q", out)
 		}
-		// Which control groups it had is forgotten with the state. They are empty.
+		// The record of its control groups is deleted with the state. They are empty.
 		for _, dir := range c.Cgroups() {
 			harness.WaitFor(t, harness.Timeout, "an empty cgroup", func() bool { return os.Remove(dir) == nil })
 		}

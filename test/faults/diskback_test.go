@@ -25,9 +25,9 @@ func leave(t *testing.T, disk string, room int64) (free func()) {
 	return free
 }
 
-// TestFullDiskBack has no room for what comes out of a checkpoint, a template or a review
-// layer: commands say so and leave nothing half made. What was is not lost, and all of it
-// works when there is room.
+// TestFullDiskBack fills the disk before commands that unpack a checkpoint, a template or a review
+// layer. The commands report it and leave nothing half made. Existing data is not lost, and every
+// command works when the disk has room.
 func TestFullDiskBack(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		disk, bothy := small(t, c, "size=96m,mode=0700")
@@ -45,7 +45,7 @@ func TestFullDiskBack(t *testing.T) {
 			}
 			return r.Stdout
 		}
-		// Nothing may come of a command, but that it says why.
+		// The command must fail, and say why.
 		cannot := func(args ...string) harness.Result {
 			t.Helper()
 			r := bothy(args...)
@@ -75,7 +75,7 @@ func TestFullDiskBack(t *testing.T) {
 		must("save", "box", "saved")
 		change("two")
 
-		// No room at all, and room for a part.
+		// A full disk, and one with room for a part.
 		for _, room := range []int64{0, 512 << 10} {
 			free := leave(t, disk, room)
 			cannot("fork", "--files", "--checkpoint", "one", "--name", "copy", "box")
@@ -112,8 +112,8 @@ func TestFullDiskBack(t *testing.T) {
 			is("box", "two")
 		}
 
-		// Half of the way back there is no room any more. What there was can be had at once,
-		// and the rest of the way is gone when there is room. Trying costs none.
+		// The disk fills up half way through the restore. The earlier state stays available at once.
+		// When the disk has room, the rest of the restore is done. Failed attempts add no checkpoint.
 		free := leave(t, disk, 512<<10)
 		r := cannot("checkpoint", "restore", "-f", "box", "one")
 		before := regexp.MustCompile(`what there was is checkpoint (\d+)`).FindStringSubmatch(r.Stderr)

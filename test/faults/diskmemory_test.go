@@ -8,9 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestFullDiskOfMemory has no room for what a sandbox holds in memory, none at all or
-// for half of it: the sandbox goes on, nothing of the attempt stays, and the checkpoint
-// before is as good as it was.
+// TestFullDiskOfMemory leaves no room on the disk for a sandbox's memory, or only for half of it:
+// the sandbox goes on, nothing of the attempt stays, and the earlier checkpoint still works.
 func TestFullDiskOfMemory(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		disk, bothy := small(t, c, "size=160m,mode=0700")
@@ -34,7 +33,7 @@ func TestFullDiskOfMemory(t *testing.T) {
 			explained(t, r)
 			must("exec", "box", "sh", "-c", holds)
 			free()
-			must("checkpoint", "create", "box") // which sweeps what may be left
+			must("checkpoint", "create", "box") // it sweeps leftovers
 			if images, _ := filepath.Glob(filepath.Join(disk, "sandboxes/*/checkpoints/*/memory/*.img")); len(images) != 3 {
 				t.Errorf("with room for %d bytes there are %q", room, images)
 			}

@@ -1,7 +1,6 @@
-// Package faults kills, stops, starves and damages real sandboxes at every
-// stage of their life, and checks from the host that the next command works or
-// says what is wrong, that nothing is left behind, and that nothing that was
-// acknowledged is lost.
+// Package faults kills, stops, starves and damages real sandboxes at every stage of their life. It
+// checks from the host that the next command works or explains the failure, that nothing is left
+// behind, and that no acknowledged data is lost.
 //
 // Moments are random where they have to be; every test that draws logs its
 // seed, and BOTHY_FAULT_SEED repeats it.

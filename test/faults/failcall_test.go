@@ -182,7 +182,7 @@ var callScenarios = []callScenario{
 			switch {
 			case done && !strings.Contains(r.Stdout, `"completed"`):
 				t.Errorf("the loop was acknowledged, but its status is %v", r)
-			case !done && r.Code == int(spec.ExitNotFound): // it failed before there was a run
+			case !done && r.Code == int(spec.ExitNotFound): // it failed before the run existed
 				if said, err := os.ReadFile(filepath.Join(c.Base, "errs")); err != nil || strings.Contains(string(said), "bothy: run ") {
 					t.Errorf("a run that was told of is lost (%v): %s", err, said)
 				}
@@ -268,7 +268,7 @@ func checkKept(t *testing.T, c *harness.Caller) {
 	}
 }
 
-// contents lists the regular files below a directory with what they hold.
+// contents lists the regular files below a directory with their contents.
 func contents(t *testing.T, dir string) string {
 	t.Helper()
 	var list []string
@@ -348,7 +348,7 @@ type trial struct {
 // those of the host's files.
 var copied = regexp.MustCompile(`((?:/cache/TMP|/layers/\.root-|/scratch/root/|/checkpoints/\.new|/sandboxes/\.gone|/review/N/up/)[^/]*).*`)
 
-// kind is what the points from one line of code have in common.
+// kind is the common part of the points from one line of code.
 func kind(p failcall.Point) failcall.Point {
 	return failcall.Point{Program: p.Program, Call: p.Call, Path: copied.ReplaceAllString(p.Path, "$1")}
 }

@@ -73,8 +73,8 @@ func find(c *harness.Caller, victim string, cmd *exec.Cmd) int {
 	return 0
 }
 
-// strike runs a bothy command, and kills the victim at the given moment or as
-// soon as there is one. It reports whether it struck before the command ended.
+// strike runs a bothy command, and kills the victim at the given moment or as soon as it exists. It
+// reports whether it struck before the command ended.
 func strike(t *testing.T, c *harness.Caller, victim string, when func() bool, args ...string) (harness.Result, bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -129,13 +129,13 @@ func explained(t *testing.T, r harness.Result) {
 	}
 }
 
-// rawWords matches what only a programmer understands, and the error of a system call without
-// a word on the file or the step that it failed at.
+// rawWords matches words that only a programmer understands, and the error of a system call that
+// names neither the file nor the step that failed.
 var rawWords = regexp.MustCompile(`panic:|goroutine |urpc|control server|\bEOF\b|context (canceled|deadline exceeded)|cannot create|failed to|` +
 	`(?m:^bothy: error: (start sandbox \S+: )?(start: )?(no space left on device|input/output error|too many open files|interrupted system call)$)`)
 
-// recovers runs a command after a fault: it works, or says what is wrong, and
-// then works, when what was struck is gone.
+// recovers runs a command after a fault: it works, or it explains the failure and then works when
+// the killed process is gone.
 func recovers(t *testing.T, c *harness.Caller, args ...string) harness.Result {
 	t.Helper()
 	var r harness.Result
@@ -149,8 +149,8 @@ func recovers(t *testing.T, c *harness.Caller, args ...string) harness.Result {
 	return r
 }
 
-// settled checks that one keeper runs, with one wall, or none at all. What was killed takes
-// a moment to go.
+// settled checks that one keeper runs, with one wall, or none at all. Killed processes take a
+// moment to go.
 func settled(t *testing.T, c *harness.Caller, running int) {
 	t.Helper()
 	var wrong []string
@@ -163,7 +163,7 @@ func settled(t *testing.T, c *harness.Caller, running int) {
 	}
 }
 
-// unsettled tells what runs that should not, and what does not that should.
+// unsettled lists processes that run and should not, and missing ones that should run.
 func unsettled(c *harness.Caller, running int) (wrong []string) {
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	keepers := c.Keepers()
@@ -192,8 +192,8 @@ func unsettled(c *harness.Caller, running int) (wrong []string) {
 	return wrong
 }
 
-// putAway stops the sandbox, and checks that nothing of its life is left. What a writer was
-// killed over may still be somebody's for a while, and goes with the first stop after that.
+// putAway stops the sandbox, and checks that nothing of it is left. A temporary file of a killed
+// writer may look in use for a while; the first stop after that removes it.
 func putAway(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	recovers(t, c, "stop", "box")
@@ -223,7 +223,7 @@ func readFile(path string) string {
 	return string(b)
 }
 
-// helper does what needs a mount namespace of its own:
+// helper does work that needs a mount namespace of its own:
 //
 //	hold DIR OPTIONS UID GID    mounts a tmpfs on DIR, in private, and stays
 func helper(args []string) error {

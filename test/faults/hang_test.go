@@ -36,10 +36,10 @@ func TestStopOfWhatHangs(t *testing.T) {
 						}
 						r := c.Run(append(op, "box")...)
 						want := 0
-						if op[0] == "stop" && victim == theSentry { // which can save nothing, and who stops it is told
+						if op[0] == "stop" && victim == theSentry { // it can save nothing, and stop reports that
 							want = 1
 						}
-						// Who hangs is killed, and cannot save: whoever stops it is told.
+						// The hanging process is killed, and cannot save: stop reports that.
 						if r.Code != want || strings.Contains(r.Stderr, "is lost") != (op[0] == "stop" && victim != theGofer) {
 							t.Errorf("it took %v: %v", r.Took, r)
 						}

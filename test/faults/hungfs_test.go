@@ -20,7 +20,7 @@ const hungBound = 90 * time.Second
 
 // TestHungFileSystem has a file system in FUSE stop answering: a process that waits for it can be
 // killed in one case, and cannot in the other. Commands about other sandboxes work. Commands about
-// a sandbox on it end and name the directory, and stop and rm do what they are for.
+// a sandbox on it end and name the directory. stop and rm do their work.
 func TestHungFileSystem(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -10,12 +10,12 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// keeping is a command that moves what a sandbox holds.
+// keeping is a command that copies or restores the state of a sandbox.
 type keeping struct {
 	args    []string
-	at      string // what is seen of the stage, below the state directory
+	at      string // the path that shows the stage, below the state directory
 	victims []string
-	// What the sandbox may hold afterwards, and the one that may have come of it.
+	// The possible states of the sandbox afterwards, and of the copy that may exist.
 	box, copy string
 }
 
@@ -33,9 +33,9 @@ var keepings = []keeping{
 	{args: []string{"apply", "box"}, at: "sandboxes/*/review/*/applying.json", victims: []string{theCommand}, box: "two"},
 }
 
-// TestKillWhileKeeping strikes when a stage of what checkpoints, forks, templates and
-// applied changes are made in is seen on the disk. Each sandbox holds all of one state
-// then, and what half of something has left is swept by the same command, which works.
+// TestKillWhileKeeping kills when the disk shows a stage of a checkpoint, a fork, a template or
+// applied changes. Each sandbox then holds all of one state. The same command sweeps the leftovers,
+// and works.
 func TestKillWhileKeeping(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

@@ -17,8 +17,8 @@ func within(t *testing.T, c *harness.Caller, before []string, args ...string) ha
 	return harness.Finish(t.Context(), cmd, args)
 }
 
-// TestRunningInReadOnlyState has commands find a state directory that can only be read: a running sandbox
-// is shown as running, and what cannot be done says why.
+// TestRunningInReadOnlyState gives commands a read-only state directory: a running sandbox is shown
+// as running, and each impossible command says why.
 func TestRunningInReadOnlyState(t *testing.T) {
 	c := harness.New(t, harness.Callers()[0])
 	if c.UID != 0 {

@@ -11,10 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestKillWhileMemoryMoves kills every process in the middle of making a full
-// checkpoint, of going back to one, of what is done while the memory still comes in, and
-// of forking what runs. What was acknowledged
-// before goes on from where it was, and no image stays that nobody asked for.
+// TestKillWhileMemoryMoves kills every process in the middle of making a full checkpoint, of
+// restoring one, of work while the memory is still loading, and of forking a running sandbox.
+// Programs that were saved before resume from there, and no unwanted image stays.
 func TestKillWhileMemoryMoves(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -55,7 +54,7 @@ func TestKillWhileMemoryMoves(t *testing.T) {
 					}
 				}
 				recovers(t, c, restore...)
-				// What it holds in memory is written anew.
+				// The program writes the value from its memory again.
 				got := recovers(t, c, "exec", "box", "sh", "-c", "rm ~/now; until [ -e ~/now ]; do sleep 0.01; done; cksum < /tmp/held | cmp - ~/sum; cat ~/secret ~/now")
 				if got.Stdout != secret {
 					t.Fatalf("%s: it was %q, and is %v", what, secret, got)
@@ -68,7 +67,7 @@ func TestKillWhileMemoryMoves(t *testing.T) {
 	})
 }
 
-// noImages wants memory kept in full checkpoints alone.
+// noImages checks that only full checkpoints have memory images.
 func noImages(t *testing.T, c *harness.Caller, what string) {
 	t.Helper()
 	list := recovers(t, c, "checkpoint", "ls", "box").Stdout

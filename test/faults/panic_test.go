@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// faulty builds the bothy that makes mistakes when it is asked to.
+// faulty builds the bothy that panics on request.
 func faulty(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bothy-faulty-")
@@ -74,7 +74,7 @@ func cut(t *testing.T, conn net.Conn) {
 	}
 }
 
-// TestMistakes runs a bothy that makes mistakes.
+// TestMistakes runs a bothy that panics on request.
 func TestMistakes(t *testing.T) {
 	harness.AsUser(t)
 	binary := faulty(t)
@@ -88,25 +88,25 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// keeperDies: when the process that is a sandbox's network dies, of whatever,
-// while connections are open, they end and there is no way out; the wall is gone
-// with it. Whoever asks is told what happened, also when the sandbox runs again,
-// which the next command sees to.
+// keeperDies kills the process that is a sandbox's network, in several ways, while connections are
+// open. They end and no way out is left; the wall dies with it. Commands report the crash, even
+// after the next command has started the sandbox again.
 func keeperDies(t *testing.T, c *harness.Caller) {
 	deaths := []struct {
-		name, last string // what it said at last
-		code       int    // of whoever had asked for it
+		name, last string // its last message
+		code       int    // of the command that caused it
 		die        func(c *harness.Caller) harness.Result
 	}{
 		{"a lookup", "panic: a mistake at a lookup", 125, func(c *harness.Caller) harness.Result {
 			return c.Run("exec", "box", "getent", "hosts", "lookup.panic.example")
 		}},
 		{"a connection", "panic: a mistake at a flow", 125, func(c *harness.Caller) harness.Result {
-			// Which may be refused a moment before the keeper is gone: what asks for it stays.
+			// The connection may be refused a moment before the keeper is gone, so the program that
+			// asked for it stays.
 			return c.Run("exec", "box", "bash", "-c", "(exec 3<>/dev/tcp/203.0.113.66/443); sleep 100")
 		}},
 		{"a command", "panic: a mistake at port 1", 0, func(c *harness.Caller) harness.Result {
-			// What it was told stands on the disk: it will be so when the sandbox runs.
+			// The new setting is on the disk: it applies when the sandbox runs.
 			return c.Run("ports", "box", "--allow-host-port", "1")
 		}},
 		{"a kill", "", 0, func(c *harness.Caller) harness.Result {
@@ -163,8 +163,8 @@ func keeperDies(t *testing.T, c *harness.Caller) {
 	c.Must(t, "rm", "-f", "box")
 }
 
-// mistakeAtRequest: a mistake while one request is served ends that request
-// and its connection. What else is under way goes on, and the keeper tells.
+// mistakeAtRequest checks that a panic while one request is served ends that request and its
+// connection. Other connections go on, and the keeper reports the panic.
 func mistakeAtRequest(t *testing.T, c *harness.Caller) {
 	v := newVisitor(t)
 	c.Must(t, "policy", "allow", "request.panic.example:80", "--method", "GET", "--path", "/never")

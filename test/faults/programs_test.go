@@ -86,8 +86,9 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("from libexec: %q", out)
 		}
 
-		// An upgrade replaces the files while a sandbox runs: it goes on with those that it was started
-		// from, also what its keeper has bothy do, and is started anew from the new ones.
+		// An upgrade replaces the files while a sandbox runs. The sandbox keeps using the files that
+		// it was started from, also for work that its keeper hands to bothy. The next start uses the
+		// new ones.
 		c.Must(t, "create", "--name", "box", "--share-tasks", "read", "shell", c.Work)
 		c.Must(t, "exec", "box", "true")
 		for _, path := range []string{c.Binary, filepath.Join(libexec, "bothy-keeper"), filepath.Join(libexec, "bothy-guest")} {

@@ -13,8 +13,8 @@ import (
 // rawPath matches an error of the host for a file of a sandbox's directory, without the step.
 var rawPath = regexp.MustCompile(`(?m)^bothy: error: (open|lock|stat|lstat|read) /|no such file or directory$`)
 
-// TestSameMoment runs commands for one sandbox at the same moment, of which some stop or remove it,
-// and checks that each works or says in words what happened, and that nothing is left running.
+// TestSameMoment runs commands for one sandbox at the same moment, some of which stop or remove it.
+// It checks that each works or explains what happened, and that no process is left running.
 func TestSameMoment(t *testing.T) {
 	harness.AsUser(t)
 	commands := [][]string{

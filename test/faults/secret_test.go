@@ -11,10 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestKillWhileSecretsChange kills commands that set a secret, the first there is or a
-// new value, and that lend it. The vault is whole each time: what is in it can be opened
-// and lent, and the next command does its work. (Renewals of logins: internal/login
-// TestSurvivesKill.)
+// TestKillWhileSecretsChange kills commands that set a secret, the first one or a new value, and
+// that lend it. The vault is whole each time: its values can be opened and lent, and the next
+// command does its work. (Renewals of logins: internal/login TestSurvivesKill.)
 func TestKillWhileSecretsChange(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// resolves tells whether a sandbox may look up a name: the gateway answers for what the rules
-// allow, without asking anybody.
+// resolves reports whether a sandbox may look up a name: the gateway answers for names that the
+// rules allow, without asking a name server.
 func resolves(t *testing.T, c *harness.Caller, sandbox, name string) bool {
 	t.Helper()
 	return c.Run("exec", sandbox, "getent", "hosts", name).Code == 0

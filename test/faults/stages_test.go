@@ -33,7 +33,7 @@ func TestKillAtRandomMoments(t *testing.T) {
 					mark := fmt.Sprintf("%s-%s-%d", op, victim, round)
 					var args []string
 					var length time.Duration
-					// What is acknowledged now must be there afterwards.
+					// This acknowledged data must exist afterwards.
 					r := recovers(t, c, "exec", "box", "sh", "-c", "echo "+mark+" > ~/acknowledged && echo "+mark+" > acknowledged && mkdir -p ~/tree && echo "+mark+" > ~/tree/"+mark)
 					if r.Code != 0 {
 						t.Fatal("the sandbox is lost")
@@ -71,8 +71,8 @@ func TestKillAtRandomMoments(t *testing.T) {
 	})
 }
 
-// TestKillDuringCreateAndRemove strikes at the two ends of a life: afterwards
-// there is a whole sandbox or none.
+// TestKillDuringCreateAndRemove kills during creation and removal: afterwards the sandbox exists
+// whole or not at all.
 func TestKillDuringCreateAndRemove(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		rng := seed(t)
@@ -120,7 +120,7 @@ func TestKillDuringCreateAndRemove(t *testing.T) {
 			}
 			whole(fmt.Sprintf("run --rm, %s killed after %v", victim, delay))
 		}
-		// Whatever the kills left is swept by the next creation.
+		// The next creation sweeps the leftovers of the kills.
 		c.Must(t, "create", "--name", "last", "shell", c.Work)
 		c.Must(t, "rm", "-f", "last")
 		c.NothingLeft(t)
@@ -131,7 +131,7 @@ func TestKillDuringCreateAndRemove(t *testing.T) {
 	})
 }
 
-// exists is the moment when something is seen in the state directory.
+// exists returns a condition that holds when the state directory has a matching file.
 func exists(c *harness.Caller, pattern string) func() bool {
 	return func() bool {
 		found, _ := filepath.Glob(filepath.Join(c.State, pattern))
@@ -204,8 +204,8 @@ func TestKillAtStages(t *testing.T) {
 	})
 }
 
-// TestRootLayerLoss kills the keeper after a background save: what was written
-// before it is there. What came later may be missing, never half there.
+// TestRootLayerLoss kills the keeper after a background save: files written before it exist. Later
+// files may be missing, but are never incomplete.
 func TestRootLayerLoss(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Env = append(c.Env, "BOTHY_SAVE_EVERY=200ms")
@@ -386,7 +386,8 @@ func TestInterruptedRun(t *testing.T) {
 			time.Sleep(after)
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			err := cmd.Wait()
-			// Before it listens the signal ends it, and there is nothing yet.
+			// Before the command handles signals, the signal ends it, and the sandbox does not exist
+			// yet.
 			status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 			if !ok || status.Exited() && status.ExitStatus() != 128+int(syscall.SIGTERM) || status.Signaled() && status.Signal() != syscall.SIGTERM {
 				t.Errorf("after %v: %v", after, err)

@@ -49,7 +49,7 @@ type storm struct {
 	commands, lines, kills atomic.Int64
 }
 
-// stormLog is what the workers of one sandbox wrote.
+// stormLog is the output of the workers of one sandbox.
 type stormLog struct {
 	mu    sync.Mutex
 	acked map[string]bool // by line; false: it may have been written or not

@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// hand is an agent that writes down which task it was told to do, and takes a moment.
+// hand is an agent that records its task, and takes a moment.
 const hand = `version: 1
 name: hand
 title: Hand
@@ -49,7 +49,7 @@ type team struct {
 	bothy func(args ...string) harness.Result
 }
 
-// prepare writes down who works, and what there is to do.
+// prepare describes the agent, and adds the tasks.
 func (m *team) prepare(tasks int) {
 	m.t.Helper()
 	agents := filepath.Join(m.Home, ".config", "bothy", "agents")
@@ -82,7 +82,7 @@ func (m *team) args() []string {
 	}
 }
 
-// events are what has happened in the loop.
+// events returns the loop's events.
 func (m *team) events() (list []run.Event) {
 	m.t.Helper()
 	for line := range strings.Lines(m.must("loop", "log", "--json")) {
@@ -95,7 +95,7 @@ func (m *team) events() (list []run.Event) {
 	return list
 }
 
-// done looks whether all is done, and nothing twice; and that nothing is left when it is
+// done checks that all tasks are done, none twice, and that nothing is left after the loop is
 // removed.
 func (m *team) done() {
 	m.t.Helper()
@@ -115,7 +115,7 @@ func (m *team) done() {
 		}
 	}
 	harness.WaitFor(m.t, time.Minute, "nothing but the loop's sandbox", func() bool {
-		m.must("create", "--name", "broom", "shell", m.Work) // whoever makes one sweeps
+		m.must("create", "--name", "broom", "shell", m.Work) // creating a sandbox sweeps
 		m.must("rm", "-f", "broom")
 		return m.must("ls", "-q") == "team\n"
 	})
@@ -128,7 +128,7 @@ func (m *team) done() {
 	}
 }
 
-// completed is whether the loop has recorded its end.
+// completed reports whether the loop has recorded its end.
 func (m *team) completed() bool {
 	m.t.Helper()
 	s, err := loop.Fold(m.events())
@@ -138,9 +138,8 @@ func (m *team) completed() bool {
 	return s.Status == loop.Completed
 }
 
-// once looks that what was acknowledged is not done again: who has promised a task, and
-// was heard, is not told to do it a second time unless gates are red, and nothing is
-// settled or closed twice.
+// once checks that acknowledged work is not repeated. A worker whose promise was recorded does not
+// get the task again unless gates are red, and no task is settled or closed twice.
 func (m *team) once(events []run.Event) {
 	m.t.Helper()
 	s, err := loop.Fold(nil)
@@ -185,9 +184,9 @@ func (m *team) once(events []run.Event) {
 	}
 }
 
-// TestTeamKills kills who carries a loop of several workers on, and keepers of whatever
-// sandbox is at something, and removes workers' sandboxes, again and again. Whoever goes on loses nothing that was
-// acknowledged, does nothing twice, and in the end nothing is left.
+// TestTeamKills kills the process that carries on a loop of several workers, and keepers of busy
+// sandboxes, and removes workers' sandboxes, again and again. The next process loses no
+// acknowledged work and does nothing twice, and in the end nothing is left.
 func TestTeamKills(t *testing.T) {
 	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
@@ -229,7 +228,7 @@ func TestTeamKills(t *testing.T) {
 			ended = cmd.ProcessState.ExitCode() == 0 || m.completed()
 			t.Logf("round %d: %s\n%s", round, cmd.ProcessState, said)
 		}
-		for try := 0; !ended; try++ { // what a killed keeper had cut short may be a failure of the loop's
+		for try := 0; !ended; try++ { // the loop may count work that a killed keeper cut short as a failure
 			res := m.finish()
 			if ended = res.Code == 0; !ended && try > 1 {
 				t.Fatal(res)
@@ -241,8 +240,8 @@ func TestTeamKills(t *testing.T) {
 	})
 }
 
-// TestTeamFullDisk fills the disk while two work: the loop ends and says why, and goes on
-// when there is room.
+// TestTeamFullDisk fills the disk while two workers are busy: the loop ends and says why, and
+// continues when the disk has room.
 func TestTeamFullDisk(t *testing.T) {
 	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
@@ -269,7 +268,7 @@ func TestTeamFullDisk(t *testing.T) {
 	})
 }
 
-// log is what the loop has written down by now.
+// log returns the loop's log so far.
 func (m *team) log() string {
 	runs, _ := filepath.Glob(filepath.Join(m.state, "runs", "work-*", "events.jsonl"))
 	if len(runs) == 0 {
@@ -282,8 +281,8 @@ func (m *team) log() string {
 	return string(text)
 }
 
-// ready waits until a loop can be gone on with: before that there is nothing but to remove
-// it, which is another test's.
+// ready waits until a loop can be resumed: before that it can only be removed, which another test
+// covers.
 func (m *team) ready() {
 	m.t.Helper()
 	harness.WaitFor(m.t, time.Minute, "the loop to be ready", func() bool { return strings.Contains(m.log(), `"type":"ready"`) })

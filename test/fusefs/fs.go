@@ -1,6 +1,5 @@
-// Package fusefs is a file system in FUSE that stops answering when a test wants it to, as a
-// network file system does whose server is gone. It is served by the process of the test and
-// kept in memory.
+// Package fusefs is a file system in FUSE that stops answering when a test wants it to, like a
+// network file system without its server. The test's process serves it and keeps it in memory.
 package fusefs
 
 import (
@@ -41,7 +40,7 @@ const (
 // File is the name of the file in its root.
 const File = "hello"
 
-// Content is what is in that file.
+// Content is the content of that file.
 const Content = "from the file system\n"
 
 // Mount mounts a file system that belongs to uid and gid. The caller is root. [FS.Close] unmounts it.
@@ -77,7 +76,7 @@ func (f *FS) StopReading() { f.turn(deaf) }
 // that waits for one cannot be killed.
 func (f *FS) StopAnswering() { f.turn(swallowing) }
 
-// GoOn answers again, what was asked meanwhile too.
+// GoOn answers again, including the requests that arrived meanwhile.
 func (f *FS) GoOn() { f.turn(answering) }
 
 func (f *FS) turn(m mode) {
@@ -94,7 +93,7 @@ func (f *FS) turn(m mode) {
 	f.woken.Broadcast()
 }
 
-// Close has everyone who waits fail, and unmounts the file system.
+// Close fails all waiting requests, and unmounts the file system.
 func (f *FS) Close() error {
 	_ = os.WriteFile("/sys/fs/fuse/connections/"+f.connection+"/abort", []byte("1"), 0)
 	err := unix.Unmount(f.Dir, unix.MNT_DETACH)

@@ -230,7 +230,7 @@ type dirent struct {
 	NameLen, Type uint32
 }
 
-// reply writes an answer: an error, or what comes after the header.
+// reply writes an answer: an error, or the data after the header.
 func (f *FS) reply(h header, errno unix.Errno, parts ...any) {
 	var out bytes.Buffer
 	_ = binary.Write(&out, binary.NativeEndian, struct {

@@ -1,6 +1,6 @@
-// Package harness runs the real bothy binary for tests that stand outside of
-// it: as root and as an ordinary user, each with a home and a state directory
-// of its own, and it looks at the host for what a sandbox left there.
+// Package harness runs the real bothy binary for tests outside of it: as root and as an ordinary
+// user, each with a home and a state directory of its own. It checks the host for leftovers of
+// sandboxes.
 package harness
 
 import (
@@ -27,10 +27,10 @@ const OrdinaryID = 54322
 // Timeout bounds every command that is run without one of its own, on a slow and busy machine.
 const Timeout = 4 * time.Minute
 
-// Moment is how long what was ended may take to be gone, on a slow and busy machine.
+// Moment is how long an ended process may take to be gone, on a slow and busy machine.
 const Moment = 30 * time.Second
 
-// binary is what Main built.
+// binary is the program that Main built.
 var binary string
 
 // Binary is the path of the bothy under test. Everybody may execute it.
@@ -58,7 +58,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Builder makes sure that what builds images is beside the bothy under test.
+// Builder makes sure that the program that builds images is beside the bothy under test.
 func Builder(t *testing.T) {
 	t.Helper()
 	dir := filepath.Dir(binary)
@@ -113,7 +113,7 @@ func Build(dir, ldflags string, names ...string) error {
 	return nil
 }
 
-// Caller is somebody who runs bothy.
+// Caller is a user who runs bothy.
 type Caller struct {
 	Name     string // root or user
 	UID, GID int
@@ -122,9 +122,9 @@ type Caller struct {
 	State    string // BOTHY_HOME
 	Work     string // a directory to work in, in Home
 	Env      []string
-	Binary   string // what is run; default Binary()
-	// Dirty says that the test breaks the state on purpose: what is left is
-	// removed without a complaint.
+	Binary   string // the program to run; default Binary()
+	// Dirty says that the test breaks the state on purpose: leftovers are removed without a
+	// complaint.
 	Dirty bool
 
 	ids map[string]bool
@@ -142,8 +142,7 @@ func Each(t *testing.T, f func(t *testing.T, c *Caller)) {
 	}
 }
 
-// EachAlone is Each for tests that look at what all callers share: one after
-// the other.
+// EachAlone is Each for tests that look at state shared by all callers: one after the other.
 func EachAlone(t *testing.T, f func(t *testing.T, c *Caller)) {
 	t.Helper()
 	for _, name := range Callers() {
@@ -204,8 +203,7 @@ func NewAs(t *testing.T, name string, uid, gid int) *Caller {
 	return c
 }
 
-// finish takes everything of the caller's away and complains about what bothy
-// itself did not.
+// finish removes everything of the caller and complains about leftovers of bothy.
 func (c *Caller) finish(t *testing.T) {
 	defer os.RemoveAll(c.Base)
 	c.noteIDs()
@@ -220,7 +218,7 @@ func (c *Caller) finish(t *testing.T) {
 	}
 	c.KillAll()
 	for _, dir := range c.Cgroups() {
-		_ = os.Remove(dir) // what bothy forgot was complained about
+		_ = os.Remove(dir) // leftovers were already reported
 	}
 }
 
@@ -267,7 +265,7 @@ func (c *Caller) Attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// Environment is what the caller's commands start with.
+// Environment is the environment of the caller's commands.
 func (c *Caller) Environment() []string {
 	return append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + c.Home, "BOTHY_HOME=" + c.State}, c.Env...)
 }
@@ -354,7 +352,7 @@ func (c *Caller) Sh(name, user, script string) Result {
 	return c.Run(append(args, name, "/bin/sh", "-c", script)...)
 }
 
-// Inspected is what inspect prints.
+// Inspected is the output of inspect.
 type Inspected struct {
 	spec.Sandbox
 	Status    spec.Status    `json:"status"`
@@ -382,8 +380,8 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	}
 }
 
-// Comes polls until cond holds, and tells whether it did in time. It is asked once more when
-// the time is over: who polls may have had none.
+// Comes polls until cond holds, and reports whether it did in time. It calls cond once more when
+// the time is over: the polling process may have had no processor time.
 func Comes(limit time.Duration, cond func() bool) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if cond() {

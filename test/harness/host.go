@@ -19,7 +19,7 @@ type Process struct {
 	Args      []string
 }
 
-// Processes lists what runs on the host.
+// Processes lists the processes of the host.
 func Processes() []Process {
 	entries, _ := os.ReadDir("/proc")
 	var list []Process
@@ -86,8 +86,8 @@ func (c *Caller) Keepers() map[int]string {
 	return found
 }
 
-// Running lists the processes that have to do with the caller's state directory:
-// by their arguments, or by what is mounted where they are.
+// Running lists the processes that have to do with the caller's state directory: by their
+// arguments, or by the mounts that they see.
 func (c *Caller) Running() []Process {
 	var list []Process
 	for _, p := range Processes() {
@@ -160,8 +160,8 @@ func (c *Caller) Cgroups() []string {
 	return list
 }
 
-// TidyState complains about every file in the state directory that belongs to
-// no sandbox and is not meant to stay.
+// TidyState complains about every file in the state directory that does not belong to a sandbox and
+// is not meant to stay.
 func (c *Caller) TidyState(t testing.TB) {
 	t.Helper()
 	entries, _ := os.ReadDir(c.State)
@@ -216,7 +216,7 @@ func Status(pid int, field string) string {
 	return ""
 }
 
-// Alive reports whether a process lives and is no zombie.
+// Alive reports whether a process lives and is not a zombie.
 func Alive(pid int) bool {
 	p, ok := readProcess(pid)
 	return ok && p.State != 'Z' && p.State != 'X'

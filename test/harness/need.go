@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// CompleteVar is set where a machine was made to have all that the tests can use
-// (.ci/run): what is missing there is no reason to skip, but a failure.
+// CompleteVar is set on a machine that was set up with everything the tests can use (.ci/run): a
+// test must then fail for a missing program, not skip.
 const CompleteVar = "BOTHY_TEST_COMPLETE"
 
 // Missing skips a test for lack of something that a machine may have or not.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Programs are files of this host that make an image in which the named programs and
-// /bin/sh run: what they are by their paths in the image.
+// Programs are files of this host that make an image in which the named programs and /bin/sh run.
+// It returns the sources by their paths in the image.
 func Programs(t *testing.T, names ...string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -11,7 +11,7 @@ import (
 // Pty is a pseudo terminal, which is closed with the test.
 type Pty struct {
 	Emulator *os.File
-	Line     *os.File // what programs have
+	Line     *os.File // the programs' end
 
 	fd int // of the emulator, which stays one that does not block
 }

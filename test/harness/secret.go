@@ -13,21 +13,21 @@ import (
 	"testing"
 )
 
-// Writings are what a value could be written down as: in clear, in base64 at
-// each alignment, in hexadecimal.
+// Writings are the encodings that a value may be found in: in clear, in base64 at each alignment,
+// in hexadecimal.
 func Writings(value string) map[string][]byte {
 	out := map[string][]byte{"clear": []byte(value), "hex": []byte(hex.EncodeToString([]byte(value)))}
 	for shift := range 3 {
 		for name, e := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
 			text := e.EncodeToString([]byte(strings.Repeat("x", shift) + value))
-			// What stands at the ends depends on the neighbours.
+			// The characters at the ends depend on the neighbours.
 			out[fmt.Sprintf("%s+%d", name, shift)] = []byte(text[4 : len(text)-4])
 		}
 	}
 	return out
 }
 
-// Absent complains about every spelling of the value that stands in data.
+// Absent complains about every spelling of the value that data contains.
 func Absent(t *testing.T, where string, data []byte, value string) {
 	t.Helper()
 	for how, text := range Writings(value) {
@@ -37,14 +37,14 @@ func Absent(t *testing.T, where string, data []byte, value string) {
 	}
 }
 
-// AbsentInFiles looks into every regular file below a directory. One that is gone when it is
-// looked into, as what is being written often is, has no value any more.
+// AbsentInFiles looks into every regular file below a directory. A file that vanishes before it is
+// read, as temporary files often do, does not hold the value any more.
 func AbsentInFiles(t *testing.T, dir, value string) (files int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrPermission) && strings.HasSuffix(path, "/"+filepath.Join("work", "work")) {
 			if info, e := d.Info(); e == nil && info.Mode().Perm() == 0 {
-				return fs.SkipDir // of an overlay that is mounted: nobody but the kernel puts anything there
+				return fs.SkipDir // of a mounted overlay: only the kernel puts files there
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) && path != dir {
@@ -70,7 +70,7 @@ func AbsentInFiles(t *testing.T, dir, value string) (files int) {
 	return files
 }
 
-// AbsentInProcesses looks at what any process of the host was started with.
+// AbsentInProcesses looks at the arguments and the environment of every process of the host.
 func AbsentInProcesses(t *testing.T, value string) (seen int) {
 	t.Helper()
 	for _, what := range []string{"cmdline", "environ"} {
@@ -78,7 +78,7 @@ func AbsentInProcesses(t *testing.T, value string) (seen int) {
 		for _, f := range files {
 			data, err := os.ReadFile(f)
 			if err != nil {
-				continue // gone, or somebody else's
+				continue // gone, or another user's
 			}
 			seen++
 			Absent(t, f, data, value)

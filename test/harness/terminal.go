@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Terminal is an emulator that nobody sits at: it answers no question of a program, and
-// keeps all that one writes.
+// Terminal is an emulator without a person: it answers no query of a program, and keeps its whole
+// output.
 type Terminal struct {
 	Pty
 
@@ -78,8 +78,8 @@ func (tm *Terminal) all() []byte {
 	return bytes.Clone(tm.written)
 }
 
-// plain is what is written without its colours; a cursor that moves to the right is a blank,
-// as some programs write one.
+// plain is the output without its colours. A cursor movement to the right becomes a blank, since
+// some programs write blanks that way.
 func plain(written []byte) []byte {
 	colours, right := regexp.MustCompile(`\x1b\[[0-9;:]*m`), regexp.MustCompile(`\x1b\[1?C`)
 	return right.ReplaceAll(colours.ReplaceAll(written, nil), []byte(" "))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Where a test runs, if it is run twice: by root, and again by an ordinary user. callersVar says that,
-// and names the one whose turn it is. By itself a test runs for every kind of caller there can be.
+// Some tests run twice: by root, and again by an ordinary user. callersVar says that, and names the
+// caller whose turn it is. Without it a test runs for every kind of caller that is possible.
 
 // AsUser leaves a test to the ordinary user: it is the same for root.
 func AsUser(t testing.TB) {

@@ -26,9 +26,9 @@ const (
 // ready is the file that the far side makes when it can be used.
 const ready = "ready"
 
-// Behind runs a test on a stage from which nothing leads out, for every caller, one after the
-// other. The other function has made, on a stage of its own, what there is beyond: both have
-// one directory, and Bridge and Join connect them by sockets there.
+// Behind runs a test on a stage without a way out, for every caller, one after the other. The other
+// function sets up the outside, on a stage of its own. Both share one directory, and Bridge and
+// Join connect them by sockets there.
 func Behind(t *testing.T, beyond func(t *testing.T, s *Stage, dir string), f func(t *testing.T, c *harness.Caller, s *Stage, dir string)) {
 	t.Helper()
 	if os.Getenv(playing) != t.Name() {
@@ -102,7 +102,7 @@ func startFar(t *testing.T, dir string) {
 	})
 }
 
-// Bridge has who connects to a name from the other stage reach an address of this one.
+// Bridge connects clients of a name on the other stage to an address of this one.
 func Bridge(t *testing.T, dir, name, to string) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(dir, name))
@@ -113,7 +113,7 @@ func Bridge(t *testing.T, dir, name, to string) {
 	go pass(l, "tcp", to)
 }
 
-// Join has who connects to a listener reach a name of the other stage.
+// Join connects clients of a listener to a name of the other stage.
 func Join(t *testing.T, l net.Listener, dir, name string) {
 	t.Helper()
 	go pass(l, "unix", filepath.Join(dir, name))

@@ -26,10 +26,10 @@ type Capture struct {
 	fences  int
 }
 
-// The ring that packets are put into until they are read. The buffer of a socket
-// would do only for root: nobody else may make it large.
+// The ring that holds packets until they are read. A socket's buffer would do only for root, who
+// alone may make it large.
 const (
-	frameSize  = 4 << 10 // bytes; of a packet its beginning is kept
+	frameSize  = 4 << 10 // bytes; the beginning of a packet is kept
 	frameCount = 32 << 10
 	blockSize  = 64 << 10
 )
@@ -147,9 +147,9 @@ func (c *Capture) Forget(t *testing.T) {
 	c.packets = nil
 }
 
-// Left is what was sent since, each thing once: attempts to connect as "tcp
-// ADDRESS:PORT", questions as "dns NAME", other datagrams as "udp ADDRESS:PORT",
-// and whatever else there is by its protocol.
+// Left lists the packets sent since, each once: attempts to connect as "tcp ADDRESS:PORT",
+// questions as "dns NAME", other datagrams as "udp ADDRESS:PORT", and other packets by their
+// protocol.
 func (c *Capture) Left(t *testing.T) []string {
 	t.Helper()
 	c.Fence(t)
@@ -163,7 +163,7 @@ func (c *Capture) Left(t *testing.T) []string {
 	return slices.Compact(list)
 }
 
-// describe gives what begins with a packet, "" for what goes on.
+// describe names the conversation that a packet begins; "" if it begins none.
 func describe(p []byte) string {
 	var from, to netip.Addr
 	var protocol byte
@@ -211,7 +211,7 @@ func datagram(from netip.Addr, fromPort uint16, to netip.Addr, port uint16, body
 	return "udp " + netip.AddrPortFrom(to, port).String()
 }
 
-// OnlyLeft complains about everything that left but what is listed.
+// OnlyLeft complains about everything that left except the listed entries.
 func (c *Capture) OnlyLeft(t *testing.T, want ...string) {
 	t.Helper()
 	got := c.Left(t)

@@ -22,14 +22,14 @@ type Outside struct {
 	listeners map[string]net.Listener
 }
 
-// Illness is what a name server may have.
+// Illness is a fault of a name server.
 type Illness int
 
 // Illnesses.
 const (
 	Healthy Illness = iota
-	Mute            // it says nothing
-	Failing         // it says that it cannot say
+	Mute            // it does not answer
+	Failing         // it answers with a failure
 )
 
 // Falls makes the name server ill, or Healthy again.
@@ -43,11 +43,11 @@ var outsidePorts = []string{"22", "53", "80", "443", "853", "3128", "5432", "808
 
 // Visit is a connection that a server saw.
 type Visit struct {
-	At   netip.AddrPort // whom it was for
+	At   netip.AddrPort // the destination
 	Said string         // the first of it
 }
 
-// Where a name leads that is not made to lead elsewhere.
+// The addresses of every name without addresses of its own.
 var (
 	Host4 = netip.MustParseAddr("93.184.216.34")
 	Host6 = netip.MustParseAddr("2606:2800:220:1::34")
@@ -130,7 +130,7 @@ func (o *Outside) serve(l net.Listener) {
 	}
 }
 
-// echo repeats what it hears; to HTTP it answers as HTTP does.
+// echo repeats its input; to an HTTP request it answers with HTTP.
 func (o *Outside) echo(c net.Conn) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))

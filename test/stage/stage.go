@@ -1,7 +1,6 @@
-// Package stage is a host on which a test may see everything: network and mount
-// namespaces of its own, in which every address there is leads to the test
-// itself. So whatever a keeper lets out, to whomever, arrives and is seen, and
-// nothing of it gets to the real network.
+// Package stage is a host on which a test may see everything. It has network and mount namespaces
+// of its own, in which every address leads to the test itself. So all traffic that a keeper lets
+// out, to any address, arrives and is seen, and none of it gets to the real network.
 package stage
 
 import (
@@ -99,8 +98,8 @@ func timeLeft(t *testing.T) time.Duration {
 // stage.
 const entrance = "stage"
 
-// Enter makes a stage, if that is what this process was started for, and becomes
-// the test on it. Else it returns.
+// Enter makes a stage, if this process was started for that, and becomes the test on it. Otherwise
+// it returns.
 func Enter() {
 	if len(os.Args) > 1 && os.Args[1] == entrance {
 		fmt.Println("cannot make a stage:", prepare(os.Args[2:]))
@@ -122,12 +121,12 @@ func prepare(args []string) error {
 		return err
 	}
 	const lo = 1
-	_ = os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("0"), 0) // whatever the host makes of it
+	_ = os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("0"), 0) // whatever the host's setting is
 	if err := netlink.SetLink(lo, true); err != nil {
 		return fmt.Errorf("turn the loopback on: %w", err)
 	}
 	everywhere := []string{"0.0.0.0/0", "::/0"}
-	if os.Getenv(side) == near { // there is no way out
+	if os.Getenv(side) == near { // no way out
 		everywhere = nil
 	}
 	for _, all := range everywhere {
@@ -150,7 +149,7 @@ func prepare(args []string) error {
 	if err := unix.Dup3(fd, captureFD, 0); err != nil {
 		return err
 	}
-	if os.Geteuid() != 0 { // what follows is an ordinary user again
+	if os.Geteuid() != 0 { // from here on it is an ordinary user again
 		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 			return err
 		}
@@ -190,7 +189,7 @@ func nameServer() error {
 	return errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH))
 }
 
-// Stage is what the test sees of its own.
+// Stage is the test's access to its own stage.
 type Stage struct {
 	*Capture
 	*Outside

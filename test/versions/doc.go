@@ -1,3 +1,3 @@
-// Package versions tests state across versions of Bothy: what three named older commits wrote is
-// loaded by this build, and what a newer Bothy wrote is refused and left as it is.
+// Package versions tests state across versions of Bothy: this build loads what three named older
+// commits wrote. It refuses what a newer Bothy wrote, and leaves it unchanged.
 package versions

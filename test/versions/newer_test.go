@@ -88,8 +88,8 @@ func setUserVersion(t *testing.T, path string) {
 	edit(t, path, func(b []byte) []byte { b[63] = 99; return b })
 }
 
-// hashes returns the hash of each file below a directory, but for locks, logs, what SQLite notes
-// of its readers, and the mark of an empty store of images, which a look for a template makes.
+// hashes returns the hash of each file below a directory, but for locks, logs, SQLite's records of
+// its readers, and the mark of an empty store of images, which looking up a template makes.
 func hashes(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -114,7 +114,7 @@ func hashes(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// changes lists what differs.
+// changes lists the differences.
 func changes(before, after map[string]string) (list []string) {
 	for name, sum := range before {
 		if after[name] != sum {
@@ -222,7 +222,7 @@ func TestNewer(t *testing.T) {
 				}
 				before, _ := os.ReadFile(paths[0])
 				for _, args := range [][]string{{"ls"}, {"system", "df"}, {"system", "verify"}} {
-					_ = c.Run(args...) // whatever it says
+					_ = c.Run(args...) // its result does not matter
 				}
 				if after, _ := os.ReadFile(paths[0]); !bytes.Equal(before, after) {
 					t.Error("it was changed")

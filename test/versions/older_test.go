@@ -64,8 +64,8 @@ func olderCaller(t *testing.T, archive string) *harness.Caller {
 	return c
 }
 
-// earlyCommit says whether the commit is the one that kept tasks in journals, before there was a
-// database of them, and no list of the host's names for a review.
+// earlyCommit reports whether the commit is the one that kept tasks in journals, before they had a
+// database, and no list of the host's names for a review.
 func earlyCommit(t *testing.T) bool { return strings.HasSuffix(t.Name(), "/64bb39a9") }
 
 func loadOlder(t *testing.T, c *harness.Caller) {
@@ -102,7 +102,7 @@ func loadOlder(t *testing.T, c *harness.Caller) {
 
 	says("new", "diff", "--name-only", "reviewed")
 	apply := []string{"apply", "reviewed"}
-	if earlyCommit(t) { // it noted no names of the host: what may have been deleted there is in conflict
+	if earlyCommit(t) { // it recorded no names of the host: names that may have been deleted there conflict
 		if r := c.Run(apply...); r.Code == 0 || !strings.Contains(r.Stderr, "in conflict") {
 			t.Errorf("a review without names: %v", r)
 		}

@@ -1,10 +1,10 @@
-// Package install installs programs from an npm registry, in a process of its
-// own: one order long. It links an HTTP client, which commands that install
-// nothing need not wait for.
+// Package install installs programs from an npm registry, in a process of its own that
+// handles one order. It links an HTTP client, which would slow down the start of other
+// commands.
 //
-// A program is there when its directory has its name. Everything before happens
-// beside it, under a lock, so that a process that is killed leaves nothing but
-// what the next one continues or sweeps away.
+// A program is installed once its directory has its final name. Everything before that
+// happens in other directories, under a lock. If the process is killed, the next one
+// continues or sweeps away its files.
 package install
 
 import (
@@ -23,10 +23,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Install makes sure that a program is there. An exact version that is installed
-// is used without asking anybody; for a tag the registry is asked, and no other
-// version stands in for what it says. environ has npm's configuration, see
-// npm.LoadConfig.
+// Install makes sure that a program is installed. An installed exact version is used
+// without asking the registry. For a tag it asks the registry, and no other version
+// replaces the one in its answer. environ has npm's configuration, see npm.LoadConfig.
 func Install(ctx context.Context, st *store.Store, environ []string, r agent.Request, progress func(agent.Event)) (agent.Result, error) {
 	if err := r.Check(); err != nil {
 		return agent.Result{}, err
@@ -47,8 +46,8 @@ func Install(ctx context.Context, st *store.Store, environ []string, r agent.Req
 	return result, nil
 }
 
-// failed says what could not be done, and with it what of npm's settings was not honoured: that
-// may be why.
+// failed adds the program to an error, and the npm settings that were not honoured: they
+// may be the cause.
 func failed(st *store.Store, r agent.Request, err error, notices ...string) error {
 	hint := spec.Hint(err)
 	if store.IsFull(err) {
@@ -105,7 +104,7 @@ func (in *installer) run(ctx context.Context) (agent.Result, error) {
 		return agent.Result{}, err
 	}
 	defer lock.Unlock()
-	// Who held the lock may have installed the same.
+	// The previous lock holder may have installed the same.
 	if there, err := in.find(release.Version); !errors.Is(err, fs.ErrNotExist) {
 		return agent.Result{Installation: there}, err
 	}
@@ -113,7 +112,7 @@ func (in *installer) run(ctx context.Context) (agent.Result, error) {
 	return agent.Result{Installation: there, Fresh: true}, err
 }
 
-// find gives a version that is installed. None is fs.ErrNotExist.
+// find returns an installed version. If it is missing, the error is fs.ErrNotExist.
 func (in *installer) find(version string) (agent.Installation, error) {
 	there, err := in.home.Find(version, in.key)
 	if err == nil && there.Package != in.request.Source.Package {
@@ -143,7 +142,7 @@ func (in *installer) lock(ctx context.Context) (*store.Lock, error) {
 	case a := <-got:
 		return a.lock, a.err
 	case <-ctx.Done():
-		go func() { // it cannot be called back: whatever it gets is given back
+		go func() { // the attempt cannot be cancelled: release the lock if it gets it
 			if a := <-got; a.err == nil {
 				a.lock.Unlock()
 			}
@@ -152,7 +151,7 @@ func (in *installer) lock(ctx context.Context) (*store.Lock, error) {
 	}
 }
 
-// fetch downloads, checks and unpacks. The lock is held.
+// fetch downloads, checks and unpacks. The caller holds the lock.
 func (in *installer) fetch(ctx context.Context, release npm.Release, t npm.Tarball) (agent.Installation, error) {
 	part := in.home.Part(t.Integrity.Digest())
 	if err := in.home.Sweep(part); err != nil {
@@ -166,7 +165,7 @@ func (in *installer) fetch(ctx context.Context, release npm.Release, t npm.Tarba
 	}
 	defer f.Close()
 	dir, root, err := in.home.New()
-	defer os.RemoveAll(dir) // once it is installed there is nothing of that name
+	defer os.RemoveAll(dir) // after the installation this name is gone
 	if err == nil {
 		err = in.unpack(f, root, release.Version)
 	}
@@ -199,7 +198,7 @@ func (in *installer) unpack(f *os.File, dir, version string) error {
 	return store.SyncFS(dir) // all at once: a package may have thousands of files
 }
 
-// watch tells how much of a tarball is read.
+// watch reports the progress of reading a tarball.
 func (in *installer) watch(f *os.File, version string) io.Reader {
 	e := agent.Event{Phase: agent.Unpacking, Version: version}
 	if info, err := f.Stat(); err == nil {

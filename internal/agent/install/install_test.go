@@ -28,7 +28,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestMain lets this binary be the installing process, to be killed.
+// TestMain lets this binary be the installing process, which tests kill.
 func TestMain(m *testing.M) {
 	if os.Args[0] == agent.Argv0 {
 		os.Exit(Main(os.Stdin, os.Stdout))
@@ -77,7 +77,7 @@ func request(version string) agent.Request {
 
 func silent(agent.Event) {}
 
-// whole checks an installation down to its bytes.
+// whole checks an installation byte by byte.
 func whole(t *testing.T, i agent.Installation, version string) {
 	t.Helper()
 	b, err := os.ReadFile(i.Path())
@@ -90,7 +90,7 @@ func whole(t *testing.T, i agent.Installation, version string) {
 	}
 }
 
-// left gives what lies beside installations.
+// left lists the other files beside installations.
 func left(t *testing.T, st *store.Store) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(st.Agents(), "tool"))
@@ -133,7 +133,7 @@ func TestInstall(t *testing.T) {
 	if err != nil || again.Fresh || again.Installation != got.Installation || len(r.Asked(".tgz")) != 1 {
 		t.Errorf("%+v, %v", again, err)
 	}
-	// Another C library's is another installation.
+	// A program for another C library is another installation.
 	musl := request("1.0.0")
 	musl.Target.Libc = agent.Musl
 	other, err := Install(t.Context(), st, r.Env(t), musl, silent)
@@ -146,8 +146,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// Without a registry an exact version that is installed is used silently, and
-// nothing stands in for another or for a tag.
+// TestOffline checks that without a registry an installed exact version is used silently.
+// It does not replace another version or a tag.
 func TestOffline(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	for _, version := range []string{"1.9.0", "1.10.0"} {
@@ -172,7 +172,8 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// What the registry does answer is an answer: no other version stands in.
+// TestNoStandIn checks that if the registry answers, no other version replaces the one it
+// names.
 func TestNoStandIn(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	publish(t, r, "1.0.0")
@@ -192,7 +193,7 @@ func TestNoStandIn(t *testing.T) {
 	}
 }
 
-// The same version of another package is no stand-in either.
+// TestOtherPackage checks that the same version of another package is not used, either.
 func TestOtherPackage(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	publish(t, r, "1.0.0")
@@ -207,7 +208,7 @@ func TestOtherPackage(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a package, nothing of it stays.
+// TestCorrupted checks that a faulty package leaves no files.
 func TestCorrupted(t *testing.T) {
 	for name, change := range map[string]func(*registrytest.Registry, *registrytest.Version){
 		"another":   func(r *registrytest.Registry, v *registrytest.Version) { r.Replace(v, []byte("evil")) },
@@ -316,8 +317,7 @@ func until(t *testing.T, out *bufio.Reader, fits func(agent.Message) bool) agent
 	}
 }
 
-// half serves half of a tarball and then waits for ever, unless a range is asked
-// for.
+// half serves half of a tarball and then hangs, unless a range is requested.
 func half(body []byte) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, q *http.Request) bool {
 		if !strings.HasSuffix(q.URL.Path, ".tgz") || q.Header.Get("Range") != "" {
@@ -331,8 +331,8 @@ func half(body []byte) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// A process that is killed in the middle of a download leaves nothing but that,
-// and the next one goes on with it.
+// TestKilledWhileDownloading checks that a process killed during a download leaves only the
+// partial file, and that the next one continues it.
 func TestKilledWhileDownloading(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	publish(t, r, "1.0.0")
@@ -364,8 +364,8 @@ func TestKilledWhileDownloading(t *testing.T) {
 	}
 }
 
-// Killed at any time, it leaves an installation that is whole, or none; and the
-// next one cleans up.
+// TestKilledAnywhere checks that a process killed at any time leaves a complete
+// installation, or none, and that the next one cleans up.
 func TestKilledAnywhere(t *testing.T) {
 	r := registrytest.New(t)
 	publish(t, r, "1.0.0")
@@ -399,7 +399,8 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// What crashes leave is swept, what looks like an installation is none.
+// TestLeftovers checks that files of crashes are swept, and that a directory that only
+// looks like an installation does not count.
 func TestLeftovers(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	publish(t, r, "1.0.0")
@@ -423,7 +424,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// When whoever waits for the answer is gone, it ends.
+// TestNobodyWaits checks that the process ends when its caller is gone.
 func TestNobodyWaits(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	publish(t, r, "1.0.0")
@@ -443,7 +444,7 @@ func TestNobodyWaits(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// One that waits for another's lock ends as well.
+// TestWaitingEnds checks that a process that waits for a lock ends, too.
 func TestWaitingEnds(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	publish(t, r, "1.0.0")
@@ -479,7 +480,7 @@ func TestMainNonsense(t *testing.T) {
 	}
 }
 
-// What is told is told with strict-ssl=false, too.
+// TestNotices checks that notices appear with strict-ssl=false, too.
 func TestNotices(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	publish(t, r, "1.0.0")
@@ -487,13 +488,14 @@ func TestNotices(t *testing.T) {
 	if err != nil || !strings.Contains(fmt.Sprint(got.Notices), "strict-ssl") {
 		t.Errorf("%v, %v", got.Notices, err)
 	}
-	// Where it fails that may be why.
+	// If the installation fails, the setting may be the cause.
 	if _, err := Install(t.Context(), st, r.Env(t, "NPM_CONFIG_STRICT_SSL=false"), request("3.0.0"), silent); !strings.Contains(spec.Hint(err), "strict-ssl") {
 		t.Errorf("%v, %s", err, spec.Hint(err))
 	}
 }
 
-// A small package of the real registry, as the host's configuration names it.
+// TestRealRegistry installs a small package of the registry that the host's configuration
+// names.
 func TestRealRegistry(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it asks a registry on the network")
@@ -509,7 +511,7 @@ func TestRealRegistry(t *testing.T) {
 	}
 }
 
-// With no room on the disk one is told where it may be had.
+// TestNoRoom checks that the error for a full disk says how to free space.
 func TestNoRoom(t *testing.T) {
 	st := open(t)
 	for _, cause := range []error{unix.ENOSPC, unix.EDQUOT} {

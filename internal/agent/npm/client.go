@@ -1,9 +1,8 @@
-// Package npm is a client of npm registries, as strict as npm is lenient: it
-// resolves a version or tag of a package, fetches the one tarball that was meant,
-// and unpacks it only if its SHA-512 is the one the registry names. Nothing of a
-// package is ever run.
+// Package npm is a client of npm registries, stricter than npm. It resolves a version or
+// tag of a package, fetches exactly that tarball, and unpacks it only if its SHA-512 is the
+// one the registry names. It never runs anything of a package.
 //
-// It keeps to the host's configuration of npm, see Config.
+// It follows the host's configuration of npm, see Config.
 package npm
 
 import (
@@ -32,8 +31,8 @@ type Client struct {
 	http   *http.Client
 }
 
-// ErrUnreachable is in the chain of errors that say nothing of what was asked for:
-// the registry could not be asked.
+// ErrUnreachable is in the chain of errors that say nothing about the package: the registry
+// could not be asked.
 var ErrUnreachable = errors.New("the registry cannot be reached")
 
 const (
@@ -53,7 +52,7 @@ func NewClient(c *Config) (*Client, error) {
 		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   dialTimeout,
 		ResponseHeaderTimeout: patience,
-		DisableCompression:    true, // tarballs are to come as they are
+		DisableCompression:    true, // tarballs must arrive unchanged
 		ForceAttemptHTTP2:     true,
 	}
 	transport.Use(next, c.proxies())
@@ -66,8 +65,8 @@ func NewClient(c *Config) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// authorized gives each request the credential of its own address. What follows a
-// redirect is a request like every other: nothing is taken along.
+// authorized adds to each request the credential of its own address. This includes requests
+// that follow a redirect: no credential is passed on.
 type authorized struct {
 	config *Config
 	next   *http.Transport
@@ -97,13 +96,12 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// where is an address as errors show it: without what may be secret.
+// where is an address as errors show it: without parts that may be secret.
 func where(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// get asks for an address. Reading the body gives an error when nothing comes for
-// too long.
+// get requests an address. Reading the body fails if no data comes for too long.
 func (c *Client) get(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
@@ -122,8 +120,8 @@ func (c *Client) get(ctx context.Context, u *url.URL, header http.Header) (*http
 	return resp, nil
 }
 
-// unreachable says that a registry could not be asked, and why. The cause's own
-// words may quote an address with a password.
+// unreachable reports that a registry could not be asked, and why. The cause's own text may
+// quote an address with a password.
 func unreachable(u *url.URL, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -132,7 +130,7 @@ func unreachable(u *url.URL, err error) error {
 		WithHint("check the network and npm's settings registry, proxy and cafile; a version that is installed can be used offline")
 }
 
-// refused says what a status means that is no success.
+// refused explains an error status.
 func refused(u *url.URL, resp *http.Response, what string) error {
 	switch code := resp.StatusCode; {
 	case code == http.StatusNotFound:

@@ -182,7 +182,7 @@ func TestTokenStays(t *testing.T) {
 	if h := asked[0].Header.Get("Authorization"); h != "" {
 		t.Errorf("the other host was given %q", h)
 	}
-	// Nor does it go where the registry says that a tarball lies.
+	// The token is not sent to the host of the tarball's address, either.
 	v.Dist.Tarball = elsewhere.URL + "/@corp/tool/-/tool-1.0.0.tgz"
 	release, err = c.Resolve(t.Context(), "@corp/tool", "latest")
 	must(t, err)

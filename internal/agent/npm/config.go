@@ -14,16 +14,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// DefaultRegistry is asked if the host's configuration names no other.
+// DefaultRegistry is used if the host's configuration names no other.
 const DefaultRegistry = "https://registry.npmjs.org/"
 
-// npmjs is the host that packages name as their own, whatever mirror they came
-// from.
+// npmjs is the host in the addresses of packages, even if a mirror delivers them.
 const npmjs = "registry.npmjs.org"
 
-// Config is what the host's npm configuration says of registries.
+// Config is the host's npm configuration of registries.
 type Config struct {
-	// Notices say which settings are not honoured, for the user to read.
+	// Notices tell the user which settings are not honoured.
 	Notices []string
 
 	settings settings
@@ -68,8 +67,7 @@ func (c *Config) env(names ...string) string {
 	return ""
 }
 
-// registry gives the address of the registry for a package, with a slash at its
-// end.
+// registry returns the address of the registry for a package, with a slash at its end.
 func (c *Config) registry(pkg string) (*url.URL, error) {
 	key := "registry"
 	if scope, _, ok := strings.Cut(pkg, "/"); ok && c.settings[scope+":registry"] != "" {
@@ -79,14 +77,14 @@ func (c *Config) registry(pkg string) (*url.URL, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		return nil, spec.Errorf(spec.ErrUsage, "npm's setting %s is no address of a registry", key)
 	}
-	u.User, u.RawQuery, u.Fragment = nil, "", "" // credentials have settings of their own
+	u.User, u.RawQuery, u.Fragment = nil, "", "" // credentials have their own settings
 	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/")+"/", ""
 	return u, nil
 }
 
-// authorization gives the Authorization header for an address, empty for most:
-// what is configured for the address, for what it lies below, or for a registry
-// on its host. It is never sent in clear unless the registry is configured so.
+// authorization returns the Authorization header for an address, empty for most. It uses
+// the credential configured for the address, for a parent path, or for a registry on its
+// host. It is never sent without TLS unless the registry is configured so.
 func (c *Config) authorization(u *url.URL) string {
 	if u.Scheme != "https" && !c.plain(u.Host) {
 		return ""
@@ -112,7 +110,7 @@ func (c *Config) authorization(u *url.URL) string {
 	return ""
 }
 
-// registries gives all registries that are configured.
+// registries returns all configured registries.
 func (c *Config) registries() (list []*url.URL) {
 	pkgs := []string{""}
 	for key := range c.settings {
@@ -161,7 +159,7 @@ func (c *Config) setting(key string) string {
 // maxAuthorities bounds a file of them, in bytes.
 const maxAuthorities = 16 << 20
 
-// authorities gives whom to trust: as with npm, those of its settings instead of
+// authorities returns the trusted authorities: as with npm, those of its settings replace
 // the host's. $NODE_EXTRA_CA_CERTS adds to either.
 func (c *Config) authorities() (*x509.CertPool, error) {
 	pool := x509.NewCertPool()

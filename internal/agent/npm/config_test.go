@@ -20,8 +20,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// The environment goes before the user's file, that before the machine's; the
-// repository's is nobody's.
+// TestPrecedence checks that the environment overrides the user's file, which overrides the
+// machine's. The repository's file is ignored.
 func TestPrecedence(t *testing.T) {
 	dir := t.TempDir()
 	home, global, repo := filepath.Join(dir, "home"), filepath.Join(dir, "global"), filepath.Join(dir, "repo")

@@ -18,16 +18,16 @@ import (
 // maxTarball is the default bound of a tarball. The largest agents have 0.2 GB.
 const maxTarball = 2 << 30
 
-// attempts is how often a download is gone on with after its connection broke,
-// as long as each brings it further.
+// attempts is how often a download is resumed after its connection broke, as long as each
+// attempt makes progress.
 const attempts = 20
 
-// Download fetches a tarball into the file at path, going on where that file
-// ends if it is there, and gives it open at its beginning once its hash is the
-// right one. What is wrong is removed; what is incomplete stays, to go on with.
+// Download fetches a tarball into the file at path, and continues that file if it exists.
+// Once the hash is right, it returns the file, open at its beginning. A file with a wrong
+// hash is removed; an incomplete one stays for the next attempt.
 //
-// There is no need of If-Range: the file is named by the hash it is to have, and
-// one that was put together from different answers has another.
+// If-Range is not needed: the file is named by its expected hash, and a mix of different
+// answers has another hash.
 func (c *Client) Download(ctx context.Context, t Tarball, path string, progress func(done, total int64)) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *Client) Download(ctx context.Context, t Tarball, path string, progress 
 	d := &download{c: c, t: t, f: f, progress: progress}
 	err = d.run(ctx)
 	if errors.Is(err, errMismatch) && d.resumed {
-		// What lay there may have been damaged, and not what came.
+		// The old part may have been damaged, and not the new data.
 		if err = d.restart(); err == nil {
 			err = d.run(ctx)
 		}
@@ -79,7 +79,7 @@ func (d *download) restart() error {
 	return err
 }
 
-// run fetches what is missing and checks the whole.
+// run fetches the missing part and checks the whole.
 func (d *download) run(ctx context.Context) error {
 	d.sum = sha512.New()
 	var err error
@@ -103,7 +103,7 @@ func (d *download) run(ctx context.Context) error {
 	return err
 }
 
-// part fetches as much as one connection gives.
+// part fetches as much as one connection delivers.
 func (d *download) part(ctx context.Context) error {
 	header := http.Header{"Accept": {"application/octet-stream, */*"}}
 	if d.done > 0 {
@@ -128,7 +128,7 @@ func (d *download) part(ctx context.Context) error {
 		if d.done == 0 {
 			return refused(d.t.URL, resp, "tarball")
 		}
-		return errMismatch // there is no more, and the hash is wrong
+		return errMismatch // the file is complete, and its hash is wrong
 	default:
 		return refused(d.t.URL, resp, "tarball of "+d.t.Package+" "+d.t.Version)
 	}

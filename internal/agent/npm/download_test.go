@@ -25,7 +25,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// fetchable publishes bytes and gives what is to be fetched.
+// fetchable publishes bytes and returns their tarball.
 func fetchable(t *testing.T, body []byte) (*registrytest.Registry, *Client, Tarball, string) {
 	t.Helper()
 	r := registrytest.New(t)
@@ -67,7 +67,7 @@ func TestDownload(t *testing.T) {
 	if err != nil || !bytes.Equal(got, body) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
-	// It is there: nobody is asked again.
+	// The file is complete: the registry is not asked again.
 	got, err = fetch(t, c, what, path)
 	if err != nil || !bytes.Equal(got, body) || len(r.Asked(".tgz")) != 1 {
 		t.Errorf("%d bytes, %v, %d requests", len(got), err, len(r.Asked(".tgz")))
@@ -112,8 +112,8 @@ func TestDownloadGoesOn(t *testing.T) {
 	}
 }
 
-// A connection that breaks is followed by another, which brings the rest; one that
-// brings nothing ends it, and what was there stays.
+// TestDownloadBreaks checks that after a broken connection another one fetches the rest. A
+// connection without progress ends the download, and the partial file stays.
 func TestDownloadBreaks(t *testing.T) {
 	body := noise(1 << 20)
 	r, c, what, path := fetchable(t, body)

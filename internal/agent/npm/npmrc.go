@@ -38,9 +38,8 @@ func readNpmrc(path string, env func(string) (string, bool)) (settings, error) {
 // load reads the configuration npm would use outside of any project: the
 // environment before the user's file before the machine's.
 //
-// The .npmrc of a project is not read. It belongs to the repository, which is not
-// trusted: it could name a registry of its own, and where it stands depends on
-// the directory one happens to be in.
+// The .npmrc of a project is not read. It belongs to the repository, which is not trusted:
+// it could name a registry of its own. Its path also depends on the current directory.
 func load(environ []string) (settings, error) {
 	env := func(name string) (string, bool) {
 		for _, kv := range environ {
@@ -75,8 +74,8 @@ func load(environ []string) (settings, error) {
 	return all, nil
 }
 
-// globalFiles are where the machine's configuration may stand: npm keeps it below
-// its prefix, which is where node is installed.
+// globalFiles are the possible paths of the machine's configuration: npm keeps it below its
+// prefix, which is the directory of the node installation.
 func globalFiles(given, user settings, env func(string) (string, bool)) []string {
 	for _, s := range []settings{given, user} {
 		if f := s["globalconfig"]; f != "" {

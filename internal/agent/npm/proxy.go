@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/npmrc"
 )
 
-// proxies are those by which registries are asked: what is configured for npm, else what the
-// environment says.
+// proxies are the proxies for registries: those of npm's configuration, else those of the
+// environment.
 func (c *Config) proxies() *hostproxy.Settings {
 	own := cmp.Or(c.setting("https-proxy"), c.setting("proxy"))
 	except := strings.ReplaceAll(cmp.Or(c.setting("noproxy"), c.env("NO_PROXY", "no_proxy")), npmrc.ListSeparator, ",")

@@ -23,14 +23,14 @@ type Release struct {
 	document versionDocument
 }
 
-// Tarball is what is to be fetched.
+// Tarball is a tarball to fetch.
 type Tarball struct {
 	Release
 	URL       *url.URL
 	Integrity Integrity
 }
 
-// packument is what a registry tells of a package, as far as it matters.
+// packument has the used parts of a registry's document about a package.
 type packument struct {
 	Name     string                     `json:"name"`
 	Tags     map[string]string          `json:"dist-tags"`
@@ -49,11 +49,11 @@ type versionDocument struct {
 	} `json:"dist"`
 }
 
-// maxPackument bounds what a registry may tell, in bytes. Some give the whole
-// document where the short one was asked for.
+// maxPackument bounds that document, in bytes. Some registries send the whole document
+// where the short one was requested.
 const maxPackument = 128 << 20
 
-// short asks for what is needed to install, and gets along with all.
+// short requests the short document for installations, but accepts the whole one.
 const short = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8"
 
 // Resolve asks which release a version or tag of a package is.
@@ -118,7 +118,7 @@ func (c *Client) packument(ctx context.Context, registry *url.URL, pkg string) (
 	return &p, nil
 }
 
-// below is the address of a package, whose slash is none of the address.
+// below is the address of a package; the slash in its name is escaped.
 func below(registry *url.URL, pkg string) *url.URL {
 	u := *registry
 	u.RawPath = u.EscapedPath() + strings.ReplaceAll(pkg, "/", "%2f")
@@ -126,8 +126,8 @@ func below(registry *url.URL, pkg string) *url.URL {
 	return &u
 }
 
-// Platform resolves the package that holds the program for a platform of a
-// release, which may be the release itself, and gives its tarball.
+// Platform resolves the package with the program for a platform of a release, which may be
+// the release itself, and returns its tarball.
 func (c *Client) Platform(ctx context.Context, main Release, p agent.Platform) (Tarball, error) {
 	if p.Package == "" {
 		return c.tarball(main)
@@ -147,7 +147,7 @@ func (c *Client) Platform(ctx context.Context, main Release, p agent.Platform) (
 	return c.tarball(r)
 }
 
-// holder finds which package and version a release means by a platform.
+// holder finds the package and version of a release for a platform.
 func (r Release) holder(p agent.Platform) (pkg, version string, err error) {
 	if p.Version != "" {
 		return p.Package, strings.ReplaceAll(p.Version, "{version}", r.Version), nil
@@ -166,7 +166,7 @@ func (r Release) holder(p agent.Platform) (pkg, version string, err error) {
 	return pkg, version, nil
 }
 
-// tarball finds where a release lies.
+// tarball finds the address of a release's tarball.
 func (c *Client) tarball(r Release) (Tarball, error) {
 	t := Tarball{Release: r}
 	dist := r.document.Dist
@@ -179,9 +179,9 @@ func (c *Client) tarball(r Release) (Tarball, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return t, spec.Errorf(nil, "%s tells no usable address of %s %s", r.registry.Host, r.Package, r.Version)
 	}
-	// Mirrors pass on the address that npm's own registry wrote: as npm does, it
-	// is taken to be on the mirror. An address on the registry's own host is never
-	// less protected than the registry.
+	// Mirrors pass on the address that npm's own registry wrote. As in npm, it is replaced
+	// by the mirror's. An address on the registry's own host is never less protected than
+	// the registry.
 	switch {
 	case u.Host == npmjs && r.registry.Host != npmjs:
 		mirror := *r.registry
@@ -198,7 +198,7 @@ func (c *Client) tarball(r Release) (Tarball, error) {
 	return t, nil
 }
 
-// checkPackage refuses what is no name of a package.
+// checkPackage refuses an invalid package name.
 func checkPackage(pkg string) error {
 	scope, name, scoped := strings.Cut(pkg, "/")
 	if !scoped {

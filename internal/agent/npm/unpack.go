@@ -16,8 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bounds of what a tarball may hold. The largest agents have half a gigabyte, and
-// a few thousand files.
+// Bounds of a tarball. The largest agents have half a gigabyte, and a few thousand files.
 type bounds struct {
 	bytes int64
 	files int
@@ -28,11 +27,11 @@ var usual = bounds{bytes: 4 << 30, files: 100_000}
 // maxPath bounds a name in bytes.
 const maxPath = 1024
 
-// Unpack writes the files of a tarball beneath root, which is empty, without the
-// directory that npm puts around them. Files become read-only, and executable if
-// they were, or if they are the program. Whatever a package has no business with
-// is refused: links, devices, names that lead elsewhere, that come twice, or that
-// some file systems take for one.
+// Unpack writes the files of a tarball into root, which is empty, without the directory
+// that npm puts around them. Files become read-only, and executable if they were, or if
+// they are the program. It refuses everything a package does not need: links, devices,
+// names that lead out of root, that occur twice, or that some file systems take for the
+// same.
 func Unpack(r io.Reader, root *os.Root, program string) error {
 	return usual.unpack(r, root, program)
 }
@@ -80,7 +79,7 @@ func (u *unpacker) run(r io.Reader) error {
 			return fmt.Errorf("%q: %w", h.Name, err)
 		}
 	}
-	// To the end, which has the checksum.
+	// Read to the end, which has the checksum.
 	if _, err := io.Copy(io.Discard, plain); err != nil {
 		return err
 	}
@@ -116,7 +115,7 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	return u.file(name, h, r)
 }
 
-// localName checks a name and takes its first element off, as npm does.
+// localName checks a name and removes its first element, as npm does.
 func localName(name string) (string, error) {
 	name = strings.TrimSuffix(name, "/")
 	if len(name) > maxPath || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
@@ -132,7 +131,7 @@ func localName(name string) (string, error) {
 	return rest, nil
 }
 
-// dirs makes a directory and those it lies in.
+// dirs makes a directory and its parents.
 func (u *unpacker) dirs(name string) error {
 	if name == "." {
 		return nil
@@ -153,7 +152,7 @@ func (u *unpacker) dirs(name string) error {
 	return u.root.Chmod(name, 0o755) // whatever the umask is
 }
 
-// add notes a name. It reports whether it was there, in the same spelling.
+// add records a name. It reports whether the name was known, in the same spelling.
 func (u *unpacker) add(name string) (known bool, err error) {
 	folded := strings.ToLower(strings.ToUpper(name))
 	if was, ok := u.seen[folded]; ok {

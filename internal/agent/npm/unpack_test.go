@@ -30,8 +30,8 @@ var (
 	good = registrytest.Program("package/bin/x", "program")
 )
 
-// unpacked unpacks beneath a directory of a directory, so that what leads out of
-// it can be seen.
+// unpacked unpacks into a nested directory, so that the test sees files that lead out of
+// it.
 func unpacked(t *testing.T, b bounds, r io.Reader) (dir string, err error) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "in", "root")
@@ -43,7 +43,7 @@ func unpacked(t *testing.T, b bounds, r io.Reader) (dir string, err error) {
 }
 
 func TestUnpack(t *testing.T) {
-	defer unix.Umask(unix.Umask(0o077)) // somebody's who hides what is theirs
+	defer unix.Umask(unix.Umask(0o077)) // a user with a strict umask
 	setuid := registrytest.Program("package/bin/setuid", "s")
 	setuid.Mode = 0o6777
 	dir, err := unpacked(t, usual, bytes.NewReader(registrytest.Tarball(t,
@@ -185,8 +185,8 @@ func TestUnpackBounds(t *testing.T) {
 	}
 }
 
-// sparse packs a file that claims a terabyte and has nothing. Go does not write
-// such, so its records are given their names afterwards.
+// sparse packs a file that claims a terabyte and has no data. Go cannot write such a file,
+// so its records are renamed afterwards.
 func sparse(t *testing.T) []byte {
 	t.Helper()
 	whole := registrytest.Tarball(t, good, entry{Header: tar.Header{Name: "package/x", PAXRecords: map[string]string{

@@ -1,5 +1,5 @@
-// Package registrytest is an npm registry for tests: over TLS, with an authority
-// of its own, and as wrong as a test wants it.
+// Package registrytest is an npm registry for tests: over TLS, with its own authority, and
+// with the faults that a test wants.
 package registrytest
 
 import (
@@ -21,12 +21,12 @@ import (
 	"time"
 )
 
-// Registry is one that runs.
+// Registry is a running registry.
 type Registry struct {
 	*httptest.Server
 	// CA is a file with its authority.
 	CA string
-	// Before is asked before each answer. It reports whether it answered itself.
+	// Before is called before each answer. It reports whether it answered itself.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 
 	mu       sync.Mutex
@@ -41,7 +41,7 @@ type document struct {
 	Versions map[string]*Version `json:"versions"`
 }
 
-// Version is what the registry tells of one.
+// Version is the registry's document about a version.
 type Version struct {
 	Name     string            `json:"name"`
 	Version  string            `json:"version"`
@@ -50,7 +50,7 @@ type Version struct {
 	Dist     Dist              `json:"dist"`
 }
 
-// Dist says where its tarball lies.
+// Dist has the address of its tarball.
 type Dist struct {
 	Tarball   string `json:"tarball"`
 	Integrity string `json:"integrity,omitempty"`
@@ -69,7 +69,7 @@ func New(t testing.TB) *Registry {
 	return r
 }
 
-// Env leads to the registry, from an empty home.
+// Env is an environment with this registry and an empty home.
 func (r *Registry) Env(t testing.TB, more ...string) []string {
 	return append([]string{"HOME=" + t.TempDir(), "npm_config_registry=" + r.URL, "npm_config_cafile=" + r.CA, "npm_config_globalconfig=/nowhere"}, more...)
 }
@@ -77,8 +77,8 @@ func (r *Registry) Env(t testing.TB, more ...string) []string {
 // Host is its name and port.
 func (r *Registry) Host() string { return r.Listener.Addr().String() }
 
-// Publish makes a version the latest and gives what is told of it, to be changed
-// before it is asked for.
+// Publish makes a version the latest and returns its document, which the test may change
+// before a client asks for it.
 func (r *Registry) Publish(pkg, version string, tarball []byte) *Version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,14 +94,14 @@ func (r *Registry) Publish(pkg, version string, tarball []byte) *Version {
 	return v
 }
 
-// Replace changes the bytes of a tarball, and nothing that is told of it.
+// Replace changes the bytes of a tarball, but not its document.
 func (r *Registry) Replace(v *Version, tarball []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tarballs[strings.TrimPrefix(v.Dist.Tarball, r.URL)] = tarball
 }
 
-// Asked gives the requests whose path ends so.
+// Asked returns the requests whose path has a suffix.
 func (r *Registry) Asked(suffix string) (list []*http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,13 +134,13 @@ func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// Integrity is what a registry tells of a tarball.
+// Integrity is the integrity of a tarball in the document.
 func Integrity(tarball []byte) string {
 	sum := sha512.Sum512(tarball)
 	return "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Tarball packs entries. What is not said of them is as npm has it.
+// Tarball packs entries. Unset fields get npm's usual values.
 func Tarball(t testing.TB, entries ...Entry) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// CheckDatabase judges how a database is described.
+// CheckDatabase checks the description of a database.
 func CheckDatabase(t *spec.AgentTranscript) error {
 	d := t.Database
 	fail := func(format string, args ...any) error {
@@ -40,15 +40,16 @@ func CheckDatabase(t *spec.AgentTranscript) error {
 	return nil
 }
 
-// A database that is being written is read again, so often and after so long.
+// If a database is being written, the reader retries it: the numbers of attempts and the
+// interval.
 const (
 	changedTries = 20
-	brokenTries  = 3 // what is broken may have been half written
+	brokenTries  = 3 // a broken database may be half written
 	tryEvery     = 100 * time.Millisecond
 )
 
-// query has the database read, as it is at one moment; ask is called again if that was
-// disturbed. The error is of class fs.ErrNotExist if there is no database.
+// query reads the database at one moment; it calls ask again if a writer disturbed that. If
+// the database is missing, the error is of class fs.ErrNotExist.
 func (s *Sessions) query(ctx context.Context, ask func(*sqlite.DB) error) error {
 	for try := 1; ; try++ {
 		err := s.ask(ctx, ask)
@@ -94,12 +95,12 @@ func (s *Sessions) ask(ctx context.Context, ask func(*sqlite.DB) error) error {
 	}
 	defer done()
 	if cerr := db.Check(journal); cerr != nil {
-		return cerr // and what was found means nothing
+		return cerr // the result is not reliable
 	}
 	return err
 }
 
-// beside opens the database, or the file beside it whose name ends so.
+// beside opens the database, or the file beside it with a suffix.
 func (s *Sessions) beside(ctx context.Context, end string) (file sqlite.File, done func(), err error) {
 	f, err := s.open(s.database.File + end)
 	if errors.Is(err, fs.ErrInvalid) {
@@ -111,8 +112,8 @@ func (s *Sessions) beside(ctx context.Context, end string) (file sqlite.File, do
 	return untilDone{ctx, f}, func() { f.Close() }, nil
 }
 
-// inDatabase gives the sessions there are, the one changed last first, and looks into so
-// many of them.
+// inDatabase returns the sessions, the one changed last first, and reads the content of the
+// first look ones.
 func (s *Sessions) inDatabase(ctx context.Context, look int) (list []Session, err error) {
 	err = s.query(ctx, func(db *sqlite.DB) error {
 		list = []Session{}
@@ -139,7 +140,7 @@ func (s *Sessions) inDatabase(ctx context.Context, look int) (list []Session, er
 	return list, err
 }
 
-// fields are what a table has that is described as one of spec.AgentTable.
+// fields are the columns of a table that spec.AgentTable describes.
 type fields struct {
 	id, in string
 	time   any
@@ -147,7 +148,7 @@ type fields struct {
 	data   int // place of the column
 }
 
-// readTable reads a table. What is not described is empty.
+// readTable reads a table. Columns that are not described are empty.
 func readTable(db *sqlite.DB, of spec.AgentTable, yield func(*fields) error) error {
 	var names []string
 	place := func(name string) int {
@@ -180,7 +181,7 @@ func readTable(db *sqlite.DB, of spec.AgentTable, yield func(*fields) error) err
 	})
 }
 
-// idOf is an ID that a column has: a text or a number, or none.
+// idOf returns an ID in a column: a text or a number. ok is false for other values.
 func idOf(v any) (id string, ok bool) {
 	switch v := v.(type) {
 	case nil:
@@ -193,7 +194,7 @@ func idOf(v any) (id string, ok bool) {
 	return "", false
 }
 
-// text is the document in a row. The cause says why it is none.
+// text returns the document in a row, or the cause why it has none.
 func (f *fields) text() (text, cause string, err error) {
 	if f.row.Size > maxLine {
 		return "", causeLong, nil
@@ -206,8 +207,8 @@ func (f *fields) text() (text, cause string, err error) {
 	return text, cause, err
 }
 
-// stamp tells states of the database apart, without reading it. It is empty if the next
-// state might look the same.
+// stamp identifies a state of the database, without reading it. It is empty if the next
+// state might get the same stamp.
 func (s *Sessions) stamp() (stamp string) {
 	var b strings.Builder
 	for _, end := range []string{"", "-wal"} {
@@ -224,5 +225,5 @@ func (s *Sessions) stamp() (stamp string) {
 	return b.String()
 }
 
-// settles is more than it takes until a file that is written again has another time.
+// settles is longer than the time in which two writes can get the same modification time.
 const settles = 50 * time.Millisecond

@@ -21,8 +21,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// keeper is a process that writes a database with the real SQLite, by way of Python. It
-// commits each statement by itself.
+// keeper is a process that writes a database with the real SQLite, through Python. It
+// commits each statement separately.
 type keeper struct {
 	t    *testing.T
 	home string
@@ -31,7 +31,7 @@ type keeper struct {
 	quit func() // as if it were killed
 }
 
-// keeps starts one, with the tables of a database in a journal mode.
+// keeps starts a keeper, with the tables of a database in a journal mode.
 func keeps(t *testing.T, home, mode string) *keeper {
 	t.Helper()
 	k := empty(t, home, mode)
@@ -39,7 +39,7 @@ func keeps(t *testing.T, home, mode string) *keeper {
 	return k
 }
 
-// empty is one that has no tables yet.
+// empty starts a keeper without tables.
 func empty(t *testing.T, home, mode string) *keeper {
 	t.Helper()
 	if exec.CommandContext(t.Context(), "python3", "-c", "import sqlite3").Run() != nil {
@@ -84,7 +84,7 @@ func (k *keeper) do(sql string, values ...any) {
 	}
 }
 
-// talk puts in a session with one message of the user.
+// talk inserts a session with one message of the user.
 func (k *keeper) talk(id string, mother any, changed int64) {
 	k.t.Helper()
 	k.do("insert into talks values(?,?,?)", id, mother, changed)
@@ -92,7 +92,7 @@ func (k *keeper) talk(id string, mother any, changed int64) {
 	k.do("insert into bits(say,at,doc) values(?,?,?)", "u"+id, changed, `{"type":"text","text":"hello from `+id+`"}`)
 }
 
-// inDatabase describes what keeps makes.
+// inDatabase describes the tables of keeps.
 const inDatabase = `{"database":{"file":"share/x.db",
 	"sessions":{"table":"talks","id":"id","in":"mother","time":"changed"},
 	"messages":{"table":"says","id":"id","in":"talk","data":"doc"},
@@ -117,7 +117,7 @@ func inDatabaseOf(t *testing.T, home string) *Sessions {
 	return s
 }
 
-// read gives what a session says.
+// read returns the events of a session.
 func read(t *testing.T, s *Sessions, id string) (all []spec.TranscriptEvent) {
 	t.Helper()
 	one, err := s.Find(t.Context(), id)
@@ -159,7 +159,7 @@ func TestDatabase(t *testing.T) {
 			if _, err := s.Find(t.Context(), "helper"); !errors.Is(err, spec.ErrNotFound) {
 				t.Errorf("the one of a helper: %v", err)
 			}
-			// However much was said before in it, or behind.
+			// Any amount of earlier or later text does not matter.
 			for range 40 {
 				k.do(`insert into says values(null, 'two', '{"role":"agent"}')`)
 			}
@@ -173,7 +173,7 @@ func TestDatabase(t *testing.T) {
 			}
 			k.do("delete from bits where say like 'n%'")
 			k.do("delete from says where id like 'n%'")
-			// Behind its parts comes the message, whatever else is written in between.
+			// The message comes after its parts, even if other rows are written in between.
 			k.do(`insert into says values('a', 'one', '{"role":"agent","error":"no way"}')`)
 			k.talk("other", nil, 0)
 			for _, doc := range []any{
@@ -219,7 +219,7 @@ func TestFollowDatabase(t *testing.T) {
 	k.do(`insert into says values('a', 'one', '{"role":"agent"}')`)
 	add := func(id int, doc string) { k.do("insert into bits values(?,'a',1,?)", id, doc) }
 	set := func(id int, doc string) { k.do("update bits set doc=? where id=?", doc, id) }
-	// What changes is told of once, and what is empty not yet.
+	// A change is reported once, and an empty row not yet.
 	add(10, `{"type":"tool","tool":"T","state":"runs"}`)
 	expect(t, texts, "tool_call ")
 	add(11, `{"type":"text","text":""}`)
@@ -239,18 +239,19 @@ func TestFollowDatabase(t *testing.T) {
 	expect(t, texts, "message b")
 	k.do(`update says set doc='{"role":"agent","error":"late"}' where id='a'`)
 	expect(t, texts, "error late")
-	// Another session begins; that of a helper is none.
+	// Another session begins; a helper's session does not count.
 	k.talk("helper", "one", 2)
 	k.talk("two", nil, 3)
 	expect(t, texts, "message hello from two")
-	add(100, `{"type":"text","text":"of one"}`) // which was left
+	add(100, `{"type":"text","text":"of one"}`) // the session that was left
 	time.Sleep(2 * pollEvery)
 	if err := stop(); !errors.Is(err, context.Canceled) || len(texts) > 0 {
 		t.Error(err, len(texts))
 	}
 }
 
-// A database that has gone is waited for, and for its tables.
+// TestFollowAnotherDatabase checks that the reader waits for a database that was removed,
+// and for its tables.
 func TestFollowAnotherDatabase(t *testing.T) {
 	home := t.TempDir()
 	k := keeps(t, home, "delete")
@@ -277,7 +278,8 @@ func TestFollowAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestBadDatabase: what cannot be read is an error that names the file, and says why.
+// TestBadDatabase checks that the error for an unreadable database names the file and the
+// reason.
 func TestBadDatabase(t *testing.T) {
 	outside := t.TempDir()
 	keeps(t, outside, "delete").talk("secret", nil, 1)
@@ -317,7 +319,7 @@ func TestBadDatabase(t *testing.T) {
 	}
 }
 
-// unfinished leaves a transaction that is in the file by half, and its journal.
+// unfinished leaves a half-written transaction in the file, and its journal.
 func unfinished(k *keeper, at string) {
 	k.do("pragma cache_size=1")
 	k.do("begin")
@@ -330,7 +332,7 @@ func unfinished(k *keeper, at string) {
 	k.quit()
 }
 
-// A row of any size, and a session of any size, are told as what they are.
+// TestLargeDatabase checks that rows and sessions of any size are reported as such.
 func TestLargeDatabase(t *testing.T) {
 	racetest.Skip(t)
 	home := t.TempDir()
@@ -383,7 +385,8 @@ func TestDatabaseRefused(t *testing.T) {
 	}
 }
 
-// What is gone when it is opened is no database.
+// TestNoDatabase checks that a database that is removed before it is opened is reported as
+// missing.
 func TestNoDatabase(t *testing.T) {
 	s := inDatabaseOf(t, t.TempDir())
 	err := s.Read(t.Context(), Session{ID: "x", File: "share/x.db"}, func(spec.TranscriptEvent) error { return nil })

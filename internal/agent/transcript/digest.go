@@ -2,9 +2,9 @@ package transcript
 
 import "github.com/bothy-dev/bothy/spec"
 
-// Digest is what a run comes to. Its zero value is one of which nothing was heard.
+// Digest is the summary of a run. Its zero value is a run without output.
 type Digest struct {
-	Session string               // what can be gone on with
+	Session string               // the session to continue
 	Calls   int                  // of tools
 	Failed  int                  // of these
 	Usage   spec.TranscriptUsage // all of it
@@ -57,7 +57,7 @@ func (d *Digest) message(ev spec.TranscriptEvent) {
 	d.partial = ev.Partial
 }
 
-// Message is what the agent said last.
+// Message is the agent's last message.
 func (d *Digest) Message() string { return string(d.said) }
 
 func (d *Digest) use(id string, u spec.TranscriptUsage) {
@@ -87,9 +87,9 @@ func plus(a, b spec.TranscriptUsage, times int64) spec.TranscriptUsage {
 	return a
 }
 
-// Verdict judges a run that ended with a status: it is good if that is 0, its last
-// end is a success, and something was said or done. An agent that told no end
-// crashed, whatever the status.
+// Verdict returns the verdict of a run that ended with a status. The run is good if the
+// status is 0, its last end is a success, and something was said or done. An agent that
+// reported no end crashed, whatever the status.
 func (d *Digest) Verdict(status int) string {
 	switch {
 	case d.End != nil && d.End.Verdict == spec.VerdictLimit:

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Read tells the events of a session, to where it has come. What stands incomplete
-// at its end is told as cut short.
+// Read reports the events of a session so far. An incomplete line at the end is reported as
+// cut short.
 func (s *Sessions) Read(ctx context.Context, one Session, tell func(spec.TranscriptEvent) error) error {
 	if s.database != nil {
 		return s.rowTail(one, tell).read(ctx)
@@ -34,14 +34,14 @@ func (s *Sessions) Read(ctx context.Context, one Session, tell func(spec.Transcr
 	return r.Close()
 }
 
-// maxSkipped bounds in bytes how far the end of a line is looked for that is too long to
-// be read. What is behind it nobody waits for.
+// maxSkipped bounds, in bytes, the search for the end of a line that is too long. The
+// reader does not wait for text beyond it.
 const maxSkipped = 64 << 20
 
 var errEndless = errors.New("a line does not end")
 
-// pour writes to a reader what there is. The error is errEndless for a line that is told
-// as too long, and did not end.
+// pour writes all available data to a reader. The error is errEndless for a line that was
+// reported as too long, and did not end.
 func pour(r *Reader, from io.Reader) error {
 	piece := make([]byte, 32<<10)
 	for {
@@ -64,15 +64,15 @@ func pour(r *Reader, from io.Reader) error {
 	}
 }
 
-// How often a reader that waits looks again: for more, and for another session.
+// Intervals at which a waiting reader looks again: for more data, and for another session.
 const (
 	pollEvery = 200 * time.Millisecond
 	lookEvery = time.Second
 )
 
-// Follow is Read that waits for more, until ctx is done or tell returns an error,
-// and returns the error of either. With next it goes on with the session that
-// begins after that, and waits for the first if one is the zero Session.
+// Follow is Read that waits for more, until ctx is done or tell returns an error, and
+// returns the error of either. With next it continues with the session that begins after
+// that. If one is the zero Session, it waits for the first.
 func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func(spec.TranscriptEvent) error) error {
 	another := func() (Session, error) { return Session{}, nil }
 	if next {
@@ -97,12 +97,12 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 	}
 }
 
-// isKnown stands among what is known of sessions for one that is followed, or was there
-// before. Else it is the size of one when nothing in it was understood.
+// isKnown is the value in the map of known sessions for one that is followed, or existed
+// before. Any other value is a session's size when nothing in it was understood.
 const isKnown = -1
 
-// know takes down what there is beside a session that is to be followed. What was changed
-// since, and is not it, is yet to say something.
+// know records the existing sessions beside the followed one. A session that changed since
+// then may still report something, so it is not recorded.
 func (s *Sessions) know(ctx context.Context, known map[string]int64, one Session) error {
 	if one.File == "" {
 		return nil
@@ -116,15 +116,15 @@ func (s *Sessions) know(ctx context.Context, known map[string]int64, one Session
 	return err
 }
 
-// key tells a session from others, before it was looked into.
+// key identifies a session, before its content is read.
 func (s *Session) key() string { return s.File + "\x00" + s.ID }
 
-// fresh gives a session that was not known, and knows it from then on: the zero
-// Session if there is none. One in which nothing is understood does not count if it has
-// to: anything may have been put there.
+// fresh returns a session that was not known, and records it; the zero Session if there is
+// none. If speaks is set, a file in which nothing is understood does not count: anybody may
+// have put it there.
 func (s *Sessions) fresh(ctx context.Context, known map[string]int64, speaks bool) (Session, error) {
 	all, err := s.there(ctx)
-	if err != nil && !errors.Is(err, spec.ErrNotFound) { // a table may be made yet
+	if err != nil && !errors.Is(err, spec.ErrNotFound) { // the table may still be created
 		return Session{}, err
 	}
 	for _, one := range slices.Backward(all) {
@@ -146,9 +146,9 @@ func (s *Sessions) fresh(ctx context.Context, known map[string]int64, speaks boo
 	return Session{}, ctx.Err()
 }
 
-// tail is a session that is read on and on.
+// tail is a session that is read continuously.
 type tail interface {
-	drain(ctx context.Context) error // tells what is new
+	drain(ctx context.Context) error // reports new events
 	end(ctx context.Context) error   // the same, for the last time
 	close()
 }
@@ -160,7 +160,7 @@ func (s *Sessions) tail(one Session, tell func(spec.TranscriptEvent) error) tail
 	return &fileTail{s: s, name: one.File, tell: tell, r: NewReader(s.rules, tell)}
 }
 
-// follow reads one session until there is another.
+// follow reads one session until another one begins.
 func (s *Sessions) follow(ctx context.Context, one Session, another func() (Session, error), tell func(spec.TranscriptEvent) error) (Session, error) {
 	t := s.tail(one, tell)
 	defer t.close()
@@ -188,7 +188,7 @@ func (s *Sessions) follow(ctx context.Context, one Session, another func() (Sess
 	}
 }
 
-// fileTail is the end of a file.
+// fileTail reads the end of a file.
 type fileTail struct {
 	s    *Sessions
 	name string
@@ -198,8 +198,8 @@ type fileTail struct {
 	lost bool // in a line without an end
 }
 
-// drain reads what there is. A file that was replaced, or has become shorter, is
-// read from its beginning: the agent has written it anew.
+// drain reads the available data. If the file was replaced, or has become shorter, it reads
+// from the beginning: the agent has rewritten it.
 func (t *fileTail) drain(ctx context.Context) error {
 	if t.f != nil && t.s.rewritten(t.f, t.name) {
 		t.close()
@@ -229,7 +229,7 @@ func (t *fileTail) pour(ctx context.Context) error {
 }
 
 func (t *fileTail) end(ctx context.Context) error {
-	if t.f != nil { // what came since
+	if t.f != nil { // read the rest
 		if err := t.pour(ctx); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (t *fileTail) close() { t.f.Close() } // nil is fine
 func (s *Sessions) rewritten(f *os.File, name string) bool {
 	there, err := s.home.Lstat(name)
 	if err != nil {
-		return false // it is gone: what is open stays what it is
+		return false // the file was removed: keep reading the open one
 	}
 	info, err := f.Stat()
 	if err != nil || !os.SameFile(there, info) {

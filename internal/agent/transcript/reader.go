@@ -8,30 +8,30 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Reader is written lines to, cut anywhere, and tells the events in them. It is
-// not safe for concurrent use.
+// Reader receives lines, cut anywhere, and reports the events in them. It is not safe for
+// concurrent use.
 type Reader struct {
 	rules *Rules
 	tell  func(spec.TranscriptEvent) error
 
 	rest    []byte // the beginning of a line
 	dropped int    // bytes of it, if it is too long
-	knew    bool   // that a rule knew a line
-	lines   int    // that were read
+	knew    bool   // a rule matched a line
+	lines   int    // number of lines read
 
 	session string
 	told    map[said]struct{}
 	row     *spoken // nil for a line
 }
 
-// said is what a rule that speaks once has spoken of.
+// said is an event of a rule that reports only once.
 type said struct {
 	by   *rule
 	what string
 }
 
-// NewReader gives a reader that calls tell for each event. An error of it is that
-// of Write and Close.
+// NewReader returns a reader that calls tell for each event. Write and Close return tell's
+// error.
 func NewReader(rules *Rules, tell func(spec.TranscriptEvent) error) *Reader {
 	return &Reader{rules: rules, tell: tell, told: map[said]struct{}{}}
 }
@@ -52,8 +52,8 @@ func (r *Reader) Write(p []byte) (int, error) {
 	}
 }
 
-// Close says that nothing comes any more. A last line without its end is told: as
-// what it is if it is whole, else as cut short.
+// Close ends the input. A last line without its end is reported: normally if it is
+// complete, else as cut short.
 func (r *Reader) Close() error {
 	if r.dropped == 0 {
 		if _, cause := decode(r.rest); cause == causeNoJSON && len(bytes.TrimSpace(r.rest)) > 0 {
@@ -74,7 +74,7 @@ func (r *Reader) keep(p []byte) {
 	r.rest = append(r.rest, p...)
 }
 
-// end reads the line that is complete.
+// end reads a complete line.
 func (r *Reader) end() error {
 	line, dropped := bytes.TrimSpace(r.rest), r.dropped
 	r.dropped = 0
@@ -97,7 +97,7 @@ func (r *Reader) end() error {
 	return r.read(v)
 }
 
-// maxUnread bounds what is told of a line that cannot be read.
+// maxUnread bounds the reported part of a line that cannot be read.
 const maxUnread = 4 << 10
 
 func (r *Reader) unread(line []byte, cause string) error {
@@ -105,7 +105,7 @@ func (r *Reader) unread(line []byte, cause string) error {
 	return r.say(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: cause, Text: text}, nil)
 }
 
-// Lines is how many lines were read, with the one that is being told.
+// Lines is the number of lines read, including the current one.
 func (r *Reader) Lines() int { return r.lines }
 
 func (r *Reader) read(v any) error {
@@ -123,10 +123,10 @@ func (r *Reader) read(v any) error {
 	return err
 }
 
-// maxID is far more than an ID takes.
+// maxID is far longer than any ID.
 const maxID = 256
 
-// begin takes down which session it is from here on.
+// begin records the session that the next events belong to.
 func (r *Reader) begin(id string) {
 	if id != "" && len(id) <= maxID {
 		r.session = id
@@ -137,7 +137,7 @@ func unknown(v any) spec.TranscriptEvent {
 	return spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: causeNoRule, Raw: encode(v)}
 }
 
-// apply lets rules speak about a value in a line. It tells whether one knows it.
+// apply applies rules to a value in a line. It tells whether one matches.
 func (r *Reader) apply(rules []*rule, v, line any, ended *bool) (known bool, err error) {
 	for _, rule := range rules {
 		if !rule.when.matches(v) {
@@ -169,7 +169,7 @@ func (r *Reader) apply(rules []*rule, v, line any, ended *bool) (known bool, err
 	return known, nil
 }
 
-// applyEach applies the rules within to each of a list.
+// applyEach applies the rules within to each element of a list.
 func (r *Reader) applyEach(rule *rule, v, line any, ended *bool) (there bool, err error) {
 	rule.list.each(v, func(found any) bool {
 		there = true
@@ -192,11 +192,11 @@ func (r *Reader) applyEach(rule *rule, v, line any, ended *bool) (there bool, er
 	return there, err
 }
 
-// maxTold bounds what is remembered of a session. Beyond it an agent that repeats
-// itself is heard twice.
+// maxTold bounds the memory of a session's events. Beyond it, repeated events are reported
+// twice.
 const maxTold = 1 << 16
 
-// again tells whether a rule has spoken of this before.
+// again tells whether a rule has reported this before.
 func (r *Reader) again(by *rule, v any) bool {
 	it := said{by, by.once.text(v)}
 	if it.what == "" || len(it.what) > maxID {

@@ -20,7 +20,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// reading is a description in JSON.
+// reading decodes a description in JSON.
 func reading(t testing.TB, text string) *spec.AgentReading {
 	t.Helper()
 	var a spec.AgentReading
@@ -28,7 +28,7 @@ func reading(t testing.TB, text string) *spec.AgentReading {
 	return &a
 }
 
-// simple is a form with everything in it.
+// simple is a format that uses every feature.
 const simple = `{"session":"sid","time":["at","t"],"rules":[
 	{"when":{"type":"noise"},"kind":"ignore"},
 	{"when":{"type":"begin"},"kind":"start","model":"model"},
@@ -47,7 +47,7 @@ const simple = `{"session":"sid","time":["at","t"],"rules":[
 	{"when":{"type":"oops"},"kind":"error","text":"why"},
 	{"when":{"type":"bye"},"kind":"end","verdict":"ok","text":"why"}]}`
 
-// told reads text and gives what is told.
+// told reads text and returns the events.
 func told(t testing.TB, rules *Rules, text string) (all []spec.TranscriptEvent) {
 	t.Helper()
 	r := NewReader(rules, func(ev spec.TranscriptEvent) error {
@@ -61,7 +61,7 @@ func told(t testing.TB, rules *Rules, text string) (all []spec.TranscriptEvent) 
 	return all
 }
 
-// same compares events in the form in which they are printed.
+// same compares events in their printed form.
 func same(t *testing.T, want, got []spec.TranscriptEvent) {
 	t.Helper()
 	if w, g := lines(t, want), lines(t, got); w != g {
@@ -152,7 +152,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// What is too large for us is told as such, and what follows is read.
+// TestBounds checks that a line that is too large is reported as such, and that the next
+// one is read.
 func TestBounds(t *testing.T) {
 	bye := "\n{\"type\":\"bye\"}\n"
 	for cause, text := range map[string]string{
@@ -170,7 +171,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A line is read when it is complete, however it is cut.
+// TestTorn checks that a line is read once it is complete, however it is cut.
 func TestTorn(t *testing.T) {
 	var n int
 	r := NewReader(simpleRules(t), func(spec.TranscriptEvent) error { n++; return nil })
@@ -251,7 +252,7 @@ func TestRulesRefused(t *testing.T) {
 	}
 }
 
-// Whatever is written, it is never an error, and what is told can be printed.
+// FuzzReader checks that no input is an error, and that the events can be printed.
 func FuzzReader(f *testing.F) {
 	for _, line := range []string{
 		`{"type":"blocks","list":[{"is":"call","in":"{}"},"x",null,[[]]],"used":{"in":1}}`, `{"type":"say","who":"it","parts":[{"t":[]}]}`,

@@ -15,28 +15,29 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// talk is what a database has of one session.
+// talk is the data of one session in a database.
 type talk struct {
 	messages []*message
-	rows     int   // of messages and parts, those that were taken
+	rows     int   // number of messages and parts taken
 	bytes    int64 // of all
 	brief    bool  // only the beginning is wanted
 }
 
-// message is one, with its parts.
+// message is a message with its parts.
 type message struct {
 	talk *talk
 	*document
 	parts []*document
 }
 
-// document is a row.
+// document is the document in a row.
 type document struct {
 	id, text, cause string
 	time            any
 }
 
-// decode gives what the text is. That takes many times its room: nobody keeps it.
+// decode decodes the text. The value takes many times the memory of the text, so callers do
+// not keep it.
 func (d *document) decode() (v any) {
 	if d.cause == "" {
 		v, d.cause = decode([]byte(d.text))
@@ -44,8 +45,8 @@ func (d *document) decode() (v any) {
 	return v
 }
 
-// Bounds of what is kept at a time, and of rows that describe a session: messages, and with
-// parts.
+// Bounds of the rows kept at a time, and of the rows for describing a session: messages
+// alone, and with parts.
 const (
 	talkBytes     = 128 << 20
 	rowBytes      = 1 << 10 // that a row takes besides its text
@@ -53,14 +54,14 @@ const (
 	briefRows     = 16
 )
 
-// gathering is one look at a database for some sessions.
+// gathering is one read of a database for some sessions.
 type gathering struct {
 	want map[string]*talk
 	by   map[string]*message // of these sessions, by its ID
 	left int64               // bytes that may still be kept
 }
 
-// gather reads messages, and their parts, of the sessions that are wanted.
+// gather reads messages and parts of the wanted sessions.
 func (s *Sessions) gather(db *sqlite.DB, want map[string]*talk) error {
 	g := &gathering{want: want, by: map[string]*message{}, left: talkBytes}
 	err := readTable(db, s.database.Messages, g.message)
@@ -97,7 +98,7 @@ func (g *gathering) part(f *fields) error {
 	return err
 }
 
-// take takes a row over, unless only the beginning is wanted, which has so many rows.
+// take stores a row. If only the beginning is wanted, it stores at most beginning rows.
 func (g *gathering) take(t *talk, f *fields, beginning int) (*document, error) {
 	t.bytes += f.row.Size
 	size := min(f.row.Size, maxLine) + rowBytes
@@ -116,7 +117,7 @@ func (g *gathering) take(t *talk, f *fields, beginning int) (*document, error) {
 	return d, err
 }
 
-// describe looks into sessions.
+// describe reads sessions to describe them.
 func (s *Sessions) describe(db *sqlite.DB, list []Session) error {
 	want := map[string]*talk{}
 	for _, one := range list {
@@ -140,7 +141,7 @@ func (s *Sessions) describe(db *sqlite.DB, list []Session) error {
 	return nil
 }
 
-// rowTail is a session in a database that is read on and on.
+// rowTail is a session in a database that is read continuously.
 type rowTail struct {
 	s     *Sessions
 	id    string
@@ -157,8 +158,8 @@ func (s *Sessions) rowTail(one Session, tell func(spec.TranscriptEvent) error) *
 	return t
 }
 
-// drain tells what has changed. A database that is away may come back, and has its tables only
-// a moment later then.
+// drain reports changes. A missing database may return, and its tables may appear a moment
+// later.
 func (t *rowTail) drain(ctx context.Context) error {
 	now := t.s.stamp()
 	if now != "" && now == t.stamp {
@@ -186,7 +187,8 @@ func (t *rowTail) read(ctx context.Context) error {
 func (t *rowTail) end(ctx context.Context) error { return t.drain(ctx) }
 func (t *rowTail) close()                        {}
 
-// say tells of every row that was not told as it is now: of each message behind its parts.
+// say reports every row whose current state was not reported, and each message after its
+// parts.
 func (t *rowTail) say(all *talk) error {
 	t.looks++
 	for _, m := range all.messages {
@@ -204,16 +206,16 @@ func (t *rowTail) say(all *talk) error {
 	return nil
 }
 
-// forget forgets rows that are gone, if so many are remembered. Should they come back they are
-// told again.
+// forget drops rows that no longer exist, if too many are remembered. If they return, they
+// are reported again.
 func (t *rowTail) forget() {
 	if len(t.rows) > maxTold {
 		maps.DeleteFunc(t.rows, func(_ string, row *spoken) bool { return row.look != t.looks })
 	}
 }
 
-// row tells of a part of a message of that value, or else of the message, if it is new or has
-// changed.
+// row reports a part of a message, or the message itself, if it is new or has changed.
+// value is the message's value.
 func (t *rowTail) row(m *message, value func() any, part *document) error {
 	kind, d := "message", m.document
 	if part != nil {
@@ -242,7 +244,7 @@ func (t *rowTail) row(m *message, value func() any, part *document) error {
 	return t.r.unread([]byte(d.text), d.cause)
 }
 
-// numbered is a value of a column as it would be in JSON.
+// numbered converts a column's value to its JSON form.
 func numbered(v any) any {
 	switch v := v.(type) {
 	case int64:
@@ -255,15 +257,15 @@ func numbered(v any) any {
 	return nil
 }
 
-// spoken is what was told of a row: how often each rule has spoken, nil for none. When it
-// is read again it is told of what is new.
+// spoken is the record of a row's reported events: how often each rule has reported one,
+// nil for none. When the row is read again, only new events are reported.
 type spoken struct {
 	look      int // the last that saw it
 	sum       uint64
 	told, now map[*rule]int
 }
 
-// again tells whether a rule has said before what it says now.
+// again tells whether a rule has reported this event before.
 func (s *spoken) again(by *rule) bool {
 	if s == nil {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What a row is, once it was decoded, takes many times its text: it is not kept for all of them
-// at once.
+// TestRowsHeld checks that not all rows are held in decoded form at once, because that
+// takes many times their text.
 func TestRowsHeld(t *testing.T) {
 	s := inDatabaseOf(t, t.TempDir())
 	text := "[" + strings.Repeat("[],", 30_000) + "0]"
@@ -37,8 +37,9 @@ func held() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Rows that are gone, as of a database that is made anew again and again, are not remembered
-// without end; those that are there are not told twice for that.
+// TestRowsForgotten checks that rows that no longer exist, as in a database that is
+// recreated again and again, are not remembered for ever. Existing rows are not reported
+// twice.
 func TestRowsForgotten(t *testing.T) {
 	s := inDatabaseOf(t, t.TempDir())
 	n := 0

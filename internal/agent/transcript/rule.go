@@ -12,7 +12,7 @@ import (
 type rule struct {
 	when event
 
-	list  trail // what within is applied to each of; nil if the rule speaks itself
+	list  trail // within is applied to each value here; nil if the rule reports itself
 	rules []*rule
 
 	kind, role, verdict                    string
@@ -23,7 +23,7 @@ type rule struct {
 	total, within, apart                   bool
 }
 
-// fieldsFor are those that mean something for a kind, besides when and once.
+// fieldsFor are the fields that apply to a kind, besides when and once.
 func fieldsFor(kind string) (fields []string, ok bool) {
 	switch kind {
 	case spec.TalkStart:
@@ -48,7 +48,7 @@ func fieldsFor(kind string) (fields []string, ok bool) {
 	return nil, kind == spec.TalkIgnore
 }
 
-// maxDepth is how far rules may lie in rules.
+// maxDepth bounds the nesting of rules.
 const maxDepth = 3
 
 func compileRules(list []spec.AgentRule, depth int) (rules []*rule, err error) {
@@ -126,7 +126,7 @@ func (r *rule) compileList(a spec.AgentRule, depth int) (err error) {
 	return err
 }
 
-// checkRule wants a kind, and only what means something for it.
+// checkRule requires a kind, and only fields that apply to it.
 func checkRule(a spec.AgentRule) error {
 	allowed, ok := fieldsFor(a.Kind)
 	if !ok {
@@ -178,7 +178,8 @@ func fieldsOf(a spec.AgentRule) (names []string) {
 	return names
 }
 
-// event is what a rule makes of a value it matches. What says nothing is none.
+// event is the event that a rule makes of a matching value. ok is false if it would say
+// nothing.
 func (r *rule) event(v any) (ev spec.TranscriptEvent, ok bool) {
 	ev = spec.TranscriptEvent{
 		Kind: r.kind, Role: r.role, Verdict: r.verdict,
@@ -215,8 +216,8 @@ func (r *rule) usage(v any) *spec.TranscriptUsage {
 	return u
 }
 
-// inputOf writes what a tool is called with. Some agents have it as a string that
-// holds JSON.
+// inputOf writes the arguments of a tool call. Some agents have them as a string that
+// contains JSON.
 func inputOf(v any) json.RawMessage {
 	if s, ok := v.(string); ok && strings.HasPrefix(s, "{") {
 		if within, cause := decode([]byte(s)); cause == "" {

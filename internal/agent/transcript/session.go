@@ -19,29 +19,29 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Sessions are those an agent keeps in a home.
+// Sessions are an agent's sessions in a home.
 type Sessions struct {
 	home     *os.Root
 	patterns []string
-	database *spec.AgentDatabase // or else this
+	database *spec.AgentDatabase // or a database
 	rules    *Rules
 }
 
-// Session is one of them.
+// Session is one session.
 type Session struct {
-	ID      string    `json:"id"` // what the agent calls it; the file's name where it does not say
+	ID      string    `json:"id"` // the agent's name for it, or else the file's name
 	Began   time.Time `json:"began_at,omitzero"`
 	Changed time.Time `json:"changed_at"`
 	Model   string    `json:"model,omitempty"`
-	Prompt  string    `json:"prompt,omitempty"` // what was asked first, or the beginning of it
+	Prompt  string    `json:"prompt,omitempty"` // the first prompt, or its beginning
 	Bytes   int64     `json:"bytes"`
 	File    string    `json:"file"` // relative to the home
 
-	speaks bool // something in it was understood
+	speaks bool // some event in it was understood
 }
 
-// Open gives the sessions in a home, which may be changed by somebody hostile all
-// the while. They are to be closed.
+// Open returns the sessions in a home, which a hostile process may change at any time. The
+// caller closes them.
 func Open(home string, t *spec.AgentTranscript) (*Sessions, error) {
 	rules, err := ForTranscript(t)
 	if err != nil {
@@ -54,10 +54,10 @@ func Open(home string, t *spec.AgentTranscript) (*Sessions, error) {
 	return &Sessions{home: root, patterns: t.Files, database: t.Database, rules: rules}, nil
 }
 
-// Close gives the home back.
+// Close closes the home.
 func (s *Sessions) Close() { _ = s.home.Close() } // nothing is written to it
 
-// Files are the patterns it looks for.
+// Files are the patterns of its files.
 func (s *Sessions) Files() []string {
 	if s.database != nil {
 		return []string{s.database.File}
@@ -65,7 +65,7 @@ func (s *Sessions) Files() []string {
 	return s.patterns
 }
 
-// CheckFiles judges patterns of files.
+// CheckFiles checks patterns of files.
 func CheckFiles(patterns []string) error {
 	if len(patterns) == 0 {
 		return spec.Errorf(spec.ErrUsage, "files are missing")
@@ -79,7 +79,7 @@ func CheckFiles(patterns []string) error {
 	return nil
 }
 
-// List gives all sessions, the one changed last first.
+// List returns all sessions, the one changed last first.
 func (s *Sessions) List(ctx context.Context) ([]Session, error) {
 	if s.database != nil {
 		return s.inDatabase(ctx, maxFiles)
@@ -94,8 +94,8 @@ func (s *Sessions) List(ctx context.Context) ([]Session, error) {
 	return list, ctx.Err()
 }
 
-// Latest gives the session that was changed last; one of which nothing is understood, only
-// if there is no other. The error if there is none is of class [spec.ErrNotFound].
+// Latest returns the session changed last. It returns one in which nothing is understood
+// only if no other exists. Without a session the error is of class [spec.ErrNotFound].
 func (s *Sessions) Latest(ctx context.Context) (Session, error) {
 	all, err := s.there(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Sessions) Latest(ctx context.Context) (Session, error) {
 	return Session{}, spec.Errorf(spec.ErrNotFound, "there is no session")
 }
 
-// Find gives the session of an ID, or of the only one that begins so.
+// Find returns the session with an ID, or the only one whose ID has that prefix.
 func (s *Sessions) Find(ctx context.Context, id string) (Session, error) {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -144,14 +144,14 @@ func (s *Sessions) Find(ctx context.Context, id string) (Session, error) {
 	return Session{}, spec.Errorf(spec.ErrUsage, "%d sessions begin with %q", len(found), id)
 }
 
-// Bounds of what is looked at: of names in directories or rows of sessions, and of sessions.
+// Bounds of a search: names in directories or rows of sessions, and sessions.
 const (
 	maxNames = 20_000
 	maxFiles = 2_000
 )
 
-// there gives the sessions that there are, the one changed last first, before they were
-// looked into: of files nobody knows the ID. Of a database the first was looked into.
+// there returns the sessions, the one changed last first, without reading their content:
+// the ID of a file is unknown. In a database it reads the first one.
 func (s *Sessions) there(ctx context.Context) ([]Session, error) {
 	if s.database != nil {
 		return s.inDatabase(ctx, 1)
@@ -159,13 +159,13 @@ func (s *Sessions) there(ctx context.Context) ([]Session, error) {
 	return latestFirst(s.files()), nil
 }
 
-// latestFirst sorts sessions, and leaves out what is too many.
+// latestFirst sorts sessions, and drops those beyond maxFiles.
 func latestFirst(list []Session) []Session {
 	slices.SortStableFunc(list, func(a, b Session) int { return b.Changed.Compare(a.Changed) })
 	return list[:min(len(list), maxFiles)]
 }
 
-// files gives those the patterns fit.
+// files returns the files that match the patterns.
 func (s *Sessions) files() (list []Session) {
 	g := glob{home: s.home, left: maxNames}
 	for _, p := range s.patterns {
@@ -179,14 +179,14 @@ func (s *Sessions) files() (list []Session) {
 	return list
 }
 
-// glob is a search for files. However many directories there are, and links among
-// them, it ends.
+// glob is a search for files. It ends for any number of directories, and of links among
+// them.
 type glob struct {
 	home *os.Root
-	left int // names that may still be looked at
+	left int // names left to read
 }
 
-// find gives the paths that fit, link or not. What cannot be read has none.
+// find returns the matching paths, links or not. An unreadable directory has none.
 func (g *glob) find(dir string, steps []string) (found []string) {
 	for _, name := range g.names(dir, steps[0]) {
 		at := path.Join(dir, name)
@@ -202,12 +202,12 @@ func (g *glob) find(dir string, steps []string) (found []string) {
 	return found
 }
 
-// names gives those of a directory that fit one step of a pattern.
+// names returns the names in a directory that match one step of a pattern.
 func (g *glob) names(dir, step string) (names []string) {
 	if !strings.ContainsAny(step, `*?[\`) {
 		return []string{step}
 	}
-	// Nothing that waits for somebody to write to it.
+	// O_NONBLOCK: a pipe must not block the search.
 	d, err := g.home.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
@@ -228,8 +228,7 @@ func (g *glob) names(dir, step string) (names []string) {
 	return names
 }
 
-// open opens a file for reading, if it is a regular one. A link is followed as far
-// as it stays in the home.
+// open opens a regular file for reading. It follows a link only within the home.
 func (s *Sessions) open(name string) (*os.File, error) {
 	f, err := s.home.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -242,7 +241,7 @@ func (s *Sessions) open(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Bounds of how far a session is read to describe it.
+// Bounds for reading a session to describe it.
 const (
 	headBytes = 256 << 10
 	maxPrompt = 200
@@ -277,8 +276,8 @@ func (s *Sessions) look(ctx context.Context, one Session) (Session, error) {
 	return one, nil
 }
 
-// untilDone is a file that ends with a context: whoever is inside can make one
-// that nobody reads to its end.
+// untilDone is a file whose reads end with a context: a process inside can make a file too
+// large to read to its end.
 type untilDone struct {
 	ctx context.Context
 	f   *os.File
@@ -304,15 +303,15 @@ func (u untilDone) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// skipHole goes on behind the hole of a file that zeros were read from. Nobody writes so
-// many, but to have the reader wait: holes take no room on the disk.
+// skipHole skips the rest of a hole after zeros were read. So many zeros only serve to keep
+// the reader busy: holes take no room on the disk.
 func (u untilDone) skipHole() {
 	at, err := u.f.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return
 	}
 	_, err = u.f.Seek(at, unix.SEEK_DATA)
-	if errors.Is(err, unix.ENXIO) { // there is nothing else
+	if errors.Is(err, unix.ENXIO) { // the rest is a hole
 		_, _ = u.f.Seek(0, io.SeekEnd)
 	} else if err != nil {
 		_, _ = u.f.Seek(at, io.SeekStart)
@@ -321,8 +320,8 @@ func (u untilDone) skipHole() {
 
 func isZero(p []byte) bool { return len(bytes.Trim(p, "\x00")) == 0 }
 
-// see takes what describes the session from its next event. The error is errSeen when there
-// is nothing left to take.
+// see takes the session's description from its next event. The error is errSeen when the
+// description is complete.
 func (s *Session) see(ev spec.TranscriptEvent) error {
 	s.speaks = s.speaks || ev.Kind != spec.TalkUnknown
 	if s.ID == "" {

@@ -36,7 +36,7 @@ func appendTo(t *testing.T, dir, name, text string) {
 	must(t, err)
 }
 
-// sessions opens a home for the form simple.
+// sessions opens a home for the format simple.
 func sessions(t *testing.T, home string, files ...string) *Sessions {
 	t.Helper()
 	must(t, CheckFiles(files))
@@ -104,7 +104,8 @@ func TestFilesRefused(t *testing.T) {
 	}
 }
 
-// Whoever lives in the home may put anything where sessions are looked for.
+// TestHostileHome checks that a process in the home may put anything in the place of
+// sessions.
 func TestHostileHome(t *testing.T) {
 	outside := t.TempDir()
 	put(t, outside, "s-secret.jsonl", fmt.Sprintf(hello, "secret"), 0)
@@ -129,7 +130,7 @@ func TestHostileHome(t *testing.T) {
 			t.Errorf("there are %q", got)
 		}
 	})
-	// What was a file when it was found is something else when it is opened.
+	// A file may be replaced by something else before it is opened.
 	for _, name := range []string{"s-link.jsonl", "s-fifo.jsonl", "s-dir.jsonl", "../out/s-secret.jsonl"} {
 		within(t, func() {
 			err := s.Read(t.Context(), Session{File: "talk/a/" + name}, func(ev spec.TranscriptEvent) error {
@@ -143,7 +144,7 @@ func TestHostileHome(t *testing.T) {
 	}
 }
 
-// Whoever reads can stop, whatever there is.
+// TestStops checks that the reader can stop, whatever the home contains.
 func TestStops(t *testing.T) {
 	home := t.TempDir()
 	put(t, home, "s-1.jsonl", strings.Repeat("x\n", 1<<20), 0)
@@ -162,7 +163,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// heard gives the texts of what a session says, and why what is not known is not.
+// heard returns the texts of a session's events, and the causes of unknown ones.
 func heard(t *testing.T, s *Sessions, file string) (said []string) {
 	t.Helper()
 	within(t, func() {
@@ -174,7 +175,7 @@ func heard(t *testing.T, s *Sessions, file string) (said []string) {
 	return said
 }
 
-// A file with holes in it takes no longer to read than what is in it.
+// TestHoles checks that holes in a file do not make it slower to read.
 func TestHoles(t *testing.T) {
 	home := t.TempDir()
 	s := sessions(t, home, "s-*.jsonl")
@@ -193,7 +194,8 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// Nobody waits for the end of a line that cannot be read anyway.
+// TestEndlessLine checks that the reader does not wait for the end of a line that is too
+// long.
 func TestEndlessLine(t *testing.T) {
 	home := t.TempDir()
 	s := sessions(t, home, "s-*.jsonl")
@@ -215,8 +217,8 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// What is no session is not taken for the latest, nor for one that begins, while there is
-// one.
+// TestNoSession checks that a file that is not a session is not taken for the latest, nor
+// for a new one, while a real session exists.
 func TestNoSession(t *testing.T) {
 	home := t.TempDir()
 	s := sessions(t, home, "s-*.jsonl")
@@ -236,14 +238,14 @@ func TestNoSession(t *testing.T) {
 	put(t, home, "s-4.jsonl", "nonsense\n", 0)
 	appendTo(t, home, "s-1.jsonl", "{\"type\":\"bye\",\"why\":\"x\"}\n")
 	expect(t, texts, "end x")
-	appendTo(t, home, "s-2.jsonl", fmt.Sprintf(hello, "two")) // it was one that began, after all
+	appendTo(t, home, "s-2.jsonl", fmt.Sprintf(hello, "two")) // it was a new session after all
 	expect(t, texts, "unknown nonsense", "start ", "message hello from two")
 	if err := stop(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
-// within fails a test that would otherwise wait for ever.
+// within fails a test that would otherwise hang.
 func within(t *testing.T, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -266,7 +268,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// follower follows in the background and gives texts as they come.
+// follower follows in the background and sends texts as they come.
 func follower(t *testing.T, s *Sessions, one Session, next bool) (texts chan string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -307,7 +309,7 @@ func TestFollow(t *testing.T) {
 	expect(t, texts, "end now")
 	put(t, home, "talk/s-2.jsonl", fmt.Sprintf(hello, "two"), 0)
 	expect(t, texts, `unknown {"type":"oo`, "start ", "message hello from two")
-	// The agent writes it anew, in its place or elsewhere.
+	// The agent rewrites it, in place or elsewhere.
 	put(t, home, "talk/s-2.jsonl", "{\"type\":\"bye\",\"why\":\"x\"}\n", 0)
 	expect(t, texts, "end x")
 	put(t, home, "talk/tmp", fmt.Sprintf(hello, "three"), 0)
@@ -370,7 +372,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// An agent that says something long piece by piece does not have all of it copied for each.
+// TestDigestPieces checks that a long text in pieces is not copied as a whole for each
+// piece.
 func TestDigestPieces(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -385,7 +388,7 @@ func TestDigestPieces(t *testing.T) {
 	}
 }
 
-// The end of a run is judged by the description of how it is run.
+// TestOutput checks that the description of headless runs decides how a run ended.
 func TestOutput(t *testing.T) {
 	var h spec.AgentHeadless
 	must(t, json.Unmarshal([]byte(`{"events":{"rules":[{"when":{"type":"bye"},"kind":"end","text":"why"},{"when":{"type":"say"},"kind":"message","role":"agent","text":"text"}]},
@@ -407,7 +410,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// Directories that lead to each other end no search by never ending.
+// TestSessionsOfLinksWithoutEnd checks that the search ends if directories link to each
+// other.
 func TestSessionsOfLinksWithoutEnd(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 400 {

@@ -9,16 +9,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// trail is a path that leads into a value; the empty one to the value itself.
+// trail is a path into a value; the empty one leads to the value itself.
 type trail []string
 
-// whole and every are a path's words of their own.
+// whole and every are the special words of a path.
 const (
 	whole = "."
 	every = "*"
 )
 
-// maxSteps is more than any agent needs.
+// maxSteps is longer than the path of any agent.
 const maxSteps = 16
 
 func parseTrail(s string) (trail, error) {
@@ -32,8 +32,8 @@ func parseTrail(s string) (trail, error) {
 	return p, nil
 }
 
-// each gives what a path leads to, until told to stop. Only * leads to more than
-// one value.
+// each yields the values at a path, until told to stop. Only * leads to more than one
+// value.
 func (p trail) each(v any, yield func(any) bool) bool {
 	if len(p) == 0 {
 		return v == nil || yield(v)
@@ -59,7 +59,7 @@ func (p trail) each(v any, yield func(any) bool) bool {
 	return true
 }
 
-// trails are alternatives.
+// trails are alternative paths.
 type trails []trail
 
 func parseTrails(list spec.AgentPaths) (ps trails, err error) {
@@ -73,9 +73,9 @@ func parseTrails(list spec.AgentPaths) (ps trails, err error) {
 	return ps, nil
 }
 
-// text is that of the first path that leads to some; texts that one path leads to
-// have line ends between them. Where there is no text but a list or an object, it
-// is that, in JSON.
+// text returns the text of the first path with one; several texts of one path are joined by
+// line breaks. If no path leads to a text but one leads to a list or an object, it returns
+// that in JSON.
 func (ps trails) text(v any) string {
 	for _, p := range ps {
 		var texts []string
@@ -95,7 +95,7 @@ func (ps trails) text(v any) string {
 	return ""
 }
 
-// first is the first value that one leads to; nil if there is none.
+// first is the first value at any of the paths; nil if all are missing.
 func (ps trails) first(v any) (found any) {
 	for _, p := range ps {
 		p.each(v, func(v any) bool {
@@ -112,8 +112,7 @@ func (ps trails) first(v any) (found any) {
 // maxNumber bounds numbers, so that sums of them stay numbers.
 const maxNumber = 1 << 40
 
-// number is what was used of something: 0 where there is no number, or one that
-// cannot be meant.
+// number is a usage count: 0 if the value is not a number, or is not plausible.
 func (ps trails) number(v any) float64 {
 	n, ok := ps.first(v).(json.Number)
 	if !ok {
@@ -126,7 +125,7 @@ func (ps trails) number(v any) float64 {
 	return min(f, maxNumber)
 }
 
-// textOf is the text of a value that is one.
+// textOf returns the text of a value, if it has one.
 func textOf(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:

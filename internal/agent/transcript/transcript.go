@@ -1,14 +1,14 @@
-// Package transcript reads what agents say: lines of JSON, on their standard
-// output or in the files they keep their sessions in, or rows of a database with
-// JSON in them, become events of one form (spec.TranscriptEvent). How is told by rules, which are data in the description
-// of each agent; nothing here knows one by its name.
+// Package transcript converts the output of agents to events of one form
+// (spec.TranscriptEvent). Agents write lines of JSON to their standard output or to their
+// session files, or rows with JSON to a database. The rules for that are data in the
+// description of each agent; nothing here knows one by its name.
 //
-// All of it was written inside a sandbox, by a program that may mean harm. Lines
-// are bounded in length and in how many values they hold; what is no JSON, too
-// large, or known to no rule is told as such, and never an error. A line that is
-// not complete yet is waited for. Text is given as it was said: who shows it on a
-// terminal takes out what a terminal obeys. Files are opened below the home
-// only, and only regular ones.
+// All of it was written inside a sandbox, by a program that may be hostile. Lines are
+// bounded in length and in their number of values. A line that is not JSON, is too large,
+// or matches no rule is reported as such, and is never an error. The reader waits for the
+// rest of an incomplete line. Text is passed on unchanged: a caller that shows it on a
+// terminal removes control sequences. Files are opened only below the home, and only
+// regular ones.
 package transcript
 
 import (
@@ -18,15 +18,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Rules are how an agent is read.
+// Rules say how to read an agent's output.
 type Rules struct {
 	session, time trails
 	rules         []*rule
 	run           *run // nil for a transcript
 }
 
-// run is what is told of a run's end and session by the description of how the
-// agent is run.
+// run has the rules for a run's end and session, from the description of headless runs.
 type run struct {
 	end, success []event
 	exhausted    []string
@@ -34,13 +33,13 @@ type run struct {
 	session      trail
 }
 
-// ForTranscript gives the rules for the files an agent keeps.
+// ForTranscript returns the rules for an agent's session files.
 func ForTranscript(t *spec.AgentTranscript) (*Rules, error) {
 	return compile(&t.AgentReading)
 }
 
-// ForOutput gives the rules for what an agent prints that is run without a
-// terminal. Its Events must be described.
+// ForOutput returns the rules for the output of an agent that runs without a terminal. Its
+// Events must be described.
 func ForOutput(h *spec.AgentHeadless) (*Rules, error) {
 	r, err := compile(h.Events)
 	if err != nil {
@@ -82,7 +81,7 @@ func compile(a *spec.AgentReading) (r *Rules, err error) {
 	return r, err
 }
 
-// sessionOf is the ID a line tells; empty if it tells none.
+// sessionOf is the session ID in a line; empty if it has none.
 func (r *Rules) sessionOf(v any) string {
 	if id := r.session.text(v); id != "" {
 		return id
@@ -98,7 +97,7 @@ func (r *Rules) isEnd(v any) bool {
 	return r.run != nil && matchesAny(r.run.end, v)
 }
 
-// verdict judges a line that is an end.
+// verdict evaluates a line that is an end.
 func (r *Rules) verdict(v any) string {
 	switch {
 	case matchesAny(r.run.success, v):
@@ -109,7 +108,7 @@ func (r *Rules) verdict(v any) string {
 	return spec.VerdictFailed
 }
 
-// says tells whether one of some parts is in a text anywhere in a value.
+// says tells whether a text anywhere in a value contains one of some parts.
 func says(v any, parts []string) bool {
 	switch v := v.(type) {
 	case string:

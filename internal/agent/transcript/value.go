@@ -14,7 +14,7 @@ const (
 	maxValues = 256 << 10
 )
 
-// Causes for which something is unknown.
+// Causes of unknown events.
 const (
 	causeNoRule = "no rule"
 	causeNoJSON = "no JSON"
@@ -39,7 +39,7 @@ func decode(line []byte) (v any, cause string) {
 	return v, ""
 }
 
-// values is at least how many there are in a JSON text, without decoding it.
+// values is an upper bound of how many values a JSON value contains, without decoding it.
 func values(text []byte) (n int) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -56,19 +56,19 @@ func values(text []byte) (n int) {
 	return n
 }
 
-// encode writes a value that was decoded.
+// encode writes a decoded value.
 func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return nil // of what a decoder made there is none
+		return nil // a decoded value always encodes
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// timeOf reads a time: RFC 3339, or seconds or milliseconds since 1970. What is
-// none is the zero time.
+// timeOf reads a time: RFC 3339, or seconds or milliseconds since 1970. Other values give
+// the zero time.
 func timeOf(v any) (t time.Time) {
 	switch v := v.(type) {
 	case string:
@@ -83,7 +83,7 @@ func timeOf(v any) (t time.Time) {
 		}
 		t = time.UnixMilli(int64(math.Round(n)))
 	}
-	if y := t.Year(); y < 1970 || y > 9999 { // others have no form in JSON
+	if y := t.Year(); y < 1970 || y > 9999 { // JSON cannot represent other years
 		return time.Time{}
 	}
 	return t.UTC()

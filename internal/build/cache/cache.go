@@ -1,8 +1,7 @@
-// Package cache keeps what builds leave: what each step has made of a root, for the
-// next build that has the same step on the same root, and the directories that RUN
-// steps keep for themselves.
+// Package cache keeps results of builds. It stores the root that each step made, for the
+// next build with the same step on the same root, and the cache directories of RUN steps.
 //
-// A step lies under its key, complete or not there at all, and never changes.
+// A step is stored under its key, complete or not at all, and never changes.
 package cache
 
 import (
@@ -19,17 +18,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shelf is the directory all of it lies in. It need not exist.
+// Shelf is the directory of the cache. It need not exist.
 type Shelf struct{ Dir string }
 
-// Step is what is written down about one.
+// Step describes a stored step.
 type Step struct {
 	Version int       `json:"version"`
 	Name    string    `json:"name"`            // as the Dockerfile has it
-	Base    string    `json:"base"`            // the digest of the image its root lies over
-	Image   string    `json:"image,omitempty"` // the digest of the image that was made of it, if that is what it did
+	Base    string    `json:"base"`            // the digest of the image below its root
+	Image   string    `json:"image,omitempty"` // the digest of the image made from it, if the step made one
 	Made    time.Time `json:"made"`
-	// Key is what it lies under.
+	// Key is the key it is stored under.
 	Key string `json:"-"`
 }
 
@@ -48,23 +47,24 @@ const (
 	contextName = "context"
 )
 
-// lock is that of the shelf: builds have it together, who removes something has it alone.
+// lock is the shelf's lock: builds share it, and a process that removes something holds it
+// alone.
 func (s Shelf) lock() string { return filepath.Join(s.Dir, lockName) }
 
 func (s Shelf) steps() string { return filepath.Join(s.Dir, stepsName) }
 
-// Path is the directory of a step, Layer what it has changed in its root.
+// Path is the directory of a step, Layer the directory of its changes to the root.
 func (s Shelf) Path(key string) string  { return filepath.Join(s.steps(), key) }
 func (s Shelf) Layer(key string) string { return filepath.Join(s.Path(key), layerName) }
 
-// Find gives a step, and notes that it was of use.
+// Find returns a step and records the use.
 func (s Shelf) Find(key string) (Step, bool) {
 	step, err := s.read(key)
 	if err != nil {
 		return step, false
 	}
 	now := time.Now()
-	_ = os.Chtimes(filepath.Join(s.Path(key), aboutName), now, now) // it only tells prune
+	_ = os.Chtimes(filepath.Join(s.Path(key), aboutName), now, now) // only prune reads it
 	return step, true
 }
 
@@ -78,8 +78,8 @@ func (s Shelf) read(key string) (Step, error) {
 	return step, err
 }
 
-// Put adds a step. Fill makes its layer, a directory that is not there yet; nil for none.
-// Where two builds have made the same step the first stays, unless it is to be replaced.
+// Put adds a step. fill makes its layer in a directory that does not exist yet; nil for
+// none. If two builds have made the same step, the first one stays, unless replace is set.
 func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) error) error {
 	if err := os.MkdirAll(s.steps(), 0o700); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.RemoveTree(dir) }() // nothing has that name once it is in its place
+	defer func() { _ = store.RemoveTree(dir) }() // once the step is in place, this name is gone
 	if fill != nil {
 		if err := fill(filepath.Join(dir, layerName)); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) 
 	if _, err := s.read(key); errors.Is(err, spec.ErrNewer) {
 		return err
 	} else if err != nil || replace { // of an earlier version, or damaged
-		if err := remove(s.Path(key)); err != nil { // out of sight first: it is never half there
+		if err := remove(s.Path(key)); err != nil { // by renaming first: it is never partial
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) 
 	return store.SyncDir(s.steps())
 }
 
-// Steps gives all there are.
+// Steps returns all steps.
 func (s Shelf) Steps() ([]Step, error) {
 	entries, err := os.ReadDir(s.steps())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +134,7 @@ func (s Shelf) Steps() ([]Step, error) {
 	return list, err
 }
 
-// Used is when a step, or a cache, was last of use.
+// Used is the time of the last use of a step or a cache.
 func Used(path string) time.Time {
 	for _, p := range []string{filepath.Join(path, aboutName), path} {
 		if info, err := os.Stat(p); err == nil {
@@ -144,8 +144,8 @@ func Used(path string) time.Time {
 	return time.Time{}
 }
 
-// Remove removes a step, or a cache, that no build uses: [store.ErrLocked] while any
-// runs. None begins meanwhile.
+// Remove removes a step or a cache. While any build runs, it returns [store.ErrLocked]. No
+// build can begin meanwhile.
 func (s Shelf) Remove(path string) error {
 	lock, err := store.TryLock(s.lock())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,7 +161,7 @@ func (s Shelf) Remove(path string) error {
 	return remove(path)
 }
 
-// remove removes a step, or a cache, out of sight first.
+// remove removes a step or a cache. It renames it first.
 func remove(path string) error {
 	gone, err := os.MkdirTemp(filepath.Dir(path), gonePrefix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -173,20 +173,19 @@ func remove(path string) error {
 	if err = os.Rename(path, filepath.Join(gone, filepath.Base(path))); errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if rerr := store.RemoveTree(gone); !errors.Is(rerr, fs.ErrNotExist) { // a build that begins sweeps
+	if rerr := store.RemoveTree(gone); !errors.Is(rerr, fs.ErrNotExist) { // a new build may have swept it
 		err = errors.Join(err, rerr)
 	}
 	return err
 }
 
-// Cache is the archive of a directory that RUN steps keep for themselves, by its name
-// in Dockerfiles.
+// Cache is the archive of a RUN step's cache directory, by its name in Dockerfiles.
 func (s Shelf) Cache(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return filepath.Join(s.Dir, cachesName, hex.EncodeToString(sum[:])+".tar")
 }
 
-// TryCache takes a cache for one step. While somebody else has it, it is
+// TryCache locks a cache for one step. While another step holds it, it returns
 // [store.ErrLocked].
 func (s Shelf) TryCache(id string) (*store.Lock, error) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, cachesName), 0o700); err != nil {
@@ -200,15 +199,16 @@ func (s Shelf) Caches() ([]string, error) {
 	return filepath.Glob(filepath.Join(s.Dir, cachesName, "*.tar"))
 }
 
-// Work is what a build has while it runs.
+// Work is the directory and the locks of a running build.
 type Work struct {
 	dir   string
 	lock  *store.Lock
-	shelf *store.Lock // with other builds
+	shelf *store.Lock // shared with other builds
 }
 
-// Begin makes one. It has its name only with its lock, so that whoever sees it sees that
-// it runs; and as long as it runs nothing is removed from the shelf.
+// Begin makes a Work. Its directory gets its name only once its lock is held, so a process
+// that sees it also sees that it runs. While the build runs, nothing is removed from the
+// shelf.
 func (s Shelf) Begin() (*Work, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -250,15 +250,15 @@ func (s Shelf) begin() (*Work, error) {
 	return w, nil
 }
 
-// Lock is the path of the lock that is held as long as the build runs, Context the
-// directory of the files it copies from.
+// Lock is the path of the lock that is held while the build runs. Context is the directory
+// of the files it copies from.
 func (w *Work) Lock() string    { return filepath.Join(w.dir, lockName) }
 func (w *Work) Context() string { return filepath.Join(w.dir, contextName) }
 
 // End removes it.
 func (w *Work) End() error {
 	err := store.RemoveTree(w.Context())
-	for _, p := range []string{w.Lock(), w.dir} { // the lock tells that it is somebody's as long as it is there
+	for _, p := range []string{w.Lock(), w.dir} { // a directory with a lock has an owner
 		if rerr := os.Remove(p); !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, rerr)
 		}
@@ -268,8 +268,8 @@ func (w *Work) End() error {
 	return err
 }
 
-// Running tells whether a build runs whose lock this is. One that is not there is not
-// made.
+// Running tells whether the owner of this lock still runs. It does not create a missing
+// lock.
 func Running(lock string) bool { return store.IsLocked(lock) }
 
 // Busy tells whether any build runs.
@@ -283,14 +283,14 @@ func (s Shelf) Busy() bool {
 	return false
 }
 
-// newAge is the age from which a build that is being made counts as killed.
+// newAge is the age after which an unfinished new build counts as killed.
 const newAge = time.Minute
 
-// Sweep removes what builds left that were killed.
+// Sweep removes the files that killed builds left.
 func (s Shelf) Sweep() {
 	s.sweepWorks()
 	if s.Busy() {
-		return // what is half made may be somebody's
+		return // a running build may own the unfinished files
 	}
 	for _, dir := range []string{s.steps(), filepath.Join(s.Dir, cachesName)} {
 		for _, prefix := range []string{newPrefix, gonePrefix} {
@@ -303,7 +303,7 @@ func (s Shelf) Sweep() {
 	}
 }
 
-// sweepWorks removes builds that nobody has the lock of.
+// sweepWorks removes the directories of builds whose lock is free.
 func (s Shelf) sweepWorks() {
 	for _, prefix := range []string{workPrefix, newPrefix} {
 		works, _ := filepath.Glob(filepath.Join(s.Dir, prefix+"*"))

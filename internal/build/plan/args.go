@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 )
 
-// unused are the build arguments of which no ARG knows, not even one of a stage that is not
-// built: a mistyped one, as a rule. What is an argument without ARG is not among them.
+// unused are the build arguments that no ARG declares, not even one of a stage that is not
+// built; usually they are mistyped. Arguments that work without ARG are not among them.
 func unused(o build.Order) []string {
 	taken := map[string]bool{}
 	note(taken, o.Text)
@@ -26,8 +26,8 @@ func unused(o build.Order) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return taken[name] || isPredefined(name) })
 }
 
-// note notes what the ARGs of a Dockerfile take. The frontend has read it, or will, and says what
-// is wrong with it.
+// note collects the names that the ARGs of a Dockerfile declare. It ignores errors, because
+// the frontend reads the text, too, and reports them.
 func note(taken map[string]bool, text []byte) {
 	file, err := parser.Parse(bytes.NewReader(text))
 	if err != nil {
@@ -44,7 +44,7 @@ func note(taken map[string]bool, text []byte) {
 	}
 }
 
-// onBuild are the lines that an image has for whoever builds on it.
+// onBuild are the ONBUILD lines of an image.
 func onBuild(img build.Image) []string {
 	var c struct {
 		Config struct{ OnBuild []string } `json:"config"`
@@ -53,8 +53,8 @@ func onBuild(img build.Image) []string {
 	return c.Config.OnBuild
 }
 
-// predefined are arguments that mean something without an ARG, as those for a proxy do: to the
-// frontend, or in a FROM.
+// predefined are arguments that work without an ARG, such as those for a proxy: the
+// frontend uses them, or a FROM.
 var predefined = []string{
 	"SOURCE_DATE_EPOCH",
 	"BUILDPLATFORM", "BUILDOS", "BUILDOSVERSION", "BUILDARCH", "BUILDVARIANT",

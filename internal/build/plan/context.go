@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inContext reads a context, as fsutil's filters want it read. Somebody inside a sandbox
-// may be changing it: whatever path it is asked for, nothing outside is opened, listed
-// or looked at.
+// inContext reads a context through the interface of fsutil's filters. An agent in a
+// sandbox may change the files meanwhile. Whatever path it is asked for, it does not open,
+// list or stat anything outside.
 type inContext struct{ root *os.Root }
 
-// Open is what the filters ask for.
+// Open opens a file for the filters.
 func (c inContext) Open(name string) (io.ReadCloser, error) { return c.open(name) }
 
 // open opens a regular file.
@@ -36,11 +36,11 @@ func (c inContext) open(name string) (*os.File, error) {
 	return f, nil
 }
 
-// gone tells whether an error says that something is not there, or not there any more.
+// gone tells whether an error says that a file is missing, or was removed meanwhile.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
-// Walk calls a function with what is at a path and below it, but the root itself, like
-// [fs.WalkDir]. What goes away meanwhile is left out, and nothing beside it.
+// Walk calls a function for a path and everything below it, but not for the root itself,
+// like [fs.WalkDir]. It skips entries that are removed meanwhile, and only those.
 func (c inContext) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) error {
 	name := path.Clean("/" + target)[1:]
 	if name == "" {
@@ -49,7 +49,7 @@ func (c inContext) Walk(ctx context.Context, target string, visit fs.WalkDirFunc
 	return over(c.walk(ctx, name, visit))
 }
 
-// over is the end of a walk that is to end.
+// over removes the errors that only end a walk.
 func over(err error) error {
 	if errors.Is(err, fs.SkipDir) || errors.Is(err, fs.SkipAll) {
 		return nil
@@ -75,7 +75,7 @@ func (c inContext) walk(ctx context.Context, name string, visit fs.WalkDirFunc) 
 	err = visit(name, e, nil)
 	if err == nil && info.IsDir() {
 		err = c.list(ctx, name, info, func(at string, d fs.DirEntry, err error) error {
-			if at == name { // what of it is not read
+			if at == name { // the directory itself, when reading it fails
 				d = e
 			}
 			return visit(at, d, err)
@@ -87,7 +87,7 @@ func (c inContext) walk(ctx context.Context, name string, visit fs.WalkDirFunc) 
 	return err
 }
 
-// entry is what fsutil knows of a file.
+// entry returns a file's metadata as fsutil needs it.
 func (c inContext) entry(name string, info fs.FileInfo) (*fsutil.DirEntryInfo, error) {
 	st := &types.Stat{Path: name, Mode: uint32(info.Mode()), ModTime: info.ModTime().UnixNano()}
 	var err error
@@ -100,7 +100,7 @@ func (c inContext) entry(name string, info fs.FileInfo) (*fsutil.DirEntryInfo, e
 	return &fsutil.DirEntryInfo{Stat: st}, err
 }
 
-// list walks through a directory; info is that of before, nil for the root.
+// list walks through a directory. info is the earlier Lstat result, nil for the root.
 func (c inContext) list(ctx context.Context, dir string, info fs.FileInfo, visit fs.WalkDirFunc) error {
 	names, err := c.names(dir, info)
 	if err != nil && !gone(err) {
@@ -110,7 +110,7 @@ func (c inContext) list(ctx context.Context, dir string, info fs.FileInfo, visit
 	}
 	for _, name := range names {
 		err := c.walk(ctx, path.Join(dir, name), visit)
-		if errors.Is(err, fs.SkipDir) { // of a file: the rest of the directory
+		if errors.Is(err, fs.SkipDir) { // for a file: skip the rest of the directory
 			return nil
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func (c inContext) list(ctx context.Context, dir string, info fs.FileInfo, visit
 	return nil
 }
 
-// names reads a directory, which must be the one it was.
+// names reads a directory. It fails if the path now names another directory than before.
 func (c inContext) names(dir string, was fs.FileInfo) ([]string, error) {
 	f, err := c.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {

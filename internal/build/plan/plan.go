@@ -1,6 +1,6 @@
-// Package plan makes a plan of a Dockerfile: BuildKit's frontend says what has to be
-// done, and what it says is put into the words of package build. Nothing is fetched:
-// images are asked for by name, anything else from elsewhere is refused.
+// Package plan makes a plan of a Dockerfile. BuildKit's frontend decides the operations,
+// and this package translates them into the types of package build. It fetches nothing: it
+// asks for images by name, and refuses any other remote source.
 package plan
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Make makes a plan, or tells which images it must know first.
+// Make makes a plan, or lists the images that it must know first.
 func Make(ctx context.Context, o build.Order) (build.Plan, error) {
 	images := &images{order: o}
 	def, config, warnings, err := convert(ctx, o, images)
@@ -54,7 +54,7 @@ func Make(ctx context.Context, o build.Order) (build.Plan, error) {
 	return p, err
 }
 
-// told gives the frontend's error with the line it is about.
+// told adds the Dockerfile line to the frontend's error.
 func told(o build.Order, err error) error {
 	where := o.Dockerfile
 	var at *parser.LocationError
@@ -64,8 +64,8 @@ func told(o build.Order, err error) error {
 	return spec.Errorf(spec.ErrUsage, "%s: %w", where, err)
 }
 
-// convert has the frontend read the Dockerfile. A line "# syntax=" names another
-// frontend, a program from a registry; it is not asked, and this one is always used.
+// convert makes the frontend read the Dockerfile. A line "# syntax=" names another
+// frontend, a program from a registry. It is ignored: this frontend is always used.
 func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition, any, []string, error) {
 	epoch, err := epoch(o.Args)
 	if err != nil {
@@ -105,9 +105,9 @@ func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition
 // maxEpoch is the last second that is a number of nanoseconds, in the year 2262.
 const maxEpoch = math.MaxInt64 / int64(time.Second)
 
-// epoch is the time that the image and what the frontend makes in it are from, in seconds
-// since 1970, if an argument says so. Operations count in
-// nanoseconds: one that they cannot say is refused.
+// epoch is the time that an argument sets for the image and the files that the frontend
+// makes, in seconds since 1970. Operations count in nanoseconds; a time out of their range
+// is refused.
 func epoch(args map[string]string) (*time.Time, error) {
 	text := args["SOURCE_DATE_EPOCH"]
 	if text == "" {
@@ -124,15 +124,15 @@ func epoch(args map[string]string) (*time.Time, error) {
 	return &t, nil
 }
 
-// namespace tells the caches of one directory from those of others: what a Dockerfile
-// calls one does not lead to what builds of another project have kept. It is part of the
-// operation, and so of what tells steps apart.
+// namespace separates the caches of one directory from those of others. A cache name in a
+// Dockerfile must not reach the caches of another project. It is part of the operation, and
+// so of the step's key.
 func namespace(context string) string {
 	sum := sha256.Sum256([]byte(context))
 	return hex.EncodeToString(sum[:])
 }
 
-// capabilities are all there are but merging: COPY --link then copies.
+// capabilities are all of BuildKit's except merging; without it, COPY --link copies.
 func capabilities() *apicaps.CapSet {
 	without := []string{string(pb.CapMergeOp), string(pb.CapDiffOp)}
 	caps := slices.DeleteFunc(pb.Caps.All(), func(c *apicaps.PBCap) bool { return slices.Contains(without, c.ID) })
@@ -140,7 +140,7 @@ func capabilities() *apicaps.CapSet {
 	return &set
 }
 
-// images answers the frontend from the order, and notes what is not in it.
+// images answers the frontend from the order, and notes the missing images.
 type images struct {
 	order build.Order
 	mu    sync.Mutex
@@ -149,7 +149,7 @@ type images struct {
 
 var errUnknown = errors.New("the image is not known yet")
 
-// ResolveImageConfig is asked for what a FROM means.
+// ResolveImageConfig resolves the image of a FROM.
 func (i *images) ResolveImageConfig(_ context.Context, ref string, opt sourceresolver.Opt) (string, digest.Digest, []byte, error) {
 	if o := opt.ImageOpt; o != nil && o.Platform != nil && (o.Platform.OS != "linux" || o.Platform.Architecture != i.order.Arch) {
 		return "", "", nil, fmt.Errorf("it is wanted for %s/%s, and programs of linux/%s alone can be run here", o.Platform.OS, o.Platform.Architecture, i.order.Arch)
@@ -170,7 +170,7 @@ func (i *images) list() []string {
 	return slices.Compact(i.need)
 }
 
-// translator puts a definition into our words.
+// translator translates a definition into a plan.
 type translator struct {
 	order   build.Order
 	def     *pb.Definition
@@ -214,7 +214,7 @@ func (t *translator) refused(name string, err error) error {
 	return &spec.Error{Op: where + ": " + t.name(name), Err: err, Hint: spec.Hint(err)}
 }
 
-// input is the vertex that an edge leads to.
+// input returns the vertex of an edge.
 func (t *translator) input(in *pb.Input) (int, error) {
 	at, ok := t.at[in.Digest]
 	if !ok || in.Index != 0 {
@@ -223,7 +223,7 @@ func (t *translator) input(in *pb.Input) (int, error) {
 	return at, nil
 }
 
-// name is what people call a vertex.
+// name is the displayed name of a vertex.
 func (t *translator) name(of string) string {
 	m := t.def.Metadata[of]
 	if m == nil {
@@ -232,8 +232,8 @@ func (t *translator) name(of string) string {
 	return uncounted(m.Description["llb.customname"])
 }
 
-// uncounted is a name without the count that the frontend puts before it, of a stage by itself:
-// "[base 2/3] RUN x" becomes "[base] RUN x". Who builds counts the steps of all stages.
+// uncounted removes the per-stage count that the frontend puts into a name: "[base 2/3] RUN
+// x" becomes "[base] RUN x". The caller counts the steps of all stages.
 func uncounted(name string) string {
 	const digits = "0123456789"
 	head, rest, ok := strings.Cut(name, "] ")
@@ -248,7 +248,7 @@ func uncounted(name string) string {
 	return stage + "] " + rest
 }
 
-// line is where it stands, 0 if nobody knows.
+// line is its line in the Dockerfile, 0 if that is unknown.
 func (t *translator) line(of string) int {
 	if t.def.Source == nil {
 		return 0
@@ -286,7 +286,7 @@ func (t *translator) vertex(ctx context.Context, op *pb.Op) (build.Vertex, error
 	return v, err
 }
 
-// source is where files come from.
+// source translates a source of files.
 func (t *translator) source(ctx context.Context, s *pb.SourceOp) (v build.Vertex, err error) {
 	v.Base = build.None
 	kind, rest, _ := strings.Cut(s.Identifier, "://")
@@ -307,7 +307,7 @@ func (t *translator) source(ctx context.Context, s *pb.SourceOp) (v build.Vertex
 	return v, err
 }
 
-// from notes that a step reads from an input, and gives the vertex.
+// from notes that a step reads from an input, and returns the vertex.
 func (t *translator) from(v *build.Vertex, op *pb.Op, input int64) (int, error) {
 	if input < 0 || input >= int64(len(op.Inputs)) {
 		return 0, fmt.Errorf("it reads from input %d of %d", input, len(op.Inputs))
@@ -322,7 +322,7 @@ func (t *translator) from(v *build.Vertex, op *pb.Op, input int64) (int, error) 
 	return at, nil
 }
 
-// used notes what of the context a step uses.
+// used records the parts of the context that a step uses.
 func (t *translator) used(v *build.Vertex, at int, hash func() (string, error)) error {
 	if t.out.Vertices[at].Kind != build.Context {
 		return nil
@@ -332,7 +332,7 @@ func (t *translator) used(v *build.Vertex, at int, hash func() (string, error)) 
 	return err
 }
 
-// run is a RUN.
+// run translates a RUN.
 func (t *translator) run(v *build.Vertex, op *pb.Op, e *pb.ExecOp) error {
 	refuse := func(what string) error { return spec.Errorf(spec.ErrUsage, "%s is not supported", what) }
 	switch {
@@ -387,8 +387,7 @@ func (t *translator) mount(v *build.Vertex, op *pb.Op, i int, m *pb.Mount) (err 
 	return t.used(v, at, func() (string, error) { return t.context.hash(m.Selector, true) })
 }
 
-// files are a COPY, ADD, WORKDIR or heredoc: operations one behind the other, on one
-// root.
+// files translates a COPY, ADD, WORKDIR or heredoc: a list of operations on one root.
 func (t *translator) files(v *build.Vertex, op *pb.Op, f *pb.FileOp) (err error) {
 	for i, a := range f.Actions {
 		switch {
@@ -415,16 +414,16 @@ func (t *translator) files(v *build.Vertex, op *pb.Op, f *pb.FileOp) (err error)
 	return nil
 }
 
-// Bounds of the process that makes plans, in bytes: a variable can be made of itself
-// twice, and that again. A plan is read by who asks for it.
+// Bounds of the process that makes plans, in bytes. A Dockerfile can double a variable
+// again and again. The caller reads the whole plan.
 const (
-	maxMemory  = 3 << 30 // of addresses, of which a good part is never used
-	memoryGoal = 1 << 30 // what the collector keeps it at while it can
+	maxMemory  = 3 << 30 // of address space, most of which is never used
+	memoryGoal = 1 << 30 // target of the garbage collector
 	maxPlan    = 64 << 20
 )
 
-// Run is Make as an errand, in a process of its own, whose memory it bounds: there is
-// nothing to tell before the end.
+// Run is Make as an errand, in a process of its own, whose memory it bounds. It reports no
+// progress.
 func Run(ctx context.Context, o build.Order, _ func(struct{})) (build.Plan, error) {
 	debug.SetMemoryLimit(memoryGoal)
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: maxMemory, Max: maxMemory}); err != nil {
@@ -440,7 +439,7 @@ func Run(ctx context.Context, o build.Order, _ func(struct{})) (build.Plan, erro
 	return p, nil
 }
 
-// size is about how large a plan is.
+// size estimates the size of a plan.
 func size(p build.Plan) int {
 	n := len(p.Config)
 	for _, v := range p.Vertices {

@@ -26,7 +26,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// directory makes a context of files and what they hold.
+// directory makes a context with these files.
 func directory(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func directory(t *testing.T, files map[string]string) string {
 
 const baseDigest = "sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"
 
-// order is one whose images are known.
+// order is an order whose images are known.
 func order(t *testing.T, context, text string) build.Order {
 	t.Helper()
 	config, err := json.Marshal(map[string]any{
@@ -63,7 +63,7 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// What another frontend would have to be fetched for is read by this one.
+// TestSyntax checks that a Dockerfile that names another frontend is read by this one.
 func TestSyntax(t *testing.T) {
 	o := order(t, t.TempDir(), "# syntax=example.com/evil:latest\nFROM base\nRUN true\n")
 	o.Args = map[string]string{"BUILDKIT_SYNTAX": "example.com/evil:latest"}
@@ -74,8 +74,8 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// A step is called what it does, and by its stage: the steps of all stages are counted by who
-// carries them out.
+// TestName checks that a step's name has its instruction and its stage. The caller counts
+// the steps of all stages.
 func TestName(t *testing.T) {
 	text := "FROM base AS first\nRUN [\"a/b\"] x\nFROM base\nCOPY --from=first /x /\n" + strings.Repeat("RUN true\n", 9)
 	p, err := Make(t.Context(), order(t, t.TempDir(), text))
@@ -117,7 +117,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// What the frontend makes is from the time that an argument says.
+// TestEpoch checks that files made by the frontend have the time of the argument.
 func TestEpoch(t *testing.T) {
 	text := "FROM base\nENV C=d\nWORKDIR /w\n"
 	made := func(at string) (c struct {
@@ -174,7 +174,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// contents are what the steps use of a context.
+// contents returns the content digests of the steps that use the context.
 func contents(t *testing.T, o build.Order) (list []string) {
 	t.Helper()
 	p, err := Make(t.Context(), o)
@@ -187,7 +187,7 @@ func contents(t *testing.T, o build.Order) (list []string) {
 	return list
 }
 
-// A step is another one if what it copies is, and not otherwise.
+// TestContent checks that a step's digest changes if and only if its copied files change.
 func TestContent(t *testing.T) {
 	dir := directory(t, map[string]string{"a": "1", "b/c": "2", "b/d": "3", "left/out": "4"})
 	text := "FROM base\nCOPY a /\nCOPY b/* /b/\nRUN --mount=type=bind,source=b,target=/b true\n"
@@ -210,7 +210,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// A cache is that of one directory, whatever others call theirs.
+// TestCaches checks that a cache belongs to one directory, even if another directory uses
+// the same name.
 func TestCaches(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	caches := func(dir string) build.Vertex {
@@ -231,7 +232,8 @@ func TestCaches(t *testing.T) {
 	}
 }
 
-// The snapshot has what is asked for and not left out, and nothing from elsewhere.
+// TestSnapshot checks that the snapshot has only the requested files that are not ignored,
+// and none from outside.
 func TestSnapshot(t *testing.T) {
 	dir := directory(t, map[string]string{"a": "1", "b/keep": "2", "b/drop": "3", "unused": "4", "target": "5"})
 	outside := directory(t, map[string]string{"secret": "secret"})
@@ -268,7 +270,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// Holes of a file stay what they are, and count: a step would read them.
+// TestSparse checks that holes of a file stay holes and count towards the size, because a
+// step would read them.
 func TestSparse(t *testing.T) {
 	dir := directory(t, map[string]string{"f": "begin", "empty": ""})
 	f, err := os.OpenFile(filepath.Join(dir, "f"), os.O_WRONLY, 0)
@@ -302,7 +305,8 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// A file with several names is copied, and counts, as often as its copy can have no other.
+// TestNames checks hard links. If the copy's file system cannot link, the file is copied
+// again, and counts again.
 func TestNames(t *testing.T) {
 	dir := directory(t, map[string]string{"a": "123456"})
 	must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
@@ -334,7 +338,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A directory that becomes a link while it is read leads nowhere.
+// TestSwapped checks that a directory replaced by a link during the read does not lead
+// outside.
 func TestSwapped(t *testing.T) {
 	dir := directory(t, map[string]string{"b/secret": "1"})
 	outside := directory(t, map[string]string{"secret": "secret"})
@@ -355,8 +360,8 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
-// What is swapped while it is read is not gone by, and what goes away leaves out nothing
-// but itself.
+// TestChanged checks that a file swapped during the read is an error, and that a removed
+// file leaves out nothing else.
 func TestChanged(t *testing.T) {
 	outside := directory(t, map[string]string{"secret": "secret"})
 	for name, c := range map[string]struct {
@@ -394,7 +399,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// A directory in the context may be meant; no link leads to one outside it.
+// TestWithin checks that a build can use a directory inside the context, and that no link
+// leads to one outside.
 func TestWithin(t *testing.T) {
 	dir := directory(t, map[string]string{"a": "1", "b/a": "2", "b/c/a": "3"})
 	outside := directory(t, map[string]string{"a": "secret"})

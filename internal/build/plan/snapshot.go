@@ -27,23 +27,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// snapshot is a copy of what the build uses of its context: nobody changes it while
-// the build runs.
+// snapshot is a copy of the context files that the build uses. Other processes cannot
+// change it while the build runs.
 type snapshot struct {
 	dir   string
-	left  int64                // of what files in it may hold, in bytes, holes included
-	links map[[2]uint64]string // files with several names, by their first
+	left  int64                // remaining size of its files, in bytes, holes included
+	links map[[2]uint64]string // the first copy of files with several hard links
 }
 
-// maxContext is what the files may hold that a build uses of its context, in bytes. It
-// is a variable for tests.
+// maxContext bounds the size of the context files that a build uses, in bytes. It is a
+// variable for tests.
 var maxContext = int64(64 << 30)
 
-// anotherName gives a file one more name. It is a variable for tests.
+// anotherName adds a hard link. It is a variable for tests.
 var anotherName = os.Link
 
-// sharedName gives a file the name of one that is there; false where the file system has no
-// such names, or no more of them.
+// sharedName adds a hard link to an existing file. It returns false if the file system has
+// no hard links, or allows no more of them.
 func sharedName(first, to string) (bool, error) {
 	err := anotherName(first, to)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EMLINK) {
@@ -52,7 +52,7 @@ func sharedName(first, to string) (bool, error) {
 	return true, err
 }
 
-// openContext opens the directory that is copied from.
+// openContext opens the directory that the build copies from.
 func openContext(o build.Order) (*os.Root, error) {
 	root, err := hostpath.OpenRealRoot(o.Context)
 	if err != nil || o.Within == "" {
@@ -62,7 +62,7 @@ func openContext(o build.Order) (*os.Root, error) {
 	return root.OpenRoot(o.Within)
 }
 
-// take copies what the steps name, without what .dockerignore leaves out.
+// take copies the files that the steps name, except those that .dockerignore leaves out.
 func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapshot, error) {
 	root, err := openContext(o)
 	if err != nil {
@@ -80,7 +80,7 @@ func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapsho
 	}
 	s := &snapshot{o.Snapshot, maxContext, map[[2]uint64]string{}}
 	var dirs []dirMode
-	var failed error // the filter would take what is not there for a reason to go on elsewhere
+	var failed error // the filter would skip over a missing file and go on
 	err = filtered.Walk(ctx, "", func(name string, e fs.DirEntry, err error) error {
 		if failed = err; err == nil {
 			failed = s.add(files, name, e, &dirs)
@@ -93,7 +93,7 @@ func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapsho
 	if failed != nil {
 		err = failed
 	}
-	for i := len(dirs) - 1; err == nil && i >= 0; i-- { // what is in one is there by now
+	for i := len(dirs) - 1; err == nil && i >= 0; i-- { // their contents are complete now
 		err = dirs[i].settle()
 	}
 	return s, err
@@ -119,7 +119,7 @@ func filters(o build.Order, attrs map[string]string) (*fsutil.FilterOpt, error) 
 	return opt, nil
 }
 
-// dirMode is what a directory gets once it is filled.
+// dirMode is the metadata for a directory, applied once its contents are complete.
 type dirMode struct {
 	path string
 	info fs.FileInfo
@@ -132,13 +132,13 @@ func (d dirMode) settle() error {
 	return os.Chtimes(d.path, d.info.ModTime(), d.info.ModTime())
 }
 
-// permissions are those of a file, with what is set beside them.
+// permissions are the mode bits of a file with setuid, setgid and sticky.
 func permissions(info fs.FileInfo) fs.FileMode {
 	return info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 }
 
-// add copies one entry. Pipes and devices are not copied; a socket becomes an empty file,
-// as BuildKit has it.
+// add copies one entry. It does not copy pipes and devices; a socket becomes an empty file,
+// as in BuildKit.
 func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]dirMode) error {
 	info, err := e.Info()
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]dirMo
 	return nil
 }
 
-// link makes one, of the time it was made at: that goes into the image.
+// link makes a link with its original time, because that becomes part of the image.
 func link(target, to string, at time.Time) error {
 	if err := os.Symlink(target, to); err != nil {
 		return err
@@ -172,7 +172,7 @@ func link(target, to string, at time.Time) error {
 	return unix.Lutimes(to, []unix.Timeval{tv, tv})
 }
 
-// empty makes a file that holds nothing.
+// empty makes an empty file.
 func empty(to string, info fs.FileInfo) error {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -181,7 +181,7 @@ func empty(to string, info fs.FileInfo) error {
 	return errors.Join(f.Close(), os.Chmod(to, permissions(info)), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
-// file copies one. One that went away meanwhile is not there.
+// file copies a file. A file that was removed meanwhile is skipped.
 func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error {
 	in, err := from.open(name)
 	if gone(err) {
@@ -201,7 +201,7 @@ func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error
 				return err
 			}
 		}
-		s.links[id] = to // what comes next shares this one: the first may have no more names to give
+		s.links[id] = to // link the next ones to this copy: the first may have reached its limit of names
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -220,8 +220,8 @@ func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error
 	return err
 }
 
-// fill copies what a file holds, as long as it was at the beginning. Holes stay holes:
-// whoever is at work in the context can make large ones for nothing.
+// fill copies a file, up to the size that it had at the beginning. Holes stay holes: the
+// agent in the sandbox can make large ones at no cost.
 func (s *snapshot) fill(out, in *os.File) error {
 	info, err := in.Stat()
 	if err != nil {
@@ -253,13 +253,13 @@ func (s *snapshot) fill(out, in *os.File) error {
 	return out.Truncate(size)
 }
 
-// extent is where a file next holds something, from a place on: between from and to.
+// extent finds the next data in a file after a position: between from and to.
 func extent(f *os.File, at, size int64) (from, to int64, err error) {
 	from, err = f.Seek(at, unix.SEEK_DATA)
 	switch {
-	case errors.Is(err, unix.ENXIO): // there is nothing more
+	case errors.Is(err, unix.ENXIO): // the rest is empty
 		return size, size, nil
-	case errors.Is(err, unix.EINVAL): // nobody knows here
+	case errors.Is(err, unix.EINVAL): // the file system does not support it
 		return at, size, nil
 	case err != nil:
 		return at, at, err
@@ -270,8 +270,8 @@ func extent(f *os.File, at, size int64) (from, to int64, err error) {
 	return min(from, to), to, nil
 }
 
-// hashCopy is the digest of what a COPY takes from the snapshot. What its patterns
-// leave out counts, too.
+// hashCopy is the digest of the files that a COPY takes from the snapshot. Its exclude
+// patterns do not matter to the digest: excluded files count, too.
 func (s *snapshot) hashCopy(c *pb.FileActionCopy) (string, error) {
 	names := []string{c.Src}
 	if c.AllowWildcard {
@@ -291,8 +291,8 @@ func (s *snapshot) hashCopy(c *pb.FileActionCopy) (string, error) {
 	return all.String(), nil
 }
 
-// hash is the digest of a file or a tree: names, kinds, permissions and contents.
-// Nothing at all is a digest, too: the step will say that it is missing.
+// hash is the digest of a file or a tree: names, kinds, permissions and contents. A missing
+// file has a digest, too; the step will report it.
 func (s *snapshot) hash(name string, follow bool) (string, error) {
 	at := filepath.Join(s.dir, filepath.Join("/", name))
 	if follow {

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// archived makes an archive of files, each as put has it; a link to another of them is
+// archived makes an archive of files, named as in put. A hard link to another of them is
 // written "=> name".
 func archived(t *testing.T, list ...[2]string) string {
 	t.Helper()
@@ -66,7 +66,7 @@ func zstandard(t *testing.T, text string) string {
 	return string(w.EncodeAll([]byte(text), nil))
 }
 
-// ofBzip2 holds dir/a, with the mode 640 and the owner 7:7.
+// ofBzip2 contains dir/a, with the mode 640 and the owner 7:7.
 const ofBzip2 = "QlpoOTFBWSZTWWFarUMAAG/7gNGQAAJAAM+AAAhmIB5ACAggAFQ0gCZMmnpMNIJJJ6IZNGgAfazIIQXuhCKcxsaUukgQwdwJZvZkOwg1kF9HZrWWCmA5mr6+donE52REB+LuSKcKEgwrVahg"
 
 func decoded(t *testing.T, text string) string {
@@ -83,7 +83,7 @@ func damaged(text string, at int) string {
 	return string(b)
 }
 
-// Which archives ADD unpacks, and how.
+// TestConformAdd checks which archives ADD unpacks, and how.
 func TestConformAdd(t *testing.T) {
 	one := archived(t, [2]string{"dir/ 750", ""}, [2]string{"dir/a", "text"})
 	unpacked := []string{`755 0:0 /d/`, `750 7:8 /d/dir/`, `640 7:8 /d/dir/a text`}
@@ -143,9 +143,10 @@ func TestConformAdd(t *testing.T) {
 	conform(t, cases)
 }
 
-// What is damaged before it can be told that it is an archive is copied as it is, for gzip,
-// bzip2 and zstd, as BuildKit does (isArchivePath in solver/llbsolver/file/unpack.go: any
-// error means that it is none). What is damaged behind that fails.
+// TestConformAddDamaged checks damaged archives of gzip, bzip2 and zstd. If the damage is
+// so early that the file cannot be recognised as an archive, it is copied unchanged, as
+// BuildKit does (isArchivePath in solver/llbsolver/file/unpack.go: any error means that it
+// is not an archive). Later damage is an error.
 func TestConformAddDamaged(t *testing.T) {
 	big := archived(t, [2]string{"a", strings.Repeat("0123456789abcdef", 8192)})
 	files := map[string]struct {
@@ -178,7 +179,8 @@ func TestConformAddDamaged(t *testing.T) {
 		}
 		cases[name] = c
 	}
-	// Of what is damaged at its end all files were unpacked: neither looks at the sum.
+	// If only the end is damaged, all files are unpacked: neither BuildKit nor we check the
+	// sum.
 	whole := gzipped(t, archived(t, [2]string{"a", "1"}))
 	cases["gzip, sum"] = conformance{text: "FROM base\nADD a /\n", context: map[string]string{"a": damaged(whole, len(whole)-6)}, want: []string{`640 7:8 /a 1`}}
 	conform(t, cases)

@@ -6,7 +6,8 @@ var copied = map[string]string{
 	"foo.go 600": "foo", "bar.go": "bar", "run 755": "run", "sub/dir1/dir2/foo": "deep", "sub/ 700": "", "link": "-> sub/dir1", "up": "-> foo.go",
 }
 
-// Where COPY copies what to: tests of BuildKit's name the cases testCopy… and others.
+// TestConformCopy checks where COPY puts its files. Cases named testCopy… and others come
+// from BuildKit's tests.
 func TestConformCopy(t *testing.T) {
 	conform(t, map[string]conformance{
 		"file to name":     {text: "FROM base\nCOPY foo.go /x\n", context: copied, want: []string{`600 0:0 /x foo`}},
@@ -48,7 +49,8 @@ func TestConformCopy(t *testing.T) {
 	})
 }
 
-// Links in what is copied, on the way to it, and where it is copied to.
+// TestConformLinks checks links among the copied files, on the way to them, and at the
+// destination.
 func TestConformLinks(t *testing.T) {
 	links := map[string]string{
 		"bar": "bar", "foo": "-> bar", "sub/lfile": "l", "sub/l0": "-> subfile", "sub/subfile": "s", "sub/l1": "-> second", "sub/second": "-> baz", "sub/baz": "b",

@@ -24,26 +24,26 @@ import (
 	"github.com/bothy-dev/bothy/internal/build/plan"
 )
 
-// A conformance is a Dockerfile and what comes of it, as BuildKit's documentation and its
-// own tests have it. Files are copied and made by the code that steps are carried out by,
-// in directories of the test; commands are not run, but looked at.
+// A conformance is a Dockerfile and its expected result, from BuildKit's documentation and
+// its own tests. The code for steps copies and makes the files, in directories of the test.
+// Commands are not run, only compared.
 type conformance struct {
 	text    string
 	context map[string]string // see put
 	ignore  string
 	args    map[string]string
 	target  string
-	// want are files that are new or other than in the image it begins with: mode, owner,
-	// path, and what is in it. A directory ends in a slash.
+	// want are files that are new or differ from the image it begins with: mode, owner,
+	// path, and content. A directory ends in a slash.
 	want []string
-	// config has keys of the image's configuration. What is not in it does not count.
+	// config has expected keys of the image's configuration. Other keys are ignored.
 	config string
-	// runs are the commands: as whom and where, what, with which variables, what is mounted.
+	// runs are the commands: user, directory, arguments, variables and mounts.
 	runs  []string
-	fails string // what the error says
+	fails string // a part of the error
 }
 
-// images are what stages begin with: how they are configured, and what is in them.
+// images are the images that stages begin with: their configuration and their files.
 var images = map[string]struct {
 	config string
 	files  map[string]string
@@ -67,8 +67,8 @@ var images = map[string]struct {
 }
 
 // put makes a file in a directory. Its name may be followed by a mode and by owners, as in
-// "name 755:1:2"; it is a directory if it ends in a slash, a link if it holds "-> ", and another name of a
-// file that comes before it if it holds "=> ".
+// "name 755:1:2". If the name ends in a slash, it is a directory. If the text has "-> ", it
+// is a link; with "=> ", it is a hard link to an earlier file.
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
 	name, rest, _ := strings.Cut(name, " ")
@@ -115,7 +115,7 @@ func fill(t *testing.T, files map[string]string) string {
 	for name := range files {
 		names = append(names, name)
 	}
-	slices.Sort(names) // directories before what is in them
+	slices.Sort(names) // directories before their contents
 	for _, name := range names {
 		put(t, dir, name, files[name])
 	}
@@ -166,13 +166,13 @@ func listing(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// digest is that of an image of the test.
+// digest is the digest of an image of the test.
 func digest(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// order asks for a plan, with all images that there are.
+// order asks for a plan, with all images known.
 func (c conformance) order(t *testing.T) build.Order {
 	t.Helper()
 	o := build.Order{
@@ -186,7 +186,7 @@ func (c conformance) order(t *testing.T) build.Order {
 	return o
 }
 
-// carried is what has come of the vertices of a plan.
+// carried has the results of a plan's vertices.
 type carried struct {
 	t     *testing.T
 	order build.Order
@@ -236,14 +236,14 @@ func (c *carried) vertex(i int) error {
 	return root(c.roots[i]).files(s, op.GetFile())
 }
 
-// needed tells whether a vertex is used from some place on.
+// needed tells whether a vertex at or after from uses the vertex.
 func (c *carried) needed(at, from int) bool {
 	return slices.ContainsFunc(c.plan.Vertices[from:], func(v build.Vertex) bool {
 		return v.Base == at || slices.ContainsFunc(v.Sources, func(s build.Source) bool { return s.Vertex == at })
 	}) || slices.ContainsFunc(c.plan.Vertices[from-1].Sources, func(s build.Source) bool { return s.Vertex == at })
 }
 
-// commandLine is a command as a line.
+// commandLine formats a command as a line.
 func commandLine(e *pb.ExecOp) string {
 	line := fmt.Sprintf("%s %s: %s", e.Meta.User, e.Meta.Cwd, strings.Join(e.Meta.Args, "|"))
 	line = strings.TrimPrefix(line, " ")
@@ -281,7 +281,7 @@ func commandLine(e *pb.ExecOp) string {
 	return line
 }
 
-// carry carries a Dockerfile out.
+// carry plans and executes a Dockerfile.
 func (c conformance) carry(t *testing.T) (*carried, error) {
 	t.Helper()
 	x := &carried{t: t, order: c.order(t)}
@@ -301,10 +301,10 @@ func (c conformance) carry(t *testing.T) (*carried, error) {
 	return x, nil
 }
 
-// listings are those of the images, once they are asked for.
+// listings caches the listings of the images.
 var listings = map[string]map[string]string{}
 
-// before lists what an image holds.
+// before lists the files of an image.
 func (c *carried) before(name string) map[string]string {
 	if listings[name] == nil {
 		listings[name] = listing(c.t, fill(c.t, images[name].files))
@@ -312,7 +312,7 @@ func (c *carried) before(name string) map[string]string {
 	return maps.Clone(listings[name])
 }
 
-// result lists what is new or other than in the image that the last stage began with.
+// result lists files that are new or differ from the base image of the last stage.
 func (c *carried) result() (list []string) {
 	if c.plan.Result == build.None {
 		return nil
@@ -332,7 +332,7 @@ func (c *carried) result() (list []string) {
 	return list
 }
 
-// checkConfig compares what a case says of the image's configuration.
+// checkConfig compares the image's configuration with that of a case.
 func (c conformance) checkConfig(t *testing.T, got []byte) {
 	t.Helper()
 	if c.config == "" {

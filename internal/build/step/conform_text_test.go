@@ -2,13 +2,13 @@ package step
 
 import "testing"
 
-// says is a Dockerfile of which one variable is looked at.
+// says returns a Dockerfile that shows the value of one variable.
 func says(text string) string { return "FROM base\n" + text + "\nLABEL says=\"$x\"\n" }
 
 func label(v string) string { return `{"Labels":{"of":"base","says":"` + v + `"}}` }
 
-// What a variable becomes, by the forms of expansion that the reference of the Dockerfile
-// names: "Environment replacement".
+// TestConformExpansion checks the forms of variable expansion in the Dockerfile reference:
+// "Environment replacement".
 func TestConformExpansion(t *testing.T) {
 	cases := map[string]conformance{}
 	for form, want := range map[string]string{
@@ -37,7 +37,7 @@ func TestConformExpansion(t *testing.T) {
 	conform(t, cases)
 }
 
-// Where an argument is known, and what it is there.
+// TestConformArgs checks where an argument is defined, and its value there.
 func TestConformArgs(t *testing.T) {
 	v := func(k, v string) map[string]string { return map[string]string{k: v} }
 	conform(t, map[string]conformance{
@@ -77,7 +77,7 @@ func TestConformArgs(t *testing.T) {
 	})
 }
 
-// What the instructions leave in the image's configuration.
+// TestConformConfig checks the effect of the instructions on the image's configuration.
 func TestConformConfig(t *testing.T) {
 	conform(t, map[string]conformance{
 		"base":                   {text: "FROM base\n", config: `{"Env":["PATH=/bin","FROM_BASE=yes"],"Cmd":["sh"],"Entrypoint":["/init"],"Labels":{"of":"base"},"User":null}`},

@@ -15,21 +15,21 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 )
 
-// commandFD is where a process finds the command it is to become.
+// commandFD is the descriptor from which a process reads its command.
 const commandFD = 3
 
 // commandMask is the umask that a command begins with, as in containers.
 const commandMask = 0o022
 
-// kept are the capabilities that root has in a RUN: those it has in containers. None of
-// them reaches what is mounted for others.
+// kept are the capabilities that root has in a RUN: those of root in containers. None of
+// them gives access to the mounts of others.
 var kept = []uintptr{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD, unix.CAP_SETGID,
 	unix.CAP_SETUID, unix.CAP_SETFCAP, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT,
 	unix.CAP_KILL, unix.CAP_AUDIT_WRITE,
 }
 
-// enter becomes the command of a RUN, within its mounts.
+// enter execs the command of a RUN within its mounts.
 func enter([]string) int {
 	runtime.LockOSThread()
 	unix.Umask(commandMask)
@@ -47,7 +47,7 @@ func enter([]string) int {
 	if err := c.arrange(); err != nil {
 		return fail(err)
 	}
-	if err := c.makeDir(); err != nil { // the root's lies below a mount
+	if err := c.makeDir(); err != nil { // the directory in the root is hidden by a mount
 		return fail(err)
 	}
 	if err := os.Chdir(c.Dir); err != nil {
@@ -83,7 +83,7 @@ func (c command) arrange() error {
 			return fmt.Errorf("mount %s: %w", m.To, err)
 		}
 	}
-	for _, m := range c.Mounts { // in which others have got their mount points by now
+	for _, m := range c.Mounts { // all mount points inside them exist now
 		if !m.ReadOnly {
 			continue
 		}
@@ -103,7 +103,7 @@ func (c command) arrange() error {
 	return nil
 }
 
-// seal makes a mount read-only. Flags that are not named again would be gone.
+// seal makes a mount read-only. It repeats the other flags, which a remount would drop.
 func seal(at string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(at, &st); err != nil {
@@ -133,7 +133,7 @@ func (m mount) apply(i int) error {
 	return unix.Mount("tmpfs", m.To, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opts)
 }
 
-// secret mounts a file of a file system in memory, which nothing else leads to.
+// secret mounts a file from a file system in memory that is not reachable by another path.
 func (m mount) secret(i int) error {
 	dir := filepath.Join("/dev/shm", build.Program+strconv.Itoa(i))
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -161,7 +161,7 @@ func (m mount) secret(i int) error {
 	return os.Remove(dir)
 }
 
-// become takes the ids of the command, and gives up what it is not to have.
+// become sets the ids of the command, and drops the other capabilities.
 func (c command) become() error {
 	keep := uint64(0)
 	for _, k := range kept {
@@ -172,7 +172,7 @@ func (c command) become() error {
 			continue
 		}
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, k, 0, 0, 0); err == unix.EINVAL {
-			break // there are no more
+			break // the kernel has no more capabilities
 		} else if err != nil {
 			return fmt.Errorf("give up capability %d: %w", k, err)
 		}

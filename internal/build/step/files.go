@@ -69,7 +69,7 @@ func stamp(ts int64) *time.Time {
 	return &t
 }
 
-// owner makes everything somebody's; files of nobody else keep theirs.
+// owner gives all files to one user. Without a user, files keep their owner.
 func owner(u *copy.User) copy.Chowner {
 	return func(old *copy.User) (*copy.User, error) {
 		if u == nil {
@@ -79,8 +79,8 @@ func owner(u *copy.User) copy.Chowner {
 	}
 }
 
-// findUser is who is meant by --chown, by the accounts of the root. A name that nobody has
-// is root, as BuildKit has it; without a root that could have accounts it is an error.
+// findUser finds the user of --chown in the accounts of the root. An unknown name is root,
+// as in BuildKit. Without a root that could have accounts, a name is an error.
 func (at root) findUser(c *pb.ChownOpt) (*copy.User, error) {
 	if c == nil {
 		return nil, nil
@@ -121,7 +121,7 @@ func (at root) findUser(c *pb.ChownOpt) (*copy.User, error) {
 	return u, nil
 }
 
-// named refuses a name where nothing came before that could have it.
+// named refuses a name in a stage that begins with nothing, which has no accounts.
 func named(o *pb.NamedUserOpt) error {
 	if o.Input < 0 {
 		return fmt.Errorf("there is no account %q in a stage that begins with nothing: name an id", o.Name)
@@ -129,7 +129,7 @@ func named(o *pb.NamedUserOpt) error {
 	return nil
 }
 
-// accounts reads those of a root that are looked for; none where there is no such file.
+// accounts reads the wanted accounts of a root; none if the file is missing.
 func accounts[T any](at root, name string, parse func(io.Reader) ([]T, error)) ([]T, error) {
 	p, err := continuity.RootPath(string(at), name)
 	if err != nil {
@@ -232,7 +232,7 @@ func (at root) remove(a *pb.FileActionRm) error {
 	return nil
 }
 
-// cleaned is a path with its last slash, which tells a directory.
+// cleaned cleans a path but keeps a final slash, which marks a directory.
 func cleaned(s string) string {
 	p := filepath.Join("/", s)
 	if p != "/" && (strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.")) {
@@ -247,7 +247,7 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 		return err
 	}
 	if u == nil && from == build.ContextPath {
-		u = &copy.User{} // whose files they are on the host does not count
+		u = &copy.User{} // the owner on the host does not matter
 	}
 	src, dest := cleaned(a.Src), cleaned(a.Dest)
 	if !a.CreateDestPath {
@@ -286,9 +286,9 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 	return nil
 }
 
-// required misses what COPY --parents names without a wildcard: to a pattern, what is not
-// there is nothing to copy. From where it is copied on no link is followed, and a link is
-// copied as it is, wherever it leads.
+// required reports a missing file that COPY --parents names without a wildcard. A pattern
+// without a match simply copies nothing. Below the source directory no link is followed; a
+// link is copied as it is, wherever it leads.
 func required(from, name string, a *pb.FileActionCopy) error {
 	missing := fmt.Errorf("%s is not there", name)
 	src := filepath.Join("/", a.Src)
@@ -300,7 +300,7 @@ func required(from, name string, a *pb.FileActionCopy) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(at); err == nil && rel == "." { // all of it is copied
+	if _, err := os.Lstat(at); err == nil && rel == "." { // the whole source is copied
 		return nil
 	}
 	for part := range strings.SplitSeq(rel, "/") {
@@ -318,16 +318,16 @@ func required(from, name string, a *pb.FileActionCopy) error {
 	return nil
 }
 
-// excluded tells whether nothing of a path is copied.
+// excluded tells whether a path is left out completely.
 func excluded(name string, patterns []string) (bool, error) {
 	m, err := patternmatcher.New(patterns)
-	if err != nil || m.Exclusions() { // of what is below it, something may be
+	if err != nil || m.Exclusions() { // something below it may be included again
 		return false, err
 	}
 	return m.MatchesOrParentMatches(name)
 }
 
-// shown leaves out of an error where we have files.
+// shown removes our own paths from an error.
 func shown(err error, from string) error {
 	return errors.New(strings.ReplaceAll(err.Error(), strings.TrimSuffix(from, "/")+"/", "/"))
 }
@@ -356,11 +356,11 @@ func (at root) copyOne(from, name, dest string, a *pb.FileActionCopy, u *copy.Us
 	})
 }
 
-// archiveHead is how much of a file is looked at to tell whether it is an archive, in
-// bytes: long names and attributes come before the first file.
+// archiveHead is how much of a file is read to recognise an archive, in bytes. Long names
+// and attributes may precede the first file.
 const archiveHead = 1 << 20
 
-// unpackArchive is what ADD does with an archive; false if it is none.
+// unpackArchive unpacks an archive for ADD; it returns false if the file is not an archive.
 func (at root) unpackArchive(from, name, dest string, a *pb.FileActionCopy, u *copy.User) (bool, error) {
 	p, err := continuity.RootPath(from, name)
 	if err != nil {
@@ -397,13 +397,12 @@ func (at root) unpackArchive(from, name, dest string, a *pb.FileActionCopy, u *c
 		return false, err
 	}
 	if a.Owner == nil {
-		u = nil // an archive says itself whose its files are
+		u = nil // the archive names the owners
 	}
 	return true, merge(buffered, to, u)
 }
 
-// decompress gives what a file holds, whatever it is compressed with. No program is run
-// for that.
+// decompress decompresses a file of any known format, without running a program.
 func decompress(f io.Reader) (io.Reader, error) {
 	r := bufio.NewReader(f)
 	head, _ := r.Peek(8)
@@ -417,7 +416,7 @@ func decompress(f io.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
 		plain, err := xz.NewReader(r)
 		if _, short := r.Peek(minXZ - xz.HeaderLen); short != nil && err == nil {
-			err = io.ErrUnexpectedEOF // the reader takes it for one that holds nothing
+			err = io.ErrUnexpectedEOF // the reader takes it for an empty file
 		}
 		if err != nil {
 			return nil, &xzError{err}
@@ -427,18 +426,18 @@ func decompress(f io.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// skippable tells whether a file begins with a frame of zstd that holds nothing of it, as
-// those do that were compressed in parallel.
+// skippable tells whether a file begins with a skippable frame of zstd, as parallel
+// compressors write.
 func skippable(head []byte) bool {
 	return len(head) == 8 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
 }
 
-// minXZ is how long the shortest file of xz is, in bytes: a header, an empty index, a footer.
+// minXZ is the size of the shortest xz file, in bytes: a header, an empty index, a footer.
 const minXZ = xz.HeaderLen + 8 + 12
 
-// xzError is why what begins as xz does cannot be unpacked: it is damaged, or made in a way
-// that we have not, such as with a filter. It is an error of the build, which would else go
-// on with the archive where its files should be.
+// xzError explains why a file with an xz header cannot be unpacked: it is damaged, or uses
+// something we do not support, such as a filter. It fails the build. Otherwise the build
+// would continue with the archive in place of its files.
 type xzError struct{ err error }
 
 func (e *xzError) Error() string {
@@ -447,7 +446,7 @@ func (e *xzError) Error() string {
 
 func (e *xzError) Unwrap() error { return e.err }
 
-// xzReader tells errors of xz from those of others.
+// xzReader marks the errors of xz, to tell them from other errors.
 type xzReader struct{ r *xz.Reader }
 
 func (x xzReader) Read(p []byte) (int, error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// command is what a process begins with that becomes a command of a RUN.
+// command is the description from which a new process becomes a command of a RUN.
 type command struct {
 	Args   []string `json:"args"`
 	Env    []string `json:"env"`
@@ -36,28 +36,29 @@ type command struct {
 	Mounts []mount  `json:"mounts"`
 }
 
-// mount is something the command sees that does not stay.
+// mount is a mount for the command that does not stay in the root.
 type mount struct {
 	From string `json:"from"` // empty: a file system in memory
 	At   string `json:"-"`    // as the Dockerfile has it
 	To   string `json:"to"`
-	// Within says that it lies in another mount, where it gets its mount point: a
-	// directory, or a file. To is then as the Dockerfile has it.
+	// Within says that it is inside another mount, which gets its mount point: a directory,
+	// or a file. To is then the path in the Dockerfile.
 	Within bool `json:"within,omitempty"`
 	Dir    bool `json:"dir,omitempty"`
-	// ReadOnly says that nobody writes to it.
+	// ReadOnly makes the mount read-only.
 	ReadOnly bool   `json:"read_only,omitempty"`
 	Size     int64  `json:"size,omitempty"`
-	Secret   []byte `json:"secret,omitempty"` // what the file holds that is mounted
+	Secret   []byte `json:"secret,omitempty"` // content of the mounted file
 	Mode     uint32 `json:"mode,omitempty"`
 	UID      int    `json:"uid,omitempty"`
 	GID      int    `json:"gid,omitempty"`
 }
 
-// exitCannot is the exit code of a process that did not become the command.
+// exitCannot is the exit code of a process that failed before it became the command.
 const exitCannot = 127
 
-// run carries out a RUN, and gives its exit code. What it leaves running ends with it.
+// run executes a RUN, and returns its exit code. Processes that the command leaves running
+// end with it.
 func run(s build.Step, e *pb.ExecOp) (int, error) {
 	c := command{Args: e.Meta.Args, Dir: e.Meta.Cwd}
 	if c.Dir == "" {
@@ -73,7 +74,7 @@ func run(s build.Step, e *pb.ExecOp) (int, error) {
 	}
 	var made points
 	defer made.remove()
-	for i, m := range e.Mounts { // what lies in another comes behind it
+	for i, m := range e.Mounts { // a mount inside another one follows it
 		if m.Dest == "/" {
 			continue
 		}
@@ -87,8 +88,8 @@ func run(s build.Step, e *pb.ExecOp) (int, error) {
 	return c.start(e.Network == pb.NetMode_NONE)
 }
 
-// makeDir makes the directory in which the command begins, unless it is there. It belongs
-// to whom the command runs as.
+// makeDir makes the working directory of the command, unless it exists. It belongs to the
+// command's user.
 func (c *command) makeDir() error {
 	at, err := continuity.RootPath("/", c.Dir)
 	if err != nil {
@@ -102,7 +103,7 @@ func (c *command) makeDir() error {
 	return err
 }
 
-// whose sets as whom the command runs, and its environment.
+// whose sets the command's user and its environment.
 func (c *command) whose(m *pb.Meta) error {
 	who, err := user.GetExecUserPath(m.User, &user.ExecUser{Home: "/"}, "/etc/passwd", "/etc/group")
 	if err != nil {
@@ -162,7 +163,7 @@ func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
 		if !ok {
 			return errors.New("what is to be mounted is not there")
 		}
-		if from == build.ContextPath && !m.Readonly { // what is written goes with the step
+		if from == build.ContextPath && !m.Readonly { // the step discards its writes
 			own := staged("bind" + strconv.Itoa(i))
 			if err := fresh(own, from, m.Selector); err != nil {
 				return err
@@ -193,7 +194,8 @@ func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
 	return nil
 }
 
-// within tells whether a place lies in what is mounted before, by its name or really.
+// within tells whether a path is inside an earlier mount, by its name or after following
+// links.
 func (c *command) within(at string) (bool, error) {
 	really, err := continuity.RootPath("/", at)
 	if err != nil {
@@ -204,11 +206,11 @@ func (c *command) within(at string) (bool, error) {
 	}), nil
 }
 
-// below tells whether a path lies below another.
+// below tells whether a path is below another.
 func below(at, dir string) bool { return strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") }
 
-// fresh makes a directory, unless it is there, that begins with what is in another, if
-// there is one.
+// fresh makes a directory, unless it exists, and copies the content of another one into it,
+// if given.
 func fresh(dir, from, name string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return nil
@@ -228,7 +230,7 @@ func fresh(dir, from, name string) error {
 		return fmt.Errorf("%s is not there", name)
 	}
 	var u *copy.User
-	if from == build.ContextPath { // whose files they are on the host does not count
+	if from == build.ContextPath { // the owners on the host do not matter
 		st.Uid, st.Gid, u = 0, 0, &copy.User{}
 	}
 	err = copy.Copy(context.Background(), from, name, "/", dir, func(c *copy.CopyInfo) { c.CopyDirContents, c.Chown = true, owner(u) })
@@ -241,10 +243,10 @@ func fresh(dir, from, name string) error {
 	return os.Chmod(dir, os.FileMode(st.Mode)&0o777)
 }
 
-// points are mount points that were made, in their order.
+// points are the mount points made so far, in order.
 type points []string
 
-// make makes a mount point unless it is there, and gives where that is.
+// make makes a mount point unless it exists, and returns its path.
 func (p *points) make(at string, dir bool) (string, error) {
 	at, err := continuity.RootPath("/", at)
 	if err != nil {
@@ -275,15 +277,15 @@ func (p *points) make(at string, dir bool) (string, error) {
 	return at, err
 }
 
-// remove takes away again what was made, as far as nothing has come into it.
+// remove removes the mount points that were made, unless something was put into them.
 func (p *points) remove() {
 	for _, at := range slices.Backward(*p) {
 		_ = os.Remove(at)
 	}
 }
 
-// start runs the command as the first process of a pid namespace, so that what it
-// starts ends with it, and with mounts of its own.
+// start runs the command as the first process of a pid namespace, with mounts of its own.
+// All processes that it starts end with it.
 func (c command) start(alone bool) (int, error) {
 	text, err := json.Marshal(c)
 	if err != nil {

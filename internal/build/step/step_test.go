@@ -51,7 +51,7 @@ func tree(t *testing.T) string {
 	return dir
 }
 
-// passed is what comes of a packing at the other end.
+// passed packs files, unpacks them elsewhere, and returns that directory.
 func passed(t *testing.T, from string, pack func(*packer) error) string {
 	t.Helper()
 	var archive bytes.Buffer
@@ -81,7 +81,8 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// A path is passed on with the links that it leads through, and nothing else.
+// TestFollowed checks that a path is sent with the links that it leads through, and nothing
+// else.
 func TestFollowed(t *testing.T) {
 	from := tree(t)
 	to := passed(t, from, func(p *packer) error { return p.copied(&pb.FileActionCopy{Src: "/abs/f", FollowSymlink: true}) })
@@ -110,8 +111,8 @@ func TestFollowed(t *testing.T) {
 	}
 }
 
-// Of the links to whom a sandbox trusts comes a file for the image, without the
-// sandbox's own authority; and they give way to files of the image.
+// TestTrust checks that links to the sandbox's authorities become a file for the image,
+// without the sandbox's own authority. A file of the image replaces such a link.
 func TestTrust(t *testing.T) {
 	authority := certificate(t, trust.CommonName)
 	public := certificate(t, "public")
@@ -164,7 +165,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// certificate makes one of an authority, in PEM.
+// certificate makes an authority's certificate, in PEM.
 func certificate(t *testing.T, name string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -175,7 +176,7 @@ func certificate(t *testing.T, name string) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// What an archive holds stays beneath its directory.
+// TestUnpackHostile checks that no entry of an archive leaves its directory.
 func TestUnpackHostile(t *testing.T) {
 	for name, list := range map[string][]tar.Header{
 		"up":       {{Name: "../../x", Typeflag: tar.TypeReg, Mode: 0o600}},
@@ -215,8 +216,8 @@ func TestUnpackHostile(t *testing.T) {
 	}
 }
 
-// What begins with a name that is longer than a header, or with a comment, is an archive;
-// what is not, is a file.
+// TestUnpackArchive checks that a file with a long name or a comment first is still
+// recognised as an archive, and that others are copied as files.
 func TestUnpackArchive(t *testing.T) {
 	long := strings.Repeat("long/", 120) + "name"
 	me := tar.Header{Uid: os.Geteuid(), Gid: os.Getegid(), Mode: 0o600, Typeflag: tar.TypeReg}
@@ -276,14 +277,15 @@ func TestDecompress(t *testing.T) {
 	}
 }
 
-// Both hold dir/a, and were made by xz: by xz -9, and by xz --x86 --lzma2, of which we know
-// only the second.
+// Both contain dir/a, and were made by xz: by xz -9, and by xz --x86 --lzma2. Our reader
+// knows only the second of those filters.
 const (
 	ofXZ       = "/Td6WFoAAATm1rRGAgAhARwAAAAQz1jM4Cf/AF1dADIaSqclS/NCXWq6cG4VJvWaiyX38K/lskalEEprCg8dzuPkkKvYMEQUn9N7PnLtmCBrjQ8ndAo1p55Sk3PO1kuL2zPXcLZfRa8RXsG6yO6cddjQ2QnNw0MaNbgAAAAAAACNWjaNq97ZLgABeYBQAAAA5DeTlbHEZ/sCAAAAAARZWg=="
 	ofXZFilter = "/Td6WFoAAATm1rRGAgEEACEBEACLIW9J4Cf/AFtdADIaSqclS/NCXWq6cGyr5xjannPWC6GfkS1FbUK8keEG5LPcBMp7hQ47hv0mLIaX17HC2cj1jrVrRQA4fjObesXcDGxzgKjfeYab06PRoJT09snPeCUWrW/LQQAAAI1aNo2r3tkuAAF3gFAAAACUVpmvscRn+wIAAAAABFla"
 )
 
-// What xz compressed is unpacked without xz, or the build fails: it is never just copied.
+// TestUnpackXZ checks that xz archives are unpacked without the program xz, or fail the
+// build. They are never copied as files.
 func TestUnpackXZ(t *testing.T) {
 	t.Setenv("PATH", "")
 	me := &copy.User{UID: os.Geteuid(), GID: os.Getegid()}
@@ -323,9 +325,10 @@ func TestUnpackXZ(t *testing.T) {
 	}
 }
 
-// What covers /tmp and cannot be taken away would be in the image's place.
+// TestUncover checks that uncover reports a mount over /tmp that it cannot remove: steps
+// would see that in place of the image's /tmp.
 func TestUncover(t *testing.T) {
-	if os.Getuid() == 0 { // else there are no mounts to take away
+	if os.Getuid() == 0 { // only root can unmount
 		must(t, uncover(t.TempDir()))
 	}
 	must(t, uncover(filepath.Join(t.TempDir(), "gone")))

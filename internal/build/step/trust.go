@@ -17,8 +17,8 @@ import (
 // maxBundle bounds a bundle of authorities, in bytes.
 const maxBundle = 32 << 20
 
-// isTrust tells whether a path is where the sandbox's own authority is trusted: a link
-// to our files, which lead nowhere in an image, or a bundle that was written inside.
+// isTrust tells whether a path trusts the sandbox's own authority. It is a link to Bothy's
+// files, which would be dangling in an image, or a bundle that was written inside.
 func (p *packer) isTrust(name string) bool {
 	if !p.image {
 		return false
@@ -35,8 +35,9 @@ func (p *packer) isTrust(name string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() <= maxBundle
 }
 
-// trust packs a bundle of authorities as a file, without the sandbox's own, which nobody
-// is to trust who has a copy; what leads to that alone is left out.
+// trust packs a bundle of authorities as a file. It leaves out the sandbox's own authority,
+// because users of the image should not trust it. A bundle with only that authority is
+// left out.
 func (p *packer) trust(name string, info fs.FileInfo) error {
 	h, err := tar.FileInfoHeader(info, "")
 	if err != nil {
@@ -63,7 +64,7 @@ func (p *packer) trust(name string, info fs.FileInfo) error {
 	return err
 }
 
-// readBundle gives the authorities of a file but the sandbox's own.
+// readBundle returns the authorities of a file except the sandbox's own.
 func readBundle(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -74,8 +75,8 @@ func readBundle(name string) ([]byte, error) {
 	return trust.Renew(text, nil), err
 }
 
-// giveWay removes our link to the sandbox's authorities where a step copies a file to:
-// it is not the image's, and what it leads to cannot be written.
+// giveWay removes Bothy's link to the sandbox's authorities at the destination of a copy.
+// The link is not part of the image, and its target cannot be written.
 func (at root) giveWay(dest string) error {
 	dir, base := filepath.Split(filepath.Clean(dest))
 	dir, err := continuity.RootPath(string(at), dir)

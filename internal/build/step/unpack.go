@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unpack writes the files of an archive below a directory, which becomes what the archive
-// says of its root. Links in it are not left by way of: what another stage sends does not
-// reach what it was not copied to.
+// unpack writes the files of an archive below a directory, which gets the metadata of the
+// archive's root. It does not follow links of the archive, so the data of another stage
+// cannot leave the destination of the copy.
 func unpack(r io.Reader, dir string) error { return (&unpacker{}).from(r, dir) }
 
-// merge adds the files of an archive to those below a directory, which itself stays as it
-// is. Links that are there lead on as if the directory were all there is. Owners are those
-// of the archive, unless one is given for all.
+// merge adds the files of an archive to those below a directory, whose own metadata stays.
+// It follows existing links as if the directory were the root. Files get the owners of the
+// archive, unless one owner is given for all.
 func merge(r io.Reader, dir string, owner *copy.User) error {
 	return (&unpacker{merge: true, owner: owner}).from(r, dir)
 }
@@ -34,14 +34,15 @@ type unpacker struct {
 	owner *copy.User
 	root  *os.Root
 	buf   []byte
-	// at is the directory of the last entry, which is mostly that of the next one, and
-	// really where that is.
+	// at is the directory of the last entry, usually the same as that of the next. really
+	// is its path after following links.
 	at, really string
 	open       *os.Root
 	dirs       []filled
 }
 
-// filled is a directory, whose time changes as long as it is filled.
+// filled is a directory whose metadata is set at the end, because adding files changes its
+// time.
 type filled struct {
 	path string
 	h    *tar.Header
@@ -72,7 +73,7 @@ func (u *unpacker) from(r io.Reader, dir string) (err error) {
 	return u.finish()
 }
 
-// enter opens the directory that an entry lies in, and those that are missing above it.
+// enter opens the directory of an entry, and makes missing ones above it.
 func (u *unpacker) enter(dir string) (*os.Root, error) {
 	if u.open != nil && u.at == dir {
 		return u.open, nil
@@ -92,7 +93,7 @@ func (u *unpacker) enter(dir string) (*os.Root, error) {
 	return in, err
 }
 
-// resolve follows links on the way to a directory, if they are to be followed.
+// resolve follows links on the way to a directory, if merge is set.
 func (u *unpacker) resolve(dir string) (string, error) {
 	if !u.merge {
 		return dir, nil
@@ -111,7 +112,7 @@ func (u *unpacker) leave() {
 	u.open = nil
 }
 
-// within is a name of an archive, beneath its directory.
+// within returns a name of an archive as a path inside its directory.
 func within(name string) string {
 	if name = path.Clean("/" + name)[1:]; name == "" {
 		return "."
@@ -137,7 +138,7 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	}
 	name := path.Base(h.Name)
 	err = u.put(in, name, h, r)
-	if errors.Is(err, fs.ErrExist) { // what was there goes
+	if errors.Is(err, fs.ErrExist) { // replace the old file
 		if info, lerr := in.Lstat(name); lerr == nil && info.IsDir() {
 			u.forget(path.Join(u.really, name))
 		}
@@ -148,13 +149,13 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	return err
 }
 
-// forget drops directories that go, with all in them: what takes their place is not to get
-// what the archive said of them.
+// forget drops removed directories and everything below them. A file in their place must
+// not get their metadata.
 func (u *unpacker) forget(gone string) {
 	u.dirs = slices.DeleteFunc(u.dirs, func(d filled) bool { return d.path == gone || below(d.path, gone) })
 }
 
-// put makes a file; fs.ErrExist if there is one.
+// put makes a file; fs.ErrExist if one exists.
 func (u *unpacker) put(in *os.Root, name string, h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -182,7 +183,7 @@ func (u *unpacker) put(in *os.Root, name string, h *tar.Header, r io.Reader) err
 	return in.Lchown(name, h.Uid, h.Gid)
 }
 
-// link makes another name for a file of the archive, or of what was there.
+// link makes a hard link to a file of the archive, or to an older one.
 func (u *unpacker) link(old, name string) error {
 	dir, err := u.resolve(path.Dir(old))
 	if err != nil {
@@ -198,7 +199,7 @@ func (u *unpacker) file(in *os.Root, name string, h *tar.Header, r io.Reader) er
 	}
 	_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, u.buf)
 	if err == nil {
-		err = f.Chown(h.Uid, h.Gid) // before the mode, of which it may take something
+		err = f.Chown(h.Uid, h.Gid) // before the mode, because chown may clear some bits of it
 	}
 	if err == nil {
 		err = f.Chmod(h.FileInfo().Mode())
@@ -225,8 +226,8 @@ func (u *unpacker) fifo(in *os.Root, name string, h *tar.Header) error {
 	return in.Chmod(name, h.FileInfo().Mode())
 }
 
-// finish gives directories what the archive says of them, now that they are filled. What it
-// says last counts.
+// finish sets the metadata of directories, now that they are complete. If an archive names
+// one several times, the last entry counts.
 func (u *unpacker) finish() error {
 	done := map[string]bool{}
 	for _, d := range slices.Backward(u.dirs) {

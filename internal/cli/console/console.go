@@ -1,5 +1,5 @@
-// Package console is where a command line talks to a person or a program: the answer on standard
-// output, all else on standard error, JSON where it was asked for, questions on a terminal only.
+// Package console is how a command line talks to a person or a program: the answer on standard
+// output, all else on standard error, JSON on request, questions on a terminal only.
 package console
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Console is what one command reads from and writes to.
+// Console holds the streams that a command reads from and writes to.
 type Console struct {
 	In       *os.File
 	Out, Err *os.File
 	JSON     bool     // asked for by --json
 	Command  string   // how the user calls us: "bothy" or "docker sandbox"
-	Verbs    []string // the commands, if that is not "bothy"
+	Verbs    []string // the commands, if Command is not "bothy"
 
 	status *os.File // see OpenStatus; may be nil
 }
@@ -35,7 +35,7 @@ func (c *Console) JSONFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Report prints an error and gives the exit code.
+// Report prints an error and returns the exit code.
 func (c *Console) Report(err error) int {
 	code := spec.ExitCode(err)
 	var exited *spec.Exited
@@ -61,7 +61,7 @@ func (c *Console) Report(err error) int {
 	return code
 }
 
-// called has advice name commands as the user calls them.
+// called rewrites commands in hints to the way the user types them.
 func (c *Console) called(text string) string {
 	for _, name := range c.Verbs {
 		text = strings.ReplaceAll(text, "bothy "+name, c.Command+" "+name)
@@ -69,7 +69,7 @@ func (c *Console) called(text string) string {
 	return text
 }
 
-// Printable makes text with names and messages from inside safe to print.
+// Printable makes names and messages from inside safe to print.
 func Printable(s string) string {
 	var b strings.Builder
 	w := term.NewSanitizingWriter(&b)
@@ -78,7 +78,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// Note tells something on standard error.
+// Note prints a message on standard error.
 func (c *Console) Note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if c.tellStatus(map[string]any{"note": text}) {
@@ -87,9 +87,8 @@ func (c *Console) Note(format string, args ...any) {
 	fmt.Fprintf(c.Err, "bothy: %s\n", Printable(c.called(text)))
 }
 
-// PrintJSON prints the answer as one indented document. Strings in it may come
-// from inside: what JSON itself lets through and a terminal would obey is
-// escaped too.
+// PrintJSON prints the answer as one indented document. Strings in it may come from inside, so it
+// also escapes characters that JSON allows but a terminal would obey.
 func (c *Console) PrintJSON(v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -99,12 +98,11 @@ func (c *Console) PrintJSON(v any) error {
 	return err
 }
 
-// CanAsk tells whether somebody is there to be asked.
+// CanAsk reports whether a person at a terminal can answer a question.
 func (c *Console) CanAsk() bool { return term.IsTerminal(c.In) && term.IsTerminal(c.Err) }
 
-// Ask puts a yes-or-no question, on a terminal only; elsewhere the answer is
-// yes, for nobody is there to be asked. What cannot be had back is not done then
-// without a flag: ask whether CanAsk first.
+// Ask puts a yes-or-no question on a terminal. Elsewhere it returns true, since it cannot ask. A
+// command that loses data for good must check CanAsk first, and require a flag.
 func (c *Console) Ask(format string, args ...any) bool {
 	if !c.CanAsk() {
 		return true
@@ -129,11 +127,11 @@ func (c *Console) Ask(format string, args ...any) bool {
 	}
 }
 
-// end ends the command by a signal, also where the command has other plans for it: it waits for an
-// answer, and has nothing to clean up that the next command would not.
+// end ends the command by a signal, even if the command handles that signal elsewhere. The command
+// is only waiting for an answer, and the next command cleans up anything left.
 func end(s unix.Signal) {
 	signal.Reset(s)
 	_ = unix.Kill(unix.Getpid(), s)
-	time.Sleep(time.Second) // it is delivered to another thread
+	time.Sleep(time.Second) // another thread gets the signal
 	os.Exit(spec.ExitSignal + int(s))
 }

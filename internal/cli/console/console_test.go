@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// reported gives what somebody reads of an error.
+// reported returns the text and the exit code that Report gives for an error.
 func reported(t *testing.T, c *Console, err error) (string, int) {
 	t.Helper()
 	r, w, perr := os.Pipe()
@@ -27,7 +27,8 @@ func reported(t *testing.T, c *Console, err error) (string, int) {
 	return string(text), code
 }
 
-// Of several errors each is told as one, and advice that is the same once.
+// TestReportApart checks that joined errors are printed one by one, and that equal hints are printed
+// once.
 func TestReportApart(t *testing.T) {
 	none := func(name string) error {
 		return spec.Errorf(spec.ErrNotFound, "no sandbox named %q", name).WithHint("bothy ls shows what there is")
@@ -51,7 +52,7 @@ bothy: hint: stop it first
 	}
 }
 
-// To a user of docker sandbox advice is of that.
+// TestReportAsPlugin checks that hints name docker sandbox commands to its users.
 func TestReportAsPlugin(t *testing.T) {
 	c := &Console{Command: "docker sandbox", Verbs: []string{"ls", "run", "rm"}}
 	err := spec.Errorf(nil, "x").WithHint("bothy ls shows what there is; bothy rm -f NAME; the newer bothy; bothy-build")

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// many are errors of their own, each with its own advice.
+// many holds several errors, each with a hint of its own.
 type many struct{ list []error }
 
 func (m *many) Error() string   { return errors.Join(m.list...).Error() }
 func (m *many) Unwrap() []error { return m.list }
 
-// Join makes one error of several that are told one by one. It leaves out nil, and leaves a single one
+// Join returns one error that Report prints as several. It drops nil errors and returns a single one
 // as it is.
 func Join(errs []error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
@@ -24,9 +24,9 @@ func Join(errs []error) error {
 	return &many{errs}
 }
 
-// apart gives the errors that an error was joined from.
+// apart returns the errors that Join combined.
 func apart(err error) []error {
-	if m, ok := errors.AsType[*many](err); ok && m.Error() == err.Error() { // it was not wrapped in another message
+	if m, ok := errors.AsType[*many](err); ok && m.Error() == err.Error() { // not wrapped in another message
 		return m.list
 	}
 	return []error{err}

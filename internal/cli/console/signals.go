@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Notify passes signals on to a channel. A SIGHUP that was ignored when the command began stays
-// so: nohup asks for that.
+// Notify relays signals to a channel. If SIGHUP was ignored when the command began, it stays
+// ignored: nohup asks for that.
 func Notify(to chan<- os.Signal, signals ...os.Signal) {
 	if signal.Ignored(unix.SIGHUP) {
 		signals = slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool { return s == unix.SIGHUP })

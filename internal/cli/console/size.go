@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ParseSize reads a number of bytes with an optional unit: b, k, m, g, t, also
-// in the forms kb and kib, all powers of 1024. The empty string is zero.
+// ParseSize parses a number of bytes with an optional unit: b, k, m, g, t, also as kb and kib, all
+// powers of 1024. The empty string is zero.
 func ParseSize(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
@@ -24,13 +24,13 @@ func ParseSize(s string) (int64, error) {
 	}
 	f, err := strconv.ParseFloat(t, 64)
 	bytes := f * float64(int64(1)<<shift)
-	if err != nil || !(bytes >= 1 && bytes <= 1<<62) { // not a number fails too
+	if err != nil || !(bytes >= 1 && bytes <= 1<<62) { // NaN fails too
 		return 0, fmt.Errorf("%q is not a size; write it like 512m or 4g", s)
 	}
 	return int64(bytes), nil
 }
 
-// FormatSize writes bytes for a person.
+// FormatSize formats bytes for a person.
 func FormatSize(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, i := float64(n), 0
@@ -43,7 +43,7 @@ func FormatSize(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
 
-// HostMemory is the memory of this machine in bytes.
+// HostMemory returns the memory of this machine in bytes.
 func HostMemory() int64 {
 	var si unix.Sysinfo_t
 	if unix.Sysinfo(&si) != nil {

@@ -37,7 +37,7 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// What formatSize writes for a whole number of units, parseSize reads.
+// TestSizeRoundTrip checks that ParseSize reads what FormatSize writes for a whole number of units.
 func TestSizeRoundTrip(t *testing.T) {
 	for _, n := range []int64{1, 512, 1 << 10, 3 << 20, 1 << 30, 5 << 40, 1536 << 20} {
 		text := strings.ReplaceAll(FormatSize(n), " ", "")

@@ -9,11 +9,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// NoStatus is the descriptor of who wants to be told nothing apart.
+// NoStatus is the descriptor of a caller that wants no separate status.
 const NoStatus = -1
 
-// OpenStatus has notes, errors and the end be told on a descriptor, apart from
-// what the program inside prints.
+// OpenStatus makes the console write notes, errors and the exit code to a descriptor, apart from the
+// output of the program inside.
 func (c *Console) OpenStatus(fd int) error {
 	if fd == NoStatus {
 		return nil
@@ -28,11 +28,11 @@ func (c *Console) OpenStatus(fd int) error {
 	return nil
 }
 
-// tellStatus is false if nobody asked for it.
+// tellStatus writes to the status descriptor. It returns false if the caller opened none.
 func (c *Console) tellStatus(what map[string]any) bool {
 	if c.status == nil {
 		return false
 	}
-	_ = json.NewEncoder(c.status).Encode(what) // who has closed it does not want to know
+	_ = json.NewEncoder(c.status).Encode(what) // a reader that closed it does not want to know
 	return true
 }

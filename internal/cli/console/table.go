@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/tui"
 )
 
-// Table aligns lines whose cells are separated by tabs. On a terminal too narrow for them it
-// breaks between columns and between words, never within a word. Elsewhere each line stays
-// one line, for programs.
+// Table aligns lines whose cells are separated by tabs. On a terminal too narrow for them it breaks
+// between columns and between words, never within a word. On other outputs each line stays one line,
+// for programs.
 type Table struct {
 	w     io.Writer
 	width int // of the terminal; 0: none
@@ -22,11 +22,11 @@ type Table struct {
 
 const (
 	columnGap   = 2
-	rowIndent   = 4  // of a row's second line and of those behind it
-	leastColumn = 24 // a last column with less room than this has a line of its own
+	rowIndent   = 4  // of the second and later lines of a row
+	leastColumn = 24 // a narrower last column gets a line of its own
 )
 
-// Table is one for standard output. It prints what was written when it is flushed.
+// Table returns a table for standard output. It prints nothing before Flush.
 func (c *Console) Table() *Table {
 	t := &Table{w: c.Out}
 	if _, cols, err := term.Size(c.Out); err == nil {
@@ -38,7 +38,7 @@ func (c *Console) Table() *Table {
 // Write takes lines.
 func (t *Table) Write(p []byte) (int, error) { return t.text.Write(p) }
 
-// Flush prints them.
+// Flush prints the lines.
 func (t *Table) Flush() error {
 	var out bytes.Buffer
 	w := tabwriter.NewWriter(&out, 0, 4, columnGap, ' ', 0)
@@ -62,14 +62,14 @@ func fits(text string, width int) bool {
 	return true
 }
 
-// column is where a column stands when its table is folded.
+// column is the position of a column in a folded table.
 type column struct {
-	line   int // of its row, from 0
+	line   int // line within its row, from 0
 	offset int
 	width  int
 }
 
-// folded is a table of lines no wider than width, where words allow it.
+// folded formats the table in lines no wider than width, if the words allow that.
 func folded(text string, width int) string {
 	var rows [][]string
 	for line := range strings.Lines(text) {
@@ -78,7 +78,7 @@ func folded(text string, width int) string {
 	columns := place(rows, width)
 	var b strings.Builder
 	for _, row := range rows {
-		if len(row) == 1 { // no row of the table
+		if len(row) == 1 { // not a row of the table
 			b.WriteString(strings.Join(words(row[0], width), "\n") + "\n")
 			continue
 		}
@@ -89,7 +89,7 @@ func folded(text string, width int) string {
 	return b.String()
 }
 
-// place finds a place for each column: beside the one before it, or on the next line.
+// place finds a position for each column: beside the one before it, or on the next line.
 func place(rows [][]string, width int) []column {
 	var columns []column
 	for _, row := range rows {
@@ -120,7 +120,7 @@ func place(rows [][]string, width int) []column {
 	return columns
 }
 
-// writeRow writes those cells of a row that stand on this line of it.
+// writeRow writes the cells of a row that belong on this line of it.
 func writeRow(b *strings.Builder, row []string, columns []column, line int) {
 	var cells [][]string
 	var at []column
@@ -149,8 +149,8 @@ func writeRow(b *strings.Builder, row []string, columns []column, line int) {
 	}
 }
 
-// words breaks a text into lines of at most width columns, between words. Where it begins
-// with blanks its first line keeps them.
+// words breaks a text between words into lines of at most width columns. The first line keeps
+// leading blanks.
 func words(text string, width int) []string {
 	rest := strings.TrimLeft(text, " ")
 	line := text[:len(text)-len(rest)]

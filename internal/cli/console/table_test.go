@@ -29,7 +29,8 @@ func tableOf(t *testing.T, text string, width int) string {
 	return out.String()
 }
 
-// At no width is a line too long or a word broken, and nothing is lost or in another order.
+// TestTableFolds checks that at every width no line is too long, no word is broken, and all words
+// stay in order.
 func TestTableFolds(t *testing.T) {
 	var all []string
 	for row := range strings.SplitSeq(strings.TrimSpace(traffics), "\n") {
@@ -64,7 +65,7 @@ shell-app  api.github.com:443  allow    1
 	}
 }
 
-// Where nobody looks, or all fits, each row is one line.
+// TestTableStays checks that each row is one line if the output is not a terminal or if all fits.
 func TestTableStays(t *testing.T) {
 	for _, width := range []int{0, 200} {
 		if got := tableOf(t, traffics, width); strings.Count(got, "\n") != 3 {
@@ -76,7 +77,8 @@ func TestTableStays(t *testing.T) {
 	}
 }
 
-// Wide characters, a word that fits nowhere, empty cells, and lines of no table.
+// TestTableOdd checks wide characters, a word that fits nowhere, empty cells, and lines outside the
+// table.
 func TestTableOdd(t *testing.T) {
 	long := strings.Repeat("x", 50)
 	got := tableOf(t, "A\tB\n日本語\t"+long+"\n\t\n\nand a sentence that is not of the table, but long all the same\n", 30)

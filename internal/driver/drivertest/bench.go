@@ -14,14 +14,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// bench is a running wall and how to use it.
+// bench is a running wall with helpers.
 type bench struct {
 	driver.Wall
 	m driver.Machine
 	s Subject
 }
 
-// start builds a wall whose init repeats what it hears on its socket.
+// start builds a wall whose init echoes every line from its socket.
 func (s Subject) start(t *testing.T, dir, id, layer string) *bench {
 	t.Helper()
 	m := s.Machine(t, dir, id)
@@ -37,7 +37,7 @@ func (s Subject) start(t *testing.T, dir, id, layer string) *bench {
 	return &bench{w, m, s}
 }
 
-// process is a shell script as the caller.
+// process returns a shell script that runs as the caller.
 func (b *bench) process(script string) driver.Process {
 	return driver.Process{
 		Args: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
@@ -45,7 +45,7 @@ func (b *bench) process(script string) driver.Process {
 	}
 }
 
-// output is what a process left.
+// output is the output of a process, and its exit.
 type output struct {
 	stdout, stderr string
 	exit           driver.Exit

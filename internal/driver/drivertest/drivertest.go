@@ -1,5 +1,5 @@
-// Package drivertest is what every driver has to pass. A driver's own tests
-// call Run with a Subject; a bug found in one driver becomes a case here.
+// Package drivertest is the suite that every driver must pass. A driver's own tests call Run with
+// a Subject; a bug found in one driver becomes a case here.
 package drivertest
 
 import (
@@ -14,18 +14,16 @@ import (
 // Subject is a driver under test.
 type Subject struct {
 	Driver driver.Driver
-	// Machine prepares a machine in dir, with a root in which /bin/sh and the
-	// usual small programs work, a directory /opt in the root layer that
-	// anybody may write to, and dir/project mounted at /project. The suite sets Init.
+	// Machine prepares a machine in dir. Its root has a working /bin/sh, the usual small programs,
+	// and a world-writable directory /opt in the root layer. dir/project is mounted at /project.
+	// The suite sets Init.
 	Machine func(t *testing.T, dir, id string) driver.Machine
-	// Process runs a step where Start may be called, which it may be once per
-	// process. The step's own name is the test's. Steps share nothing but dir.
-	// Nil runs it here.
+	// Process runs a step in a process in which Start may be called; that is once per process. The
+	// step's own name is the test's. Steps share nothing but dir. Nil runs the step here.
 	Process func(t *testing.T, dir string, step func(t *testing.T))
-	// CaseDir gives the directory of a case. Nil is a temporary one.
+	// CaseDir returns the directory of a case. Nil is a temporary one.
 	CaseDir func(t *testing.T) string
-	// Owners says that there are several users behind the wall: root, and
-	// files of others.
+	// Owners says that several users exist behind the wall: root, and owners of other files.
 	Owners bool
 	// Network says that a machine may have a network card.
 	Network bool
@@ -63,8 +61,8 @@ func Run(t *testing.T, s Subject) {
 		})
 	}
 	t.Run("killed", func(t *testing.T) {
-		// One step for each process that a wall may have; a wall with fewer
-		// has fewer to lose.
+		// One step for each process that a wall may have. A wall with fewer processes has fewer to
+		// lose.
 		for i := range 2 {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				s.step(t, s.dir(t), func(t *testing.T, dir string) { killed(t, s.start(t, dir, "0a0b0c0d0e0f", ""), i) })
@@ -92,7 +90,7 @@ func Run(t *testing.T, s Subject) {
 	})
 	t.Run("neighbours", func(t *testing.T) {
 		dir := s.dir(t)
-		// Two ids of which the longer part is the same.
+		// Two ids with the same longer part.
 		for _, id := range []string{"aaaaaaaaaaa1", "aaaaaaaaaaa2"} {
 			t.Run(id, func(t *testing.T) {
 				t.Parallel()
@@ -112,7 +110,7 @@ func (s Subject) dir(t *testing.T) string {
 func (s Subject) step(t *testing.T, dir string, f func(t *testing.T, dir string)) {
 	t.Helper()
 	step := func(t *testing.T) {
-		// What the wall is made of dies with the thread that made it.
+		// The wall's processes die with the thread that made them.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		f(t, dir)

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// network looks at what comes out of a sandbox's network card: packets of its
-// own address, whole, for any destination.
+// network checks the packets that leave a sandbox's network card: they are whole, have its own
+// address, and may go to any destination.
 func network(t *testing.T, s Subject, dir string) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("skipped: bash is not here, which can send datagrams")
@@ -61,7 +61,7 @@ func withNetwork(machine func(*testing.T, string, string) driver.Machine, n *dri
 	}
 }
 
-// datagram reads packets until a UDP one came.
+// datagram reads packets until it gets a UDP packet.
 func datagram(t *testing.T, card int) (from, to netip.Addr, payload string) {
 	t.Helper()
 	const udp = 17

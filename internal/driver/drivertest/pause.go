@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pause has a program that writes all the time stand still, and go on.
+// pause pauses a program that writes all the time, and resumes it.
 func pause(t *testing.T, s Subject, dir string) {
 	b := s.start(t, dir, "0a0b0c0d0e0f", "")
 	count := filepath.Join(dir, "project", "count")
@@ -45,7 +45,7 @@ func pause(t *testing.T, s Subject, dir string) {
 	if err := b.SaveRoot(ctx, layer); err != nil {
 		t.Errorf("save while it stands still: %v", err)
 	}
-	time.Sleep(50 * time.Millisecond) // it shall do nothing in that time
+	time.Sleep(50 * time.Millisecond) // it must do nothing in that time
 	if n := size(); n != still {
 		t.Errorf("%d bytes were written while it stood still", n-still)
 	}

@@ -58,7 +58,7 @@ func missing(t *testing.T, b *bench) {
 			t.Errorf("%s: %v (%+v), want class %v", c.program, err, out, c.class)
 		}
 	}
-	// The wall is none the worse for it.
+	// The wall is unharmed.
 	if out := b.exec(t, b.process("echo fine"), ""); out.stdout != "fine\n" {
 		t.Errorf("afterwards: %+v", out)
 	}
@@ -75,11 +75,11 @@ func streams(t *testing.T, b *bench) {
 	if out := b.exec(t, b.process("cat; echo end"), ""); out.stdout != "end\n" {
 		t.Errorf("no end of input: %+v", out)
 	}
-	// A reader that has enough.
+	// A reader that stops early.
 	if out := b.exec(t, b.process("head -c 3; true"), big); out.stdout != "012" {
 		t.Errorf("head: %+v", out)
 	}
-	// Many at once.
+	// Many concurrent processes.
 	done := make(chan bool, 16)
 	for i := range cap(done) {
 		go func() {
@@ -201,8 +201,8 @@ func signals(t *testing.T, b *bench) {
 	}
 }
 
-// groups shows that a program's signal comes to what it has started as well, as that of a
-// terminal does, and to nobody else.
+// groups checks that a signal to a program also reaches the processes that it started, like one of a
+// terminal, and no other process.
 func groups(t *testing.T, b *bench) {
 	other := b.run(t, "exec sleep 1000")
 	dir := b.m.Mounts[0].Source

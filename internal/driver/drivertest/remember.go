@@ -17,8 +17,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// remember saves the memory of a wall whose init counts what it hears, and has
-// others go on from there.
+// remember saves the memory of a wall whose init counts the lines that it hears, and makes other
+// walls continue from it.
 func (s Subject) remember(t *testing.T, dir string) {
 	steps := []struct {
 		name string
@@ -47,10 +47,10 @@ func (s Subject) remember(t *testing.T, dir string) {
 	}
 }
 
-// thisBuild is the build that all images of the suite are of.
+// thisBuild is the build of all images of the suite.
 const thisBuild = "the build under test"
 
-// counting builds a wall whose init says how often it was spoken to.
+// counting builds a wall whose init reports how many lines it has heard.
 func (s Subject) counting(t *testing.T, dir, id string, change func(*driver.Machine)) (*bench, error) {
 	t.Helper()
 	m := s.Machine(t, dir, id)
@@ -67,7 +67,7 @@ func (s Subject) counting(t *testing.T, dir, id string, change func(*driver.Mach
 	return &bench{w, m, s}, nil
 }
 
-// say speaks to init, and wants an answer.
+// say sends a line to init, and checks the answer.
 func (b *bench) say(t *testing.T, text, want string) {
 	t.Helper()
 	if err := b.Control().SetDeadline(time.Now().Add(deadline)); err != nil {
@@ -108,7 +108,7 @@ func (s Subject) saveMemory(t *testing.T, dir string) {
 	err = b.SaveMemory(ctx, memoryOf(dir))
 	layer := filepath.Join(dir, "layer-of-memory")
 	if lerr := os.Mkdir(layer, 0o700); err == nil && lerr == nil {
-		err = b.SaveRoot(ctx, layer) // both of one moment
+		err = b.SaveRoot(ctx, layer) // both at the same moment
 	}
 	resume()
 	if err == nil {
@@ -134,7 +134,7 @@ func (s Subject) saveMemory(t *testing.T, dir string) {
 
 func isSleep(k driver.Task) bool { return k.Command == "sleep" }
 
-// holds wants what programs hold in memory to be what it was.
+// holds checks that the memory of programs is unchanged.
 func (b *bench) holds(t *testing.T) {
 	t.Helper()
 	if out := b.exec(t, b.process("cksum < /tmp/held | cmp - /tmp/sum"), ""); out.stdout+out.stderr != "" || out.exit.Code != 0 {
@@ -142,7 +142,7 @@ func (b *bench) holds(t *testing.T) {
 	}
 }
 
-// copyMemory has a directory of its own with what was saved.
+// copyMemory copies a saved image to a directory of its own.
 func copyMemory(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.RemoveAll(to); err != nil {
@@ -153,7 +153,7 @@ func copyMemory(t *testing.T, from, to string) {
 	}
 }
 
-// removedMeanwhile has programs go on from an image that is removed at once.
+// removedMeanwhile makes programs continue from an image that is removed at once.
 func (s Subject) removedMeanwhile(t *testing.T, dir string) {
 	gone := filepath.Join(dir, "gone")
 	copyMemory(t, memoryOf(dir), gone)
@@ -170,7 +170,7 @@ func (s Subject) removedMeanwhile(t *testing.T, dir string) {
 	}
 }
 
-// savedMeanwhile saves memory that is still being read.
+// savedMeanwhile saves memory that is still being loaded.
 func (s Subject) savedMeanwhile(t *testing.T, dir string) {
 	b, err := s.counting(t, dir, "0a0b0c0d0e0f", func(m *driver.Machine) { m.Memory = memoryOf(dir) })
 	if err != nil {
@@ -196,8 +196,8 @@ func (s Subject) savedMeanwhile(t *testing.T, dir string) {
 	b.holds(t)
 }
 
-// brokenOff ends a save of the memory before it is done. The next has more in it, and nothing
-// inside has noticed.
+// brokenOff cancels a save of the memory. It checks that the next save contains more, and that the
+// inside has noticed nothing.
 func (s Subject) brokenOff(t *testing.T, dir string) {
 	b, err := s.counting(t, dir, "0a0b0c0d0e0f", func(*driver.Machine) {})
 	if err != nil {
@@ -216,7 +216,7 @@ func (s Subject) brokenOff(t *testing.T, dir string) {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		return err != nil // else it was done before
+		return err != nil // else the save was complete before
 	})
 	then := sizeOf(half)
 	if err := b.saveUntil(ctx, t, whole, func() bool { return false }); err != nil {
@@ -230,7 +230,7 @@ func (s Subject) brokenOff(t *testing.T, dir string) {
 	b.holds(t)
 }
 
-// saveUntil saves memory to a new directory until that is enough.
+// saveUntil saves memory to a new directory, and cancels the save when enough returns true.
 func (b *bench) saveUntil(ctx context.Context, t *testing.T, dir string, enough func() bool) error {
 	t.Helper()
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
@@ -249,7 +249,7 @@ func (b *bench) saveUntil(ctx context.Context, t *testing.T, dir string, enough 
 	return b.SaveMemory(ctx, dir)
 }
 
-// sizeOf is the size of all files of a directory.
+// sizeOf returns the size of all files of a directory.
 func sizeOf(dir string) (n int64) {
 	files, _ := os.ReadDir(dir)
 	for _, f := range files {
@@ -262,7 +262,7 @@ func sizeOf(dir string) (n int64) {
 
 func secondOf(dir string) string { return filepath.Join(dir, "second") }
 
-// goOnFromSecond wants all of the memory to be in what was saved meanwhile.
+// goOnFromSecond checks that an image saved during loading contains all of the memory.
 func (s Subject) goOnFromSecond(t *testing.T, dir string) {
 	b, err := s.counting(t, dir, "1a1b1c1d1e1f", func(m *driver.Machine) { m.Memory = secondOf(dir) })
 	if err != nil {
@@ -272,8 +272,8 @@ func (s Subject) goOnFromSecond(t *testing.T, dir string) {
 	b.holds(t)
 }
 
-// spoilt wants an image with one bit changed in one file refused, or the wall to fall
-// when it gets there: in no case do programs go on with something else.
+// spoilt changes one bit in one file of an image. It checks that the image is refused, or that the
+// wall falls when it reads that bit: programs must never continue with wrong data.
 func (s Subject) spoilt(t *testing.T, dir, name string) {
 	copied := filepath.Join(dir, "copied")
 	copyMemory(t, memoryOf(dir), copied)
@@ -301,7 +301,7 @@ func (s Subject) spoilt(t *testing.T, dir, name string) {
 	}
 }
 
-// goOn wants the state of the moment of the save, in a sandbox of another name.
+// goOn checks that a sandbox with another name has the state of the moment of the save.
 func (s Subject) goOn(t *testing.T, dir, id, hostname string) {
 	b, err := s.counting(t, dir, id, func(m *driver.Machine) { m.Memory, m.Hostname = memoryOf(dir), hostname })
 	if err != nil {
@@ -323,7 +323,7 @@ func (s Subject) goOn(t *testing.T, dir, id, hostname string) {
 	b.say(t, "z", "5 z")
 }
 
-// otherBuild wants memory of another build refused, with nothing left behind.
+// otherBuild checks that memory of another build is refused, and that nothing is left behind.
 func (s Subject) otherBuild(t *testing.T, dir string) {
 	file := filepath.Join(memoryOf(dir), "build")
 	id, err := os.ReadFile(file)

@@ -1,18 +1,16 @@
-// Package fake is a driver without a wall: what it starts are plain processes
-// of the host, not isolated in any way. It is for tests of what stands above a
-// driver, where namespaces or gVisor would be in the way, and nothing else.
-//
-// It behaves as a driver must: processes have exit codes, signals and streams
-// of their own, there is a root layer that can be saved and restored, a wall
-// that falls says why, and Destroy leaves no process. What it cannot do it
-// does as well as it can:
+// Package fake is a driver without a wall: it starts plain processes of the host, without any
+// isolation. It is only for tests of code above a driver in which namespaces or gVisor would be
+// in the way.
+// It behaves as a driver must: processes have exit codes, signals and streams of their own, the
+// root layer can be saved and restored, a wall that falls says why, and Destroy leaves no
+// process. It approximates the rest:
 //
 //   - Root and its layer are a copy of Machine.Root in Machine.Overlay.
 //     Programs see the host's file system; the working directory of a process
 //     is looked up in the copy, then among the mounts.
 //   - A mount's target appears in the copy as a link to its source. A target
 //     that begins an argument word, /project or /project/x, is replaced by the source.
-//   - There are no users: every process runs as the caller, whatever its UID
+//   - Users do not exist: every process runs as the caller, whatever its UID
 //     says. Elevate and Groups mean nothing.
 //   - Memory cannot be saved: SaveMemory and Machine.Memory fail.
 //   - The process table shows what the driver started, and their children.
@@ -36,15 +34,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Driver is the fake. Its zero value works.
+// Driver is the fake. The zero value is ready to use.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
-// Name is "fake".
+// Name returns "fake".
 func (Driver) Name() string { return "fake" }
 
-// idVar marks every process behind a wall, also those that left their parent.
+// idVar marks every process behind a wall, including those that have left their parent.
 const idVar = "BOTHY_FAKE_WALL"
 
 // Start copies the root and starts init.
@@ -144,7 +142,7 @@ func (w *wall) fall(err error) {
 	w.doneOnce.Do(func() { close(w.done) })
 }
 
-// down is the error of every request to a wall that does not stand.
+// down returns the error of every request to a wall that has fallen.
 func (w *wall) down() error {
 	select {
 	case <-w.done:
@@ -182,10 +180,10 @@ func (w *wall) PrepareMemory(context.Context, string) error { return errNoMemory
 
 func (w *wall) SaveMemory(context.Context, string) error { return errNoMemory }
 
-// Settle has nothing to wait for.
+// Settle returns at once: this driver loads no memory.
 func (w *wall) Settle(ctx context.Context) error { return ctx.Err() }
 
-// Pause stops every process. One that is just being made is seen in the next round.
+// Pause stops every process. The next round finds a process that is just being made.
 func (w *wall) Pause(ctx context.Context) (func(), error) {
 	if err := errors.Join(ctx.Err(), w.down()); err != nil {
 		return nil, err
@@ -271,7 +269,7 @@ func (w *wall) clear() {
 	}
 }
 
-// place finds what a path inside is on the host.
+// place returns the host path of a path inside.
 func (w *wall) place(path string) (string, bool) {
 	for _, m := range w.m.Mounts {
 		if rest, ok := strings.CutPrefix(path, m.Target); ok && !m.Memory && (rest == "" || rest[0] == '/') {

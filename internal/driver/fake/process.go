@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// running is a process, and how it ended once ended is closed.
+// running is a process with its exit, which is valid once ended is closed.
 type running struct {
 	w     *wall
 	pid   int
@@ -39,7 +39,7 @@ func (r *running) Signal(sig int) error {
 	case <-r.ended:
 		return unix.ESRCH
 	default:
-		return unix.Kill(-r.pid, syscall.Signal(sig)) // its group: see fork
+		return unix.Kill(-r.pid, syscall.Signal(sig)) // the process group: see fork
 	}
 }
 
@@ -112,7 +112,7 @@ func (w *wall) directory(dir string) (string, error) {
 	return dir, nil
 }
 
-// word is a path as it stands in an argument or a script.
+// word matches a path in an argument or a script.
 var word = regexp.MustCompile(`/[A-Za-z0-9_./-]*`)
 
 // translate replaces the targets of mounts by their sources.
@@ -149,7 +149,7 @@ func lookPath(name string, env []string) (string, error) {
 	return "", spec.Errorf(spec.ErrNoSuchBinary, "%s: command not found in the sandbox", name)
 }
 
-// entry is a process of the host that lies behind the wall.
+// entry is a process of the host that belongs to the wall.
 type entry struct {
 	pid, ppid, threads int
 	command            string
@@ -188,7 +188,7 @@ func (w *wall) table() []entry {
 	return list
 }
 
-// Fields of /proc/PID/stat behind the command, from 0 on.
+// Fields of /proc/PID/stat after the command, counted from 0.
 const (
 	statState, statPPID, statUser, statSystem, statThreads, statResident = 0, 1, 11, 12, 17, 21
 	statFields                                                           = 22

@@ -13,7 +13,7 @@ import (
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != from {
-			return nil // it vanished while we looked
+			return nil // it vanished while we were reading
 		}
 		if err != nil {
 			return err

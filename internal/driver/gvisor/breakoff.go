@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beginTime is how often it is looked whether a save has come to the pages.
+// beginTime is how often breakOff checks whether a save has reached the pages.
 const beginTime = 5 * time.Millisecond
 
-// breakOff has a save of the memory fail soon after ctx ends. Everything inside stands still
-// until done is called, when the save has ended.
-//
-// A sentry has no request to end a save, and can be asked for hardly anything meanwhile. But one that
-// cannot write fails, and the sandbox is as it was. So it may not: its files can become no
-// larger than the pages already are (RLIMIT_FSIZE). What programs have written to files of
-// the host is with it before the first page is written, and nothing is until they go on. The
-// signal that comes with it (SIGXFSZ) is passed on to init.
+// breakOff makes a save of the memory fail soon after ctx ends. The caller calls done when the save
+// has ended; until then everything inside is paused.
+// The sentry has no request to cancel a save, and accepts hardly any request meanwhile. But a
+// sentry that cannot write fails the save, and the sandbox is unharmed. So breakOff forbids it to
+// write: its files can become no larger than the pages already are (RLIMIT_FSIZE). Data that
+// programs wrote to files of the host reaches the host before the first page is written. After
+// that programs write nothing until they go on. The signal that comes with the limit (SIGXFSZ) is
+// passed on to init.
 func (w *wall) breakOff(ctx context.Context, pages *os.File) (done func()) {
 	over, lifted := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -33,7 +33,7 @@ func (w *wall) breakOff(ctx context.Context, pages *os.File) (done func()) {
 		if !begun {
 			return
 		}
-		if lift, err := w.limitFiles(size); err == nil { // else it writes to its end
+		if lift, err := w.limitFiles(size); err == nil { // else the save runs to its end
 			<-over
 			lift()
 		}
@@ -41,7 +41,7 @@ func (w *wall) breakOff(ctx context.Context, pages *os.File) (done func()) {
 	return func() { close(over); <-lifted }
 }
 
-// grown waits until there is something in a file, and tells how much.
+// grown waits until a file is not empty, and returns its size.
 func grown(f *os.File, over <-chan struct{}) (size uint64, begun bool) {
 	for {
 		if info, err := f.Stat(); err != nil {
@@ -57,7 +57,7 @@ func grown(f *os.File, over <-chan struct{}) (size uint64, begun bool) {
 	}
 }
 
-// limitFiles forbids the sentry to write to a file beyond size, until that is lifted.
+// limitFiles forbids the sentry to write to a file beyond size, until lift is called.
 func (w *wall) limitFiles(size uint64) (lift func(), err error) {
 	var before unix.Rlimit
 	if err := w.limit(nil, &before); err != nil {
@@ -67,11 +67,11 @@ func (w *wall) limitFiles(size uint64) (lift func(), err error) {
 	if err := w.limit(&now, nil); err != nil {
 		return nil, fmt.Errorf("limit the sentry's files: %w", err)
 	}
-	return func() { _ = w.limit(&before, nil) }, nil // it may have ended
+	return func() { _ = w.limit(&before, nil) }, nil // the sentry may have ended
 }
 
-// limit sets and reads the limit of a sentry that has not ended: its number may be another
-// process's then.
+// limit sets and reads the limit of the sentry, unless it has ended: its pid may then belong to
+// another process.
 func (w *wall) limit(now, before *unix.Rlimit) error {
 	select {
 	case <-w.done:

@@ -8,23 +8,22 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/socket"
 )
 
-// signalBrokenPipes sends SIGPIPE to a program that writes where no reader is left, as Linux
+// signalBrokenPipes sends SIGPIPE to a program that writes to a pipe without a reader, as Linux
 // does.
-//
-// gVisor sends the signal for pipes that were made inside. For pipes of the host, which are
-// the standard streams of `exec`, and for all sockets it only returns EPIPE. A program that
-// counts on the signal then writes for ever: `exec … sh -c 'while :; do echo y; done' | head`.
+// gVisor sends the signal for pipes made inside. For pipes of the host, which are the standard
+// streams of `exec`, and for all sockets it only returns EPIPE. A program that relies on the
+// signal then writes for ever: `exec … sh -c 'while :; do echo y; done' | head`.
 func signalBrokenPipes() {
 	for name, call := range writingCalls() {
 		wrapSyscalls(call.signal, name)
 	}
 }
 
-// writingCall tells which arguments of a system call name the file it writes to and the
-// flags it has for a socket.
+// writingCall holds the indexes of a system call's arguments for the file that it writes to and for
+// its socket flags.
 type writingCall struct{ file, flags int }
 
-// noSocketFlags is for calls without flags for a socket.
+// noSocketFlags marks calls without socket flags.
 const noSocketFlags = -1
 
 // writingCalls are the system calls that fail with EPIPE.
@@ -36,8 +35,8 @@ func writingCalls() map[string]writingCall {
 	}
 }
 
-// signal adds SIGPIPE to the call. A second SIGPIPE beside gVisor's own is dropped by the
-// queue, which holds one of a kind.
+// signal adds SIGPIPE to the call. The queue holds one signal of a kind, so it drops a second
+// SIGPIPE beside gVisor's own.
 func (c writingCall) signal(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		n, ctl, err := fn(t, nr, args)

@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// capabilities are what root has behind the wall: everything. They are
-// capabilities towards the sentry, a program without any on the host.
+// capabilities are those of root behind the wall: all of them. They count only towards the sentry,
+// a program that has none on the host.
 var capabilities = []string{
 	"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH",
 	"CAP_FOWNER", "CAP_FSETID", "CAP_IPC_LOCK", "CAP_IPC_OWNER", "CAP_KILL",
@@ -25,11 +25,11 @@ var capabilities = []string{
 	"CAP_SYS_PTRACE", "CAP_SYS_RESOURCE", "CAP_SYS_TTY_CONFIG",
 }
 
-// elevate is the one pair of capabilities an ordinary user keeps so that sudo
-// works without set-uid files.
+// elevate is the pair of capabilities that an ordinary user keeps, so that sudo works without
+// set-uid files.
 var elevate = []string{"CAP_SETUID", "CAP_SETGID"}
 
-// writeBundle writes config.json, which gVisor's children read again.
+// writeBundle writes config.json, which gVisor's children read.
 func writeBundle(m driver.Machine, overlay string) (string, error) {
 	dir := filepath.Join(m.Scratch, "bundle")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -42,7 +42,7 @@ func writeBundle(m driver.Machine, overlay string) (string, error) {
 	return dir, os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600)
 }
 
-// ociSpec describes the machine in the runtime specification's words.
+// ociSpec describes the machine in terms of the runtime specification.
 func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 	id := func(n int) []specs.LinuxIDMapping {
 		return []specs.LinuxIDMapping{{ContainerID: uint32(n), HostID: uint32(n), Size: 1}}
@@ -52,8 +52,8 @@ func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 		Hostname: m.Hostname,
 		Root:     &specs.Root{Path: m.Root},
 		Process: &specs.Process{
-			// The sentry and the gofer run as the id init starts with, and only
-			// this one is mapped. Init makes itself root of the inside.
+			// The sentry and the gofer run as the id that init starts with, and only this id is mapped.
+			// Init makes itself root of the inside.
 			User: specs.User{UID: uint32(m.UID), GID: uint32(m.GID)},
 			Args: m.Init,
 			Env:  m.Env,
@@ -83,11 +83,11 @@ func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 	}
 }
 
-// hints tells gVisor which file the root is in, if it is, and which mounts others
-// change too; the rest it may cache, by configuration. (The opposite hint would put an overlay over a mount and keep
-// what is written to it from the host.) A file system in memory that is kept is a bind that a hint makes
-// one, with a file of its source for its memory: gVisor saves those alone. They are all the annotations there
-// are: none is ever taken from outside, for annotations override flags.
+// hints tells gVisor the file of the root, if the root is a file, and the mounts that others change,
+// too. gVisor may cache the rest, by configuration. (The opposite hint would put an overlay over
+// a mount and keep writes from the host.) A kept file system in memory is a bind that a hint
+// turns into one, with a file in its source for its memory: gVisor saves only those. The bundle has
+// no other annotations, and takes none from outside, because annotations override flags.
 func hints(machine driver.Machine, overlay string) map[string]string {
 	out := map[string]string{}
 	if machine.Image != "" {
@@ -100,9 +100,9 @@ func hints(machine driver.Machine, overlay string) map[string]string {
 	for i, m := range machine.Mounts {
 		key := "dev.gvisor.spec.mount.m" + strconv.Itoa(i) + "."
 		switch {
-		case m.Memory && m.Kept: // "container" puts nothing over a bind, for it makes no bind of it
+		case m.Memory && m.Kept: // "container" adds no overlay to a bind, as the mount is then not a bind
 			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "tmpfs", "container"
-			out[key+"options"] = strings.Join(memoryOptions(m), ",") // those of the mount itself count for nothing then
+			out[key+"options"] = strings.Join(memoryOptions(m), ",") // gVisor then ignores the options of the mount itself
 		case !m.Memory && !m.Exclusive:
 			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "bind", "shared"
 		}
@@ -119,7 +119,7 @@ func systemMounts() []specs.Mount {
 	}
 }
 
-// memoryOptions are those of a file system in memory.
+// memoryOptions returns the mount options of a file system in memory.
 func memoryOptions(m driver.Mount) []string {
 	opts := []string{"mode=" + strconv.FormatUint(uint64(m.Mode), 8)}
 	if m.Size > 0 {

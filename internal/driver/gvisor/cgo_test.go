@@ -2,6 +2,6 @@
 
 package gvisor_test
 
-// withCgo says that this test binary, unlike bothy, was built with cgo: gVisor's
-// children would execute themselves once more and lose their way.
+// withCgo says that this test binary was built with cgo, unlike bothy: gVisor's children would
+// execute themselves once more and fail.
 const withCgo = true

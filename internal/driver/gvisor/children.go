@@ -1,7 +1,6 @@
-// Package gvisor builds sandboxes on gVisor, used in process: a user-space
-// kernel (the sentry) and a file server (the gofer), both children of the
-// keeper and both its program again. It is the only package that may
-// import gVisor's runsc.
+// Package gvisor builds sandboxes on gVisor, used in process: a user-space kernel (the sentry) and
+// a file server (the gofer). Both are children of the keeper and run its program again. Only
+// this package may import gVisor's runsc.
 package gvisor
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
 )
 
-// RunChild plays the role gVisor asked for. It does not return.
+// RunChild plays the role that gVisor asked for. It does not return.
 func RunChild(args []string) {
 	if strings.HasPrefix(args[0], starter.Probe) {
 		select {} // a user namespace probe: killed by its parent at once
@@ -59,11 +58,11 @@ func RunChild(args []string) {
 	}, nil)
 }
 
-// quiet keeps gVisor from composing what it would tell a log: there is none.
+// quiet keeps gVisor from formatting log messages, as no log exists.
 func quiet() { log.SetLevel(log.Warning) }
 
-// While a sentry starts, nearly all it allocates stays, so collecting garbage
-// only costs: a tenth of a start. A little later it is made up for.
+// A starting sentry keeps nearly all that it allocates, so garbage collection only costs: a tenth of
+// a start. The collection happens a little later.
 const (
 	startGCPercent = 800 // the first collection at 32 MB instead of 4
 	collectAfter   = 2 * time.Second

@@ -14,20 +14,19 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// clockEarly has the time inside be read without the sentry from the first program on.
-//
-// Programs read it from a page that tells them how to make it of the processor's counter.
-// The sentry knows that when it has compared the two clocks twice, and it does so once a
-// second. Until then each look at the clock is a way to the sentry and back; some programs,
-// and those who wait by spinning above all, look ten thousands of times in that second. So
-// init says when it is there, and the second comparison is made then. What it is off by, a
-// few millionths, is corrected with the next one.
+// clockEarly lets programs read the time without the sentry from the first program on.
+// Programs compute the time from the processor's counter, with parameters from a shared page. The
+// sentry knows the parameters after it has compared the two clocks twice, which it does once a
+// second. Until then each read of the clock is a call to the sentry. Some programs, above all
+// those that wait by spinning, read it ten thousands of times in that second. So init reports
+// when it runs, and the sentry then makes the second comparison. The error, a few millionths, is
+// corrected by the next one.
 func clockEarly() { socket.RegisterProvider(wire.ClockFamily, &clockSetter{}) }
 
-// clockSetter is a family of sockets of which there are none.
+// clockSetter is a socket family without sockets.
 type clockSetter struct {
 	mu  sync.Mutex
-	set *kernel.Timekeeper // the one it was done for: once, whoever asks
+	set *kernel.Timekeeper // the clock that was set: once, whichever program asks
 }
 
 // Socket implements socket.Provider.
@@ -47,7 +46,7 @@ func (*clockSetter) Pair(*kernel.Task, linux.SockType, int) (*vfs.FileDescriptio
 	return nil, nil, nil
 }
 
-// setClock compares the clocks: that is what a timekeeper does when it goes on.
+// setClock compares the clocks, as a timekeeper does when it resumes.
 func setClock(clock *kernel.Timekeeper, page *kernel.VDSOParamPage) {
 	if page == nil {
 		return
@@ -56,7 +55,7 @@ func setClock(clock *kernel.Timekeeper, page *kernel.VDSOParamPage) {
 	clock.Resume(page)
 }
 
-// clockPage is the page that programs read. It is not exported.
+// clockPage returns the page that programs read. The field is not exported.
 func clockPage(k *kernel.Kernel) *kernel.VDSOParamPage {
 	f := reflect.ValueOf(k).Elem().FieldByName(clockPageField)
 	if !f.IsValid() || f.Type() != reflect.TypeFor[*kernel.VDSOParamPage]() {

@@ -17,12 +17,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// configure turns the posture of docs/security-model.md into gVisor's
-// configuration. Flags are used, never a literal Config: only flags carry the
-// defaults and reach the children.
+// configure turns the settings of docs/security-model.md into gVisor's configuration. It uses flags,
+// never a literal Config: only flags carry the defaults and reach the children.
 func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
-	// By descriptor: the flag's value is split at colons and commas, which a
-	// path may have.
+	// By descriptor: the flag's value is split at colons and commas, which a path may contain.
 	overlay := "root:" + overlayMedium(overlayDir)
 	if m.RootLimit > 0 {
 		overlay += fmt.Sprintf(",size=%d", m.RootLimit)
@@ -31,9 +29,9 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 	if m.Network != nil {
 		network = "sandbox"
 	}
-	// What must be the same when memory is restored, the keeper compares. gVisor also
-	// compares whether a mount comes from an overlay, which makes no difference to
-	// what is in memory.
+	// The keeper compares everything that must be unchanged when memory is restored. gVisor also
+	// compares whether a mount comes from an overlay, which makes no difference to the contents
+	// of memory.
 	validation := "enforce"
 	if m.Memory != "" {
 		validation = "warning"
@@ -47,7 +45,7 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 		"--directfs=true",
 		"--overlay2=" + overlay,
 		"--file-access=exclusive",
-		"--file-access-mounts=exclusive", // but for those hints names shared
+		"--file-access-mounts=exclusive", // except those that hints declares shared
 		"--host-uds=none",
 		"--host-fifo=none",
 		"--character-device-policy=emulated-only",
@@ -73,9 +71,9 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 	return conf, nil
 }
 
-// overlayFD is the least number of the descriptor of the writable layer's directory.
-// The number is written into what gVisor compares when memory is restored, so it has
-// to be the same in every keeper.
+// overlayFD is the lowest number for the descriptor of the writable layer's directory. The number is
+// part of the data that gVisor compares when memory is restored, so it must be the same in
+// every keeper.
 const overlayFD = 200
 
 func openOverlay(dir string) (*os.File, error) {
@@ -96,12 +94,12 @@ func sameAs(path string, info os.FileInfo) bool {
 	return err == nil && os.SameFile(other, info)
 }
 
-// overlayMedium says where the data of the writable layer lies.
+// overlayMedium names the directory for the data of the writable layer.
 func overlayMedium(dir *os.File) string { return fmt.Sprintf("dir=/proc/self/fd/%d", dir.Fd()) }
 
-// pinSidecars makes gVisor find its programs in a private directory and nowhere else: this
-// program as the sentry, and the one that prepares it. By default gVisor would execute the files
-// of gvisor-bin beside the program, or where an environment variable points.
+// pinSidecars makes gVisor look for its programs only in a private directory: this program as the
+// sentry, and the program that prepares it. By default gVisor would execute the files of
+// gvisor-bin beside the program, or from the directory in an environment variable.
 func pinSidecars(scratch, prepares string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"gvisor.dev/gvisor/pkg/cpuid"
 )
 
-// What gVisor keeps of the processor, and how it reads it. None is exported.
+// gVisor's cache of processor features, and how it reads them. None of it is exported.
 
 //go:linkname cpuidOnce gvisor.dev/gvisor/pkg/cpuid.initOnce
 var cpuidOnce sync.Once
@@ -21,9 +21,9 @@ func readMaxCPUFreq()
 //go:linkname initHWCap gvisor.dev/gvisor/pkg/cpuid.initHWCap
 func initHWCap()
 
-// readCPUID does what gVisor does first of all, but asks the processor each
-// question once instead of once for each of three hundred features. On a virtual
-// machine each time is a call to the hypervisor: 1 ms instead of 3.5.
+// readCPUID does the first step of gVisor's start, but asks the processor each question once instead
+// of once for each of three hundred features. On a virtual machine each question is a call to
+// the hypervisor: this takes 1 ms instead of 3.5.
 func readCPUID() {
 	cpuidOnce.Do(func() {
 		hostFeatureSet = cpuid.FeatureSet{Function: answers{}}.Fixed()
@@ -32,10 +32,10 @@ func readCPUID() {
 	})
 }
 
-// answers are what the processor said.
+// answers caches the processor's answers.
 type answers map[cpuid.In]cpuid.Out
 
-// Query asks the processor what it has not been asked yet.
+// Query asks the processor, unless the answer is cached.
 func (a answers) Query(in cpuid.In) cpuid.Out {
 	out, ok := a[in]
 	if !ok {

@@ -2,5 +2,5 @@
 
 package gvisor
 
-// readCPUID leaves it to gVisor, which has little to ask here.
+// readCPUID leaves the work to gVisor, which asks little on this processor.
 func readCPUID() {}

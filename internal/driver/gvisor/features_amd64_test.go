@@ -9,13 +9,13 @@ import (
 	"gvisor.dev/gvisor/pkg/cpuid"
 )
 
-// TestReadCPUID compares what is read with what gVisor would have read.
+// TestReadCPUID compares the features that we read with those that gVisor would have read.
 func TestReadCPUID(t *testing.T) {
 	readCPUID()
 	if hostFeatureSet.Function == nil {
 		t.Fatal("gVisor's own variable is another one now")
 	}
-	// A processor tells its number: both must ask the same one.
+	// A processor reports its own number, so both must ask the same one.
 	runtime.LockOSThread()
 	var one unix.CPUSet
 	one.Set(firstProcessor(t))

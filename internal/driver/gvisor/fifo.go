@@ -6,12 +6,11 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 )
 
-// openFifosAsLinux has an open that waits for the other end of a fifo begin again after a signal
-// whose handler asks for that.
-//
-// gVisor's ends with EINTR, whatever the handler. Go's runtime sends signals to its own threads and
-// asks for all calls to begin again, so programs in Go take EINTR of an open for a failure: runc, which
-// holds a container back by such a fifo, gave up the container.
+// openFifosAsLinux restarts an open that waits for the other end of a fifo, after a signal whose
+// handler asks for a restart.
+// gVisor's open fails with EINTR, whatever the handler. Go's runtime sends signals to its own
+// threads and asks for a restart of all calls. So Go programs treat EINTR of an open as a
+// failure: runc, which holds a container back by such a fifo, gave up the container.
 func openFifosAsLinux() {
 	wrapSyscalls(restartOpen, "open", "openat", "openat2", "creat")
 }

@@ -74,11 +74,10 @@ func writeProgram(t *testing.T, w *bytes.Buffer, variable, key string, programs 
 	fmt.Fprint(w, "\n},\n}}\n")
 }
 
-// TestFilters compiles gVisor's filters for our configuration and compares
-// what they decide with the decisions of the programs this package carries:
-// for every system call, with every value either program ever looks at, in
-// every argument. (The programs themselves differ from one compilation to the
-// next: the order of rules is a map's.)
+// TestFilters compiles gVisor's filters for our configuration. It compares their decisions with
+// those of the programs in this package: for every system call, with every value that either
+// program looks at, in every argument. (The programs themselves differ between compilations:
+// the order of rules is a map's.)
 func TestFilters(t *testing.T) {
 	if len(sentryFilters) == 0 {
 		t.Skip("no filters are carried for this processor")
@@ -164,7 +163,7 @@ func runnable(t *testing.T, insns []bpf.Instruction) bpf.Program {
 	return p
 }
 
-// constants are the numbers that occur in the programs, and the edges of types.
+// constants returns the numbers in the programs, and the limits of integer types.
 func constants(programs ...[]bpf.Instruction) []uint64 {
 	set := map[uint64]bool{0: true, 1: true, ^uint64(0): true, 1 << 31: true, 1 << 32: true}
 	for _, p := range programs {

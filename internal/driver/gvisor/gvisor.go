@@ -26,17 +26,16 @@ import (
 // deadline: a stopped sentry would hang its keeper for ever.
 const callTimeout = 10 * time.Second
 
-// Driver is the gVisor wall. Its zero value works.
+// Driver is the gVisor wall. The zero value is ready to use.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
-// Name is "gvisor".
+// Name returns "gvisor".
 func (Driver) Name() string { return "gvisor" }
 
-// Start boots a sentry and a gofer for the machine. The calling thread must be
-// the keeper's locked main thread: the children die with the thread that made
-// them.
+// Start boots a sentry and a gofer for the machine. The calling thread must be the keeper's locked
+// main thread: the children die with the thread that made them.
 func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) {
 	if !nsproc.Static {
 		return nil, errors.New("this bothy was built with cgo, and cannot start behind the wall, where no libraries are: CGO_ENABLED=0 go install builds one that can")
@@ -49,7 +48,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if err := pinSidecars(m.Scratch, m.Starter); err != nil {
 		return nil, fmt.Errorf("prepare gvisor's programs: %w", err)
 	}
-	if m.Memory != "" { // before anything is made
+	if m.Memory != "" { // before anything else
 		if err := driver.CheckBuild(m.Memory, m.Build); err != nil {
 			return nil, err
 		}
@@ -71,7 +70,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make init's socket: %w", err)
 	}
-	// Not blocking, so that writes to an init that does not read have a deadline.
+	// Non-blocking, so that writes to an init that does not read have a deadline.
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return nil, err
 	}
@@ -109,7 +108,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	return w, nil
 }
 
-// saved names the file systems of the layer.
+// saved returns the file systems of the layer.
 func saved(mounts []driver.Mount) []checkpoint.ResourceID {
 	list := []checkpoint.ResourceID{{Path: "/"}}
 	for _, m := range mounts {
@@ -120,7 +119,7 @@ func saved(mounts []driver.Mount) []checkpoint.ResourceID {
 	return list
 }
 
-// always is closed.
+// always returns a closed channel.
 func always() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -146,8 +145,8 @@ func (w *wall) boot(m driver.Machine) error {
 	return nil
 }
 
-// create makes the container, giving it /dev/null as standard streams, which
-// gVisor takes from this process's globals.
+// create makes the container. It passes /dev/null as standard streams, which gVisor takes from this
+// process's globals.
 func create(conf *config.Config, m driver.Machine, bundle string, init *os.File, layer *layerLoad) (*container.Container, error) {
 	spec, err := specutils.ReadSpec(bundle, conf)
 	if err != nil {
@@ -172,7 +171,7 @@ func create(conf *config.Config, m driver.Machine, bundle string, init *os.File,
 	}
 	layer.passTo(args.PassFiles)
 	if m.Memory != "" || layer.handsOut() {
-		args.FSRestoreImagePath = "" // it is in the memory, or comes over the socket
+		args.FSRestoreImagePath = "" // in the memory image, or read over the socket
 	}
 	c, err := container.New(conf, args)
 	if err != nil {
@@ -181,20 +180,20 @@ func create(conf *config.Config, m driver.Machine, bundle string, init *os.File,
 	return c, nil
 }
 
-// wall is a running container and the processes that make it up.
+// wall is a running container with its processes.
 type wall struct {
 	conf    *config.Config
 	c       *container.Container
-	sandbox *sandbox.Sandbox // c's own, which c forgets when it is destroyed
+	sandbox *sandbox.Sandbox // c's own; c drops it when it is destroyed
 	control *os.File
 	overlay string                  // the directory with the data of the root layer
-	saved   []checkpoint.ResourceID // what is saved as the layer: the root's, and what is kept
+	saved   []checkpoint.ResourceID // saved as the layer: the root's data, and kept file systems
 
-	settled  <-chan struct{} // closed when all memory is there
+	settled  <-chan struct{} // closed when all memory is loaded
 	done     chan struct{}
 	doneOnce sync.Once
 	mu       sync.Mutex
-	err      error // why it ended by itself
+	err      error // why the wall ended by itself
 	ended    bool  // Destroy was called
 }
 
@@ -221,8 +220,8 @@ func (w *wall) Pids() []int {
 	return pids
 }
 
-// watch notices the end of the sentry or the gofer: either of them makes the
-// sandbox useless, so both go.
+// watch notices the end of the sentry or the gofer. The sandbox needs both, so watch then kills the
+// other one.
 func (w *wall) watch() error {
 	names, pids := []string{"sentry", "gofer"}, w.Pids()
 	fds := make([]int, 0, len(pids))
@@ -300,11 +299,11 @@ func (w *wall) Destroy() {
 	w.control.Close()
 }
 
-// reapTime bounds the wait for a killed child: one that hangs in a file system of the host ends
-// when that answers. The keeper's pid namespace goes with it.
+// reapTime bounds the wait for a killed child. A child that hangs in a host file system ends when
+// the file system answers. The keeper's pid namespace ends with the child.
 const reapTime = 3 * time.Second
 
-// reap collects a killed child, which gVisor may or may not have done.
+// reap collects a killed child, unless gVisor has done so.
 func reap(pid int) {
 	_ = unix.Kill(pid, unix.SIGKILL)
 	for end := time.Now().Add(reapTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -315,8 +314,8 @@ func reap(pid int) {
 	}
 }
 
-// call runs a request to the sentry under a deadline. The request itself
-// cannot be cancelled; it ends with the sentry.
+// call runs a request to the sentry with a deadline. The request itself cannot be cancelled; it ends
+// with the sentry.
 func (w *wall) call(ctx context.Context, f func() error) error {
 	select {
 	case <-w.done:
@@ -342,11 +341,11 @@ func (w *wall) call(ctx context.Context, f func() error) error {
 
 var errEnded = errors.New("the sandbox ended")
 
-// layerSign is in what gVisor says when it cannot make the layer over the root.
+// layerSign is part of gVisor's error when it cannot make the layer over the root.
 const layerSign = "mounting root with overlay"
 
-// startError tells a process that died on the way up from one that refused to
-// start, which gVisor reports alike: by what its socket said.
+// startError distinguishes a process that died during the start from one that refused to start.
+// gVisor reports both alike, so the text of the socket error decides.
 func startError(err error) error {
 	err = failedCall(err)
 	for _, sign := range []string{"EOF", "connection refused", "connection reset", "broken pipe"} {
@@ -355,13 +354,13 @@ func startError(err error) error {
 		}
 	}
 	if rest, found := strings.CutSuffix(err.Error(), ": "+unix.ENOENT.Error()); found && strings.Contains(rest, "/proc/") {
-		return errFell // a process of the wall, whose root the file was named in
+		return errFell // the path leads through the root of a process of the wall, which is gone
 	}
 	return err
 }
 
-// startFault is startError for a sentry that was asked for something: when the gofer is killed, the
-// sentry says that it cannot read or mount a file.
+// startFault is startError for a request to a sentry: when the gofer is killed, the sentry says that
+// it cannot read or mount a file.
 func (w *wall) startFault(err error) error {
 	if w.fell(fallTime) {
 		return errFell
@@ -371,11 +370,10 @@ func (w *wall) startFault(err error) error {
 
 var errFell = errors.New("a process of the wall died while it started")
 
-// fallTime bounds how long a process that was killed may take to be gone. Its connections close
-// before.
+// fallTime bounds how long a killed process may take to disappear. Its connections close before.
 const fallTime = time.Second
 
-// fell reports whether the sentry or the gofer ends within a time.
+// fell reports whether the sentry or the gofer ends within a time limit.
 func (w *wall) fell(within time.Duration) bool {
 	var processes []unix.PollFd
 	for _, pid := range w.Pids() {
@@ -394,7 +392,7 @@ func (w *wall) fell(within time.Duration) bool {
 	}
 }
 
-// brief cuts the pages of stack that gVisor's errors carry.
+// brief removes the pages of stack trace from gVisor's errors.
 func brief(err error) error {
 	line, _, cut := strings.Cut(err.Error(), "\n")
 	if !cut {
@@ -403,9 +401,9 @@ func brief(err error) error {
 	return errors.New(line)
 }
 
-// failedCall is brief, and keeps of a chain of gVisor's steps that ends with an error of the
-// host only the last one, which names the call and the file, and that error as itself. A refusal
-// stays one.
+// failedCall is brief, and shortens a chain of gVisor's steps that ends with an error of the host.
+// It keeps the last step, which names the call and the file, and wraps that error. It keeps a
+// refusal as it is.
 func failedCall(err error) error {
 	err = brief(err)
 	if errors.Is(err, errRefused) {
@@ -432,8 +430,8 @@ var hostErrors = []unix.Errno{
 	unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EROFS, unix.EACCES, unix.EPERM, unix.EINTR,
 }
 
-// told is what the sentry has said of what it wrote. That there is no room comes as a text
-// that begins with what the sentry was at.
+// told turns the sentry's error for a write into ours. A full disk comes as a text that begins with
+// the sentry's current step.
 func told(err error) error {
 	if err == nil {
 		return nil

@@ -18,11 +18,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/nsproc"
 )
 
-// stepVar tells a test binary that it runs one step in a keeper's namespaces,
-// in the directory it names.
+// stepVar names the directory of a step, and tells a test binary to run that step in a keeper's
+// namespaces.
 const stepVar = "BOTHY_TEST_GVISOR_STEP"
 
-// TestMain plays gVisor's children, which are this binary again.
+// TestMain plays gVisor's children, which run this binary again.
 func TestMain(m *testing.M) {
 	if code, ok := starter.Main(os.Args); ok {
 		os.Exit(code)
@@ -72,7 +72,7 @@ func caseDir(t *testing.T) string {
 	return t.TempDir()
 }
 
-// process runs a step in a process of its own, as a keeper is run.
+// process runs a step in a process of its own, like a keeper.
 func process(t *testing.T, dir string, step func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(stepVar) != "" {
@@ -97,7 +97,7 @@ func process(t *testing.T, dir string, step func(t *testing.T)) {
 	}
 }
 
-// machine has the host's programs in its root and nothing else of it.
+// machine returns a machine with only the host's programs in its root.
 func machine(t *testing.T, dir, id string) driver.Machine {
 	t.Helper()
 	must := func(err error) {

@@ -9,27 +9,24 @@ import (
 	"gvisor.dev/gvisor/pkg/seccomp"
 )
 
-// hostRule changes what one system call of the sentry does to the host.
+// hostRule changes the effect of one system call of the sentry on the host.
 type hostRule struct {
 	nr    uint32
-	arg   int    // the argument that is looked at
+	arg   int    // the argument that is checked
 	mask  uint32 // the rule holds if one of these bits is set; 0: always
-	is    uint32 // the rule holds if the argument is this; 0: whatever it is
-	errno uint32 // what the call returns instead of being made; 0: success
+	is    uint32 // the rule holds if the argument equals this; 0: for any argument
+	errno uint32 // the call returns this without being made; 0: success
 }
 
-// hostRules hold in the sentry and all its children, with processorRules in a filter of their
-// own, beside gVisor's.
-//
-// Only one uid exists in a sentry's user namespace: the caller's. Files made in
-// a workspace belong to it whatever the inside does; but gVisor also asks the
-// host to give a new file to the user who made it inside, which fails for
-// everybody but the caller, root inside included, and takes the file away
-// again. So changes of ownership succeed and do nothing, as on other shared
-// folders that know only one owner.
-//
-// Nothing the inside does may leave a set-uid or set-gid file on the host: it
-// would run as the caller for whoever finds it.
+// hostRules apply to the sentry and all its children. They form a filter of their own, with
+// processorRules, beside gVisor's filter.
+// Only one uid exists in a sentry's user namespace: the caller's. It owns all files made in a
+// workspace, whatever the inside does. But gVisor also asks the host to give a new file to the
+// user who made it inside. That fails for every user except the caller, root inside included,
+// and gVisor then removes the file. So changes of ownership succeed and do nothing, as on other
+// shared folders that know only one owner.
+// The inside must never leave a set-uid or set-gid file on the host: it would run as the caller
+// for any user who finds it.
 var hostRules = []hostRule{
 	{nr: unix.SYS_FCHOWNAT},
 	{nr: unix.SYS_FCHMOD, arg: 1, mask: setIDBits, errno: uint32(unix.EPERM)},
@@ -48,15 +45,14 @@ const (
 	dataArgs = 16
 )
 
-// keepHostRules puts all threads of this process, and what descends from it, under the rules,
-// for good.
+// keepHostRules applies the rules to all threads of this process and its descendants, for good.
 func keepHostRules() error { return seccomp.SetFilter(hostRulesCode()) }
 
 func hostRulesCode() []bpf.Instruction {
 	code := []bpf.Instruction{
 		bpf.Stmt(bpf.Ld|bpf.Abs|bpf.W, dataArch),
 		bpf.Jump(bpf.Jmp|bpf.Jeq|bpf.K, auditArch, 1, 0),
-		bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ALLOW)), // gVisor's own filter does not
+		bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ALLOW)), // gVisor's own filter rejects other architectures
 		bpf.Stmt(bpf.Ld|bpf.Abs|bpf.W, dataNr),
 	}
 	for _, r := range slices.Concat(hostRules, processorRules) {
@@ -67,7 +63,7 @@ func hostRulesCode() []bpf.Instruction {
 	return append(code, bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ALLOW)))
 }
 
-// code decides about a call of the rule's number, which no other rule has.
+// code returns the decision for a call with the rule's number; each number has one rule.
 func (r hostRule) code() []bpf.Instruction {
 	changed := bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ERRNO)|r.errno)
 	var holds bpf.Instruction

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arch_prctl's words.
+// Requests of arch_prctl.
 const (
 	archGetFS    = 0x1003
 	archGetCPUID = 0x1011
 	archSetCPUID = 0x1012
 )
 
-// Behind the rules, who asks for CPUID to trap is told that it does.
+// TestLeaveCPUID checks that with the rules a request to trap CPUID reports success.
 func TestLeaveCPUID(t *testing.T) {
 	if !inChild(t) {
 		return
@@ -24,7 +24,7 @@ func TestLeaveCPUID(t *testing.T) {
 	if _, _, errno := unix.RawSyscall(unix.SYS_ARCH_PRCTL, archSetCPUID, 0, 0); errno != 0 {
 		t.Errorf("asked for CPUID to trap: %v", errno)
 	}
-	// Every thread is behind the filter, and other requests are what they were.
+	// The filter covers every thread, and other requests are unchanged.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -12,7 +12,7 @@ import (
 	"gvisor.dev/gvisor/pkg/abi/linux"
 )
 
-// Of every system call, the rules change those that they name, and no other.
+// TestHostRules checks that the rules change the system calls that they name, and no others.
 func TestHostRules(t *testing.T) {
 	p := runnable(t, hostRulesCode())
 	values := constants(hostRulesCode())
@@ -56,7 +56,8 @@ func inChild(t *testing.T) bool {
 	return false
 }
 
-// Who keeps the rules leaves no set-uid file on the host, whatever it calls.
+// TestKeepHostRules checks that a process under the rules leaves no set-uid file on the host, whatever it
+// calls.
 func TestKeepHostRules(t *testing.T) {
 	if !inChild(t) {
 		return

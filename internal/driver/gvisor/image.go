@@ -16,30 +16,29 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// A sentry could read a memory image or a saved root layer itself. It is handed out to it
-// instead, by the protocol that gVisor has for images in a cloud, for three reasons. Left
-// alone, it reads with 128 threads, among which the one that builds the kernel has to find
-// its turn. What it reads it believes; here each page is compared with its sum first. And a
-// page that is written to a file costs half of what one costs that is read into a mapping of
-// it.
+// A sentry could read a memory image or a saved root layer itself. We hand it out to the sentry
+// instead, by gVisor's protocol for images in a cloud, for three reasons. By itself the sentry
+// reads with 128 threads, which delay the one that builds the kernel. It trusts the data that it
+// reads; here each page is first compared with its sum. And writing a page to a file costs half
+// of reading it into a mapping of the file.
 
 // handing is an image that is being handed out.
 type handing struct {
 	image *sums.Files
-	spoil func(error) // called when something cannot be had, or was not to be asked for
+	spoil func(error) // called when data is unavailable, or must not be asked for
 
 	server *stateipc.AsyncFileServer
 	conn   *net.UnixConn
 	theirs *os.File      // the other end, for the sentry
-	over   chan struct{} // closed when no request is answered any more
+	over   chan struct{} // closed when requests are not answered any more
 
 	mu     sync.Mutex
 	opened map[string]bool
-	open   []*os.File // of the sentry, to be read into
+	open   []*os.File // files of the sentry to read into
 }
 
-// handOut begins to hand an image out, and closes it at the end. Spoil is called before the
-// sentry hears that a page cannot be had; it may be called several times, and at once.
+// handOut starts to hand an image out, and closes it at the end. It calls spoil before the sentry
+// hears that a page is unavailable; spoil may be called several times, and concurrently.
 func handOut(image *sums.Files, spoil func(error)) (*handing, error) {
 	h := &handing{image: image, spoil: spoil, over: make(chan struct{}), opened: map[string]bool{}}
 	var err error
@@ -55,7 +54,7 @@ func handOut(image *sums.Files, spoil func(error)) (*handing, error) {
 	return h, nil
 }
 
-// end stops that. No request may be on its way when the server stops.
+// end stops that. No request may be under way when the server stops.
 func (h *handing) end() {
 	h.theirs.Close()
 	_ = h.conn.Close()
@@ -63,13 +62,13 @@ func (h *handing) end() {
 	h.server.Stop()
 }
 
-// Destroy is called when nobody reads any more.
+// Destroy is called after all reads have ended.
 func (h *handing) Destroy() {
 	h.image.Close()
 	closeFiles(h.open)
 }
 
-// OpenRead is asked by the sentry for one of the files, which it gets once.
+// OpenRead opens a file for the sentry, which gets each file once.
 func (h *handing) OpenRead(name string) (stateio.AsyncReader, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,8 +91,8 @@ func (h *handing) OpenRead(name string) (stateio.AsyncReader, error) {
 // OpenWrite is refused.
 func (h *handing) OpenWrite(string) (stateio.AsyncWriter, error) { return nil, unix.EROFS }
 
-// How much is read at once, and how many such reads are waiting. What a program waits
-// for comes after those.
+// The size of one read, and the number of waiting reads. A page that a program waits for comes
+// after those.
 const (
 	readBytes    = 512 << 10
 	readsWaiting = 4
@@ -105,12 +104,12 @@ type reader struct {
 	file *sums.File
 	todo chan piece
 	done chan stateio.Completion
-	over chan struct{} // closed when nothing is read any more
+	over chan struct{} // closed when reading has ended
 
-	asked int // for, and not yet told to be done
+	asked int // requested, and not yet reported as done
 }
 
-// piece is what was asked for.
+// piece is one requested read.
 type piece struct {
 	id    int
 	off   int64
@@ -125,12 +124,12 @@ func (*reader) MaxParallel() int     { return readsWaiting }
 
 func (*reader) NeedRegisterDestinationFD() bool { return true }
 
-// maxTargets is how many files of the sentry are read into, of all readers. It has one
-// for each file of the image that is no memory, and for memory two.
+// maxTargets is how many files of the sentry all readers together may read into. The sentry uses
+// one for each file of the image except memory, and two for memory.
 const maxTargets = 16
 
-// RegisterDestinationFD takes a file that is to be read into. Nothing of it is mapped
-// that is ever touched here: the sentry could make it shorter.
+// RegisterDestinationFD accepts a file to read into. The reader never touches a mapping of it: the
+// sentry could truncate the file.
 func (r *reader) RegisterDestinationFD(fd int32, _ uint64, _ []stateio.ClientFileRangeSetting) (stateio.DestinationFile, error) {
 	r.h.mu.Lock()
 	defer r.h.mu.Unlock()
@@ -161,15 +160,15 @@ func (r *reader) AddReadv(id int, off int64, total uint64, to stateio.Destinatio
 	r.todo <- piece{id, off, total, f, parts}
 }
 
-// errPass says that the sentry could not be given what was read: nothing is wrong with the image.
+// errPass says that the sentry could not be given a page; the image itself is fine.
 var errPass = errors.New("pass a page to the sentry")
 
-// errAsked says that a sentry asked for what one that is well would not.
+// errAsked says that a sentry sent a request that a correct sentry never sends.
 var errAsked = errors.New("the sentry asks for memory in a way that none may")
 
-// Wait waits for so many reads to be done. It is the sentry that says how many: there
-// may not be as many. What is done already was refused by gVisor's server, which would
-// look the number that the sentry has given it up in a table, wherever that is.
+// Wait waits until the given number of reads is done. The sentry chooses that number, so fewer reads
+// may exist. gVisor's server has refused reads that were done already: it would look up the
+// sentry's number for it in a table, whatever the number is.
 func (r *reader) Wait(done []stateio.Completion, least int) ([]stateio.Completion, error) {
 	if len(done) > 0 {
 		r.h.spoil(errAsked)
@@ -192,7 +191,7 @@ func (r *reader) Wait(done []stateio.Completion, least int) ([]stateio.Completio
 	return done, nil
 }
 
-// work reads everything that is asked for.
+// work carries out all requested reads.
 func (r *reader) work() {
 	defer close(r.over)
 	buf := make([]byte, readBytes)
@@ -220,7 +219,7 @@ func (r *reader) read(p piece, buf []byte) (uint64, error) {
 	return uint64(n), err
 }
 
-// Close is called when the sentry has read all it wants.
+// Close is called when the sentry has read all that it wants.
 func (r *reader) Close() error {
 	close(r.todo)
 	<-r.over

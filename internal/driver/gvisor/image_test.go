@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// handed is an image with a file of so many pages, no two of which are alike, and what
-// was spoilt of it.
+// handed returns an image with a file of that many pages, each with different contents, its data, and
+// the error passed to spoil.
 func handed(t *testing.T, pages int) (h *handing, data []byte, spoilt *error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func handed(t *testing.T, pages int) (h *handing, data []byte, spoilt *error) {
 	}
 	t.Cleanup(h.end)
 	if err := os.Truncate(filepath.Join(dir, "pages"), int64(len(data)-sums.Page)); err != nil {
-		t.Fatal(err) // the last page is gone by the time it is read
+		t.Fatal(err) // the last page is missing by the time it is read
 	}
 	return h, data, spoilt
 }
@@ -52,7 +52,7 @@ func opened(t testing.TB, dir string) *sums.Files {
 	return files
 }
 
-// reading begins to read the file into one in memory.
+// reading starts to read the file into a file in memory.
 func reading(t *testing.T, h *handing) (stateio.AsyncReader, stateio.DestinationFile, *os.File) {
 	t.Helper()
 	r, err := h.OpenRead("pages")
@@ -72,8 +72,8 @@ func reading(t *testing.T, h *handing) (stateio.AsyncReader, stateio.Destination
 	return r, to, f
 }
 
-// Pages come to the places that they were asked for, and no page comes that is not what
-// was written: that is said before the sentry hears of it.
+// TestHandOut checks that pages reach the requested places, and that no changed page does. spoil is
+// called before the sentry hears of a changed page.
 func TestHandOut(t *testing.T) {
 	const page = sums.Page
 	h, data, spoilt := handed(t, 8)
@@ -83,7 +83,7 @@ func TestHandOut(t *testing.T) {
 	}
 	r.AddRead(0, 2*page, to, at(5, 1), nil)
 	r.AddReadv(1, 3*page, 3*page, to, []memmap.FileRange{at(9, 1), at(0, 2)}, nil)
-	// The sentry may wait for more than there is.
+	// The sentry may wait for more reads than exist.
 	done, err := r.Wait(nil, 1000)
 	if err != nil || len(done) != 2 || done[0].Err != nil || done[0].N != page || done[1].Err != nil || done[1].N != 3*page {
 		t.Fatalf("%+v, %v", done, err)
@@ -113,12 +113,12 @@ func TestHandOut(t *testing.T) {
 		t.Errorf("nothing was asked for: %+v, %v", done, err)
 	}
 	r.AddRead(3, 0, to, at(0, 1), nil)
-	if err := r.Close(); err != nil { // with something on its way
+	if err := r.Close(); err != nil { // with a read under way
 		t.Error(err)
 	}
 }
 
-// There are only the files of the image, to be read, into files.
+// TestHandOutNothingElse checks that only files of the image can be read, and only into files.
 func TestHandOutNothingElse(t *testing.T) {
 	h, _, _ := handed(t, 2)
 	for _, name := range []string{"", ".", "sums", "../pages", "/etc/passwd"} {

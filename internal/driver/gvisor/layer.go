@@ -15,26 +15,26 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// checkedFirst bounds the layers that are checked whole while the sentry comes up, which
-// takes longer than that, and are then read by the sentry itself. Larger ones are handed out,
-// and their pages checked as the sentry loads them.
+// checkedFirst bounds the layers that are checked completely while the sentry starts, which takes
+// longer than the check; the sentry then reads them itself. Larger layers are handed out, and
+// their pages are checked as the sentry loads them.
 const checkedFirst = 32 << 20
 
-// layerLoad is a saved root layer from which a sentry is to start. It notes when the layer turns
-// out to be damaged.
+// layerLoad is a saved root layer from which a sentry starts. It notes whether the layer turns out to
+// be damaged.
 type layerLoad struct {
-	handing *handing   // nil: the sentry reads it by itself
+	handing *handing   // nil: the sentry reads the layer by itself
 	checked chan error // receives the result of the check at the start
 
 	mu      sync.Mutex
-	damage  error       // the first
-	onSpoil func(error) // set when there is a sentry to end
+	damage  error       // the first damage found
+	onSpoil func(error) // set while a sentry exists
 }
 
-// loadLayer begins to check, or to hand out, the layer that a machine starts from. It returns nil
-// if there is none, or if it is of a version that wrote no sums.
+// loadLayer starts to check, or to hand out, the layer of a machine. It returns nil if the machine has
+// no layer, or one of a version that wrote no sums.
 func loadLayer(m driver.Machine) (*layerLoad, error) {
-	if m.Restore == "" || m.Memory != "" { // the layer is in the memory image
+	if m.Restore == "" || m.Memory != "" { // the memory image includes the layer
 		return nil, nil
 	}
 	files, err := sums.Open(m.Restore)
@@ -63,8 +63,8 @@ func loadLayer(m driver.Machine) (*layerLoad, error) {
 	return l, nil
 }
 
-// hasRoom tells whether the disk that the root layer is loaded to is far from full. On a full one
-// the sentry by itself fails with an I/O error, which does not say so.
+// hasRoom tells whether the disk for the loaded root layer is far from full. On a full disk the sentry
+// itself fails with an I/O error, which does not mention the disk.
 func hasRoom(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && st.Bavail*uint64(st.Bsize) > 4*checkedFirst
@@ -72,7 +72,7 @@ func hasRoom(dir string) bool {
 
 func layerError(err error) error { return fmt.Errorf("%w: %w", driver.ErrLayer, err) }
 
-// spoil is called when a page cannot be handed out.
+// spoil is called when a page is unavailable.
 func (l *layerLoad) spoil(err error) {
 	l.mu.Lock()
 	if l.damage == nil {
@@ -88,8 +88,8 @@ func (l *layerLoad) spoil(err error) {
 	}
 }
 
-// watch has end called if the layer turns out to be damaged from now on. It returns an error
-// if that is known already.
+// watch sets the function that is called if the layer turns out to be damaged. It returns an error if
+// damage is known already.
 func (l *layerLoad) watch(end func(error)) error {
 	if l == nil {
 		return nil
@@ -100,7 +100,7 @@ func (l *layerLoad) watch(end func(error)) error {
 	return l.damage
 }
 
-// found waits for the check at the start, and returns the damage that is known.
+// found waits for the check at the start, and returns known damage.
 func (l *layerLoad) found() error {
 	if l == nil {
 		return nil
@@ -113,26 +113,26 @@ func (l *layerLoad) found() error {
 	return l.damage
 }
 
-// handsOut tells whether the sentry asks for the layer, and does not read it by itself.
+// handsOut tells whether the layer is handed out to the sentry; otherwise the sentry reads it itself.
 func (l *layerLoad) handsOut() bool { return l != nil && l.handing != nil }
 
-// passTo adds the socket at which the layer is handed out to what the sentry is passed.
+// passTo adds the socket for a handed-out layer to the files that the sentry gets.
 func (l *layerLoad) passTo(files map[int]*os.File) {
 	if l.handsOut() {
 		files[starter.LayerFD] = l.handing.theirs
 	}
 }
 
-// end stops it.
+// end stops handing the layer out.
 func (l *layerLoad) end() {
 	if l.handsOut() {
 		l.handing.end()
 	}
 }
 
-// bootFrom starts init in a sandbox that is created and starts from a layer. A sentry that the
-// layer is handed out to, and that cannot be given a page, is ended before it hears of it. What
-// the sentry reads by itself is waited for.
+// bootFrom starts init in a created sandbox that has a layer. If a page of a handed-out layer is
+// unavailable, the sentry is killed before it hears of that. bootFrom waits until a sentry that
+// reads the layer itself has done so.
 func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 	if err == nil {
 		err = w.boot(m)
 	}
-	if damage := l.found(); damage != nil { // the reason for whatever boot says
+	if damage := l.found(); damage != nil { // this explains any error of boot
 		err = damage
 	}
 	if err != nil {
@@ -164,7 +164,7 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 		switch err := w.waitForLayer(); {
 		case errors.Is(err, driver.ErrLayer):
 			end(err)
-		case err != nil: // its end is told by those that watch it
+		case err != nil: // the watchers of the sentry report its end
 			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
 		}
 		_ = l.watch(nil)
@@ -174,13 +174,12 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 	return nil
 }
 
-// noLayer is what the sentry says if nothing of a layer is to be loaded.
+// noLayer is the sentry's answer if it has no layer to load.
 const noLayer = "no filesystems restored"
 
-// waitForLayer returns when the sentry has all contents of the layer. With a layer that cannot
-// be loaded a sandbox cannot go on: files could not be read, and could not be saved again. Only
-// what the sentry itself says of the layer is an [driver.ErrLayer]: a sentry that was killed
-// meanwhile says nothing about it.
+// waitForLayer returns when the sentry has loaded the whole layer. Without it a sandbox cannot go on:
+// files could not be read, and could not be saved again. Only the sentry's own error about the
+// layer is an [driver.ErrLayer]: a sentry that was killed meanwhile says nothing about the layer.
 func (w *wall) waitForLayer() error {
 	err := w.reach(func() error { return w.sandbox.WaitFSRestore(w.c.ID) })
 	answer, answered := errors.AsType[urpc.RemoteError](err)

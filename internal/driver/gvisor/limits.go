@@ -17,14 +17,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// Of a quota of processors.
+// Constants of a CPU quota.
 const (
-	quotaPeriod uint64  = 100_000 // microseconds that it counts for: the kernel's default
+	quotaPeriod uint64  = 100_000 // length of the period in microseconds: the kernel's default
 	maxCPUs     float64 = 1e6
 )
 
-// shownResources are the limits that programs inside see, in the words of the runtime
-// specification. They enforce nothing: the caller of the driver does.
+// shownResources returns the limits that programs inside see, in terms of the runtime specification.
+// They enforce nothing: the caller of the driver does.
 func shownResources(m driver.Machine) *specs.LinuxResources {
 	r := &specs.LinuxResources{}
 	if m.ShownMemory > 0 {
@@ -40,8 +40,8 @@ func shownResources(m driver.Machine) *specs.LinuxResources {
 // specFlag is the sentry's flag for the descriptor of config.json.
 const specFlag = "--spec-fd="
 
-// addLimits adds the flags for the limits in config.json to the arguments of a sentry. gVisor
-// derives these flags from its own control groups, which it has none of here.
+// addLimits adds flags for the limits in config.json to the arguments of a sentry. gVisor derives
+// these flags from its own control groups, which do not exist here.
 func addLimits(args []string) ([]string, error) {
 	at := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, specFlag) })
 	if at < 0 {
@@ -55,12 +55,12 @@ func addLimits(args []string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the limits in config.json: %w", err)
 	}
-	last := len(args) - 1 // the ID of the container
+	last := len(args) - 1 // the container's ID
 	return slices.Insert(slices.Clone(args), last, limitFlags(resources, runtime.NumCPU(), hostMemory())...), nil
 }
 
-// readResources reads the limits in config.json. It does not move the position of the
-// descriptor, at which gVisor reads later.
+// readResources reads the limits in config.json. It keeps the descriptor's position, from which gVisor
+// reads later.
 func readResources(fd int) (specs.LinuxResources, error) {
 	var config struct {
 		Linux struct {
@@ -74,7 +74,7 @@ func readResources(fd int) (specs.LinuxResources, error) {
 	return config.Linux.Resources, err
 }
 
-// descriptor is a file that stays open when nothing uses it any more, unlike an os.File.
+// descriptor is a file that stays open when it is unreachable, unlike an os.File.
 type descriptor int
 
 func (fd descriptor) ReadAt(p []byte, offset int64) (int, error) {
@@ -88,8 +88,8 @@ func (fd descriptor) ReadAt(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// limitFlags are the flags with which a sentry presents limits to programs. A limit above what
-// the host has is none.
+// limitFlags returns the flags with which a sentry shows limits to programs. It ignores a limit above
+// the host's resources.
 func limitFlags(r specs.LinuxResources, hostCPUs int, hostMemory uint64) []string {
 	var flags []string
 	if r.Memory != nil && r.Memory.Limit != nil && uint64(*r.Memory.Limit) < hostMemory {
@@ -105,7 +105,7 @@ func limitFlags(r specs.LinuxResources, hostCPUs int, hostMemory uint64) []strin
 	return flags
 }
 
-// hostMemory is the memory of the host in bytes, or 0 if it cannot be told.
+// hostMemory returns the memory of the host in bytes, or 0 if unknown.
 func hostMemory() uint64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

@@ -41,7 +41,8 @@ func TestLimitFlags(t *testing.T) {
 	}
 }
 
-// The flags stand before the container's ID, and gVisor reads the file from where it was.
+// TestAddLimits checks that the flags precede the container's ID, and that gVisor reads the file from its
+// old position.
 func TestAddLimits(t *testing.T) {
 	text, err := json.Marshal(&specs.Spec{Linux: &specs.Linux{Resources: shownResources(driver.Machine{ShownMemory: 64 << 20})}})
 	if err != nil {

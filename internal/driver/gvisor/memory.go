@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// The files of an image, in the order in which the sentry takes them.
+// imageNames are the files of an image, in the order that the sentry expects.
 var imageNames = []string{checkpointfiles.StateFileName, checkpointfiles.PagesMetadataFileName, checkpointfiles.PagesFileName}
 
 // openFiles opens the files that the sentry writes an image to.
@@ -42,8 +42,8 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// PrepareMemory makes the files, and has the file system find room for the pages, which
-// is a third of what writing them takes. They may turn out to be more, or fewer.
+// PrepareMemory makes the files, and makes the file system reserve room for the pages, which is a
+// third of the cost of writing them. The final number of pages may differ.
 func (w *wall) PrepareMemory(ctx context.Context, dir string) error {
 	size, err := w.Memory(ctx)
 	if err != nil {
@@ -54,15 +54,14 @@ func (w *wall) PrepareMemory(ctx context.Context, dir string) error {
 		return fmt.Errorf("prepare to save the memory: %w", err)
 	}
 	defer closeFiles(files)
-	// Not every file system can do it, and what there is no room for is noticed when it
-	// is written.
+	// Not every file system can reserve room, and a lack of room is noticed by the write.
 	_ = unix.Fallocate(int(files[2].Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
 	return nil
 }
 
-// SaveMemory has the sentry write its whole state, which nobody but itself can read
-// again. It does not return before the sentry has ended that, which could be asked for nothing,
-// or saveTimeout has passed.
+// SaveMemory makes the sentry write its whole state, which only a sentry can read again. It returns
+// when the sentry has finished, since the sentry accepts no request before, or when saveTimeout
+// has passed.
 func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	files, err := openFiles(dir)
 	if err == nil {
@@ -75,7 +74,7 @@ func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err == nil { // what there was room for and was not needed
+	if err == nil { // the reserved room that was not needed
 		err = trim(files[2])
 	}
 	if err != nil {
@@ -84,8 +83,8 @@ func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	return nil
 }
 
-// callSave tells the sentry to write into files, and to go on as if nothing had been,
-// once whoever had it stand still says so.
+// callSave tells the sentry to write into files. The sentry goes on unchanged once the caller that
+// paused it resumes it.
 func (w *wall) callSave(files []*os.File) error {
 	conn, err := connect(w.sandbox)
 	if err != nil {
@@ -98,7 +97,7 @@ func (w *wall) callSave(files []*os.File) error {
 	}, nil)
 }
 
-// trim gives back what a file has beyond its end.
+// trim releases the space that a file has beyond its end.
 func trim(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -107,16 +106,16 @@ func trim(f *os.File) error {
 	return f.Truncate(info.Size())
 }
 
-// goOn has programs go on from a memory image, in a sandbox that is created. It returns
-// when they do; most of their memory comes in behind, what they wait for first.
-// Connections over the card are broken off by the sentry: it was told that its first
-// self goes on, and has them.
+// goOn makes programs continue from a memory image, in a created sandbox. It returns when they run;
+// most of their memory is loaded later, awaited pages first. The sentry breaks off connections
+// over the card: when the image was saved, the sentry was told that the original goes on and keeps
+// them.
 func (w *wall) goOn(m driver.Machine) error {
 	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
 	if err != nil {
 		return fmt.Errorf("watch the sentry: %w", err)
 	}
-	// What a sandbox goes on with is its memory, or it does not go on.
+	// A sandbox continues with its own memory, or not at all.
 	var once sync.Once
 	var spoilt error
 	files, err := driver.OpenMemory(m.Memory, m.Build)
@@ -142,7 +141,7 @@ func (w *wall) goOn(m driver.Machine) error {
 		image.end()
 		unix.Close(sentry)
 		close(settled)
-		once.Do(func() {}) // nobody writes it any more
+		once.Do(func() {}) // waits for a running call, and prevents later ones
 		if spoilt != nil {
 			return spoilt
 		}
@@ -160,7 +159,7 @@ func (w *wall) goOn(m driver.Machine) error {
 	return nil
 }
 
-// callRestore tells a sentry to go on from the image that it is handed out at a socket.
+// callRestore tells a sentry to continue from the image that is handed out at a socket.
 func (w *wall) callRestore(m driver.Machine, image *os.File) error {
 	args := &boot.CreateLinksAndRoutesArgs{LoopbackLinks: []boot.LoopbackLink{boot.DefaultLoopbackLink}}
 	if m.Network != nil {
@@ -181,8 +180,7 @@ func (w *wall) callRestore(m driver.Machine, image *os.File) error {
 	}, nil)
 }
 
-// connect reaches the sentry. Through a descriptor: a socket's path may have only 107
-// bytes.
+// connect connects to the sentry, through a descriptor: a socket's path has at most 107 bytes.
 func connect(s *sandbox.Sandbox) (*urpc.Client, error) {
 	socket, err := unix.Open(s.GetControlSocketPath(), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -196,8 +194,8 @@ func connect(s *sandbox.Sandbox) (*urpc.Client, error) {
 	return conn, nil
 }
 
-// Settle waits until programs have all of the memory that they go on from. A sentry that
-// never takes all of it keeps nobody for ever.
+// Settle waits until all memory of the programs is loaded. saveTimeout bounds the wait, as a sentry may
+// never load all of it.
 func (w *wall) Settle(ctx context.Context) error {
 	select {
 	case <-w.settled:

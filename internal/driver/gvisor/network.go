@@ -14,9 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// plug gives a sandbox that is created, and not yet started, its network card.
-// gVisor's own way to set a network up copies one from a namespace of the host;
-// the card has none. It takes effect at the start.
+// plug gives a created, not yet started sandbox its network card. gVisor's own network setup copies
+// a card from a namespace of the host; our card has no namespace. It takes effect at the start.
 func plug(s *sandbox.Sandbox, n *driver.Network) error {
 	conn, err := connect(s)
 	if err != nil {
@@ -26,24 +25,23 @@ func plug(s *sandbox.Sandbox, n *driver.Network) error {
 	return conn.Call(boot.ContMgrSetNetworkArgs, links(n), nil)
 }
 
-// started is the configuration to start a sandbox with whose network is set up
-// already: "host" is the one word upon which gVisor leaves it alone. The sentry
-// was created with another and never hears this one.
+// started returns the configuration to start a sandbox whose network is already set up. "host" is the
+// one value with which gVisor leaves the network alone. The sentry was created with another value
+// and never sees this one.
 func started(conf *config.Config) *config.Config {
 	c := *conf
 	c.Network = config.NetworkHost
 	return &c
 }
 
-// links describes the card in gVisor's words. There is no offload of segments:
-// connections would not survive a checkpoint, and with an MTU this large it
-// gains nothing. Nor are there checksums: what crosses the card never leaves this
-// host's memory.
+// links describes the card for gVisor. It has no segmentation offload: connections would not survive a
+// checkpoint, and with such a large MTU it gains nothing. It has no checksums either: packets on the
+// card never leave this host's memory.
 func links(n *driver.Network) *boot.CreateLinksAndRoutesArgs {
 	link := boot.FDBasedLink{
 		Name: "eth0", MTU: n.MTU, NumChannels: 1, QDisc: config.QDiscNone,
-		// As many as gVisor would take, but that it takes 128 more where the card is made
-		// while it reads a save: each is 190 objects in every image of the memory.
+		// The default of gVisor; but gVisor adds 128 if it makes the card while it reads a save. Each
+		// processor takes 190 objects in every image of the memory.
 		ProcessorsPerChannel: runtime.NumCPU(),
 		RXChecksumOffload:    true, TXChecksumOffload: true,
 	}

@@ -12,20 +12,18 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 )
 
-// continueOrphans keeps processes of orphaned groups from being stopped by SIGTSTP, SIGTTIN
-// and SIGTTOU.
-//
-// A process group is orphaned if no shell of its session could continue it: none of its
-// members has a parent in another group of the same session. Every agent is in such a group,
-// since init starts it in a session of its own. Linux ignores the default action of these
-// three signals there; gVisor stops the process, and Ctrl-Z ends an agent for good. So such a
-// process is sent SIGCONT as soon as it has stopped. SIGSTOP stops it as on Linux.
-//
-// A group that is orphaned while it is stopped is hung up and continued, on Linux. gVisor does so
+// continueOrphans keeps processes of orphaned groups from being stopped by SIGTSTP, SIGTTIN and
+// SIGTTOU.
+// A process group is orphaned if no shell of its session could continue it: none of its members
+// has a parent in another group of the same session. Every agent is in such a group, since init
+// starts it in a session of its own. Linux ignores the default action of these three signals
+// there. gVisor stops the process, so Ctrl-Z would stop an agent for good. So the watch sends such
+// a process SIGCONT as soon as it has stopped. SIGSTOP stops it as on Linux.
+// On Linux, a group that is orphaned while it is stopped gets SIGHUP and SIGCONT. gVisor does so
 // in some cases, but not when the parent has ended.
-//
-// gVisor tells nobody of a stop. But all that brings one passes here: the system calls that
-// send signals, and writes to the master of a terminal. They start a look around, which is
+// gVisor does not report stops. But all causes of a stop pass here: the system calls that send
+// signals, and writes to the master of a terminal. They start a watch, which repeats for a
+// while: the process stops a little later.
 // repeated for a while: the process stops a little later.
 func continueOrphans() {
 	for name, arg := range signalingCalls() {
@@ -34,14 +32,14 @@ func continueOrphans() {
 	wrapSyscalls(afterTerminalInput, "write", "writev")
 }
 
-// signalingCalls are the system calls that send a signal, with the argument that is the signal.
+// signalingCalls returns the system calls that send a signal, with the index of the signal argument.
 func signalingCalls() map[string]int {
 	return map[string]int{
 		"kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2, "pidfd_send_signal": 1,
 	}
 }
 
-// jobStops are the signals that stop a job, and no process of an orphaned group.
+// jobStops are the signals that stop a job, but no process of an orphaned group.
 var jobStops = linux.MakeSignalSet(linux.SIGTSTP, linux.SIGTTIN, linux.SIGTTOU)
 
 // afterStopSignal looks for stopped orphans after a call whose argument sig is one of jobStops.
@@ -57,8 +55,8 @@ func afterStopSignal(sig int) wrapper {
 	}
 }
 
-// afterTerminalInput looks for stopped orphans after a write to the master of a terminal, which
-// may have been Ctrl-Z. Which key that is the terminal's settings say, so any key counts.
+// afterTerminalInput looks for stopped orphans after a write to the master of a terminal. The write
+// may have been Ctrl-Z. The terminal's settings determine that key, so any key counts.
 func afterTerminalInput(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		n, ctl, err := fn(t, nr, args)
@@ -69,7 +67,7 @@ func afterTerminalInput(fn kernel.SyscallFn) kernel.SyscallFn {
 	}
 }
 
-// terminalMaster is the type of a master's open file. It is not exported.
+// terminalMaster is the type of a master's open file. The type is not exported.
 const terminalMaster = "*devpts.masterFileDescription"
 
 func isTerminalMaster(t *kernel.Task, fd int32) bool {
@@ -81,8 +79,8 @@ func isTerminalMaster(t *kernel.Task, fd int32) bool {
 	return reflect.TypeOf(file.Impl()).String() == terminalMaster
 }
 
-// How often it is looked for stopped orphans, and for how long after the last cause. It goes on
-// while a signal is pending that its receiver blocks, and while a job is stopped.
+// The delays between checks for stopped orphans, and the time that checks go on after the last
+// cause. They also go on while a receiver blocks a pending signal, and while a job is stopped.
 const (
 	firstLook = time.Millisecond
 	slowLook  = time.Second
@@ -92,17 +90,17 @@ const (
 // stopped is the sentry's one orphanWatch.
 var stopped orphanWatch
 
-// orphanWatch looks for stopped orphans while there may be some.
+// orphanWatch looks for stopped orphans while some may exist.
 type orphanWatch struct {
 	mu      sync.Mutex
 	running bool
-	again   bool // there was a new cause since the last look
+	again   bool // a new cause came since the last check
 
-	// jobs are the stopped processes whose shell is there. Only run uses them.
+	// jobs are the stopped processes whose shell exists. Only run uses them.
 	jobs map[*kernel.ThreadGroup]bool
 }
 
-// look begins to look around, or begins anew.
+// look starts the watch, or restarts it.
 func (w *orphanWatch) look(k *kernel.Kernel) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +126,7 @@ func (w *orphanWatch) run(k *kernel.Kernel) {
 	}
 }
 
-// renewed tells whether there was a new cause since it was asked last.
+// renewed tells whether a new cause came since its last call.
 func (w *orphanWatch) renewed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +135,7 @@ func (w *orphanWatch) renewed() bool {
 	return again
 }
 
-// ends ends the look around unless there is a new cause.
+// ends ends the watch unless a new cause came.
 func (w *orphanWatch) ends() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,8 +143,8 @@ func (w *orphanWatch) ends() bool {
 	return !w.running
 }
 
-// tend sends SIGCONT to processes of orphaned groups that one of jobStops has stopped, and SIGHUP
-// before it if they were a shell's jobs at the last look.
+// tend sends SIGCONT to processes of orphaned groups that one of jobStops has stopped. It sends SIGHUP
+// first if they were a shell's jobs at the last check.
 func (w *orphanWatch) tend(k *kernel.Kernel) {
 	jobs := map[*kernel.ThreadGroup]bool{}
 	groups := k.TaskSet().Root.ThreadGroups()
@@ -158,7 +156,7 @@ func (w *orphanWatch) tend(k *kernel.Kernel) {
 			jobs[tg] = true
 			continue
 		}
-		// By the kernel's own way in: it waits while memory is saved. It fails for a dead process.
+		// SendExternalSignalThreadGroup waits while memory is saved. It fails for a dead process.
 		if w.jobs[tg] {
 			_ = k.SendExternalSignalThreadGroup(tg, kernel.SignalInfoPriv(linux.SIGHUP))
 		}
@@ -167,16 +165,16 @@ func (w *orphanWatch) tend(k *kernel.Kernel) {
 	w.jobs = jobs
 }
 
-// stopPending tells whether one of jobStops waits for its receiver to let it through.
+// stopPending tells whether one of jobStops is pending because its receiver blocks it.
 func stopPending(k *kernel.Kernel) bool {
 	return slices.ContainsFunc(k.TaskSet().Root.Tasks(), func(t *kernel.Task) bool {
 		return t.PendingSignals()&jobStops != 0
 	})
 }
 
-// orphaned tells whether no process could continue the group: no member has a parent in another
-// group of its session. gVisor's own ProcessGroup.IsOrphan takes processes without a parent,
-// which `exec` starts, for members that have one.
+// orphaned tells whether no process could continue the group: no member has a parent in another group
+// of its session. gVisor's own ProcessGroup.IsOrphan treats processes without a parent, which
+// `exec` starts, as members that have one.
 func orphaned(pg *kernel.ProcessGroup, groups []*kernel.ThreadGroup) bool {
 	if pg == nil {
 		return false
@@ -197,9 +195,9 @@ func orphaned(pg *kernel.ProcessGroup, groups []*kernel.ThreadGroup) bool {
 	return true
 }
 
-// stopSignal is the signal by which the process is stopped, or 0. gVisor keeps it in a field that
-// is not exported, and changes it under a lock that is not either: what is read may be old by
-// the time it is used, and the next look reads it anew.
+// stopSignal returns the signal that has stopped the process, or 0. gVisor keeps it in an unexported
+// field, and changes it under an unexported lock. So the value may be outdated when it is used;
+// the next check reads it again.
 func stopSignal(tg *kernel.ThreadGroup) linux.Signal {
 	offset := stopSignalOffset()
 	if offset == nil {
@@ -208,7 +206,7 @@ func stopSignal(tg *kernel.ThreadGroup) linux.Signal {
 	return *(*linux.Signal)(unsafe.Add(unsafe.Pointer(tg), *offset))
 }
 
-// stopSignalOffset is where that field is; nil if gVisor has no such field.
+// stopSignalOffset returns the offset of that field; nil if gVisor has no such field.
 var stopSignalOffset = sync.OnceValue(func() *uintptr {
 	f, ok := reflect.TypeFor[kernel.ThreadGroup]().FieldByName(stopSignalField)
 	if !ok || f.Type != reflect.TypeFor[linux.Signal]() {

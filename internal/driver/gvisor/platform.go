@@ -9,18 +9,17 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
 )
 
-// platformName is what gVisor calls the way in which programs are run here.
+// platformName is gVisor's name for the way in which programs run here.
 const platformName = "systrap"
 
-// mapUnit is how much a sentry maps into a program's address space at a fault,
-// at most, in bytes: as much as it takes from its memory file at once. By
-// itself it maps all that lies together in that file, up to gigabytes, over what
-// it mapped before: each time the heap grows, the host forgets which of its pages
-// were there, and the program faults for each of them once more. Of the faults of
-// a coding agent's start that was a quarter.
+// mapUnit is the most that a sentry maps into a program's address space at a fault, in bytes: as
+// much as it takes from its memory file at once. By default it maps everything that is contiguous
+// in that file, up to gigabytes, over its earlier mappings. Then each time the heap grows, the
+// host forgets which of its pages were present, and the program faults for each of them again.
+// That was a quarter of the faults of a coding agent's start.
 const mapUnit = 2 << 20
 
-// mapInUnits has the sentry map by units.
+// mapInUnits makes the sentry map by units.
 func mapInUnits() error {
 	systrap, err := platform.Lookup(platformName)
 	if err != nil {
@@ -32,7 +31,7 @@ func mapInUnits() error {
 
 type constructor struct{ platform.Constructor }
 
-// New implements platform.Constructor. By now the one process that the sentry starts has begun.
+// New implements platform.Constructor. By now the one process that the sentry starts is running.
 func (c constructor) New(opts platform.Options) (platform.Platform, error) {
 	closeSelf()
 	p, err := c.Constructor.New(opts)
@@ -42,7 +41,7 @@ func (c constructor) New(opts platform.Options) (platform.Platform, error) {
 	return inUnits{p}, nil
 }
 
-// closeSelf closes it once: a sentry that goes on from memory makes a second platform.
+// closeSelf closes it once: a sentry that continues from memory makes a second platform.
 var closeSelf = sync.OnceFunc(func() { _ = unix.Close(starter.SelfFD) })
 
 type inUnits struct{ platform.Platform }

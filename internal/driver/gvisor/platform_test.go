@@ -7,7 +7,7 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/platform"
 )
 
-// plain is gVisor's way in this test.
+// plain stands for gVisor's own platform in this test.
 type plain struct {
 	platform.Constructor
 	err error
@@ -17,7 +17,7 @@ func (p plain) New(platform.Options) (platform.Platform, error) { return allAtOn
 
 type allAtOnce struct{ platform.Platform }
 
-func (allAtOnce) MapUnit() uint64 { return 0 } // all that lies together
+func (allAtOnce) MapUnit() uint64 { return 0 } // everything contiguous
 
 func TestMapsInUnits(t *testing.T) {
 	real, err := platform.Lookup(platformName)

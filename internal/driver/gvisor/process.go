@@ -49,14 +49,14 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 	default:
 	}
 	var pid atomic.Int32
-	var settled atomic.Bool // by the answer, or by a caller that no longer waits for it
+	var settled atomic.Bool // by the answer, or by a caller that stopped waiting for it
 	err = w.call(ctx, func() error {
 		started, err := w.sandbox.Execute(w.conf, args)
 		if err != nil {
 			return execAnswer(err)
 		}
 		pid.Store(started)
-		if settled.Swap(true) { // the caller was told that the answer is lost
+		if settled.Swap(true) { // the caller was told that the answer was lost
 			_ = w.sandbox.SignalProcessGroup(w.c.ID, started, unix.SIGKILL)
 		}
 		return nil
@@ -73,7 +73,7 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 	return &running{w: w, pid: pid.Load()}, nil
 }
 
-// errRefused marks an error after which a process certainly has not begun.
+// errRefused marks an error after which a process has certainly not begun.
 var errRefused = errors.New("not begun")
 
 // refused is such an error, with its own text.
@@ -83,10 +83,10 @@ func (refused) Is(target error) bool { return target == errRefused }
 
 func (r refused) Unwrap() error { return r.error }
 
-// execAnswer marks the errors of Execute after which no process has begun: the sentry said
-// so, or it was not reached. After any other the request may have been carried out.
+// execAnswer marks the errors of Execute after which no process has begun: the sentry said so, or it
+// was not reached. After any other error it may have carried out the request.
 func execAnswer(err error) error {
-	cause := errors.Unwrap(err) // without the command, whose words may be anything
+	cause := errors.Unwrap(err) // without the command, which may contain any text
 	if cause == nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func execAnswer(err error) error {
 	return err
 }
 
-// capabilitySets gives root everything and an ordinary user nothing, but for
-// the ability to become root where that is wanted.
+// capabilitySets gives root all capabilities. An ordinary user gets none, except the ability to become
+// root if the caller asks for that.
 func capabilitySets(p driver.Process) *specs.LinuxCapabilities {
 	switch {
 	case p.UID == 0:
@@ -113,8 +113,8 @@ func capabilitySets(p driver.Process) *specs.LinuxCapabilities {
 	return &specs.LinuxCapabilities{}
 }
 
-// execError tells a missing or unusable program from a failing sandbox, by the
-// text the sentry sends: the error's type is lost on the way.
+// execError distinguishes a missing or unusable program from a failing sandbox, by the sentry's text:
+// the error's type is lost on the way.
 func execError(p driver.Process, err error) error {
 	program, text := p.Args[0], err.Error()
 	switch {
@@ -143,7 +143,7 @@ func (r *running) PID() int { return int(r.pid) }
 
 func (r *running) Wait() (driver.Exit, error) {
 	var ws unix.WaitStatus
-	err := r.w.reachUntil(nil, func() (err error) { // the program runs, whatever keeps us from asking
+	err := r.w.reachUntil(nil, func() (err error) { // the program runs, even if we cannot ask for a while
 		ws, err = r.w.sandbox.WaitPID(r.w.c.ID, r.pid)
 		return err
 	})
@@ -157,7 +157,7 @@ func (r *running) Wait() (driver.Exit, error) {
 }
 
 func (r *running) Signal(sig int) error {
-	return r.w.call(context.Background(), func() error { // it leads a session of its own
+	return r.w.call(context.Background(), func() error { // it leads its own session
 		return r.w.sandbox.SignalProcessGroup(r.w.c.ID, r.pid, unix.Signal(sig))
 	})
 }
@@ -195,8 +195,8 @@ func (w *wall) Memory(ctx context.Context) (int64, error) {
 }
 
 func (w *wall) Pause(ctx context.Context) (func(), error) {
-	// Who has given up waiting must not leave it standing still; and what does not
-	// stand still must not be resumed, which the sentry would not survive.
+	// A caller that stopped waiting must not leave the sandbox paused. And a sandbox that is not
+	// paused must not be resumed, as the sentry would not survive that.
 	var settled atomic.Bool
 	err := w.call(ctx, func() error {
 		err := w.sandbox.Pause(w.c.ID)
@@ -209,18 +209,18 @@ func (w *wall) Pause(ctx context.Context) (func(), error) {
 		return w.resume, nil
 	}
 	if settled.Swap(true) {
-		w.resume() // it came to stand still just now
+		w.resume() // the pause has just succeeded
 	}
 	return nil, fmt.Errorf("pause: %w", err)
 }
 
-// resume ends a pause. A sentry that does not answer is as good as gone, and is
-// noticed by whoever asks it for something next.
+// resume ends a pause. A sentry that does not answer is practically dead, and the next request
+// notices that.
 func (w *wall) resume() {
 	_ = w.call(context.Background(), func() error { return w.sandbox.Resume(w.c.ID) })
 }
 
-// saveTimeout bounds the writing of a root layer, or of memory: it may be gigabytes.
+// saveTimeout bounds the time to write a root layer, or memory: it may be gigabytes.
 const saveTimeout = 10 * time.Minute
 
 func (w *wall) SaveRoot(ctx context.Context, dir string) error {
@@ -233,7 +233,7 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	return nil
 }
 
-// save has the sentry write something.
+// save makes the sentry write something.
 func (w *wall) save(ctx context.Context, write func() error) error {
 	select {
 	case <-w.done:
@@ -251,7 +251,7 @@ func (w *wall) save(ctx context.Context, write func() error) error {
 	case err := <-result:
 		return told(err)
 	case <-w.done:
-		select { // who was asked makes files, as long as he has not heard of it
+		select { // the sentry makes files until it notices the end
 		case <-result: //nolint:errcheck // it failed with the sandbox
 		case <-time.After(callTimeout):
 		}

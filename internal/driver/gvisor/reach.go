@@ -8,30 +8,30 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// unsent is how gVisor begins the error for a request whose connection to the sentry could not
-// be made. The sentry was not asked, so asking again does nothing twice.
+// unsent is the beginning of gVisor's error for a request whose connection to the sentry failed. The
+// sentry got no request, so a retry does nothing twice.
 const unsent = "connecting to control server at PID "
 
-// unsentError is that of a connection of our own.
+// unsentError is the same error for a connection of our own.
 type unsentError struct{ cause error }
 
 func (e unsentError) Error() string { return "connect to the sentry: " + e.cause.Error() }
 func (e unsentError) Unwrap() error { return e.cause }
 
-// A connection to the sentry fails for a moment when the keeper, or the host, has no
-// descriptors or memory left.
+// A connection to the sentry fails temporarily when the keeper, or the host, is out of descriptors
+// or memory.
 const (
 	reachTime  = 2 * time.Second
 	reachPause = 10 * time.Millisecond
 )
 
-// reach makes a request to the sentry. It repeats one that was never sent, for reachTime; the
-// error is refused then.
+// reach makes a request to the sentry. It retries a request that was never sent, for reachTime; then
+// it returns the error as refused.
 func (w *wall) reach(request func() error) error {
 	return w.reachUntil(time.After(reachTime), request)
 }
 
-// reachUntil is reach with another end; nil repeats until the sandbox ends.
+// reachUntil is reach with another time limit; nil retries until the sandbox ends.
 func (w *wall) reachUntil(end <-chan time.Time, request func() error) error {
 	for {
 		err := request()
@@ -50,8 +50,8 @@ func (w *wall) reachUntil(end <-chan time.Time, request func() error) error {
 	}
 }
 
-// unsentReason says whether a request failed before it was sent, and why. What a program is
-// called stands in quotation marks and does not count.
+// unsentReason says whether a request failed before it was sent, and why. The name of a program is
+// quoted in the text, and ignored.
 func unsentReason(err error) (reason string, unsentYet bool) {
 	if err == nil {
 		return "", false

@@ -23,7 +23,7 @@ func TestUnsentReason(t *testing.T) {
 	}
 }
 
-// TestReachRepeats checks that a request is repeated while it cannot be sent, and not after.
+// TestReachRepeats checks that a request is retried while it cannot be sent, and not after.
 func TestReachRepeats(t *testing.T) {
 	w := &wall{done: make(chan struct{})}
 	lost := errors.New(`executing command "true" in sandbox: EOF`)

@@ -13,19 +13,18 @@ import (
 	"gvisor.dev/gvisor/pkg/urpc"
 )
 
-// What the sentry asks for while an image is handed out is heard and answered here, and
-// not by gVisor's own server of such requests, which trusts whom it serves: it reads a
-// message of any length, and to stop it closes descriptors that a request on its way
-// still passes on, which by then may be others.
+// This file answers the sentry's requests while an image is handed out. gVisor's own server for such
+// requests trusts its client: it reads a message of any length. And to stop, it closes descriptors
+// that a request under way still passes on, and that may by then be other files.
 
-// maxRequest is how long a request may be. Those of a sentry have some hundred bytes.
+// maxRequest bounds the length of a request. A sentry's requests have some hundred bytes.
 const maxRequest = 64 << 10
 
-// maxMapped is how much of the sentry's memory is mapped at once, by gVisor's code and
-// untouched. With maxTargets of them there is room left for everything else.
+// maxMapped bounds how much of the sentry's memory gVisor's code maps at once, untouched. With
+// maxTargets of them, address space is left for everything else.
 const maxMapped = 1 << 42
 
-// request and reply are what goes over the socket, each with a descriptor or none.
+// request and reply are the messages on the socket, each with at most one descriptor.
 type request struct {
 	Method string          `json:"method"`
 	Arg    json.RawMessage `json:"arg"`
@@ -37,7 +36,7 @@ type reply struct {
 	Result  any    `json:"result"`
 }
 
-// pair makes the two ends of the socket.
+// pair returns the two ends of the socket.
 func pair() (mine *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -54,11 +53,11 @@ func pair() (mine *net.UnixConn, theirs *os.File, err error) {
 	return c.(*net.UnixConn), theirs, nil
 }
 
-// serve answers one request after the other, until the socket is closed or something
-// comes that is none.
+// serve answers one request after the other, until the socket is closed or a message is not a
+// request.
 func (h *handing) serve() {
 	defer close(h.over)
-	defer func() { _ = h.conn.Close() }() // nobody shall wait for an answer
+	defer func() { _ = h.conn.Close() }() // so that a client does not wait for an answer
 	for {
 		q, files, err := hear(h.conn)
 		if err != nil {
@@ -72,7 +71,7 @@ func (h *handing) serve() {
 	}
 }
 
-// hear reads a request, and the files that come with it.
+// hear reads a request, and its files.
 func hear(c *net.UnixConn) (q request, files []*os.File, err error) {
 	first, rights := make([]byte, 4<<10), make([]byte, unix.CmsgSpace(4))
 	n, nr, _, _, err := c.ReadMsgUnix(first, rights)
@@ -90,7 +89,7 @@ func hear(c *net.UnixConn) (q request, files []*os.File, err error) {
 	return q, files, nil
 }
 
-// passed are the files in a control message.
+// passed returns the files in a control message.
 func passed(rights []byte) (files []*os.File, err error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	for _, m := range messages {
@@ -102,7 +101,7 @@ func passed(rights []byte) (files []*os.File, err error) {
 	return files, err
 }
 
-// carryOut does what is asked. Whatever is wrong with it is found here or below.
+// carryOut carries out a request. It, or the code below it, finds everything that is wrong with it.
 func (h *handing) carryOut(q request, files []*os.File) (result any, err error) {
 	switch q.Method {
 	case "AsyncFileServer.Open":
@@ -133,7 +132,7 @@ func (h *handing) carryOut(q request, files []*os.File) (result any, err error) 
 	return nil, errors.New("unknown method")
 }
 
-// say sends the answer, and the file in it, if there is one.
+// say sends the answer, with its file, if it has one.
 func say(c *net.UnixConn, result any, failed error) error {
 	r := reply{Success: failed == nil, Result: result}
 	if failed != nil {

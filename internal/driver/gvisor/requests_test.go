@@ -21,10 +21,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// mark is the one byte that the image of a hostile sentry consists of.
+// mark is the only byte value in the image of a hostile sentry.
 const mark = 0xab
 
-// hostile is a sentry at the other end, and what it may do there.
+// hostile is a sentry at the other end, with the resources that it may use there.
 type hostile struct {
 	*handing
 	rpc    *urpc.Client
@@ -65,7 +65,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// connect opens the file as a sentry does that is well.
+// connect opens the file as a correct sentry does.
 func (s *hostile) connect(t testing.TB) {
 	t.Helper()
 	var open stateipc.OpenResponse
@@ -91,7 +91,7 @@ func (s *hostile) register(f *os.File, size uint64) (uint32, error) {
 	return res.Handle, err
 }
 
-// read is a request for one read, as it lies in the window.
+// read returns a request for one read, as the window contains it.
 func read(id uint32, off int64, to uint32, ranges ...uint64) []byte {
 	var b []byte
 	b = binary.NativeEndian.AppendUint32(b, id)
@@ -105,20 +105,20 @@ func read(id uint32, off int64, to uint32, ranges ...uint64) []byte {
 	return b
 }
 
-// requests are several, and the number of answers that are waited for.
+// requests joins several of them, with the number of answers to wait for.
 func requests(least uint32, reads ...[]byte) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, least)
 	b = binary.NativeEndian.AppendUint32(b, 0)
 	return append(b, bytes.Join(reads, nil)...)
 }
 
-// ask sends so many requests, and is back with the answer, or without one.
+// ask sends n requests, and returns with or without an answer.
 func (s *hostile) ask(n uint32, window []byte) {
 	_, _ = s.window.NewWriter().Write(window)
 	_, _ = s.window.SendRecv(n)
 }
 
-// innocent wants nothing in the sentry's memory that is not of the image, and the end.
+// innocent ends the connection, and checks that the sentry's memory contains only data of the image.
 func (s *hostile) innocent(t testing.TB) (written int) {
 	t.Helper()
 	s.end()
@@ -131,7 +131,7 @@ func (s *hostile) innocent(t testing.TB) (written int) {
 	return written
 }
 
-// A sentry that asks for what none may is ended, and told nothing.
+// TestHostileRequests checks that a sentry that sends a forbidden request is ended, and gets no answer.
 func TestHostileRequests(t *testing.T) {
 	const page, end = sums.Page, hostilePages * sums.Page
 	for name, c := range map[string]struct {
@@ -157,7 +157,7 @@ func TestHostileRequests(t *testing.T) {
 		"no range":               {1, requests(1, read(0, 0, 0)), true, 0},
 		"too much":               {1, requests(1, read(0, 0, 0, 0, 1<<63)), true, 0},
 		"an overflow":            {1, requests(1, read(0, 0, 0, 0, page, 1, 0)), true, 0},
-		"too many":               {5, requests(5), false, 0}, // only the line is cut
+		"too many":               {5, requests(5), false, 0}, // only the connection is cut
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHostile(t)
@@ -173,9 +173,9 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, nobody gets anything but the image, and nobody waits for ever.
-// (Go's own fuzzing cannot build gVisor: its instruments overflow functions that must
-// not grow the stack.)
+// TestHostileAnything checks that arbitrary requests get only data of the image, and that no side waits
+// for ever. (Go's own fuzzing cannot build gVisor: its instrumentation overflows functions that
+// must not grow the stack.)
 func TestHostileAnything(t *testing.T) {
 	const page = sums.Page
 	seed := rand.Uint64()
@@ -204,8 +204,8 @@ func TestHostileAnything(t *testing.T) {
 	}
 }
 
-// What a sentry may have of its keeper is little: each file once, a few of its own to be
-// read into, and some hundred bytes of attention.
+// TestHostileAppetite checks how little a sentry can take from its keeper: each file once, a few of its
+// own files to read into, and some hundred bytes of a message.
 func TestHostileAppetite(t *testing.T) {
 	s := newHostile(t)
 	s.connect(t)
@@ -243,14 +243,14 @@ func TestHostileAppetite(t *testing.T) {
 	}
 }
 
-// Messages that are none, half of one, or without end are heard no further; and answers
-// that nobody takes keep nobody.
+// TestHostileMessages checks that the keeper stops reading at messages that are malformed, incomplete or
+// endless. Answers that the sentry does not read block nothing.
 func TestHostileMessages(t *testing.T) {
 	open := `{"method":"AsyncFileServer.Open","arg":{"path":"pages","mode":1}}`
 	for name, c := range map[string]struct {
 		text  string
 		times int
-		cut   bool // the line, by the keeper
+		cut   bool // the connection, by the keeper
 	}{
 		"half":        {open[:20], 1, false},
 		"none":        {"\x00\xff", 1, true},
@@ -278,7 +278,7 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
-// Requests may come while nothing is handed out any more.
+// TestHostileAtTheEnd checks that requests may come after the image was handed out.
 func TestHostileAtTheEnd(t *testing.T) {
 	for range 100 {
 		s := newHostile(t)

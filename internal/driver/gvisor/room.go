@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scanRoom is how much of a file system in memory a sentry takes for a moment, beside what
-// it writes, when it saves the root layer.
+// scanRoom is how much of a file system in memory a sentry takes temporarily, besides its output,
+// when it saves the root layer.
 const scanRoom = 4 << 20
 
-// RoomToSave refuses to have the root layer saved on a full file system in memory. The sentry
-// looks for pages that are not zero, and there reading a page that was never written takes
-// room like writing it. If there is none, the kernel ends the sentry (SIGBUS). Other file
-// systems take no room for what is read, and a save that does not fit fails by itself.
+// RoomToSave refuses a save of the root layer on a full file system in memory. The sentry looks for
+// pages that are not zero. On such a file system, reading a page that was never written takes
+// room like writing it. Without room, the kernel kills the sentry (SIGBUS). On other file systems
+// reads take no room, and a save that does not fit simply fails.
 func (w *wall) RoomToSave() error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(w.overlay, &fs); err != nil {
@@ -30,8 +30,8 @@ func (w *wall) RoomToSave() error {
 	return nil
 }
 
-// overlayUse is how much the data of the root layer takes: files without a name that the
-// sentry has open beside the saves.
+// overlayUse returns the size of the root layer's data: nameless files that the sentry has open on the
+// file system of the overlay directory.
 func (w *wall) overlayUse() (bytes int64) {
 	var dir unix.Stat_t
 	if unix.Stat(w.overlay, &dir) != nil {

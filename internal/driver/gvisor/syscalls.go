@@ -9,8 +9,8 @@ import (
 // wrapper makes a system call out of gVisor's own.
 type wrapper func(kernel.SyscallFn) kernel.SyscallFn
 
-// wrapSyscalls puts wrappers around the system calls of these names. Names that this
-// processor's table lacks are left out. It must run before the kernel inside exists.
+// wrapSyscalls wraps the system calls of these names. It skips names that this processor's table
+// lacks. It must run before the kernel inside exists.
 func wrapSyscalls(wrap wrapper, names ...string) {
 	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
 	if !ok {
@@ -25,5 +25,5 @@ func wrapSyscalls(wrap wrapper, names ...string) {
 		call.Fn = wrap(call.Fn)
 		table.Table[nr] = call
 	}
-	table.Init() // the kernel looks calls up in a copy
+	table.Init() // the kernel uses a copy for its lookups
 }

@@ -11,7 +11,7 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 )
 
-// TestWrapSyscalls fails when gVisor names the calls otherwise, or looks them up elsewhere.
+// TestWrapSyscalls fails if gVisor has renamed the calls, or looks them up elsewhere.
 func TestWrapSyscalls(t *testing.T) {
 	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
 	if !ok {
@@ -49,7 +49,7 @@ func TestWrapSyscalls(t *testing.T) {
 	}
 }
 
-// TestStopSignalOffset fails when gVisor keeps the signal elsewhere.
+// TestStopSignalOffset fails if gVisor keeps the signal elsewhere.
 func TestStopSignalOffset(t *testing.T) {
 	if stopSignalOffset() == nil {
 		t.Errorf("a thread group has no field %s of the type Signal", stopSignalField)

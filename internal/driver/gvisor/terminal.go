@@ -8,16 +8,15 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
 )
 
-// seekTerminalsAsLinux has a read or a write at an offset of a terminal fail as on Linux.
-//
-// There it is ESPIPE, as for a pipe; gVisor says EINVAL. Programs try such a call first and
-// take ESPIPE for the word that there is no offset: what Zig's standard library makes of
-// EINVAL is a broken file, and programs with it, opencode among them, never show anything.
+// seekTerminalsAsLinux makes a read or a write at an offset of a terminal fail as on Linux.
+// Linux returns ESPIPE, as for a pipe; gVisor returns EINVAL. Programs try such a call first, and
+// ESPIPE tells them that the file has no offset. Zig's standard library treats EINVAL as a broken
+// file, so programs such as opencode never show anything.
 func seekTerminalsAsLinux() {
 	wrapSyscalls(refuseOffset, "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2")
 }
 
-// refuseOffset looks at a file only when a call has failed already.
+// refuseOffset checks the file only after a call has failed.
 func refuseOffset(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		n, ctl, err := fn(t, nr, args)

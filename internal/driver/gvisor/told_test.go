@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// That there was no room is known whatever the sentry was at, which nobody understands.
+// TestToldNoRoom checks that a full disk is recognised in the sentry's errors, whatever step they name.
 func TestToldNoRoom(t *testing.T) {
 	for text, want := range map[string]error{
 		"error serializing object &wire.Map{Keys:[]wire.Object{}}: no space left on device:\nstack": unix.ENOSPC,
@@ -25,7 +25,7 @@ func TestToldNoRoom(t *testing.T) {
 	}
 }
 
-// Of a chain of gVisor's steps the last one is kept, and the error of the host as itself.
+// TestFailedCall checks that the last one of a chain of gVisor's steps is kept, with the host's error.
 func TestFailedCall(t *testing.T) {
 	for text, want := range map[string]string{
 		"cannot create sandbox: starting sandbox: fork/exec /x/y: too many open files":            "fork/exec /x/y: too many open files",

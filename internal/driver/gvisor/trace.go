@@ -5,12 +5,11 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// traceOnce is what makes gVisor's list of trace points, once.
+// traceOnce guards the creation of gVisor's list of trace points.
 //
 //go:linkname traceOnce gvisor.dev/gvisor/pkg/sentry/seccheck.initOnce
 var traceOnce sync.Once
 
-// noTracePoints leaves a sentry without the list of a thousand points at which
-// one could have it traced: it takes a twentieth of a start to make, and
-// nobody asks for a trace. Whoever does one day removes this.
+// noTracePoints skips the sentry's list of a thousand trace points. Making it takes a twentieth of
+// a start, and Bothy never traces. Remove this to use a trace.
 func noTracePoints() { traceOnce.Do(func() {}) }

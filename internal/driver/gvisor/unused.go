@@ -13,17 +13,15 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
 )
 
-// closeUnusedFiles makes the sentry close its descriptors of a file of the host as soon as
-// the last program inside has closed it.
-//
-// By itself gVisor keeps them with its cached dentry, until a thousand other files were
-// looked at. While any process has a file open for writing, the host does not execute it
-// ("Text file busy"): not a program that was built inside, nor a script that was touched
-// there. And a file that the host deletes keeps its space while it is open. gVisor evicts a
-// dentry at its last reference if the dentry is marked; so each call that opens a file, or
-// that needs it opened to change its length or times, marks that file. A file that is only
-// looked at stays cached: of one whose mode forbids to open it anew, that is what makes a
-// later chmod possible.
+// closeUnusedFiles makes the sentry close its descriptors of a host file as soon as the last program
+// inside has closed it.
+// By default gVisor keeps them with its cached dentry, until a thousand other files were looked
+// up. While any process has a file open for writing, the host does not execute it ("Text file
+// busy"). That affects programs that were built inside, and scripts that were touched there. And
+// a file that the host deletes keeps its space while it is open. gVisor evicts a dentry at its
+// last reference if the dentry is marked. So each call that opens a file, or that needs it open
+// to change its length or times, marks the file. A file that was only looked up stays cached:
+// if its mode forbids opening it again, a later chmod depends on that.
 func closeUnusedFiles() {
 	wrapSyscalls(markOpened, "open", "openat", "openat2", "creat")
 	wrapSyscalls(markNamed(atWorkingDir), "truncate", "utime", "utimes")
@@ -45,7 +43,7 @@ func markOpened(fn kernel.SyscallFn) kernel.SyscallFn {
 // target is the file whose length or times a call changes.
 type target struct {
 	dir    int32
-	path   hostarch.Addr // 0 for the file that dir is
+	path   hostarch.Addr // 0 for the file of the descriptor dir
 	follow bool
 }
 
@@ -61,7 +59,7 @@ func utimensatTarget(args arch.SyscallArguments) target {
 	return target{dir: args[0].Int(), path: args[1].Pointer(), follow: args[3].Uint()&linux.AT_SYMLINK_NOFOLLOW == 0}
 }
 
-// markNamed wraps a call that changes the length or the times of a file it names.
+// markNamed wraps a call that changes the length or the times of a named file.
 func markNamed(of func(arch.SyscallArguments) target) wrapper {
 	return func(fn kernel.SyscallFn) kernel.SyscallFn {
 		return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
@@ -81,11 +79,11 @@ func (f target) mark(t *kernel.Task) {
 	}
 	if found, ok := f.find(t); ok {
 		markFile(found)
-		found.DecRef(t) // evicts it, if no program has it open
+		found.DecRef(t) // evicts it, unless a program has it open
 	}
 }
 
-// find looks the file up, and references it.
+// find looks the file up, and takes a reference.
 func (f target) find(t *kernel.Task) (vfs.VirtualDentry, bool) {
 	name, err := t.CopyInString(f.path, linux.PATH_MAX)
 	if err != nil {
@@ -133,18 +131,18 @@ func markDescriptor(t *kernel.Task, fd int32) {
 	markFile(file.VirtualDentry())
 }
 
-// markFile marks the dentry of a file that the host may use as well. The mark goes with
-// the dentry: the next one of the same file is cached as usual.
+// markFile marks the dentry of a file that the host may use as well. The mark is lost with the dentry:
+// the next dentry of the file is cached as usual.
 func markFile(file vfs.VirtualDentry) {
 	if isShared(file.Mount().Filesystem()) && !hasOtherNames(file.Dentry()) {
 		file.Dentry().MarkEvictable()
 	}
 }
 
-// sharedFilesystems remembers of each file system whether the host uses it as well.
+// sharedFilesystems caches whether the host uses a file system as well.
 var sharedFilesystems sync.Map // *vfs.Filesystem to bool
 
-// sharedOption is how gVisor's mounts say that their files change on the host, too.
+// sharedOption is the option of gVisor's mounts whose files the host changes, too.
 const sharedOption = "cache=remote_revalidating"
 
 func isShared(fs *vfs.Filesystem) bool {

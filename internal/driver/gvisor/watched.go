@@ -16,35 +16,34 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// passHostEvents makes inotify inside tell of changes that the host made.
-//
-// By itself gVisor raises events only for what programs inside do. Here the sentry notes
-// which directories of shared file systems are watched, and init asks for them
-// ([wire.NextWatched]); the keeper watches these directories on the host, and init has the
-// sentry raise inside what happened there ([wire.RaiseEvent]).
+// passHostEvents makes inotify inside report changes made by the host.
+// By default gVisor raises events only for changes by programs inside. With passHostEvents the
+// sentry notes which directories of shared file systems are watched, and init asks for them
+// ([wire.NextWatched]). The keeper watches these directories on the host. Init then makes the
+// sentry raise the host's events inside ([wire.RaiseEvent]).
 func passHostEvents() {
 	w := &watchedDirs{ready: make(chan struct{}, 1)}
 	wrapSyscalls(w.wrapAdd, "inotify_add_watch")
 	wrapSyscalls(w.wrapNext, "readlinkat")
 }
 
-// Bounds of what is remembered. Watchers beyond them are told of no changes of the host.
+// Bounds of the remembered watches. Watchers beyond them hear of no changes by the host.
 const (
 	maxPendingDirs  = 4096
 	maxWatchedFiles = 16384
 )
 
-// watchedDirs is what the sentry knows of watchers. A sentry that goes on from an image
-// begins with nothing; init keeps the directories.
+// watchedDirs is the sentry's record of watchers. A sentry that continues from an image starts with
+// an empty record; init keeps the directories.
 type watchedDirs struct {
 	ready chan struct{} // has an element while pending is not empty
 
 	mu      sync.Mutex
-	pending []string               // directories that init has not asked for
-	files   map[string]*vfs.Dentry // files that are watched themselves; no references
+	pending []string               // directories that init has not asked for yet
+	files   map[string]*vfs.Dentry // directly watched files; holds no references
 }
 
-// wrapAdd is inotify_add_watch: it notes what programs watch, and raises events for init.
+// wrapAdd wraps inotify_add_watch: it notes the watches of programs, and raises events for init.
 func (w *watchedDirs) wrapAdd(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		init := isInit(t)
@@ -59,7 +58,7 @@ func (w *watchedDirs) wrapAdd(fn kernel.SyscallFn) kernel.SyscallFn {
 	}
 }
 
-// wrapNext is readlinkat, which gives init the directories.
+// wrapNext wraps readlinkat, which returns the directories to init.
 func (w *watchedDirs) wrapNext(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		if args[0].Int() != wire.NextWatched || !isInit(t) {
@@ -72,7 +71,7 @@ func (w *watchedDirs) wrapNext(fn kernel.SyscallFn) kernel.SyscallFn {
 
 func isInit(t *kernel.Task) bool { return t.ThreadGroup() == t.Kernel().GlobalInit() }
 
-// note remembers what a program watches.
+// note remembers the target of a program's watch.
 func (w *watchedDirs) note(t *kernel.Task, of target) {
 	found, ok := of.find(t)
 	if !ok {
@@ -121,7 +120,7 @@ func (w *watchedDirs) signal() {
 	}
 }
 
-// next gives init one directory, and waits for it.
+// next returns one directory to init, and waits for it.
 func (w *watchedDirs) next(t *kernel.Task, args arch.SyscallArguments) (uintptr, error) {
 	for {
 		if path, ok := w.take(int(args[3].SizeT())); ok {
@@ -134,7 +133,7 @@ func (w *watchedDirs) next(t *kernel.Task, args arch.SyscallArguments) (uintptr,
 	}
 }
 
-// take skips a path that has no place in init's buffer.
+// take skips a path that does not fit into init's buffer.
 func (w *watchedDirs) take(room int) (path string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,11 +148,11 @@ func (w *watchedDirs) take(room int) (path string, ok bool) {
 	return path, ok
 }
 
-// entryEvents happen to a name in a directory; the others to a file.
+// entryEvents concern a name in a directory; the others concern a file.
 const entryEvents = linux.IN_CREATE | linux.IN_DELETE | linux.IN_MOVED_FROM | linux.IN_MOVED_TO
 
-// raise tells the watchers of a path what the host did. To look the path up has the
-// sentry drop what it still had of a file that is not there any more.
+// raise tells the watchers of a path about a change by the host. The lookup of the path makes the
+// sentry drop cached data of a file that does not exist any more.
 func (w *watchedDirs) raise(t *kernel.Task, args arch.SyscallArguments) error {
 	text, err := t.CopyInString(args[1].Pointer(), linux.PATH_MAX)
 	if err != nil {
@@ -186,7 +185,7 @@ func (w *watchedDirs) raise(t *kernel.Task, args arch.SyscallArguments) error {
 	return nil
 }
 
-// replaced tells the watchers of a file that has lost its name, as Linux does.
+// replaced tells the watchers of a file that it has lost its name, as Linux does.
 func (w *watchedDirs) replaced(t *kernel.Task, path string, now vfs.VirtualDentry) {
 	w.mu.Lock()
 	old := w.files[path]
@@ -201,7 +200,7 @@ func (w *watchedDirs) replaced(t *kernel.Task, path string, now vfs.VirtualDentr
 	}
 }
 
-// lookUp finds a path as init sees it, and follows no link at its end.
+// lookUp finds a path as init sees it, and does not follow a link at its end.
 func lookUp(t *kernel.Task, path string) (vfs.VirtualDentry, error) {
 	root, ok := initRoot(t)
 	if !ok {
@@ -213,7 +212,7 @@ func lookUp(t *kernel.Task, path string) (vfs.VirtualDentry, error) {
 	}, &vfs.GetDentryOptions{})
 }
 
-// initRoot is the root directory that init has, referenced. Init has none while it ends, and other
+// initRoot returns init's root directory, with a reference. Init has none while it ends, and other
 // programs still run then.
 func initRoot(t *kernel.Task) (root vfs.VirtualDentry, ok bool) {
 	root = t.Kernel().GlobalInit().Leader().FSContext().RootDirectory()

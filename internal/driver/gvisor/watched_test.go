@@ -9,7 +9,7 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 )
 
-// TestPassHostEvents fails when gVisor names the calls otherwise, or looks them up elsewhere.
+// TestPassHostEvents fails if gVisor has renamed the calls, or looks them up elsewhere.
 func TestPassHostEvents(t *testing.T) {
 	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
 	if !ok {

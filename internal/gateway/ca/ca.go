@@ -1,10 +1,9 @@
-// Package ca is the certificate authority of one sandbox: it vouches, towards
-// programs inside and nobody else, for the gateway that reads along where a
-// rule or a secret makes it.
+// Package ca is the certificate authority of one sandbox. It vouches only towards programs inside,
+// and only for the gateway, which reads along where a rule or a secret makes it.
 //
-// Its key is made when the sandbox starts and exists in the keeper's memory; and
-// sealed, as the user's secrets are, beside an image of the memory of programs that
-// trust it. Who got hold of it could deceive this one sandbox, while it runs.
+// Its key is made when the sandbox starts. The key exists in the keeper's memory and, sealed like
+// the user's secrets, next to a memory image of programs that trust it. A thief of the key could
+// deceive only this sandbox, while it runs.
 package ca
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// Times certificates are good for. Clocks inside may be wrong by a day.
+// Lifetimes of certificates. Clocks inside may be wrong by a day.
 const (
 	rootLife = 10 * 365 * 24 * time.Hour
 	leafLife = 30 * 24 * time.Hour
@@ -45,7 +44,7 @@ const maxLeaves = 1024
 type Authority struct {
 	root    *x509.Certificate
 	rootKey crypto.Signer
-	leafKey crypto.Signer // one key for all leaves: they all lie here
+	leafKey crypto.Signer // one key for all leaves: all of them are in this process
 	sandbox string
 	now     func() time.Time
 
@@ -53,11 +52,11 @@ type Authority struct {
 	leaves map[string]*tls.Certificate
 }
 
-// New makes an authority for a sandbox. What it signs tells for which one; its
-// own name is the same for all (see Package trust).
+// New makes an authority for a sandbox. Its leaves name the sandbox; its own name is the same for
+// all (see Package trust).
 func New(sandbox string) (*Authority, error) { return NewAt(sandbox, time.Now) }
 
-// NewAt is New by another clock.
+// NewAt is New with another clock.
 func NewAt(sandbox string, now func() time.Time) (*Authority, error) {
 	a, err := begin(sandbox, now)
 	if err != nil {
@@ -97,8 +96,8 @@ func makeKey() (crypto.Signer, error) {
 	return k, nil
 }
 
-// Resume makes an authority of one that Keep gave: programs that trusted the one
-// trust the other.
+// Resume restores an authority that Keep returned: programs that trusted the old one trust the new
+// one.
 func Resume(sandbox string, now func() time.Time, kept wire.Authority) (*Authority, error) {
 	a, err := begin(sandbox, now)
 	if err != nil {
@@ -108,7 +107,7 @@ func Resume(sandbox string, now func() time.Time, kept wire.Authority) (*Authori
 		return nil, fmt.Errorf("read the certificate of a sandbox's authority: %w", err)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(kept.Key)
-	if err != nil { // its words may quote it
+	if err != nil { // the error's text may quote it
 		return nil, errors.New("the key of a sandbox's authority is corrupted")
 	}
 	signer, ok := key.(*ecdsa.PrivateKey)
@@ -119,15 +118,14 @@ func Resume(sandbox string, now func() time.Time, kept wire.Authority) (*Authori
 	return a, nil
 }
 
-// Keep gives the authority's certificate and its key.
+// Keep returns the authority's certificate and its key.
 func (a *Authority) Keep() (wire.Authority, error) {
 	key, err := x509.MarshalPKCS8PrivateKey(a.rootKey)
 	return wire.Authority{Certificate: a.root.Raw, Key: key}, err
 }
 
-// Derive gives a secret that only who has the authority's key can make, of 32 bytes: the
-// same for the same purpose as long as the authority is the same, so that what is made
-// of it is kept with its key.
+// Derive returns a secret of 32 bytes that requires the authority's key. The same authority and
+// purpose always give the same secret, so anything made of it is kept with the key.
 func (a *Authority) Derive(purpose string) ([]byte, error) {
 	key, err := x509.MarshalPKCS8PrivateKey(a.rootKey)
 	if err != nil {
@@ -136,14 +134,13 @@ func (a *Authority) Derive(purpose string) ([]byte, error) {
 	return hkdf.Key(sha256.New, key, nil, purpose, 32)
 }
 
-// Certificate is the authority's own, in PEM, for the inside to trust.
+// Certificate returns the authority's own certificate, in PEM, for the inside to trust.
 func (a *Authority) Certificate() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.root.Raw})
 }
 
-// Leaf gives a certificate for a name, or an address written as a name. One that
-// was given before is renewed in time, also when the clock was set. There is none
-// when the authority itself does not count any more.
+// Leaf returns a certificate for a name, or an address written as a name. It renews an earlier one
+// in time, also when the clock was set. It fails once the authority itself has expired.
 func (a *Authority) Leaf(name string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -165,7 +162,7 @@ func (a *Authority) Leaf(name string) (*tls.Certificate, error) {
 	return c, nil
 }
 
-// Expired says that an authority is not to be trusted at this time.
+// Expired reports that an authority is not to be trusted at this time.
 type Expired struct{ NotBefore, NotAfter time.Time }
 
 func (e *Expired) Error() string {

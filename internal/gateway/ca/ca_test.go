@@ -31,8 +31,8 @@ func authority(t testing.TB) *Authority {
 	return a
 }
 
-// shake makes a TLS connection between a client that trusts a and a server with
-// its certificate for a name.
+// shake makes a TLS connection between a client that trusts a and a server with a's certificate for
+// a name.
 func shake(t testing.TB, a *Authority, roots *x509.CertPool, certified, wanted string) error {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,12 +92,12 @@ func TestOnlyServers(t *testing.T) {
 	}
 }
 
-// clock is one that a test moves.
+// clock is a clock that a test moves.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-// at makes an authority by a clock of its own.
+// at makes an authority with its own clock.
 func at(t testing.TB) (*Authority, *clock) {
 	t.Helper()
 	c := &clock{time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)}
@@ -108,8 +108,8 @@ func at(t testing.TB) (*Authority, *clock) {
 	return a, c
 }
 
-// leaf wants a certificate that a client takes, by the authority's clock and by
-// one that is wrong by a day.
+// leaf checks that a client accepts a certificate, by the authority's clock and by one that is
+// wrong by a day.
 func leaf(t testing.TB, a *Authority, name string) *tls.Certificate {
 	t.Helper()
 	c, err := a.Leaf(name)
@@ -141,8 +141,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// A sandbox may run for years: whenever a certificate is asked for, it is one
-// that counts for a day at least, or to the authority's end.
+// TestLeavesAreRenewed checks that a certificate is always valid for a day at least, or to the
+// authority's end: a sandbox may run for years.
 func TestLeavesAreRenewed(t *testing.T) {
 	a, clock := at(t)
 	made := map[*tls.Certificate]bool{}
@@ -155,7 +155,8 @@ func TestLeavesAreRenewed(t *testing.T) {
 	}
 }
 
-// An authority that does not count makes nothing, and says what helps.
+// TestExpired checks that an invalid authority makes no certificate, and that its error names the
+// remedy.
 func TestExpired(t *testing.T) {
 	a, clock := at(t)
 	leaf(t, a, "old.example.com")
@@ -171,7 +172,8 @@ func TestExpired(t *testing.T) {
 	leaf(t, a, "old.example.com")
 }
 
-// A clock that is set back does not leave certificates that count from tomorrow.
+// TestClockSetBack checks that a clock that is set back leaves no certificates that are valid from
+// tomorrow.
 func TestClockSetBack(t *testing.T) {
 	a, clock := at(t)
 	clock.at = clock.at.Add(20 * 24 * time.Hour)
@@ -191,7 +193,7 @@ func BenchmarkLeaf(b *testing.B) {
 	}
 }
 
-// Programs that trust an authority trust the one that takes its place.
+// TestResume checks that programs that trust an authority trust its replacement.
 func TestResume(t *testing.T) {
 	a, other := authority(t), authority(t)
 	kept, err := a.Keep()

@@ -1,6 +1,6 @@
-// Package dial connects to the real servers behind names. Looking a name up,
-// judging what came out, and connecting are one step here: the address that was
-// judged is the one that is dialled, whatever the name means a moment later.
+// Package dial connects to the real servers behind names. Looking a name up, judging its addresses,
+// and connecting are one step here: the judged address is the dialled one, whatever the name
+// resolves to a moment later.
 package dial
 
 import (
@@ -24,11 +24,11 @@ const Timeout = 30 * time.Second
 // keepAlive notices servers that vanished.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Minute, Interval: 30 * time.Second, Count: 4}
 
-// Judge decides whether an address may be dialled. The error is the reason why
-// not. An invalid address stands for the one that a proxy finds for the name.
+// Judge decides whether an address may be dialled. It returns the reason against it, or nil. An
+// invalid address means the address that a proxy finds for the name.
 type Judge func(netip.AddrPort) error
 
-// Refused says that a name led to addresses none of which may be dialled.
+// Refused reports that a name resolved only to addresses that may not be dialled.
 type Refused struct {
 	Addr netip.AddrPort
 	Why  error
@@ -42,13 +42,13 @@ func (r *Refused) Unwrap() error { return r.Why }
 type Dialer struct {
 	Resolver *net.Resolver       // nil: the host's
 	Proxies  *hostproxy.Settings // nil: every server is dialled directly
-	Roots    *x509.CertPool      // vouch for a proxy that is spoken to over TLS; nil: the host's
+	Roots    *x509.CertPool      // vouch for a proxy reached over TLS; nil: the host's
 
 	known known
 }
 
-// Name connects to a name. The search list of the host's resolver is for its
-// own users: the name is taken as it is.
+// Name connects to a name. The name is taken as it is: the search list of the host's resolver is
+// for the host's own users.
 func (d *Dialer) Name(ctx context.Context, name string, port uint16, judge Judge) (relay.Conn, error) {
 	proxy, err := d.Proxies.For(name, port)
 	switch {
@@ -98,8 +98,8 @@ func (d *Dialer) AddrForHTTP(ctx context.Context, to netip.AddrPort, judge Judge
 func (d *Dialer) direct(ctx context.Context, host string, port uint16, judge Judge) (relay.Conn, error) {
 	dialer := net.Dialer{
 		Timeout: Timeout, Resolver: d.Resolver, KeepAliveConfig: keepAlive,
-		// Control sees what connect will be called with, so nothing lies
-		// between the judgement and the connection.
+		// Control sees the final arguments of connect, so nothing comes between the judgement and the
+		// connection.
 		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
 			return check(network, address, judge)
 		},

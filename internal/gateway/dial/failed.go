@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// Failed says why a server that may be dialled could not be: for the host's user. The
-// inside is told less: see Silence.
+// Failed tells the host's user why an allowed server could not be reached. The inside learns less:
+// see Silence.
 type Failed struct {
 	Addr netip.AddrPort // that was tried first; zero if none was
 	Why  string
@@ -22,7 +22,7 @@ func (f *Failed) Unwrap() error { return f.err }
 
 func failed(name string, err error) error {
 	if errors.Is(err, context.Canceled) {
-		return err // nobody waits any more
+		return err // the caller no longer waits
 	}
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		switch {

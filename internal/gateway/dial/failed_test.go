@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestFailed: whoever reads the log learns which address did not answer and why, or what
-// the resolver said, and the inside is told as before.
+// TestFailed checks that the log names the address that did not answer and why, or the resolver's
+// error. The inside learns as much as before.
 func TestFailed(t *testing.T) {
 	at := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443}
 	call := func(e syscall.Errno) error {

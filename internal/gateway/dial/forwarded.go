@@ -34,8 +34,8 @@ func (f *Forwarded) Proxy() *hostproxy.Proxy { return f.proxy }
 // Server is the server that requests are sent on to, as a URL has it.
 func (f *Forwarded) Server() string { return strings.TrimSuffix(f.to.String(), ":80") }
 
-// SyscallConn lets the owner ask the kernel whether the proxy has hung up. Of a connection over
-// TLS the kernel does not know all.
+// SyscallConn lets the owner ask the kernel whether the proxy has hung up. On a connection over TLS
+// the kernel cannot tell everything.
 func (f *Forwarded) SyscallConn() (syscall.RawConn, error) {
 	if c, ok := f.Conn.(syscall.Conn); ok {
 		return c.SyscallConn()

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// answerTime bounds the lookup of a name, and doubtTime that by a resolver which has not
-	// answered lately: behind a proxy, the host often has none that knows the world's names.
+	// answerTime bounds the lookup of a name. doubtTime bounds it at a resolver that has not answered
+	// lately: behind a proxy, the host often has no resolver that knows the world's names.
 	answerTime = 15 * time.Second
 	doubtTime  = 5 * time.Second
 )
 
-// lookup returns the addresses that the host finds for a name. There are none if there is no
-// such name here, or if the host's resolver answers nothing. It is an error if it answers
-// other names: then load, which programs inside can make, must not have a proxy resolve a
-// name whose addresses would be refused here.
+// lookup returns the addresses that the host finds for a name. It returns none if the name does not
+// exist here, or if the host's resolver answers nothing. It returns an error if the resolver
+// answers other names. Otherwise load, which programs inside can cause, could make a proxy resolve
+// a name whose addresses would be refused here.
 func (d *Dialer) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if d.known.silent(name) {
 		return nil, nil
@@ -49,10 +49,10 @@ func (d *Dialer) lookup(ctx context.Context, name string) ([]netip.Addr, error) 
 	return nil, nil
 }
 
-// known is what is known of the host's resolver.
+// known is the state of the host's resolver.
 type known struct {
 	mu    sync.Mutex
-	last  time.Time            // it answered
+	last  time.Time            // it last answered
 	names map[string]time.Time // it did not answer, and is not asked again until then
 }
 
@@ -68,7 +68,7 @@ func (k *known) answered() {
 	k.last, k.names = time.Now(), nil
 }
 
-// answers tells whether it has answered lately.
+// answers reports whether the resolver has answered lately.
 func (k *known) answers() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,14 +16,14 @@ import (
 const (
 	// addressTime bounds what a proxy may take for one address while there are others.
 	addressTime = 10 * time.Second
-	// mostAddresses of a name are tried by way of a proxy.
+	// mostAddresses is how many addresses of a name are tried through a proxy.
 	mostAddresses = 4
 )
 
-// nameByProxy connects to a name by way of a proxy: to an address of it that was judged, or,
-// where the host finds none or the proxy refuses addresses, by the name. Then the proxy
-// finds the address, and the judge is asked for an invalid one. How the proxy is asked by
-// the name is the caller's choice.
+// nameByProxy connects to a name through a proxy: to a judged address of the name or, if the host
+// finds no address or the proxy refuses addresses, by name. In the second case the proxy finds the
+// address, and the judge is asked for an invalid one. The caller chooses how the proxy is asked by
+// name.
 func (d *Dialer) nameByProxy(ctx context.Context, proxy *hostproxy.Proxy, name string, port uint16, judge Judge, byName way) (relay.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -56,10 +56,10 @@ func (d *Dialer) nameByProxy(ctx context.Context, proxy *hostproxy.Proxy, name s
 	return byName(ctx, proxy, named(net.JoinHostPort(name, strconv.Itoa(int(port)))))
 }
 
-// way connects to a server by a proxy.
+// way connects to a server through a proxy.
 type way func(ctx context.Context, proxy *hostproxy.Proxy, to net.Addr) (relay.Conn, error)
 
-// judged keeps the addresses that may be dialled; closed is about one that may not.
+// judged returns the addresses that may be dialled. closed is the error about one that may not.
 func judged(all []netip.Addr, port uint16, judge Judge) (list []netip.AddrPort, closed error) {
 	for _, a := range all {
 		to := netip.AddrPortFrom(a.Unmap(), port)
@@ -72,8 +72,7 @@ func judged(all []netip.Addr, port uint16, judge Judge) (list []netip.AddrPort, 
 	return list, closed
 }
 
-// addrOf connects to one of the addresses of a name, of which the list of exceptions may
-// name a network.
+// addrOf connects to one of the addresses of a name. The list of exceptions may name a network.
 func (d *Dialer) addrOf(ctx context.Context, to netip.AddrPort, judge Judge, last bool) (relay.Conn, error) {
 	if !last {
 		var cancel context.CancelFunc
@@ -89,7 +88,7 @@ func (d *Dialer) addrByProxy(ctx context.Context, proxy *hostproxy.Proxy, to net
 	return d.tunnel(ctx, proxy, net.TCPAddrFromAddrPort(to))
 }
 
-// tunnel connects to a server by way of a proxy.
+// tunnel connects to a server through a proxy.
 func (d *Dialer) tunnel(ctx context.Context, proxy *hostproxy.Proxy, to net.Addr) (relay.Conn, error) {
 	conn, err := d.open(ctx, proxy)
 	if err != nil {
@@ -104,7 +103,7 @@ func (d *Dialer) tunnel(ctx context.Context, proxy *hostproxy.Proxy, to net.Addr
 
 func tunnelFailed(ctx context.Context, to net.Addr, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err() // nobody waits any more
+		return ctx.Err() // the caller no longer waits
 	}
 	f := &Failed{Why: err.Error(), err: err}
 	if a, ok := to.(*net.TCPAddr); ok {
@@ -132,13 +131,13 @@ func (d *Dialer) open(ctx context.Context, proxy *hostproxy.Proxy) (relay.Conn, 
 	return &overTLS{Conn: secure, tcp: tcp}, nil
 }
 
-// tunnel is a connection to a server by way of a proxy. Its other end is the server.
+// tunnel is a connection to a server through a proxy. Its other end is the server.
 type tunnel struct {
 	relay.Conn
 	to net.Addr
 }
 
-// RemoteAddr is where the server is, or its name if only the proxy knows.
+// RemoteAddr returns the server's address, or its name if only the proxy knows the address.
 func (t *tunnel) RemoteAddr() net.Addr { return t.to }
 
 // named is a server whose address only a proxy knows.
@@ -151,11 +150,11 @@ func (n named) String() string { return string(n) }
 type overTLS struct {
 	*tls.Conn
 	tcp  relay.TCP
-	came []byte // was read while it was waited for
-	err  error  // ended that
+	came []byte // was read by Await
+	err  error  // the error that ended it
 }
 
-// maxRecord is the largest that a read of TLS gives at once.
+// maxRecord is the most that a read of TLS returns at once.
 const maxRecord = 16 << 10
 
 // Await reads the next bytes: only a read shows whether TLS has any.
@@ -168,7 +167,7 @@ func (c *overTLS) Await() {
 	c.came, c.err = b[:n], err
 }
 
-// Read gives what Await has read before what comes.
+// Read returns the bytes that Await has read first, then the next ones.
 func (c *overTLS) Read(b []byte) (n int, err error) {
 	if len(c.came) == 0 && c.err == nil {
 		return c.Conn.Read(b)
@@ -182,5 +181,5 @@ func (c *overTLS) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Reset discards what is not sent yet and sends a reset.
+// Reset discards the unsent bytes and sends a reset.
 func (c *overTLS) Reset() { c.tcp.Reset() }

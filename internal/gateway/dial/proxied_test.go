@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 )
 
-// proxy is one that answers by a rule, and remembers what it was asked for.
+// proxy is a proxy that answers by a rule, and remembers the requests.
 type proxy struct {
 	t     *testing.T
 	at    string
@@ -78,7 +78,7 @@ func (p *proxy) saw() []string {
 	return list
 }
 
-// zone resolves names: to addresses, to none, or not at all if it has not got them.
+// zone resolves names: to addresses, to none, or not at all if it does not have them.
 type zone struct {
 	mu    sync.Mutex
 	names map[string][]string
@@ -90,7 +90,7 @@ func (z *zone) set(name string, to ...string) {
 	z.names[name+"."] = to
 }
 
-// resolver asks the zone. A name that it does not have gets the answer that the server fails.
+// resolver asks the zone. For a name that the zone does not have, the answer is a server failure.
 func (z *zone) resolver(t *testing.T) *net.Resolver {
 	t.Helper()
 	u, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -135,7 +135,7 @@ func (z *zone) resolver(t *testing.T) *net.Resolver {
 	}}
 }
 
-// public lets all be dialled but 10.0.0.0/8, and names whose addresses are not known.
+// public allows all addresses but 10.0.0.0/8, and names whose addresses are unknown.
 func public(to netip.AddrPort) error {
 	if to.Addr().IsValid() && netip.MustParsePrefix("10.0.0.0/8").Contains(to.Addr()) {
 		return errors.New("private")
@@ -297,7 +297,8 @@ func TestSilentResolver(t *testing.T) {
 	}
 }
 
-// TestHungProxy checks that a proxy that never answers is given up, and whoever waits is told.
+// TestHungProxy checks that a proxy that never answers is given up, and that the caller gets an
+// error.
 func TestHungProxy(t *testing.T) {
 	p := newProxy(t, func(string) int { return 0 })
 	d := &Dialer{Proxies: hostproxy.Read([]string{"HTTPS_PROXY=http://" + p.at})}

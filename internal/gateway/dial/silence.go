@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 )
 
-// Silence says why a server did not answer; nil if the error does not tell. The
-// server is called so in it, its name alone where that was looked up.
+// Silence returns why a server did not answer; nil if the error does not tell. The text calls the
+// server by server, or by name alone where the name was looked up.
 func Silence(server, name string, err error) error {
 	if by, ok := errors.AsType[*hostproxy.Error](err); ok {
 		return fmt.Errorf("%s cannot be reached: %s", server, by.Told())

@@ -1,7 +1,6 @@
-// Package dns answers the inside's questions for names. It asks nobody: an
-// allowed name has an address from the sandbox's own pool, and which real
-// address it has is looked up only when somebody connects to it. So a question
-// cannot carry anything out, whatever it is for.
+// Package dns answers the inside's questions for names. It sends no query anywhere: an allowed name
+// has an address from the sandbox's own pool, and its real address is looked up only when a program
+// connects to it. So no question can carry data out, whatever it is for.
 package dns
 
 import (
@@ -14,14 +13,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 )
 
-// Zone answers what the server must know.
+// Zone answers the questions that the server passes on.
 type Zone interface {
-	// Lookup gives the addresses of a name the inside may reach. The error says
-	// why it may not; ErrNoName that there is no such name.
+	// Lookup returns the addresses of a name that the inside may reach. The error is the reason why
+	// it may not; ErrNoName means that the name does not exist.
 	Lookup(name string) (v4, v6 netip.Addr, err error)
-	// Reverse gives the name of one of those addresses.
+	// Reverse returns the name of one of those addresses.
 	Reverse(a netip.Addr) (name string, ok bool)
-	// Refused is told of questions that get no further. The name is as the inside wrote it;
+	// Refused is called with questions that get no further. The name is as the inside wrote it;
 	// empty, if the message cannot be read.
 	Refused(name, why string)
 }
@@ -36,8 +35,8 @@ const (
 	negativeTTL = 1
 )
 
-// Size limits in bytes: without EDNS, and the most this server ever sends or
-// says it takes in a datagram.
+// Size limits in bytes: without EDNS, and the most that this server ever sends or announces to take
+// in a datagram.
 const (
 	plainSize = 512
 	ednsSize  = 1232
@@ -46,8 +45,8 @@ const (
 // Server answers messages.
 type Server struct{ Zone Zone }
 
-// Answer gives the answer to a message, nil if it deserves none. overTCP lifts
-// the limit on its size.
+// Answer returns the answer to a message, nil if it deserves none. overTCP lifts the limit on its
+// size.
 func (s *Server) Answer(message []byte, overTCP bool) []byte {
 	q, rcode := parse(message)
 	if q == nil {
@@ -96,7 +95,7 @@ func (s *Server) forward(r *reply, name string) {
 	r.addresses(v4, v6)
 }
 
-// reverse answers for the pool's own addresses. Of all others nothing is known.
+// reverse answers for the pool's own addresses. It knows no others.
 func (s *Server) reverse(r *reply, name string) {
 	a, ok := reverseAddress(name)
 	if ok && a.IsLoopback() {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// zone allows what ends in .allowed.example, and remembers what was asked.
+// zone allows names that end in .allowed.example, and remembers the questions.
 type zone struct{ asked, refused []string }
 
 var (
@@ -110,8 +110,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// checkTimes makes sure that an answer says for how long it may be believed: an address
-// for long, and that there is none for a moment, as the next policy may allow it.
+// checkTimes checks how long an answer may be cached: an address for long, and its absence for a
+// moment, as the next policy may allow it.
 func checkTimes(t *testing.T, m dnsmessage.Message) {
 	t.Helper()
 	for _, a := range m.Answers {
@@ -132,7 +132,7 @@ func checkTimes(t *testing.T, m dnsmessage.Message) {
 	}
 }
 
-// body writes the only answer, or what is wrong.
+// body writes the only answer, or the error.
 func body(m dnsmessage.Message) string {
 	if len(m.Answers) != 1 {
 		return strings.Repeat("more than one", min(len(m.Answers), 1))
@@ -211,7 +211,8 @@ func TestEDNS(t *testing.T) {
 	}
 }
 
-// A reason too long for the datagram goes rather than the answer.
+// TestSize checks that a reason that is too long for the datagram is dropped rather than the
+// answer.
 func TestSize(t *testing.T) {
 	long := strings.Repeat("long.", 40) + "example."
 	s := &Server{Zone: &verbose{}}
@@ -230,8 +231,8 @@ func (verbose) Lookup(string) (a, b netip.Addr, err error) {
 	return a, b, errors.New(strings.Repeat("because ", 100))
 }
 
-// Only letters of ASCII have two cases. What is no name is refused, and the zone hears of it
-// once, as it does of what cannot be read.
+// TestRefused checks that only ASCII letters have two cases. Invalid names are refused, and the
+// zone is told once, as it is of unreadable messages.
 func TestRefused(t *testing.T) {
 	for _, name := range []string{
 		"\u212aernel.allowed.example.", "git.a\u017fllowed.example.", "\xe2\x84\xaa.allowed.example.", "\uff47it.allowed.example.",

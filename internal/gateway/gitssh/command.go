@@ -13,8 +13,8 @@ import (
 // Command is what git asks a server to run.
 type Command struct {
 	Service    string // policy.GitFetch or policy.GitPush
-	Repository string // as it came, without its quotes; nobody has judged it yet
-	User       string // as whom the program inside would log in
+	Repository string // as it came, without its quotes; not judged yet
+	User       string // the user that the program inside wants to log in as
 }
 
 // maxCommand bounds a command, in bytes.
@@ -26,9 +26,9 @@ var errCommand = errors.New("only " + policy.GitFetch + " 'REPOSITORY' and " + p
 //
 //	git-upload-pack 'acme/app.git'
 //
-// A shell of the server's would read what comes, and its words would mean there what they
-// mean to shells. So there are two words, one space, and quotes around what has none in
-// it, and no other command: no option, nothing behind, no other quoting.
+// A shell on the server would interpret the text, and its words would mean there what they mean to
+// shells. So ParseCommand accepts only two words, one space, and quotes around a text without
+// quotes. It accepts no other command: no option, nothing behind, no other quoting.
 func ParseCommand(text string) (Command, error) {
 	service, word, ok := strings.Cut(text, " ")
 	if !ok || len(text) > maxCommand || service != policy.GitFetch && service != policy.GitPush {
@@ -45,20 +45,20 @@ func ParseCommand(text string) (Command, error) {
 	return Command{Service: service, Repository: name}, nil
 }
 
-// String is what the server is asked: the text that was read, and nothing else can be
-// made of it.
+// String returns the command for the server. It is the text that was read, and cannot be read in
+// another way.
 func (c Command) String() string { return c.Service + " '" + c.Repository + "'" }
 
 // protocols are the values of GIT_PROTOCOL that git has.
 var protocols = []string{"version=0", "version=1", "version=2"}
 
-// passesOn tells whether a variable goes to the server.
+// passesOn reports whether a variable goes to the server.
 func passesOn(name, value string) bool {
 	return name == "GIT_PROTOCOL" && slices.Contains(protocols, value)
 }
 
-// isLocale tells variables that clients send without being asked to, in which language
-// somebody reads, say. They are dropped without a word.
+// isLocale reports whether a variable is one that clients send unasked, such as the user's
+// language. Such variables are dropped without a message.
 func isLocale(name string) bool {
 	return name == "LANG" || name == "LANGUAGE" || name == "COLORTERM" || name == "TERM" || name == "NO_COLOR" || strings.HasPrefix(name, "LC_")
 }

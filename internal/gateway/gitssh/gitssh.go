@@ -1,17 +1,16 @@
-// Package gitssh lets git of a sandbox fetch and push over SSH, and lets nothing else
-// through that SSH can do.
+// Package gitssh lets git inside a sandbox fetch and push over SSH, and lets no other use of SSH
+// through.
 //
-// SSH is a tunnel: who may speak it with a server has a shell there, or connections to
-// anywhere, and nobody between the two sees which. So the two are kept apart. Towards
-// the inside it is an SSH server, vouched for by an authority of the sandbox's own;
-// towards the server it is a client, which logs in with a key of the host's agent and
-// goes on only if the host knows the server's key. Between the two pass, once for each
-// connection, one command of git, its streams and how it ended.
+// SSH is a tunnel: a client that speaks it with a server has a shell there, or connections to
+// anywhere, and no observer in between sees which. So the gateway splits the connection. Towards
+// the inside it is an SSH server that an authority of the sandbox's own vouches for. Towards the
+// server it is a client that logs in with a key of the host's agent, and that goes on only if the
+// host knows the server's key. Between the two pass, once for each connection, one command of git,
+// its streams and how it ended.
 //
-// Whatever else somebody inside asks for is refused, and told: shells, terminals,
-// subsystems, other commands, forwarding of ports, sockets, agents and screens, tunnels.
-// What the server asks for is refused, too. Nobody has to prove who they are inside: who
-// can connect may ask.
+// Every other request from inside is refused and logged: shells, terminals, subsystems, other
+// commands, forwarding of ports, sockets, agents and screens, tunnels. The server's own requests
+// are refused, too. Programs inside need not authenticate: a program that can connect may ask.
 package gitssh
 
 import (
@@ -31,33 +30,33 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
 )
 
-// Server answers one connection of the inside's.
+// Server answers one connection of the inside.
 type Server struct {
 	Name string // of the server it is for, or its address
 	Port uint16
 	Key  *Key
 
-	// Ask decides about a command before anything is dialled. Its error is what the
-	// inside is told. Done, which is nil with an error, is told how it ended: with nil, if
-	// the server said how; it gives what the inside is told then.
+	// Ask decides about a command before anything is dialled. The inside sees its error. Done is nil
+	// if err is not. Done receives how the command ended: nil, if the server said how. It returns the
+	// error that the inside sees then.
 	Ask func(Command) (done func(error) error, err error)
-	// Refused is told of everything else that is asked for, by its name in SSH.
+	// Refused is called with every other request, by its name in SSH.
 	Refused func(what string)
 	// Reach dials the server.
 	Reach func(context.Context) (net.Conn, error)
-	// Known says which keys the server may have.
+	// Known returns the keys that the server may have.
 	Known func() (*sshagent.Known, error)
 	// Agent dials the host's SSH agent.
 	Agent func(context.Context) (net.Conn, error)
-	// Signed is told of every login that the agent was asked to sign.
+	// Signed is called with every login that the agent was asked to sign.
 	Signed func(Login)
-	// Counts has what was carried.
+	// Counts are the bytes carried.
 	Counts *relay.Counts
 
 	quiet time.Duration // instead of the usual one, in tests
 }
 
-// Login is a signature with which somebody logs in at the server.
+// Login is a signature for a login at the server.
 type Login struct {
 	User, Key string
 	Err       error
@@ -66,15 +65,15 @@ type Login struct {
 const (
 	greeting  = 30 * time.Second // for the key exchange with the inside
 	loginLast = 2 * time.Minute  // at the server, until it runs the command; the agent may ask its user
-	quietLast = time.Hour        // a command may take without a word of either side
+	quietLast = time.Hour        // for a command, without bytes from either side
 	patience  = time.Minute      // for a command
 	farewell  = 5 * time.Second  // to a client that has heard how its command ended
-	mostAsked = 32               // things that are refused on one connection
+	mostAsked = 32               // refused requests on one connection
 )
 
 func (s *Server) quietTime() time.Duration { return cmp.Or(s.quiet, quietLast) }
 
-// errTooMuch ends the connection of who does not stop asking.
+// errTooMuch ends the connection of a client that keeps asking for refused things.
 var errTooMuch = errors.New("it asks for one thing after the other that is refused")
 
 // Serve answers a connection until it ends, and closes it.
@@ -98,27 +97,27 @@ func (s *Server) Serve(ctx context.Context, inside net.Conn) error {
 	for n := range channels {
 		c.open(ctx, n)
 	}
-	cancel() // who has gone does not wait for what was asked
+	cancel() // a client that has gone does not wait for its command
 	c.wg.Wait()
 	c.cut.Stop()
 	return c.failed()
 }
 
-// connection is one that has been greeted.
+// connection is a connection that has been greeted.
 type connection struct {
 	*Server
 	conn *ssh.ServerConn
 	user string
-	cut  *time.Timer // ends who asks for nothing, or has heard all
-	used bool        // there was a session
+	cut  *time.Timer // ends a client that asks for nothing, or has heard all
+	used bool        // it has had a session
 	wg   sync.WaitGroup
 
 	mu    sync.Mutex
-	asked int // things that were refused
+	asked int // refused requests
 	err   error
 }
 
-// refuse counts and tells what is refused.
+// refuse counts and logs a refused request.
 func (c *connection) refuse(what string) {
 	c.mu.Lock()
 	c.asked++
@@ -140,12 +139,12 @@ func (c *connection) failed() error {
 	return c.err
 }
 
-// usual are requests of a client that mean nothing here, and are answered with no
-// without a word: that it is still there, that it will open no second session.
+// usual are requests of a client that mean nothing here, and are declined without a record: that it
+// is still there, that it will open no second session.
 var usual = []string{"keepalive@openssh.com", "no-more-sessions@openssh.com"}
 
-// global refuses what is asked of the whole connection: to listen at a port or a socket
-// of the server, above all.
+// global refuses requests for the whole connection: above all, to listen at a port or a socket of
+// the server.
 func (c *connection) global(requests <-chan *ssh.Request) {
 	for r := range requests {
 		if !slices.Contains(usual, r.Type) {
@@ -155,8 +154,8 @@ func (c *connection) global(requests <-chan *ssh.Request) {
 	}
 }
 
-// open lets one session begin, and refuses all other channels: connections to somewhere
-// behind the server, tunnels, and a second session.
+// open lets one session begin, and refuses all other channels: connections to somewhere behind the
+// server, tunnels, and a second session.
 func (c *connection) open(ctx context.Context, n ssh.NewChannel) {
 	kind := n.ChannelType()
 	if kind != "session" || c.used {
@@ -180,7 +179,7 @@ func (c *connection) open(ctx context.Context, n ssh.NewChannel) {
 	})
 }
 
-// printable keeps what somebody inside calls things in logs short and plain.
+// printable keeps names that a program inside made up short and plain for logs.
 func printable(what string) string {
 	const most = 64
 	plain := func(r rune) rune {

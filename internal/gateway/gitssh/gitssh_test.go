@@ -43,7 +43,7 @@ func newSigner(t testing.TB) (ed25519.PrivateKey, ssh.Signer) {
 	return key, s
 }
 
-// world is a server outside, what it saw, and one of ours before it.
+// world is a server outside, its records, and our own server before it.
 type world struct {
 	*Server
 	ours *Key
@@ -53,23 +53,23 @@ type world struct {
 	run  func(w *world, command string, ch ssh.Channel, conn ssh.Conn) uint32
 	dir  string
 
-	authority ssh.PublicKey // who vouches for the server
+	authority ssh.PublicKey // certifies the server
 
 	mu      sync.Mutex
 	reached int      // connections to the server
-	seen    []string // what was asked there: user, variables, commands
+	seen    []string // its record: user, variables, commands
 	refused []string
 	logins  []Login
 	asked   []Command
 	ended   []error
-	deny    error // what Ask says
+	deny    error // the error of Ask
 	served  []error
-	chatter int // requests that the server makes on a channel, of which it answers none then
+	chatter int // requests that the server makes on a channel; then it answers none
 }
 
 const serverName = "git.example.com"
 
-// newWorld makes one whose server runs run.
+// newWorld makes a world whose server runs run.
 func newWorld(t *testing.T, run func(w *world, command string, ch ssh.Channel, conn ssh.Conn) uint32) *world {
 	t.Helper()
 	w := &world{ring: agent.NewKeyring(), run: run, dir: t.TempDir()}
@@ -141,7 +141,7 @@ func (w *world) note(list *[]string, what string) {
 	*list = append(*list, what)
 }
 
-// knows has the host know the server by a key.
+// knows makes the host know the server by a key.
 func (w *world) knows(t *testing.T, key ssh.PublicKey) {
 	t.Helper()
 	must(t, os.WriteFile(filepath.Join(w.dir, "known_hosts"), []byte(knownhosts.Line([]string{knownhosts.HashHostname(serverName)}, key)+"\n"), 0o600))
@@ -218,8 +218,8 @@ func silent(asked <-chan *ssh.Request) <-chan *ssh.Request {
 	return none
 }
 
-// A server that talks on and answers nothing is waited for as long as the program inside
-// waits, and no longer.
+// TestServerAnswersNothing checks that a server that only sends requests and answers nothing is
+// waited for as long as the program inside waits, and no longer.
 func TestServerAnswersNothing(t *testing.T) {
 	w := newWorld(t, repeat)
 	w.chatter = 40 // more than the library takes without a reader
@@ -234,7 +234,7 @@ func TestServerAnswersNothing(t *testing.T) {
 	w.ends(t, "it still waits for the server")
 }
 
-// until waits until something is true of what was seen, for a minute at most.
+// until waits until a condition on the records is true, for a minute at most.
 func (w *world) until(is func() bool) bool {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		w.mu.Lock()
@@ -255,7 +255,7 @@ func (w *world) ends(t *testing.T, otherwise string) {
 	}
 }
 
-// connect is a program inside that speaks SSH, and trusts who it shall.
+// connect returns the SSH connection of a program inside that trusts the right authority.
 func (w *world) connect(t *testing.T) ssh.Conn {
 	t.Helper()
 	conn, channels, requests, err := ssh.NewClientConn(w.dial(t), serverName+":22", w.client(t))
@@ -298,14 +298,14 @@ func (w *world) dial(t *testing.T) net.Conn {
 	return in
 }
 
-// said is what a program inside heard of a command.
+// said is the result of a command as a program inside sees it.
 type said struct {
 	out, err string
 	status   uint32
 	signal   string
 }
 
-// exec asks for a command, and gives what came of it.
+// exec asks for a command, and returns its result.
 func exec(t *testing.T, conn ssh.Conn, kind, what, stdin string, before ...func(ssh.Channel)) said {
 	t.Helper()
 	ch, requests, err := conn.OpenChannel("session", nil)
@@ -341,7 +341,7 @@ func exec(t *testing.T, conn ssh.Conn, kind, what, stdin string, before ...func(
 	return s
 }
 
-// repeat is a command that says what it hears when that has ended.
+// repeat is a command that repeats its input once that has ended.
 func repeat(_ *world, command string, ch ssh.Channel, _ ssh.Conn) uint32 {
 	b, _ := io.ReadAll(ch)
 	fmt.Fprintf(ch.Stderr(), "ran %s\n", command)
@@ -376,7 +376,8 @@ func TestGitPasses(t *testing.T) {
 	}
 }
 
-// A17: whatever else SSH can do does not reach the server, and is told.
+// TestA17NothingElsePasses checks that no other use of SSH reaches the server, and that each is
+// logged (A17).
 func TestA17NothingElsePasses(t *testing.T) {
 	never := func(w *world, command string, _ ssh.Channel, _ ssh.Conn) uint32 {
 		w.note(&w.seen, "ran "+command)
@@ -446,7 +447,7 @@ func TestA17NothingElsePasses(t *testing.T) {
 	}
 }
 
-// A second command, or session, does not follow the first.
+// TestA17OneCommand checks that no second command, or session, follows the first.
 func TestA17OneCommand(t *testing.T) {
 	w := newWorld(t, func(_ *world, _ string, ch ssh.Channel, _ ssh.Conn) uint32 { _, _ = io.Copy(io.Discard, ch); return 0 })
 	conn := w.connect(t)
@@ -463,7 +464,7 @@ func TestA17OneCommand(t *testing.T) {
 	if _, _, err := conn.OpenChannel("session", nil); err == nil {
 		t.Error("a second session")
 	}
-	w.until(func() bool { return len(w.asked) > 0 }) // beside the answer that it is begun
+	w.until(func() bool { return len(w.asked) > 0 }) // besides the answer that it has begun
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.Equal(w.refused, []string{"a second exec", "a second exec", "a second session"}) || len(w.asked) != 1 {
@@ -471,7 +472,7 @@ func TestA17OneCommand(t *testing.T) {
 	}
 }
 
-// As whom somebody would log in is asked about, if that is a name.
+// TestUsers checks that the policy is asked about the user of a login, if that is a valid name.
 func TestUsers(t *testing.T) {
 	for user, fine := range map[string]bool{"gitea": true, "-oProxyCommand=x": false} {
 		w := newWorld(t, repeat)
@@ -491,7 +492,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Who is not allowed to hears why, and nothing is dialled.
+// TestRefusedCommand checks that a refused client gets the reason, and that nothing is dialled.
 func TestRefusedCommand(t *testing.T) {
 	w := newWorld(t, repeat)
 	w.deny = errors.New("no rule allows it.\nMore: elsewhere")
@@ -501,7 +502,8 @@ func TestRefusedCommand(t *testing.T) {
 	}
 }
 
-// A server that the host does not know, or by another key, is sent no login.
+// TestServersKey checks that no login is sent to a server that the host does not know, or knows by
+// another key.
 func TestServersKey(t *testing.T) {
 	_, other := newSigner(t)
 	for want, change := range map[string]func(w *world){
@@ -551,8 +553,8 @@ func rsaKey(t *testing.T) ssh.PublicKey {
 	return public
 }
 
-// vouch gives the server a certificate of an authority that the host knows, which ends at
-// a time from now.
+// vouch gives the server a certificate of an authority that the host knows. The certificate ends
+// after a time.
 func (w *world) vouch(t *testing.T, end time.Duration) {
 	t.Helper()
 	_, authority := newSigner(t)
@@ -577,7 +579,8 @@ func (w *world) knowsAuthority(t *testing.T, pattern string) {
 		"@cert-authority "+knownhosts.Line([]string{pattern}, w.authority)+"\n@cert-authority "+knownhosts.Line([]string{serverName}, plain.PublicKey())+"\n"), 0o600))
 }
 
-// What the server asks for is refused, too, and how the command ended is passed on.
+// TestServerAsksBack checks that the server's own requests are refused, too, and that the end of
+// the command is passed on.
 func TestServerAsksBack(t *testing.T) {
 	var opened []error
 	w := newWorld(t, func(_ *world, _ string, ch ssh.Channel, conn ssh.Conn) uint32 {
@@ -618,7 +621,7 @@ func TestExitSignal(t *testing.T) {
 	}
 }
 
-// A server that goes away says so.
+// TestServerGoesAway checks that a server that goes away reports it.
 func TestServerGoesAway(t *testing.T) {
 	w := newWorld(t, func(_ *world, _ string, ch ssh.Channel, conn ssh.Conn) uint32 {
 		_, _ = io.WriteString(ch, "half")
@@ -631,8 +634,8 @@ func TestServerGoesAway(t *testing.T) {
 	}
 }
 
-// What the inside does not read waits at the server, and who goes away inside takes the
-// connection to the server along.
+// TestBackPressure checks that output that the inside does not read waits at the server, and that a
+// client that goes away takes the server's connection along.
 func TestBackPressure(t *testing.T) {
 	gone := make(chan int64, 1)
 	w := newWorld(t, func(_ *world, _ string, ch ssh.Channel, _ ssh.Conn) uint32 {
@@ -657,12 +660,12 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// Who ends the session alone has ended the command.
+// TestSessionIsClosed checks that closing only the session ends the command.
 func TestSessionIsClosed(t *testing.T) {
 	gone := make(chan struct{})
 	w := newWorld(t, func(_ *world, _ string, ch ssh.Channel, conn ssh.Conn) uint32 {
 		_, _ = io.WriteString(ch, "x")
-		_ = conn.Wait() // and does not mind that its input has ended
+		_ = conn.Wait() // and ignores the end of its input
 		close(gone)
 		return 0
 	})
@@ -680,7 +683,7 @@ func TestSessionIsClosed(t *testing.T) {
 	}
 }
 
-// Who asks for one thing after the other is cut off, and cannot fill the log.
+// TestAskingWithoutEnd checks that a client that keeps asking is cut off, and cannot fill the log.
 func TestAskingWithoutEnd(t *testing.T) {
 	w := newWorld(t, repeat)
 	conn := w.connect(t)
@@ -698,7 +701,8 @@ func TestAskingWithoutEnd(t *testing.T) {
 	t.Error("it goes on")
 }
 
-// Clients that are still there, and open no second session, say so.
+// TestUsualRequests checks the requests by which clients say that they are alive, and open no
+// second session.
 func TestUsualRequests(t *testing.T) {
 	w := newWorld(t, repeat)
 	conn := w.connect(t)
@@ -713,7 +717,7 @@ func TestUsualRequests(t *testing.T) {
 	w.mu.Unlock()
 }
 
-// The inside trusts no other authority, and not under another name.
+// TestInsideTrusts checks that the inside trusts no other authority, and not under another name.
 func TestInsideTrusts(t *testing.T) {
 	w := newWorld(t, repeat)
 	conf := w.client(t)
@@ -781,7 +785,8 @@ func TestParseCommand(t *testing.T) {
 	}
 }
 
-// FuzzParseCommand: what passes is written as it was read, and means one thing to a shell.
+// FuzzParseCommand checks that an accepted command is written as it was read, and has one meaning
+// to a shell.
 func FuzzParseCommand(f *testing.F) {
 	f.Add("git-upload-pack 'acme/app.git'")
 	f.Add("git-receive-pack '/a'\\''; id'")
@@ -797,7 +802,7 @@ func FuzzParseCommand(f *testing.F) {
 	})
 }
 
-// A server that talks when it turns somebody away is not heard for long.
+// TestShort checks that a server's text is cut when it turns a client away.
 func TestShort(t *testing.T) {
 	if got := short(strings.Repeat("é", 1000)); len(got) > 610 || !strings.HasSuffix(got, "é…") || !utf8.ValidString(got) {
 		t.Errorf("%q", got)

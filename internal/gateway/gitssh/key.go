@@ -11,22 +11,22 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// version is how both ends call themselves.
+// version is the version string of both ends.
 const version = "SSH-2.0-Bothy"
 
-// skew is how wrong a clock inside may be. A certificate counts for a connection.
+// skew is how wrong a clock inside may be. A certificate is valid for one connection.
 const skew = 24 * time.Hour
 
-// Key is what a sandbox knows its servers of SSH by: an authority, and the one key that
-// it vouches for under all their names. Neither is ever inside. Most sandboxes never speak
-// SSH, and every start waits for this: the one key is made when it is first needed.
+// Key is the key that a sandbox knows its SSH servers by: an authority, and one key that the
+// authority certifies under all their names. Neither is ever inside. Most sandboxes never speak
+// SSH, and every start would wait for the key: so it is made when it is first needed.
 type Key struct {
 	authority ssh.Signer
 	host      func() (ssh.Signer, error)
 	now       func() time.Time
 }
 
-// NewKey makes the authority of a secret of 32 bytes: the same of the same.
+// NewKey makes the authority from a secret of 32 bytes. The same secret gives the same authority.
 func NewKey(secret []byte, now func() time.Time) (*Key, error) {
 	if len(secret) != ed25519.SeedSize {
 		return nil, fmt.Errorf("a secret of %d bytes", len(secret))
@@ -46,15 +46,15 @@ func newHost() (ssh.Signer, error) {
 	return ssh.NewSignerFromKey(private)
 }
 
-// KnownHosts is the line by which ssh inside trusts the authority. It is not about plain
-// keys: of a server that is not looked into ssh sees the real one.
+// KnownHosts returns the line by which ssh inside trusts the authority. It is not about plain keys:
+// on a connection that is not inspected, ssh sees the server's real key.
 func (k *Key) KnownHosts() []byte {
 	key := k.authority.PublicKey()
 	return []byte("@cert-authority * " + key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal()) + "\n")
 }
 
-// config is that of a server by this name. The plain key is for clients that know of no
-// certificates, and have to be told not to mind.
+// config returns the configuration of a server by this name. The plain key is for clients without
+// certificates, which their users have to tell to accept it.
 func (k *Key) config(name string) (*ssh.ServerConfig, error) {
 	host, err := k.host()
 	if err != nil {

@@ -12,21 +12,22 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// session is what a command runs in.
+// session is the session that a command runs in.
 type session struct {
 	*connection
 	ch      ssh.Channel
-	version string // of git's protocol, as the variable says; empty: it was not said
+	version string // of git's protocol, from the variable; empty: not given
 	begun   bool
 
-	rest     []ssh.Signer // keys that are left when one did not sign
-	unsigned error        // why the last one did not
+	rest     []ssh.Signer // remaining keys, after one did not sign
+	unsigned error        // why the last key did not sign
 }
 
-// statusRefused is the exit status of what did not run; git's own for what is fatal.
+// statusRefused is the exit status of a command that did not run. It is git's own status for fatal
+// errors.
 const statusRefused = 128
 
-// serve answers what is asked within the session until the program inside ends it.
+// serve answers requests within the session until the program inside ends it.
 func (s *session) serve(ctx context.Context, requests <-chan *ssh.Request) {
 	for r := range requests {
 		switch r.Type {
@@ -39,7 +40,7 @@ func (s *session) serve(ctx context.Context, requests <-chan *ssh.Request) {
 				continue
 			}
 			s.begun = true
-			_ = r.Reply(true, nil) // or nobody would hear why not
+			_ = r.Reply(true, nil) // else the client would not read the reason
 			s.wg.Go(func() { s.run(ctx, r) })
 		case "signal", "window-change", "eow@openssh.com", "keepalive@openssh.com":
 			_ = r.Reply(false, nil)
@@ -50,7 +51,7 @@ func (s *session) serve(ctx context.Context, requests <-chan *ssh.Request) {
 	}
 }
 
-// variable takes what git says of its protocol, and drops all others.
+// variable takes the version of git's protocol, and drops all other variables.
 func (s *session) variable(payload []byte) bool {
 	var v struct{ Name, Value string }
 	switch {
@@ -66,7 +67,7 @@ func (s *session) variable(payload []byte) bool {
 	return false
 }
 
-// run carries out what the session is for, and ends it.
+// run carries out the session's request, and ends the session.
 func (s *session) run(ctx context.Context, r *ssh.Request) {
 	end, err := s.command(ctx, r)
 	s.cut.Reset(patience) // to hear how it ended
@@ -79,7 +80,7 @@ func (s *session) run(ctx context.Context, r *ssh.Request) {
 	s.cut.Reset(farewell)
 }
 
-// say tells the person inside why.
+// say tells the person inside the reason.
 func (s *session) say(err error) {
 	words := err.Error()
 	if h, ok := errors.AsType[*hidden](err); ok {
@@ -92,7 +93,7 @@ func (s *session) say(err error) {
 	_, _ = io.WriteString(s.ch.Stderr(), text.String())
 }
 
-// ending is how SSH says that a command ended.
+// ending is SSH's description of how a command ended.
 type ending struct {
 	kind    string
 	payload []byte
@@ -102,7 +103,7 @@ func exit(status uint32) ending {
 	return ending{"exit-status", ssh.Marshal(struct{ Status uint32 }{status})}
 }
 
-// command finds out what is asked for, and has it done.
+// command finds out which command is asked for, and runs it.
 func (s *session) command(ctx context.Context, r *ssh.Request) (ending, error) {
 	if r.Type != "exec" {
 		s.refuse(r.Type)

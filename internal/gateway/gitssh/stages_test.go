@@ -15,8 +15,8 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// A server that stops in the middle, wherever that is, is given up, the program inside hears
-// so, and nothing is left of the connection.
+// TestServerStops checks that a server that stops at any stage is given up, that the program inside
+// learns it, and that nothing of the connection is left.
 func TestServerStops(t *testing.T) {
 	stops := func(part string) func(w *world, c net.Conn, late func()) {
 		return func(_ *world, c net.Conn, late func()) {
@@ -56,7 +56,7 @@ func TestServerStops(t *testing.T) {
 		"in the login":       {serve(false, nil), "log in at"},
 		"before the session": {serve(true, func(_ ssh.NewChannel, late func()) { late() }), "open a session"},
 		"in the session": {serve(true, func(n ssh.NewChannel, late func()) {
-			if _, requests, err := n.Accept(); err == nil { // and asks for nothing, and answers nothing
+			if _, requests, err := n.Accept(); err == nil { // and sends no request and no answer
 				<-requests
 				late()
 			}
@@ -109,7 +109,7 @@ func TestServerStops(t *testing.T) {
 	}
 }
 
-// hurried is a connection whose deadline is when late is called, however far it was put off.
+// hurried is a connection whose deadline comes when late is called, however far it was put off.
 type hurried struct {
 	net.Conn
 	bounded chan struct{} // closed when it has one
@@ -129,7 +129,8 @@ func (h *hurried) late() {
 	_ = h.Conn.SetDeadline(time.Unix(1, 0))
 }
 
-// A program inside that stops listening, and keeps what comes from being sent, is given up.
+// TestInsideStops checks that a program inside that stops reading, and so blocks the output, is
+// given up.
 func TestInsideStops(t *testing.T) {
 	w := newWorld(t, func(_ *world, _ string, ch ssh.Channel, _ ssh.Conn) uint32 {
 		_, _ = io.Copy(ch, bufio.NewReader(zeros{}))
@@ -147,11 +148,11 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// picky is an agent of which some keys do not sign.
+// picky is an agent with keys that do not sign.
 type picky struct {
 	agent.Agent
 	first []ssh.PublicKey // in this order
-	wont  map[string]bool // by what they are
+	wont  map[string]bool // by their public keys
 }
 
 func (p *picky) List() ([]*agent.Key, error) {
@@ -169,10 +170,10 @@ func (p *picky) Sign(key ssh.PublicKey, data []byte) (*ssh.Signature, error) {
 	return p.Agent.Sign(key, data)
 }
 
-// A key that does not sign, because it is restricted or nobody has touched it, has the next
-// one tried.
+// TestNextKey checks that the next key is tried if one does not sign, because it is restricted or
+// its user did not touch it.
 func TestNextKey(t *testing.T) {
-	for _, n := range []int{1, 2, 3} { // as many do not sign, of three
+	for _, n := range []int{1, 2, 3} { // number of keys that do not sign, of three
 		w := newWorld(t, repeat)
 		p := &picky{Agent: w.ring, wont: map[string]bool{}}
 		must(t, w.ring.RemoveAll())

@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
 )
 
-// errBroken is of a command of which the server did not say how it ended.
+// errBroken is for a command whose end the server did not report.
 var errBroken = errors.New("the server ended the connection before the command had ended")
 
 // pass runs a command at the server, and carries its streams.
@@ -35,7 +35,7 @@ func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
 		return ending{}, told("open a session at "+s.Name, err)
 	}
 	ends := make(chan ending, 1)
-	s.wg.Go(func() { ends <- endOf(requests) }) // from the first one on: nothing else is heard while one waits
+	s.wg.Go(func() { ends <- endOf(requests) }) // from the first one on: while a request waits, nothing else is read
 	if err := s.start(out, cmd); err != nil {
 		return ending{}, told(s.Name, err)
 	}
@@ -51,12 +51,12 @@ func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
 	return end, nil
 }
 
-// errQuiet is of a command that nothing came of any more.
+// errQuiet is for a command without any more bytes.
 var errQuiet = errors.New("nothing was said for an hour, by neither side")
 
-// whenQuiet ends a command of which for a while nothing passed in either direction, however
-// the two sides keep it from ending: it has one of few places. What it gives ends that, and
-// is false if it has done so.
+// whenQuiet ends a command if no bytes pass in either direction for a while, however the two sides
+// keep it from ending: it occupies one of few places. The returned function stops the watch. It
+// returns false if the watch has ended the command.
 func (s *session) whenQuiet(server io.Closer) (stop func() bool) {
 	var mu sync.Mutex
 	var timer *time.Timer
@@ -90,7 +90,7 @@ func (s *session) whenQuiet(server io.Closer) (stop func() bool) {
 	}
 }
 
-// endOf answers what a server asks, and gives how it said that the command ended.
+// endOf answers the server's requests, and returns how the server says that the command ended.
 func endOf(requests <-chan *ssh.Request) (end ending) {
 	for r := range requests {
 		if r.Type == "exit-status" || r.Type == "exit-signal" {
@@ -101,7 +101,7 @@ func endOf(requests <-chan *ssh.Request) (end ending) {
 	return end
 }
 
-// start has the server run a command. One that does not take the variable speaks an older
+// start has the server run a command. A server that does not take the variable speaks an older
 // version of git's protocol.
 func (s *session) start(out ssh.Channel, cmd Command) error {
 	if s.version != "" {
@@ -116,12 +116,12 @@ func (s *session) start(out ssh.Channel, cmd Command) error {
 	return err
 }
 
-// carry carries streams until the server has said how the command ended, and everything
-// it had to say before.
+// carry carries streams until the server has reported how the command ended, and sent everything
+// before that.
 func (s *session) carry(out ssh.Channel, ends <-chan ending, conn io.Closer) ending {
-	s.wg.Go(func() { // the end is not kept back for this one: the inside may go on talking
+	s.wg.Go(func() { // the end does not wait for this one: the inside may go on sending
 		if _, err := io.Copy(&counted{out, &s.Counts.Up}, s.ch); err != nil {
-			_ = conn.Close() // else the server would wait for the rest, and all for the server
+			_ = conn.Close() // else the server would wait for the rest, and the others for the server
 			return
 		}
 		_ = out.CloseWrite()
@@ -129,7 +129,7 @@ func (s *session) carry(out ssh.Channel, ends <-chan ending, conn io.Closer) end
 	var said sync.WaitGroup
 	tell := func(to io.Writer, from io.Reader) {
 		if _, err := io.Copy(&counted{to, &s.Counts.Down}, from); err != nil {
-			_ = conn.Close() // nobody listens any more
+			_ = conn.Close() // the receiver no longer reads
 		}
 	}
 	said.Go(func() { tell(s.ch, out) })
@@ -139,7 +139,7 @@ func (s *session) carry(out ssh.Channel, ends <-chan ending, conn io.Closer) end
 	return end
 }
 
-// counted counts what is written.
+// counted counts the written bytes.
 type counted struct {
 	io.Writer
 	n *atomic.Int64
@@ -151,9 +151,9 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// login connects to the server, if the host knows it, and logs in there with the host's
-// agent as whom the program inside said. What it gives has a time in which the command must
-// have begun.
+// login connects to the server, if the host knows it. It logs in there with the host's agent, as
+// the user that the program inside gave. The returned connection has a deadline by which the
+// command must have begun.
 func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	at := net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port)))
 	known, err := s.Known()
@@ -198,8 +198,8 @@ func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	return raw, conn, nil
 }
 
-// hidden is an error of which the inside is told less than the log: what it comes of has
-// addresses and paths of the host.
+// hidden is an error of which the inside sees less than the log: its cause contains addresses and
+// paths of the host.
 type hidden struct {
 	said string
 	err  error
@@ -208,7 +208,7 @@ type hidden struct {
 func (h *hidden) Error() string { return h.said + ": " + short(h.err.Error()) }
 func (h *hidden) Unwrap() error { return h.err }
 
-// told is an error at a server. What the host's own connections say is hidden.
+// told is an error at a server. Errors of the host's own connections are hidden.
 func told(what string, err error) error {
 	if h, ok := errors.AsType[*hidden](err); ok {
 		return &hidden{what + ": " + h.said, err}
@@ -220,7 +220,7 @@ func told(what string, err error) error {
 	return fmt.Errorf("%s: %s", what, short(err.Error()))
 }
 
-// short bounds what a server may have had a hand in: it is told, and logged.
+// short bounds text that a server may have influenced: it is shown inside, and logged.
 func short(text string) string {
 	const most = 600
 	if len(text) > most {
@@ -229,14 +229,14 @@ func short(text string) string {
 	return text
 }
 
-// turnAway refuses what the server would open: the agent's socket, a screen, a port.
+// turnAway refuses channels that the server wants to open: the agent's socket, a screen, a port.
 func turnAway(channels <-chan ssh.NewChannel) {
 	for n := range channels {
 		_ = n.Reject(ssh.Prohibited, "not here")
 	}
 }
 
-// isServer checks whose key it is.
+// isServer checks that a key is the server's.
 func (s *session) isServer(known *sshagent.Known, at string, key ssh.PublicKey) error {
 	if err := known.Check(at, key); err != nil {
 		return fmt.Errorf("the key of the server, %s, is not the one the host knows (%w): somebody may stand between.\nOn the host, ssh %s tells more", ssh.FingerprintSHA256(key), err, s.manually())
@@ -244,8 +244,8 @@ func (s *session) isServer(known *sshagent.Known, at string, key ssh.PublicKey) 
 	return nil
 }
 
-// toKnow is what would have the host know the server. ssh asks nobody about a key that it
-// knows by the name without the port.
+// toKnow returns the advice that makes the host know the server. ssh does not ask its user about a
+// key that it knows by the name without the port.
 func (s *session) toKnow() string {
 	if s.Port != 22 {
 		return fmt.Sprintf("On the host, add its key, after a look at it, to ~/.ssh/known_hosts: ssh-keyscan -p %d %s", s.Port, s.Name)
@@ -253,8 +253,8 @@ func (s *session) toKnow() string {
 	return "On the host, log in once, which shows the key and asks: ssh " + s.manually()
 }
 
-// manually is how one would log in on the host to see the server's key: without a
-// configuration in which the name, or where keys are known, may be another one.
+// manually is the ssh command by which the user sees the server's key on the host. It uses no
+// configuration: there the name, or the file of known keys, may be another one.
 func (s *session) manually() string {
 	to := "-F none " + s.user + "@" + s.Name
 	if s.Port != 22 {
@@ -263,7 +263,7 @@ func (s *session) manually() string {
 	return to
 }
 
-// signers are the agent's keys, of which each use is told.
+// signers returns the agent's keys. Each use of one is logged.
 func (s *session) signers(keys io.ReadWriter) ([]ssh.Signer, error) {
 	list, err := agent.NewClient(keys).Signers()
 	if err != nil {
@@ -284,22 +284,23 @@ func (s *session) signers(keys io.ReadWriter) ([]ssh.Signer, error) {
 	return told, nil
 }
 
-// another goes on with the keys behind one that the server would have taken and that did not
-// sign: it may be restricted to other servers, or nobody has touched it. OpenSSH does so, too.
+// another goes on with the keys behind one that the server would have accepted but that did not
+// sign. That key may be restricted to other servers, or its user did not touch it. OpenSSH does so,
+// too.
 func (s *session) another(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	rest := s.rest
 	s.rest = nil
 	if len(rest) == 0 || !slices.Contains(c.AllowedMethods, "publickey") {
-		return nil, nil // as if nobody had asked
+		return nil, nil // as if the callback did not exist
 	}
 	return ssh.PublicKeys(rest...), nil
 }
 
-// toldSigner is a key whose use is told.
+// toldSigner is a key whose use is logged.
 type toldSigner struct {
 	ssh.AlgorithmSigner
 	s    *session
-	rest []ssh.Signer // behind it
+	rest []ssh.Signer // the keys behind it
 }
 
 func (t *toldSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
@@ -318,7 +319,7 @@ func (t *toldSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm st
 	return sig, nil
 }
 
-// failed notes that a key did not sign, and which there are beside it.
+// failed notes that a key did not sign, and which other keys exist.
 func (t *toldSigner) failed(err error) error {
 	t.s.unsigned, t.s.rest = err, t.rest
 	return err

@@ -28,9 +28,9 @@ type Client struct {
 	conn *grpc.ClientConn
 }
 
-// Dial gives a client of the server at HOST:PORT. It trusts whom its TLS
-// configuration says, and connects by dial; nil is the usual way for both. A
-// token, if any, goes with each call as a program would send its own.
+// Dial returns a client of the server at HOST:PORT. It trusts the authorities of its TLS
+// configuration, and connects by dial; nil means the usual way for both. A token, if any, goes with
+// each call as a program would send its own.
 func Dial(target string, trust *tls.Config, dial func(context.Context, string) (net.Conn, error), token string) (*Client, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(credentials.NewTLS(trust)), grpc.WithNoProxy(),
@@ -55,28 +55,27 @@ func (c *Client) Close() { _ = c.conn.Close() }
 // bearer is a token that goes with each call.
 type bearer string
 
-// GetRequestMetadata makes it credentials.
+// GetRequestMetadata turns the token into credentials.
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// RequireTransportSecurity keeps it out of the clear.
+// RequireTransportSecurity keeps the token out of clear text.
 func (bearer) RequireTransportSecurity() bool { return true }
 
-// Call is one thing a client does. Do tells what of the answer is not as the
-// server gave it.
+// Call is one thing that a client does. Do returns how the answer differs from the server's.
 type Call struct {
 	Name string
 	Do   func(context.Context, *Client) error
-	// GivesUp is how many calls the server sees given up.
+	// GivesUp is how many calls the server sees cancelled.
 	GivesUp int
-	// Unseen tells that the server has no method for it.
+	// Unseen reports that the server has no method for it.
 	Unseen bool
-	// Packed tells that its messages are compressed.
+	// Packed reports that its messages are compressed.
 	Packed bool
 }
 
-// Calls are the four kinds, and what goes wrong with them.
+// Calls are the four kinds of calls, and their failures.
 var Calls = []Call{
 	{Name: "empty", Do: empty},
 	{Name: "unary", Do: unary(100)},
@@ -166,8 +165,7 @@ func clientStream(ctx context.Context, c *Client) error {
 	return err
 }
 
-// pingPong sends each message only when the one before came back: nothing may
-// wait for more to come.
+// pingPong sends each message only when the one before came back: no proxy may wait for more.
 func pingPong(ctx context.Context, c *Client) error {
 	s, err := c.FullDuplexCall(ctx)
 	if err != nil {
@@ -197,7 +195,7 @@ func swap(s duplex, say string) error {
 	return err
 }
 
-// ended wants a stream to have been ended properly.
+// ended checks that a stream has ended properly.
 func ended[T any](s grpc.ServerStreamingClient[T]) error {
 	_, err := s.Recv()
 	if err == nil {
@@ -209,7 +207,7 @@ func ended[T any](s grpc.ServerStreamingClient[T]) error {
 	return nil
 }
 
-// manyAtOnce has more streams open than one connection may have.
+// manyAtOnce opens more streams than one connection may have.
 func manyAtOnce(ctx context.Context, c *Client) error {
 	const calls = 250
 	errs := make([]error, calls)
@@ -235,7 +233,7 @@ func details(ctx context.Context, c *Client) error {
 	if p, ok := list[0].(*pb.Payload); !ok || string(p.GetBody()) != "it failed: 100%" {
 		return fmt.Errorf("it has the details %v", list)
 	}
-	// What a header can hold only in another writing.
+	// Text that a header can hold only when encoded.
 	s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{ResponseStatus: &pb.EchoStatus{Code: int32(codes.Aborted), Message: why}})
 	if err != nil {
 		return err
@@ -258,8 +256,8 @@ func lateStatus(ctx context.Context, c *Client) error {
 	return is(err, codes.DataLoss, "too bad")
 }
 
-// unimplemented is an error before anything else: it comes in the header of an
-// answer that has no body, each time.
+// unimplemented is an error before anything else: each time, it comes in the header of an answer
+// without a body.
 func unimplemented(ctx context.Context, c *Client) error {
 	for range 20 {
 		_, err := c.UnimplementedCall(ctx, &pb.Empty{})
@@ -270,9 +268,8 @@ func unimplemented(ctx context.Context, c *Client) error {
 	return nil
 }
 
-// deadline has a call given up that waits, without a word of the client's: both
-// sides know when. Where it is too early for the server to have heard of the
-// call, there is another one.
+// deadline lets a waiting call run into its deadline. The client sends nothing: both sides know the
+// deadline. If the server has not received the call by then, deadline makes another one.
 func deadline(ctx context.Context, c *Client) error {
 	for patience := 500 * time.Millisecond; ; patience *= 2 {
 		began, err := late(ctx, c, patience)
@@ -310,8 +307,7 @@ func cancelled(ctx context.Context, c *Client) error {
 	return is(err, codes.Canceled, "")
 }
 
-// is tells how an error is not the one that is wanted. The message is a part of
-// the error's.
+// is returns how an error differs from the expected one. The message is a part of the error's.
 func is(err error, code codes.Code, message string) error {
 	if st := status.Convert(err); err == nil || st.Code() != code || !strings.Contains(st.Message(), message) {
 		return fmt.Errorf("it ended with %w, not with %s %q", err, code, message)
@@ -319,8 +315,7 @@ func is(err error, code codes.Code, message string) error {
 	return nil
 }
 
-// Echo has the server send back what the client has for authorization, and gives
-// where it came back.
+// Echo has the server send back the client's authorization, and returns where it came back.
 func Echo(ctx context.Context, c *Client) (header, trailer metadata.MD, message string, err error) {
 	got, err := c.UnaryCall(ctx, &pb.SimpleRequest{}, grpc.Header(&header), grpc.Trailer(&trailer))
 	return header, trailer, got.GetUsername(), err

@@ -1,5 +1,5 @@
-// Package grpctest has a gRPC server and what a client asks of it, for tests of
-// what lies between the two: both are of the library that most programs use.
+// Package grpctest contains a gRPC server and its client's calls, to test proxies between the two.
+// Both use the library that most programs use.
 package grpctest
 
 import (
@@ -19,27 +19,27 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Metadata by which a call tells the server what to do.
+// Metadata by which a call controls the server.
 const (
 	askEcho = "x-echo"     // sent back in the header and, as bytes, in the trailer
-	echoBin = "x-echo-bin" // what is sent back as bytes
-	askWait = "x-wait"     // wait until the call is given up
+	echoBin = "x-echo-bin" // sent back as bytes
+	askWait = "x-wait"     // wait until the client cancels the call
 	askFail = "x-fail"     // end with an error that has this message
 )
 
 // MaxMessage is the largest message that either side takes, in bytes.
 const MaxMessage = 16 << 20
 
-// Server answers the calls of Calls and remembers what it saw.
+// Server answers the calls of Calls and records them.
 type Server struct {
 	pb.UnimplementedTestServiceServer
 	grpc *grpc.Server
 
 	mu      sync.Mutex
 	methods []string // of each call, as it came
-	tokens  []string // what the calls had for authorization
-	waiting int      // calls that are still waiting to be given up
-	given   int      // calls that were given up
+	tokens  []string // the authorization of the calls
+	waiting int      // calls that still wait to be cancelled
+	given   int      // calls that were cancelled
 }
 
 // Serve answers on a listener until Stop. The certificate is asked for as TLS
@@ -66,8 +66,7 @@ func Serve(l net.Listener, certificate func(*tls.ClientHelloInfo) (*tls.Certific
 // Stop ends the server and all calls.
 func (s *Server) Stop() { s.grpc.Stop() }
 
-// Saw gives the methods and the authorizations of the calls since it was asked
-// last.
+// Saw returns the methods and the authorizations of the calls since the last Saw.
 func (s *Server) Saw() (methods, tokens []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +75,7 @@ func (s *Server) Saw() (methods, tokens []string) {
 	return methods, tokens
 }
 
-// GivenUp tells how many calls were given up by the client, and how many still
-// wait for that.
+// GivenUp returns how many calls the client cancelled, and how many still wait for that.
 func (s *Server) GivenUp() (given, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +89,7 @@ func (s *Server) note(ctx context.Context, method string) {
 	s.tokens = append(s.tokens, metadata.ValueFromIncomingContext(ctx, "authorization")...)
 }
 
-// wait returns when the client has given the call up.
+// wait returns when the client has cancelled the call.
 func (s *Server) wait(ctx context.Context) error {
 	s.mu.Lock()
 	s.waiting++
@@ -104,7 +102,7 @@ func (s *Server) wait(ctx context.Context) error {
 	return status.FromContextError(ctx.Err()).Err()
 }
 
-// echo sends metadata back, and what came for authorization with it.
+// echo sends metadata back, together with the received authorization.
 func echo(ctx context.Context, header, trailer func(metadata.MD) error) error {
 	values := append(metadata.ValueFromIncomingContext(ctx, askEcho), metadata.ValueFromIncomingContext(ctx, "authorization")...)
 	if len(values) == 0 {
@@ -121,7 +119,7 @@ func echo(ctx context.Context, header, trailer func(metadata.MD) error) error {
 // EmptyCall answers nothing with nothing.
 func (s *Server) EmptyCall(context.Context, *pb.Empty) (*pb.Empty, error) { return &pb.Empty{}, nil }
 
-// UnaryCall sends back what it gets, or does as its metadata says.
+// UnaryCall sends its request back, or does as its metadata says.
 func (s *Server) UnaryCall(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 	header := func(h metadata.MD) error { return grpc.SetHeader(ctx, h) }
 	if err := echo(ctx, header, func(t metadata.MD) error { return grpc.SetTrailer(ctx, t) }); err != nil {
@@ -158,7 +156,7 @@ func (s *Server) StreamingOutputCall(r *pb.StreamingOutputCallRequest, out grpc.
 	return nil
 }
 
-// StreamingInputCall counts what it gets.
+// StreamingInputCall counts the received bytes.
 func (s *Server) StreamingInputCall(in grpc.ClientStreamingServer[pb.StreamingInputCallRequest, pb.StreamingInputCallResponse]) error {
 	sum := 0
 	for {
@@ -173,8 +171,8 @@ func (s *Server) StreamingInputCall(in grpc.ClientStreamingServer[pb.StreamingIn
 	}
 }
 
-// FullDuplexCall sends back each message when it comes. If it is to wait, it
-// does so after the first.
+// FullDuplexCall sends back each message when it arrives. If it has to wait, it does so after the
+// first.
 func (s *Server) FullDuplexCall(both grpc.BidiStreamingServer[pb.StreamingOutputCallRequest, pb.StreamingOutputCallResponse]) error {
 	for {
 		m, err := both.Recv()

@@ -1,9 +1,9 @@
-// Package held bounds the bytes that a sandbox makes its gateway hold at once: heads and bodies
-// of requests, buffers of connections, what waits in queues. Each of them has a limit of its
-// own, but somebody inside can open as many as they like; this is the limit of the sum.
+// Package held bounds the bytes that a sandbox makes its gateway hold at once: heads and bodies of
+// requests, buffers of connections, waiting queues. Each of them has a limit of its own, but a
+// program inside can open any number of them. This is the limit of the sum.
 //
-// Callers take bytes before they allocate, and refuse the work if there are none left. Nobody
-// waits for bytes: those who hold them may be waiting for whoever would wait.
+// Callers take bytes before they allocate, and refuse the work if the budget has too few left. No
+// caller waits for bytes: the holders of bytes may be waiting for that caller.
 package held
 
 import (
@@ -25,7 +25,7 @@ func (f full) Error() string { return string(f) }
 // Budget counts the bytes held by one sandbox. A nil Budget has no limit.
 type Budget struct {
 	most int64
-	over *Budget // has to have the bytes as well; nil: there is none
+	over *Budget // must have the bytes as well; nil: none
 	used atomic.Int64
 	peak atomic.Int64 // since memory was given back
 }
@@ -33,7 +33,7 @@ type Budget struct {
 // New returns a budget of so many bytes.
 func New(most int64) *Budget { return &Budget{most: most} }
 
-// Part returns a budget for a part of the work. What is taken from it is taken from b, too.
+// Part returns a budget for a part of the work. Bytes taken from it are taken from b, too.
 func (b *Budget) Part(most int64) *Budget { return &Budget{most: most, over: b} }
 
 // Used returns how many bytes are held.

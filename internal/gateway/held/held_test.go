@@ -30,7 +30,7 @@ func TestSumIsBounded(t *testing.T) {
 	}
 }
 
-// A part has its own limit, and counts for the whole.
+// TestPart checks that a part has its own limit, and counts for the whole.
 func TestPart(t *testing.T) {
 	b := New(100)
 	part := b.Part(50)
@@ -72,7 +72,7 @@ func TestConcurrentHolds(t *testing.T) {
 	}
 }
 
-// TestTakeWhileReleased has a piece of work take bytes while it is released: they come back, too.
+// TestTakeWhileReleased checks that bytes taken while a piece of work is released come back, too.
 func TestTakeWhileReleased(t *testing.T) {
 	b := New(1 << 30)
 	for range 20000 {

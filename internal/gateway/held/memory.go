@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// aftermath is how long after work has ended memory is given back: what was held for it is
-	// logged by now, and a program that goes on does not pay for it each time.
+	// aftermath is how long after the end of work memory is given back. By then the end is logged,
+	// and a program that goes on does not pay for it each time.
 	aftermath = 5 * time.Second
 	// spare is how much of the heap may stay resident, in bytes: a keeper with some traffic needs
 	// about as much.
@@ -18,16 +18,16 @@ const (
 
 var isDue atomic.Bool // memory is about to be given back
 
-// GiveBack returns memory to the host that the process does not use any more, a while from now.
-// It is called when connections end, and when requests do that held much: the collector would
-// not come soon, for a keeper makes hardly any garbage when its sandbox is quiet.
+// GiveBack returns unused memory of the process to the host, a while from now. It is called when
+// connections end, and when requests end that held much. The collector would not run soon: a keeper
+// makes hardly any garbage while its sandbox is quiet.
 func GiveBack() {
 	if isDue.CompareAndSwap(false, true) {
 		time.AfterFunc(aftermath, giveBack)
 	}
 }
 
-// giveBack does so until that is of no more use: some of what has ended may still be under way.
+// giveBack repeats that until it has no more use: some of the ended work may still be finishing.
 func giveBack() {
 	isDue.Store(false)
 	before := resident()
@@ -40,7 +40,7 @@ func giveBack() {
 	}
 }
 
-// resident is how much memory of the host the heap and the stacks have.
+// resident returns how much of the host's memory the heap and the stacks have.
 func resident() uint64 {
 	var m runtime.MemStats // runtime/metrics has an init function that every start would pay for
 	runtime.ReadMemStats(&m)

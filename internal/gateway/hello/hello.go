@@ -1,7 +1,7 @@
-// Package hello reads what a TLS client says first, without answering: the name
-// it wants to talk to. It is stricter than servers are, for it must not read
-// another name than they do: what a server might take for a ClientHello, and
-// cannot be read with certainty, is an error.
+// Package hello reads the first message of a TLS client, without answering: the name it wants to
+// talk to. It is stricter than servers are, for it must not read another name than they do. A
+// message that a server might take for a ClientHello, and that cannot be read with certainty, is an
+// error.
 package hello
 
 import (
@@ -15,7 +15,7 @@ import (
 // about two thousand.
 const MaxSize = 32 << 10
 
-// Info is what a ClientHello says.
+// Info is the content of a ClientHello.
 type Info struct {
 	ServerName string   // empty if it names none
 	Protocols  []string // offered by ALPN
@@ -31,9 +31,8 @@ func unreadable(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnreadable, fmt.Sprintf(format, args...))
 }
 
-// Read reads the ClientHello of which some bytes have been read already, and the
-// rest comes from r. It returns, with or without an error, all bytes that were
-// read, to be passed on.
+// Read reads a ClientHello. Its first bytes were read already, the rest comes from r. It returns,
+// with or without an error, all bytes that were read, to be passed on.
 func Read(begun []byte, r io.Reader) (Info, []byte, error) {
 	s := &source{r: r, said: slices.Clone(begun)}
 	info, err := s.read()
@@ -41,7 +40,7 @@ func Read(begun []byte, r io.Reader) (Info, []byte, error) {
 }
 
 func (s *source) read() (Info, error) {
-	for n := 1; ; n++ { // no byte more than it takes to know what is not TLS
+	for n := 1; ; n++ { // no byte more than needed to recognise other protocols
 		err := s.need(n)
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return Info{}, err
@@ -66,14 +65,14 @@ func (s *source) hello() (Info, error) {
 	return parse(m)
 }
 
-// source is what a client says.
+// source is the client's bytes.
 type source struct {
 	r    io.Reader
 	said []byte
 	at   int // how much of it has been understood
 }
 
-// need reads on until there are n bytes that have not been understood.
+// need reads on until n bytes are left that were not parsed yet.
 func (s *source) need(n int) error {
 	for len(s.said)-s.at < n {
 		if s.at+n > MaxSize {
@@ -101,8 +100,7 @@ func (s *source) take(n int) ([]byte, error) {
 	return s.said[s.at-n : s.at], nil
 }
 
-// message puts the records together over which a ClientHello is spread, and
-// gives it without its head.
+// message joins the records that a ClientHello is spread over, and returns it without its head.
 func (s *source) message() ([]byte, error) {
 	var m []byte
 	for {
@@ -128,7 +126,7 @@ func (s *source) message() ([]byte, error) {
 	}
 }
 
-// record gives the content of the next one.
+// record returns the content of the next record.
 func (s *source) record() ([]byte, error) {
 	h, err := s.take(5)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// client gives what a client of this library says first.
+// client returns the first message of a client of this library.
 func client(t testing.TB, c *tls.Config) []byte {
 	t.Helper()
 	near, far := net.Pipe()
@@ -67,7 +67,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// records spreads what a client says over several.
+// records spreads a client's bytes over several records.
 func records(said []byte, size int) []byte {
 	var split []byte
 	for body := range slices.Chunk(said[5:], size) {
@@ -77,7 +77,8 @@ func records(said []byte, size int) []byte {
 	return split
 }
 
-// A ClientHello in several records is one, however small they are.
+// TestFragments checks that a ClientHello in several records is read as one, however small they
+// are.
 func TestFragments(t *testing.T) {
 	said := client(t, &tls.Config{ServerName: "api.example.com"})
 	for _, size := range []int{1, 2, 3, 7, 100, 255} {
@@ -106,7 +107,7 @@ func TestNot(t *testing.T) {
 	}
 }
 
-// name is the extension with some names, and frame a ClientHello with extensions.
+// name returns the extension with some names, and frame a ClientHello with extensions.
 func name(names ...string) []byte {
 	var list []byte
 	for _, n := range names {
@@ -126,7 +127,7 @@ func frame(extensions ...[]byte) []byte {
 	return slices.Concat([]byte{22, 3, 1, byte((len(m) + 4) >> 8), byte(len(m) + 4), 1, 0, byte(len(m) >> 8), byte(len(m))}, m)
 }
 
-// What a server might understand in another way than we do is not understood.
+// TestUnreadable checks that a ClientHello that a server might read in another way is refused.
 func TestUnreadable(t *testing.T) {
 	const api = "api.example.com"
 	if info, _, err := Read(nil, bytes.NewReader(frame(name(api), extension(0xfe0d, 0, 0, 1, 0, 1, 7, 0, 1, 5, 0, 1, 6)))); err != nil || info.ServerName != api {
@@ -168,7 +169,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// theirs is what the standard library reads of a ClientHello.
+// theirs returns what the standard library reads of a ClientHello.
 func theirs(b []byte) (info Info, ok bool) {
 	_ = tls.Server(replay{bytes.NewReader(b)}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		info, ok = Info{ServerName: h.ServerName, Protocols: h.SupportedProtos}, true
@@ -177,7 +178,7 @@ func theirs(b []byte) (info Info, ok bool) {
 	return info, ok
 }
 
-// replay is a connection on which somebody has said something, and hears nothing.
+// replay is a connection with recorded input, which drops its output.
 type replay struct{ *bytes.Reader }
 
 func (replay) Write(b []byte) (int, error)      { return len(b), nil }
@@ -188,8 +189,8 @@ func (replay) SetDeadline(time.Time) error      { return nil }
 func (replay) SetReadDeadline(time.Time) error  { return nil }
 func (replay) SetWriteDeadline(time.Time) error { return nil }
 
-// Whatever the standard library takes for a ClientHello we read in the same way,
-// or refuse.
+// FuzzRead checks that a ClientHello that the standard library accepts is read in the same way, or
+// refused.
 func FuzzRead(f *testing.F) {
 	said := client(f, &tls.Config{ServerName: "api.example.com", NextProtos: []string{"h2"}})
 	f.Add(said)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 )
 
-// Extensions that are read. Of the others the frame is.
+// Extensions that are read. Of the others only the frame is read.
 const (
 	extName  = 0
 	extALPN  = 16
@@ -27,7 +27,7 @@ func parse(m []byte) (Info, error) {
 	case len(session) > 32 || len(suites) == 0 || len(suites)%2 != 0 || len(compressions) == 0:
 		return Info{}, unreadable("what it offers has a wrong length")
 	case s.Empty():
-		return Info{}, nil // of old clients
+		return Info{}, nil // an old client's
 	case !s.ReadUint16LengthPrefixed(&extensions) || !s.Empty():
 		return Info{}, unreadable("its extensions have a wrong length")
 	}
@@ -63,7 +63,7 @@ func parseExtensions(s cryptobyte.String) (Info, error) {
 	return info, nil
 }
 
-// parseName reads the one name of a host that may be there.
+// parseName reads the one name of a host, if any.
 func parseName(s cryptobyte.String) (string, error) {
 	var list, name cryptobyte.String
 	var kind uint8
@@ -78,8 +78,8 @@ func parseName(s cryptobyte.String) (string, error) {
 	return string(name), nil
 }
 
-// isName tells whether every server reads a name alike. RFC 6066 forbids a dot at
-// the end, and some servers pass over it.
+// isName reports whether every server reads a name alike. RFC 6066 forbids a dot at the end, and
+// some servers ignore it.
 func isName(name string) bool {
 	return name != "" && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".") && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
@@ -102,8 +102,8 @@ func parseProtocols(s cryptobyte.String) ([]string, error) {
 	return all, nil
 }
 
-// parseInner reads the frame of an encrypted ClientHello. Clients send one with
-// nothing in it, too, and nobody but the server can tell which it is.
+// parseInner reads the frame of an encrypted ClientHello. Clients send an empty one, too, and only
+// the server can tell the two apart.
 func parseInner(s cryptobyte.String) error {
 	var kind uint8
 	var key, text cryptobyte.String

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// over says why a lease gives nothing, and what helps.
+// over returns why a lease gives nothing, and what helps.
 func (l *loan) over(now time.Time) string {
 	switch {
 	case l.taken:
@@ -21,7 +21,7 @@ func (l *loan) over(now time.Time) string {
 		stop.Command(l.box) + ": the next start lends it"
 }
 
-// again says how to have a lease that was taken back once more.
+// again returns how to lend a lease again that was taken back.
 func (l *loan) again() string {
 	if l.Captured != "" {
 		return "log in again, as the first time"
@@ -29,14 +29,14 @@ func (l *loan) again() string {
 	return l.againCommand().Command(l.box) + ", on the host, lends it again"
 }
 
-// againCommand is the command that made the lease. How long it was for is not known any more:
-// whoever gives it says so.
+// againCommand is the command that made the lease. The lease's duration is not known any more: the
+// user has to give it.
 func (l *loan) againCommand() policy.Suggestion {
 	if l.Tool != "" {
 		return policy.Suggestion{Args: []string{"run", "--lend", l.Tool, l.box}}
 	}
 	args := []string{"secret", "lease", l.Secret}
-	if l.login == nil { // which knows its hosts
+	if l.login == nil { // a login knows its hosts
 		args = slices.Concat(args, flags("--host", l.Hosts), flags("--method", l.Methods), flags("--path", l.Paths), placeFlags(l.Place), flags("--env", l.Env))
 		if len(l.Env) == 0 {
 			args = append(args, "--env", "")
@@ -48,7 +48,7 @@ func (l *loan) againCommand() policy.Suggestion {
 	return policy.Suggestion{Args: args, PerSandbox: true}
 }
 
-// flags give one for each value.
+// flags returns one flag for each value.
 func flags(name string, values []string) (args []string) {
 	for _, v := range values {
 		args = append(args, name, v)
@@ -56,7 +56,7 @@ func flags(name string, values []string) (args []string) {
 	return args
 }
 
-// placeFlags give none for a place that only a known service has.
+// placeFlags returns no flags for a place that only a known service has.
 func placeFlags(p spec.Place) []string {
 	switch p.Kind {
 	case spec.PlaceBearer:

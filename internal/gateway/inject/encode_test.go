@@ -14,8 +14,8 @@ import (
 	"unicode/utf16"
 )
 
-// encodings are how others write a text, by their own code, not ours. Undo gives
-// back what an attacker can read.
+// encodings are how others write a text, by their own code, not ours. undo returns the text that an
+// attacker can read.
 var encodings = []struct {
 	name string
 	do   func(string) string
@@ -143,7 +143,7 @@ func lines(f func(string) string, width int, br string) func(string) string {
 	}
 }
 
-// debase decodes at all alignments, whatever is around.
+// debase decodes at all alignments, whatever surrounds the text.
 func debase(e *base64.Encoding) func(string) string {
 	return func(s string) string {
 		var b strings.Builder

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
-// texts are values of kinds that exist, and of kinds that are hard.
+// texts are values of existing kinds, and of difficult kinds.
 var texts = []string{
 	"sk-ant-api03-Zq8-_xN2vK9wT4rY7uI0oP3aS6dF1gH5jL8zX2cV4bN7mQ9wE1rT3yU5iO7pA9sD-AA",
 	"ghp_16C7e42F292c6912E7710c838347Ae178B4a",
@@ -48,8 +48,8 @@ func mask(t testing.TB, f *finder, pieces ...string) string {
 	return b.String()
 }
 
-// Whatever way a value is written, and wherever the text is cut in two, nothing
-// of it can be read afterwards, and what is around it stays.
+// TestMask checks that nothing of a value can be read afterwards, in whatever way it is written,
+// and wherever the text is cut in two. The text around it stays.
 func TestMask(t *testing.T) {
 	racetest.Skip(t)
 	const before, behind = `{"a":"x`, `","b":"y"}` + "\n"
@@ -80,8 +80,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// A mask of equal length is the placeholder, and JSON, base64 and lines stay
-// what they are.
+// TestMaskReadable checks that a mask of equal length is the placeholder, and that JSON, base64 and
+// lines remain valid.
 func TestMaskReadable(t *testing.T) {
 	f := newFinder([]needle{{loan: &loan{}, text: "secretsecret", mask: "PLACEHOLDERS"}, {loan: &loan{}, text: "other/secret=x", mask: "P"}})
 	for in, want := range map[string]string{
@@ -101,8 +101,8 @@ func TestMaskReadable(t *testing.T) {
 	}
 }
 
-// In base64 the digits shared with neighbours are masked too, but for the two
-// bits that say "a letter".
+// TestMaskEdges checks that in base64 the digits shared with neighbours are masked too, except for
+// the two bits that mean "a letter".
 func TestMaskEdges(t *testing.T) {
 	f := finderOf(texts[0])
 	for before, around := range []string{"", "x", "xy"} {
@@ -120,7 +120,7 @@ func TestMaskEdges(t *testing.T) {
 	}
 }
 
-// Values that overlap are masked both.
+// TestMaskOverlap checks that overlapping values are both masked.
 func TestMaskOverlap(t *testing.T) {
 	f := finderOf("abcdefgh1234", "1234ijklmnop", "efgh12341234")
 	for in, want := range map[string]string{
@@ -136,7 +136,7 @@ func TestMaskOverlap(t *testing.T) {
 	}
 }
 
-// What cannot become a match goes on at once.
+// TestNothingHeldBack checks that text that cannot become a match goes on at once.
 func TestNothingHeldBack(t *testing.T) {
 	f := finderOf(texts[0], texts[1])
 	for _, event := range []string{
@@ -159,7 +159,8 @@ func TestNothingHeldBack(t *testing.T) {
 	}
 }
 
-// The first byte of a long value may be told, of a short one nothing.
+// TestFirstByte checks that the first byte of a long value may be revealed, and no byte of a short
+// one.
 func TestFirstByte(t *testing.T) {
 	for text, want := range map[string]string{"0123456789abcdef": "0***************", "0123456789abcde": "***************"} {
 		f := newFinder([]needle{{loan: &loan{}, text: text}})
@@ -181,7 +182,7 @@ func reference(f *finder, b []byte) (list []string) {
 	return list
 }
 
-// The four bytes that are looked at first rule out no match.
+// TestFinderMissesNothing checks that the test of the first four bytes rules out no match.
 func TestFinderMissesNothing(t *testing.T) {
 	racetest.Skip(t)
 	f := finderOf(texts...)
@@ -226,14 +227,14 @@ func randomly(r *rand.Rand, text string) string {
 	return b.String()
 }
 
-// Each spelling is understood.
+// TestSpellings checks that each spelling is understood.
 func TestSpellings(t *testing.T) {
 	for c := byte(' '); c <= '~'; c++ {
 		m := &form{&needle{}, plain, literal(string(c))}
 		for _, s := range spellings(c, 99) {
 			end, _ := m.match([]byte(s), 0)
 			if backslashes := strings.Count(s, `\`); c == '\\' && backslashes == len(s) && end > 0 {
-				continue // of a run, any part that can stand for one
+				continue // of a run, any part may be one
 			}
 			if end != len(s) {
 				t.Errorf("%q as %q ends at %d", c, s, end)
@@ -242,8 +243,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// A match that bytes to come could make is waited for: no beginning of one is
-// given up.
+// TestMoreIsKnown checks that a possible beginning of a match is always held until more bytes come.
 func TestMoreIsKnown(t *testing.T) {
 	racetest.Skip(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -289,8 +289,8 @@ func TestMaskerReads(t *testing.T) {
 	}
 }
 
-// FuzzMask: however text is cut, the value does not come through in any way it
-// was written, what comes out is as long, and text without it is left alone.
+// FuzzMask checks that a value does not come through in any spelling, however the text is cut. The
+// output has the same length, and text without the value is unchanged.
 func FuzzMask(f *testing.F) {
 	f.Add([]byte("a secret here"), uint8(0), uint8(1), uint16(3))
 	f.Add([]byte(`{"x":"\u0073k-ant"}`), uint8(2), uint8(20), uint16(77))
@@ -319,7 +319,7 @@ func FuzzMask(f *testing.F) {
 		if inner := got[at : at+len(written)]; inner[1:] == written[1:] {
 			t.Fatalf("%s of %q came through: %q", e.name, text, got)
 		}
-		// What is changed is a match, found by trying everywhere.
+		// Changed bytes belong to a match, found by trying everywhere.
 		covered := make([]bool, len(in))
 		for i := range in {
 			for _, m := range find.forms {
@@ -338,7 +338,7 @@ func FuzzMask(f *testing.F) {
 	})
 }
 
-// FuzzScan: a placeholder is found however it is cut and written.
+// FuzzScan checks that a placeholder is found however it is cut and written.
 func FuzzScan(f *testing.F) {
 	f.Add([]byte("around"), uint8(0), uint16(9))
 	text := texts[0]
@@ -363,7 +363,7 @@ func benchFinder() *finder {
 	return finderOf(texts[0], texts[1], texts[2], "sk-proj-"+strings.Repeat("aZ3kQ9", 20))
 }
 
-// benchBodies are what is sent in practice.
+// benchBodies are bodies like those sent in practice.
 func benchBodies() map[string][]byte {
 	random := rand.New(rand.NewPCG(5, 6))
 	binary := make([]byte, 1<<20)
@@ -410,7 +410,7 @@ func BenchmarkMasker(b *testing.B) {
 	}
 }
 
-// A list of bytes stays one when its numbers are masked.
+// TestMaskLists checks that a list of bytes remains one when its numbers are masked.
 func TestMaskLists(t *testing.T) {
 	f := finderOf("secret/secret=x.")
 	for in, want := range map[string]string{

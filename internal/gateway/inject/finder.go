@@ -9,20 +9,19 @@ const gram = 4
 
 // finder searches for any form of some needles. It never changes.
 //
-// Nearly no place in a text is the beginning of a match, and four bytes tell: a
-// bit for their hash is set if some match begins so. Looking it up depends on
-// nothing that was seen before, so it costs about a nanosecond per byte. A second
-// hash clears up most coincidences.
+// Almost no place in a text begins a match, and four bytes show that: a bit for their hash is set
+// if some match begins so. The lookup depends on nothing before, so it costs about a nanosecond per
+// byte. A second hash removes most collisions.
 type finder struct {
 	forms []*form
 	heads map[uint32][]*form // by the first bytes of a match, exactly
 	bits  [1 << 11]uint64    // hashes of what heads has
-	first [256]bool          // bytes with which a match may begin
-	begin [256]bool          // characters that forms begin with, however they are spelled
-	brief bool               // a needle is too short for its first byte to be told
+	first [256]bool          // first bytes of possible matches
+	begin [256]bool          // characters that forms begin with, in every spelling
+	brief bool               // a needle is too short to reveal its first byte
 }
 
-// hash and hash2 give where in bits the first bytes of a match are noted.
+// hash and hash2 return the place in bits for the first bytes of a match.
 func hash(k uint32) (word, bit uint32) {
 	h := k * 0x9e3779b1
 	return h >> 21, h >> 15 & 63
@@ -33,8 +32,8 @@ func hash2(k uint32) (word, bit uint32) {
 	return h >> 21, h >> 15 & 63
 }
 
-// minTold is the length from which on the first character of a value may be
-// passed on before the second is seen.
+// minTold is the length from which on the first character of a value may be passed on before the
+// second has arrived.
 const minTold = 16
 
 func newFinder(needles []needle) *finder {
@@ -74,9 +73,9 @@ func newFinder(needles []needle) *finder {
 	return f
 }
 
-// scan finds all matches in a text, overlapping ones too. It gives the first
-// place at which bytes to come could make one, and the first from which on nothing may be
-// told before they have come; with none to come they are the end.
+// scan finds all matches in a text, overlapping ones too. It returns the first place at which later
+// bytes could make a match, and the first place from which on nothing may be passed on before they
+// arrive. If no bytes follow, both are the end.
 func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (keep, hold int) {
 	keep, hold = len(b), len(b)
 	try := func(list []*form, i int) {
@@ -122,9 +121,8 @@ func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (
 	return keep, hold
 }
 
-// mayBegin tells whether what an escape stands for may be the first character of a form. All forms
-// may begin with any escape, so a body of nothing but escapes would have all of them tried at
-// each byte.
+// mayBegin reports whether the character of an escape may be the first of a form. All forms may
+// begin with any escape, so a body of only escapes would try all of them at each byte.
 func (f *finder) mayBegin(b []byte, i int) bool {
 	var r readings
 	r.read(b, i)
@@ -139,13 +137,13 @@ func (f *finder) mayBegin(b []byte, i int) bool {
 	return false
 }
 
-// maybe is not zero if a match may begin so, and seldom if not.
+// maybe returns nonzero if a match may begin so, and rarely otherwise.
 func (f *finder) maybe(k uint32) uint64 {
 	word, bit := hash(k)
 	return f.bits[word] >> bit & 1
 }
 
-// at tries what may begin at a place.
+// at tries the forms that may begin at a place.
 func (f *finder) at(b []byte, i int, try func([]*form, int)) {
 	k := binary.LittleEndian.Uint32(b[i:])
 	word, bit := hash2(k)
@@ -157,7 +155,7 @@ func (f *finder) at(b []byte, i int, try func([]*form, int)) {
 	}
 }
 
-// find gives a needle that is in the text, or nil.
+// find returns a needle that the text contains, or nil.
 func (f *finder) find(b []byte) (found *needle) {
 	f.scan(b, true, func(m *form, _, _ int) { found = m.needle })
 	return found

@@ -4,7 +4,7 @@ package inject
 type needle struct {
 	loan *loan
 	text string
-	mask string // put in its place where it has the same length
+	mask string // the replacement, where it has the same length
 }
 
 // kind is a way a text is encoded as a whole.
@@ -19,7 +19,7 @@ const (
 	hexes    // likewise
 )
 
-// form is an encoded needle: what has to follow each other.
+// form is an encoded needle: a sequence of classes of characters.
 type form struct {
 	*needle
 	kind    kind
@@ -42,7 +42,7 @@ func (c *class) list() []byte {
 	return list
 }
 
-// forms gives all forms of a needle.
+// forms returns all forms of a needle.
 func (n *needle) forms() []*form {
 	list := []*form{{n, plain, literal(n.text)}, {n, hexa, hexDigits(n.text)}, {n, wide, spread(n.text, 1)}, {n, wide, spread(n.text, 3)}}
 	list = append(list, &form{n, decimals, literal(n.text)}, &form{n, hexes, literal(n.text)})
@@ -71,8 +71,8 @@ func hexDigits(text string) []class {
 	return list
 }
 
-// spread has so many zeros behind each character but the last: only between them both orders
-// of bytes have them.
+// spread puts so many zeros behind each character but the last: only between the characters do both
+// byte orders have them.
 func spread(text string, zeros int) []class {
 	size := 1 + zeros
 	list := make([]class, size*len(text)-zeros)
@@ -102,10 +102,9 @@ func (c *class) addSextet(v int) {
 	}
 }
 
-// sextets gives the base64 digits of a text with so many bytes before it. Digits
-// shared with neighbours can be any that have the text's bits; only the one that
-// has but two of its bits, which in ASCII are nearly always the same, is left
-// out.
+// sextets returns the base64 digits of a text with so many bytes before it. Digits shared with
+// neighbours can be any that have the text's bits. A digit with only two bits of the text is left
+// out: in ASCII those two are nearly always the same.
 func sextets(text string, before int) []class {
 	bit := func(i int) (value, known int) {
 		i -= 8 * before
@@ -136,8 +135,8 @@ func sextets(text string, before int) []class {
 	return list
 }
 
-// cover overwrites a match, of which raw is the original, so that what is around
-// it can still be read in the way it is encoded.
+// cover overwrites a match, of which raw is the original. The text around it can still be decoded
+// as before.
 func (f *form) cover(dst, raw []byte) {
 	if f.kind == plain && len(raw) == len(f.text) && len(f.text) == len(f.mask) {
 		copy(dst, f.mask)

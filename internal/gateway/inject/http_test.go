@@ -28,8 +28,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// world is a server, a gateway before it that does with requests what the real
-// one does, and a client inside. All speak TLS.
+// world is a server, a gateway before it that treats requests like the real one, and a client
+// inside. All speak TLS.
 type world struct {
 	t       testing.TB
 	set     *Set
@@ -112,9 +112,8 @@ func (w *world) do(method, path string, body io.Reader, header ...string) (*http
 	return w.client.Do(r)
 }
 
-// get gives all that comes back.
-// get gives all of an answer as text. An answer that ends too early may end
-// before its head is sent.
+// get returns a whole answer as text. An answer that ends too early may end before its head is
+// sent.
 func (w *world) get(path string, header ...string) string {
 	w.t.Helper()
 	resp, err := w.do("GET", path, nil, header...)
@@ -151,8 +150,8 @@ func bothProtocols(t *testing.T, f func(t *testing.T, h2 bool)) {
 	t.Run("h2", func(t *testing.T) { f(t, true) })
 }
 
-// C2: a server that says what it was sent says the placeholder, or stars, in
-// whatever part of the answer and encoding.
+// TestC2Echo checks that a server that repeats its request returns the placeholder, or stars, in
+// whatever part of the answer and encoding (C2).
 func TestC2Echo(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, h2 bool) {
 		w := newWorld(t, h2, func(rw http.ResponseWriter, r *http.Request) {
@@ -196,7 +195,8 @@ func TestC2Echo(t *testing.T) {
 	})
 }
 
-// Compressed answers are read, and what cannot be read is not passed on.
+// TestC2CompressedEcho checks that compressed answers are read, and that unreadable ones are not
+// passed on.
 func TestC2CompressedEcho(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pack    func(io.Writer) io.WriteCloser
@@ -243,7 +243,7 @@ type keep struct{ io.Writer }
 
 func (keep) Close() error { return nil }
 
-// Answers without a body stay without one.
+// TestEmptyAnswers checks that answers without a body stay without one.
 func TestEmptyAnswers(t *testing.T) {
 	w := newWorld(t, false, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Encoding", "gzip")
@@ -263,7 +263,7 @@ func TestEmptyAnswers(t *testing.T) {
 	}
 }
 
-// Events are passed on when they come, also compressed ones.
+// TestEventsAreNotDelayed checks that events are passed on when they come, also compressed ones.
 func TestEventsAreNotDelayed(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		seen := make(chan string)
@@ -280,7 +280,7 @@ func TestEventsAreNotDelayed(t *testing.T) {
 				_, _ = io.WriteString(out, event)
 				flush()
 				rw.(http.Flusher).Flush()
-				select { // the next is not sent before this one was seen
+				select { // the next is sent only after this one was seen
 				case <-seen:
 				case <-r.Context().Done():
 					return
@@ -309,8 +309,8 @@ func TestEventsAreNotDelayed(t *testing.T) {
 	}
 }
 
-// A body that holds a placeholder breaks off, and the end of the placeholder
-// does not leave.
+// TestC3Bodies checks that a body with a placeholder breaks off, and that the end of the
+// placeholder does not leave.
 func TestC3Bodies(t *testing.T) {
 	packers := map[string]func([]byte) []byte{
 		"": bytes.Clone, "gzip": packer(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }),
@@ -331,7 +331,7 @@ func TestC3Bodies(t *testing.T) {
 		for coding, pack := range packers {
 			for i, e := range encodings {
 				if i > 0 && (coding != "" || h2) {
-					break // the protocol and the compression know nothing of encodings
+					break // the protocol and the compression know no encodings
 				}
 				for _, chunked := range []bool{false, true} {
 					body := pack([]byte(strings.Repeat("x", 40000) + " " + e.do(placeholder2) + " " + strings.Repeat("y", 40000)))
@@ -377,12 +377,12 @@ func packer(f func(io.Writer) io.WriteCloser) func([]byte) []byte {
 	}
 }
 
-// smallReads hides the length and gives odd pieces.
+// smallReads hides the length and returns odd pieces.
 type smallReads struct{ r io.Reader }
 
 func (s *smallReads) Read(p []byte) (int, error) { return s.r.Read(p[:min(len(p), 37)]) }
 
-// Bodies without a placeholder arrive as they were.
+// TestBodiesPass checks that bodies without a placeholder arrive unchanged.
 func TestBodiesPass(t *testing.T) {
 	var mu sync.Mutex
 	var got []byte
@@ -420,7 +420,7 @@ func TestBodiesPass(t *testing.T) {
 	}
 }
 
-// Text of a compressed upload leaves only after it was judged.
+// TestInflatedHoldsBack checks that text of a compressed upload leaves only after it was judged.
 func TestInflatedHoldsBack(t *testing.T) {
 	set := compile(t, lend(nil))
 	text := []byte(strings.Repeat("Lorem ipsum dolor sit amet. ", 20) + placeholder + strings.Repeat(" consectetur", 9000))
@@ -447,8 +447,8 @@ func TestInflatedHoldsBack(t *testing.T) {
 	}
 }
 
-// What has no text in it is held back, and so not without end. Text may be flushed as often as
-// somebody likes.
+// TestInflatedHoldsNoMoreBack checks that compressed bytes without text are held back only up to a
+// bound. A client may flush text as often as it likes.
 func TestInflatedHoldsNoMoreBack(t *testing.T) {
 	set := compile(t, lend(nil))
 	sent := func(coding string, body io.Reader) ([]byte, error) {
@@ -485,7 +485,7 @@ func TestInflatedHoldsNoMoreBack(t *testing.T) {
 	}
 }
 
-// endless repeats itself, after something else.
+// endless repeats itself, after another text.
 type endless struct {
 	first, then []byte
 	n           int
@@ -502,8 +502,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Deflate can write the end of a placeholder as a copy of what came long before,
-// and the decompressor tell of it only in the next piece.
+// TestInflatedHoldsBackCopies checks a placeholder whose end deflate wrote as a copy of much
+// earlier bytes: the decompressor may return it only with the next piece.
 func TestInflatedHoldsBackCopies(t *testing.T) {
 	set := compile(t, lend(nil))
 	random := rand.New(rand.NewPCG(7, 8))
@@ -530,8 +530,8 @@ func TestInflatedHoldsBackCopies(t *testing.T) {
 	}
 }
 
-// FuzzInflated: of a compressed body nothing leaves but its beginning, all of it only if
-// there is an end, and no text with a placeholder in it, wherever whoever packed it has flushed.
+// FuzzInflated checks that of a compressed body only its beginning leaves, all of it only if it
+// ends, and no text with a placeholder, wherever its sender has flushed.
 func FuzzInflated(f *testing.F) {
 	f.Add([]byte("some text"), []byte(" more"), uint16(0), uint8(3), uint8(6), uint16(40), byte(1))
 	f.Add([]byte("ab"), []byte{}, uint16(500), uint8(0), uint8(0), uint16(9), byte(0))
@@ -564,7 +564,7 @@ func FuzzInflated(f *testing.F) {
 	})
 }
 
-// Trailers that come when the body is closed are masked too.
+// TestTrailersOfClosedBodies checks that trailers that come when the body is closed are masked too.
 func TestTrailersOfClosedBodies(t *testing.T) {
 	set := compile(t, lend(nil))
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
@@ -599,8 +599,8 @@ func TestTrailersAreScanned(t *testing.T) {
 	}
 }
 
-// C11 and C1 over the wire: the head that arrives has the value and nothing of
-// the client's.
+// TestWhatArrives checks over the wire that the arriving head has the value, and no credential of
+// the client (C11, C1).
 func TestWhatArrives(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, h2 bool) {
 		w := newWorld(t, h2, func(http.ResponseWriter, *http.Request) {}, nil)
@@ -613,7 +613,7 @@ func TestWhatArrives(t *testing.T) {
 	})
 }
 
-// Nothing is exchanged for another host, over the wire.
+// TestRefusedNeverArrives checks that nothing is exchanged for another host, over the wire.
 func TestRefusedNeverArrives(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, h2 bool) {
 		w := newWorld(t, h2, func(http.ResponseWriter, *http.Request) {}, func(l *wire.Loan) { l.Hosts = []string{"api.example.com"} })
@@ -626,7 +626,7 @@ func TestRefusedNeverArrives(t *testing.T) {
 	})
 }
 
-// One set serves many requests at once.
+// TestConcurrent checks that one set serves many requests at once.
 func TestConcurrent(t *testing.T) {
 	w := newWorld(t, true, func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, r.Header.Get("Authorization")) }, nil)
 	var wg sync.WaitGroup
@@ -670,8 +670,8 @@ func frame(head byte, payload string, key []byte) []byte {
 
 var key = []byte{0x37, 0xfa, 0x21, 0x3d}
 
-// A WebSocket through the whole way: the handshake has the value, messages from
-// outside are masked, and those with a placeholder end it.
+// TestWebSocket checks a WebSocket end to end: the handshake has the value, messages from outside
+// are masked, and a message with a placeholder ends it.
 func TestWebSocket(t *testing.T) {
 	received := make(chan []byte, 1)
 	w := newWorld(t, false, func(rw http.ResponseWriter, r *http.Request) {
@@ -727,7 +727,7 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// pipe is a connection of which one side is at hand.
+// pipe is a connection with one controlled side.
 type pipe struct {
 	io.Reader
 	bytes.Buffer
@@ -737,7 +737,7 @@ func (p *pipe) Read(b []byte) (int, error)  { return p.Reader.Read(b) }
 func (p *pipe) Write(b []byte) (int, error) { return p.Buffer.Write(b) }
 func (p *pipe) Close() error                { return nil }
 
-// Frames in any split give the same.
+// TestWebSocketSplits checks that frames in any split give the same result.
 func TestWebSocketSplits(t *testing.T) {
 	set := compile(t, lend(nil))
 	long := strings.Repeat("z", 70000)
@@ -791,9 +791,10 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// A message whose last byte may begin a value is whole at once.
+// TestWebSocketNotDelayed checks that a message whose last byte may begin a value arrives whole at
+// once.
 func TestWebSocketNotDelayed(t *testing.T) {
-	set := compile(t, lend(func(l *wire.Loan) { l.Value = wire.Value("password1") })) // so short that no byte is told
+	set := compile(t, lend(func(l *wire.Loan) { l.Value = wire.Value("password1") })) // too short to reveal any byte
 	near, far := net.Pipe()
 	defer near.Close()
 	ws := set.WebSocket(near)
@@ -838,7 +839,7 @@ func TestBrokenFrames(t *testing.T) {
 	}
 }
 
-// FuzzFrames: whatever comes, it passes as it is or not at all.
+// FuzzFrames checks that any input passes unchanged or not at all.
 func FuzzFrames(f *testing.F) {
 	f.Add(append(frame(opText, "a", nil), frame(0x80, "b", nil)...), uint8(3))
 	f.Add(frame(0x89, "ping", key), uint8(1))
@@ -864,8 +865,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzWebSocket: a value in a message is masked however it is cut into frames,
-// and a placeholder found.
+// FuzzWebSocket checks that a value in a message is masked however it is cut into frames, and that
+// a placeholder is found.
 func FuzzWebSocket(f *testing.F) {
 	f.Add([]byte("around"), uint8(3), uint8(20), uint8(1))
 	set := compile(f, lend(nil))
@@ -908,7 +909,7 @@ func FuzzWebSocket(f *testing.F) {
 	})
 }
 
-// An upgrade to anything else is looked through as bytes.
+// TestTunnel checks that an upgrade to any other protocol is searched as bytes.
 func TestTunnel(t *testing.T) {
 	set := compile(t, lend(nil))
 	resp := &http.Response{StatusCode: http.StatusSwitchingProtocols, Header: http.Header{"Upgrade": {"x"}}, Body: &pipe{Reader: strings.NewReader("a " + value + " b")}}
@@ -935,7 +936,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// Without loans nothing happens and nothing is allocated.
+// TestEmptySet checks that without loans nothing changes and nothing is allocated.
 func TestEmptySet(t *testing.T) {
 	var s *Set
 	r := request(t, "GET", "https://api.example.com/", strings.NewReader("x"), "Authorization", "Bearer "+placeholder)

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// coding gives how a body is compressed: empty if it is not, and "other" if
-// nobody here can read it.
+// coding returns how a body is compressed: empty if it is not, and "other" if this package cannot
+// read it.
 func coding(h http.Header) string {
 	found := ""
 	for name := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Content-Encoding"), ",")), ",") {
@@ -33,14 +33,13 @@ func coding(h http.Header) string {
 	return found
 }
 
-// byteReader is what decompressors read without reading ahead.
+// byteReader is the input of decompressors that must not read ahead.
 type byteReader interface {
 	io.Reader
 	io.ByteReader
 }
 
-// decompressor begins to read a coding. What servers call deflate may be either
-// of two formats.
+// decompressor begins to read a coding. Servers use the name deflate for two formats.
 func decompressor(coding string, r byteReader, peek func() ([]byte, error)) (io.Reader, error) {
 	if coding == "gzip" {
 		return gzip.NewReader(r)
@@ -75,7 +74,7 @@ func (p *plainBody) Read(b []byte) (int, error) {
 	return p.z.Read(b)
 }
 
-// Plain gives the body of an answer as it is when nothing is compressed.
+// Plain returns the decompressed body of an answer.
 func Plain(resp *http.Response) (io.Reader, error) {
 	switch c := coding(resp.Header); c {
 	case "":
@@ -94,21 +93,19 @@ func noEOF(err error) error {
 	return err
 }
 
-// An upload may grow as much as text does, but not beyond all bounds: to read it
-// costs the host time.
+// An upload may grow as much as text does, but not without bounds: reading it costs the host time.
 const (
 	maxFreely = 64 << 20
 	maxGrowth = 200
 )
 
-// maxSilent bounds what comes without any text in it, which has to be held back until there
-// is some: blocks may be empty, and so many of them may follow each other as anybody likes. A
-// decompressor gives text after 32 KiB of it at the latest.
+// maxSilent bounds compressed bytes without any text, which have to be held back until text
+// follows. A client may send any number of empty blocks. A decompressor returns text after 32 KiB
+// of it at the latest.
 const maxSilent = 1 << 20
 
-// inflated is a compressed body of a request. It is passed on as it came, and
-// only what was read in plain before: bytes are free when the text that came
-// after theirs was judged.
+// inflated is a compressed body of a request. It is passed on as it came, but only after its plain
+// text was read: bytes are free when the text behind theirs was judged.
 type inflated struct {
 	*body
 	coding string
@@ -116,13 +113,13 @@ type inflated struct {
 	z      io.Reader
 	window []byte
 
-	raw          []byte // what came
+	raw          []byte // the bytes that came
 	used         int    // of raw, by the decompressor
 	before       int    // used, as of the last text
 	free         int    // of raw, may be passed on
 	size, growth int64  // of all that came, and its text
-	end          error  // of what came
-	done         error  // of what is passed on
+	end          error  // the error of the input
+	done         error  // the error of the output
 }
 
 func (f *inflated) Read(p []byte) (int, error) {
@@ -138,7 +135,7 @@ func (f *inflated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// step judges some text and frees what it was made of.
+// step judges some text and frees the bytes that it was made of.
 func (f *inflated) step() error {
 	if f.z == nil {
 		err := f.begin()
@@ -174,7 +171,7 @@ func (f *inflated) begin() error {
 	return err
 }
 
-// tap is what the decompressor reads: byte by byte, so that used is true.
+// tap is the decompressor's input: it reads byte by byte, so that used is exact.
 type tap struct{ f *inflated }
 
 func (t tap) ReadByte() (byte, error) {
@@ -204,8 +201,8 @@ func (t tap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// finish passes on what is left, and what stands behind the compressed text: it
-// was judged as it is.
+// finish passes on the rest, and the bytes behind the compressed text: those were judged as they
+// are.
 func (f *inflated) finish() error {
 	for f.end == nil && len(f.raw) == f.used {
 		f.fill()
@@ -215,7 +212,7 @@ func (f *inflated) finish() error {
 	return f.end
 }
 
-// failed tells a body that broke off from one that cannot be read.
+// failed distinguishes a body that broke off from an unreadable one.
 func (f *inflated) failed(err error) error {
 	if f.end != nil && f.end != io.EOF {
 		return f.end
@@ -223,7 +220,7 @@ func (f *inflated) failed(err error) error {
 	return spec.Errorf(spec.ErrDenied, "the body cannot be read as %s: %w", f.coding, noEOF(err))
 }
 
-// fill adds what comes next to raw.
+// fill adds the next bytes to raw.
 func (f *inflated) fill() {
 	if f.used-f.before > maxSilent {
 		f.end = spec.Errorf(spec.ErrDenied, "there is no text in %d KiB of the body, which is %s", maxSilent>>10, f.coding)

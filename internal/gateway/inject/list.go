@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// This file is about texts that are written as lists of numbers, one for each byte, as
-// programs print bytes: [115, 107], 73:6b, 0x73,0x6b.
+// This file handles texts that are written as lists of numbers, one for each byte, as programs
+// print bytes: [115, 107], 73:6b, 0x73,0x6b.
 
-// listed tells forms that are lists of numbers.
+// listed reports whether a form is a list of numbers.
 func (f *form) listed() bool { return f.kind == decimals || f.kind == hexes }
 
-// separator are the characters between two numbers of a list, of which there are some.
+// separator are the characters between two numbers of a list. At least one is needed.
 const separator = " ,:;-\t\r\n"
 
-// maxBetween is how many there may be: a number to a line, and indented.
+// maxBetween is how many separators may follow each other: enough for one number a line, indented.
 const maxBetween = 40
 
 // list compares the form with a list of numbers from start on, as match does.
@@ -46,8 +46,8 @@ func (f *form) list(b []byte, start int) (end int, more bool) {
 	return i, false
 }
 
-// last decides by the last number, which ends at an index. A digit behind it is none of it, and
-// hides nothing: 650 tells the 65 that is looked for.
+// last decides by the last number, which ends at an index. A digit behind it does not belong to it,
+// and does not hide it: 650 contains the 65 that is searched for.
 func (f *form) last(n, v, next int, unsure bool) (end int, more bool) {
 	switch is := func(v int) bool { return v < 128 && f.symbols[n].has(byte(v)) }; {
 	case is(v):
@@ -60,14 +60,14 @@ func (f *form) last(n, v, next int, unsure bool) (end int, more bool) {
 	return -1, false
 }
 
-// beginsList tells a text that is no more than the first number of a list, or a part of it:
-// many texts end in a number. To hold those back would stall streams, and it is one character.
+// beginsList reports whether a text is at most the first number of a list: many texts end in a
+// number. Holding those back would stall streams, and the number is only one character.
 func (f *form) beginsList(b []byte) bool {
 	_, end, _ := f.one(b, 0)
 	return len(bytes.TrimLeft(b[end:], separator)) == 0
 }
 
-// one reads a number; more tells that bytes to come could make it another one.
+// one reads a number. more reports that later bytes could make it another one.
 func (f *form) one(b []byte, i int) (v, end int, more bool) {
 	size, base := 3, 10
 	if f.kind == hexes {
@@ -80,7 +80,7 @@ func (f *form) one(b []byte, i int) (v, end int, more bool) {
 	return v, i + n, n < size && i+n == len(b)
 }
 
-// numbers gives how a character may be written in a list.
+// numbers returns the ways to write a character in a list.
 func (f *form) numbers(c byte) (list []string) {
 	if f.kind == decimals {
 		list = append(list, decimal(c))
@@ -95,7 +95,7 @@ func (f *form) numbers(c byte) (list []string) {
 	return list
 }
 
-// separators gives what may stand between two numbers, up to a size.
+// separators returns the texts that may be between two numbers, up to a size.
 func separators(size int) []string {
 	list := strings.Split(separator, "")
 	for i := 0; i < len(list); i++ {
@@ -108,7 +108,7 @@ func separators(size int) []string {
 	return list
 }
 
-// coverList overwrites the digits of a list, which stays one of bytes.
+// coverList overwrites the digits of a list, which remains a list of bytes.
 func coverList(dst, raw []byte) {
 	for i, c := range raw {
 		prefix := c == '0' && i+1 < len(raw) && raw[i+1]|0x20 == 'x'

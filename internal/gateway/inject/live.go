@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Lent tells whether what was used may still be: every lease is there, has its
-// value, and has not ended. The error is a *[Refused].
+// Lent checks that used secrets may still be used: every lease exists, has its value, and has not
+// ended. The error is a *[Refused].
 func (s *Set) Lent(uses Uses, now time.Time) error {
 	for _, u := range uses {
 		if !s.lends(u.Lease, now) {
@@ -28,8 +28,8 @@ func (s *Set) lends(lease string, now time.Time) bool {
 	return false
 }
 
-// AnyMethod tells whether what was used may be in a request of any method, which one is that
-// asks in its body to be taken for another. The error is a *[Refused].
+// AnyMethod checks that the used secrets may be in a request of any method. A request that asks in
+// its body to be taken for another method is such a request. The error is a *[Refused].
 func (s *Set) AnyMethod(uses Uses) error {
 	if s == nil {
 		return nil

@@ -8,8 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Lengths in bytes. What is shorter would be found by chance, what is longer
-// fits in no header.
+// Lengths in bytes. A shorter text would be found by chance; a longer one fits in no header.
 const (
 	minValue, maxValue             = 8, 8 << 10
 	minPlaceholder, maxPlaceholder = 16, 8 << 10
@@ -35,7 +34,7 @@ func newLoan(box string, w *wire.Loan) (*loan, error) {
 	return l, l.compileRules()
 }
 
-// checkPlaceholder refuses what could occur by chance or be written in two ways.
+// checkPlaceholder refuses placeholders that could occur by chance or be written in two ways.
 func (l *loan) checkPlaceholder() error {
 	for _, p := range l.standIns() {
 		switch {
@@ -48,7 +47,7 @@ func (l *loan) checkPlaceholder() error {
 	return nil
 }
 
-// checkValue judges all values. One that was taken back may have none: see Set.
+// checkValue judges all values. A loan that was taken back may have none: see Set.
 func (l *loan) checkValue() error {
 	for _, v := range l.values() {
 		if err := checkValue(v); err != nil {
@@ -58,7 +57,7 @@ func (l *loan) checkValue() error {
 	return nil
 }
 
-// checkValue says nothing of the value but its length.
+// checkValue reveals nothing of the value but its length.
 func checkValue(v string) error {
 	switch {
 	case len(v) < minValue:
@@ -75,8 +74,8 @@ func checkValue(v string) error {
 	return nil
 }
 
-// compileRules makes the lease's hosts, methods and paths rules of a policy, so
-// that they mean what they mean there.
+// compileRules turns the lease's hosts, methods and paths into rules of a policy, so that they mean
+// the same as there.
 func (l *loan) compileRules() error {
 	if len(l.Hosts) == 0 {
 		return spec.Errorf(spec.ErrUsage, "it is bound to no host")
@@ -98,7 +97,7 @@ func (l *loan) compileRules() error {
 	return err
 }
 
-// anybody tells targets that nobody owns: everything, or a whole top domain.
+// anybody reports whether a target has no single owner: everything, or a whole top domain.
 func anybody(t policy.Target) bool {
 	if p, ok := t.Prefix(); ok {
 		return p.Bits() < 8

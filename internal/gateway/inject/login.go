@@ -15,18 +15,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Endpoint is where a server gives tokens: for a login, and to renew one.
+// Endpoint is the place where a server gives tokens: for a login, and to renew one.
 type Endpoint struct {
 	name string
 	port uint16
 	path string
 }
 
-// NewEndpoint reads a URL. One that cannot be anybody's is nowhere.
+// NewEndpoint reads a URL. A URL that no server can have gives an empty endpoint.
 func NewEndpoint(text string) *Endpoint {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
-		return &Endpoint{} // nobody asks there, and who renews says why not
+		return &Endpoint{} // no request goes there, and a renewal reports the reason
 	}
 	e := &Endpoint{name: strings.ToLower(u.Hostname()), port: 443, path: u.EscapedPath()}
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
@@ -35,24 +35,24 @@ func NewEndpoint(text string) *Endpoint {
 	return e
 }
 
-// Is tells whether a target is the endpoint's server.
+// Is reports whether a target is the endpoint's server.
 func (e *Endpoint) Is(to Target) bool {
 	return e != nil && e.name != "" && to.Port == e.port && strings.EqualFold(to.Name, e.name)
 }
 
-// Answers tells whether a request goes where tokens are given, however its path is
-// spelled: more is taken for it than is.
+// Answers reports whether a request goes to a place that gives tokens, however its path is spelled.
+// It errs on the side of true.
 func (e *Endpoint) Answers(r *http.Request, to Target) bool {
 	return e.Is(to) && to.Secure && strings.EqualFold(path.Clean("/"+r.URL.Path), path.Clean("/"+e.path))
 }
 
-// LendsLogin tells whether a login of the host is lent that is renewed at a server.
+// LendsLogin reports whether a login of the host is lent that is renewed at a server.
 func (s *Set) LendsLogin(to Target, now time.Time) bool {
 	return s != nil && slices.ContainsFunc(s.loans, func(l *loan) bool { return l.login.Is(to) && l.Captured == "" && l.lent(now) })
 }
 
-// Logins gives the leases of logins whose placeholders will be exchanged in a
-// request: their values have to be good.
+// Logins returns the leases of logins whose placeholders will be exchanged in a request: their
+// values have to be good.
 func (s *Set) Logins(r *http.Request, to Target, now time.Time) (leases []string) {
 	if s == nil {
 		return nil
@@ -68,7 +68,7 @@ func (s *Set) Logins(r *http.Request, to Target, now time.Time) (leases []string
 	return leases
 }
 
-// LoginValue is the value of a lease, if it is that of a login.
+// LoginValue returns the value of a lease, if the lease is of a login.
 func (s *Set) LoginValue(lease string) wire.Value {
 	if l := s.of(lease); l != nil && l.login != nil {
 		return wire.Value(l.value)
@@ -76,7 +76,7 @@ func (s *Set) LoginValue(lease string) wire.Value {
 	return nil
 }
 
-// of gives the loan of a lease; nil if there is none.
+// of returns the loan of a lease, or nil.
 func (s *Set) of(lease string) *loan {
 	for _, l := range s.loans {
 		if l.ID == lease {
@@ -86,7 +86,7 @@ func (s *Set) of(lease string) *loan {
 	return nil
 }
 
-// Renews tells whether a request goes where a login that is lent is renewed.
+// Renews reports whether a request goes to a place where a lent login is renewed.
 func (s *Set) Renews(r *http.Request, to Target, now time.Time) bool {
 	if s == nil || r.Method != http.MethodPost || !to.Secure {
 		return false
@@ -99,8 +99,7 @@ func (s *Set) Renews(r *http.Request, to Target, now time.Time) bool {
 	return false
 }
 
-// Renewal gives the lease for which the body of a request that goes there asks for
-// a new token.
+// Renewal returns the lease for which the body of a renewal request asks for a new token.
 func (s *Set) Renewal(contentType string, body []byte, to Target, now time.Time) (*spec.Lease, bool) {
 	token := refreshToken(contentType, body)
 	if token == "" {
@@ -114,7 +113,7 @@ func (s *Set) Renewal(contentType string, body []byte, to Target, now time.Time)
 	return nil, false
 }
 
-// refreshToken reads it from a form or from JSON.
+// refreshToken reads the token from a form or from JSON.
 func refreshToken(contentType string, body []byte) string {
 	kind, _, _ := mime.ParseMediaType(contentType)
 	if kind == "application/x-www-form-urlencoded" {
@@ -133,7 +132,7 @@ func refreshToken(contentType string, body []byte) string {
 	return object.Token
 }
 
-// SecretOf is the name of the secret of a lease, for people.
+// SecretOf returns the name of a lease's secret, for people.
 func (s *Set) SecretOf(lease string) string {
 	if l := s.of(lease); l != nil {
 		return l.Secret

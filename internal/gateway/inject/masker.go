@@ -5,17 +5,16 @@ import (
 	"io"
 )
 
-// stream masks a text that comes in pieces. What could be the beginning of a
-// match is held back, and nothing else.
+// stream masks a text that arrives in pieces. It holds back only a possible beginning of a match.
 type stream struct {
 	f    *finder
 	raw  []byte // as it came, from the first byte that is still needed
-	out  []byte // the same, masked; nil: there was nothing to mask
+	out  []byte // the same, masked; nil: no value was found
 	told int    // bytes of both that were passed on already
-	keep int    // where what is needed next time begins
+	keep int    // where the bytes needed next time begin
 }
 
-// room gives space for the next piece.
+// room returns space for the next piece.
 func (s *stream) room(size int) []byte {
 	s.raw = s.raw[:copy(s.raw, s.raw[s.keep:])]
 	if s.out != nil {
@@ -32,8 +31,8 @@ func (s *stream) room(size int) []byte {
 	return s.raw[n : n+size]
 }
 
-// came takes the bytes that are now in the room, and gives what may be passed
-// on. It is valid until the next piece.
+// came takes the bytes that are now in the room, and returns those that may be passed on. The
+// result is valid until the next piece.
 func (s *stream) came(size int, final bool) []byte {
 	n := len(s.raw)
 	s.raw = s.raw[:n+size]
@@ -59,14 +58,13 @@ func (s *stream) came(size int, final bool) []byte {
 	return pass
 }
 
-// feed takes a piece that lies elsewhere.
+// feed takes a piece that is stored elsewhere.
 func (s *stream) feed(b []byte, final bool) []byte {
 	copy(s.room(len(b)), b)
 	return s.came(len(b), final)
 }
 
-// Sizes of reads. Most answers are small, and those that are not pay for room
-// once.
+// Sizes of reads. Most answers are small. A large one pays for its room once.
 const (
 	smallRead = 4 << 10
 	largeRead = 32 << 10
@@ -81,7 +79,7 @@ type masker struct {
 	err  error
 }
 
-// Masker gives what r gives, masked. Nothing that can be decided is held back.
+// Masker returns r masked. It holds back only bytes that it cannot decide about.
 func (s *Set) Masker(r io.Reader) io.Reader {
 	if s == nil || s.values == nil {
 		return r
@@ -97,7 +95,7 @@ func (m *masker) Read(p []byte) (int, error) {
 		room := m.room(m.size)
 		n, err := m.r.Read(room)
 		m.err = err
-		m.rest = m.came(n, err == io.EOF) // of an answer that was cut off, what was held back stays here
+		m.rest = m.came(n, err == io.EOF) // of a cut answer, the bytes held back are not passed on
 		if n == m.size {
 			m.size = largeRead
 		}

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// special tells bytes with which something else than themselves may begin.
+// special marks bytes that may begin an escape or a line break.
 var special = [256]bool{'%': true, '\\': true, '&': true, '\n': true, '\r': true, '+': true, '=': true}
 
-// match compares the form with the text from start on. It gives the end of the
-// longest match, or -1; more tells that bytes to come could make one.
+// match compares the form with the text from start on. It returns the end of the longest match, or
+// -1. more reports that later bytes could make one.
 func (f *form) match(b []byte, start int) (end int, more bool) {
 	if f.listed() {
 		return f.list(b, start)
@@ -31,8 +31,8 @@ func (f *form) match(b []byte, start int) (end int, more bool) {
 	return i, false
 }
 
-// spelled goes on from a symbol that may be escaped, or behind a line break: at
-// all places at once where the text read so far may end.
+// spelled goes on from a symbol that may be escaped, or behind a line break. It follows all
+// possible ends of the text read so far at once.
 func (f *form) spelled(b []byte, i, n int) (end int, more bool) {
 	at := append(make([]int, 0, 32), i)
 	next := make([]int, 0, 32)
@@ -60,10 +60,10 @@ func (f *form) spelled(b []byte, i, n int) (end int, more bool) {
 	return slices.Max(at), more
 }
 
-// wraps tells forms that are often broken into lines.
+// wraps reports whether a form is often broken into lines.
 func (f *form) wraps() bool { return f.kind == sixes || f.kind == hexa }
 
-// step appends the places where one symbol ends that begins at i.
+// step appends the ends of a symbol that begins at i.
 func (f *form) step(b []byte, i, n int, ends *[]int) (more bool) {
 	if i == len(b) {
 		return true
@@ -78,8 +78,8 @@ func (f *form) step(b []byte, i, n int, ends *[]int) (more bool) {
 	return r.more && f.kind != wide
 }
 
-// escapes tells whether a character may be escaped: of what is encoded already
-// only what is neither letter nor digit ever is.
+// escapes reports whether a character may be escaped. In encoded text only a character that is
+// neither letter nor digit ever is.
 func (f *form) escapes(c byte) bool {
 	return f.kind == plain || f.kind == sixes && !alphanumeric(c)
 }
@@ -116,7 +116,7 @@ func (f *form) grams(known spellbook, yield func([gram]byte)) {
 	walk(0, "")
 }
 
-// breaks are the line breaks that may stand before a symbol, in a list the separators, or their
+// breaks returns the line breaks that may precede a symbol, in a list the separators, or their
 // beginnings.
 func (f *form) breaks(n, size int) []string {
 	list := []string{""}
@@ -141,7 +141,7 @@ func (f *form) breaks(n, size int) []string {
 	return list
 }
 
-// indented gives a break with all that a line may begin with, up to a size.
+// indented returns a break with all indentations of a line, up to a size.
 func indented(end string, size int) []string {
 	list := []string{end}
 	for i := 0; i < len(list); i++ {

@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-// gzipMagic begins what gzip has compressed, a deflated stream within.
+// gzipMagic begins gzip data with a deflated stream.
 var gzipMagic = []byte{0x1f, 0x8b, 8}
 
-// packed is the body of an answer that says nothing of a compression. If it begins as a file of
-// gzip does, it is passed on as it comes, but not before what it holds was looked through: a
-// value in it cannot be masked, and has the answer break off. All else is masked.
+// packed is the body of an answer that announces no compression. A body that begins like a gzip
+// file is passed on as it comes, but only after its text was searched: a value in it cannot be
+// masked, and breaks the answer off. All other bodies are masked.
 type packed struct {
 	set  *Set
 	body io.ReadCloser
@@ -27,7 +27,7 @@ func (p *packed) Read(b []byte) (int, error) {
 	return p.r.Read(b)
 }
 
-// begin looks at the first bytes, and at no more than it takes to tell.
+// begin looks at as many of the first bytes as it needs to decide.
 func (p *packed) begin() {
 	var head []byte
 	rest := io.Reader(p.body)
@@ -51,7 +51,7 @@ func (p *packed) begin() {
 	p.r = &inflated{body: raw, coding: "gzip", scan: scanner()}
 }
 
-// failing gives an error, and nothing before.
+// failing returns an error, and nothing before it.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -29,8 +29,8 @@ func gzipped(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// What a bound host sends as a file of gzip comes as it is, unless there is a value in it,
-// whatever the header says of a coding.
+// TestPackedAnswers checks that a gzip file from a bound host arrives unchanged, unless it contains
+// a value, whatever coding the header names.
 func TestPackedAnswers(t *testing.T) {
 	addr := netip.MustParseAddrPort("192.0.2.1:443")
 	set := compile(t, lend(func(l *wire.Loan) { l.Hosts = []string{addr.String()} }))
@@ -70,7 +70,8 @@ func TestPackedAnswers(t *testing.T) {
 	}
 }
 
-// What is compressed in another way, or further in, is passed on as docs/security-model.md says.
+// TestPackedElsewhere checks that bytes compressed in another way, or further in, are passed on as
+// docs/security-model.md says.
 func TestPackedElsewhere(t *testing.T) {
 	addr := netip.MustParseAddrPort("192.0.2.1:443")
 	set := compile(t, lend(func(l *wire.Loan) { l.Hosts = []string{addr.String()} }))

@@ -9,16 +9,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// swap is an exchange that is going to be made.
+// swap is an exchange that will be made.
 type swap struct {
 	*loan
 	header string // the key in the request's header; empty: the query
-	text   string // what the header or the parameter will be
+	text   string // the new text of the header or the parameter
 	index  int    // of the parameter
-	rest   string // what else the client said in this place
+	rest   string // the other text of the client in this place
 }
 
-// swaps finds the placeholders that stand where their leases want them.
+// swaps finds the placeholders that are in their leases' places.
 func (s *Set) swaps(r *http.Request) []swap {
 	var list []swap
 	for _, l := range s.loans {
@@ -58,7 +58,7 @@ func (l *loan) find(r *http.Request) (swap, bool) {
 	return w, ok
 }
 
-// only gives the value of a header that is there once.
+// only returns the value of a header that occurs once.
 func only(h http.Header, name string) (key, value string, ok bool) {
 	n := 0
 	for k, values := range h {
@@ -71,14 +71,14 @@ func only(h http.Header, name string) (key, value string, ok bool) {
 	return key, value, n == 1
 }
 
-// bearer also knows the scheme GitHub had before it.
+// bearer also accepts the scheme that GitHub had before it.
 func (l *loan) bearer(value string) (string, bool) {
 	scheme, rest, _ := strings.Cut(value, " ")
 	known := strings.EqualFold(scheme, "bearer") || strings.EqualFold(scheme, "token")
 	return scheme + " " + l.value, known && strings.TrimSpace(rest) == l.Placeholder
 }
 
-// basic exchanges the password or, where any user will do, a user without one.
+// basic exchanges the password. If any user will do, it also exchanges a user without a password.
 func (l *loan) basic(value string) (text, user string, ok bool) {
 	scheme, rest, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "basic") {
@@ -112,7 +112,7 @@ func decodeBasic(s string) (string, bool) {
 	return "", false
 }
 
-// inQuery wants the parameter there once.
+// inQuery requires the parameter exactly once.
 func (l *loan) inQuery(query string) (swap, bool) {
 	w := swap{loan: l, index: -1}
 	for i, part := range strings.Split(query, "&") {
@@ -128,7 +128,7 @@ func (l *loan) inQuery(query string) (swap, bool) {
 	return w, w.index >= 0
 }
 
-// inQueryAt gives the swap of a parameter.
+// inQueryAt returns the swap of a parameter.
 func inQueryAt(list []swap, index int) *swap {
 	for i := range list {
 		if list[i].header == "" && list[i].index == index {
@@ -138,7 +138,7 @@ func inQueryAt(list []swap, index int) *swap {
 	return nil
 }
 
-// without gives a query without what is exchanged in it.
+// without returns a query without its exchanged parameters.
 func without(query string, list []swap) string {
 	if len(list) == 0 {
 		return query
@@ -152,7 +152,7 @@ func without(query string, list []swap) string {
 	return strings.Join(kept, "&")
 }
 
-// inHeader gives the swap of a header.
+// inHeader returns the swap of a header.
 func inHeader(list []swap, key string) *swap {
 	for i := range list {
 		if list[i].header == key {

@@ -10,23 +10,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Use is a lent secret in a request that is sent.
+// Use is a lent secret in a sent request.
 type Use struct {
 	Lease  string // its ID
 	Secret string
 	Place  spec.PlaceKind
 }
 
-// Uses are all of a request.
+// Uses are all the uses in a request.
 type Uses []Use
 
-// Request makes a request from inside the one that is sent to a target: it
-// exchanges placeholders, takes out other credentials where a lease is bound to
-// the target, and has the body and its trailers scanned while they are sent. The
-// request must be the one that is sent on, its header and URL its own.
+// Request turns a request from inside into the one that is sent to a target. It exchanges
+// placeholders, removes other credentials where a lease is bound to the target, and has the body
+// and its trailers scanned while they are sent. The request must be the one that is sent on, with
+// its own header and URL.
 //
-// The error is a *[Refused], and so may be errors of reading the body. After
-// one nothing of the request may be sent on.
+// The error is a *[Refused], and so may be errors of reading the body. After such an error no part
+// of the request may be sent on.
 func (s *Set) Request(r *http.Request, to Target, now time.Time) (Uses, error) {
 	if s == nil {
 		return nil, nil
@@ -42,7 +42,7 @@ func (s *Set) Request(r *http.Request, to Target, now time.Time) (Uses, error) {
 		return nil, err
 	}
 	for name := range r.Header {
-		if strings.EqualFold(name, "Sec-WebSocket-Extensions") { // compressed messages cannot be looked into
+		if strings.EqualFold(name, "Sec-WebSocket-Extensions") { // compressed messages cannot be inspected
 			delete(r.Header, name)
 		}
 	}
@@ -53,7 +53,7 @@ func (s *Set) Request(r *http.Request, to Target, now time.Time) (Uses, error) {
 	return exchange(r, list), nil
 }
 
-// strip takes out all that only the client's own credentials can be in.
+// strip removes all parts that only the client's own credentials can be in.
 func strip(r *http.Request, list []swap) {
 	stripHeader(r.Header)
 	r.URL.RawQuery = rewriteQuery(r.URL.RawQuery, list)
@@ -73,7 +73,7 @@ func exchange(r *http.Request, list []swap) Uses {
 	return uses
 }
 
-// objection says why a placeholder in its place is not exchanged.
+// objection returns why a placeholder in its place is not exchanged.
 func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
 	if !to.Secure || !l.bound(to, now) || !l.lent(now) {
 		return l.elsewhere(to, now)
@@ -104,8 +104,8 @@ func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
 	}
 }
 
-// elsewhere says why a placeholder is nowhere exchanged in what goes to a
-// target, but possibly in one place.
+// elsewhere returns why a placeholder in a request to a target is not exchanged, except possibly in
+// one place.
 func (l *loan) elsewhere(to Target, now time.Time) string {
 	switch {
 	case l.taken && l.login.Is(to):
@@ -120,7 +120,7 @@ func (l *loan) elsewhere(to Target, now time.Time) string {
 	return "it belongs, once, into " + l.placeName()
 }
 
-// placeName is the lease's place, for people.
+// placeName returns the lease's place, for people.
 func (l *loan) placeName() string {
 	switch l.Place.Kind {
 	case spec.PlaceBearer:
@@ -135,7 +135,7 @@ func (l *loan) placeName() string {
 	return "the parameter " + l.Place.Name + " of the query"
 }
 
-// place is where a swap was found, for people.
+// place returns where a swap was found, for people.
 func (w *swap) place() string {
 	if w.header == "" {
 		return "query"
@@ -143,8 +143,7 @@ func (w *swap) place() string {
 	return "header " + w.header
 }
 
-// judge refuses placeholders in the head of a request but where they are
-// exchanged.
+// judge refuses placeholders in the head of a request, except where they are exchanged.
 func (s *Set) judge(r *http.Request, list []swap, why func(*loan) string) error {
 	var t text
 	t.add("method", r.Method)
@@ -165,9 +164,9 @@ func (s *Set) judge(r *http.Request, list []swap, why func(*loan) string) error 
 	return t.judge(s, why)
 }
 
-// scanBody has the body scanned, and the trailers behind it. In a body a
-// placeholder may go to its own host, as it is: an agent that has printed its
-// environment tells its model about it with every request from there on.
+// scanBody has the body scanned, and the trailers behind it. In a body a placeholder may go
+// unchanged to its own host: an agent that has printed its environment sends it to its model with
+// every later request.
 func (s *Set) scanBody(r *http.Request, why func(*loan) string, fine func(*loan) bool) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return

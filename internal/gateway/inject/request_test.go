@@ -35,7 +35,7 @@ func lend(change func(*wire.Loan)) wire.Loan {
 	return l
 }
 
-// valueless is a loan that there is no value for.
+// valueless returns a loan without its value.
 func valueless(l wire.Loan) wire.Loan {
 	l.Value = nil
 	return l
@@ -73,7 +73,7 @@ func basic(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// sent is everything of a request that would leave.
+// sent returns everything of a request that would leave.
 func sent(t testing.TB, r *http.Request) string {
 	t.Helper()
 	var b strings.Builder
@@ -88,7 +88,7 @@ func refused(err error) *Refused {
 	return r
 }
 
-// The placeholder is exchanged in its place.
+// TestExchange checks that the placeholder is exchanged in its place.
 func TestExchange(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -124,7 +124,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// Two secrets in one request are exchanged both.
+// TestExchangeTwo checks that two secrets in one request are both exchanged.
 func TestExchangeTwo(t *testing.T) {
 	second := github()
 	second.Hosts, second.Place = []string{"*.example.com"}, spec.Place{Kind: spec.PlaceHeader, Name: "DD-Application-Key"}
@@ -136,8 +136,8 @@ func TestExchangeTwo(t *testing.T) {
 	}
 }
 
-// C1: what the client says about itself is not sent beside the lent credential,
-// nor without it.
+// TestC1OtherCredentials checks that the client's own credentials are not sent, with or without the
+// lent one (C1).
 func TestC1OtherCredentials(t *testing.T) {
 	const own = "MALLORYS-OWN-KEY-0000000"
 	var header []string
@@ -201,7 +201,7 @@ func TestC1OtherCredentials(t *testing.T) {
 	}
 }
 
-// On other hosts nothing is taken away.
+// TestOtherHostsKeepTheirCredentials checks that nothing is removed from requests to other hosts.
 func TestOtherHostsKeepTheirCredentials(t *testing.T) {
 	s := compile(t, lend(nil))
 	r := request(t, "GET", "https://other.example.com/?key=own", nil, "Authorization", "Bearer own", "Cookie", "a=b", "Range", "bytes=0-1", "Accept-Encoding", "br")
@@ -212,7 +212,8 @@ func TestOtherHostsKeepTheirCredentials(t *testing.T) {
 	}
 }
 
-// C3: a placeholder for another host is refused, in whatever part and way.
+// TestC3PlaceholderElsewhere checks that a placeholder for another host is refused, in whatever
+// part and spelling (C3).
 func TestC3PlaceholderElsewhere(t *testing.T) {
 	s := compile(t, lend(nil), github())
 	targets := map[string]Target{
@@ -265,7 +266,8 @@ func TestC3PlaceholderElsewhere(t *testing.T) {
 	}
 }
 
-// On its own host too a placeholder belongs into its place, once.
+// TestMisplacedOnBoundHost checks that on its own host, too, a placeholder belongs in its place,
+// once.
 func TestMisplacedOnBoundHost(t *testing.T) {
 	s := compile(t, lend(nil), github())
 	good := []string{"Authorization", "Bearer " + placeholder}
@@ -308,8 +310,8 @@ func TestMisplacedOnBoundHost(t *testing.T) {
 	}
 }
 
-// C4: nothing is exchanged in clear text, on another port, or on a name that
-// only looks like the bound one.
+// TestC4OnlyOnTheBoundRoute checks that nothing is exchanged in clear text, on another port, or for
+// a name that only looks like the bound one (C4).
 func TestC4OnlyOnTheBoundRoute(t *testing.T) {
 	s := compile(t, lend(nil))
 	for name, to := range map[string]Target{
@@ -334,7 +336,8 @@ func TestC4OnlyOnTheBoundRoute(t *testing.T) {
 	}
 }
 
-// C8: what counts is the connection, not the host the client writes.
+// TestC8BoundToTheConnection checks that the connection counts, not the host that the client writes
+// (C8).
 func TestC8BoundToTheConnection(t *testing.T) {
 	s := compile(t, lend(nil))
 	r := request(t, "GET", "https://api.example.com/", nil, "Authorization", "Bearer "+placeholder)
@@ -347,8 +350,8 @@ func TestC8BoundToTheConnection(t *testing.T) {
 	}
 }
 
-// C12: after its end or when it was taken back a lease gives nothing, and its
-// placeholder stays recognised.
+// TestC12Ended checks that a lease that has ended or was taken back gives nothing, and that its
+// placeholder is still recognised (C12).
 func TestC12Ended(t *testing.T) {
 	until := lend(func(l *wire.Loan) { l.Until = noon.Add(time.Hour) })
 	back := lend(func(l *wire.Loan) { l.Value, l.Taken = nil, true })
@@ -382,8 +385,8 @@ func TestC12Ended(t *testing.T) {
 	}
 }
 
-// Who comes with the placeholder of a lease that was taken back hears of the command that made
-// it, whole.
+// TestLendAgain checks a request with the placeholder of a lease that was taken back: its client
+// gets the whole command that made the lease.
 func TestLendAgain(t *testing.T) {
 	for want, change := range map[string]func(*wire.Loan){
 		"bothy secret lease anthropic --host api.example.com:443 --bearer --env API_TOKEN --sandbox box,": func(l *wire.Loan) { l.Env = []string{"API_TOKEN"} },
@@ -410,8 +413,8 @@ func TestLendAgain(t *testing.T) {
 	}
 }
 
-// What could not be had when the sandbox started was not taken back: lending it again is refused,
-// for the lease is there.
+// TestStartedWithout checks that a value that was unavailable at the sandbox's start does not count
+// as taken back: lending it again is refused, for the lease exists.
 func TestStartedWithout(t *testing.T) {
 	s := compile(t, valueless(lend(nil)))
 	r := request(t, "GET", "https://api.example.com/", nil, "Authorization", "Bearer "+placeholder)
@@ -424,7 +427,8 @@ func TestStartedWithout(t *testing.T) {
 	}
 }
 
-// A lease for some methods is not for a request that asks for another one in its body.
+// TestAnyMethod checks that a lease for some methods does not cover a request that asks for another
+// one in its body.
 func TestAnyMethod(t *testing.T) {
 	s := compile(t, lend(func(l *wire.Loan) { l.Methods = []string{"POST"} }), github())
 	for lease, want := range map[string]bool{"l1": false, "l2": true, "l3": true} {
@@ -463,7 +467,7 @@ func TestMethodsAndPaths(t *testing.T) {
 	}
 }
 
-// Answers have to be readable whole.
+// TestAskedForReadableAnswers checks that answers are requested in a form that can be read whole.
 func TestAskedForReadableAnswers(t *testing.T) {
 	s := compile(t, lend(nil))
 	for in, want := range map[string]string{
@@ -564,7 +568,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// Names that are looked up or asked for hold no placeholder either.
+// TestFind checks that names that are looked up or asked for contain no placeholder either.
 func TestFind(t *testing.T) {
 	s := compile(t, lend(nil), github())
 	for _, name := range []string{placeholder, "a." + strings.ToLower(placeholder) + ".evil.example", tohex(placeholder) + ".example", "x" + url.PathEscape(placeholder)} {

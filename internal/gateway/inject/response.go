@@ -10,10 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Response masks an answer of a target: its header at once, the rest as it is
-// read. The body of a 101 becomes one whose other direction is scanned. The
-// error, of class [spec.ErrDenied], tells an answer that cannot be looked into;
-// it must not be passed on.
+// Response masks an answer of a target: its header at once, the rest as it is read. The body of a
+// 101 becomes one whose other direction is scanned. The error, of class [spec.ErrDenied], reports
+// an answer that cannot be inspected; the caller must not pass it on.
 func (s *Set) Response(resp *http.Response, to Target) error {
 	if s == nil {
 		return nil
@@ -38,7 +37,7 @@ func (s *Set) Response(resp *http.Response, to Target) error {
 		r = &packed{set: s, body: resp.Body}
 	case c == "": // as it is
 	case !bound:
-		r = resp.Body // nobody sent it a value
+		r = resp.Body // no value was sent there
 	default:
 		resp.Header.Del("Content-Encoding")
 		resp.Header.Del("Content-Length")
@@ -53,7 +52,7 @@ func (s *Set) Response(resp *http.Response, to Target) error {
 	return nil
 }
 
-// whole refuses what nobody asked for, and could not be masked.
+// whole refuses answers in a form that was not asked for and could not be masked.
 func (s *Set) whole(resp *http.Response) error {
 	fail := func(what string) error {
 		return spec.Errorf(spec.ErrDenied, "the answer %s, so secrets in it could not be masked", what)
@@ -129,7 +128,7 @@ func (a *answer) Close() error {
 	return err
 }
 
-// upgraded has the stream behind a 101 looked through in both directions.
+// upgraded searches the stream behind a 101 in both directions.
 func (s *Set) upgraded(resp *http.Response) error {
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {
@@ -143,7 +142,7 @@ func (s *Set) upgraded(resp *http.Response) error {
 	return nil
 }
 
-// tunnel is a stream of which nothing is known.
+// tunnel is a stream of an unknown protocol.
 type tunnel struct {
 	io.Reader
 	io.ReadWriteCloser

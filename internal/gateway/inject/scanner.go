@@ -9,12 +9,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Refused tells of a placeholder that must not go on. It is of class
-// [spec.ErrDenied]. The placeholder itself is not in the text.
+// Refused reports a placeholder that must not go on. It is of class [spec.ErrDenied]. Its text does
+// not contain the placeholder.
 type Refused struct {
 	Lease  string // its ID
 	Secret string
-	Where  string // in what the placeholder was
+	Where  string // the part that the placeholder was in
 	Why    string // a clause
 }
 
@@ -22,26 +22,25 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("the placeholder of secret %s in the %s is refused: %s", e.Secret, e.Where, e.Why)
 }
 
-// Unwrap gives the class.
+// Unwrap returns the class.
 func (e *Refused) Unwrap() error { return spec.ErrDenied }
 
 func (l *loan) refuse(where, why string) *Refused {
 	return &Refused{Lease: l.ID, Secret: l.Secret, Where: where, Why: why}
 }
 
-// Scanner looks for placeholders in a stream that nobody exchanges them in.
-// Placeholders are no secrets, so it needs to hold nothing back: the piece that
-// completes one is refused.
+// Scanner looks for placeholders in a stream in which they are not exchanged. Placeholders are not
+// secret, so it holds nothing back: it refuses the piece that completes one.
 type Scanner struct {
 	f     *finder
 	where string
 	why   func(*loan) string
-	fine  func(*loan) bool // whose placeholder may pass; nil: none
-	tail  []byte           // could be the beginning of one
+	fine  func(*loan) bool // loans whose placeholder may pass; nil: none
+	tail  []byte           // the possible beginning of one
 	err   error
 }
 
-// Scanner begins a stream that is sent to somebody as it is.
+// Scanner begins a stream that is passed on unchanged.
 func (s *Set) Scanner() *Scanner {
 	return s.scanner("stream", func(l *loan) string { return "it is only for inspected requests to " + l.hosts })
 }
@@ -88,7 +87,7 @@ func (s *Scanner) reset() { s.tail = s.tail[:0] }
 type body struct {
 	io.ReadCloser
 	scan    *Scanner
-	trailer func() error // judges what came behind the body
+	trailer func() error // judges the trailers behind the body
 	err     error
 }
 

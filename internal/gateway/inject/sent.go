@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// sent gives what the values are turned into where they are sent: with a user, base64 of
-// user:value; in a query, what is escaped. Who has got that, and writes it in base64 or in
-// hexadecimal, writes no spelling of the value itself.
+// sent returns the forms in which the values are sent: with a user, base64 of user:value; in a
+// query, the escaped value. A receiver that writes such a form in base64 or hexadecimal does not
+// write the value itself in any spelling.
 func (l *loan) sent() (list []string) {
 	for _, v := range l.values() {
 		switch l.Place.Kind {
@@ -25,8 +25,8 @@ func (l *loan) sent() (list []string) {
 	return list
 }
 
-// sentBasic gives the digits of base64 that are about a value, whoever the user is: how long its
-// name is tells where they begin, and the value may stand in its place.
+// sentBasic returns the base64 digits that encode a value, for any user. The length of the user's
+// name decides where they begin. The value may also be in the user's place.
 func (l *loan) sentBasic(value string) (list []string) {
 	if l.Place.User != "" {
 		return []string{sentDigits("", l.Place.User+":"+value, "")}
@@ -37,8 +37,7 @@ func (l *loan) sentBasic(value string) (list []string) {
 	return append(list, sentDigits("", value+":", "x"))
 }
 
-// sentDigits gives the digits of base64 that are about a text alone, of whatever it stands
-// between.
+// sentDigits returns the base64 digits that encode only a text, whatever text surrounds it.
 func sentDigits(before, text, behind string) string {
 	all := base64.RawStdEncoding.EncodeToString([]byte(before + text + behind))
 	first, end := (8*len(before)+5)/6, len(all)
@@ -48,7 +47,7 @@ func sentDigits(before, text, behind string) string {
 	return all[first:end]
 }
 
-// sentNeedles are needles for what sent gives. The mask leaves base64 what it is.
+// sentNeedles returns needles for the results of sent. The mask keeps base64 valid.
 func (l *loan) sentNeedles() (list []needle) {
 	for _, text := range l.sent() {
 		list = append(list, needle{loan: l, text: text, mask: strings.Repeat("A", len(text))})

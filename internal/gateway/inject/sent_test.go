@@ -12,8 +12,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// C2: what a value is sent as with a user tells it to nobody, either: neither as it is sent, nor
-// in any encoding of that, whatever the user and wherever the value stands.
+// TestC2EchoBasic checks that the form in which a value is sent with a user does not reveal the
+// value either: neither as it is sent, nor in any encoding of that, whatever the user and wherever
+// the value is placed (C2).
 func TestC2EchoBasic(t *testing.T) {
 	for name, tt := range map[string]struct {
 		place spec.Place
@@ -49,7 +50,7 @@ func echoBasic(t *testing.T, place spec.Place, says, sends string) {
 		}
 	}, func(l *wire.Loan) { l.Place = place })
 	digits := std(sends)
-	digits = digits[len(digits)/2-8 : len(digits)/2+8] // of the value, wherever it stands
+	digits = digits[len(digits)/2-8 : len(digits)/2+8] // of the value, wherever it is
 	for _, e := range encodings {
 		got := w.get("/?as="+url.QueryEscape(e.name), "Authorization", "Basic "+std(says))
 		seen := e.undo(got)
@@ -66,7 +67,7 @@ func echoBasic(t *testing.T, place spec.Place, says, sends string) {
 	}
 }
 
-// What is escaped in a query is masked as it was sent, too.
+// TestC2EchoQuery checks that a value escaped in a query is masked as it was sent, too.
 func TestC2EchoQuery(t *testing.T) {
 	const hard = "wJalr/XUtnFEMI+K7MDENG=bPxRfiCY"
 	w := newWorld(t, false, func(rw http.ResponseWriter, r *http.Request) {

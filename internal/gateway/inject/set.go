@@ -23,14 +23,14 @@ type Set struct {
 	values       *finder
 }
 
-// Target is whom a request goes to: the connection it is sent on, not what the
-// request says.
+// Target is the receiver of a request: the connection that it is sent on, not the host that the
+// request names.
 type Target struct {
 	Name   string     // empty for a literal address
-	Addr   netip.Addr // the literal address; not looked at if there is a name
+	Addr   netip.Addr // the literal address; ignored if Name is set
 	Port   uint16
-	Secure bool // over TLS, the server's certificate verified for the target; or nowhere but on this host
-	Local  bool // a port of this host's, which the inside calls by other names
+	Secure bool // over TLS with a verified certificate, or never leaves this host
+	Local  bool // a port of this host, which the inside calls by other names
 }
 
 // loan is a lease ready to be applied.
@@ -39,14 +39,14 @@ type loan struct {
 	box    string // the name of the sandbox
 	value  string
 	masked []string       // other values that must not come in
-	taken  bool           // back: only masked
+	taken  bool           // taken back: only masked
 	folded []string       // the placeholders in small letters
 	rules  *policy.Policy // hosts, methods and paths
 	hosts  string         // for people
 	login  *Endpoint      // where it is renewed, if it is a login
 }
 
-// standIns are what stands inside for the loan.
+// standIns are the placeholders of the loan.
 func (l *loan) standIns() []string {
 	if l.Renewal == "" {
 		return []string{l.Placeholder}
@@ -54,12 +54,12 @@ func (l *loan) standIns() []string {
 	return []string{l.Placeholder, l.Renewal}
 }
 
-// standsIn tells whether a placeholder stands in text in small letters.
+// standsIn reports whether a lower-case text contains a placeholder.
 func (l *loan) standsIn(folded string) bool {
 	return slices.ContainsFunc(l.folded, func(p string) bool { return strings.Contains(folded, p) })
 }
 
-// values are what must not come in.
+// values are the values that must not come in.
 func (l *loan) values() []string {
 	if l.value == "" {
 		return l.masked
@@ -98,8 +98,8 @@ func Compile(box string, loans []wire.Loan) (*Set, error) {
 	return s, nil
 }
 
-// distinct sees to it that no text stands for two things, and that masking one
-// secret does not write another.
+// distinct checks that no text is the placeholder of two secrets, and that masking one secret does
+// not write another.
 func (s *Set) distinct() error {
 	for i, a := range s.loans {
 		for n, p := range a.standIns() {
@@ -120,16 +120,15 @@ func (s *Set) distinct() error {
 	return nil
 }
 
-// overlaps tells whether a placeholder holds one of the loan's values, or the
-// other way round.
+// overlaps reports whether a placeholder contains one of the loan's values, or a value contains it.
 func (l *loan) overlaps(placeholder string) bool {
 	return slices.ContainsFunc(l.values(), func(v string) bool {
 		return strings.Contains(placeholder, v) || strings.Contains(v, placeholder)
 	})
 }
 
-// Bound tells whether a lease that is live at a time is bound to a host, or is a
-// login that is renewed there: the connection has to be inspected.
+// Bound reports whether a live lease is bound to a host, or is a login that is renewed there: the
+// connection has to be inspected.
 func (s *Set) Bound(name string, addr netip.Addr, port uint16, now time.Time) bool {
 	if s == nil {
 		return false
@@ -143,7 +142,7 @@ func (s *Set) Bound(name string, addr netip.Addr, port uint16, now time.Time) bo
 	return false
 }
 
-// hasHost tells whether any lease is bound to the host, live or not.
+// hasHost reports whether any lease is bound to the host, live or not.
 func (s *Set) hasHost(to Target) bool {
 	for _, l := range s.loans {
 		if l.bound(to, someTime) {
@@ -153,11 +152,11 @@ func (s *Set) hasHost(to Target) bool {
 	return false
 }
 
-// someTime is for questions whose answer does not depend on the time: the rules
-// of a loan have no end of their own.
+// someTime is for questions whose answer does not depend on the time: the rules of a loan have no
+// end of their own.
 var someTime = time.Unix(1, 0)
 
-// lent tells whether the value may be used at a time.
+// lent reports whether the value may be used at a time.
 func (l *loan) lent(now time.Time) bool { return l.value != "" && !l.taken && l.Live(now) }
 
 func (l *loan) bound(to Target, now time.Time) bool {
@@ -176,7 +175,7 @@ func (to Target) query(now time.Time) policy.Query {
 	return q
 }
 
-// Mask gives text, for a log, without the values in it.
+// Mask returns a text, for a log, without the values in it.
 func (s *Set) Mask(text string) string {
 	if s == nil || s.values == nil {
 		return text
@@ -184,8 +183,8 @@ func (s *Set) Mask(text string) string {
 	return s.values.maskText(text)
 }
 
-// TokenMask gives what takes a token that is not lent out of texts, in whatever way it is
-// written. One that is too short to be told from other text is none.
+// TokenMask returns a function that removes a token from texts, in every spelling. The token is not
+// lent. A token that is too short to be told from other text is not removed.
 func TokenMask(token string) func(text string) string {
 	if len(token) < minValue {
 		return func(text string) string { return text }
@@ -193,9 +192,8 @@ func TokenMask(token string) func(text string) string {
 	return newFinder([]needle{{text: token}}).maskText
 }
 
-// Find looks for a placeholder in a text that stands for itself, such as a name
-// that is looked up: letters of any case count. Where says what it is, for the
-// error, which is nil if there is none.
+// Find looks for a placeholder in a text on its own, such as a name that is looked up. It ignores
+// the case of letters. where describes the text for the error, which is nil without a placeholder.
 func (s *Set) Find(where, text string) *Refused {
 	if s == nil {
 		return nil

@@ -17,8 +17,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// A body of nothing but escapes does not take hundreds of times as long as text, of which a byte
-// takes a nanosecond. The ratio of the fastest of some runs does not depend on the machine.
+// TestEscapesAreNotSlow checks that a body of only escapes does not take hundreds of times as long
+// as text, where a byte takes a nanosecond. The ratio of the fastest of some runs does not depend
+// on the machine.
 func TestEscapesAreNotSlow(t *testing.T) {
 	var needles []needle
 	for _, text := range []string{"sk-ant-api03-Zx81kQ9pLm20", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "glpat-xK29dksLLwq81nZZ"} {
@@ -46,15 +47,14 @@ func TestEscapesAreNotSlow(t *testing.T) {
 	}
 }
 
-// escapes are what the scanner reads as another character, whole and begun.
+// escapes are texts that the scanner reads as another character, whole and begun.
 var escapes = []string{
 	`\`, `&amp;`, `&`, `%`, `%25`, `%2525`, `=3D`, `=`, `+`, `\n`, `\r\n`, "\n", "\r\n", "=\r\n", `\\u0000`, `\u007f`, `\x7f`, `\177`, `\U0000007f`, `\u{7f}`,
 	`&#127;`, `&#x7f;`, `&amp;amp;`, `&amp;#`, `&#0000000`, `&lt;`, `%7f`, `=7F`, `\\\\\\\\a`, "0, 0, ", "0x7f,",
 }
 
-// TestTimeIsLinear: whatever a body consists of, four times as much takes about four times as
-// long, piece by piece, in the scanner and the masker. What grows with the square takes sixteen
-// times as long.
+// TestTimeIsLinear checks that four times as much of any body takes about four times as long, piece
+// by piece, in the scanner and the masker. Quadratic time would be sixteen times as long.
 func TestTimeIsLinear(t *testing.T) {
 	racetest.Skip(t)
 	runtime.LockOSThread()
@@ -97,7 +97,7 @@ func TestTimeIsLinear(t *testing.T) {
 	t.Logf("the worst ratios are %v", worst)
 }
 
-// slowdown is how much longer it takes to read four times as many bytes.
+// slowdown returns how much longer it takes to read four times as many bytes.
 func slowdown(t *testing.T, read func(io.Reader) error, unit string, size int) float64 {
 	t.Helper()
 	took := func(size int) float64 {
@@ -114,7 +114,7 @@ func slowdown(t *testing.T, read func(io.Reader) error, unit string, size int) f
 	return took(4*size) / took(size)
 }
 
-// threadTime is the processor time that this thread has used. Other load does not count.
+// threadTime returns the processor time that this thread has used. Other load does not count.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var now unix.Timespec

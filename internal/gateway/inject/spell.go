@@ -36,18 +36,18 @@ var named = []struct {
 	{"lowbar", '_'},
 }
 
-// reading is a character and where the text goes on behind it.
+// reading is a character, and where the text goes on behind it.
 type reading struct {
 	char byte
 	end  int
 }
 
-// readings are all that a text may stand for at one place. Some encoding takes
-// it for each of them. There are never more than room for.
+// readings are all the characters that a text may encode at one place: some encoding takes the text
+// for each of them. There are never more than room for.
 type readings struct {
 	list [16]reading
 	n    int
-	more bool // bytes to come could make it stand for something else too
+	more bool // later bytes could give it another meaning
 }
 
 func (r *readings) add(c byte, end int) {
@@ -93,8 +93,8 @@ func (r *readings) percent(b []byte, i int) {
 	}
 }
 
-// slashes reads backslashes, one of which may stand for itself and all of which
-// may belong to what follows.
+// slashes reads backslashes. One of them may be literal, and all of them may belong to the next
+// character.
 func (r *readings) slashes(b []byte, i int) {
 	j := i
 	for j < len(b) && j-i < maxSlashes && b[j] == '\\' {
@@ -170,7 +170,7 @@ func (r *readings) oneEntity(b []byte, i int) {
 	}
 	if b[i] != '#' {
 		for _, e := range named {
-			if e.name[0] != b[i] { // most are told apart by that
+			if e.name[0] != b[i] { // that byte differs for most
 				continue
 			}
 			part, ok := entityName(b, i, e.name)
@@ -189,8 +189,8 @@ func (r *readings) oneEntity(b []byte, i int) {
 	r.entityNumber(b, i, base)
 }
 
-// entityNumber reads digits. Browsers do without the ';', so what stands behind may be another
-// digit, and is none of it.
+// entityNumber reads digits. Browsers do without the ';', so the next character may be a digit that
+// does not belong to the number.
 func (r *readings) entityNumber(b []byte, i, base int) {
 	v, n := 0, 0
 	for ; n < maxDigits && i+n < len(b) && digit(b[i+n]) < base; n++ {
@@ -207,7 +207,7 @@ func (r *readings) entityNumber(b []byte, i, base int) {
 	}
 }
 
-// follows tells whether a word follows, or might when there is more.
+// follows reports whether a word follows, or might after more bytes.
 func follows(b []byte, i int, word string) (part, ok bool) {
 	n := min(len(b)-i, len(word))
 	if string(b[i:i+n]) != word[:n] {
@@ -224,7 +224,7 @@ func entityName(b []byte, i int, name string) (part, ok bool) {
 	return follows(b, i+len(name), ";")
 }
 
-// number reads up to size digits. It gives how many there are.
+// number reads up to size digits. It returns how many it read.
 func number(b []byte, i, size, base int) (v, n int) {
 	for n < size && i+n < len(b) {
 		d := digit(b[i+n])
@@ -251,8 +251,8 @@ func digit(c byte) int {
 // maxIndented is how far a line may be indented.
 const maxIndented = 32
 
-// lineBreak finds the end of a line break, also one written as \n, and of what the next
-// line is indented by. Without one the end is i.
+// lineBreak finds the end of a line break, also one written as \n, and of the next line's
+// indentation. Without a line break the end is i.
 func lineBreak(b []byte, i int) (end int, more bool) {
 	end, c, more := breakChar(b, i)
 	if end == i {
@@ -271,7 +271,7 @@ func lineBreak(b []byte, i int) (end int, more bool) {
 	return end, more || end == len(b)
 }
 
-// softBreak finds the end of a line break of quoted-printable, which is none of the text.
+// softBreak finds the end of a line break of quoted-printable, which does not belong to the text.
 func softBreak(b []byte, i int) (end int, more bool) {
 	if b[i] != '=' {
 		return i, false
@@ -289,7 +289,7 @@ func softBreak(b []byte, i int) (end int, more bool) {
 	return end, end == len(b)
 }
 
-// breakChar reads one character of a line break, and tells which.
+// breakChar reads one character of a line break, and returns it.
 func breakChar(b []byte, i int) (end int, c byte, more bool) {
 	j := i
 	for j < len(b) && j-i < maxSlashes && b[j] == '\\' {
@@ -306,7 +306,7 @@ func breakChar(b []byte, i int) (end int, c byte, more bool) {
 	return i, 0, false
 }
 
-// spellbook has the spellings of characters by their length, once they were asked for.
+// spellbook caches the spellings of characters by their length.
 type spellbook map[[2]byte][]string
 
 func (k spellbook) spellings(c byte, size int) []string {
@@ -317,8 +317,8 @@ func (k spellbook) spellings(c byte, size int) []string {
 	return k[key]
 }
 
-// spellings gives how a character may be written, cut off after some bytes: all
-// beginnings that readings understands.
+// spellings returns the ways to write a character, cut off after some bytes: all beginnings that
+// readings understands.
 func spellings(c byte, size int) []string {
 	var list []string
 	known := map[string]bool{}
@@ -376,7 +376,7 @@ func spellings(c byte, size int) []string {
 	return list
 }
 
-// hexOf gives the ways to write a byte of ASCII in hexadecimal: its first digit is no letter.
+// hexOf returns the ways to write an ASCII byte in hexadecimal: its first digit is not a letter.
 func hexOf(c byte) []string {
 	high := '0' + c>>4
 	return slices.Compact([]string{

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// What a client may not say on a host that a secret is bound to: it would make
-// the request, wholly or in part, somebody else's. Names are told by what they
-// are made of, because no list of all of them exists.
+// What a client may not send to a host that a secret is bound to: it would make the request, wholly
+// or in part, another user's. Names are recognised by their parts, because no list of all of them
+// exists.
 
 // headerParts make any header whose name contains one a credential.
 var headerParts = []string{
@@ -49,7 +49,7 @@ var headerWords = []string{
 
 // headerNames are credentials one by one.
 var headerNames = []string{
-	"x-forwarded-user", "x-forwarded-email", "x-forwarded-groups", "x-forwarded-preferred-username", // whom a proxy is said to have let in
+	"x-forwarded-user", "x-forwarded-email", "x-forwarded-groups", "x-forwarded-preferred-username", // the user that a proxy claims to have let in
 	"remote-user", "x-remote-user", "x-remote-group", "x-webauth-user", "x-user", "x-authenticated-user",
 	"x-goog-iap-jwt-assertion",
 }
@@ -58,12 +58,12 @@ var headerNames = []string{
 var harmless = []string{
 	"sec-websocket-key",                    // random bytes that make a handshake fresh
 	"idempotency-key", "x-idempotency-key", // tells a repeated request from a new one
-	"x-auth-email",   // names the account of a key and is nothing without it
+	"x-auth-email",   // names the account of a key and is worthless without it
 	"x-amz-target",   // the operation
-	"sec-fetch-user", // whether somebody clicked
+	"sec-fetch-user", // whether a user clicked
 }
 
-// isCredential tells headers a client could say who it is with.
+// isCredential reports whether a header could identify the client.
 func isCredential(header string) bool {
 	name := strings.ToLower(header)
 	if slices.Contains(harmless, name) {
@@ -81,10 +81,9 @@ func isCredential(header string) bool {
 	return false
 }
 
-// params are credentials among the parameters of a query, in lower case and
-// without what separates words. Here names are told as a whole: page_token,
-// sort_key and author are none. "code" is not among them although some accept a
-// key there: to most it is something else.
+// params are credentials among the parameters of a query, in lower case and without word
+// separators. Here whole names count: page_token, sort_key and author are not credentials. "code"
+// is missing although some servers accept a key there: to most it means something else.
 var params = []string{
 	"key", "apikey", "xapikey", "appkey", "applicationkey", "accesskey", "accesskeyid", "authkey", "subscriptionkey", "ocpapimsubscriptionkey", "hapikey",
 	"token", "accesstoken", "authtoken", "oauthtoken", "apitoken", "idtoken", "usertoken", "sessiontoken", "refreshtoken", "bearertoken", "privatetoken", "jobtoken", "deploytoken", "securitytoken", "xauthtoken",
@@ -110,8 +109,7 @@ func isCredentialParam(name string) bool {
 	return slices.Contains(params, name) || slices.ContainsFunc(paramPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// stripHeader takes out credentials, and what would keep the answer from being
-// read.
+// stripHeader removes credentials, and fields that would make the answer unreadable.
 func stripHeader(h http.Header) {
 	for name := range h {
 		if isCredential(name) {
@@ -132,7 +130,7 @@ func stripHeader(h http.Header) {
 			h[name] = []string{readable(values)}
 		case "connection":
 			h[name] = keepTokens(values, isHop)
-		case "sec-websocket-protocol": // some servers take keys here, browsers having no other place
+		case "sec-websocket-protocol": // some servers take keys here, because browsers have no other place
 			if h[name] = keepTokens(values, isProtocol); len(h[name]) == 0 {
 				delete(h, name)
 			}
@@ -154,8 +152,8 @@ func readable(accepted []string) string {
 	return "identity"
 }
 
-// isHop tells what may stand in Connection. Any other name there would make the
-// next server drop a header: the credential, for one.
+// isHop reports whether a name may be in Connection. Any other name there would make the next
+// server drop a header, such as the credential.
 func isHop(s string) bool {
 	return slices.Contains([]string{"close", "keep-alive", "upgrade", "te"}, strings.ToLower(s))
 }
@@ -177,8 +175,7 @@ func keepTokens(values []string, keep func(string) bool) []string {
 	return []string{strings.Join(list, ", ")}
 }
 
-// rewriteQuery puts values into a query, takes credentials out and leaves the
-// rest as it was.
+// rewriteQuery puts values into a query, removes credentials and leaves the rest as it was.
 func rewriteQuery(query string, list []swap) string {
 	if query == "" {
 		return ""
@@ -194,7 +191,7 @@ func rewriteQuery(query string, list []swap) string {
 	return strings.Join(kept, "&")
 }
 
-// hasCredential judges what stands between two '&'. To some ';' separates too.
+// hasCredential judges the text between two '&'. Some servers separate at ';' too.
 func hasCredential(part string) bool {
 	for p := range strings.SplitSeq(part, ";") {
 		if name, _, _ := strings.Cut(p, "="); isCredentialParam(unescape(name)) {
@@ -204,7 +201,7 @@ func hasCredential(part string) bool {
 	return false
 }
 
-// unescape decodes a part of a query; what cannot be is given as it is.
+// unescape decodes a part of a query. It returns an undecodable part as it is.
 func unescape(s string) string {
 	if u, err := url.QueryUnescape(s); err == nil {
 		return u

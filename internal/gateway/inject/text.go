@@ -12,14 +12,14 @@ type text struct {
 	folded []part
 }
 
-// part is where a part begins, or the part itself, and what it is for people.
+// part is where a part begins, or the part itself, and its description for people.
 type part struct {
 	what  string
 	start int
 	text  string
 }
 
-// between keeps parts apart: nothing that is searched for has it.
+// between separates parts: no searched text contains it.
 const between = "\x00\x01"
 
 func (t *text) add(what, s string) {
@@ -32,8 +32,7 @@ func (t *text) add(what, s string) {
 	}
 }
 
-// decoded adds a part and what it is without one layer of escapes, in which there
-// may be others.
+// decoded adds a part, and the same part without one layer of escapes. Other layers may remain.
 func (t *text) decoded(what, s, plain string) {
 	t.add(what, s)
 	if plain != s {
@@ -41,7 +40,7 @@ func (t *text) decoded(what, s, plain string) {
 	}
 }
 
-// fold adds a part in which capital letters mean nothing.
+// fold adds a part in which upper and lower case are the same.
 func (t *text) fold(what, s string) {
 	t.add(what, s)
 	if len(s) >= minPlaceholder {

@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// WebSocket looks through the frames of a WebSocket to a server: what is read is
-// masked, message by message, and what is written is scanned. Frames that cannot
-// be understood, compressed ones among them, are an error in either direction.
+// WebSocket inspects the frames of a WebSocket to a server: it masks what the client reads, message
+// by message, and scans the bytes written. Frames that it cannot parse, compressed ones among them,
+// are an error in either direction.
 func (s *Set) WebSocket(server io.ReadWriteCloser) io.ReadWriteCloser {
 	if s == nil {
 		return server
@@ -26,7 +26,7 @@ func (s *Set) WebSocket(server io.ReadWriteCloser) io.ReadWriteCloser {
 
 type webSocket struct {
 	io.ReadWriteCloser
-	in  *receiver // nil: there is nothing to mask
+	in  *receiver // nil: no values to mask
 	out sender
 }
 
@@ -66,7 +66,7 @@ type frames struct {
 	pos    int // in the payload, for the mask
 }
 
-// header takes bytes for a header. Done tells that it is complete.
+// header takes bytes for a header. done reports that it is complete.
 func (f *frames) header(b []byte) (rest []byte, done bool, err error) {
 	for f.have < f.size() {
 		if len(b) == 0 {
@@ -81,7 +81,7 @@ func (f *frames) header(b []byte) (rest []byte, done bool, err error) {
 	return b, true, nil
 }
 
-// size is that of the header, as far as it is known.
+// size returns the length of the header, as far as it is known.
 func (f *frames) size() int {
 	if f.have < 2 {
 		return 2
@@ -139,8 +139,8 @@ func (f *frames) check() error {
 	return nil
 }
 
-// payload takes bytes for the payload, unmasked into a buffer. Ended tells that
-// the frame is complete.
+// payload takes bytes for the payload, unmasked into a buffer. ended reports that the frame is
+// complete.
 func (f *frames) payload(buf, b []byte) (part, rest []byte, ended bool) {
 	n := len(b)
 	if uint64(n) > f.left {
@@ -164,7 +164,7 @@ func (f *frames) payload(buf, b []byte) (part, rest []byte, ended bool) {
 	return part, rest, true
 }
 
-// sender judges what a client sends.
+// sender judges the client's frames.
 type sender struct {
 	frames
 	inside     bool     // the header is complete, the payload is not
@@ -195,9 +195,9 @@ func (s *sender) judge(b []byte) error {
 	return s.err
 }
 
-// receiver masks what a server sends. A message may come in several frames, with
-// control frames between them, and a value in it be cut anywhere: so its bytes
-// are masked by themselves and put back behind the headers they had.
+// receiver masks the server's frames. A message may come in several frames, with control frames
+// between them, and a value in it may be cut anywhere. So the message's bytes are masked by
+// themselves, and put back behind the headers they had.
 type receiver struct {
 	frames
 	r       io.Reader
@@ -220,7 +220,7 @@ type segment struct {
 	left uint64
 }
 
-// maxQueue bounds frames that wait for the end of what may be a value.
+// maxQueue bounds frames that wait for the end of a possible value.
 const maxQueue = 256
 
 func (w *receiver) Read(p []byte) (int, error) {
@@ -275,7 +275,7 @@ func (w *receiver) take(b []byte) (err error) {
 	return nil
 }
 
-// controlFrame collects one, and masks it as a whole.
+// controlFrame collects a control frame, and masks it as a whole.
 func (w *receiver) controlFrame(part []byte, ended bool) {
 	w.ctl = append(w.ctl, part...)
 	if ended {
@@ -284,7 +284,7 @@ func (w *receiver) controlFrame(part []byte, ended bool) {
 	}
 }
 
-// putBack makes frames ready as far as their payload is.
+// putBack makes frames ready as far as their payload has arrived.
 func (w *receiver) putBack() {
 	for len(w.queue) > 0 {
 		s := &w.queue[0]

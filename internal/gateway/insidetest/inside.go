@@ -75,11 +75,11 @@ func start(t testing.TB, fd, mtu int, unsummed bool, nameServer netip.Addr, addr
 	return &Inside{Stack: s, FD: fd, NameServer: nameServer}
 }
 
-// end takes the stack down with all that it runs. The gateway's end of the card is
-// not touched.
+// end takes down the stack and everything that it runs. It does not touch the gateway's end of the
+// card.
 func end(s *stack.Stack, link stack.LinkEndpoint, fd int) {
 	s.Close()
-	_ = unix.Shutdown(fd, unix.SHUT_RD) // or a gateway that goes on sending keeps its reader
+	_ = unix.Shutdown(fd, unix.SHUT_RD) // else a gateway that goes on sending would keep the reader
 	link.Attach(nil)
 	s.RemoveNIC(1)
 	s.Wait()
@@ -92,7 +92,7 @@ func try(t testing.TB, err tcpip.Error) {
 	}
 }
 
-// Protocol is that of an address.
+// Protocol returns the protocol of an address.
 func Protocol(a netip.Addr) tcpip.NetworkProtocolNumber {
 	if a.Is4() {
 		return ipv4.ProtocolNumber
@@ -100,7 +100,7 @@ func Protocol(a netip.Addr) tcpip.NetworkProtocolNumber {
 	return ipv6.ProtocolNumber
 }
 
-// Full is an address in the stack's words.
+// Full returns an address in the stack's form.
 func Full(a netip.AddrPort) tcpip.FullAddress {
 	return tcpip.FullAddress{NIC: 1, Addr: tcpip.AddrFromSlice(a.Addr().AsSlice()), Port: a.Port()}
 }

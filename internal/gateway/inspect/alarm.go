@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// alarm calls a function when a time is over, once for each time that it was set. It is
-// a [time.Timer] for what is set and stopped with every request and hardly ever goes off:
-// its timer is left to run, and when that goes off what counts is looked up.
+// alarm calls a function when a time is over, once for each time that it was set. It replaces a
+// [time.Timer] that every request sets and stops and that hardly ever goes off: its timer keeps
+// running, and looks up the due time when it goes off.
 type alarm struct {
 	f func()
 
@@ -17,8 +17,8 @@ type alarm struct {
 	due   time.Time // when f is called; zero: not at all
 }
 
-// set has f called after a time, and not at the one that it was set to before. It may
-// be set again from f, or after it.
+// set schedules f after a time, and forgets the time that it was set to before. It may be called
+// again from f, or after it.
 func (a *alarm) set(d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -28,8 +28,8 @@ func (a *alarm) set(d time.Duration) {
 	}
 }
 
-// stop tells whether it has prevented that f is called: not if it was called already,
-// or is about to be.
+// stop reports whether it kept f from being called. It returns false if f was called already, or is
+// about to be.
 func (a *alarm) stop() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +38,7 @@ func (a *alarm) stop() bool {
 	return prevented
 }
 
-// end is stop for good: nothing is left that runs.
+// end is stop for good: nothing keeps running.
 func (a *alarm) end() bool {
 	prevented := a.stop()
 	a.mu.Lock()
@@ -50,7 +50,7 @@ func (a *alarm) end() bool {
 	return prevented
 }
 
-// wind has the timer go off at a time, which is after d.
+// wind makes the timer go off at a time, which is after d.
 func (a *alarm) wind(at time.Time, d time.Duration) {
 	a.wakes = at
 	if a.timer == nil {
@@ -66,7 +66,7 @@ func (a *alarm) wake() {
 	}
 }
 
-// rings tells whether the time is over; if not yet, the timer runs on.
+// rings reports whether the time is over. If not yet, the timer runs on.
 func (a *alarm) rings() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

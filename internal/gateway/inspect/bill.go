@@ -10,19 +10,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// bill is what is read of a model's answer. Its zero value is that of a request that
-// asks none.
+// bill counts a model's answer. Its zero value is for a request that asks no model.
 type bill struct {
 	tally  *meter.Tally
 	begun  bool
-	coded  bool // it is compressed, whatever it was asked for
-	broken bool // it did not come to its end
-	left   bool // it was not waited for
+	coded  bool // compressed, although it was asked for without
+	broken bool // it did not reach its end
+	left   bool // the client did not wait for it
 	limit  limit
 	socket *meter.Socket // the answer goes on over a WebSocket
 }
 
-// metered begins to count if a model is asked. It is false if the request was refused.
+// metered begins to count if a model is asked. It returns false if the request was refused.
 func (i *Inspector) metered(w http.ResponseWriter, r *http.Request, x *exchange) bool {
 	if i.conf.Meter == nil {
 		return true
@@ -63,7 +62,7 @@ func (b *bill) read(status int, h http.Header, p []byte) {
 	}
 }
 
-// upgraded gives what reads what a server says in another protocol; nil: nobody does.
+// upgraded returns the reader of the server's bytes in another protocol; nil: they are not read.
 func (b *bill) upgraded(protocol string) io.Writer {
 	if b.tally == nil || !strings.EqualFold(protocol, "websocket") {
 		return nil
@@ -72,7 +71,7 @@ func (b *bill) upgraded(protocol string) io.Writer {
 	return b.socket
 }
 
-// end is told what became of the request.
+// end receives the result of the request.
 func (b *bill) end(r spec.NetworkRecord) {
 	if b.tally == nil {
 		return
@@ -91,7 +90,7 @@ func (b *bill) end(r spec.NetworkRecord) {
 		return
 	}
 	switch {
-	case b.left: // what the server has begun costs all the same
+	case b.left: // the server charges for the answer that it has begun
 		b.tally.End(r.Up, 0, true)
 	case answers(r.Status):
 		b.tally.End(r.Up, r.Down, b.broken)
@@ -100,7 +99,7 @@ func (b *bill) end(r spec.NetworkRecord) {
 	}
 }
 
-// asked reads a piece of the question. The error says why it may not be asked.
+// asked reads a piece of the question. The error is the reason why it may not be asked.
 func (b *bill) asked(p []byte) error {
 	if b.tally == nil {
 		return nil
@@ -108,7 +107,7 @@ func (b *bill) asked(p []byte) error {
 	return b.tally.Asked(p)
 }
 
-// refused is what asked said.
+// refused returns the error of asked.
 func (b *bill) refused() error {
 	if b.tally == nil {
 		return nil

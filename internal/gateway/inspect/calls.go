@@ -16,15 +16,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// Limits of bodies that are read as a whole before anything is sent, because their calls
-// have to be judged.
+// Limits of bodies that are read as a whole before anything is sent, because their calls have to be
+// judged.
 const (
 	maxCalls  = 1 << 20          // bytes of one
 	callsRoom = 16 << 20         // of all at once, of a sandbox
 	callsTime = 30 * time.Second // until all of one is there
 	callsSend = 2 * time.Minute  // from then on, until its server has all of it
-	// callsBegin is taken at first, and then twice as much: what is said of its length is
-	// no reason to take more than is there.
+	// callsBegin is taken at first, and then twice as much: an announced length does not justify
+	// taking more than has arrived.
 	callsBegin = 4 << 10
 )
 
@@ -36,9 +36,9 @@ var (
 	errCallsBody   = errors.New("the body breaks off")
 )
 
-// called reads the body of a request, and judges the request by the calls of JSON-RPC in
-// it. It gives the request as it may be sent, with the very bytes that were judged, and
-// what has to be called when that is over. It is nil if the request was answered.
+// called reads the body of a request, and judges the request by the JSON-RPC calls in it. It
+// returns the request to send, with the very bytes that were judged, and a function to call when
+// that is over. It returns nil if the request was answered.
 func (i *Inspector) called(ctx context.Context, w *answer, r *http.Request, x *exchange) (*http.Request, func()) {
 	body, done, err := i.wholeBody(ctx, w, r)
 	if err != nil {
@@ -62,8 +62,8 @@ func (i *Inspector) called(ctx context.Context, w *answer, r *http.Request, x *e
 	return judged(r, body, over), over
 }
 
-// wholeBody reads a body, if it is one that can be judged, and there is room for it. What
-// it gives beside the body gives the room back.
+// wholeBody reads a body, if it can be judged and memory is left for it. The returned function
+// gives the memory back.
 func (i *Inspector) wholeBody(ctx context.Context, w *answer, r *http.Request) ([]byte, func(), error) {
 	if err := readable(r); err != nil {
 		return nil, nil, err
@@ -95,16 +95,15 @@ func (i *Inspector) uncalled(ctx context.Context, w *answer, r *http.Request, x 
 	}
 }
 
-// unread has the connection end behind an answer if nobody reads the rest of the request's
-// body: the client must know before it asks again.
+// unread ends the connection behind an answer if the rest of the request's body is not read: the
+// client must know that before it asks again.
 func (a *answer) unread() {
 	if one, ok := a.ResponseWriter.(*reply); ok && one.body.begun.Load() && !one.body.ended.Load() {
 		one.last = true
 	}
 }
 
-// readable finds bodies that a server may read in another way than as one document of
-// JSON, in UTF-8.
+// readable refuses bodies that a server may read in another way than as one JSON document in UTF-8.
 func readable(r *http.Request) error {
 	if r.ContentLength > maxCalls {
 		return errCallsLong
@@ -126,15 +125,15 @@ func readable(r *http.Request) error {
 	return nil
 }
 
-// within has reading a body fail when a context ends, or some time is over, of which err
-// tells. What it gives beside the context has to be called when the body was read.
+// within makes reading a body fail with err when a context ends, or after some time. The returned
+// function has to be called when the body was read.
 func within(ctx context.Context, d time.Duration, err error, body io.Closer) (context.Context, func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, err)
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	return ctx, func() { stop(); cancel() }
 }
 
-// readCalls reads all of a body, which has a time for that.
+// readCalls reads all of a body within the time given for it.
 func readCalls(ctx context.Context, r *http.Request, hold *held.Hold, patience time.Duration) ([]byte, error) {
 	ctx, over := within(ctx, patience, errCallsLate, r.Body)
 	defer over()
@@ -166,8 +165,8 @@ func readCalls(ctx context.Context, r *http.Request, hold *held.Hold, patience t
 	}
 }
 
-// headsAgree compares a request with its body where both tell what is called: MCP has
-// fields for whoever stands before a server and does not read bodies.
+// headsAgree compares a request's head with its body where both name the call: MCP has header
+// fields for proxies that do not read bodies.
 func headsAgree(h http.Header, calls []string) error {
 	method, tool, _ := strings.Cut(calls[0], " ")
 	for name, values := range h {
@@ -177,7 +176,7 @@ func headsAgree(h http.Header, calls []string) error {
 			want = method
 		case "mcp-name":
 			if want = tool; method != policy.RPCTool {
-				continue // it names what no rule is about
+				continue // it names something that no rule is about
 			}
 		default:
 			continue
@@ -189,7 +188,7 @@ func headsAgree(h http.Header, calls []string) error {
 	return nil
 }
 
-// judged is a request with the body that was judged.
+// judged returns a request with the body that was judged.
 func judged(r *http.Request, body []byte, done func()) *http.Request {
 	out := *r
 	out.Header = maps.Clone(r.Header)
@@ -199,7 +198,7 @@ func judged(r *http.Request, body []byte, done func()) *http.Request {
 	return &out
 }
 
-// judgedBody gives back the room it takes as soon as it was sent.
+// judgedBody gives its memory back as soon as it was sent.
 type judgedBody struct {
 	rest []byte
 	done func()

@@ -23,8 +23,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// However a body comes, all of it is read, and room is taken for it and for no more than
-// there is.
+// TestReadCalls checks that all of a body is read, however it comes, and that memory is taken only
+// for the bytes that came.
 func TestReadCalls(t *testing.T) {
 	read := func(o *held.Budget, body io.Reader, length int64) (*held.Hold, []byte, error) {
 		p := o.Hold()
@@ -105,7 +105,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// A server that does not take a body whose calls were judged does not have it held for ever.
+// TestJudgedBodyIsNotTaken checks that a server cannot make the gateway hold a judged body forever
+// by not reading it.
 func TestJudgedBodyIsNotTaken(t *testing.T) {
 	stay := make(chan struct{})
 	f := newFar(t, func(_ int, c net.Conn, _ *bufio.Reader) { <-stay })
@@ -150,7 +151,7 @@ func TestJudgedBodyIsNotTaken(t *testing.T) {
 	}
 }
 
-// slowly is a body of which nothing more comes until it is closed.
+// slowly is a body that sends no more bytes until it is closed.
 type slowly struct{ closed chan struct{} }
 
 func (s slowly) Read([]byte) (int, error) { <-s.closed; return 0, io.ErrUnexpectedEOF }
@@ -159,7 +160,7 @@ func (s slowly) Close() error             { close(s.closed); return nil }
 // noLogins are of a sandbox whose logins are never renewed.
 type noLogins struct{ Logins }
 
-// Nor is who may be asking for a token waited for.
+// TestSlowRenewal checks that a slow request for a token is not waited for either.
 func TestSlowRenewal(t *testing.T) {
 	secrets, err := inject.Compile("box", []wire.Loan{{
 		Value: wire.Value("access-0123456789abcdef"), Login: &wire.Login{How: spec.AgentLogin{Endpoint: "https://far.example/token"}},

@@ -16,17 +16,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Capture keeps on the host what a program inside is given when it logs in.
+// Capture keeps on the host the login that a program inside is given.
 type Capture struct {
 	At   *inject.Endpoint // where it is given
 	Pass []string         // members of the answer that come in as they are
-	// Keep keeps tokens, and has what stands for them exchanged when it returns: what the
-	// lease has, and identity for the ID token. It is called concurrently.
+	// Keep keeps tokens, and has their placeholders exchanged when it returns: those that the lease
+	// has, and identity for the ID token. It is called concurrently.
 	Keep func(context.Context, login.Grant) (lease *spec.Lease, identity string, err error)
 }
 
-// captures tells whether the answer to a request may be a login that is to be kept. While
-// one of the host's is lent for the same server, nobody need log in.
+// captures reports whether the answer to a request may be a login to keep. It returns false while a
+// login of the host is lent for the same server: then no program inside needs to log in.
 func (i *Inspector) captures(r *http.Request, x *exchange) bool {
 	to := i.target(x.conn.host)
 	return i.conf.Capture != nil && i.conf.Capture.At.Answers(r, to) && !x.secrets.LendsLogin(to, time.Now())
@@ -35,13 +35,13 @@ func (i *Inspector) captures(r *http.Request, x *exchange) bool {
 // maxGiven bounds an answer with tokens, in bytes.
 const maxGiven = 256 << 10
 
-// errGiven is of class answers with which nobody is logged in. They hold nothing of the
-// host's, and are told the inside.
+// errGiven is of class answers that complete no login. Errors of this class contain nothing of the
+// host's, so the inside sees them.
 var errGiven = errors.New("what the server gave is not kept, and so not passed on")
 
-// capture keeps the tokens of an answer, and answers with what stands for them. It is
-// false for answers that give none. One that might and is not understood, or cannot be
-// kept, is not passed on: a token inside of which nobody knows is worse than no login.
+// capture keeps the tokens of an answer, and answers with their placeholders. It returns false for
+// answers without tokens. An answer that may have tokens but is not understood, or cannot be kept,
+// is not passed on: an unknown token inside is worse than no login.
 func (i *Inspector) capture(ctx context.Context, w *answer, r *http.Request, x *exchange, resp *http.Response) bool {
 	if s := resp.StatusCode; s != http.StatusSwitchingProtocols && (s < 200 || s > 299) {
 		return false
@@ -62,7 +62,7 @@ func (i *Inspector) capture(ctx context.Context, w *answer, r *http.Request, x *
 	return true
 }
 
-// captured is a record of what became of a login.
+// captured returns the record of a captured login.
 func (x *exchange) captured(why string) spec.NetworkRecord {
 	record := x.record
 	record.Event, record.Reason = spec.NetworkRenewal, why
@@ -72,8 +72,8 @@ func (x *exchange) captured(why string) spec.NetworkRecord {
 	return record
 }
 
-// kept keeps the tokens of an answer, and gives the answer that the inside gets: nothing
-// of the server's but what is known to be no secret.
+// kept keeps the tokens of an answer, and returns the answer for the inside: of the server's answer
+// it contains only members that are known not to be secret.
 func (i *Inspector) kept(ctx context.Context, resp *http.Response, x *exchange) (map[string]any, error) {
 	text, err := given(resp)
 	if err != nil {
@@ -103,7 +103,7 @@ func (i *Inspector) kept(ctx context.Context, resp *http.Response, x *exchange) 
 	return body, nil
 }
 
-// passed are the members of an answer that come in, without the tokens that are lent now, and
+// passed returns the members of an answer that come in, without the tokens that are lent now, and
 // without the ID token.
 func (i *Inspector) passed(text []byte, identity string) map[string]any {
 	all, out := map[string]json.RawMessage{}, map[string]any{}

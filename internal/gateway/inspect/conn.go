@@ -25,11 +25,11 @@ type conn struct {
 	hold    *held.Hold  // bytes, for as long as it lasts
 	strict  *strict     // over HTTP/1
 	frames  *frames     // over HTTP/2
-	offers  []string    // what the client would speak in TLS, if it says that
+	offers  []string    // the protocols that the client offers in TLS, if it does
 	shown   bool        // the client was sent a certificate
-	settled bool        // TLS stands, or never will
-	last    []byte      // of what was read before that
-	ended   atomic.Bool // the client has said all, beneath TLS if there is any
+	settled bool        // the TLS handshake is over, or never will be
+	last    []byte      // the last bytes read before that
+	ended   atomic.Bool // the client has sent its end, beneath TLS if there is any
 	once    sync.Once
 	done    chan struct{} // closed with the connection
 }
@@ -70,28 +70,27 @@ func (c *conn) Reset() {
 	c.once.Do(func() { close(c.done) })
 }
 
-// connKey is under which a request's context has its connection.
+// connKey is the context key under which a request finds its connection.
 type connKey struct{}
 
 func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
 
-// owner finds our connection by what the server was given.
+// owner returns our connection for the one that net/http's server has.
 func owner(c net.Conn) *conn { return c.(*frames).owner }
 
-// Track knows the requests under way on one connection. The zero Track is ready
-// for use.
+// Track knows the active requests of one connection. The zero Track is ready for use.
 type Track struct {
-	// Passes is called when a request was let through, before any of it passes. With an
-	// error it does not. It must be safe for concurrent use; nil: nobody is asked.
+	// Passes is called when a request was allowed, before any of it passes. If it returns an error,
+	// the request does not pass. It must be safe for concurrent use; nil: no call.
 	Passes func() error
 
 	mu  sync.Mutex
 	set map[*exchange]struct{}
 }
 
-// Review ends the requests that judge does not allow any more, with the reason
-// it gives. Uses are the secrets that went out with the request, and the meter counts
-// what it sends; nil: nobody does. One that is being judged just now is judged once more.
+// Review ends the requests that judge no longer allows, with the reason that judge returns. uses
+// are the secrets that went out with the request. m counts its bytes; nil: not counted. A request
+// that is being judged just now is judged once more.
 func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *outflow.Meter) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,9 +113,9 @@ func (t *Track) used(x *exchange, uses inject.Uses) {
 	x.uses = uses
 }
 
-// asksInBody notes that the body of a request asks to be taken for another method, and has it
-// judged as that. If it may pass, what it sends from here on counts by that decision: no change
-// of rules falls between. Uses are the secrets in it.
+// asksInBody notes that the body of a request asks to be taken for another method, and judges it as
+// that. If it may pass, its bytes count by that decision from here on: no change of rules falls
+// between. The returned uses are the secrets in it.
 func (t *Track) asksInBody(x *exchange, judge func(*policy.Request) policy.Decision) (d policy.Decision, uses inject.Uses, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +123,7 @@ func (t *Track) asksInBody(x *exchange, judge func(*policy.Request) policy.Decis
 	r := x.request
 	d = judge(&r)
 	switch b := d.Budget; {
-	case b == nil: // it is denied, or what it counted for so far is not exceeded either
+	case b == nil: // denied, or the budget that it counted for so far has room, too
 	case x.outflow == nil:
 		return d, nil, errOtherUncounted
 	default:
@@ -133,8 +132,8 @@ func (t *Track) asksInBody(x *exchange, judge func(*policy.Request) policy.Decis
 	return d, x.uses, nil
 }
 
-// begins notes that a request was let through, and who counts what it sends. It is false if
-// the rules changed since it was added, or since this was asked: then it has not begun.
+// begins notes that a request was allowed, and which meter counts its bytes. It returns false if
+// the rules changed since the request was added, or since the last call: then it has not begun.
 func (t *Track) begins(x *exchange, m *outflow.Meter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,14 +145,14 @@ func (t *Track) begins(x *exchange, m *outflow.Meter) bool {
 	return true
 }
 
-// ended is the cause of a request that other rules or leases ended.
+// ended is the cause of a request that other rules or leases have ended.
 type ended struct{ why error }
 
 func (e *ended) Error() string { return e.why.Error() }
 
 func (e *ended) Unwrap() error { return e.why }
 
-// passes tells whoever wants to know that a request is about to.
+// passes calls Passes before a request passes.
 func (t *Track) passes() error {
 	if t.Passes == nil {
 		return nil

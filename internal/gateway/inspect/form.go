@@ -11,15 +11,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// form looks in the body of a form for the field by which some frameworks take a request
-// for one of another method. What it has found has not been passed on: a server that got no
-// more than what is before it has got no whole form.
+// form looks in the body of a form for the field by which some frameworks take a request for one of
+// another method. A body is passed on only up to that field: a server that got no more has no whole
+// form.
 type form interface {
-	// finds takes a piece of the body, and tells whether the field begins there.
+	// finds takes a piece of the body, and reports whether the field begins there.
 	finds(piece []byte) bool
 }
 
-// newForm gives nil for a body that is no form.
+// newForm returns nil for a body that is not a form.
 func newForm(r *http.Request) form {
 	switch kind := formKind(r); {
 	case strings.HasPrefix(kind, "multipart/"):
@@ -30,7 +30,8 @@ func newForm(r *http.Request) form {
 	return nil
 }
 
-// formKind is the type of a body that some server may read as a form. Without a type some do.
+// formKind returns the type of a body that some server may read as a form. Some do so without a
+// type.
 func formKind(r *http.Request) string {
 	const plain = "application/x-www-form-urlencoded"
 	if r.ContentLength == 0 || r.Body == http.NoBody {
@@ -49,7 +50,7 @@ func formKind(r *http.Request) string {
 	return ""
 }
 
-// isHiddenForm tells forms that nobody can read here: what they say is anything.
+// isHiddenForm reports whether a body is a form that cannot be read here: it may contain anything.
 func isHiddenForm(r *http.Request) bool {
 	for _, v := range words(r.Header["Content-Encoding"]) {
 		if v != "" && v != "identity" {
@@ -59,26 +60,26 @@ func isHiddenForm(r *http.Request) bool {
 	return false
 }
 
-// fields reads a form as a query is written.
+// fields reads a form that is encoded as a query.
 type fields struct{ policy.MethodNames }
 
 func (f *fields) finds(piece []byte) bool { return f.Finds(piece) }
 
-// parts reads the heads of the parts of a form, wherever they stand: a file in it that has
-// such a line is taken for one, too. Servers differ in what they take for the line that names
-// a part, and in where it ends. So one begins behind its words, wherever these are, and ends
-// where no server reads on: with the head, or at the colon of another line.
+// parts reads the heads of a form's parts, at any place: a file in the form that contains such a
+// line is taken for a head, too. Servers differ in which line names a part, and in where the line
+// ends. So a line begins behind its words, wherever these are. It ends where no server reads on:
+// with the head, or at the colon of another line.
 type parts struct {
-	last   []byte // of what came before, as far as it may have the words
-	inside bool   // such a line
-	text   []byte // of it, as far as it may go on with a name, in one form
-	fresh  bool   // text has something that nobody has looked at
-	breaks int    // how much of "\r\n\r\n" there is
-	other  bool   // what comes would be another line, if it has a colon
+	last   []byte // the last bytes before, as far as they may contain the words
+	inside bool   // within such a line
+	text   []byte // the line, as far as it may go on with a name, in one form
+	fresh  bool   // text has bytes that were not looked at yet
+	breaks int    // how much of "\r\n\r\n" has come
+	other  bool   // the next bytes would be another line, if it has a colon
 }
 
-// The words, and bounds of what is kept: of what may have them, of text when it is looked at,
-// and of text that was, for a name may go on in what follows.
+// The words, and bounds of the bytes that are kept. They bound bytes that may contain the words,
+// text before it is looked at, and text afterwards, since a name may go on in the next bytes.
 const (
 	disposition = "content-disposition"
 	contentID   = "content-id"
@@ -107,14 +108,14 @@ func (p *parts) finds(piece []byte) bool {
 	return false
 }
 
-// keep keeps what may have the words.
+// keep keeps the bytes that may contain the words.
 func (p *parts) keep(text []byte) {
 	p.last = append(p.last, text[max(0, len(text)-maxWords):]...)
 	p.last = append(p.last[:0], p.last[max(0, len(p.last)-maxWords):]...)
 }
 
-// colon begins a line if the words are before the colon, and may end one. It tells whether
-// that names the field.
+// colon begins a line if the words are before the colon, and may end one. It reports whether that
+// line names the field.
 func (p *parts) colon() bool {
 	is := func(words string) bool {
 		before := bytes.TrimRight(p.last, " \t")
@@ -123,7 +124,7 @@ func (p *parts) colon() bool {
 	begin := ""
 	switch {
 	case is(disposition):
-	case is(contentID): // whose value is a name to some, where there is no other
+	case is(contentID): // some servers take its value for the name, if the part has no other
 		begin = "name="
 	case p.inside && p.other:
 		p.inside = false
@@ -138,7 +139,7 @@ func (p *parts) colon() bool {
 	return found
 }
 
-// reads takes more of a line, to its end, and tells whether it names the field.
+// reads takes more of a line, to its end, and reports whether it names the field.
 func (p *parts) reads(text []byte) bool {
 	for _, c := range text {
 		p.add(c)
@@ -153,7 +154,7 @@ func (p *parts) reads(text []byte) bool {
 	return false
 }
 
-// ends tells whether the head ends with a character.
+// ends reports whether the head ends with a character.
 func (p *parts) ends(c byte) bool {
 	switch {
 	case c == '\r' && p.breaks%2 == 0, c == '\n' && p.breaks%2 == 1:
@@ -161,7 +162,7 @@ func (p *parts) ends(c byte) bool {
 		p.other = false
 	case c == '\r':
 		p.breaks, p.other = 1, false
-	case c == '\n': // alone ends a line for some
+	case c == '\n': // some servers end a line with it alone
 		p.breaks, p.other = 0, false
 	default:
 		if p.breaks > 0 {
@@ -172,8 +173,8 @@ func (p *parts) ends(c byte) bool {
 	return p.breaks == len("\r\n\r\n")
 }
 
-// add adds a character to the text. Any space is one, and left out is what does not belong
-// to a name to all.
+// add adds a character to the text. Every space becomes the same one. Characters that no server
+// takes for a part of a name are left out.
 func (p *parts) add(c byte) {
 	switch c {
 	case ' ', '\t', '\r', '\n', '\v', '\f':
@@ -186,7 +187,7 @@ func (p *parts) add(c byte) {
 	}
 }
 
-// names tells whether the text names the field. The end of it is kept.
+// names reports whether the text names the field. It keeps the end of the text.
 func (p *parts) names() bool {
 	if !p.fresh {
 		return false
@@ -197,13 +198,13 @@ func (p *parts) names() bool {
 	return found
 }
 
-// partName finds where it is said what a part is called, as generously as a server may.
+// partName finds the name of a part, as generously as a server may.
 var partName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\bname\s*(\*[0-9*\s]*)?=\s*`)
 })
 
-// namesMethod tells whether the head of a part names the field, or does so in a way that
-// servers read differently.
+// namesMethod reports whether the head of a part names the field, or does so in a way that servers
+// read differently.
 func namesMethod(text []byte) bool {
 	for _, at := range partName().FindAllSubmatchIndex(text, -1) {
 		name := bytes.TrimLeft(text[at[1]:], `"'< `)
@@ -220,8 +221,8 @@ func namesMethod(text []byte) bool {
 	return false
 }
 
-// asksInBody judges a request anew whose body asks to be taken for another method, and gives
-// the limit of its body.
+// asksInBody judges a request anew whose body asks to be taken for another method. It returns the
+// limit of its body.
 func (i *Inspector) asksInBody(x *exchange) (limit int64, err error) {
 	d, uses, err := x.conn.track.asksInBody(x, func(r *policy.Request) policy.Decision { return i.conf.Judge(x.conn.host, r) })
 	switch {
@@ -233,8 +234,8 @@ func (i *Inspector) asksInBody(x *exchange) (limit int64, err error) {
 	return d.MaxBody, x.secrets.AnyMethod(uses)
 }
 
-// otherMethod is the refusal of a request for what its body says.
+// otherMethod is the refusal of a request because of its body.
 type otherMethod struct{ policy.Denied }
 
-// errOtherUncounted is for one that may pass, but not uncounted, as it has begun.
+// errOtherUncounted is for a request that may pass, but only counted, and began uncounted.
 var errOtherUncounted = errors.New("the body asks for another method, the rule for that has max_upload, and nobody counts what this request sends")

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// found tells whether a form finds the field in a text that comes in pieces.
+// found reports whether a form finds the field in a text that comes in pieces.
 func found(f form, text string, size int) bool {
 	for len(text) > 0 {
 		n := min(size, len(text))
@@ -28,7 +28,7 @@ func found(f form, text string, size int) bool {
 	return false
 }
 
-// Whatever name a server may read, and however it comes, it is found.
+// TestFields checks that every name that a server may read is found, however it comes.
 func TestFields(t *testing.T) {
 	for text, want := range map[string]bool{
 		"_method=DELETE": true, "a=b&_method=DELETE": true, "a=b;_method=x&c=d": true, "a&_method=x": true, "_METHOD=x": true, "%5fmethod=x": true,
@@ -108,7 +108,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A form that asks for another method is judged as that, before the server has the field.
+// TestMethodInForm checks that a form that asks for another method is judged as that method, before
+// the server has the field.
 func TestMethodInForm(t *testing.T) {
 	const urlencoded = "application/x-www-form-urlencoded"
 	for name, c := range map[string]struct {
@@ -155,7 +156,7 @@ func TestMethodInForm(t *testing.T) {
 			if r := <-records; c.passes != (r.Verdict != spec.VerdictDeny) {
 				t.Errorf("the record is %+v", r)
 			}
-			if !strings.HasPrefix(c.head, "Content-Encoding") { // which is refused by its head
+			if !strings.HasPrefix(c.head, "Content-Encoding") { // its head gets it refused
 				if b := <-got; c.passes != (b == c.body) || !c.passes && strings.Contains(b, "_method") {
 					t.Errorf("the server has %q", b)
 				}
@@ -164,13 +165,13 @@ func TestMethodInForm(t *testing.T) {
 	}
 }
 
-// A form that asks for another method has no more body, and sends no more, than the rule for
-// that lets through.
+// TestBoundsOfMethodInForm checks that a form that asks for another method may have only the body,
+// and send only the bytes, that the rule for that method allows.
 func TestBoundsOfMethodInForm(t *testing.T) {
 	const kib = 1 << 10
 	long := strings.Repeat("a", 2*kib)
 	for name, c := range map[string]struct {
-		post, any policy.Rule // which let pass POST, and any method
+		post, any policy.Rule // they allow POST, and any method
 		body      string
 		status    int
 		says      string
@@ -222,7 +223,7 @@ func TestBoundsOfMethodInForm(t *testing.T) {
 	}
 }
 
-// rulesOf lets GET and POST pass, or all but DELETE.
+// rulesOf allows GET and POST, or all but DELETE.
 func rulesOf(t *testing.T, kind string) *policy.Policy {
 	t.Helper()
 	rule := func(a policy.Action, c policy.Conditions) []policy.Rule {

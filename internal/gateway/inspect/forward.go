@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// forward sends a request that may pass, and what comes back.
+// forward sends an allowed request, and passes on the answer.
 func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *exchange) {
 	in := r
 	if r.Body != nil && r.Body != http.NoBody {
@@ -83,7 +83,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	}
 }
 
-// hops are the fields of a connection, not of what is sent over it.
+// hops are the header fields that belong to a connection, not to its requests.
 var hops = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
@@ -101,8 +101,8 @@ func removeHops(h http.Header) {
 	}
 }
 
-// outgoing is a request as it is sent on. All but what concerns the connection
-// stays as it was judged.
+// outgoing returns a request as it is sent on. All but the connection's own fields stay as they
+// were judged.
 func outgoing(ctx context.Context, r *http.Request) *http.Request {
 	out := r.WithContext(ctx)
 	if r.ContentLength == 0 || r.Body == http.NoBody {
@@ -123,24 +123,24 @@ func outgoing(ctx context.Context, r *http.Request) *http.Request {
 	return out
 }
 
-// goOn tells a client that waits for it to send the body of a request that may
-// pass. The server would do so by itself when the body is read, but not in step
-// with other interim answers, which are passed on meanwhile.
+// goOn tells a waiting client to send the body of an allowed request. net/http's server would do so
+// by itself when the body is read, but not in step with other interim answers, which are passed on
+// meanwhile.
 func goOn(w *answer, r *http.Request) {
 	if r.ProtoMajor == 1 && slices.Contains(words(r.Header["Expect"]), "100-continue") {
 		w.ResponseWriter.WriteHeader(http.StatusContinue)
 	}
 }
 
-// reached notes which address answers.
+// reached notes the address that answers.
 func (x *exchange) reached(addr netip.Addr) { x.record.Addr = addr }
 
-// maxInterim bounds what a server may say before its answer.
+// maxInterim bounds the interim answers of a server.
 const maxInterim = 100
 
 var errInterim = errors.New("interim answers without end")
 
-// interim passes on an answer before the answer.
+// interim passes on an interim answer.
 func (x *exchange) interim(status int, header http.Header) error {
 	if x.interims++; x.interims > maxInterim {
 		return errInterim
@@ -173,13 +173,12 @@ func (i *Inspector) answered(resp *http.Response, x *exchange) error {
 	return nil
 }
 
-// pass passes an answer on. From is its body if that was read from a link, and
-// resp.Body may mask it.
+// pass passes an answer on. from is its body if it was read from a link; resp.Body may mask it.
 func pass(w *answer, resp *http.Response, from *answerBody) error {
 	h := w.Header()
 	maps.Copy(h, resp.Header)
 	if _, ok := h["Content-Type"]; !ok {
-		h["Content-Type"] = nil // nothing is guessed
+		h["Content-Type"] = nil // net/http must not guess a type
 	}
 	announced := len(resp.Trailer)
 	if announced > 0 {
@@ -202,8 +201,8 @@ func pass(w *answer, resp *http.Response, from *answerBody) error {
 	return nil
 }
 
-// copyBody passes a body on, every piece as soon as it is there. What is known to
-// be there is waited for, so that a small answer is sent at once.
+// copyBody passes a body on, every piece as soon as it arrives. It waits for bytes that it knows to
+// have arrived already, so that a small answer is sent at once.
 func copyBody(w *answer, resp *http.Response, from *answerBody) error {
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
@@ -212,7 +211,7 @@ func copyBody(w *answer, resp *http.Response, from *answerBody) error {
 	case from == nil:
 	case resp.Body == from:
 		soon = from.soon
-	default: // what is masked is held back, unless it is all there
+	default: // a masked body is held back, unless all of it has arrived
 		soon = from.complete
 	}
 	flushed := soon()
@@ -238,11 +237,11 @@ func copyBody(w *answer, resp *http.Response, from *answerBody) error {
 	}
 }
 
-// copyBuffers are what bodies are copied through.
+// copyBuffers are the buffers for copying bodies.
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}
 
-// broken cuts a connection whose answer broke off, so that it does not look
-// complete. Over HTTP/2 that is done to the stream.
+// broken cuts a connection whose answer broke off, so that the answer does not look complete. Over
+// HTTP/2 it cuts only the stream.
 func (x *exchange) broken(ctx context.Context) {
 	x.record.Verdict, x.record.Reason = spec.VerdictError, "the answer broke off"
 	if ctx.Err() != nil {
@@ -254,11 +253,11 @@ func (x *exchange) broken(ctx context.Context) {
 	x.conn.Reset()
 }
 
-// http2 is how a record names it.
+// http2 is the protocol's name in a record.
 const http2 = "HTTP/2.0"
 
-// change passes on that the server changes to another protocol, and then
-// everything in both directions. It is false if the client cannot.
+// change passes on the server's switch to another protocol, and then all bytes in both directions.
+// It returns false if the client cannot switch.
 func (x *exchange) change(ctx context.Context, w *answer, resp *http.Response) bool {
 	inside, ok := w.ResponseWriter.(*reply)
 	server, isRaw := resp.Body.(io.ReadWriteCloser)
@@ -296,6 +295,5 @@ func (x *exchange) change(ctx context.Context, w *answer, resp *http.Response) b
 	return true
 }
 
-// errDone ends a changed connection one direction of which cannot be closed
-// alone.
+// errDone ends a changed connection if one direction cannot be closed alone.
 var errDone = errors.New("the other side has ended")

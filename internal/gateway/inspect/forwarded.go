@@ -11,22 +11,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// unforwarded returns the fields that a proxy is not sent: those that are written otherwise,
-// and Max-Forwards, which would have the proxy answer in the server's place.
+// unforwarded returns the fields that are not sent to a proxy: those that are written in another
+// way, and Max-Forwards, which would make the proxy answer in the server's place.
 func unforwarded() map[string]bool {
 	fields := unsent()
 	fields["Max-Forwards"] = true
 	return fields
 }
 
-// forwarded is the connection to a proxy that sends requests on; nil if the server itself, or
+// forwarded returns the connection to a proxy that sends requests on; nil if the server itself, or
 // a tunnel to it, is at the other end.
 func (l *link) forwarded() *dial.Forwarded {
 	f, _ := l.out.Conn.(*dial.Forwarded)
 	return f
 }
 
-// forwardTarget is what a proxy is asked for: the server that was judged, and the path. A proxy
+// forwardTarget returns the target for a proxy: the server that was judged, and the path. A proxy
 // may answer TRACE with the request that it got, its password included.
 func forwardTarget(f *dial.Forwarded, r *http.Request) (string, error) {
 	path := r.URL.RequestURI()
@@ -44,8 +44,8 @@ func forwardTarget(f *dial.Forwarded, r *http.Request) (string, error) {
 // maxPage bounds a page that a proxy may have made itself, in bytes.
 const maxPage = 64 << 10
 
-// checkForwarded refuses answers of a proxy that are not for the inside: that it wants a
-// password, and pages that quote the password it was sent, as some versions of squid do.
+// checkForwarded refuses answers of a proxy that are not for the inside: requests for a password,
+// and pages that quote the password it was sent, as some versions of squid do.
 func (l *link) checkForwarded(resp *http.Response) error {
 	f := l.forwarded()
 	if f == nil || resp.StatusCode < 300 {
@@ -81,7 +81,7 @@ func (l *link) checkForwarded(resp *http.Response) error {
 	return nil
 }
 
-// quotes tells whether a text has a word of base64, escaped as in a URL or not.
+// quotes reports whether a text contains a word of base64, escaped as in a URL or not.
 func quotes(text []byte, word string) bool {
 	plain := strings.NewReplacer("%2B", "+", "%2b", "+", "%2F", "/", "%2f", "/", "&#43;", "+", "&#47;", "/").Replace(string(text))
 	return strings.Contains(plain, word)

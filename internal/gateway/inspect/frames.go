@@ -69,7 +69,7 @@ const (
 const (
 	holdHTTP2  = 32 << 10    // beside what every inspected connection takes
 	holdLong   = 2 * maxHead // for a head that comes in several frames, until it is counted
-	bodyWindow = 1 << 20     // for bodies that nobody has read yet
+	bodyWindow = 1 << 20     // for bodies that were not read yet
 	frameSize  = 64 << 10
 )
 
@@ -104,7 +104,7 @@ func (f *frames) RemoteAddr() net.Addr {
 	return &net.TCPAddr{}
 }
 
-// begins looks at the head of a frame, and takes what it will hold.
+// begins looks at the head of a frame, and takes the memory that it will hold.
 func (f *frames) begins() error {
 	switch {
 	case f.in.kind == resetFrame:
@@ -251,7 +251,7 @@ func (f *frames) refuse(stream uint32) {
 	f.refused = f.refused[max(0, len(f.refused)-2*maxStreams):]
 }
 
-// release gives back what is held for the connection, which has ended.
+// release gives back the memory of the connection, which has ended.
 func (f *frames) release() {
 	f.long.Release()
 	f.trailers.Release()
@@ -278,7 +278,8 @@ func (f *frames) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// says looks at what the server says, and gives it as it is sent, and the streams that it ends.
+// says inspects the server's bytes. It returns them as they are sent, and the streams that they
+// end.
 func (f *frames) says(b []byte) (said []byte, over []uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -302,7 +303,7 @@ func (f *frames) says(b []byte) (said []byte, over []uint32) {
 	return said, over
 }
 
-// hears looks at the head of a frame of the server's.
+// hears looks at the head of a frame from the server.
 func (f *frames) hears() {
 	switch {
 	case f.out.kind == goAwayFrame:
@@ -318,7 +319,7 @@ func (f *frames) hears() {
 
 func (f *frames) isRefused(stream uint32) bool { return slices.Contains(f.refused, stream) }
 
-// mark writes another reason over a part of that of a reset.
+// mark overwrites the reason in a part of a reset.
 func (f *frames) mark(part []byte) {
 	for i := range part {
 		part[i] = 0
@@ -329,7 +330,7 @@ func (f *frames) mark(part []byte) {
 	}
 }
 
-// frameCut finds frames in a stream of bytes that comes in pieces.
+// frameCut finds frames in a stream of bytes that arrives in pieces.
 type frameCut struct {
 	head   [frameHeadSize]byte
 	have   int // of head
@@ -339,7 +340,7 @@ type frameCut struct {
 	stream uint32
 }
 
-// atStart tells whether a frame comes next.
+// atStart reports whether a frame comes next.
 func (c *frameCut) atStart() bool { return c.have == 0 && c.left == 0 }
 
 // next is how many bytes may be fed: to the end of a head, or of a payload.
@@ -350,12 +351,12 @@ func (c *frameCut) next() int {
 	return frameHeadSize - c.have
 }
 
-// ends tells whether the frame is the last of its stream.
+// ends reports whether the frame is the last of its stream.
 func (c *frameCut) ends() bool {
 	return c.kind == resetFrame || (c.kind == dataFrame || c.kind == headersFrame) && c.flags&flagEndStream != 0
 }
 
-// feed takes bytes. It tells whether they complete the head of a frame.
+// feed takes bytes. It reports whether they complete the head of a frame.
 func (c *frameCut) feed(b []byte) bool {
 	if c.left > 0 {
 		c.left -= len(b)

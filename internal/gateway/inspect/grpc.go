@@ -12,24 +12,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// isGRPC tells whether a client waits for an answer of gRPC, in which other
-// answers are an error without words.
+// isGRPC reports whether a client waits for an answer of gRPC. To such a client other answers are
+// an error without a message.
 func isGRPC(r *http.Request) bool {
 	kind, _, _ := strings.Cut(strings.ToLower(r.Header.Get("Content-Type")), ";")
 	kind = strings.TrimSpace(kind)
 	return kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+")
 }
 
-// sayGRPC ends a call with an error. It is an answer that consists of trailers,
-// which HTTP takes for a header without a body.
+// sayGRPC ends a call with an error. The answer consists of trailers, which HTTP takes for a header
+// without a body.
 func sayGRPC(w http.ResponseWriter, status int, told refusal) {
 	trailersGRPC(w, statusGRPC(status), told.text())
 	if a, ok := w.(*answer); ok {
-		a.x.record.Status = status // what the log says does not depend on the client
+		a.x.record.Status = status // the log does not depend on the client
 	}
 }
 
-// trailersGRPC is an answer to a call of which nothing was answered.
+// trailersGRPC answers a call that has had no answer.
 func trailersGRPC(w http.ResponseWriter, code int, message string) {
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
@@ -49,8 +49,8 @@ const (
 	grpcUnavailable       = 14
 )
 
-// streamError is how net/http says that a server has reset a stream: its own
-// type becomes any that has these fields.
+// streamError is how net/http reports that a server has reset a stream: it converts its own type to
+// any type with these fields.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -61,17 +61,16 @@ func (e streamError) Error() string {
 	return fmt.Sprintf("stream %d was reset, code %d", e.StreamID, e.Code)
 }
 
-// Codes of HTTP/2 that mean something to gRPC.
+// Codes of HTTP/2 that gRPC maps.
 const (
 	http2Refused = 7
 	http2Cancel  = 8
 	http2Calm    = 11
 )
 
-// resetGRPC is what a call ends with whose stream the server has reset. net/http
-// can pass a reset on, but not its code, and to a client the code is the answer.
-// A server cancels by its own clock when the client's deadline is over, which may
-// be before the client's does.
+// resetGRPC returns the code for a call whose stream the server has reset. net/http can pass a
+// reset on, but not its code, and to a client the code is the answer. A server cancels by its own
+// clock when the client's deadline is over, which may be before the client does.
 func resetGRPC(r *http.Request, began time.Time, err error) (code int, ok bool) {
 	e, ok := errors.AsType[streamError](err)
 	if !ok || r.ProtoMajor != 2 || !isGRPC(r) {
@@ -107,8 +106,8 @@ func timeoutGRPC(s string) (time.Duration, bool) {
 	return time.Duration(min(int64(n), math.MaxInt64/int64(unit))) * unit, true
 }
 
-// endGRPC ends a call that the server has reset, before its answer or within. It
-// is false if that is not what happened.
+// endGRPC ends a call that the server has reset, before its answer or within it. It returns false
+// if the server has not reset the call.
 func (x *exchange) endGRPC(r *http.Request, err error) bool {
 	code, ok := resetGRPC(r, x.began, err)
 	if !ok {
@@ -126,7 +125,7 @@ func (x *exchange) endGRPC(r *http.Request, err error) bool {
 	return true
 }
 
-// statusGRPC is a status of HTTP in gRPC's words.
+// statusGRPC translates a status of HTTP to gRPC.
 func statusGRPC(status int) int {
 	switch status {
 	case http.StatusForbidden, http.StatusMisdirectedRequest:
@@ -141,7 +140,7 @@ func statusGRPC(status int) int {
 	return grpcUnknown
 }
 
-// escapeGRPC writes a message as its header wants it.
+// escapeGRPC escapes a message for its header.
 func escapeGRPC(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

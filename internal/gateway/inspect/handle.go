@@ -32,18 +32,18 @@ type exchange struct {
 	secrets  *inject.Set // lent when the request was sent
 	uses     inject.Uses // of them
 	up, down atomic.Int64
-	tooLong  atomic.Int64   // how much there was of the request's body when it had more than may be; 0: it has not
+	tooLong  atomic.Int64   // how much of the request's body had arrived when it exceeded its limit; 0: it has not
 	pending  bool           // it is being judged, or its body read for that; of the track's lock
 	stale    bool           // the rules changed meanwhile; likewise
 	over     error          // why other rules or leases ended it; likewise
 	bare     bool           // the answer is a header and nothing else
-	bill     bill           // of the model that was asked, if one was
-	outflow  *outflow.Meter // of what is sent, if its rule has a budget
+	bill     bill           // of the model that was asked, if any
+	outflow  *outflow.Meter // counts the sent bytes, if its rule has a budget
 	interims int
 }
 
-// begin takes what a request holds, and begins its record. The exchange gives back what it
-// holds even if there is an error.
+// begin takes the memory that a request holds, and begins its record. The exchange gives the memory
+// back even if begin returns an error.
 func (i *Inspector) begin(c *conn, r *http.Request) (*exchange, error) {
 	x := &exchange{conn: c, began: time.Now(), request: asked(r), hold: i.requests.Hold(), window: i.windows.Hold()}
 	x.record = spec.NetworkRecord{
@@ -55,8 +55,8 @@ func (i *Inspector) begin(c *conn, r *http.Request) (*exchange, error) {
 	return x, x.holdRequest(r)
 }
 
-// handle judges a request, and has it answered by who it is for. When the
-// context ends nobody waits for the answer.
+// handle judges a request, and has its server answer it. The context ends when the client no longer
+// waits for the answer.
 func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWriter, r *http.Request) {
 	c := x.conn
 	if i.conf.Local != nil {
@@ -78,13 +78,13 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 	defer i.log(x)
 	if err := unsound(x, r); err != nil {
 		if r.Method == refused {
-			x.record.Method, x.record.Path = "", "" // there was no request that could be read
+			x.record.Method, x.record.Path = "", "" // no readable request arrived
 		}
 		i.turnAway(w, r, x, statusOf(err), err)
 		return
 	}
-	// It is known before it is judged, and it is noted when that is over: no change of
-	// rules falls between.
+	// The track knows the request before it is judged, and notes the decision: no change of rules
+	// falls between.
 	ctx = c.track.add(ctx, x)
 	defer c.track.remove(x)
 	if player != nil {
@@ -118,8 +118,8 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 	i.forward(ctx, w, r, x)
 }
 
-// judge decides about a request, by the rules that are in force when it begins: a change
-// that comes before has it judged again, one that comes later finds it in the track.
+// judge decides about a request, by the rules in force when it begins. After an earlier change it
+// is judged again; a later change finds it in the track.
 func (i *Inspector) judge(x *exchange) {
 	i.conf.CatchUp()
 	for {
@@ -134,8 +134,8 @@ func (i *Inspector) judge(x *exchange) {
 	}
 }
 
-// passes tells whoever wants to know that a request is about to pass. It is false if it
-// was refused for that.
+// passes calls the track before a request passes. It returns false if the request was refused for
+// that.
 func (i *Inspector) passes(w http.ResponseWriter, r *http.Request, x *exchange) bool {
 	err := x.conn.track.passes()
 	if err != nil {
@@ -144,7 +144,7 @@ func (i *Inspector) passes(w http.ResponseWriter, r *http.Request, x *exchange) 
 	return err == nil
 }
 
-// closed is why no request may pass, if that is so.
+// closed returns why no request may pass now, or nil.
 func (i *Inspector) closed() error {
 	if i.conf.Closed == nil {
 		return nil
@@ -152,8 +152,7 @@ func (i *Inspector) closed() error {
 	return i.conf.Closed()
 }
 
-// lend exchanges what stands for secrets. It is false if the request was
-// refused.
+// lend exchanges the placeholders of secrets. It returns false if the request was refused.
 func (i *Inspector) lend(ctx context.Context, w *answer, r *http.Request, x *exchange) (*http.Request, bool) {
 	if x.secrets == nil {
 		return r, true
@@ -165,7 +164,7 @@ func (i *Inspector) lend(ctx context.Context, w *answer, r *http.Request, x *exc
 	r = r.Clone(r.Context()) // it will hold the values; the client's own must not
 	r.Trailer = trailer
 	uses, err := x.secrets.Request(r, i.target(x.conn.host), time.Now())
-	if err == nil && x.request.MethodInBody { // of which nobody can read which
+	if err == nil && x.request.MethodInBody { // the body hides which method
 		err = x.secrets.AnyMethod(uses)
 	}
 	if err != nil {
@@ -185,7 +184,7 @@ func (i *Inspector) lend(ctx context.Context, w *answer, r *http.Request, x *exc
 	return r, true
 }
 
-// stillLent judges the uses of secrets by what is lent now.
+// stillLent judges the uses of secrets by the secrets lent now.
 func (i *Inspector) stillLent(uses inject.Uses) error {
 	if now := i.conf.Secrets(); len(uses) > 0 {
 		return now.Lent(uses, time.Now())
@@ -193,7 +192,7 @@ func (i *Inspector) stillLent(uses inject.Uses) error {
 	return nil
 }
 
-// malformed tells what was wrong with the request's framing.
+// malformed returns the error in the request's framing, or nil.
 func (x *exchange) malformed() error {
 	if x.conn.strict == nil {
 		return nil
@@ -206,13 +205,13 @@ func (x *exchange) refuse(why string) {
 	x.record.Verdict, x.record.Reason = spec.VerdictDeny, why
 }
 
-// ours tells whether the answer is not the server's, but says that there is none.
+// ours reports whether the answer is the gateway's own, because the server gave none.
 func (x *exchange) ours() bool {
 	return x.record.Verdict == spec.VerdictDeny || x.record.Verdict == spec.VerdictError
 }
 
-// turnAway refuses a request and says why, which may be that a secret was where
-// it must not be.
+// turnAway refuses a request and gives the reason, such as a secret in a place where it must not
+// be.
 func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange, status int, err error) {
 	x.refusedFor(err)
 	told := refusal{Reason: err.Error()}
@@ -223,8 +222,8 @@ func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange
 	i.say(w, r, status, told)
 }
 
-// noteOver notes that other rules or leases cut off what was under way: that it broke off is
-// no fault of the server's.
+// noteOver notes that other rules or leases cut off an active request: the server did not break it
+// off.
 func (x *exchange) noteOver() {
 	if x.over == nil || x.record.Verdict == spec.VerdictDeny || x.record.Verdict == "" && x.record.Status != http.StatusSwitchingProtocols {
 		return
@@ -232,8 +231,8 @@ func (x *exchange) noteOver() {
 	x.refusedFor(x.over)
 }
 
-// refusedFor is refuse, with what an error tells: whose placeholder was where it must not
-// be, or the later decision by which other rules have ended the request.
+// refusedFor is refuse with the details of an error: the secret whose placeholder was misplaced, or
+// the later decision by which other rules have ended the request.
 func (x *exchange) refusedFor(err error) {
 	x.refuse(err.Error())
 	if r, ok := errors.AsType[*inject.Refused](err); ok {
@@ -258,7 +257,7 @@ func (i *Inspector) log(x *exchange) {
 	i.conf.Log(x.record, &x.decision)
 }
 
-// asked is a request as the policy judges it.
+// asked returns a request as the policy judges it.
 func asked(r *http.Request) policy.Request {
 	path, query, _ := strings.Cut(r.RequestURI, "?")
 	q := policy.Request{
@@ -274,7 +273,7 @@ func asked(r *http.Request) policy.Request {
 	return q
 }
 
-// words are those of a header's values, in lower case.
+// words returns the words of a header's values, in lower case.
 func words(values []string) (list []string) {
 	for _, v := range values {
 		for w := range strings.SplitSeq(v, ",") {
@@ -284,7 +283,7 @@ func words(values []string) (list []string) {
 	return list
 }
 
-// unsound finds what nothing could allow.
+// unsound finds errors that no rule could allow.
 func unsound(x *exchange, r *http.Request) error {
 	if err := x.malformed(); err != nil && r.Method == refused {
 		return err
@@ -305,7 +304,7 @@ func unsound(x *exchange, r *http.Request) error {
 	return nil
 }
 
-// statusOf is what a client is told whose request is unsound.
+// statusOf returns the status for a client whose request is unsound.
 func statusOf(err error) int {
 	if errors.Is(err, held.ErrFull) {
 		return http.StatusServiceUnavailable
@@ -313,26 +312,25 @@ func statusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-// lengthHolds tells whether a request over HTTP/2 says once, if at all, and as a number
-// is written, how long its body is. Its frames tell that, too, and whoever goes by them
-// alone does not look. Over HTTP/1 strict has looked.
+// lengthHolds reports whether a request over HTTP/2 gives the length of its body at most once, and
+// as a plain number. Its frames give the length, too, and servers that rely on the frames alone do
+// not check. Over HTTP/1 strict has checked.
 func lengthHolds(r *http.Request) bool {
 	said := r.Header["Content-Length"]
 	return len(said) == 0 || len(said) == 1 && said[0] == strconv.FormatInt(r.ContentLength, 10)
 }
 
-// hopsOnly tells whether Connection takes nothing out of a request on its way
-// that was judged as a part of it.
+// hopsOnly reports whether Connection leaves the judged parts of a request in it on its way.
 func hopsOnly(connection []string) bool {
 	return !slices.ContainsFunc(words(connection), func(w string) bool {
 		return !slices.Contains([]string{"", "close", "keep-alive", "upgrade", "te", "http2-settings"}, w)
 	})
 }
 
-// errProtocol is for an answer in a protocol that nobody asked for.
+// errProtocol is for an answer in a protocol that the request did not ask for.
 var errProtocol = errors.New("the server changes to a protocol that it was not asked for")
 
-// body is what the client sends.
+// body is the body that the client sends.
 type body struct {
 	io.ReadCloser
 	x         *exchange
@@ -340,12 +338,12 @@ type body struct {
 	got       int64
 	trailer   http.Header
 	announced []string
-	sent      func(Host) // is told once when it has all been read; nil: nobody is
-	form      form       // looks for another method in it; nil: nobody does
+	sent      func(Host) // called once when all of the body was read; nil: no call
+	form      form       // looks for another method in it; nil: not looked for
 	asks      func() (limit int64, err error)
 }
 
-// all notes that the client has said all of it.
+// all notes that the client has sent all of it.
 func (b *body) all() {
 	if b.sent != nil {
 		b.sent(b.x.conn.host)
@@ -379,8 +377,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// prune leaves the trailers that were announced and that no server takes for a
-// part of the head: nobody has judged them.
+// prune keeps only trailers that were announced and that no server takes for a part of the head:
+// they were never judged.
 func (b *body) prune() {
 	for name := range b.trailer {
 		if !slices.Contains(b.announced, name) || slices.Contains(notTrailers, strings.ToLower(name)) ||
@@ -390,14 +388,14 @@ func (b *body) prune() {
 	}
 }
 
-// answer counts what goes back.
+// answer counts the bytes that go back.
 type answer struct {
 	http.ResponseWriter
 	x *exchange
 }
 
 func (a *answer) Write(p []byte) (int, error) {
-	if a.x.record.Status == 0 { // nobody said another
+	if a.x.record.Status == 0 { // the handler set no other
 		a.x.record.Status = http.StatusOK
 	}
 	a.x.bill.read(a.x.record.Status, a.Header(), p)
@@ -406,8 +404,8 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteHeader notes the status. Whoever waits to be told to go on was told when
-// the request was judged.
+// WriteHeader notes the status. A client that waits for 100 Continue got it when the request was
+// judged.
 func (a *answer) WriteHeader(status int) {
 	if status == http.StatusContinue {
 		return
@@ -424,12 +422,11 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap shows the server's own writer to http.ResponseController.
+// Unwrap returns the server's own writer for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// flush sends on what was written. A header that is all there is waits for its
-// end, a moment later, to be sent as one: an error of gRPC is read in no other
-// form.
+// flush sends on the written bytes. A header without a body waits for its end, a moment later, so
+// that both go out as one: clients read an error of gRPC in no other form.
 func (a *answer) flush() error {
 	if a.x.bare {
 		return nil

@@ -32,22 +32,21 @@ func (i *Inspector) handshake(ctx context.Context, c *conn, s *tls.Conn) error {
 	return c.SetDeadline(time.Time{})
 }
 
-// speaksNone tells whether a client has offered protocols, and HTTP is not among them.
+// speaksNone reports whether a client has offered protocols without HTTP among them.
 func (i *Inspector) speaksNone(offers []string) bool {
 	return len(offers) > 0 && !slices.ContainsFunc(offers, func(p string) bool { return slices.Contains(i.tls.NextProtos, p) })
 }
 
-// OffersOther is ErrNoHTTP for a client of TLS that has told which protocols it speaks (ALPN).
+// OffersOther is ErrNoHTTP for a TLS client that has offered protocols (ALPN).
 func OffersOther(offers []string) error {
 	return fmt.Errorf("%w: by TLS it offers %q", ErrNoHTTP, clip(strings.Join(offers, ", ")))
 }
 
-// HandshakeError says that the client did not agree to a TLS connection with
-// the gateway.
+// HandshakeError reports that the client did not agree to a TLS connection with the gateway.
 type HandshakeError struct {
 	Err error
-	// Distrust says that this is, as far as can be seen, because the client does not trust
-	// the sandbox's authority.
+	// Distrust reports that the client, as far as can be seen, does not trust the sandbox's
+	// authority.
 	Distrust bool
 }
 
@@ -62,8 +61,8 @@ func (e *HandshakeError) Unwrap() error { return e.Err }
 
 var errNoHandshake = errors.New("it hung up when it had seen a certificate")
 
-// failed tells whether a handshake failed for lack of trust: by the client's alert or, if it
-// was shown a certificate, by its hanging up without one, as node does.
+// failed reports whether a handshake failed for lack of trust: by the client's alert or, if the
+// client got a certificate, by its hanging up without an alert, as node does.
 func failed(err error, c *conn) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
 		return &HandshakeError{Err: err, Distrust: slices.ContainsFunc(distrust, func(a tls.AlertError) bool { return op.Err.Error() == a.Error() })}
@@ -77,16 +76,16 @@ func failed(err error, c *conn) error {
 	return &HandshakeError{Err: err}
 }
 
-// distrust are the alerts of a client that is not content with a certificate (RFC 8446, 6.2):
-// bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired,
-// certificate_unknown, unknown_ca.
+// distrust are the alerts of a client that rejects a certificate (RFC 8446, 6.2): bad_certificate,
+// unsupported_certificate, certificate_revoked, certificate_expired, certificate_unknown,
+// unknown_ca.
 var distrust = []tls.AlertError{42, 43, 44, 45, 46, 48}
 
-// alertSize is that of an alert that is not encrypted.
+// alertSize is the size of an unencrypted alert.
 const alertSize = 7
 
-// plainAlert reads an alert that a client has sent without encrypting it, as OpenSSL does when
-// it does not like a certificate. Package tls takes it for garbage.
+// plainAlert reads an alert that a client has sent unencrypted, as OpenSSL does when it rejects a
+// certificate. Package tls takes it for garbage.
 func plainAlert(record []byte) (tls.AlertError, bool) {
 	if len(record) != alertSize || !bytes.HasPrefix(record, []byte{21, 3}) || record[3] != 0 || record[4] != 2 {
 		return 0, false

@@ -5,16 +5,16 @@ import (
 	"net/http"
 )
 
-// Bytes that a request takes beside its head: goroutines and what they keep, buffers that its
-// body and that of its answer are copied through, and what a compressed body needs to be read.
+// Bytes that a request takes besides its head: goroutines and their memory, buffers for copying its
+// body and that of its answer, and the memory for reading a compressed body.
 const (
 	holdBase    = 12 << 10
 	holdCopy    = copyBuffer
 	holdInflate = 256 << 10
-	holdField   = 200 // of a header, twice: as it came, and as it is sent
+	holdField   = 200 // of a header, twice: as received, and as sent
 )
 
-// headHolds is how many bytes the head of a request or answer takes at most.
+// headHolds returns how many bytes the head of a request or answer takes at most.
 func headHolds(h http.Header) int64 {
 	n := int64(0)
 	for name, values := range h {
@@ -26,7 +26,7 @@ func headHolds(h http.Header) int64 {
 	return n
 }
 
-// holdRequest takes what a request will hold until it has been answered.
+// holdRequest takes the memory that a request holds until it is answered.
 func (x *exchange) holdRequest(r *http.Request) error {
 	n := holdBase + headHolds(r.Header) + int64(len(r.RequestURI)+len(r.Host))
 	if r.Body != nil && r.Body != http.NoBody {
@@ -38,7 +38,8 @@ func (x *exchange) holdRequest(r *http.Request) error {
 	return x.hold.Take(n)
 }
 
-// holdAnswer takes what an answer holds. One that changes the protocol is copied in both directions.
+// holdAnswer takes the memory of an answer. An answer that changes the protocol is copied in both
+// directions.
 func (x *exchange) holdAnswer(resp *http.Response) error {
 	n := headHolds(resp.Header)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
@@ -53,7 +54,7 @@ func (x *exchange) holdAnswer(resp *http.Response) error {
 	return x.hold.Take(n)
 }
 
-// release gives back what a request held.
+// release gives back the memory of a request.
 func (x *exchange) release() {
 	x.hold.Release()
 	x.window.Release()

@@ -22,7 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// far is a server in plain HTTP/1 that says exactly what a test wants.
+// far is a server in plain HTTP/1 that sends exactly the bytes of a test.
 type far struct {
 	listener net.Listener
 	speak    func(n int, c net.Conn, r *bufio.Reader) // on the connection n, from 1
@@ -56,27 +56,27 @@ func newFar(t *testing.T, speak func(n int, c net.Conn, r *bufio.Reader)) *far {
 	return f
 }
 
-// connections is how many there were.
+// connections returns how many connections it had.
 func (f *far) connections() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.conns
 }
 
-// near is a client of an inspector that lets everything pass to a far server.
+// near returns a client of an inspector that lets everything pass to a far server.
 func (f *far) near(t *testing.T) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c := f.inspected(t, Host{Name: "far.example", Port: 80})
 	return c, bufio.NewReader(c)
 }
 
-// inspected is a connection from inside to a host.
+// inspected returns a connection from inside to a host.
 func (f *far) inspected(t *testing.T, h Host) net.Conn {
 	t.Helper()
 	return servingHost(t, f.inspector(t), h)
 }
 
-// serving is a connection from inside to the far server.
+// serving returns a connection from inside to the far server.
 func serving(t *testing.T, i *Inspector) net.Conn {
 	t.Helper()
 	return servingHost(t, i, Host{Name: "far.example", Port: 80})
@@ -110,8 +110,8 @@ func (f *far) inspector(t *testing.T) *Inspector {
 	return New(conf)
 }
 
-// passing lets everything pass that is for one name, to one address, and keeps no
-// log. Who needs TLS adds that.
+// passing allows everything that is for one name, to one address, and keeps no log. A test that
+// needs TLS adds it.
 func passing(t testing.TB, name string, to net.Addr) Config {
 	t.Helper()
 	rule, err := policy.ParseRule(policy.Allow, name)
@@ -139,7 +139,7 @@ func passing(t testing.TB, name string, to net.Addr) Config {
 	}
 }
 
-// tcpPair is a connection, both ends.
+// tcpPair returns both ends of a connection.
 func tcpPair(t *testing.T) (near, far *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -200,13 +200,13 @@ func answerTo(t *testing.T, method string, in *bufio.Reader) (*received, string)
 	return &received{resp.Status, resp.StatusCode, resp.Header, resp.Trailer, resp.TransferEncoding, resp.Close}, string(b)
 }
 
-// Whatever way a server ends an answer, the client gets all of it and nothing
-// more, and both connections serve the next request if they can.
+// TestAnswers checks that in whatever way a server ends an answer, the client gets exactly that
+// answer, and both connections serve the next request if they can.
 func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, said, body string
 		status             int
-		once               bool // the server's connection cannot be used again
+		once               bool // the server's connection cannot be reused
 	}{
 		"length":             {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello", 200, false},
 		"empty":              {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "", 200, false},
@@ -260,7 +260,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A request about the server as a whole is sent on as it came.
+// TestAsterisk checks that a request about the server as a whole is sent on as it came.
 func TestAsterisk(t *testing.T) {
 	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 		if q, _ := read(t, r); q != nil {
@@ -274,7 +274,7 @@ func TestAsterisk(t *testing.T) {
 	}
 }
 
-// An answer that breaks off, or cannot be read, never looks complete.
+// TestBrokenAnswers checks that an answer that breaks off, or cannot be read, never looks complete.
 func TestBrokenAnswers(t *testing.T) {
 	for name, said := range map[string]string{
 		"short":              "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello",
@@ -317,7 +317,7 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
-// What is no status is not passed on as an answer before the answer.
+// TestNoStatus checks that an invalid status is not passed on as an interim answer.
 func TestNoStatus(t *testing.T) {
 	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 		if q, _ := read(t, r); q != nil {
@@ -331,12 +331,12 @@ func TestNoStatus(t *testing.T) {
 	}
 }
 
-// A request is sent again if the connection it was sent on turns out to be dead,
-// once, and never if it could change something or was answered in part.
+// TestDeadConnections checks that a request on a dead connection is sent again, once, and never if
+// it could change something or was answered in part.
 func TestDeadConnections(t *testing.T) {
 	for name, c := range map[string]struct {
 		request string
-		said    string // to the second request, before the end
+		said    string // sent to the second request, before the end
 		again   bool
 	}{
 		"GET":            {"GET / HTTP/1.1\r\n" + host + "\r\n", "", true},
@@ -373,8 +373,8 @@ func TestDeadConnections(t *testing.T) {
 	}
 }
 
-// A server that hung up, or spoke out of turn, while nobody asked it anything is
-// not asked again on that connection, whatever the request.
+// TestIdleConnections checks a server that hung up, or sent bytes, on an idle connection: no
+// request uses that connection again.
 func TestIdleConnections(t *testing.T) {
 	for name, last := range map[string]string{"hung up": "", "spoke": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"} {
 		t.Run(name, func(t *testing.T) {
@@ -413,7 +413,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// Pieces pass as they come, in both directions at once.
+// TestStreams checks that pieces pass as they come, in both directions at once.
 func TestStreams(t *testing.T) {
 	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 		for b := make([]byte, 1); ; {
@@ -431,7 +431,7 @@ func TestStreams(t *testing.T) {
 	conn, in := f.near(t)
 	for range 2 {
 		say(conn, "POST / HTTP/1.1\r\n"+host+"Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n")
-		resp, err := http.ReadResponse(in, nil) // the head is there before anything was sent
+		resp, err := http.ReadResponse(in, nil) // the head arrives before anything was sent
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -453,7 +453,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// What some server would take for another method or path is no trailer, either.
+// TestTrailersThatAskOtherwise checks that a field that some server takes for another method or
+// path does not pass as a trailer, either.
 func TestTrailersThatAskOtherwise(t *testing.T) {
 	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 		if q, _ := read(t, r); q != nil {
@@ -468,8 +469,8 @@ func TestTrailersThatAskOtherwise(t *testing.T) {
 	}
 }
 
-// A server need not wait for the body to answer, and what is left of it is no
-// request.
+// TestEarlyAnswer checks that a server may answer before the body ends, and that the rest of the
+// body is not taken for a request.
 func TestEarlyAnswer(t *testing.T) {
 	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 		if _, err := http.ReadRequest(r); err == nil {
@@ -488,7 +489,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// A server is asked whether it wants a body before it gets it.
+// TestExpect checks that a server is asked whether it wants a body before it gets it.
 func TestExpect(t *testing.T) {
 	for name, c := range map[string]struct {
 		said string
@@ -533,8 +534,9 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// When the client cuts the connection nobody waits for the server, before its answer nor
-// in it. That it has said all is no such thing, before something sent to it comes back.
+// TestClientGoes checks that a cut client connection cancels the request, before the answer and
+// within it. A client that only closes its sending side has not cut the connection, as long as
+// nothing sent to it comes back.
 func TestClientGoes(t *testing.T) {
 	const endless = "HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n"
 	for name, c := range map[string]struct {
@@ -572,7 +574,8 @@ func TestClientGoes(t *testing.T) {
 	}
 }
 
-// A client that has said all gets its answer, and nothing is taken for another request.
+// TestClientHasSaidAll checks that a client that has sent all gets its answer, and that nothing is
+// taken for another request.
 func TestClientHasSaidAll(t *testing.T) {
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
@@ -622,7 +625,7 @@ func TestClientHasSaidAll(t *testing.T) {
 	}
 }
 
-// Over TLS an end without a word is that of a client that has gone.
+// TestClientBreaksOff checks that over TLS an unannounced end means that the client has gone.
 func TestClientBreaksOff(t *testing.T) {
 	authority, err := ca.New("inside")
 	if err != nil {
@@ -659,7 +662,7 @@ func TestClientBreaksOff(t *testing.T) {
 	}
 }
 
-// saidAll is a connection that tells when somebody waits for its end, and is not cut.
+// saidAll is a connection that signals when its end is awaited, and is not cut.
 type saidAll struct {
 	relay.TCP
 	waits chan struct{}
@@ -671,8 +674,8 @@ func (s *saidAll) AwaitCut(stop <-chan struct{}) bool {
 	return false
 }
 
-// A client that has said all and cuts the connection later is known to have gone, and the
-// server is not blamed.
+// TestClientGoesAfterAll checks that a client that has sent all and cuts the connection later
+// counts as gone, and that the server is not blamed.
 func TestClientGoesAfterAll(t *testing.T) {
 	asked, ended := make(chan struct{}), make(chan error, 1)
 	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
@@ -703,7 +706,7 @@ func TestClientGoesAfterAll(t *testing.T) {
 	}
 }
 
-// cutLater is a connection that is cut when something has happened.
+// cutLater is a connection that is cut after an event.
 type cutLater struct {
 	relay.TCP
 	cut <-chan struct{}
@@ -711,8 +714,8 @@ type cutLater struct {
 
 func (c *cutLater) AwaitCut(<-chan struct{}) bool { <-c.cut; return true }
 
-// Old clients are told the end of an answer by that of the connection, and what
-// they do not understand is kept from them.
+// TestOldClients checks that old clients see the end of an answer by the end of the connection, and
+// get nothing that they do not understand.
 func TestOldClients(t *testing.T) {
 	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 		for {
@@ -743,8 +746,8 @@ func TestOldClients(t *testing.T) {
 	}
 }
 
-// The cheap key exchange is taken where there is a choice, and another one where
-// there is none.
+// TestCurves checks that the cheap key exchange is used if the client offers it, and another one
+// otherwise.
 func TestCurves(t *testing.T) {
 	f := newFar(t, func(int, net.Conn, *bufio.Reader) {})
 	for want, offered := range map[tls.CurveID][]tls.CurveID{

@@ -1,10 +1,10 @@
-// Package inspect looks into HTTP on behalf of the policy. It answers a
-// connection in the place of the server, judges every request on it, and sends
-// those that may pass to the real server, over connections of its own.
+// Package inspect inspects HTTP on behalf of the policy. It answers a connection in the place of
+// the server, judges every request on it, and sends the allowed ones to the real server, over its
+// own connections.
 //
-// What is judged is what is sent: a request is parsed once, strictly, and
-// written anew. Bytes of the inside are never passed on as they came, but for
-// bodies and for what follows an upgrade that a rule allows.
+// The bytes that are judged are the bytes that are sent: a request is parsed once, strictly, and
+// written anew. The inside's bytes are never passed on as they came, except bodies and the bytes
+// behind an upgrade that a rule allows.
 package inspect
 
 import (
@@ -36,7 +36,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Host is whom a connection is for.
+// Host is the server that a connection is for.
 type Host struct {
 	Name string     // empty for a literal address
 	Addr netip.Addr // the literal address
@@ -44,14 +44,14 @@ type Host struct {
 	TLS  bool
 }
 
-// String gives the host with its port, as a URL has it.
+// String returns the host with its port, as a URL has it.
 func (h Host) String() string { return net.JoinHostPort(h.host(), strconv.Itoa(int(h.Port))) }
 
 func (h Host) target() inject.Target {
 	return inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
 }
 
-// target is whom a host is as far as secrets are concerned.
+// target returns a host as the secrets see it.
 func (i *Inspector) target(h Host) inject.Target {
 	if i.conf.Target != nil {
 		return i.conf.Target(h)
@@ -66,67 +66,65 @@ func (h Host) host() string {
 	return h.Addr.String()
 }
 
-// Config says what an inspector works with. All functions are called
-// concurrently.
+// Config configures an inspector. All functions are called concurrently.
 type Config struct {
-	// CatchUp is called before a request is judged; nil: there is nothing to catch up with.
+	// CatchUp is called before a request is judged; nil: no call.
 	CatchUp func()
 	// Judge decides about a request.
 	Judge func(Host, *policy.Request) policy.Decision
-	// Outflow gives who counts what is sent for a budget. May be nil, if no decision has one.
+	// Outflow returns the meter of a budget. It may be nil if no decision has one.
 	Outflow func(*policy.Budget) *outflow.Meter
-	// Closed says why no request may pass now, whatever the policy. May be nil.
+	// Closed returns why no request may pass now, whatever the policy. It may be nil.
 	Closed func() error
-	// Dial connects to the real server, if the address it has may be dialled. Without TLS,
-	// what it gives may be [dial.Forwarded].
+	// Dial connects to the real server, if its address may be dialled. Without TLS, it may return a
+	// [dial.Forwarded].
 	Dial func(context.Context, Host) (relay.Conn, error)
 	// Certificate vouches for a name or address towards the inside.
 	Certificate func(name string) (*tls.Certificate, error)
-	// Still tells whether a connection to a server at this address may go on.
+	// Still reports whether a connection to a server at this address may go on.
 	Still func(Host, netip.Addr) bool
-	// Roots are whom real servers must be vouched for by; nil: the host's.
+	// Roots are the authorities that must vouch for real servers; nil: the host's.
 	Roots *x509.CertPool
-	// Secrets are those lent to the sandbox just now.
+	// Secrets returns the secrets lent to the sandbox now.
 	Secrets func() *inject.Set
-	// Logins renews those of them that are logins of the host; nil: there are none.
+	// Logins renews the lent secrets that are logins of the host; nil: none are.
 	Logins Logins
-	// Capture keeps on the host what programs inside are given to log in with; nil:
-	// nobody does.
+	// Capture keeps on the host the logins that programs inside are given; nil: they are not kept.
 	Capture *Capture
-	// Sandbox is its name, for what is said to the inside.
+	// Sandbox is its name, for messages to the inside.
 	Sandbox string
-	// Local gives who answers for a host that is the gateway itself; nil for all
-	// others. May be nil.
+	// Local returns the handler for a host that is the gateway itself; nil for all others. It may be
+	// nil.
 	Local func(Host) http.Handler
-	// Mock gives who plays the server of a host; nil for all others. May be nil.
+	// Mock returns the handler that plays the server of a host; nil for all others. It may be nil.
 	Mock func(Host) http.Handler
-	// Sent is told when all of a request that has a body has come from the inside, and
-	// is on its way. May be nil.
+	// Sent is called when all of a request with a body has come from the inside and is on its way. It
+	// may be nil.
 	Sent func(Host)
-	// Meter begins to count what the model takes that a request asks; nil if it asks none.
-	// The error says why it may not be asked. May be nil.
+	// Meter begins to count what the model takes for a request. It returns nil if the request asks
+	// none, and an error if the model may not be asked. It may be nil.
 	Meter func(Host, *http.Request) (*meter.Tally, error)
-	// Target is whom a host is as far as secrets are concerned; nil: itself.
+	// Target returns a host as the secrets see it; nil: the host itself.
 	Target func(Host) inject.Target
-	// Named is what a server is called where that is not what the inside calls it; nil, and the
-	// empty string: it is the same.
+	// Named returns a server's own name if the inside calls it by another; the empty string, and a
+	// nil Named: the names are the same.
 	Named func(Host) string
-	// Held bounds what the inside can have it hold; nil: nothing does.
+	// Held bounds the memory that the inside can make it hold; nil: no bound.
 	Held *held.Budget
-	// Log is told of every request, when it was refused or has ended.
+	// Log is called with every request that was refused or has ended.
 	Log func(spec.NetworkRecord, *policy.Decision)
 }
 
-// Inspector looks into the connections of one sandbox.
+// Inspector inspects the connections of one sandbox.
 type Inspector struct {
 	conf     Config
 	tls      *tls.Config
 	server   *http.Server // of connections over HTTP/2
 	queue    *queue
 	up       *upstream
-	requests *held.Budget  // for what requests hold; connections have the rest
+	requests *held.Budget  // for the memory of requests; connections have the rest
 	windows  *held.Budget  // for wide windows of answers
-	heads    *held.Budget  // for heads over HTTP/2 that nobody has counted yet
+	heads    *held.Budget  // for heads over HTTP/2 that no handler has counted yet
 	room     *held.Budget  // for bodies that are judged
 	readTime time.Duration // for a body that is read as a whole
 	sendTime time.Duration // for sending one that was judged
@@ -137,7 +135,7 @@ type Inspector struct {
 	ended    bool
 }
 
-// Limits of what a connection may ask for.
+// Limits of a connection.
 const (
 	headTime      = 30 * time.Second // for a handshake, or the head of a request
 	idleTime      = 5 * time.Minute  // between two requests
@@ -147,7 +145,7 @@ const (
 	holdConn      = 24 << 10 // bytes of a connection: records of TLS, buffers, stacks
 )
 
-// New makes an inspector. It has to be closed.
+// New makes an inspector. The caller has to close it.
 func New(c Config) *Inspector {
 	if c.CatchUp == nil {
 		c.CatchUp = func() {}
@@ -163,7 +161,7 @@ func New(c Config) *Inspector {
 			to.shown = true
 			return c.Certificate(to.host.host())
 		},
-		DynamicRecordSizingDisabled: true, // there are no packets to fit into
+		DynamicRecordSizingDisabled: true, // this link has no packets that records should fit into
 	}
 	quick := i.tls.Clone()
 	quick.CurvePreferences = quickCurves
@@ -178,7 +176,7 @@ func New(c Config) *Inspector {
 		Handler:                      http.HandlerFunc(i.handleHTTP2),
 		DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout:            headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
-		Protocols: over2(), // TLS is ours: see frames
+		Protocols: over2(), // we speak TLS ourselves: see frames
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
 			MaxReceiveBufferPerConnection: bodyWindow, MaxReceiveBufferPerStream: bodyWindow,
@@ -199,20 +197,18 @@ func over2() *http.Protocols {
 	return p
 }
 
-// quickCurves are without those for the days of quantum computers, which cost as
-// much as all the rest of a handshake. What is said between the inside and its
-// keeper never leaves the memory of this host.
+// quickCurves leave out the curves against quantum computers, which cost as much as all the rest of
+// a handshake. The bytes between the inside and its keeper never leave the memory of this host.
 var quickCurves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
-// mistakes passes on what net/http logs of our own doing: that a handler
-// panicked, and where. It ends the request and its connection; nobody would hear
-// of it otherwise.
+// mistakes passes on net/http's log of our own mistakes: that a handler panicked, and where. A
+// panic ends only the request and its connection, so it would go unnoticed otherwise.
 type mistakes struct {
 	to   io.Writer
 	told atomic.Int32
 }
 
-// maxMistakes bounds what is told: whoever can provoke one can do so again.
+// maxMistakes bounds the mistakes that are logged: a client that can provoke one can repeat it.
 const maxMistakes = 16
 
 func (m *mistakes) Write(p []byte) (int, error) {
@@ -232,7 +228,7 @@ func (i *Inspector) Close() {
 	i.wg.Wait()
 }
 
-// shut lets no more connections over HTTP/1 in, and gives those there are.
+// shut refuses new connections over HTTP/1, and returns the existing ones.
 func (i *Inspector) shut() []*session {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -240,8 +236,8 @@ func (i *Inspector) shut() []*session {
 	return slices.Collect(maps.Keys(i.sessions))
 }
 
-// enter notes a connection over HTTP/1, which has to leave again. It is false if
-// the inspector is closed.
+// enter notes a connection over HTTP/1. It returns false if the inspector is closed. The caller has
+// to leave again.
 func (i *Inspector) enter(s *session) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -260,9 +256,8 @@ func (i *Inspector) leave(s *session) {
 	i.wg.Done()
 }
 
-// Serve looks into a connection until it ends. Said is what was read of it
-// before. What went wrong with single requests is in the log; the error is for
-// a connection on which there were none.
+// Serve inspects a connection until it ends. said are the bytes that were read of it before. Errors
+// of single requests go to the log. The returned error is for a connection without requests.
 func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h Host, n *relay.Counts, t *Track) error {
 	c := &conn{Conn: inside, host: h, rest: said, counts: n, done: make(chan struct{}), track: t, hold: i.conf.Held.Hold()}
 	defer c.hold.Release()
@@ -309,14 +304,14 @@ func (i *Inspector) serveHTTP2(c *conn, s *tls.Conn) error {
 	return c.frames.failed()
 }
 
-// Review ends the connections to servers that may not go on. Those to the inside
-// are the caller's, by their Tracks.
+// Review ends the connections to servers that may not go on. The caller ends those to the inside,
+// by their Tracks.
 func (i *Inspector) Review() { i.up.review(i.conf.Still) }
 
 // ErrNoHTTP is for connections on which every request would have to be judged.
 var ErrNoHTTP = errors.New("its requests have to be judged, and it does not speak HTTP")
 
-// noHead is for what may be the beginning of a request, and does not go on.
+// noHead is for bytes that may begin a request, but do not go on.
 func noHead() error {
 	return fmt.Errorf("%w: no head of a request has come whole within %s", ErrNoHTTP, headTime)
 }

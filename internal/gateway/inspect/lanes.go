@@ -6,9 +6,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
-// Bytes of an answer over HTTP/2 that net/http reads from the server before the client has read
-// what came before. They are taken before a request is sent, for a client that reads nothing has
-// net/http keep all of them.
+// Bytes of an answer over HTTP/2 that net/http reads from the server before the client has read the
+// earlier ones. They are taken before a request is sent: if the client reads nothing, net/http
+// keeps all of them.
 const (
 	wideWindow   = 4 << 20         // fills long ways: 40 MB/s with 100 ms between request and answer
 	wideSum      = held.Most / 4   // of all requests that have such a window
@@ -22,7 +22,7 @@ type lanes struct{ wide, narrow *http.Transport }
 
 func newLanes(u *upstream) lanes { return lanes{u.transport(wideWindow), u.transport(narrowWindow)} }
 
-// transport makes one whose answers have a window.
+// transport returns a transport whose answers have a window of this size.
 func (u *upstream) transport(window int) *http.Transport {
 	return &http.Transport{
 		DialTLSContext:    u.dialHTTP2,
@@ -40,7 +40,7 @@ func (l lanes) closeIdle() {
 	l.narrow.CloseIdleConnections()
 }
 
-// lane takes the window of an answer, a wide one if there is room for it.
+// lane takes the window of an answer, a wide one if memory is left for it.
 func (l lanes) lane(x *exchange) (*http.Transport, error) {
 	if x.window.Take(wideWindow) == nil {
 		return l.wide, nil

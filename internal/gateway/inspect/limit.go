@@ -10,19 +10,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// limit is what is read of an answer that says that too much was asked, or that there is
-// too much to do. Its zero value is that of any other answer.
+// limit reads an answer that reports too many requests or an overloaded server. Its zero value is
+// for any other answer.
 type limit struct {
 	spec.Limited
 	tell func(spec.Limited)
-	body []byte // its beginning, if the head does not say until when
-	more bool   // and whether it is read
+	body []byte // its beginning, if the head gives no time
+	more bool   // the body is read
 }
 
-// maxRefusal is how much of such an answer is read. They are short.
+// maxRefusal is how many bytes of such an answer are read. They are short.
 const maxRefusal = 16 << 10
 
-// statusOverloaded is how Anthropic says so.
+// statusOverloaded is Anthropic's status for it.
 const statusOverloaded = 529
 
 // headed looks at the head of the answer, which is the server's own.
@@ -35,7 +35,7 @@ func (b *bill) headed(host string, status int, h http.Header) {
 		b.limit.tell = b.tally.Limited
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, statusOverloaded:
 		b.limit.tell = b.tally.Overloaded
-	case http.StatusUpgradeRequired: // it was asked in another way than it likes
+	case http.StatusUpgradeRequired: // the client should ask in another way
 		return
 	default:
 		b.tally.Answered(host)
@@ -56,7 +56,7 @@ func (l *limit) read(p []byte) {
 	}
 }
 
-// end tells until when, if only the body said it.
+// end looks for the time in the body, if the head had none.
 func (l *limit) end() {
 	if !l.more {
 		return
@@ -68,8 +68,8 @@ func (l *limit) end() {
 	*l = limit{}
 }
 
-// again is when a server wants to be asked again, in any of the ways in which the
-// providers of models say that in the head of an answer; zero if it does not.
+// again returns the time at which a server wants to be asked again. It knows all the ways in which
+// model providers write it in the head of an answer, and returns zero without one.
 func again(h http.Header, now time.Time) time.Time {
 	for _, name := range []string{"Anthropic-Ratelimit-Unified-Reset", "X-Codex-Primary-Reset-At"} {
 		if at, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil {
@@ -88,8 +88,8 @@ func again(h http.Header, now time.Time) time.Time {
 	return soon(at, now)
 }
 
-// toomuch is what the bodies of such answers have of it: OpenAI's of a subscription, and
-// Google's, which may be a list of one.
+// toomuch is the relevant part of such bodies: OpenAI's for a subscription, and Google's, which may
+// be a list of one.
 type toomuch struct {
 	Error struct {
 		ResetsAt int64   `json:"resets_at"`
@@ -100,7 +100,7 @@ type toomuch struct {
 	} `json:"error"`
 }
 
-// againIn is again of a body.
+// againIn is again for a body.
 func againIn(body []byte, now time.Time) time.Time {
 	var one toomuch
 	if list := []toomuch{}; bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
@@ -126,7 +126,7 @@ func againIn(body []byte, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// maxPause is the longest that is believed: allowances are those of a month at most.
+// maxPause is the longest believable pause: allowances are for a month at most.
 const maxPause = 32 * 24 * time.Hour
 
 func soon(at, now time.Time) time.Time {

@@ -21,14 +21,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 )
 
-// link is a connection to a server that speaks HTTP/1. It carries one request
-// at a time.
+// link is a connection to a server that speaks HTTP/1. It carries one request at a time.
 type link struct {
 	u      *upstream
 	server *server
 	conn   net.Conn
 	out    *outside
-	raw    syscall.RawConn // nil: it cannot be asked whether it is quiet
+	raw    syscall.RawConn // nil: quiet cannot look at it
 	r      *bufio.Reader
 	timer  alarm     // until the head of an answer is there
 	since  time.Time // it is idle
@@ -37,10 +36,10 @@ type link struct {
 	inHead  bool
 	ended   bool           // it was read to its end, or to an error
 	late    atomic.Bool    // the timer went off
-	used    bool           // it has carried a request to the end
+	used    bool           // it has carried a request to its end
 	outflow *outflow.Meter // of the request it carries; nil: it is not counted
 	hold    *held.Hold     // of the request it carries
-	touched bool           // there is something of an answer
+	touched bool           // some of an answer has come
 }
 
 // linkBuffer is for the heads of answers, and small bodies. Large ones are read
@@ -57,14 +56,14 @@ func newLink(u *upstream, s *server, c net.Conn, out *outside) *link {
 	return l
 }
 
-// errLongHead and errLate are for servers that do not come to the point.
+// errLongHead and errLate are for servers that do not finish a head.
 var (
 	errStatus   = errors.New("the answer has a status that is none")
 	errLongHead = errors.New("the head of the answer is too long")
 	errLate     = errors.New("the head of the answer takes too long")
 )
 
-// Read reads what the server says, of the head of an answer not too much.
+// Read reads the server's bytes. It bounds the head of an answer.
 func (l *link) Read(b []byte) (int, error) {
 	if l.inHead {
 		if l.left <= 0 {
@@ -84,7 +83,8 @@ func (l *link) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// holdHead takes what a part of a head holds, unless the buffer has room for all of it so far.
+// holdHead takes the memory of a part of a head, unless the buffer still has room for the whole
+// head.
 func (l *link) holdHead(n int) error {
 	if l.hold == nil || maxAnswerHead-l.left <= linkBuffer {
 		return nil
@@ -92,8 +92,8 @@ func (l *link) holdHead(n int) error {
 	return l.hold.Take(2 * int64(n))
 }
 
-// quiet tells whether an idle connection can take another request: the server
-// has not hung up, nor said what nobody asked for.
+// quiet reports whether an idle connection can take another request: the server has neither hung up
+// nor sent bytes that were not asked for.
 func (l *link) quiet() bool {
 	if l.raw == nil || l.ended || l.r.Buffered() > 0 {
 		return false
@@ -106,9 +106,8 @@ func (l *link) quiet() bool {
 	return still && err == nil && l.empty()
 }
 
-// empty tells whether TLS holds nothing that it has read from the network and
-// not given out yet: a record behind that of the last answer would be taken for
-// the next one.
+// empty reports whether TLS holds no bytes that it has read from the network but not delivered yet:
+// a record behind the last answer would be taken for the next answer.
 func (l *link) empty() bool {
 	t, ok := l.conn.(*tls.Conn)
 	if !ok {
@@ -121,24 +120,22 @@ func (l *link) empty() bool {
 	return n == 0 && isTimeout(err)
 }
 
-// mayRepeat tells whether a request that failed may be sent again, over another
-// connection: this one was idle before, nothing came back, and the request
-// changes nothing.
+// mayRepeat reports whether a failed request may be sent again, over another connection: this one
+// was idle before, no bytes came back, and the request changes nothing.
 func (l *link) mayRepeat(ctx context.Context, r *http.Request) bool {
 	return l.used && !l.touched && !l.late.Load() && ctx.Err() == nil && r.Body == nil &&
 		slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, r.Method)
 }
 
-// close ends a connection on which nothing is under way. TLS is not told: its
-// goodbye waits for seconds for a server that does not read, and so would those
-// who judge all connections again.
+// close ends a connection without an active request. It sends no TLS goodbye: that could wait
+// seconds for a server that does not read, and so would every review of all connections.
 func (l *link) close() {
 	l.timer.end()
 	_ = l.out.Close()
 }
 
-// exchange sends a request and gives the answer when its head is there. From
-// then on the body of the answer has the link.
+// exchange sends a request and returns the answer when its head has arrived. From then on the body
+// of the answer owns the link.
 func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*http.Response, error) {
 	l.touched, l.outflow, l.hold = false, x.outflow, x.hold
 	b := &answerBody{link: l, request: r.Body, stop: context.AfterFunc(ctx, l.out.Reset)}
@@ -194,7 +191,7 @@ func (l *link) head(r *http.Request, up *upload, x *exchange) (*http.Response, e
 	}
 }
 
-// answerBody is the body of an answer, and has the link until it ends.
+// answerBody is the body of an answer. It owns the link until it ends.
 type answerBody struct {
 	link    *link
 	request io.ReadCloser // the request's body; nil: it has none
@@ -239,8 +236,7 @@ func (b *answerBody) Close() error {
 	return nil
 }
 
-// soon tells whether the next Read returns without waiting for the server. It
-// may be wrong in saying no.
+// soon reports whether the next Read returns without waiting for the server. A false may be wrong.
 func (b *answerBody) soon() bool {
 	if b.over {
 		return true
@@ -258,13 +254,13 @@ func (b *answerBody) soon() bool {
 	return len(bytes.Trim(size, "0")) > 0 || bytes.HasSuffix(rest, []byte("\r\n"))
 }
 
-// complete tells whether all of the body is here.
+// complete reports whether all of the body has arrived.
 func (b *answerBody) complete() bool {
 	return b.over || b.length >= 0 && int64(b.link.r.Buffered()) >= b.length
 }
 
-// uploadTime is how long after an answer the request's body may take to end. By
-// then it has no use, but most are about to be there.
+// uploadTime is how long after an answer the request's body may take to end. The body has no use by
+// then, but most bodies are about to end.
 const uploadTime = 50 * time.Millisecond
 
 // end keeps the link for the next request, if it can be.
@@ -278,7 +274,7 @@ func (b *answerBody) end() {
 		return
 	}
 	b.over, l.used = true, true
-	defer l.u.links.leave(l.server) // until then the pool does not forget the server
+	defer l.u.links.leave(l.server) // the pool must not forget the server before that
 	if b.last || l.ended || l.r.Buffered() > 0 {
 		l.close()
 		return
@@ -299,7 +295,7 @@ func (b *answerBody) drop() {
 	b.link.u.links.leave(b.link.server)
 }
 
-// failure is why there is no answer: that of who was first to fail.
+// failure returns why no answer came: the error of the side that failed first.
 func (b *answerBody) failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -318,7 +314,7 @@ type rawBody struct{ b *answerBody }
 func (c *rawBody) Read(p []byte) (int, error)  { return c.b.link.r.Read(p) }
 func (c *rawBody) Write(p []byte) (int, error) { return c.b.link.writer().Write(p) }
 
-// CloseWrite tells the server that there is no more.
+// CloseWrite sends the end to the server.
 func (c *rawBody) CloseWrite() error {
 	return closeWrite(c.b.link.conn)
 }
@@ -353,7 +349,7 @@ func (l *link) send(r *http.Request, up *upload) error {
 	return up.body(w, r)
 }
 
-// writer is where a request is written to: what its budget does not have goes nowhere.
+// writer is where a request is written to. Bytes beyond its budget are dropped.
 func (l *link) writer() io.Writer {
 	if _, sealed := l.conn.(*tls.Conn); sealed {
 		return l.outflow.Sealed(l.conn)
@@ -361,16 +357,16 @@ func (l *link) writer() io.Writer {
 	return l.outflow.Writer(l.conn)
 }
 
-// unsent are fields of a request that are written otherwise.
+// unsent are fields of a request that are written in another way.
 func unsent() map[string]bool {
 	return map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
 }
 
-// errRequest is for a request that could be read in two ways. Nothing that is
-// judged has got so far.
+// errRequest is for a request that could be read in two ways. Judging stops such a request before
+// this point.
 var errRequest = errors.New("the request cannot be written")
 
-// writeHead writes what the request is, and how its body is framed.
+// writeHead writes the request line, the fields, and how the body is framed.
 func (l *link) writeHead(w *bufio.Writer, r *http.Request) error {
 	target, left, by := r.URL.RequestURI(), unsent(), l.forwarded()
 	if by != nil {
@@ -407,7 +403,7 @@ func (l *link) writeHead(w *bufio.Writer, r *http.Request) error {
 	return err
 }
 
-// plainText tells whether a part of the first line or the host is one word.
+// plainText reports whether a part of the first line or the host is one word.
 func plainText(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {

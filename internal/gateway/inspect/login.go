@@ -14,22 +14,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Logins keeps the logins of the host good that are lent. Its methods are called
-// concurrently.
+// Logins keeps the lent logins of the host good. Its methods are called concurrently.
 type Logins interface {
-	// Renew sees to it that the value of a lease is good, and if not has another
-	// one in force when it returns. The error is said to the inside.
+	// Renew makes sure that the value of a lease is good. If it is not, another value is in force
+	// when Renew returns. The inside sees the error.
 	Renew(ctx context.Context, lease string) error
-	// Rejected tells of a value that a server did not take.
+	// Rejected reports a value that a server did not accept.
 	Rejected(lease string, value wire.Value)
 }
 
-// ErrNoLogin is of class errors that a new login on the host mends, and nothing
-// else.
+// ErrNoLogin is of class errors that only a new login on the host fixes.
 var ErrNoLogin = errors.New("the login of the host has ended")
 
-// good has the logins renewed that a request goes out with. It is false if the
-// request was answered instead.
+// good renews the logins that a request goes out with. It returns false if the request was answered
+// instead.
 func (i *Inspector) good(ctx context.Context, w *answer, r *http.Request, x *exchange) bool {
 	if i.conf.Logins == nil {
 		return true
@@ -48,13 +46,13 @@ func (i *Inspector) good(ctx context.Context, w *answer, r *http.Request, x *exc
 	return true
 }
 
-// noteLogin writes into the record whose login could not be used.
+// noteLogin writes into the record which login could not be used.
 func (x *exchange) noteLogin(lease string, err error) {
 	x.refuse(err.Error())
 	x.record.Verdict, x.record.Lease, x.record.Secret = spec.VerdictError, lease, x.secrets.SecretOf(lease)
 }
 
-// rejected notes that a server does not know a login any more.
+// rejected notes that a server no longer accepts a login.
 func (i *Inspector) rejected(resp *http.Response, x *exchange) {
 	if i.conf.Logins == nil || resp.StatusCode != http.StatusUnauthorized {
 		return
@@ -66,15 +64,15 @@ func (i *Inspector) rejected(resp *http.Response, x *exchange) {
 	}
 }
 
-// maxAsked bounds a request for a token, in bytes. What is longer is none.
+// maxAsked bounds a request for a token, in bytes. A longer body is not taken for one.
 const maxAsked = 64 << 10
 
-// errAskedLate ends one that does not come to its end.
+// errAskedLate ends a request whose body does not end in time.
 var errAskedLate = errors.New("a body that may ask for a token does not come to its end")
 
-// renewed answers a program inside that renews its login: the host has done so, or
-// does it now, and inside stays what stands for the tokens. It is false for all
-// other requests, whose body can then be read from the beginning.
+// renewed answers a program inside that renews its login: the host has renewed it, or does so now,
+// and the inside keeps its placeholders. It returns false for all other requests, whose body can
+// then be read from the beginning.
 func (i *Inspector) renewed(ctx context.Context, w *answer, r *http.Request, x *exchange) bool {
 	to := i.target(x.conn.host)
 	if i.conf.Logins == nil || r.Body == nil || !x.secrets.Renews(r, to, time.Now()) {
@@ -91,7 +89,7 @@ func (i *Inspector) renewed(ctx context.Context, w *answer, r *http.Request, x *
 		i.turnAway(w, r, x, http.StatusRequestTimeout, errAskedLate)
 		return true
 	case err != nil:
-		return false // and again when it is sent
+		return false // it is judged again when it is sent
 	}
 	lease, ok := x.secrets.Renewal(r.Header.Get("Content-Type"), text, to, time.Now())
 	if !ok {
@@ -110,7 +108,7 @@ func (i *Inspector) renewed(ctx context.Context, w *answer, r *http.Request, x *
 	return true
 }
 
-// lasting is how long what stands for a token is said to be good.
+// lasting is the announced lifetime of a placeholder for a token.
 const lasting = 10 * 365 * 24 * time.Hour
 
 // tokenError is an answer of RFC 6749, section 5.2.
@@ -139,7 +137,7 @@ func (i *Inspector) sayToken(w *answer, r *http.Request, status int, body map[st
 	_, _ = w.Write(text)
 }
 
-// begun is a body of which the beginning was read.
+// begun is a body whose beginning was read.
 type begun struct {
 	io.Reader
 	io.Closer

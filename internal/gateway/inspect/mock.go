@@ -7,9 +7,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// mock has a request answered by who plays its server. It is for nobody else:
-// the policy is not asked, and what stands for a secret stays as it is. A body
-// can be as long as the player likes to read.
+// mock has a request answered by the handler that plays its server. The request goes nowhere else:
+// no policy is asked, and placeholders of secrets stay as they are. A body may be as long as the
+// player reads.
 func (i *Inspector) mock(ctx context.Context, w *answer, r *http.Request, x *exchange, player http.Handler) {
 	if err := i.closed(); err != nil {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)

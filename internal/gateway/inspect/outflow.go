@@ -11,15 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What a request sends is counted as it is written for its server: over HTTP/1 and a
-// WebSocket behind it every byte, in link. Over HTTP/2 net/http writes, and makes less of
-// a head than it has as text; so that is counted, and a body with the frames it is put
-// into.
+// A request's bytes are counted as they are written for its server: over HTTP/1 and a WebSocket
+// behind it every byte, in link. Over HTTP/2 net/http writes, and compresses the head. So the head
+// is counted as text, and the body with its frames.
 
-// frameHead is how long the head of a frame of HTTP/2 is.
+// frameHead is the length of an HTTP/2 frame's head.
 const frameHead = 9
 
-// countedHead is the head of a request over HTTP/2. Its nil counts nothing.
+// countedHead is the head of a request over HTTP/2. A nil countedHead counts nothing.
 type countedHead struct {
 	m    *outflow.Meter
 	size int
@@ -36,9 +35,8 @@ func (x *exchange) countHead(r *http.Request) (*countedHead, error) {
 	return h, err
 }
 
-// sentOver is told of every connection the head is sent over: a server may have net/http
-// send it once more, over another one. Nobody can tell net/http not to, but that the
-// connection is closed.
+// sentOver is called for every connection that the head is sent over: a server may make net/http
+// send it once more, over another one. Only closing the connection keeps net/http from doing so.
 func (h *countedHead) sentOver(c net.Conn) {
 	if h == nil {
 		return
@@ -51,7 +49,7 @@ func (h *countedHead) sentOver(c net.Conn) {
 	h.sent = true
 }
 
-// headSize is how long a head is as text.
+// headSize returns the length of a head as text.
 func headSize(r *http.Request) int {
 	n := len(r.Method) + len(r.URL.RequestURI()) + len(r.Host) + len(strconv.FormatInt(r.ContentLength, 10)) + frameHead
 	return n + fieldsSize(r.Header) + fieldsSize(r.Trailer)
@@ -67,7 +65,7 @@ func fieldsSize(h http.Header) (n int) {
 	return n
 }
 
-// countBody has the body of a request over HTTP/2 counted.
+// countBody makes the body of a request over HTTP/2 count.
 func (x *exchange) countBody(r *http.Request) io.ReadCloser {
 	if x.outflow == nil || r.Body == nil {
 		return r.Body
@@ -75,12 +73,12 @@ func (x *exchange) countBody(r *http.Request) io.ReadCloser {
 	return &countedBody{ReadCloser: r.Body, m: x.outflow, trailer: r.Trailer}
 }
 
-// countedBody gives no more than may be sent.
+// countedBody returns no more bytes than may be sent.
 type countedBody struct {
 	io.ReadCloser
 	m       *outflow.Meter
 	trailer http.Header // filled when the body ends
-	err     error       // what comes behind the last that may
+	err     error       // the error behind the last byte that may be sent
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {
@@ -107,7 +105,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return 0, spent
 }
 
-// stop answers a request of which no more may be sent.
+// stop answers a request that may send no more.
 func (i *Inspector) stop(w http.ResponseWriter, r *http.Request, x *exchange) {
 	if err := x.outflow.Err(); !errors.Is(err, outflow.ErrSpent) {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
@@ -117,8 +115,8 @@ func (i *Inspector) stop(w http.ResponseWriter, r *http.Request, x *exchange) {
 	i.deny(w, r, &x.decision)
 }
 
-// noteSpent notes that a request was stopped because nothing was left of its budget. Which
-// that was may have changed since it was let through.
+// noteSpent notes that a request was stopped because its budget was used up. The budget may have
+// changed since the request was allowed.
 func (i *Inspector) noteSpent(x *exchange) {
 	err := x.outflow.Err()
 	if err == nil || x.record.Verdict == spec.VerdictDeny {
@@ -126,7 +124,7 @@ func (i *Inspector) noteSpent(x *exchange) {
 	}
 	if errors.Is(err, outflow.ErrSpent) {
 		now := i.conf.Judge(x.conn.host, &x.request)
-		if now.Allowed() { // there is more just now
+		if now.Allowed() { // its budget has room again
 			now = x.decision.UsedUp(x.outflow.Sent())
 		}
 		x.decision = now
@@ -136,8 +134,8 @@ func (i *Inspector) noteSpent(x *exchange) {
 	x.refuse(err.Error())
 }
 
-// endSpent ends a call of gRPC that may send no more. It is false if that is not what
-// happened.
+// endSpent ends a call of gRPC that may send no more. It returns false if the call did not end for
+// that.
 func (i *Inspector) endSpent(r *http.Request, x *exchange) bool {
 	if x.outflow.Err() == nil || r.ProtoMajor != 2 || !isGRPC(r) || x.record.Status == 0 {
 		return false

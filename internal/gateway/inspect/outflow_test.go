@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 )
 
-// A server of HTTP/2 may have net/http send a head once more. That counts again, and what
-// the budget does not have does not go: the connection is closed.
+// TestHeadSentAgain checks that a head that an HTTP/2 server makes net/http send again counts
+// again. Bytes beyond the budget do not leave: the connection is closed.
 func TestHeadSentAgain(t *testing.T) {
 	r, err := http.NewRequest(http.MethodGet, "https://example.com/path", nil)
 	if err != nil {

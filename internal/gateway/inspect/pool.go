@@ -16,19 +16,19 @@ type pool struct {
 	closed  bool
 }
 
-// server is one of those.
+// server is a server of the pool.
 type server struct {
 	idle   []*link // the one that was used last at the end
 	http2  bool
 	users  int           // requests that have a connection, or wait for one
-	places chan struct{} // of those that have one
+	places chan struct{} // of requests that have a connection
 }
 
-// maxServers is how many are remembered that nothing is going on with.
+// maxServers bounds the remembered servers without a request or a connection.
 const maxServers = 1024
 
-// enter waits until one more request may have a connection to a host, which it
-// has to leave again. It gives nil if the host speaks HTTP/2, and may.
+// enter waits until one more request may have a connection to a host. The caller has to leave
+// again. It returns nil if the host speaks HTTP/2, and may.
 func (p *pool) enter(ctx context.Context, h Host, only1 bool) (*server, error) {
 	s := p.use(h, only1)
 	if s == nil {
@@ -96,8 +96,7 @@ func (p *pool) speaks2(h Host, is bool) {
 	p.get(h).http2 = is
 }
 
-// take gives an idle connection on which the server has neither spoken nor hung
-// up; nil if there is none.
+// take returns an idle connection on which the server has neither sent bytes nor hung up, or nil.
 func (p *pool) take(s *server) *link {
 	for {
 		l := p.last(s)
@@ -144,7 +143,7 @@ func (p *pool) keep(l *link) bool {
 	return true
 }
 
-// sweep closes what nobody used for a while.
+// sweep closes connections that were idle for too long.
 func (p *pool) sweep() {
 	old := time.Now().Add(-idleUpTime)
 	p.drop(func(l *link) bool { return !l.since.After(old) })
@@ -157,7 +156,7 @@ func (p *pool) sweep() {
 
 func (p *pool) closeIdle() { p.drop(func(*link) bool { return true }) }
 
-// drop closes some of those that are idle.
+// drop closes selected idle connections.
 func (p *pool) drop(which func(*link) bool) {
 	p.mu.Lock()
 	var list []*link
@@ -180,7 +179,7 @@ func (p *pool) drop(which func(*link) bool) {
 	}
 }
 
-// close closes all that are idle, and all that come back.
+// close closes all idle connections, and all that come back.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

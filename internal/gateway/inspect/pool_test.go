@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
-// recorder counts what is written to a connection, and may keep it back.
+// recorder counts the writes to a connection, and may keep them back.
 type recorder struct {
 	relay.TCP
 	writes atomic.Int32
@@ -31,14 +31,14 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.TCP.Write(b)
 }
 
-// recorded is a connection, both ends of it watched.
+// recorded returns both ends of a connection, both watched.
 func recorded(t *testing.T) (near, far *recorder) {
 	t.Helper()
 	a, b := tcpPair(t)
 	return &recorder{TCP: relay.TCP{TCPConn: a}}, &recorder{TCP: relay.TCP{TCPConn: b}}
 }
 
-// secureLink is a link over TLS, with what is beneath it at both ends.
+// secureLink returns a link over TLS, with the connections beneath it at both ends.
 func secureLink(t *testing.T) (l *link, near, far *recorder, peer *tls.Conn) {
 	t.Helper()
 	authority, err := ca.New("outside")
@@ -65,8 +65,8 @@ func secureLink(t *testing.T) (l *link, near, far *recorder, peer *tls.Conn) {
 	return newLink(u, &server{}, client, out), near, far, peer
 }
 
-// What a server says behind its answer may lie in TLS, where the kernel does not
-// know of it.
+// TestQuietOverTLS checks bytes behind a server's answer that are in TLS, where the kernel does not
+// know of them.
 func TestQuietOverTLS(t *testing.T) {
 	l, _, far, server := secureLink(t)
 	answer := []byte("an answer")
@@ -86,7 +86,7 @@ func TestQuietOverTLS(t *testing.T) {
 			t.Fatalf("%q, %v", b[:n], err)
 		}
 	}
-	for range 2 { // it stays usable when it was asked
+	for range 2 { // asking does not make it unusable
 		turn(answer)
 		if !l.quiet() {
 			t.Fatal("a server that only answered is not quiet")
@@ -98,8 +98,8 @@ func TestQuietOverTLS(t *testing.T) {
 	}
 }
 
-// To close what is idle waits for no server: the rules may have changed, and
-// what they forbid goes on meanwhile.
+// TestCloseWithoutGoodbye checks that closing idle connections waits for no server: the rules may
+// have changed, and forbidden traffic would go on meanwhile.
 func TestCloseWithoutGoodbye(t *testing.T) {
 	l, near, _, _ := secureLink(t)
 	before := near.writes.Load()
@@ -109,8 +109,8 @@ func TestCloseWithoutGoodbye(t *testing.T) {
 	}
 }
 
-// A server is in use until its connection is back: else it could be forgotten,
-// and the connection with it.
+// TestBackBeforeLeaving checks that a server is in use until its connection is back: otherwise it
+// could be forgotten, and the connection with it.
 func TestBackBeforeLeaving(t *testing.T) {
 	for range 1000 {
 		u := &upstream{}
@@ -128,7 +128,7 @@ func TestBackBeforeLeaving(t *testing.T) {
 	}
 }
 
-// The client is told one length, or none.
+// TestOneLength checks that the client gets one length, or none.
 func TestOneLength(t *testing.T) {
 	for _, values := range [][]string{{"5", "6"}, {"5", "5"}, {"+5"}, {"-5"}, {"5, 5"}, {" 5"}, {""}, nil} {
 		w := &reply{header: http.Header{"Content-Length": values}}

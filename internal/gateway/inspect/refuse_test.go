@@ -25,8 +25,8 @@ func (p pipe) CloseWrite() error { return p.Close() }
 func (p pipe) Reset()            { _ = p.Close() }
 func (pipe) Await()              {}
 
-// A client that is refused and takes no answer loses its stream, and the
-// connection goes on.
+// TestRefusedStreamEnds checks that a refused client that takes no answer loses its stream, and
+// that the connection goes on.
 func TestRefusedStreamEnds(t *testing.T) {
 	nothing, err := policy.Compile(1)
 	if err != nil {
@@ -116,7 +116,7 @@ func readFrame(r io.Reader) (kind byte, stream uint32, err error) {
 	return head[3], binary.BigEndian.Uint32(head[5:]), err
 }
 
-// Who asks hears why in words that it shows.
+// TestRefusalBody checks that each client gets the reason in a form that it shows.
 func TestRefusalBody(t *testing.T) {
 	told := refusal{Reason: "no rule allows it", Command: "bothy policy allow host"}
 	const agent = "npm/11.19.1 node/v20.20.2 linux x64 workspaces/false"

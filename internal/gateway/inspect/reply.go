@@ -22,22 +22,22 @@ type reply struct {
 	framing  framing
 	left     int64 // of a body of a known length
 	last     bool  // the connection ends behind the answer
-	told     bool  // the client may send its body
+	told     bool  // the client was told to send its body
 	hijacked bool
-	giveBack func() // what the request holds, when the answer is sent
+	giveBack func() // releases the request's memory when the answer is sent
 }
 
-// framing is how the end of a body is told.
+// framing is how the end of a body is marked.
 type framing uint8
 
 const (
 	byLength framing = iota
 	byChunks
 	byEnd  // of the connection
-	noBody // there is none, whatever the header says
+	noBody // none follows, whatever the header says
 )
 
-// Header is that of the answer.
+// Header returns the header of the answer.
 func (w *reply) Header() http.Header { return w.header }
 
 // WriteHeader writes the head of the answer, or one of an interim answer, which
@@ -48,7 +48,7 @@ func (w *reply) WriteHeader(status int) {
 		return
 	case status >= 200 || status == http.StatusSwitchingProtocols:
 		w.status = status
-	case w.r.ProtoMinor == 0: // HTTP/1.0 has none
+	case w.r.ProtoMinor == 0: // HTTP/1.0 has no interim answers
 		return
 	}
 	if status >= 200 {
@@ -70,7 +70,7 @@ func (w *reply) WriteHeader(status int) {
 	}
 }
 
-// reason is what stands behind a status, for people.
+// reason returns the text behind a status, for people.
 func reason(status int) string {
 	if text := http.StatusText(status); text != "" {
 		return " " + text
@@ -78,8 +78,8 @@ func reason(status int) string {
 	return " status code " + strconv.Itoa(status)
 }
 
-// Fields that are written otherwise, or belong to other answers. What begins
-// with TrailerPrefix has no name that could be written.
+// unsaid are fields that are written in another way, or belong to other answers. Fields that begin
+// with TrailerPrefix have no name that could be written.
 func (w *reply) unsaid(status int) map[string]bool {
 	upgrade := status == http.StatusSwitchingProtocols
 	return map[string]bool{
@@ -89,7 +89,7 @@ func (w *reply) unsaid(status int) map[string]bool {
 	}
 }
 
-// frame decides how the body ends, and whether the connection does.
+// frame decides how the body ends, and whether the connection ends with it.
 func (w *reply) frame() {
 	w.last = w.last || w.r.Close || w.s.last.Load() || strings.EqualFold(w.header.Get("Connection"), "close") || w.unwanted()
 	length, known := w.length()
@@ -108,8 +108,8 @@ func (w *reply) frame() {
 	}
 }
 
-// length is that of the body, if the header gives one that nobody could read in
-// another way: an answer of HTTP/2 may have come with two of them, or a sign.
+// length returns the length of the body, if the header gives exactly one in the only form that all
+// clients read alike: an answer of HTTP/2 may have come with two lengths, or a sign.
 func (w *reply) length() (n int64, known bool) {
 	values := w.header["Content-Length"]
 	if len(values) != 1 {
@@ -119,14 +119,14 @@ func (w *reply) length() (n int64, known bool) {
 	return n, err == nil
 }
 
-// unwanted tells whether nobody reads the request's body, and it is too long, or
-// waits for being wanted.
+// unwanted reports whether the request's body was not read and never asked for, and is too long or
+// waits for 100 Continue.
 func (w *reply) unwanted() bool {
 	return !w.body.ended.Load() && !w.body.begun.Load() && !w.told &&
 		(w.r.ContentLength > maxSkip || len(w.r.Header["Expect"]) > 0)
 }
 
-// sayFraming writes the fields about it.
+// sayFraming writes the fields about the framing.
 func (w *reply) sayFraming(b *bufio.Writer) {
 	if w.framing == byChunks {
 		_, _ = b.WriteString("Transfer-Encoding: chunked\r\n")
@@ -137,14 +137,14 @@ func (w *reply) sayFraming(b *bufio.Writer) {
 	case w.r.ProtoMinor == 0:
 		_, _ = b.WriteString("Connection: keep-alive\r\n")
 	}
-	if _, ok := w.header["Date"]; !ok { // who passes an answer on has to say when
+	if _, ok := w.header["Date"]; !ok { // a proxy that passes an answer on has to add the date
 		_, _ = b.WriteString("Date: ")
 		_, _ = b.Write(time.Now().UTC().AppendFormat(b.AvailableBuffer(), http.TimeFormat))
 		_, _ = b.WriteString("\r\n")
 	}
 }
 
-// errTooMuch is for more of a body than there can be.
+// errTooMuch is for more of a body than was announced.
 var errTooMuch = errors.New("the answer is longer than it says")
 
 // Write writes a piece of the body.
@@ -172,7 +172,7 @@ func (w *reply) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// FlushError sends on what was written.
+// FlushError sends the written bytes.
 func (w *reply) FlushError() error {
 	if w.w == nil {
 		return nil
@@ -197,8 +197,8 @@ func (w *reply) release() {
 	}
 }
 
-// finish ends the answer. It is false if nothing may follow on the connection,
-// not even an orderly end.
+// finish ends the answer. It returns false if the connection must end at once, even without an
+// orderly end.
 func (w *reply) finish() bool {
 	defer w.release()
 	if w.hijacked {
@@ -217,7 +217,7 @@ func (w *reply) finish() bool {
 	return w.FlushError() == nil
 }
 
-// trailer is what of the header was meant for the end.
+// trailer returns the fields of the header that were meant for the end.
 func (w *reply) trailer() http.Header {
 	var t http.Header
 	add := func(name string, values []string) {
@@ -241,7 +241,7 @@ func (w *reply) trailer() http.Header {
 	return t
 }
 
-// hijack gives the connection behind an answer that changes the protocol.
+// hijack returns the connection behind an answer that changes the protocol.
 func (w *reply) hijack() (*changed, error) {
 	w.s.unwatch()
 	err := w.s.conn.strict.upgrade() // before the client is told
@@ -253,14 +253,14 @@ func (w *reply) hijack() (*changed, error) {
 	return &changed{w.s}, err
 }
 
-// changed is a connection of the inside on which no HTTP is spoken any more.
+// changed is a connection of the inside that no longer speaks HTTP.
 type changed struct{ s *session }
 
 func (c *changed) Read(b []byte) (int, error)  { return c.s.r.Read(b) }
 func (c *changed) Write(b []byte) (int, error) { return c.s.served.Write(b) }
 func (c *changed) Close() error                { return c.s.served.Close() }
 
-// CloseWrite tells the client that there is no more.
+// CloseWrite sends the end to the client.
 func (c *changed) CloseWrite() error {
 	return closeWrite(c.s.served)
 }

@@ -19,35 +19,35 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
-// session is a connection of the inside over HTTP/1: one request after the
-// other, each answered before the next is looked at.
+// session is a connection of the inside over HTTP/1. Each request is answered before the next one
+// is looked at.
 type session struct {
 	conn   *conn
-	log    *log.Logger // of what goes wrong here
+	log    *log.Logger // for errors of this connection
 	served net.Conn    // conn, or TLS over it
 	r      *bufio.Reader
 	ctx    context.Context // ends with the connection
 	cancel context.CancelCauseFunc
 	clock  alarm       // closes the connection if a head does not come
-	watch  alarm       // looks whether the client is still there
+	watch  alarm       // watches whether the client is still connected
 	armed  bool        // watch was started for this request
-	asked  atomic.Bool // there was a request
-	mute   atomic.Bool // there was none when the time for it was over
-	err    error       // in the place of a request
+	asked  atomic.Bool // a request has come
+	mute   atomic.Bool // none had come when the time for it was over
+	err    error       // instead of a request
 	seen   chan struct{}
-	over   chan struct{} // has watch end that waits for a client that has said all
-	last   atomic.Bool   // it has: there is no other request
-	header http.Header   // of the answer, for every request anew
+	over   chan struct{} // stops a watch that waits on a client that has sent all
+	last   atomic.Bool   // the client has sent all: no other request follows
+	header http.Header   // of the answer, new for every request
 }
 
-// handler answers a request. The context ends when nobody waits for it.
+// handler answers a request. The context ends when the client no longer waits for it.
 type handler func(context.Context, *conn, http.ResponseWriter, *http.Request)
 
-// Times a client has for what is not worth an answer.
+// Times and amounts that a client gets without an answer.
 const (
-	watchAfter = 10 * time.Millisecond // from when on it is noticed that a client hangs up while it waits
+	watchAfter = 10 * time.Millisecond // after it the gateway notices that a waiting client hangs up
 	lingerTime = 500 * time.Millisecond
-	maxSkip    = 256 << 10 // of a body nobody wanted is read, so that another request can follow
+	maxSkip    = 256 << 10 // how much of an unwanted body is read, so that another request can follow
 )
 
 func newSession(ctx context.Context, c *conn, served net.Conn, b *held.Budget) *session {
@@ -60,8 +60,8 @@ func newSession(ctx context.Context, c *conn, served net.Conn, b *held.Budget) *
 	return s
 }
 
-// late ends a connection on which no head comes. If there never was one, that is no end
-// to be taken for an answer.
+// late ends a connection on which no head comes. A connection that never had a request is reset, so
+// that its end is not taken for an answer.
 func (s *session) late() {
 	if s.asked.Load() {
 		_ = s.served.Close()
@@ -71,11 +71,11 @@ func (s *session) late() {
 	s.conn.Reset()
 }
 
-// serve answers requests until the connection ends. The error is for one on which there
-// are none, because it does not speak HTTP.
+// serve answers requests until the connection ends. The error is for a connection without any,
+// because it does not speak HTTP.
 func (s *session) serve(handle handler) (err error) {
 	defer func() {
-		if p := recover(); p != nil && !aborts(p) { // as net/http does: it is the end of one connection
+		if p := recover(); p != nil && !aborts(p) { // as net/http does: a panic ends only one connection
 			s.log.Printf("http: panic serving %s: %v\n%s", s.conn.host, p, debug.Stack())
 			s.conn.Reset()
 		}
@@ -91,7 +91,7 @@ func (s *session) serve(handle handler) (err error) {
 	return s.unheard()
 }
 
-// unheard is why a connection was cut off on which no request came.
+// unheard returns why a connection without requests was cut off.
 func (s *session) unheard() error {
 	switch {
 	case s.mute.Load():
@@ -103,8 +103,8 @@ func (s *session) unheard() error {
 	return nil
 }
 
-// aborts tells whether what a handler panicked with means that it has no more to
-// say, and that its client is to see that.
+// aborts reports whether a handler's panic means that it has no more to say, and that its client
+// must see that.
 func aborts(p any) bool {
 	err, ok := p.(error)
 	return ok && errors.Is(err, http.ErrAbortHandler)
@@ -117,7 +117,7 @@ func (s *session) end() {
 	s.conn.Reset()
 }
 
-// next answers one request. It is false if that was the last.
+// next answers one request. It returns false if that was the last.
 func (s *session) next(handle handler) bool {
 	if s.r.Buffered() == 0 && s.conn.strict.begun() != nil {
 		return false
@@ -147,8 +147,8 @@ func (s *session) next(handle handler) bool {
 	return w.finish() && s.skip(body, w)
 }
 
-// request reads a request. What strict lets through and net/http does not is one
-// of method refused, too.
+// request reads a request. A request that strict lets through and net/http does not becomes one of
+// method refused, too.
 func (s *session) request() *http.Request {
 	r, err := http.ReadRequest(s.r)
 	if err == nil {
@@ -161,7 +161,7 @@ func (s *session) request() *http.Request {
 	}
 }
 
-// await begins to look for a client that hangs up.
+// await starts the watch for a client that hangs up.
 func (s *session) await() {
 	s.armed = true
 	s.watch.set(watchAfter)
@@ -170,9 +170,8 @@ func (s *session) await() {
 // errHungUp is the cause of a request whose client does not wait for the answer.
 var errHungUp = errors.New("the client hung up before it had the answer")
 
-// look waits for the client to say something, which it does not have to, or to
-// hang up: then nobody waits for the answer. A client that only says that it has said
-// all does.
+// look waits for the client to send bytes, which it need not, or to hang up: then the client no
+// longer waits for the answer. A client that only closes its sending side still waits.
 func (s *session) look() {
 	_, err := s.r.Peek(1)
 	switch {
@@ -188,8 +187,8 @@ func (s *session) look() {
 	s.seen <- struct{}{}
 }
 
-// brokenOff tells an end that TLS knows nothing of, which package tls takes for one of its own:
-// whoever has said all says so.
+// brokenOff reports an end that TLS did not announce, and that package tls takes for a regular one:
+// a client that has sent all says so.
 func (s *session) brokenOff() bool {
 	_, secure := s.served.(*tls.Conn)
 	return secure && s.conn.ended.Load()
@@ -214,13 +213,13 @@ func (s *session) unwatch() {
 	s.over <- struct{}{}
 	<-s.seen
 	select {
-	case <-s.over: // nobody waited for it
+	case <-s.over: // look did not wait for it
 	default:
 	}
 	_ = s.served.SetReadDeadline(time.Time{})
 }
 
-// skip reads what is left of a request's body that nobody began with, if another
+// skip reads the rest of a request's body that the handler did not begin to read, if another
 // request may follow. Else it hangs up.
 func (s *session) skip(b *clientBody, w *reply) bool {
 	if b.ended.Load() && !w.last {
@@ -237,16 +236,15 @@ func (s *session) skip(b *clientBody, w *reply) bool {
 	return false
 }
 
-// linger ends an answer and gives the client the time to read it: to hang up
-// while it still speaks would be a reset.
+// linger ends an answer and gives the client the time to read it: hanging up while the client still
+// sends would be a reset.
 func (s *session) linger() {
 	_ = closeWrite(s.served)
 	_ = s.served.SetReadDeadline(time.Now().Add(lingerTime))
 	_, _ = io.Copy(io.Discard, s.served)
 }
 
-// closeWrite tells who listens that there is no more, if one direction of the
-// connection can be closed alone.
+// closeWrite sends the end to the peer, if one direction of the connection can be closed alone.
 func closeWrite(c net.Conn) error {
 	if w, ok := c.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
@@ -260,8 +258,8 @@ type clientBody struct {
 	s *session
 
 	mu    sync.Mutex  // is held while it is read
-	left  bool        // nobody may read it any more
-	begun atomic.Bool // somebody read it
+	left  bool        // it may not be read any more
+	begun atomic.Bool // its reading has begun
 	ended atomic.Bool // all of it was read
 }
 
@@ -285,10 +283,9 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends a Read that waits for the client. There cannot be another request
-// then.
+// Close ends a Read that waits for the client. No other request can follow then.
 func (b *clientBody) Close() error {
-	if b.mu.TryLock() { // nobody waits
+	if b.mu.TryLock() { // no Read is waiting
 		b.left = true
 		b.mu.Unlock()
 		return nil
@@ -296,7 +293,7 @@ func (b *clientBody) Close() error {
 	return b.s.served.SetReadDeadline(past)
 }
 
-// leave ends all that the one who answers has to do with it.
+// leave ends the handler's use of the body.
 func (b *clientBody) leave() {
 	_ = b.Close()
 	b.mu.Lock()

@@ -17,13 +17,12 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// strict lets through only requests of HTTP/1 that nobody could read in two
-// ways. What the server behind it parses has been checked here byte by byte:
-// line ends, header fields, and where each body ends. So no request can hide in
-// the body of another one.
+// strict lets through only requests of HTTP/1 that cannot be read in two ways. It has checked byte
+// by byte what the server behind it parses: line ends, header fields, and where each body ends. So
+// no request can hide in the body of another one.
 //
-// A request that does not pass is replaced by one of method refused, so that it
-// is answered in its turn, and is the last one.
+// A request that does not pass is replaced by one of method refused, so that it is answered in its
+// turn, and is the last one.
 type strict struct {
 	net.Conn
 	conn  *conn
@@ -32,19 +31,19 @@ type strict struct {
 	out   []byte // checked, not yet given out
 	room  []byte // for out
 	state state
-	word  bool  // what the connection begins with may be a method
+	word  bool  // the first bytes of the connection may be a method
 	asked bool  // its first line may be a request's
 	left  int64 // of the body or chunk
 	head  head
 	hold  *held.Hold // of the head that is read
-	held  int        // bytes of the head that are taken
+	held  int        // bytes of the head that are accounted for
 
 	mu    sync.Mutex
 	raw   bool
 	fault error
 }
 
-// state is what comes next.
+// state is the part of the stream that comes next.
 type state uint8
 
 const (
@@ -55,22 +54,22 @@ const (
 	inChunk          // its bytes
 	behind           // the end of its line
 	inTrailer        // behind the last chunk
-	afterFault       // nothing any more
+	afterFault       // no bytes are taken any more
 )
 
-// refused is the method that stands for a request that did not pass. A request
-// of that name from inside is one like any other.
+// refused is the method that replaces a request that did not pass. A request of that name from
+// inside is an ordinary one.
 const refused = "REFUSED"
 
 func newStrict(c net.Conn, owner *conn, b *held.Budget) *strict {
 	return &strict{Conn: c, conn: owner, in: bufio.NewReader(c), hold: b.Hold()}
 }
 
-// errEarly is for a client that did not wait.
+// errEarly is for a client that did not wait for the switch.
 var errEarly = errors.New("the client speaks another protocol before it was told that it may")
 
-// upgrade lets everything from here on through as it comes. It fails if lines
-// were taken for a request already: they are not as they came.
+// upgrade lets all bytes from here on through as they come. It fails if lines were taken for a
+// request already: those bytes have changed.
 func (s *strict) upgrade() error {
 	if s.state != atHead {
 		return errEarly
@@ -87,21 +86,21 @@ func (s *strict) isRaw() bool {
 	return s.raw
 }
 
-// failed tells why a request did not pass.
+// failed returns why a request did not pass.
 func (s *strict) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fault
 }
 
-// note tells why a request does not pass that was given out.
+// note records why a request that was delivered does not pass.
 func (s *strict) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = err
 }
 
-// Read gives what was checked. After a timeout it goes on where it was.
+// Read returns the checked bytes. After a timeout it goes on where it was.
 func (s *strict) Read(b []byte) (int, error) {
 	for len(s.out) == 0 {
 		switch {
@@ -138,8 +137,8 @@ func (s *strict) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// begun returns when something of what comes next is there. Read gives nothing
-// of a head before all of it is.
+// begun returns when some of the next part has arrived. Read returns no part of a head before the
+// whole head has arrived.
 func (s *strict) begun() error {
 	if len(s.out) > 0 || len(s.line) > 0 || s.state == inHead {
 		return nil
@@ -148,9 +147,9 @@ func (s *strict) begun() error {
 	return err
 }
 
-// speaks reads the first word of a connection, and fails as soon as that can be no method:
-// clients of most other protocols say no line that could be answered, and wait. An empty
-// line is told apart when it is judged.
+// speaks reads the first word of a connection, and fails as soon as it cannot be a method: clients
+// of most other protocols send no line that could be answered, and wait. An empty line is found
+// later, when it is judged.
 func (s *strict) speaks() error {
 	for n := 1; !s.word; n++ {
 		said, err := s.in.Peek(n)
@@ -179,8 +178,8 @@ func (s *strict) asks(line []byte) error {
 	return nil
 }
 
-// MayBeRequest tells whether a line is one that a server might take for a request's, as the
-// most generous would read it: also for one of HTTP/0.9 or of a version there is none of.
+// MayBeRequest reports whether a server might take a line for a request's, as the most generous
+// server would read it: also one of HTTP/0.9 or of an unknown version.
 func MayBeRequest(line []byte) bool {
 	words := strings.Fields(strings.ToUpper(string(line)))
 	switch {
@@ -193,10 +192,10 @@ func MayBeRequest(line []byte) bool {
 		(words[1][0] == '/' || words[1] == "*" || strings.Contains(words[1], "://"))
 }
 
-// maxMethod is longer than any method there is.
+// maxMethod is longer than any known method.
 const maxMethod = 64
 
-// body passes bytes on whose number is known.
+// body passes on a known number of bytes.
 func (s *strict) body(b []byte) (int, error) {
 	n, err := s.in.Read(b[:min(int64(len(b)), s.left)])
 	if s.left -= int64(n); s.left == 0 {
@@ -211,8 +210,7 @@ func (s *strict) body(b []byte) (int, error) {
 
 var errLong = errors.New("the head of the request is too long")
 
-// readLine gives a line with its end. What has come of it is kept when there is
-// an error.
+// readLine returns a line with its end. After an error it keeps the bytes of the line so far.
 func (s *strict) readLine() ([]byte, error) {
 	for {
 		part, err := s.in.ReadSlice('\n')
@@ -239,7 +237,7 @@ func (s *strict) readLine() ([]byte, error) {
 // connection.
 const holdStep = 8 << 10
 
-// grow takes what a head needs that gets longer: for the line, the lines before it, and the
+// grow takes the memory that a growing head needs: for the line, the lines before it, and the
 // request that is made of them.
 func (s *strict) grow() error {
 	size := len(s.line) + s.head.size
@@ -255,7 +253,7 @@ func (s *strict) grow() error {
 	return nil
 }
 
-// shrink gives that back when the head is given out.
+// shrink gives that memory back when the head is delivered.
 func (s *strict) shrink() {
 	s.hold.Reset()
 	s.held = 0
@@ -264,7 +262,7 @@ func (s *strict) shrink() {
 	}
 }
 
-// step checks a line and finds out what comes next.
+// step checks a line and finds out what follows it.
 func (s *strict) step(line []byte) {
 	if s.state == afterFault {
 		return
@@ -279,7 +277,7 @@ func (s *strict) step(line []byte) {
 		return
 	}
 	s.gather(line)
-	if s.state == inHead { // nothing of a head is given out before all of it is checked
+	if s.state == inHead { // no part of a head is delivered before all of it is checked
 		s.head.size += len(line)
 		return
 	}
@@ -289,8 +287,7 @@ func (s *strict) step(line []byte) {
 // maxRoom is how much is kept for the next line or head.
 const maxRoom = 4 << 10
 
-// gather adds a line to what will be given out. All that was given out before is
-// gone by now.
+// gather adds a line to the bytes to deliver. All bytes delivered before are gone by now.
 func (s *strict) gather(line []byte) {
 	if s.head.size == 0 {
 		s.room = s.room[:0]
@@ -337,7 +334,7 @@ func (s *strict) judge(text []byte) error {
 	return nil
 }
 
-// fail replaces the request by one that says why.
+// fail replaces the request by one that carries the error.
 func (s *strict) fail(err error) {
 	s.mu.Lock()
 	s.fault = err
@@ -349,7 +346,7 @@ func (s *strict) fail(err error) {
 	}
 }
 
-// head is what is known of a request's head.
+// head is the known part of a request's head.
 type head struct {
 	size    int
 	trailer int
@@ -416,7 +413,7 @@ func (h *head) field(line []byte) error {
 	return nil
 }
 
-// end says what follows the head.
+// end returns the part that follows the head.
 func (h *head) end() (state, int64, error) {
 	switch {
 	case h.hosts == 0:
@@ -455,7 +452,7 @@ func trailerField(line []byte) error {
 	return err
 }
 
-// notTrailers would change how a request is read after the fact.
+// notTrailers would change afterwards how a request is read.
 var notTrailers = []string{
 	"authorization", "cache-control", "connection", "content-encoding", "content-length", "content-range",
 	"content-type", "cookie", "expect", "host", "keep-alive", "max-forwards", "pragma", "proxy-authorization",
@@ -489,5 +486,5 @@ func decimal(s string) (int64, error) {
 	return n, nil
 }
 
-// clip shortens text that somebody inside made up.
+// clip shortens text that a program inside made up.
 func clip(s string) string { return s[:min(len(s), 60)] }

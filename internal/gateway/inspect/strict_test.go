@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stream is a connection that says something, and then ends.
+// stream is a connection with fixed input, which then ends.
 type stream struct {
 	net.Conn
 	io.Reader
@@ -36,7 +36,7 @@ const (
 	all     = "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"
 )
 
-// What passes passes unchanged, however it arrives.
+// TestStrictPasses checks that allowed bytes pass unchanged, however they arrive.
 func TestStrictPasses(t *testing.T) {
 	text := plain + sized + chunked + old + all + sized + plain
 	for name, r := range map[string]io.Reader{
@@ -65,7 +65,7 @@ func (l *late) Read(b []byte) (int, error) {
 	return l.r.Read(b[:1])
 }
 
-// The server gives up waiting again and again, and goes on.
+// TestStrictGoesOnAfterTimeouts checks that reading continues after each of many timeouts.
 func TestStrictGoesOnAfterTimeouts(t *testing.T) {
 	text := plain + chunked + sized
 	s := newStrict(stream{Reader: &late{r: strings.NewReader(text)}}, &conn{}, nil)
@@ -86,7 +86,8 @@ func TestStrictGoesOnAfterTimeouts(t *testing.T) {
 	}
 }
 
-// After an upgrade everything passes, also what had been taken for a head.
+// TestStrictUpgrade checks that after an upgrade everything passes, also bytes that had been taken
+// for a head.
 func TestStrictUpgrade(t *testing.T) {
 	r, w := io.Pipe()
 	s := newStrict(stream{Reader: r}, &conn{}, nil)
@@ -109,8 +110,8 @@ func TestStrictUpgrade(t *testing.T) {
 	}
 }
 
-// What was taken for a request, or for a bad one, is not passed on as if it were
-// of the other protocol.
+// TestStrictEarly checks that bytes taken for a request, or for a bad one, are not passed on as the
+// other protocol's.
 func TestStrictEarly(t *testing.T) {
 	for _, early := range []string{"GET / HTTP/1.1\r\nX: 1\r\n", "\x81\x00no head\r\n"} {
 		s, _, _ := filter(strings.NewReader(plain + early))
@@ -121,8 +122,8 @@ func TestStrictEarly(t *testing.T) {
 	}
 }
 
-// Whatever comes in, what goes out is read the same way by another parser, to
-// the byte, and goes through once more unchanged.
+// FuzzStrict checks that for any input, another parser reads the output in the same way, to the
+// byte, and that the output passes once more unchanged.
 func FuzzStrict(f *testing.F) {
 	for _, s := range []string{plain, sized, chunked, old, all, "GET / HTTP/1.1\nHost: h\n\n", chunked[:len(chunked)-20], strings.Replace(chunked, "5\r\n", "5;a\r\n", 1)} {
 		f.Add([]byte(s), uint8(3))
@@ -169,7 +170,7 @@ func FuzzStrict(f *testing.F) {
 	})
 }
 
-// steps gives a few bytes at a time.
+// steps returns a few bytes at a time.
 type steps struct {
 	in []byte
 	n  int

@@ -17,8 +17,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// A change of rules while a request is judged has it judged by the new ones: it is neither
-// ended for what nobody has noted about it yet, nor let through by the old ones.
+// TestRulesChangeWhileJudged checks a change of rules while a request is judged: the new rules
+// judge it. The request is not ended for facts that are not noted yet, and the old rules do not let
+// it through.
 func TestRulesChangeWhileJudged(t *testing.T) {
 	f := newFar(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		for q, _ := read(t, r); q != nil; q, _ = read(t, r) {
@@ -63,7 +64,7 @@ func TestRulesChangeWhileJudged(t *testing.T) {
 			conf.Outflow = func(b *policy.Budget) *outflow.Meter { return ledger.Meter(b.Target, b.Limit) }
 			conf.Judge = func(h Host, r *policy.Request) policy.Decision {
 				d := decide(h, r)
-				if n++; n == 1 { // what the gateway does when rules change
+				if n++; n == 1 { // as the gateway does when rules change
 					now = compile(2, tt.after)
 					track.Review(func(r *policy.Request, _ inject.Uses, m *outflow.Meter) error {
 						if d := decide(h, r); !d.Allowed() || (d.Budget == nil) != (m == nil) {

@@ -13,18 +13,17 @@ import (
 	"time"
 )
 
-// expectTime is how long a server that was asked whether it wants a body has for
-// an answer. Many never give one.
+// expectTime is how long a server may take to say whether it wants a body. Many never do.
 const expectTime = time.Second
 
 // upload is a request's body on its way.
 type upload struct {
-	expect chan bool // whether the body is wanted; nil: nobody asked
+	expect chan bool // whether the body is wanted; nil: the client did not ask
 	asked  sync.Once
 	done   chan struct{}
-	head   atomic.Bool // of the answer is there
+	head   atomic.Bool // the answer's head has arrived
 	err    error
-	unread error // err, if it is that of reading the body
+	unread error // err, if reading the body failed
 }
 
 func newUpload(r *http.Request) *upload {
@@ -38,7 +37,7 @@ func newUpload(r *http.Request) *upload {
 func (up *upload) run(l *link, r *http.Request) {
 	defer close(up.done)
 	if up.err = l.send(r, up); up.err != nil {
-		if !errors.Is(up.err, errUnwanted) { // its answer is on the way
+		if !errors.Is(up.err, errUnwanted) { // the server's answer is on the way
 			l.out.Reset()
 		}
 		return
@@ -49,7 +48,7 @@ func (up *upload) run(l *link, r *http.Request) {
 	}
 }
 
-// wanted waits until the server wants the body, or says nothing about it.
+// wanted waits until the server wants the body, or does not answer in time.
 func (up *upload) wanted() error {
 	if up.expect == nil {
 		return nil
@@ -72,8 +71,7 @@ var errUnwanted = errors.New("the server does not want the body")
 // goOn notes that the server wants the body.
 func (up *upload) goOn() { up.decide(true) }
 
-// answered notes that there is an answer. If another request can follow, the
-// body is sent nevertheless.
+// answered notes that the answer has begun. If another request can follow, the body is still sent.
 func (up *upload) answered(l *link, goOn bool) {
 	if up != nil {
 		up.head.Store(true)
@@ -107,7 +105,7 @@ func (up *upload) finished(patience time.Duration) bool {
 	}
 }
 
-// cut ends an upload whose link is closed. Afterwards nobody reads the body.
+// cut ends an upload whose link is closed. Afterwards the upload no longer reads the body.
 func (up *upload) cut(body io.Closer) {
 	if up == nil {
 		return

@@ -19,9 +19,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// upstream are the connections to real servers. Those that speak HTTP/1 have a
-// pool of ours, where a request needs no goroutine but the one that has it;
-// net/http has those that speak HTTP/2.
+// upstream are the connections to real servers. It keeps connections over HTTP/1 in its own pool,
+// where a request needs no goroutine but its own. net/http keeps connections over HTTP/2.
 type upstream struct {
 	dial  func(context.Context, Host) (relay.Conn, error)
 	still func(Host, netip.Addr) bool
@@ -29,11 +28,11 @@ type upstream struct {
 	tls   *tls.Config
 	links pool
 	lanes lanes
-	head  time.Duration // until the head of an answer is there
+	head  time.Duration // until the head of an answer has arrived
 
 	mu    sync.Mutex
 	set   map[*outside]struct{}
-	fresh map[Host][]*tls.Conn // found to speak HTTP/2, not asked anything yet
+	fresh map[Host][]*tls.Conn // found to speak HTTP/2, without a request yet
 }
 
 // Connections kept for the next request.
@@ -61,7 +60,7 @@ func newUpstream(c Config) *upstream {
 	return u
 }
 
-// errClosed is for a server that other rules closed meanwhile.
+// errClosed is for a server that a change of rules has closed meanwhile.
 var errClosed = &spec.Error{Class: spec.ErrDenied, Err: errors.New("the rules changed while the server was asked")}
 
 // outside is a connection to a real server.
@@ -70,10 +69,10 @@ type outside struct {
 	host Host
 	addr netip.Addr
 	u    *upstream
-	deaf bool // nothing is read from the network, as if it were late; of who reads
+	deaf bool // Read acts as if it timed out; only the reader uses it
 }
 
-// Read reads what the server says.
+// Read reads the server's bytes.
 func (o *outside) Read(b []byte) (int, error) {
 	if o.deaf {
 		return 0, os.ErrDeadlineExceeded
@@ -81,13 +80,13 @@ func (o *outside) Read(b []byte) (int, error) {
 	return o.Conn.Read(b)
 }
 
-// Close forgets the connection, too.
+// Close also forgets the connection.
 func (o *outside) Close() error {
 	o.forget()
 	return o.Conn.Close()
 }
 
-// Reset is Close in such a way that the server notices.
+// Reset closes the connection in a way that the server notices.
 func (o *outside) Reset() {
 	o.forget()
 	o.Conn.Reset()
@@ -99,13 +98,13 @@ func (o *outside) forget() {
 	delete(o.u.set, o)
 }
 
-// roundTrip sends a request to its host, and gives the answer as soon as its
-// head is there. The body of the answer has to be closed.
+// roundTrip sends a request to its host, and returns the answer as soon as its head has arrived.
+// The caller has to close the body of the answer.
 func (u *upstream) roundTrip(ctx context.Context, h Host, r *http.Request, x *exchange) (*http.Response, error) {
 	if h.Name != "" {
 		h.Addr = netip.Addr{} // it is whatever the name means
 	}
-	_, only1 := r.Header["Upgrade"] // there is no such thing over HTTP/2
+	_, only1 := r.Header["Upgrade"] // HTTP/2 has no Upgrade
 	for {
 		l, err := u.link(ctx, h, only1)
 		if err != nil {
@@ -122,8 +121,8 @@ func (u *upstream) roundTrip(ctx context.Context, h Host, r *http.Request, x *ex
 	}
 }
 
-// link gives a connection to a host that speaks HTTP/1; nil if it speaks HTTP/2,
-// and may. It has to be put back, or dropped.
+// link returns a connection to a host that speaks HTTP/1. It returns nil if the host speaks HTTP/2,
+// and may. The caller has to put the connection back, or drop it.
 func (u *upstream) link(ctx context.Context, h Host, only1 bool) (*link, error) {
 	s, err := u.links.enter(ctx, h, only1)
 	if s == nil {
@@ -195,7 +194,7 @@ func (u *upstream) connect(ctx context.Context, h Host) (*outside, error) {
 	return o, nil
 }
 
-// overHTTP2 sends a request by net/http.
+// overHTTP2 sends a request through net/http.
 func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *exchange) (*http.Response, error) {
 	defer u.closeFresh(h) // another connection may have been there
 	var mu sync.Mutex
@@ -234,8 +233,8 @@ func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *ex
 	return resp, err
 }
 
-// dialHTTP2 gives net/http a connection: one that was found to speak HTTP/2, or
-// a new one, whatever that speaks.
+// dialHTTP2 returns a connection for net/http: one that was found to speak HTTP/2, or a new one,
+// whatever that speaks.
 func (u *upstream) dialHTTP2(ctx context.Context, _, address string) (net.Conn, error) {
 	h, err := hostOf(address)
 	if err != nil {
@@ -273,7 +272,7 @@ func (u *upstream) closeFresh(h Host) {
 	}
 }
 
-// hostOf reads what net/http knows a server as: host:port.
+// hostOf parses net/http's name of a server: host:port.
 func hostOf(address string) (Host, error) {
 	host, portText, err := net.SplitHostPort(address)
 	if err != nil {
@@ -292,8 +291,8 @@ func hostOf(address string) (Host, error) {
 	return h, nil
 }
 
-// review cuts what may not go on, and keeps nothing that is idle: it was opened
-// under other rules.
+// review cuts the connections that may not go on, and closes all idle ones: they were opened under
+// other rules.
 func (u *upstream) review(judge func(Host, netip.Addr) bool) {
 	for _, o := range u.list() {
 		if !judge(o.host, o.addr) {

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
-// TestB10SlowHead: a server that sends the head of its answer without end, byte
-// by byte, is given up, not waited for.
+// TestB10SlowHead checks that a server that sends the head of its answer without end, byte by byte,
+// is given up.
 func TestB10SlowHead(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

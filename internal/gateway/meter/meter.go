@@ -1,8 +1,8 @@
-// Package meter counts what the models that a sandbox asks take: it reads it from
-// their answers, whoever asked, and says when a budget is used up.
+// Package meter counts what the models take that a sandbox asks. It reads the numbers from their
+// answers, whichever program asked, and reports when a budget is used up.
 //
-// What an answer says is believed, because it is the provider's, over a connection
-// that the inside cannot touch. Of an answer nothing is kept but the numbers.
+// The numbers in an answer are trusted: they are the provider's, over a connection that the inside
+// cannot touch. Only the numbers of an answer are kept.
 package meter
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Meter is one sandbox's. Its methods may be called concurrently.
+// Meter counts for one sandbox. Its methods may be called concurrently.
 type Meter struct {
 	prices price.List
 	change func()
@@ -28,15 +28,15 @@ type Meter struct {
 	most   map[string]int64 // by model: the longest input it has had
 }
 
-// New makes one that goes on from a bill. Change is told whenever the bill has
-// become another; it must not block, nor ask for it.
+// New makes a meter that goes on from a bill. It calls change after each change of the bill; change
+// must not block, nor ask for the bill.
 func New(before spec.Bill, prices price.List, budget spec.Budget, change func()) *Meter {
 	m := &Meter{prices: prices, budget: budget, change: change, bill: before, most: map[string]int64{}}
 	m.reprice()
 	return m
 }
 
-// reprice gives what had no price the one that it has now.
+// reprice prices the tokens that had no price, where their model has one now.
 func (m *Meter) reprice() {
 	for n := range m.bill.Models {
 		i := &m.bill.Models[n]
@@ -45,7 +45,7 @@ func (m *Meter) reprice() {
 			continue
 		}
 		tokens := i.Tokens
-		if i.Unpriced != tokens.Counted() { // which of them had none is not known
+		if i.Unpriced != tokens.Counted() { // the bill does not tell which of them had none
 			tokens = spec.Tokens{Output: i.Unpriced}
 		}
 		i.USD += p.USD(tokens, 0)
@@ -53,7 +53,7 @@ func (m *Meter) reprice() {
 	}
 }
 
-// price is that of a model; if an answer did not say whose it is, the dearest.
+// price returns the price of a model, or the highest price if the answer did not name its model.
 func (m *Meter) price(model string) (price.Price, bool) {
 	if model == "" {
 		return m.prices.Dearest()
@@ -61,25 +61,25 @@ func (m *Meter) price(model string) (price.Price, bool) {
 	return m.prices.Of(model)
 }
 
-// longest is the longest input that a model has had.
+// longest returns the longest input that a model has had.
 func (m *Meter) longest(model string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.most[model]
 }
 
-// maxUnderWay is how many questions may be under way at once if there is a budget:
-// what they take is known when it has been taken.
+// maxUnderWay is how many questions may be active at once with a budget: their use is only known
+// afterwards.
 const maxUnderWay = 16
 
-// ends are those of the paths at which models are asked: the APIs of Anthropic, OpenAI, Gemini and
-// Ollama, at whoever's server.
+// ends are the ends of the paths at which models are asked: the APIs of Anthropic, OpenAI, Gemini
+// and Ollama, on any server.
 var ends = []string{
 	"/messages", "/responses", "/responses/compact", "/completions", ":generateContent", ":streamGenerateContent",
 	"/api/chat", "/api/generate",
 }
 
-// IsQuestion tells whether a model is asked at a path, as the most generous server reads it.
+// IsQuestion reports whether a model is asked at a path, as the most generous server reads it.
 func IsQuestion(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	path = strings.TrimRight(path, "/")
@@ -88,14 +88,14 @@ func IsQuestion(path string) bool {
 	})
 }
 
-// isPlainQuestion tells whether every server reads that in a path.
+// isPlainQuestion reports whether every server reads a question to a model in a path.
 func isPlainQuestion(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	path = strings.TrimSuffix(path, "/")
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(path, end) })
 }
 
-// modelIn gives the model that a path names, as those of Gemini do: /v1beta/models/NAME:generateContent.
+// modelIn returns the model that a path names, as Gemini's do: /v1beta/models/NAME:generateContent.
 func modelIn(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	name, call, ok := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")
@@ -105,17 +105,17 @@ func modelIn(path string) string {
 	return plain(name)
 }
 
-// Request is what a request to a host of models is, as far as it matters here.
+// Request is the part of a request to a host of models that matters here.
 type Request struct {
 	Method, Path string // the path as it was sent
 	Type         string // of the body: Content-Type
-	Upgrade      bool   // it wants another protocol
+	Upgrade      bool   // it asks for another protocol
 	Coded        bool   // its body is compressed
-	Own          bool   // the host is no maker's, and has no accounts
+	Own          bool   // the host is not a maker's, and has no accounts
 }
 
-// Countable says why it is not known what a request would take; nil: that is known, or
-// it takes nothing. What is not known to be one or the other is refused with a budget.
+// Countable returns why the use of a request cannot be known. It returns nil if the use is known,
+// or if the request takes nothing. With a budget, all other requests are refused.
 func (r *Request) Countable() error {
 	refuse := func(why string) error { return spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and %s", why) }
 	switch {
@@ -137,14 +137,14 @@ func (r *Request) Countable() error {
 	return nil
 }
 
-// isPlain tells whether no server could take a path for another one.
+// isPlain reports whether no server can mistake a path for another one.
 func isPlain(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	return strings.HasPrefix(path, "/") && !strings.ContainsAny(path, "%;\\") && !strings.Contains(path, "//") &&
 		!strings.Contains(path+"/", "/./") && !strings.Contains(path+"/", "/../")
 }
 
-// isFree tells of paths at which no model is asked: counts of tokens, what Ollama tells of a
+// isFree reports whether no model is asked at a path: counts of tokens, Ollama's facts about a
 // model and, at their makers', those of accounts.
 func isFree(path string, own bool) bool {
 	path, _, _ = strings.Cut(path, "?")
@@ -163,13 +163,13 @@ func isFree(path string, own bool) bool {
 	return account && !slices.ContainsFunc([]string{"completion", "conversation", "response", "message", "generate", "realtime", "batch"}, asks)
 }
 
-// ofCodeAssist is what Gemini CLI calls at Code Assist, of which no model hears.
+// ofCodeAssist are calls of Gemini CLI to Code Assist that reach no model.
 var ofCodeAssist = []string{
 	"loadCodeAssist", "onboardUser", "fetchAdminControls", "listExperiments", "retrieveUserQuota",
 	"getCodeAssistGlobalUserSetting", "setCodeAssistGlobalUserSetting", "recordCodeAssistMetrics",
 }
 
-// Bounded tells whether there is a budget.
+// Bounded reports whether the meter has a budget.
 func (m *Meter) Bounded() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,23 +185,23 @@ func (m *Meter) SetBudget(b spec.Budget) {
 	m.budget = b
 }
 
-// Kept tells whether the bill could be kept, as it is now. As long as it cannot be nobody
-// may ask who has a budget.
+// Kept notes whether the current bill could be saved. While it cannot, a sandbox with a budget may
+// not ask.
 func (m *Meter) Kept(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unkept = err
 }
 
-// Question is one to a model.
+// Question is a question to a model.
 type Question struct {
 	Path string
-	// Likely says that it only looks like one, by its path: it is one if it names a model, or its answer
-	// says what that took.
+	// Likely is true if it only looks like a question, by its path: it counts as one if it names a
+	// model, or if its answer has numbers of use.
 	Likely bool
 }
 
-// Open begins with a question. What it gives has to be ended. An error says why the
+// Open begins a question. The caller has to end the returned tally. An error is the reason why the
 // question may not be asked.
 func (m *Meter) Open(q Question) (*Tally, error) {
 	m.mu.Lock()
@@ -210,7 +210,7 @@ func (m *Meter) Open(q Question) (*Tally, error) {
 		return nil, err
 	}
 	if m.bounded() && m.unkept != nil {
-		m.change() // it may be kept by now
+		m.change() // the bill may be saved by now
 		return nil, spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and what models have taken cannot be written down on the host")
 	}
 	if m.bounded() && m.under >= maxUnderWay {
@@ -227,7 +227,7 @@ func (m *Meter) Open(q Question) (*Tally, error) {
 	return t, nil
 }
 
-// Unread notes that the conversation goes on in a protocol that nobody here reads.
+// Unread notes that the conversation goes on in a protocol that the gateway does not read.
 func (t *Tally) Unread() {
 	m := t.meter
 	m.mu.Lock()
@@ -236,14 +236,14 @@ func (t *Tally) Unread() {
 	m.change()
 }
 
-// Limited notes that the provider refused to answer, because too much was asked. It may be
-// told again, of the same question, until when.
+// Limited notes that the provider refused to answer because of too many requests. It may be called
+// again for the same question, with the time of the end.
 func (t *Tally) Limited(l spec.Limited) { t.meter.denied(&t.meter.bill.Limited, l) }
 
-// Overloaded notes likewise that it had too much to do.
+// Overloaded notes likewise that the provider was overloaded.
 func (t *Tally) Overloaded(l spec.Limited) { t.meter.denied(&t.meter.bill.Overloaded, l) }
 
-// Failed notes that a question came to nothing for another reason.
+// Failed notes that a question failed for another reason.
 func (t *Tally) Failed(l spec.Limited) { t.meter.denied(&t.meter.bill.Failed, l) }
 
 func (m *Meter) denied(last **spec.Limited, l spec.Limited) {
@@ -256,8 +256,8 @@ func (m *Meter) denied(last **spec.Limited, l spec.Limited) {
 	m.change()
 }
 
-// Answered notes that a host has begun to answer a question: whatever it refused before is
-// over. If it says in its answer that it goes on no further it has refused this one.
+// Answered notes that a host has begun to answer a question: its earlier refusals are over. If the
+// answer then says that it goes on no further, the host has refused this question.
 func (t *Tally) Answered(host string) {
 	t.mu.Lock()
 	t.from = host
@@ -267,7 +267,7 @@ func (t *Tally) Answered(host string) {
 	defer m.mu.Unlock()
 	for _, last := range []**spec.Limited{&m.bill.Limited, &m.bill.Overloaded, &m.bill.Failed} {
 		if l := *last; l != nil && l.Host == host && !l.Over {
-			over := *l // who has the bill has this one
+			over := *l // the holder of a bill has this one
 			over.Over = true
 			*last = &over
 			m.change()
@@ -275,11 +275,11 @@ func (t *Tally) Answered(host string) {
 	}
 }
 
-// Bill is what there was so far.
+// Bill returns the bill so far.
 func (m *Meter) Bill() spec.Bill {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	nothing := func(i spec.BillItem) bool { return i.Answers == 0 && i.Unseen == 0 } // an answer said its name late
+	nothing := func(i spec.BillItem) bool { return i.Answers == 0 && i.Unseen == 0 } // the answer said its name late
 	return spec.Bill{Models: slices.DeleteFunc(slices.Clone(m.bill.Models), nothing), Limited: m.bill.Limited, Overloaded: m.bill.Overloaded, Failed: m.bill.Failed}
 }
 
@@ -289,7 +289,7 @@ func (m *Meter) leave() {
 	m.mu.Unlock()
 }
 
-// spent says that the budget is used up.
+// spent returns an error if the budget is used up.
 func (m *Meter) spent() error {
 	sum := m.bill.Total()
 	switch b := m.budget; {
@@ -303,8 +303,8 @@ func (m *Meter) spent() error {
 	return nil
 }
 
-// priced refuses a model that has no price, where the budget is in USD. Whose name is not known
-// costs as much as the dearest. The caller holds the lock.
+// priced refuses a model without a price, if the budget is in USD. An unnamed model costs as much
+// as the dearest. The caller holds the lock.
 func (m *Meter) priced(model string) error {
 	if _, ok := m.price(model); ok || m.budget.USD == 0 {
 		return nil
@@ -312,7 +312,7 @@ func (m *Meter) priced(model string) error {
 	return spec.Errorf(spec.ErrDenied, "the budget of this sandbox is in USD, and %s has no price: the setting prices of the host can give it one", model)
 }
 
-// affordable is priced for who does not hold the lock.
+// affordable is priced for a caller without the lock.
 func (m *Meter) affordable(model string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -329,7 +329,7 @@ func (m *Meter) unpriced() string {
 	return strings.Join(names, ", ")
 }
 
-// count puts what is known of an answer now in the place of what was.
+// count replaces the earlier numbers of an answer by the current ones.
 func (m *Meter) count(was, now told, guessed int64) {
 	m.mu.Lock()
 	if was.count {
@@ -344,7 +344,7 @@ func (m *Meter) count(was, now told, guessed int64) {
 	m.change()
 }
 
-// add counts an answer, or takes it off.
+// add counts an answer, or removes it.
 func (m *Meter) add(a told, n int64) {
 	i := m.item(a.model)
 	i.Answers += n
@@ -358,17 +358,17 @@ func (m *Meter) add(a told, n int64) {
 		i.Tokens = i.Minus(a.Tokens)
 	}
 	if i.USD += float64(n) * usd; i.Answers == 0 {
-		i.USD = 0 // whatever was lost in rounding
+		i.USD = 0 // only rounding errors remain
 	}
 	if !priced {
 		i.Unpriced += n * a.Counted()
 	}
 }
 
-// maxModels bounds how many there are; all others have no name.
+// maxModels bounds the named models; all others have no name.
 const maxModels = 64
 
-// item is that of a model.
+// item returns the item of a model.
 func (m *Meter) item(model string) *spec.BillItem {
 	n, ok := slices.BinarySearchFunc(m.bill.Models, model, func(i spec.BillItem, name string) int { return cmp.Compare(i.Model, name) })
 	if !ok && len(m.bill.Models) >= maxModels && model != "" {

@@ -18,7 +18,7 @@ var prices = price.List{{Model: "m", Input: 1, Cached: .1, CacheWrite: 2, Output
 
 func newMeter(b spec.Budget) *Meter { return New(spec.Bill{}, prices, b, func() {}) }
 
-// answers are what providers say, in pieces of their documentation's form.
+// answers are answers of providers, in pieces, in the form of their documentation.
 var answers = map[string]struct {
 	text   string
 	stream bool
@@ -103,8 +103,8 @@ var answers = map[string]struct {
 	},
 }
 
-// Whatever pieces an answer comes in, it counts once, and before it has ended if it
-// says how much it took.
+// TestAnswers checks that an answer counts once, in whatever pieces it comes, and before its end if
+// it reports its use.
 func TestAnswers(t *testing.T) {
 	for name, a := range answers {
 		for _, piece := range []int{1, 7, len(a.text)} {
@@ -144,8 +144,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Who has a budget asks nobody while the bill cannot be kept: it would count for nothing
-// as soon as whoever keeps it is gone.
+// TestKept checks that a sandbox with a budget cannot ask while the bill cannot be saved: the
+// question would not count any more once the keeper is gone.
 func TestKept(t *testing.T) {
 	for _, bounded := range []bool{false, true} {
 		tried := 0
@@ -164,7 +164,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// What broke off took what it said, and at least what there was of it.
+// TestBroken checks that a broken answer costs the use it reported, and at least the part that
+// came.
 func TestBroken(t *testing.T) {
 	m := newMeter(spec.Budget{})
 	tally, _ := m.Open(Question{})
@@ -250,7 +251,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// With a budget nobody saves by going before an answer says what it took.
+// TestLeft checks that with a budget a client saves nothing by leaving before an answer reports its
+// use.
 func TestLeft(t *testing.T) {
 	m := newMeter(spec.Budget{Tokens: 1 << 40})
 	m.ask(t, "m", 5000)
@@ -289,7 +291,7 @@ func TestLeft(t *testing.T) {
 	tally.End(100, 0, false)
 }
 
-// What had no price when it was asked has the one that it is given later.
+// TestPricedLater checks that use without a price gets the price that its model has later.
 func TestPricedLater(t *testing.T) {
 	m := newMeter(spec.Budget{USD: 100})
 	m.ask(t, "x", 1e6)
@@ -305,7 +307,8 @@ func TestPricedLater(t *testing.T) {
 	}
 }
 
-// What is not known to be counted, or to cost nothing, is not asked with a budget.
+// TestCountable checks that with a budget a request is refused unless it can be counted, or takes
+// nothing.
 func TestCountable(t *testing.T) {
 	for _, path := range []string{
 		"/v1/messages", "/v1/messages?beta=true", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1beta/models/g-2.5:streamGenerateContent?alt=sse",
@@ -344,7 +347,7 @@ func TestCountable(t *testing.T) {
 	}
 }
 
-// TestRefused keeps the last refusal of each kind, which is over when the same host has
+// TestRefused checks that the last refusal of each kind is kept, and is over when the same host has
 // answered.
 func TestRefused(t *testing.T) {
 	changes := 0
@@ -362,7 +365,7 @@ func TestRefused(t *testing.T) {
 	if b := m.Bill(); !b.Limited.Over || b.Overloaded.Over || before.Limited.Over || changes != 3 {
 		t.Errorf("%+v, %+v after %d changes", b.Limited, b.Overloaded, changes)
 	}
-	q.Limited(spec.Limited{At: at, Host: "a", Until: at.Add(time.Hour)}) // its body is read by now
+	q.Limited(spec.Limited{At: at, Host: "a", Until: at.Add(time.Hour)}) // its body was read by now
 	if b := m.Bill(); !b.Limited.Over || b.Limited.Until.IsZero() {
 		t.Errorf("%+v", b.Limited)
 	}
@@ -372,7 +375,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// However many models there are, the bill is short.
+// TestManyModels checks that the bill is short, however many models there are.
 func TestManyModels(t *testing.T) {
 	m := newMeter(spec.Budget{})
 	for n := range 3 * maxModels {
@@ -401,7 +404,7 @@ func TestIsQuestion(t *testing.T) {
 	}
 }
 
-// The scanner finds in any document what a parser finds, and its end.
+// TestScan checks that the scanner finds in any document what a parser finds, and its end.
 func TestScan(t *testing.T) {
 	for seed := range uint64(3000) {
 		text, err := json.Marshal(anyObject(rand.New(rand.NewPCG(seed, 1)), 7))
@@ -461,7 +464,7 @@ func anyValue(r *rand.Rand, depth int) any {
 	return anyObject(r, depth)
 }
 
-// leaves are what the scanner tells of.
+// leaves collects the values that the scanner should report.
 func leaves(to map[string]string, at string, v any, depth int) {
 	switch v := v.(type) {
 	case map[string]any:

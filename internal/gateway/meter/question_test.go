@@ -9,7 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Models are asked in the words of their APIs, below whatever path a server has these.
+// TestQuestionPaths checks that questions to models are recognised by their APIs' paths, under any
+// prefix of the server.
 func TestQuestionPaths(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/v1/messages": true, "/anthropic/v1/messages/": true, "/V1/Messages": true, "/v1/responses?x": true, "/openai/chat/completions": true,
@@ -22,7 +23,8 @@ func TestQuestionPaths(t *testing.T) {
 	}
 }
 
-// At a server of the user's own there are no accounts: what is not known is refused.
+// TestCountableAtOwn checks a server of the user's own, which has no accounts: unknown paths are
+// refused.
 func TestCountableAtOwn(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/v1/messages": true, "/api/chat": true, "/api/show": true, "/v1/messages/count_tokens": true,
@@ -38,7 +40,7 @@ func TestCountableAtOwn(t *testing.T) {
 	}
 }
 
-// With a budget in USD nobody is asked who has no price: not once.
+// TestNoPrice checks that with a budget in USD a model without a price is not asked: not once.
 func TestNoPrice(t *testing.T) {
 	list := price.List{{Model: "dear", Input: 1, Output: 1}}
 	for name, c := range map[string]struct {
@@ -70,8 +72,8 @@ func TestNoPrice(t *testing.T) {
 	}
 }
 
-// What only looks like a question is none, unless it names a model or is answered with what
-// that took.
+// TestLikely checks that a request that only looks like a question counts only if it names a model,
+// or if its answer reports use.
 func TestLikely(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask, answer string

@@ -7,19 +7,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// An answer that has begun, with 200, may say in its stream that it goes on no further:
-// Anthropic by an event "error", OpenAI by "response.failed", others by a document with an
-// error in it. For the question that is what a refusal by the status is.
+// An answer that began with status 200 may report in its stream that it goes on no further:
+// Anthropic by an event "error", OpenAI by "response.failed", others by a document with an error in
+// it. For the question, that equals a refusal by the status.
 
-// refusal is what the current document says of that.
+// refusal is the current document's part about that.
 type refusal struct {
 	kind, code     string // of the document itself
-	limited, laden bool   // too much was asked; there is too much to do
-	resets         int64  // when the limit is over, in seconds since 1970
+	limited, laden bool   // too many requests; overloaded
+	resets         int64  // when the limit ends, in seconds since 1970
 	in             int64  // or in how many seconds
 }
 
-// found notes what stands at a path of the document.
+// found notes the value at a path of the document.
 func (r *refusal) found(path, text string) {
 	switch path {
 	case "type":
@@ -37,8 +37,7 @@ func (r *refusal) found(path, text string) {
 	}
 }
 
-// called notes what the error is called, by its type, code or status. The numbers are those
-// of HTTP.
+// called notes the name of the error: its type, code or status. The numbers are HTTP's.
 func (r *refusal) called(name string) {
 	switch name {
 	case "rate_limit_error", "rate_limit_exceeded", "usage_limit_reached", "insufficient_quota", "RESOURCE_EXHAUSTED", "429":
@@ -48,7 +47,7 @@ func (r *refusal) called(name string) {
 	}
 }
 
-// until is when the provider can be asked again, if it said so.
+// until returns when the provider can be asked again, if it said so.
 func (r *refusal) until(at time.Time) time.Time {
 	until := time.Time{}
 	switch {
@@ -63,10 +62,10 @@ func (r *refusal) until(at time.Time) time.Time {
 	return until
 }
 
-// maxReset is the longest that is believed: allowances are those of a month at most.
+// maxReset is the longest believable limit: allowances are for a month at most.
 const maxReset = 32 * 24 * time.Hour
 
-// refuses is at the end of a document. What it is called that is no error counts for nothing.
+// refuses is called at the end of a document. It ignores names that are not an error's.
 func (t *Tally) refuses(at time.Time) {
 	r := t.refusal
 	t.refusal = refusal{}

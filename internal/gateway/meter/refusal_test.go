@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestRefusedLate hears an answer out that has begun, and does not go on.
+// TestRefusedLate checks an answer that has begun, and then reports that it does not go on.
 func TestRefusedLate(t *testing.T) {
 	begun := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"type\":\"message\",\"model\":\"m\",\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n"
 	for name, c := range map[string]struct {

@@ -2,16 +2,16 @@ package meter
 
 import "strings"
 
-// Bounds of what is kept of an answer.
+// Bounds of the kept parts of an answer.
 const (
 	maxDepth = 4   // names of values further in are not known
 	maxText  = 128 // bytes of a name or a value; longer ones are not known either
 )
 
-// scanner reads JSON of any length, piece by piece, and keeps nothing of it but where
-// it is. It tells of strings, numbers and words (true) in objects at most maxDepth deep, and of the
-// end of every document. What stands between documents, as in a stream of events, it
-// passes over, and it does not mind what is wrong: whoever sent it is believed.
+// scanner reads JSON of any length, piece by piece, and keeps only its place in it. It reports
+// strings, numbers and words (true) in objects at most maxDepth deep, and the end of every
+// document. It skips text between documents, as in a stream of events, and tolerates errors: the
+// sender is trusted.
 type scanner struct {
 	value func(path, text string) // names with dots between
 	end   func()
@@ -22,13 +22,13 @@ type scanner struct {
 
 	quoted, escaped, bare bool // within a string; behind a \; within a number or a word
 	text                  []byte
-	long                  bool // there was more text than is kept
+	long                  bool // more text than is kept
 }
 
 // level is an open object or array.
 type level struct {
 	array bool
-	named bool // its name is there, and what comes is the value
+	named bool // its name was read, and the value comes next
 	name  string
 }
 
@@ -64,7 +64,7 @@ func (s *scanner) keep(c byte) {
 func (s *scanner) inString(c byte) {
 	switch {
 	case s.escaped:
-		s.escaped, s.long = false, true // whatever it means, it is no name that matters
+		s.escaped, s.long = false, true // whatever it means, no relevant name contains it
 	case c == '\\':
 		s.escaped = true
 	case c == '"':
@@ -75,7 +75,7 @@ func (s *scanner) inString(c byte) {
 	}
 }
 
-// in is the innermost open object or array; nil if it is too far in, or there is none.
+// in returns the innermost open object or array; nil if it is too deep, or none is open.
 func (s *scanner) in() *level {
 	if s.depth < 1 || s.depth > maxDepth {
 		return nil
@@ -87,7 +87,7 @@ func (s *scanner) between(c byte) {
 	switch l := s.in(); {
 	case c == '{', c == '[':
 		s.open(c == '[')
-	case s.depth == 0: // nothing of a document
+	case s.depth == 0: // outside of a document
 	case c == '}', c == ']':
 		s.close()
 	case l == nil:
@@ -121,14 +121,14 @@ func (s *scanner) close() {
 	}
 }
 
-// restart has the next document begin here, and tells whether none was open.
+// restart begins the next document here. It reports whether none was open.
 func (s *scanner) restart() bool {
 	whole := s.depth == 0 && !s.quoted
 	s.depth, s.outer, s.quoted, s.escaped, s.bare = 0, false, false, false, false
 	return whole
 }
 
-// string is at the end of one: it was a name or a value.
+// string is called at the end of a string: a name or a value.
 func (s *scanner) string() {
 	l := s.in()
 	switch {
@@ -142,7 +142,7 @@ func (s *scanner) string() {
 	}
 }
 
-// tell tells of a value.
+// tell reports a value.
 func (s *scanner) tell() {
 	if s.long || s.in() == nil {
 		return

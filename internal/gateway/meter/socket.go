@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Socket reads what a server says over a WebSocket as it passes, where each message is a JSON
-// document of an answer, and one ends an answer: OpenAI's Responses are had in this way. It
-// never fails: what it does not understand is noted as unread.
+// Socket reads the server's bytes on a WebSocket as they pass. Each message is a JSON document of
+// an answer, and one of them ends the answer: OpenAI's Responses arrive in this way. Socket never
+// fails: it notes bytes that it cannot understand as unread.
 type Socket struct {
 	tally *Tally
 
@@ -18,10 +18,10 @@ type Socket struct {
 	inside  bool   // the head is complete, the payload is not
 	control bool
 	final   bool // the message ends with this frame
-	lost    bool // it is not known any more where frames begin
-	torn    bool // a message was no whole document
+	lost    bool // it has lost track of where frames begin
+	torn    bool // a message was not a whole document
 	spoke   bool // there were messages
-	counted bool // an answer was
+	counted bool // an answer was counted
 }
 
 // Socket goes on reading the answer over a WebSocket.
@@ -63,14 +63,14 @@ func (s *Socket) header(b []byte) (rest []byte) {
 	default:
 		s.left = uint64(n)
 	}
-	// Nothing is compressed that was not asked for, and a server masks nothing.
+	// Compression was not asked for, and a server masks nothing.
 	s.lost = s.head[0]&0x70 != 0 || s.head[1]&128 != 0
 	s.control, s.final, s.have = s.head[0]&8 != 0, s.head[0]&128 != 0, 0
 	s.over()
 	return b
 }
 
-// over looks whether the frame, and the message, is at its end. What a message leaves open
+// over checks for the end of the frame, and of the message. An unfinished document in a message
 // would swallow those that follow.
 func (s *Socket) over() {
 	s.inside = s.left > 0
@@ -79,7 +79,7 @@ func (s *Socket) over() {
 	}
 }
 
-// size is that of the head, as far as it is known.
+// size returns the length of the head, as far as it is known.
 func (s *Socket) size() int {
 	if s.have < 2 {
 		return 2
@@ -93,15 +93,15 @@ func (s *Socket) size() int {
 	return 2
 }
 
-// Close is told when nothing more comes. What was begun and did not come to its end, or could not
-// be understood, is noted.
+// Close is called when no more bytes come. It notes an answer that did not end, or could not be
+// understood.
 func (s *Socket) Close() {
 	if s.lost || s.torn || s.spoke && !s.counted || s.tally.isBegun() {
 		s.tally.Unread()
 	}
 }
 
-// message reads a piece of a message, and tells whether an answer came to its end in it.
+// message reads a piece of a message, and reports whether an answer ended in it.
 func (t *Tally) message(p []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,25 +110,25 @@ func (t *Tally) message(p []byte) bool {
 	return t.ended
 }
 
-// whole is at the end of a message: the next begins anew. It tells whether what was read of
-// it has come to its end, too.
+// whole is called at the end of a message: the next one begins anew. It reports whether the
+// document in the message has ended, too.
 func (t *Tally) whole() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.scan.restart()
 }
 
-// isBegun tells whether an answer has begun, over a WebSocket, and has not ended.
+// isBegun reports whether an answer over a WebSocket has begun, and has not ended.
 func (t *Tally) isBegun() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.begun
 }
 
-// lastEvents are the last ones of an answer over a WebSocket.
+// lastEvents are the last events of an answer over a WebSocket.
 var lastEvents = []string{"response.completed", "response.failed", "response.incomplete", "response.done"}
 
-// next is at the end of a message: another answer may follow the one that ended.
+// next is called at the end of a message: another answer may follow the one that ended.
 func (t *Tally) next(kind string) {
 	t.begun = t.begun || strings.HasPrefix(kind, "response.")
 	if !slices.Contains(lastEvents, kind) {

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// frame is one of a server's.
+// frame returns a server's frame.
 func frame(first byte, payload string) string {
 	n := len(payload)
 	head := []byte{first, byte(n)}
@@ -21,8 +21,8 @@ func frame(first byte, payload string) string {
 	return string(head) + payload
 }
 
-// TestSocket counts every answer that a server gives over one WebSocket, in whatever pieces
-// its frames come, and says so if there was something that it could not read.
+// TestSocket checks that every answer over one WebSocket counts, in whatever pieces its frames
+// come, and that unreadable parts are noted.
 func TestSocket(t *testing.T) {
 	created := `{"type":"response.created","response":{"model":"m","usage":null}}`
 	delta := `{"type":"response.output_text.delta","delta":"\"usage\":{\"input_tokens\":7}"}`

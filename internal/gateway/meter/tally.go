@@ -11,8 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Tally reads one answer as it passes, and has the meter count it before the client
-// has the last of it.
+// Tally reads one answer as it passes. The meter counts it before the client has the last of it.
 type Tally struct {
 	meter *Meter
 
@@ -21,14 +20,14 @@ type Tally struct {
 	scan   scanner    // the answer
 	stream bool       // events, most of which are frame
 	said   figures
-	asks   string // whom the question is for
-	likely bool   // it may be no question at all
-	most   int64  // tokens it may be answered with, as it says; 0: it does not
-	apart  bool   // it is to be answered later, to somebody who comes back for it
-	why    error  // it may not be asked
-	model  string // who answers
-	heard  bool   // it said how much it took
-	final  bool   // and that at its end: what follows is nothing
+	asks   string // the model that the question is for
+	likely bool   // it may not be a question
+	most   int64  // the most tokens of the answer, by the question; 0: not given
+	apart  bool   // answered later, to a client that comes back for it
+	why    error  // the reason why it may not be asked
+	model  string // the model that answers
+	heard  bool   // the answer gave its use
+	final  bool   // and gave it at its end: nothing after it counts
 
 	told told
 
@@ -39,11 +38,11 @@ type Tally struct {
 	refusal refusal
 }
 
-// figures are the numbers of the last usage that was said, by their paths, without
-// what stands around it.
+// figures are the numbers of the last reported usage, by their paths, without the objects around
+// it.
 type figures map[string]int64
 
-// told is what the meter has counted for an answer.
+// told are the numbers that the meter has counted for an answer.
 type told struct {
 	model string
 	spec.Tokens
@@ -51,29 +50,29 @@ type told struct {
 	count bool
 }
 
-// Bytes that a token takes, about, where nobody says how many there are.
+// Bytes of a token, roughly, where no count is given.
 const (
 	perToken       = 4
 	perEventToken  = 16 // of an answer in events
 	maxTokens      = 1 << 40
-	usualMost      = 8 << 10 // of an answer that says no bound, and broke off
+	usualMost      = 8 << 10 // of an answer without a bound that broke off
 	maxModelLength = 100
 )
 
 // wraps are what providers put around the usage and the model of an answer.
 var wraps = []string{"message.", "response."}
 
-// found notes what stands at a path.
+// found notes the value at a path.
 func (t *Tally) found(path, text string) {
 	t.refusal.found(path, text)
-	atBegin := strings.HasPrefix(path, "message.") // Anthropic says it there, and again at the end
+	atBegin := strings.HasPrefix(path, "message.") // Anthropic reports it there, and again at the end
 	for _, w := range wraps {
 		path = strings.TrimPrefix(path, w)
 	}
 	switch {
 	case path == "model", path == "modelVersion":
 		t.model = plain(text)
-	case path == "prompt_eval_count", path == "eval_count": // Ollama says it in its last document
+	case path == "prompt_eval_count", path == "eval_count": // Ollama reports it in its last document
 		if n, ok := number(text); ok {
 			t.heard, t.final, t.said[path] = true, true, n
 		}
@@ -81,7 +80,7 @@ func (t *Tally) found(path, text string) {
 		if n, ok := number(text); ok {
 			_, field, _ := strings.Cut(path, ".")
 			t.heard = true
-			t.final = t.final || !atBegin && strings.HasPrefix(path, "usage.") // Gemini says it all the time
+			t.final = t.final || !atBegin && strings.HasPrefix(path, "usage.") // Gemini reports it all the time
 			if slices.Contains(fields, field) {
 				t.said[field] = n
 			}
@@ -89,7 +88,7 @@ func (t *Tally) found(path, text string) {
 	}
 }
 
-// fields are those of a usage that matter here.
+// fields are the fields of a usage that matter here.
 var fields = []string{
 	"input_tokens", "prompt_tokens", "promptTokenCount", "toolUsePromptTokenCount",
 	"cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation.ephemeral_1h_input_tokens",
@@ -97,7 +96,7 @@ var fields = []string{
 	"input_tokens_details.cached_tokens", "prompt_tokens_details.cached_tokens", "cachedContentTokenCount",
 }
 
-// wanted notes what a question wants.
+// wanted notes the settings of a question.
 func (t *Tally) wanted(path, text string) {
 	switch path {
 	case "model":
@@ -111,7 +110,7 @@ func (t *Tally) wanted(path, text string) {
 	}
 }
 
-// Asked reads a piece of the question as it leaves. The error says why it may not.
+// Asked reads a piece of the question as it leaves. The error is the reason why it may not.
 func (t *Tally) Asked(p []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +125,7 @@ func (t *Tally) Asked(p []byte) error {
 	return t.why
 }
 
-// Refused is what Asked said.
+// Refused returns the error of Asked.
 func (t *Tally) Refused() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +139,7 @@ func (t *Tally) Stream() {
 	t.stream = true
 }
 
-// plain is a model's name as it may be shown.
+// plain returns a model's name in a form that may be shown.
 func plain(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
@@ -151,7 +150,7 @@ func plain(name string) string {
 	return name[:min(len(name), maxModelLength)]
 }
 
-// tokens are what was said, in the words of all providers.
+// tokens returns the reported numbers. It knows the words of all providers.
 func (f figures) tokens() spec.Tokens {
 	t := spec.Tokens{
 		Input:      f["input_tokens"] + f["prompt_tokens"] + f["promptTokenCount"] + f["toolUsePromptTokenCount"] + f["prompt_eval_count"],
@@ -159,13 +158,13 @@ func (f figures) tokens() spec.Tokens {
 		CacheWrite: f["cache_creation_input_tokens"],
 		Output:     f["output_tokens"] + f["completion_tokens"] + f["candidatesTokenCount"] + f["thoughtsTokenCount"] + f["eval_count"],
 	}
-	// Anthropic counts what a cache has apart, all others among the input.
+	// Anthropic counts cached tokens apart, all others among the input.
 	within := f["input_tokens_details.cached_tokens"] + f["prompt_tokens_details.cached_tokens"] + f["cachedContentTokenCount"]
 	t.Input, t.Cached = max(0, t.Input-within), t.Cached+within
 	return t
 }
 
-// hour is how many of the tokens that a cache was given it keeps for an hour.
+// hour returns how many of the tokens given to a cache it keeps for an hour.
 func (f figures) hour() int64 { return f["cache_creation.ephemeral_1h_input_tokens"] }
 
 // Write reads a piece of the answer, and never fails.
@@ -176,7 +175,7 @@ func (t *Tally) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// said is at the end of a document.
+// documented is called at the end of a document.
 func (t *Tally) documented() {
 	kind := t.refusal.kind
 	t.refuses(time.Now().UTC())
@@ -196,33 +195,33 @@ func (t *Tally) tell(tokens spec.Tokens, hour int64) {
 	}
 }
 
-// End is told when nothing more comes, how many bytes the question and the answer
-// had, and whether the answer broke off, or was not waited for. What was not said is
-// guessed; if there is a budget, as much as it could have been.
+// End is called when no more bytes come. It receives the bytes of the question and the answer, and
+// whether the answer broke off or the client left. Missing numbers are guessed; with a budget, as
+// high as they could have been.
 func (t *Tally) End(asked, answered int64, broken bool) {
 	defer t.meter.leave()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.likely && !t.heard && t.asks == "" {
-		return // it was none
+		return // it was not a question
 	}
 	if t.heard && (!broken || t.final) || answered == 0 && (!broken || asked == 0) {
 		return
 	}
 	model := cmp.Or(t.model, t.asks)
 	now := told{model, t.guess(asked, answered), 0, true}
-	if t.heard { // the answer began with what the question took
+	if t.heard { // the answer began with the question's use
 		guess := now.Output
 		now.Tokens, now.hour = t.said.tokens(), t.said.hour()
 		now.Output = max(now.Output, guess)
 	} else if broken && t.meter.Bounded() {
-		now.Input += t.meter.longest(model) // it may go on from one that was asked before
+		now.Input += t.meter.longest(model) // it may continue an earlier question
 		now.Output = max(now.Output, cmp.Or(t.most, usualMost))
 	}
 	t.meter.count(t.told, now, 1)
 }
 
-// number is that of a text; 0, and not ok, if it is none that could be true.
+// number parses a text. It returns 0, and not ok, for a number that cannot be true.
 func number(text string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > maxTokens {

@@ -1,7 +1,7 @@
 package names
 
-// Lower changes the capital letters of ASCII in a host name to small ones, as DNS and OpenSSH do,
-// and no other byte. strings.ToLower turns the Kelvin sign into a k, which makes another name.
+// Lower turns only the capital letters of ASCII in a host name into small ones, as DNS and OpenSSH
+// do. strings.ToLower turns the Kelvin sign into a k, which makes another name.
 func Lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {

@@ -14,9 +14,8 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// Attempt is a connection that the inside wants and that nobody has answered
-// yet. It must be accepted or refused, and is refused if its handler returns
-// without either.
+// Attempt is a connection that the inside wants and that was not answered yet. It must be accepted
+// or refused, and is refused if its handler returns without either.
 type Attempt struct {
 	From, To netip.AddrPort
 	stack    *Stack
@@ -38,14 +37,14 @@ func (s *Stack) attempt(r *tcp.ForwarderRequest) {
 	s.conf.TCP(a)
 }
 
-// address keeps an IPv4 address that is written as IPv6 as it is: nothing
-// inside has reason to send such packets, and rules for IPv4 do not mean them.
+// address keeps an IPv4 address in IPv6 form as it is: programs inside have no reason to send such
+// packets, and rules for IPv4 do not apply to them.
 func address(a tcpip.Address) netip.Addr {
 	addr, _ := netip.AddrFromSlice(a.AsSlice())
 	return addr
 }
 
-// Refuse answers with a reset, unless there was an answer already.
+// Refuse answers with a reset, unless the attempt was answered already.
 func (a *Attempt) Refuse() { a.once.Do(func() { a.request.Complete(true) }) }
 
 // Keep-alive of connections: a peer that vanished is noticed.
@@ -87,14 +86,13 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// ErrCut is what an Accept and a Read fail with that the inside has cut off.
+// ErrCut is the error of an Accept or a Read if the inside has cut the connection.
 var ErrCut = errors.New("the program inside has cut the connection")
 
-// reset is what the stack calls that. The error's type is lost on the way.
+// reset is the stack's text for that. The error's type is lost on the way.
 var reset = (&tcpip.ErrConnectionReset{}).String()
 
-// Read tells that the inside has cut the connection from all other ends: a server's reset
-// reads the same.
+// Read distinguishes a cut by the inside from all other ends: a server's reset reads the same.
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.TCPConn.Read(b)
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err.Error() == reset {
@@ -103,7 +101,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Await returns when there is something to read, or nothing ever will be.
+// Await returns when bytes have arrived, or none ever will.
 func (c *Conn) Await() {
 	const signs = waiter.ReadableEvents | waiter.EventRdHUp | waiter.EventHUp | waiter.EventErr
 	entry, ready := waiter.NewChannelEntry(signs)
@@ -114,13 +112,13 @@ func (c *Conn) Await() {
 	}
 }
 
-// askOften is how often a program inside that has said all is asked whether it still listens.
-// If it does not, its kernel says so a minute after it has hung up.
+// askOften is how often a program inside that has sent its end is probed. If the program has hung
+// up, its kernel answers so a minute later.
 var askOften = 15 * time.Second
 
-// AwaitCut waits, on a connection whose program has said all, for it to be cut off, and is
-// false if it is told to stop before. That the program has hung up looks the same at first:
-// nothing tells before something is sent, or its kernel has forgotten about it.
+// AwaitCut waits for a connection to be cut whose program has sent its end. It returns false if it
+// is told to stop before. A program that hung up looks the same at first: only bytes sent to it
+// show the difference, or its kernel has forgotten the connection.
 func (c *Conn) AwaitCut(stop <-chan struct{}) bool {
 	const signs = waiter.EventHUp | waiter.EventErr
 	entry, cut := waiter.NewChannelEntry(signs)
@@ -139,8 +137,8 @@ func (c *Conn) AwaitCut(stop <-chan struct{}) bool {
 	return true
 }
 
-// CloseWrite ends what is said to the inside. If it has cut the connection there
-// is nothing left to end, and no failure in that.
+// CloseWrite sends the end to the inside. It returns no error if the inside has cut the connection:
+// nothing is left to end.
 func (c *Conn) CloseWrite() error {
 	switch err := c.ep.Shutdown(tcpip.ShutdownWrite).(type) {
 	case nil, *tcpip.ErrNotConnected:
@@ -150,8 +148,8 @@ func (c *Conn) CloseWrite() error {
 	}
 }
 
-// Reset ends the connection so that the inside sees it was cut: a download
-// that broke off must not look complete.
+// Reset ends the connection so that the inside sees a cut: a download that broke off must not look
+// complete.
 func (c *Conn) Reset() {
 	c.ep.Abort()
 	_ = c.Close()

@@ -8,14 +8,14 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 )
 
-// buffers is what a connection may hold in each direction, in bytes.
-type buffers struct{ usual, most int } // the stack lets one grow that carries much
+// buffers is how much a connection may hold in each direction, in bytes.
+type buffers struct{ usual, most int } // the stack lets busy connections grow
 
 const bufferLeast = 4 << 10
 
 // buffersFor gives less to each connection when there are many: programs with thousands of them
 // leave most idle, and one whose reader has stopped keeps its buffers full. A thousand connections
-// hold less than 128 MiB in sum, the 4096 that there may be less than 200 MiB.
+// hold less than 128 MiB in sum, the allowed 4096 less than 200 MiB.
 func buffersFor(conns int) buffers {
 	switch {
 	case conns < 16:
@@ -31,12 +31,12 @@ func buffersFor(conns int) buffers {
 }
 
 // beginBuffer is the receive buffer of a connection that is not accepted yet. It is the same for
-// all, so it is what the last of many may have.
+// all, so it is the size that the last of many may have.
 const beginBuffer = 16 << 10
 
-// fit gives a connection that was just accepted the size that connections may have now. It has
-// the stack announce the larger window at once: a program that has filled the first one by then
-// would wait for its retransmission timer, a fifth of a second.
+// fit gives a just accepted connection the current size for connections. It makes the stack
+// announce the larger window at once: otherwise a program that has filled the first one would wait
+// for its retransmission timer, a fifth of a second.
 func (s *Stack) fit(ep tcpip.Endpoint) {
 	s.conns.mu.Lock()
 	most := s.conns.last.most
@@ -46,14 +46,14 @@ func (s *Stack) fit(ep tcpip.Endpoint) {
 	}
 }
 
-// conns counts the connections of a stack that the inside has.
+// conns counts the inside's connections to a stack.
 type conns struct {
 	mu   sync.Mutex
 	n    int
 	last buffers
 }
 
-// opens counts a connection, which has the buffers that are set from here on.
+// opens counts a connection, which gets the current buffer sizes.
 func (s *Stack) opens() {
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Stack) opens() {
 	s.adjust()
 }
 
-// ends is opens, of one that has ended.
+// ends is opens for a connection that has ended.
 func (s *Stack) ends() {
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()
@@ -69,10 +69,10 @@ func (s *Stack) ends() {
 	s.adjust()
 }
 
-// adjust changes what new connections have, and how much the others may still grow.
+// adjust changes the sizes for new connections, and how much the others may still grow.
 func (s *Stack) adjust() {
 	if b := buffersFor(s.conns.n); b != s.conns.last {
-		_ = s.setBuffers(b) // these sizes have been set before
+		_ = s.setBuffers(b) // these sizes were set before
 		s.conns.last = b
 	}
 }

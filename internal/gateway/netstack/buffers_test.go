@@ -21,7 +21,7 @@ func TestUploadsNeedNoTimer(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
 		}
-		// On a busy machine a timer may expire for want of a processor.
+		// On a busy machine a timer may expire for lack of a processor.
 		if n := in.Stack.Stats().TCP.Timeouts.Value(); n > uploads/6 {
 			t.Errorf("%d uploads of %d bytes waited %d times for a timer", uploads, size, n)
 		}

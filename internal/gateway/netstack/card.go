@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cardBuffer is how many bytes may wait on each side of a card. Hosts commonly
-// allow less: a handful of large packets. What does not fit is dropped, and TCP
-// sends it again.
+// cardBuffer is how many bytes may wait on each side of a card. Hosts commonly allow less: a
+// handful of large packets. A packet that does not fit is dropped, and TCP sends it again.
 const cardBuffer = 4 << 20
 
 // Card makes a network card: a pair of sockets that carry packets. One end is

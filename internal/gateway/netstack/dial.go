@@ -53,7 +53,7 @@ func full(a netip.AddrPort) tcpip.FullAddress {
 	return tcpip.FullAddress{NIC: nic, Addr: tcpip.AddrFromSlice(a.Addr().AsSlice()), Port: a.Port()}
 }
 
-// newConn sets a connection up as all are.
+// newConn sets up a connection.
 func newConn(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	options := ep.SocketOptions()
 	options.SetKeepAlive(true)

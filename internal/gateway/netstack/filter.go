@@ -14,10 +14,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// filter sees every packet of the inside before the stack does. A stack that
-// answers for all addresses would answer every ping in the name of whom it was
-// meant for; an echo is a way out for data and a false sign of a network. It is
-// refused as a router's administrator would.
+// filter sees every packet of the inside before the stack does. A stack that answers for all
+// addresses would answer every ping in its receiver's name. An echo is a way out for data and a
+// false sign of a network. The filter refuses it as a router's administrator would.
 type filter struct {
 	nested.Endpoint
 	sources []netip.Prefix // nil: all
@@ -29,7 +28,7 @@ type Refusal struct {
 	Protocol string         // udp, icmp or ip
 	To       netip.AddrPort // the port is that of a datagram
 	Number   uint8          // of ip: the protocol that its header names
-	Form     string         // of ip: what is wrong with it, whatever the protocol
+	Form     string         // of ip: the error in its form, whatever the protocol
 }
 
 // Forms of packets that are refused.
@@ -49,9 +48,9 @@ func newFilter(link stack.LinkEndpoint, sources []netip.Prefix, refused func(Ref
 	return f
 }
 
-// DeliverNetworkPacket passes on whole packets of TCP and UDP. Fragments, options
-// and extension headers have no use on a link as wide as this one, and are how
-// packets look to a filter like something else.
+// DeliverNetworkPacket passes on whole packets of TCP and UDP. Fragments, options and extension
+// headers have no use on a link as wide as this one, and can make a packet look different to a
+// filter.
 func (f *filter) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer) {
 	passes := false
 	switch protocol {
@@ -114,7 +113,7 @@ func (f *filter) passes6(pkt *stack.PacketBuffer) bool {
 		return false
 	case next == uint8(header.IPv6FragmentExtHdrIdentifier):
 		form = fragment
-	case isExtension(next): // behind which may be an error, that must not be answered with one
+	case isExtension(next): // an error may follow, which must not be answered with one
 		form = extensions
 	default:
 		f.answer6(pkt.Data().AsRange().Capped(quoted6).ToSlice(), header.ICMPv6ParamProblem, header.ICMPv6UnknownHeader, header.IPv6NextHeaderOffset)
@@ -123,15 +122,15 @@ func (f *filter) passes6(pkt *stack.PacketBuffer) bool {
 	return false
 }
 
-// refuseMalformed tells of a packet of which nobody can say what it is for.
+// refuseMalformed reports a packet whose purpose cannot be determined.
 func (f *filter) refuseMalformed() { f.refused(Refusal{Protocol: spec.ProtocolIP, Form: malformed}) }
 
-// passes lets a packet of TCP or UDP through to the stack, unless that would drop it without a
-// word: to a group, to the loopback of who gets it, to IPv4 written as IPv6, and a connection
-// to everybody or nobody.
+// passes lets a packet of TCP or UDP through to the stack, unless the stack would drop it silently.
+// The stack drops packets to a group, to the receiver's loopback and to IPv4 written as IPv6, and
+// connections to a broadcast or unspecified address.
 func (f *filter) passes(pkt *stack.PacketBuffer, ip header.Network, size int) bool {
 	to, isTCP := destination(ip), ip.TransportProtocol() == header.TCPProtocolNumber
-	if !f.takes(ip) { // unanswered: whoever sent it is not who would hear it
+	if !f.takes(ip) { // no answer: it would not reach the sender
 		f.refused(Refusal{Protocol: spec.ProtocolIP, To: to, Number: uint8(ip.TransportProtocol()), Form: foreign})
 		return false
 	}
@@ -153,7 +152,7 @@ func (f *filter) passes(pkt *stack.PacketBuffer, ip header.Network, size int) bo
 	return false
 }
 
-// takes tells whether a packet is from who may send some.
+// takes reports whether a packet comes from an allowed source.
 func (f *filter) takes(ip header.Network) bool {
 	if f.sources == nil {
 		return true
@@ -162,13 +161,13 @@ func (f *filter) takes(ip header.Network) bool {
 	return slices.ContainsFunc(f.sources, func(p netip.Prefix) bool { return p.Contains(from) })
 }
 
-// isCarried tells of which protocols the stack is given packets.
+// isCarried reports whether the stack gets packets of a protocol.
 func isCarried(transport uint8) bool {
 	return transport == uint8(header.TCPProtocolNumber) || transport == uint8(header.UDPProtocolNumber)
 }
 
-// isGroupReport tells whether a kernel says, unasked, which groups it listens to: by ICMP behind
-// options for each hop (RFC 3810, 5).
+// isGroupReport reports whether a kernel announces, unasked, the groups it listens to: by ICMP
+// behind options for each hop (RFC 3810, 5).
 func isGroupReport(pkt *stack.PacketBuffer, ip header.IPv6) bool {
 	if ip.NextHeader() != uint8(header.IPv6HopByHopOptionsExtHdrIdentifier) || !header.IsV6LinkLocalMulticastAddress(ip.DestinationAddress()) {
 		return false
@@ -177,8 +176,8 @@ func isGroupReport(pkt *stack.PacketBuffer, ip header.IPv6) bool {
 	return ok && h[header.IPv6MinimumSize] == uint8(header.ICMPv6ProtocolNumber)
 }
 
-// isExtension tells the headers of IPv6 behind which the protocol stands, by IANA's list. What
-// ESP hides nobody can tell, so that is a protocol.
+// isExtension reports whether a header of IPv6 precedes the protocol, by IANA's list. ESP hides its
+// content, so it counts as a protocol.
 func isExtension(next uint8) bool {
 	switch next {
 	case 0, 43, 44, 51, 60, 135, 139, 140, 253, 254:
@@ -191,15 +190,15 @@ func destination(ip header.Network) netip.AddrPort {
 	return netip.AddrPortFrom(address(ip.DestinationAddress()), 0)
 }
 
-// How much of a packet an answer quotes, in bytes.
+// Bytes of a packet that an answer quotes.
 const (
 	quoted4 = header.IPv4MinimumSize + 8
 	quoted6 = header.IPv6MinimumMTU - header.IPv6MinimumSize - header.ICMPv6ErrorHeaderSize
 )
 
-// refuse4 answers an echo request with "administratively prohibited". Nothing
-// else of ICMP is answered: an error must not be answered with an error. A kernel says by itself
-// that nobody takes a packet of ours; that is not told.
+// refuse4 answers an echo request with "administratively prohibited". Other ICMP gets no answer: an
+// error must not be answered with an error. A kernel reports by itself that no program takes a
+// packet of ours; that is not logged.
 func (f *filter) refuse4(ip header.IPv4) {
 	echo := header.ICMPv4(ip.Payload())
 	switch {
@@ -216,10 +215,10 @@ func (f *filter) refuse4(ip header.IPv4) {
 	f.refused(Refusal{Protocol: spec.ProtocolICMP, To: destination(ip)})
 }
 
-// answer4 says why a packet goes no further.
+// answer4 tells the sender why a packet goes no further.
 func (f *filter) answer4(ip header.IPv4, why header.ICMPv4Code) {
 	if to := ip.DestinationAddress(); header.IsV4MulticastAddress(to) || to == header.IPv4Broadcast {
-		return // nobody in particular would be the one who answers
+		return // the answer would come from no single host
 	}
 	quote := []byte(ip)[:min(len(ip), quoted4)]
 	size := header.IPv4MinimumSize + header.ICMPv4MinimumSize + len(quote)
@@ -238,7 +237,7 @@ func (f *filter) answer4(ip header.IPv4, why header.ICMPv4Code) {
 	f.send(header.IPv4ProtocolNumber, b)
 }
 
-// refuse6 is refuse4 for IPv6, where a kernel also looks, unasked, for neighbours, routers and
+// refuse6 is refuse4 for IPv6. A kernel there also looks, unasked, for neighbours, routers and
 // groups on its link.
 func (f *filter) refuse6(ip header.IPv6) {
 	echo := header.ICMPv6(ip.Payload())
@@ -256,14 +255,13 @@ func (f *filter) refuse6(ip header.IPv6) {
 	f.refused(Refusal{Protocol: spec.ProtocolICMP, To: destination(ip)})
 }
 
-// isOfLink tells messages of neighbour and group discovery (RFC 4861, 3810).
+// isOfLink reports messages of neighbour and group discovery (RFC 4861, 3810).
 func isOfLink(t header.ICMPv6Type) bool {
 	const queryGroups, redirect, reportGroups = 130, 137, 143
 	return t >= queryGroups && t <= redirect || t == reportGroups
 }
 
-// answer6 is answer4 for IPv6, where an answer may say at which byte of the packet the
-// trouble is.
+// answer6 is answer4 for IPv6. There an answer may point at the offending byte of the packet.
 func (f *filter) answer6(ip header.IPv6, what header.ICMPv6Type, why header.ICMPv6Code, at uint32) {
 	if header.IsV6MulticastAddress(ip.DestinationAddress()) {
 		return

@@ -16,15 +16,14 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 )
 
-// link is the gateway's end of a card. Packets are written as gVisor does it, and
-// read here: gVisor's own reader sleeps in a system call, which holds a thread, and
-// has Go's runtime look every 20 microseconds whether it still does. This one waits
-// as all connections do.
+// link is the gateway's end of a card. Packets are written as gVisor does it, but read here.
+// gVisor's own reader sleeps in a system call, which holds a thread, and makes Go's runtime check
+// every 20 microseconds whether it still does. This reader waits as all connections do.
 type link struct {
 	*fdbased.InjectableEndpoint
 	in       source
 	unsummed bool            // packets come without checksums
-	foreign  func()          // is told of packets of no version of IP
+	foreign  func()          // called for packets of no version of IP
 	wake     *os.File        // readable when there are packets
 	raw      syscall.RawConn // of wake
 
@@ -35,7 +34,7 @@ type link struct {
 
 var _ stack.LinkEndpoint = (*link)(nil)
 
-// openLink makes a link of a socket or a device. Unsummed is Config.Unsummed. Foreign is told of
+// openLink makes a link of a socket or a device. unsummed is Config.Unsummed. foreign is called for
 // each packet that is of no version of IP.
 func openLink(fd int, unsummed bool, foreign func()) (*link, error) {
 	socket, err := fdbased.IsSocketFD(fd)
@@ -66,8 +65,8 @@ func openLink(fd int, unsummed bool, foreign func()) (*link, error) {
 	return &link{InjectableEndpoint: out, in: in, unsummed: unsummed, foreign: foreign, wake: wake, raw: raw}, nil
 }
 
-// awake gives a file that can be read, for Go's runtime, when there are packets. The
-// link itself would also wake who waits each time that the other end has taken one.
+// awake returns a file for Go's runtime that is readable when packets wait. The link itself would
+// also wake its reader each time that the other end has taken a packet.
 func awake(fd int) (*os.File, error) {
 	events, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -87,8 +86,8 @@ func awake(fd int) (*os.File, error) {
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// Attach begins to deliver packets. Without a dispatcher it ends that, and returns
-// when none is under way.
+// Attach begins to deliver packets. Without a dispatcher it ends the delivery, and returns when no
+// packet is being delivered.
 func (l *link) Attach(d stack.NetworkDispatcher) {
 	l.InjectableEndpoint.Attach(d)
 	if d == nil {
@@ -101,12 +100,11 @@ func (l *link) Attach(d stack.NetworkDispatcher) {
 	l.reader.Go(func() { _ = l.raw.Read(func(uintptr) bool { l.drain(); return false }) })
 }
 
-// Wait returns when nothing is read any more.
+// Wait returns when the reader has ended.
 func (l *link) Wait() { l.reader.Wait() }
 
-// drain delivers packets until there are none, or nobody wants them. Whoever reads a
-// packet delivers it: what the stack has no time for stays on the card, which is
-// bounded.
+// drain delivers packets until none are left, or delivery ends. The reader of a packet delivers it:
+// packets that the stack has no time for stay on the card, which is bounded.
 func (l *link) drain() {
 	for !l.ended.Load() {
 		n, more := l.in.read()
@@ -119,7 +117,7 @@ func (l *link) drain() {
 	}
 }
 
-// deliver hands a packet over, if it is one.
+// deliver hands a packet over, if it is a packet of IP.
 func (l *link) deliver(packet buffer.Buffer) {
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: packet})
 	defer pkt.DecRef()

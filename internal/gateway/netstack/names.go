@@ -22,8 +22,8 @@ func (s *Stack) serveNames() error {
 	return nil
 }
 
-// answerNames works until the stack is closed. When too many questions are
-// open, further ones are dropped: whoever asked asks again.
+// answerNames works until the stack is closed. If too many questions are open, it drops further
+// ones: their clients ask again.
 func (s *Stack) answerNames(conn *gonet.UDPConn, busy chan struct{}) {
 	buf := make([]byte, datagramSize)
 	for {

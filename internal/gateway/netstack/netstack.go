@@ -1,10 +1,10 @@
-// Package netstack ends a sandbox's network card in this process: a TCP/IP
-// stack in user space on the other end of the card's socket. Whatever the
-// inside sends, to whatever address, arrives here and nowhere else.
+// Package netstack ends a sandbox's network card in this process: a TCP/IP stack in user space on
+// the other end of the card's socket. All packets of the inside, to whatever address, arrive here
+// and nowhere else.
 //
-// It decides nothing. Each attempt to connect is handed over before it is
-// answered; datagrams for the name server likewise; everything else is refused
-// at once, with the answer that makes programs try something else.
+// It decides nothing. It hands over each attempt to connect before it is answered, and likewise
+// datagrams for the name server. It refuses everything else at once, with the answer that makes
+// programs try something else.
 package netstack
 
 import (
@@ -30,7 +30,7 @@ import (
 // multiple of anything useful; this is.
 const MTU = 65520
 
-// Config says what a stack answers for.
+// Config configures a stack.
 type Config struct {
 	// FD is a datagram socket that carries IP packets, without a link header.
 	// New takes it over.
@@ -39,7 +39,7 @@ type Config struct {
 	// that of a sandbox whose card [Card] made: packets stay in this host's memory. Without
 	// it both sides sum, as is needed if a kernel is on the other end, or another host.
 	Unsummed bool
-	// Sources are whose packets of TCP and UDP are taken, besides which none are; nil: everybody's.
+	// Sources are the prefixes whose packets of TCP and UDP are taken; nil: all packets.
 	Sources []netip.Prefix
 	// Gateway are the addresses of the name server, at port 53.
 	Gateway []netip.Addr
@@ -49,8 +49,8 @@ type Config struct {
 	// DNS answers a message that came in a datagram; nil for no answer. It is
 	// called on goroutines of its own.
 	DNS func(query []byte) []byte
-	// Refused is told of each packet that was refused. It is called by who reads packets,
-	// so it must not wait for anything; nil: nobody is told.
+	// Refused is called with each packet that was refused. The reader of packets calls it, so it must
+	// not wait for anything; nil: no call.
 	Refused func(Refusal)
 }
 
@@ -63,13 +63,12 @@ const (
 	datagramSize = 4096
 )
 
-// timeWait is how long an ended connection waits for packets that come late or
-// twice, which a card has none of. Its ports take no new connection meanwhile,
-// and a program inside may choose the same ones again: it would hang, or be
-// refused if it asks in the moment that this ends.
+// timeWait is how long an ended connection waits for late or repeated packets, which a card does
+// not have. Its ports take no new connection meanwhile. A program inside may choose the same ports
+// again: it would hang, or be refused if it connects in the moment that this ends.
 const timeWait = time.Millisecond
 
-// Stack is a running one.
+// Stack is a running stack.
 type Stack struct {
 	stack *stack.Stack
 	link  stack.LinkEndpoint
@@ -99,10 +98,10 @@ func New(conf Config) (*Stack, error) {
 // Close ends every connection and the card.
 func (s *Stack) Close() {
 	s.stack.Close()
-	// The reader of packets ends before the stack does: a packet that it delivers just
-	// now may wait for the stack, which waits for the reader while it removes the card.
+	// The reader of packets ends before the stack does. A packet that it delivers just now may wait
+	// for the stack, and the stack waits for the reader while it removes the card.
 	s.link.Attach(nil)
-	_ = unix.Shutdown(s.conf.FD, unix.SHUT_RDWR) // nobody reads what is sent from now on; other cards are no sockets
+	_ = unix.Shutdown(s.conf.FD, unix.SHUT_RDWR) // packets sent from now on are not read; other cards are not sockets
 	s.stack.RemoveNIC(nic)
 	s.stack.Wait()
 }
@@ -132,7 +131,7 @@ func (s *Stack) configure(link stack.LinkEndpoint) error {
 	return s.serveNames()
 }
 
-// datagram has one told of that nobody takes. The stack refuses it.
+// datagram reports a datagram without a receiver. The stack refuses it.
 func (s *Stack) datagram(id stack.TransportEndpointID, _ *stack.PacketBuffer) bool {
 	s.refused(Refusal{Protocol: spec.ProtocolUDP, To: netip.AddrPortFrom(address(id.LocalAddress), id.LocalPort)})
 	return false
@@ -144,7 +143,7 @@ func (s *Stack) refused(r Refusal) {
 	}
 }
 
-// tcpOptions bounds what a connection may hold, and for how long.
+// tcpOptions bounds the memory of a connection, and how long it is held.
 func (s *Stack) tcpOptions() error {
 	s.conns.last = buffersFor(0)
 	if err := s.setBuffers(s.conns.last); err != nil {

@@ -51,7 +51,7 @@ func try(t testing.TB, err tcpip.Error) {
 // patience is how long anything here may take before it counts as hung.
 const patience = time.Minute
 
-// eventually waits for something that is about to happen, or not: who calls looks.
+// eventually waits for a condition that may come true. The caller checks whether it did.
 func eventually(done func() bool) {
 	for end := time.Now().Add(patience); !done() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
@@ -114,8 +114,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// What a relay writes at once fills whole packets: its size and the MTU must fit
-// together. A packet that is sent again, on a slow machine, is one more.
+// TestWholePackets checks that a relay's writes fill whole packets: its size and the MTU must fit
+// together. On a slow machine, repeated packets count as well.
 func TestWholePackets(t *testing.T) {
 	accepted := make(chan *Conn, 1)
 	_, in := start(t, Config{TCP: func(a *Attempt) {
@@ -187,7 +187,7 @@ func TestAnswerOnce(t *testing.T) {
 	}
 }
 
-// What was cut off must not look complete.
+// TestReset checks that a connection that was cut off does not look complete.
 func TestReset(t *testing.T) {
 	_, in := start(t, serving(t, func(c *Conn) {
 		_, _ = c.Write([]byte("half of i"))
@@ -202,7 +202,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// A program may choose the ports of a connection again that the other side ended.
+// TestPortsAgain checks that a program may reuse the ports of a connection that the other side
+// ended.
 func TestPortsAgain(t *testing.T) {
 	_, in := start(t, serving(t, func(c *Conn) {
 		_, _ = io.WriteString(c, "bye")
@@ -228,7 +229,7 @@ func TestPortsAgain(t *testing.T) {
 	}
 }
 
-// What came before the end stays to be read, however late.
+// TestReadLate checks that bytes that came before the end can be read, however late.
 func TestReadLate(t *testing.T) {
 	got := make(chan []byte, 1)
 	ended := make(chan struct{})
@@ -252,8 +253,8 @@ func TestReadLate(t *testing.T) {
 	}
 }
 
-// A program that has said all may listen on, may cut the connection, or may have hung up,
-// which is known when its kernel has forgotten about that.
+// TestAwaitCut checks a program that has sent its end. It may go on reading, cut the connection, or
+// hang up. A hang-up shows when its kernel has forgotten the connection.
 func TestAwaitCut(t *testing.T) {
 	often := askOften
 	askOften = 10 * time.Millisecond
@@ -296,7 +297,7 @@ func TestAwaitCut(t *testing.T) {
 	}
 }
 
-// What is said to who has cut the connection ends without a complaint.
+// TestEndOfCut checks that CloseWrite succeeds on a connection that the inside has cut.
 func TestEndOfCut(t *testing.T) {
 	result := make(chan error, 1)
 	_, in := start(t, serving(t, func(c *Conn) {
@@ -340,7 +341,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// stuck is where packets are delivered, and stay.
+// stuck accepts packets and never returns.
 type stuck struct {
 	stack.NetworkDispatcher
 	free chan struct{}
@@ -348,8 +349,8 @@ type stuck struct {
 
 func (s stuck) DeliverNetworkPacket(tcpip.NetworkProtocolNumber, *stack.PacketBuffer) { <-s.free }
 
-// What the stack has no time for waits on the card, which is bounded, and not in
-// this process (B10).
+// TestB10PacketsWaitOutside checks that packets that the stack has no time for wait on the card,
+// which is bounded, and not in this process (B10).
 func TestB10PacketsWaitOutside(t *testing.T) {
 	gateway, sandbox, err := Card()
 	must(t, err)
@@ -367,7 +368,7 @@ func TestB10PacketsWaitOutside(t *testing.T) {
 		SrcAddr: tcpip.AddrFromSlice(guest4.AsSlice()), DstAddr: tcpip.AddrFromSlice(gateway4.AsSlice()),
 	})
 	taken, since := 0, time.Now()
-	for time.Since(since) < time.Second { // until nothing is taken any more
+	for time.Since(since) < time.Second { // until no more packets are taken
 		header.UDP(packet[header.IPv4MinimumSize:]).SetSourcePort(uint16(taken)) // of many flows
 		switch _, err := unix.SendmsgN(sandbox, packet, nil, nil, unix.MSG_DONTWAIT); {
 		case err == nil:
@@ -383,8 +384,8 @@ func TestB10PacketsWaitOutside(t *testing.T) {
 	}
 }
 
-// A peer that makes and checks checksums, as a kernel does, is talked to over a socket
-// too: answers to TCP, to datagrams and refusals reach it, over both families.
+// TestSummingPeer checks a socket whose peer makes and checks checksums, as a kernel does: answers
+// to TCP, to datagrams and refusals reach it, over both families.
 func TestSummingPeer(t *testing.T) {
 	gateway, sandbox, err := Card()
 	must(t, err)
@@ -419,7 +420,8 @@ func TestSummingPeer(t *testing.T) {
 	}
 }
 
-// What is no packet does not end the link, nor hold up those behind it.
+// TestNoPackets checks that bytes that are not a packet do not end the link, nor hold up packets
+// behind them.
 func TestNoPackets(t *testing.T) {
 	gateway, sandbox, err := Card()
 	must(t, err)
@@ -442,7 +444,7 @@ func TestNoPackets(t *testing.T) {
 	}
 }
 
-// A stack ends whatever is under way.
+// TestCloseUnderTraffic checks that a stack ends with active traffic.
 func TestCloseUnderTraffic(t *testing.T) {
 	for range 20 {
 		gateway, sandbox, err := Card()
@@ -485,8 +487,8 @@ func TestCloseUnderTraffic(t *testing.T) {
 	}
 }
 
-// Any other datagram is refused with an ICMP message, which a connected socket
-// hears as "connection refused".
+// TestA16DatagramsRefused checks that any other datagram is refused with an ICMP message. A
+// connected socket reports it as "connection refused".
 func TestA16DatagramsRefused(t *testing.T) {
 	refused := make(chan netip.AddrPort, 1000)
 	_, in := start(t, Config{DNS: func(q []byte) []byte { return q }, Refused: func(r Refusal) {
@@ -521,7 +523,8 @@ func TestA16DatagramsRefused(t *testing.T) {
 	}
 }
 
-// An echo is refused, never answered: not for the far end, not for the gateway.
+// TestA3EchoRefused checks that an echo is refused, never answered: neither for the far end nor for
+// the gateway.
 func TestA3EchoRefused(t *testing.T) {
 	refused := make(chan netip.AddrPort, 10)
 	_, in := start(t, Config{Refused: func(r Refusal) {
@@ -549,7 +552,7 @@ func TestA3EchoRefused(t *testing.T) {
 		try(t, err)
 		select {
 		case <-ready:
-		case <-time.After(300 * time.Millisecond): // this client's endpoint may not care for the refusal
+		case <-time.After(300 * time.Millisecond): // this client's endpoint may ignore the refusal
 		}
 		var answer bytes.Buffer
 		if _, err := ep.Read(&answer, tcpip.ReadOptions{}); err == nil {
@@ -571,7 +574,7 @@ func TestA3EchoRefused(t *testing.T) {
 	}
 }
 
-// Packets that are no packets do no harm.
+// TestGarbage checks that malformed packets do no harm.
 func TestGarbage(t *testing.T) {
 	_, in := start(t, Config{TCP: func(a *Attempt) {
 		if c, err := a.Accept(); err == nil {
@@ -591,7 +594,7 @@ func TestGarbage(t *testing.T) {
 	c.Close()
 }
 
-// Closing ends what is under way.
+// TestClose checks that Close ends active connections.
 func TestClose(t *testing.T) {
 	accepted := make(chan net.Conn, 1)
 	s, in := start(t, Config{TCP: func(a *Attempt) {
@@ -612,8 +615,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Packets dressed up as something else get nowhere: extension headers before an
-// echo, fragments, options.
+// TestA3Disguise checks that disguised packets get nowhere: extension headers before an echo,
+// fragments, options.
 func TestA3Disguise(t *testing.T) {
 	_, in := start(t, Config{TCP: func(*Attempt) { t.Error("a connection") }})
 	echo6 := func(next byte, extra []byte) []byte {
@@ -637,7 +640,7 @@ func TestA3Disguise(t *testing.T) {
 	} {
 		must(t, unix.Send(in.FD, packet, 0))
 	}
-	plain := echo6(icmp6, nil) // refused, and then everything before it was seen
+	plain := echo6(icmp6, nil) // it is refused, and then everything before it was seen
 	must(t, unix.Send(in.FD, plain, 0))
 	eventually(func() bool { return in.Stack.Stats().ICMP.V6.PacketsReceived.DstUnreachable.Value() > 0 })
 	received := in.Stack.Stats().ICMP.V6.PacketsReceived
@@ -646,9 +649,9 @@ func TestA3Disguise(t *testing.T) {
 	}
 }
 
-// Of packets that are no TCP, UDP or ICMP, and of those in pieces or with something before
-// what they carry, nothing leaves unseen: each is told, and a protocol that there is none of
-// is answered so.
+// TestA16OtherPacketsRefused checks packets other than TCP, UDP or ICMP, fragments, and packets
+// with something before their content: none leaves unseen. Each is reported, and an unknown
+// protocol gets an answer that says so.
 func TestA16OtherPacketsRefused(t *testing.T) {
 	told := make(chan Refusal, 100)
 	_, in := start(t, Config{TCP: func(*Attempt) { t.Error("a connection") }, Refused: func(r Refusal) { told <- r }})
@@ -726,15 +729,15 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 			*c.answers++
 		}
 	}
-	// A kernel says to which groups it listens. That is no news.
+	// A kernel announces the groups it listens to. That is not reported.
 	must(t, unix.Send(in.FD, ip6(hopByHop, netip.MustParseAddr("ff02::16"), 58, 0, 5, 2, 0, 0, 1, 0), 0))
-	// Neither is that it looks for a router, nor that nobody takes a packet of ours.
+	// Neither is its search for a router, nor its report that no program takes a packet of ours.
 	router := ip6(58, netip.MustParseAddr("ff02::2"))
 	router[header.IPv6MinimumSize] = byte(header.ICMPv6RouterSolicit)
 	nobody := ip4(1, some4, nil)
 	nobody[header.IPv4MinimumSize] = byte(header.ICMPv4DstUnreachable)
 	must(t, errors.Join(unix.Send(in.FD, router, 0), unix.Send(in.FD, nobody, 0)))
-	// Other messages of ICMP, and what is no packet, are told and not answered.
+	// Other messages of ICMP, and malformed packets, are reported and not answered.
 	timestamp, reply := ip4(1, some4, nil), ip6(58, some6)
 	timestamp[header.IPv4MinimumSize], reply[header.IPv6MinimumSize] = byte(header.ICMPv4Timestamp), byte(header.ICMPv6EchoReply)
 	short := ip4(1, some4, func(f *header.IPv4Fields) { f.TotalLength = header.IPv4MinimumSize + 2 })[:header.IPv4MinimumSize+2]
@@ -778,7 +781,7 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 	if n := received4.Invalid.Value() + received6.Invalid.Value(); n != 0 {
 		t.Errorf("%d of them are no answers", n)
 	}
-	// What the stack would drop without a word is told, too.
+	// Packets that the stack would drop silently are reported, too.
 	for _, to := range []string{"224.0.0.251", "239.255.255.250", "127.0.0.1", "255.255.255.255", "0.0.0.0", "ff02::fb", "ff05::c", "::1", "::ffff:1.2.3.4", "::"} {
 		for _, protocol := range []uint8{tcp, udp} {
 			a := netip.MustParseAddr(to)

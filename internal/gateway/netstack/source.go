@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// headMax is more than the headers of a packet take, in bytes. They lie apart: the
-	// stack copies a piece of memory in which it looks at headers.
+	// headMax is more than the headers of a packet take, in bytes. They are stored apart: the stack
+	// copies a piece of memory in which it reads headers.
 	headMax = 128
-	// bodyMax is more than the largest packet of IP has behind them.
+	// bodyMax is more than the largest packet of IP has behind its headers.
 	bodyMax = 1 << 16
 	// batch is how many packets are read at once.
 	batch = 8
@@ -20,7 +20,7 @@ const (
 type source struct {
 	fd    int
 	card  bool // a socket, of which several packets can be read at once
-	never int  // can always be read: who waits for that, too, never waits
+	never int  // always readable: a poll that includes it never waits
 	slots []slot
 	into  []rawfile.MMsgHdr // the slots, as the kernel wants them
 }
@@ -68,7 +68,7 @@ func (s *slot) renewBody() {
 	s.parts[1] = rawfile.IovecFromBytes(s.body.AsSlice())
 }
 
-// read reads some packets, and tells whether there may be more.
+// read reads some packets, and reports whether more may be waiting.
 func (s *source) read() (n int, more bool) {
 	if s.card {
 		n, errno := rawfile.BlockingRecvMMsgUntilStopped(s.never, s.fd, s.into)
@@ -82,7 +82,7 @@ func (s *source) read() (n int, more bool) {
 	return 1, true
 }
 
-// take gives one of the packets that were read.
+// take returns one of the packets that were read.
 func (s *source) take(i int) (packet buffer.Buffer) {
 	slot, size := &s.slots[i], int(s.into[i].Len)
 	head := slot.head

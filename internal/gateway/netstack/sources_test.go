@@ -13,9 +13,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/insidetest"
 )
 
-// Containers inside send from addresses of their own, and hear the answers. Whoever else's name a
-// packet is sent in, the gateway's own and the host's stand-in among them, it goes nowhere, is not
-// answered, and is told.
+// TestSources checks that containers inside can send from their own addresses, and get the answers.
+// A packet from any other address, such as the gateway's own or the host's stand-in, goes nowhere,
+// gets no answer, and is reported.
 func TestSources(t *testing.T) {
 	attempts, told := make(chan netip.Addr, 100), make(chan Refusal, 100)
 	c := serving(t, func(c *Conn) { _, _ = c.Write([]byte("hello")) })

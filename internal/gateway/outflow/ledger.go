@@ -1,11 +1,11 @@
-// Package outflow counts what leaves a sandbox by rules that bound it, and stops it at
-// the byte.
+// Package outflow counts the bytes that leave a sandbox under rules that bound them, and stops them
+// at the exact byte.
 //
-// What was let out must never be forgotten, or whoever can have the keeper die has the
-// budget anew. So nothing leaves before it is written down. To write for each packet
-// would cost a sync of the disk for each, so more is written down than leaves, a block,
-// and what of it did not leave is taken back when there is a rest, and at the end. Who
-// dies in between has counted a block too much, and never a byte too little.
+// Sent bytes must never be forgotten: otherwise a program that can make the keeper die would get
+// the budget anew. So no byte leaves before it is written down. A write for each packet would cost
+// a sync of the disk each time. So the ledger writes down more than leaves, a block. It takes the
+// unused rest back in a pause, and at the end. A keeper that dies in between has counted a block
+// too much, and never a byte too little.
 package outflow
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ErrSpent says that nothing is left; ErrUnkept, that what would leave cannot be written
+// ErrSpent reports that a budget is used up; ErrUnkept, that bytes about to leave cannot be written
 // down.
 var (
 	ErrSpent  = errors.New("what its rule lets out is used up")
@@ -28,40 +28,37 @@ var (
 )
 
 const (
-	// A block is a part of the budget, so that small ones are not all gone with one
-	// crash.
+	// blockPart makes a block a part of the budget, so that one crash does not use up a small budget.
 	blockPart = 16
 	minBlock  = 4 << 10
 	maxBlock  = 1 << 20
 
-	restTime  = 2 * time.Second // without anything sent: then what is written down is made exact
+	restTime  = 2 * time.Second // without any bytes sent: then the written counts are made exact
 	retryTime = time.Second     // between two attempts to write that fail
 )
 
-// Ledger has the accounts of one sandbox. It may be used concurrently.
+// Ledger holds the accounts of one sandbox. It may be used concurrently.
 type Ledger struct {
-	keep func([]spec.Upload) error // has them on the disk when it returns
+	keep func([]spec.Upload) error // the accounts are on the disk when it returns
 
 	mu       sync.Mutex
 	accounts map[string]*account // by the target of the rules
 	saving   bool                // keep is under way
-	saved    *sync.Cond          // it is not any more
-	failed   error               // it did
-	retry    time.Time           // and is not tried again before
+	saved    *sync.Cond          // keep has returned
+	failed   error               // the error of keep
+	retry    time.Time           // keep is not tried again before
 	moved    bool                // something left since rest was last looked for
-	rest     *time.Timer         // nil: all is exact
+	rest     *time.Timer         // nil: all accounts are exact
 	closed   bool
 }
 
-// account is what left by rules with one target. What is kept is never less than what
-// was let out.
+// account counts the bytes that left under rules with one target. kept is never less than out.
 type account struct {
 	out  int64 // bytes that were let out
 	kept int64 // bytes that are written down
 }
 
-// New goes on from what there was before. Without keep nothing is remembered beyond the
-// ledger's own life.
+// New goes on from earlier counts. Without keep, the counts end with the ledger.
 func New(before []spec.Upload, keep func([]spec.Upload) error) *Ledger {
 	l := &Ledger{keep: keep, accounts: map[string]*account{}}
 	l.saved = sync.NewCond(&l.mu)
@@ -74,11 +71,10 @@ func New(before []spec.Upload, keep func([]spec.Upload) error) *Ledger {
 	return l
 }
 
-// Left tells how much may still leave by rules with a target, of a limit. It may be less
-// than nothing.
+// Left returns how much of a limit may still leave under rules with a target. It may be negative.
 func (l *Ledger) Left(target string, limit int64) int64 { return limit - l.Sent(target) }
 
-// Sent tells how much has left by rules with a target.
+// Sent returns how much has left under rules with a target.
 func (l *Ledger) Sent(target string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,14 +84,14 @@ func (l *Ledger) Sent(target string) int64 {
 	return 0
 }
 
-// Uploads gives what was let out, by target.
+// Uploads returns the bytes that were let out, by target.
 func (l *Ledger) Uploads() []spec.Upload {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.list(func(a *account) int64 { return a.out })
 }
 
-// Close makes what is written down exact. Nothing may leave any more.
+// Close makes the written counts exact. No bytes may leave afterwards.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,8 +117,7 @@ func (l *Ledger) account(target string) *account {
 	return a
 }
 
-// take lets up to n bytes out, of a limit in all, and tells how many. More than none may
-// be less than n.
+// take lets up to n bytes out, of a limit in all, and returns how many. It may return less than n.
 func (l *Ledger) take(a *account, limit, n int64) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,20 +143,20 @@ func (l *Ledger) take(a *account, limit, n int64) (int64, error) {
 	}
 }
 
-// give takes back that something was let out: it was not sent.
+// give takes bytes back that were let out but not sent.
 func (l *Ledger) give(a *account, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.out -= n
 }
 
-// reserve writes down that n bytes and a block more are let out.
+// reserve writes down that n bytes and a block more leave.
 func (l *Ledger) reserve(a *account, limit, n int64) error {
 	if l.failed != nil && time.Now().Before(l.retry) {
 		return l.failed
 	}
 	want := a.out + n
-	if ahead := want + block(limit); ahead > want { // else it is more than there are numbers
+	if ahead := want + block(limit); ahead > want { // else the sum overflows
 		want = min(limit, ahead)
 	}
 	err := l.save(func(o *account) int64 {
@@ -179,12 +174,12 @@ func (l *Ledger) reserve(a *account, limit, n int64) error {
 
 func block(limit int64) int64 { return min(max(limit/blockPart, minBlock), maxBlock) }
 
-// settle writes down what was let out, and no more.
+// settle writes down the bytes that were let out, and no more.
 func (l *Ledger) settle() error {
 	exact := true
 	for _, a := range l.accounts {
 		exact = exact && a.kept == a.out
-		a.kept = a.out // what leaves from here on is written down first
+		a.kept = a.out // bytes that leave from here on are written down first
 	}
 	if exact {
 		return nil
@@ -192,8 +187,7 @@ func (l *Ledger) settle() error {
 	return l.save(func(a *account) int64 { return a.kept })
 }
 
-// save has the accounts written down. The lock is open while they are: what may leave
-// without waiting does.
+// save writes the accounts down. The lock is open meanwhile: bytes that need not wait leave.
 func (l *Ledger) save(bytes func(*account) int64) error {
 	list := l.list(bytes)
 	l.saving = true
@@ -208,7 +202,7 @@ func (l *Ledger) save(bytes func(*account) int64) error {
 	return l.failed
 }
 
-// list gives the accounts of which something was let out, sorted.
+// list returns the accounts that let bytes out, sorted.
 func (l *Ledger) list(bytes func(*account) int64) []spec.Upload {
 	list := []spec.Upload{}
 	for _, target := range slices.SortedFunc(maps.Keys(l.accounts), cmp.Compare) {
@@ -219,14 +213,14 @@ func (l *Ledger) list(bytes func(*account) int64) []spec.Upload {
 	return list
 }
 
-// arm looks for a rest later.
+// arm schedules a look for a pause.
 func (l *Ledger) arm() {
 	if l.rest == nil && !l.closed {
 		l.rest = time.AfterFunc(restTime, l.look)
 	}
 }
 
-// look settles when nothing was sent for a while.
+// look settles when no bytes were sent for a while.
 func (l *Ledger) look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,6 +231,6 @@ func (l *Ledger) look() {
 		l.moved = false
 		l.arm()
 	default:
-		_ = l.settle() // more is written down then
+		_ = l.settle() // the disk has more than left, then
 	}
 }

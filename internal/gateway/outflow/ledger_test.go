@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// disk is where a ledger writes, and what it can refuse to take.
+// disk is where a ledger writes. It can refuse a write.
 type disk struct {
 	mu     sync.Mutex
 	list   []spec.Upload
@@ -37,7 +37,7 @@ func (d *disk) keep(list []spec.Upload) error {
 	return nil
 }
 
-// count is how often something was written.
+// count returns how often the disk was written.
 func (d *disk) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +55,8 @@ func (d *disk) of(target string) int64 {
 	return 0
 }
 
-// A writer is cut off at the byte, whatever it is written in, and never behind it.
+// TestCutAtTheByte checks that a writer is cut off at the exact byte, in whatever pieces it writes,
+// and never behind it.
 func TestCutAtTheByte(t *testing.T) {
 	const limit = 1000003
 	for _, piece := range []int{1, 7, 4096, 65440, 1 << 20, limit - 1, limit, limit + 1} {
@@ -90,7 +91,7 @@ func TestCutAtTheByte(t *testing.T) {
 	}
 }
 
-// Many that send at once have one budget.
+// TestManyOnOneBudget checks that many concurrent senders share one budget.
 func TestManyOnOneBudget(t *testing.T) {
 	const limit = 3 << 20
 	d := &disk{}
@@ -129,8 +130,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// A keeper that dies has counted a block too much at most, whenever that is, and
-// nothing too little.
+// TestCrash checks that a keeper that dies at any time has counted at most a block too much, and
+// never a byte too little.
 func TestCrash(t *testing.T) {
 	for _, limit := range []int64{100, 100 << 10, 50 << 20} {
 		d := &disk{}
@@ -150,7 +151,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// It dies while it writes: what waits for that has not gone.
+// TestCrashWhileItIsWritten checks a keeper that dies during a write: bytes that wait for the write
+// have not left.
 func TestCrashWhileItIsWritten(t *testing.T) {
 	d, sent := &disk{}, int64(0)
 	l := New(nil, d.keep)
@@ -173,7 +175,8 @@ func TestCrashWhileItIsWritten(t *testing.T) {
 	_ = l.Close()
 }
 
-// What the next one reads is what it goes on from, whatever the limit is by then.
+// TestGoesOn checks that the next ledger goes on from the counts that it reads, whatever the limit
+// is by then.
 func TestGoesOn(t *testing.T) {
 	d := &disk{}
 	send := func(limit int64, want int) {
@@ -190,7 +193,7 @@ func TestGoesOn(t *testing.T) {
 	}
 	send(1000, 1000)
 	send(1000, 0)
-	send(400, 0) // less than what went
+	send(400, 0) // less than has left
 	send(1500, 500)
 	if d.of("a.example") != 1500 {
 		t.Errorf("%v", d.list)
@@ -205,7 +208,8 @@ func TestGoesOn(t *testing.T) {
 	_ = l.Close()
 }
 
-// What cannot be written down does not leave; when it can be again, it does.
+// TestUnkept checks that bytes that cannot be written down do not leave, and that they leave once a
+// write succeeds.
 func TestUnkept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{err: errors.New("the disk is full")}
@@ -231,7 +235,7 @@ func TestUnkept(t *testing.T) {
 	})
 }
 
-// When nothing was sent for a while, what is written down is what went.
+// TestRest checks that after a pause in sending the written counts equal the sent bytes.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
@@ -261,7 +265,7 @@ func TestRest(t *testing.T) {
 	})
 }
 
-// What was not sent is given back.
+// TestGivenBack checks that bytes that were not sent are given back.
 func TestGivenBack(t *testing.T) {
 	l := New(nil, nil)
 	m := l.Meter("a.example", 1000)
@@ -276,7 +280,7 @@ func TestGivenBack(t *testing.T) {
 	}
 }
 
-// Another rule may count while something is under way.
+// TestAim checks that another rule may count during a request.
 func TestAim(t *testing.T) {
 	l := New(nil, nil)
 	m := l.Meter("a.example", 10)

@@ -5,28 +5,28 @@ import (
 	"sync/atomic"
 )
 
-// Meter counts what one connection or request sends. Its methods may be called
-// concurrently, and those of a nil Meter count nothing.
+// Meter counts the bytes that one connection or request sends. Its methods may be called
+// concurrently. A nil Meter counts nothing.
 type Meter struct {
 	ledger *Ledger
-	aim    atomic.Pointer[aim] // nil: nothing is counted
+	aim    atomic.Pointer[aim] // nil: not counted
 	failed atomic.Pointer[error]
 }
 
-// aim is what a meter counts for.
+// aim is the target that a meter counts for.
 type aim struct {
 	account *account
 	limit   int64
 }
 
-// Meter gives one for rules with a target, of which one has a limit.
+// Meter returns a meter for rules with a target. limit is the limit of one of them.
 func (l *Ledger) Meter(target string, limit int64) *Meter {
 	m := &Meter{ledger: l}
 	m.Aim(target, limit)
 	return m
 }
 
-// Aim has what is sent from here on count for another target and limit.
+// Aim makes the bytes from here on count for another target and limit.
 func (m *Meter) Aim(target string, limit int64) {
 	if at := m.aim.Load(); at != nil && at.limit == limit && at.account == m.ledger.of(target) {
 		return
@@ -40,10 +40,10 @@ func (l *Ledger) of(target string) *account {
 	return l.account(target)
 }
 
-// Free has nothing count from here on.
+// Free stops counting from here on.
 func (m *Meter) Free() { m.aim.Store(nil) }
 
-// Err is why something was not let out; nil if all was.
+// Err returns why some bytes were not let out; nil if all were.
 func (m *Meter) Err() error {
 	if m == nil {
 		return nil
@@ -54,7 +54,7 @@ func (m *Meter) Err() error {
 	return nil
 }
 
-// Sent is how much has left, of all that counts as this does.
+// Sent returns how much has left, of all bytes that count for the same target.
 func (m *Meter) Sent() int64 {
 	if m == nil {
 		return 0
@@ -68,8 +68,8 @@ func (m *Meter) Sent() int64 {
 	return at.account.out
 }
 
-// Take lets n bytes out that are about to be sent. If they are not all, the error says
-// why, and how many are.
+// Take lets n bytes out that are about to be sent. If it lets fewer out, it returns how many, and
+// the reason.
 func (m *Meter) Take(n int) (int, error) {
 	if m == nil {
 		return n, nil
@@ -94,8 +94,7 @@ func (m *Meter) take(at *aim, n int) (int, error) {
 	return int(some), err
 }
 
-// Writer sends what is let out to another writer, and ends at the byte where the budget
-// does.
+// Writer passes the allowed bytes to another writer, and ends at the byte where the budget ends.
 func (m *Meter) Writer(to io.Writer) io.Writer {
 	if m == nil {
 		return to
@@ -103,7 +102,7 @@ func (m *Meter) Writer(to io.Writer) io.Writer {
 	return &writer{to: to, m: m}
 }
 
-// Sealed is Writer for one that encrypts.
+// Sealed is Writer for a writer that encrypts.
 func (m *Meter) Sealed(to io.Writer) io.Writer {
 	if m == nil {
 		return to
@@ -114,7 +113,7 @@ func (m *Meter) Sealed(to io.Writer) io.Writer {
 type writer struct {
 	to     io.Writer
 	m      *Meter
-	sealed bool // of a part that failed it does not say how much of it has left
+	sealed bool // after a failed write it does not say how much has left
 }
 
 func (w *writer) Write(p []byte) (done int, err error) {

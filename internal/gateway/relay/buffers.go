@@ -6,35 +6,35 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
-// Segment is how many bytes one packet over IPv4 carries on a sandbox's card.
-// Written in multiples of it, bytes leave in whole packets. 64 KiB would leave in
-// two, of which the one with the last 96 bytes costs about as much as the other.
+// Segment is how many bytes one packet over IPv4 carries on a sandbox's card. Bytes written in
+// multiples of it leave in whole packets. 64 KiB would leave in two packets, and the one with the
+// last 96 bytes costs about as much as the other.
 const Segment = 65440
 
-// Buffers of three sizes. A connection that carries much needs fewer system calls and wake-ups if
-// it takes more at once. One whose reader has stopped keeps its buffer, so all but the tiny ones
-// are taken from a budget.
+// Buffers of three sizes. A busy connection needs fewer system calls and wake-ups with a larger
+// buffer. A connection whose reader has stopped keeps its buffer, so all but the tiny ones are
+// taken from a budget.
 var (
-	tiny  = pool{size: 1 << 10, free: true} // for as many as there are connections
+	tiny  = pool{size: 1 << 10, free: true} // for any number of connections
 	small = pool{size: Segment}
 	large = pool{size: 4 * Segment}
 )
 
-// pool keeps buffers of a size for use again.
+// pool keeps buffers of one size for reuse.
 type pool struct {
 	size int
 	free bool // the budget does not count them
 	kept sync.Pool
 }
 
-// buffer is one of a pool, until it is put back.
+// buffer is a buffer of a pool, until it is put back.
 type buffer struct {
 	bytes *[]byte
 	pool  *pool
 	hold  *held.Hold
 }
 
-// get returns a buffer; false if the budget has no room for it.
+// get returns a buffer; false if the budget has too few bytes for it.
 func (p *pool) get(b *held.Budget) (buffer, bool) {
 	hold := b.Hold()
 	if !p.free && hold.Take(int64(p.size)) != nil {
@@ -61,7 +61,7 @@ func first(b *held.Budget) buffer {
 	return t
 }
 
-// grow returns a larger buffer in the place of one that was filled, if there is room.
+// grow replaces a filled buffer by a larger one, if the budget allows it.
 func (b buffer) grow(budget *held.Budget) buffer {
 	next := &small
 	if b.pool != &tiny {

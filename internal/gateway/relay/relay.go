@@ -1,7 +1,7 @@
-// Package relay carries bytes between two connections, faithfully: what one
-// side says, and how it says it ends, is what the other side hears. A half that
-// is closed stays open in the other direction; a connection that was cut is cut
-// on the other side too, for a download that broke off must not look complete.
+// Package relay carries bytes between two connections, faithfully: each side receives the bytes
+// that the other side sent, and the end as the other side made it. A half-closed connection stays
+// open in the other direction. A connection that was cut is cut on the other side too: a download
+// that broke off must not look complete.
 package relay
 
 import (
@@ -17,26 +17,26 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
-// Conn is one side. Both kinds of connection that a gateway knows can do this.
+// Conn is one side. Both kinds of connection that a gateway knows implement it.
 type Conn interface {
 	net.Conn
-	// CloseWrite ends what is said. Of a connection that the other side has cut
-	// that is no error: a Read tells.
+	// CloseWrite sends the end. It returns no error if the other side has cut the connection: a Read
+	// reports that.
 	CloseWrite() error
 	// Reset ends the connection at once, so that the other side notices.
 	Reset()
-	// Await returns when there is something to read, or nothing ever will be.
+	// Await returns when bytes have arrived, or none ever will.
 	Await()
 }
 
-// AwaitCut waits for the other side, which has said all, to cut a connection. It is false if it
-// is told to stop before, or if that cannot be known.
+// AwaitCut waits for the other side, which has sent its end, to cut a connection. It returns false
+// if it is told to stop before, or if it cannot find out.
 func AwaitCut(c net.Conn, stop <-chan struct{}) bool {
 	a, ok := c.(interface{ AwaitCut(<-chan struct{}) bool })
 	return ok && a.AwaitCut(stop)
 }
 
-// Remote is the address at the other end of a connection; invalid if it has
+// Remote returns the address at the other end of a connection. It is invalid if the connection has
 // none.
 func Remote(c net.Conn) netip.Addr {
 	to, err := netip.ParseAddrPort(c.RemoteAddr().String())
@@ -46,16 +46,14 @@ func Remote(c net.Conn) netip.Addr {
 	return to.Addr().Unmap()
 }
 
-// Counts are what was carried so far, in bytes. They may be read while a relay
-// runs.
+// Counts are the bytes carried so far. They may be read while a relay runs.
 type Counts struct {
 	Up, Down atomic.Int64 // from the first side to the second, and back
 }
 
-// Run carries bytes until both directions have ended, and closes both
-// connections. It takes its buffers from a budget, and makes do with little if that is used up;
-// nil has no end. The error is that of the direction that failed first; nil when
-// both ended properly.
+// Run carries bytes until both directions have ended, and closes both connections. It takes its
+// buffers from a budget, and manages with little if the budget is used up; a nil budget has no
+// bound. The error is from the direction that failed first; nil when both ended properly.
 func Run(inside, outside Conn, n *Counts, b *held.Budget) error {
 	var once sync.Once
 	var first error
@@ -104,8 +102,8 @@ func carry(to, from Conn, count *atomic.Int64, b *held.Budget) error {
 	}
 }
 
-// burst copies until a read leaves room in the buffer: then there was no more.
-// Who fills one gets a larger one, if there is one left.
+// burst copies until a read leaves room in the buffer: then no more bytes were waiting. A direction
+// that fills its buffer gets a larger one, if the budget has one left.
 func burst(to, from Conn, count *atomic.Int64, budget *held.Budget) error {
 	b := first(budget)
 	defer func() { b.put() }()
@@ -129,8 +127,8 @@ func burst(to, from Conn, count *atomic.Int64, budget *held.Budget) error {
 // TCP is a connection of the host's kernel.
 type TCP struct{ *net.TCPConn }
 
-// Await asks the kernel without taking anything: a peek would take an error
-// along, and the reset would look like an end.
+// Await asks the kernel without taking anything: a peek would consume an error, and the reset would
+// look like an end.
 func (c TCP) Await() {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -142,7 +140,7 @@ func (c TCP) Await() {
 	})
 }
 
-// CloseWrite sends the end of what was written.
+// CloseWrite sends the end of the written bytes.
 func (c TCP) CloseWrite() error {
 	if err := c.TCPConn.CloseWrite(); !errors.Is(err, unix.ENOTCONN) {
 		return err
@@ -150,7 +148,7 @@ func (c TCP) CloseWrite() error {
 	return nil
 }
 
-// Reset discards what is not sent yet and sends a reset.
+// Reset discards the unsent bytes and sends a reset.
 func (c TCP) Reset() {
 	_ = c.SetLinger(0)
 	_ = c.Close()

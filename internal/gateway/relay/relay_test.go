@@ -20,7 +20,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// pair is a connection, both ends.
+// pair returns both ends of a connection.
 func pair(t testing.TB) (TCP, *net.TCPConn) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -75,7 +75,7 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// A client may end what it says and go on listening, for as long as it likes.
+// TestHalfClose checks that a client may end its output and go on reading, for as long as it likes.
 func TestHalfClose(t *testing.T) {
 	client, server, _, end := start(t)
 	_, err := client.Write([]byte("question"))
@@ -98,7 +98,7 @@ func TestHalfClose(t *testing.T) {
 	must(t, finish(t, end))
 }
 
-// A cut on one side is a cut on the other, in either direction.
+// TestReset checks that a cut on one side becomes a cut on the other, in either direction.
 func TestReset(t *testing.T) {
 	for _, name := range []string{"client", "server"} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Nobody is left to hear the end of what is said to who has cut the connection.
+// TestEndOfCut checks that CloseWrite succeeds on a connection that the peer has cut: no peer is
+// left to receive the end.
 func TestEndOfCut(t *testing.T) {
 	near, far := pair(t)
 	TCP{far}.Reset()
@@ -133,7 +134,7 @@ func TestEndOfCut(t *testing.T) {
 	must(t, near.CloseWrite())
 }
 
-// Who does not read stops who writes; nothing piles up between them.
+// TestBackPressure checks that a slow reader stops the writer; nothing piles up between them.
 func TestBackPressure(t *testing.T) {
 	client, server, n, end := start(t)
 	_ = client.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
@@ -156,10 +157,11 @@ func TestBackPressure(t *testing.T) {
 	_ = finish(t, end)
 }
 
-// bufferRoom is for two relays with large buffers.
+// bufferRoom is enough for two relays with large buffers.
 const bufferRoom = 16 * Segment
 
-// Buffers are taken from the budget, and all are given back. Without room there are tiny ones.
+// TestBuffersOfBudget checks that buffers are taken from the budget, and that all are given back.
+// Without room they are tiny.
 func TestBuffersOfBudget(t *testing.T) {
 	b := held.New(2*Segment + 4*Segment)
 	one, other := first(b), first(b)
@@ -184,7 +186,8 @@ func TestBuffersOfBudget(t *testing.T) {
 	}
 }
 
-// A relay works with large buffers and without room for any, and gives all back.
+// TestRelayWithinBudget checks that a relay works with large buffers and without room for any, and
+// gives all back.
 func TestRelayWithinBudget(t *testing.T) {
 	for _, room := range []int64{bufferRoom, 0} {
 		inside, client := pair(t)

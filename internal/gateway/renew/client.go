@@ -28,9 +28,9 @@ import (
 // Client asks servers for tokens.
 type Client struct {
 	Dialer *dial.Dialer
-	Roots  *x509.CertPool   // whom servers must be vouched for by; nil: the host's
+	Roots  *x509.CertPool   // authorities that must vouch for servers; nil: the host's
 	Now    func() time.Time // nil: the host's
-	// Judge gives why a server must not be asked by POST at an address; nil: each may be.
+	// Judge returns why a server must not be asked by POST at an address; nil: each may be.
 	Judge func(*url.URL) error
 
 	mu   sync.Mutex
@@ -38,8 +38,7 @@ type Client struct {
 	kept map[string]kept // likewise
 }
 
-// dead is a refresh token that a server will not have any more. It is not asked
-// again.
+// dead is a refresh token that a server no longer accepts. It is not used again.
 type dead struct {
 	token string
 	why   *Refused
@@ -58,8 +57,8 @@ const (
 	maxCode   = 64
 )
 
-// ask gets new tokens for a refresh token. What goes wrong is told without a word
-// of the server's, which may repeat a token, but its code.
+// ask gets new tokens for a refresh token. Its errors contain no text of the server's but its code:
+// the text may repeat a token.
 func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) (login.Grant, error) {
 	body, kind, err := question(how, refresh)
 	if err != nil {
@@ -76,13 +75,13 @@ func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) 
 			return login.Grant{}, err
 		}
 	}
-	r.GetBody = nil // it is sent once: a token may be good for a single time
+	r.GetBody = nil // it is sent once: a token may be valid only once
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "bothy")
 	transport := c.transport()
 	defer transport.CloseIdleConnections()
-	resp, err := transport.RoundTrip(r) // which follows nobody elsewhere
+	resp, err := transport.RoundTrip(r) // it follows no redirects
 	if err != nil {
 		return login.Grant{}, &Unreachable{silence(r.URL.Host, err)}
 	}
@@ -98,7 +97,7 @@ func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) 
 	return g, err
 }
 
-// quotes tells whether a word has one of some secrets in it, or a long part of one.
+// quotes reports whether a word contains one of some secrets, or a long part of one.
 func quotes(word string, secrets ...string) bool {
 	const long = 8
 	for _, s := range secrets {
@@ -114,8 +113,8 @@ func quotes(word string, secrets ...string) bool {
 // answerTime bounds the wait for an answer.
 const answerTime = 15 * time.Second
 
-// committed is a context that ends with another until there is a connection. From
-// then on the server may have taken the token: its answer is waited for.
+// committed is a context that ends with another until a connection exists. From then on the server
+// may have taken the token: its answer is awaited.
 func committed(ctx context.Context) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	var decided atomic.Bool
@@ -163,18 +162,17 @@ func (c *Client) transport() *http.Transport {
 	}
 }
 
-// anywhere lets a server have any address: whose it is its certificate says, and
-// nobody inside has a word in which it is.
+// anywhere lets a server have any address: its certificate proves whose it is, and the inside has
+// no influence on the address.
 func anywhere(netip.AddrPort) error { return nil }
 
-// Unreachable says that nobody answers, and why. That tells of the network of the
-// host.
+// Unreachable reports that no server answers, and why. The reason reveals the host's network.
 type Unreachable struct{ Err error }
 
 func (u *Unreachable) Error() string { return u.Err.Error() }
 func (u *Unreachable) Unwrap() error { return u.Err }
 
-// silence says why nobody answers.
+// silence returns why no server answers.
 func silence(host string, err error) error {
 	if why := dial.Silence(host, host, err); why != nil {
 		return why
@@ -201,7 +199,7 @@ func granted(status int, text []byte) (login.Grant, error) {
 	return login.Grant{}, fmt.Errorf("the server gives no tokens (status %d)", status)
 }
 
-// Given reads the tokens of an answer, of which the access token must be there.
+// Given reads the tokens of an answer. The access token is required.
 func Given(text []byte) (login.Grant, bool) {
 	var a struct {
 		Access   string          `json:"access_token"`
@@ -213,15 +211,15 @@ func Given(text []byte) (login.Grant, bool) {
 		return login.Grant{}, false
 	}
 	g := login.Grant{Access: a.Access, Refresh: a.Refresh, Lifetime: lifetime(a.Lifetime)}
-	_ = json.Unmarshal(a.Identity, &g.Identity) // without it the others are good
+	_ = json.Unmarshal(a.Identity, &g.Identity) // the other tokens are good without it
 	return g, true
 }
 
-// lifetime reads a number of seconds, which some servers write as text; zero for
-// none. The tokens are good whatever is said of their end.
+// lifetime reads a number of seconds, which some servers write as text; zero for none. The tokens
+// are good whatever their stated lifetime.
 func lifetime(raw json.RawMessage) time.Duration {
 	const longest = 100 * 365 * 24 * time.Hour
-	var n json.Number // is both
+	var n json.Number // accepts both
 	if json.Unmarshal(raw, &n) != nil {
 		return 0
 	}
@@ -232,7 +230,7 @@ func lifetime(raw json.RawMessage) time.Duration {
 	return time.Duration(min(max(seconds, 0), longest.Seconds())) * time.Second
 }
 
-// code is what a server calls an error: a word, or an object that has one.
+// code returns a server's name for an error: a word, or an object that contains one.
 func code(raw json.RawMessage) string {
 	var word string
 	if json.Unmarshal(raw, &word) != nil {

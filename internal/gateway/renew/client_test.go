@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Some servers want a secret of the program's that everybody has, and others none.
+// TestQuestion checks that some servers get the program's public secret, and others none.
 func TestQuestion(t *testing.T) {
 	how := spec.AgentLogin{Client: "tool"}
 	for secret, want := range map[string]string{
@@ -26,7 +26,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// What a server says beside the tokens does not make them worse.
+// TestGranted checks that other members of an answer do not spoil its tokens.
 func TestGranted(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		`"expires_in":3600`:               time.Hour,
@@ -52,7 +52,7 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// A server's word for a refusal is told inside, unless it repeats a secret.
+// TestQuotes checks that a server's word for a refusal is told inside, unless it repeats a secret.
 func TestQuotes(t *testing.T) {
 	const secret = "aRefreshTokenOfLettersOnly"
 	for word, want := range map[string]bool{

@@ -7,16 +7,16 @@ import (
 	"github.com/bothy-dev/bothy/internal/login"
 )
 
-// kept are tokens that a server gave and that could not be written. It has
-// forgotten those before, so they are tried again before it is asked.
+// kept are tokens that a server gave and that could not be written. The server has forgotten the
+// earlier ones, so writing them is tried again before the server is asked.
 type kept struct {
-	used  string // the refresh token they were got with
+	used  string // the refresh token that they were got with
 	at    time.Time
 	grant login.Grant
 }
 
-// undelivered gives what is kept for a login, if that still has the token that was
-// used. If it has another, somebody has logged in.
+// undelivered returns the kept tokens of a login, if the login still has the refresh token that was
+// used. If it has another, the user has logged in again.
 func (c *Client) undelivered(path, refresh string) (kept, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,8 +28,8 @@ func (c *Client) undelivered(path, refresh string) (kept, bool) {
 	return k, ok
 }
 
-// deliver puts tokens into their file, or keeps them for the next time. Those of
-// which nothing can be made are not kept, nor any after a logout.
+// deliver puts tokens into their file, or keeps them for the next time. Unusable tokens are not
+// kept, nor any after a logout.
 func (c *Client) deliver(h *login.Held, path string, k kept) error {
 	err := h.Put(k.grant, k.at)
 	c.mu.Lock()

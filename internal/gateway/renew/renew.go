@@ -1,8 +1,7 @@
-// Package renew gets new tokens for the logins of the host that are lent: from
-// the server where their program would get them, over TLS, by way of the host.
-// Sandboxes share a login with each other and with its program. So the file is
-// read before a server is asked, and what a server gave is on the disk before it
-// is used.
+// Package renew gets new tokens for the lent logins of the host: from the server where their own
+// program would get them, over TLS, through the host's network. Sandboxes share a login with each
+// other and with its program. So the file is read before a server is asked, and the server's tokens
+// are on the disk before they are used.
 package renew
 
 import (
@@ -15,20 +14,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// settled is how old a login must be for a token to be renewed that a server did
-// not take, although it has not ended: a new one would be refused as well.
+// settled is how old a rejected login must be before it is renewed although it has not ended. For a
+// younger one the server would refuse a new token as well.
 const settled = 5 * time.Minute
 
 // Result is a login that may be used.
 type Result struct {
 	Access, Refresh string
-	Expires, Due    time.Time // zero: nobody says
-	Asked           bool      // the server, and it gave this
+	Expires, Due    time.Time // zero: not given
+	Asked           bool      // the server was asked, and gave this
 }
 
-// Renew sees to it that a login is good. Rejected is an access token that a
-// server did not take; it may be empty. If nothing has to be done, or somebody else
-// did it, the server is not asked.
+// Renew makes sure that a login is good. rejected is an access token that a server did not accept;
+// it may be empty. If the login is still good, or another program renewed it, the server is not
+// asked.
 func (c *Client) Renew(ctx context.Context, f login.File, rejected string) (Result, error) {
 	h, err := f.Hold(ctx)
 	if err != nil {
@@ -54,7 +53,7 @@ func (c *Client) Renew(ctx context.Context, f login.File, rejected string) (Resu
 	return r, nil
 }
 
-// next gets new tokens, unless it is known that there are none.
+// next gets new tokens, unless it knows that there are none.
 func (c *Client) next(ctx context.Context, h *login.Held, f login.File) (login.Grant, error) {
 	c.mu.Lock()
 	known := c.dead[f.Path]
@@ -84,14 +83,14 @@ func result(h *login.Held) Result {
 	return Result{Access: h.Access, Refresh: h.Refresh, Expires: h.Expires, Due: h.Due}
 }
 
-// Unrenewed says that a server did not renew a login. It tells nothing of the host,
-// not where the login is, unless it is [Unreachable].
+// Unrenewed reports that a server did not renew a login. It reveals nothing of the host, such as
+// the login's path, unless it is [Unreachable].
 type Unrenewed struct{ Err error }
 
 func (u *Unrenewed) Error() string { return u.Err.Error() }
 func (u *Unrenewed) Unwrap() error { return u.Err }
 
-// Refused says that the server will not renew a login any more.
+// Refused reports that the server no longer renews a login.
 type Refused struct {
 	Status int
 	Code   string // of OAuth; may be empty

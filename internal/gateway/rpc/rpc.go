@@ -1,8 +1,7 @@
-// Package rpc reads which calls of JSON-RPC the body of a request makes, for a policy to
-// judge them. It admits only bodies that no reader takes for something else: there is one
-// spelling of each key that matters, no key stands twice in an object, however it is
-// escaped, nothing stands behind the document, and no member is there that the protocol
-// does not know. What is not understood is an error, and must not be sent.
+// Package rpc reads the JSON-RPC calls in the body of a request, for a policy to judge them. It
+// admits only bodies that all readers read alike. Each key that matters has one spelling. No key
+// occurs twice in an object, however it is escaped. Nothing follows the document, and the protocol
+// knows every member. A body that it does not understand is an error, and must not be sent.
 package rpc
 
 import (
@@ -16,12 +15,12 @@ import (
 
 // Limits of a body, whatever its length.
 const (
-	maxDepth = 64      // of what is within what
-	maxKeys  = 1 << 16 // of all objects that one value lies in
+	maxDepth = 64      // nested values
+	maxKeys  = 1 << 16 // of all objects around one value
 )
 
-// Read gives the calls of a body, in order, as rules have them: a method, the method
-// [policy.RPCTool] with its tool, or [policy.RPCAnswer]. There is at least one.
+// Read returns the calls of a body, in order, in the form that rules use: a method, the method
+// [policy.RPCTool] with its tool, or [policy.RPCAnswer]. It returns at least one.
 func Read(body []byte) ([]string, error) {
 	if bytes.HasPrefix(body, []byte("\uFEFF")) {
 		return nil, errors.New("the body begins with a byte order mark")
@@ -69,11 +68,11 @@ type message struct {
 	version, id, params, result, fault, isObject bool
 
 	method string
-	tool   []byte // params.name, if that is text
+	tool   []byte // params.name, if it is text
 	alike  bool   // a reader may take another key of params for name
 }
 
-// call reads an object, and gives what it calls.
+// call reads an object, and returns the call in it.
 func (s *scanner) call() (string, error) {
 	if s.peek() != '{' {
 		return "", errors.New("a call is no object")
@@ -85,8 +84,8 @@ func (s *scanner) call() (string, error) {
 	return m.text()
 }
 
-// member reads one member of a message. JSON-RPC has no others, so that nobody has to
-// ask which of them a server would take for one of these.
+// member reads one member of a message. Other members than JSON-RPC's are errors, so no server can
+// take one of them for these.
 func (s *scanner) member(m *message, key string) error {
 	switch key {
 	case "jsonrpc":
@@ -151,8 +150,8 @@ func (s *scanner) parameters(m *message) error {
 	})
 }
 
-// isAlike tells keys that a lenient server may take for name: another case, something
-// around it, letters that look the same.
+// isAlike reports whether a lenient server may take a key for name: another case, characters around
+// it, letters that look the same.
 func isAlike(key []byte) bool {
 	letters := make([]byte, 0, 8)
 	for _, c := range bytes.ToLower(key) {
@@ -166,7 +165,7 @@ func isAlike(key []byte) bool {
 	return string(letters) == "name"
 }
 
-// text is the call as rules have it.
+// text returns the call in the form that rules use.
 func (m *message) text() (string, error) {
 	answers := m.result || m.fault
 	switch {
@@ -184,7 +183,7 @@ func (m *message) text() (string, error) {
 	return policy.RPCAnswer, nil
 }
 
-// called is the call of a tool.
+// called returns the call of a tool.
 func (m *message) called() (string, error) {
 	switch {
 	case !m.isObject || m.alike || m.tool == nil:

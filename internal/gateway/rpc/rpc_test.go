@@ -31,7 +31,7 @@ var admitted = map[string][]string{
 	`[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, policy.MaxCalls), ",") + `]`:                                 slices.Repeat([]string{"a"}, policy.MaxCalls),
 }
 
-// hostile are bodies that some reader takes for another call than some other.
+// hostile are bodies that readers take for different calls.
 var hostile = map[string]string{
 	"nothing":                    ``,
 	"blanks":                     "  \n",
@@ -186,7 +186,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// What is read of a body is not kept: its calls are no pieces of it.
+// TestReadCopies checks that the calls are not slices of the body, so that the body is not kept.
 func TestReadCopies(t *testing.T) {
 	body := []byte(`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"search"}}`)
 	calls, err := Read(body)
@@ -198,9 +198,9 @@ func TestReadCopies(t *testing.T) {
 	}
 }
 
-// FuzzRead compares what is admitted with what other readers take from the same bytes:
-// one that forgives cases and believes the last of two keys, and one that believes the
-// first. Neither may find another call.
+// FuzzRead compares the admitted bodies with other readers of the same bytes: one that ignores case
+// and believes the last of two keys, and one that believes the first. Neither may find another
+// call.
 func FuzzRead(f *testing.F) {
 	for body := range admitted {
 		f.Add([]byte(body))
@@ -225,7 +225,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// lenient reads as encoding/json does: keys in any case, of two the last.
+// lenient reads as encoding/json does: keys in any case, the last of two.
 func lenient(t *testing.T, body []byte) (calls []string) {
 	var list []json.RawMessage
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
@@ -261,7 +261,7 @@ func spelled(method *string, tool string) string {
 	return *method
 }
 
-// believing reads token by token, keys in any case, of two the first.
+// believing reads token by token: keys in any case, the first of two.
 func believing(t *testing.T, body []byte) (calls []string) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()

@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// scanner goes once through a document of JSON, as RFC 8259 has it and no wider. Nothing
-// is copied but text with escapes in it.
+// scanner reads once through a JSON document, strictly by RFC 8259. It copies only text with
+// escapes in it.
 type scanner struct {
 	in   []byte
 	at   int
-	keys [][]byte // of the objects that are open, one behind the other
+	keys [][]byte // of the open objects, one after the other
 }
 
 func (s *scanner) fail(what string) error { return fmt.Errorf("%s, at byte %d", what, s.at) }
 
-// peek gives the byte that comes next; 0 at the end.
+// peek returns the next byte; 0 at the end.
 func (s *scanner) peek() byte {
 	if s.at == len(s.in) {
 		return 0
@@ -34,7 +34,7 @@ func (s *scanner) space() {
 	}
 }
 
-// take goes over a byte, if it is the one that comes next.
+// take reads a byte, if it is the next one.
 func (s *scanner) take(c byte) bool {
 	if s.peek() != c {
 		return false
@@ -43,7 +43,7 @@ func (s *scanner) take(c byte) bool {
 	return true
 }
 
-// value goes over a value.
+// value reads a value.
 func (s *scanner) value(depth int) error {
 	switch s.peek() {
 	case '{':
@@ -71,7 +71,7 @@ func (s *scanner) word(w string) error {
 	return nil
 }
 
-// list goes over a list, each item of which is gone over by item.
+// list reads a list; item reads each of its items.
 func (s *scanner) list(depth int, item func() error) error {
 	if depth > maxDepth {
 		return s.fail(fmt.Sprintf("it is deeper than %d", maxDepth))
@@ -95,8 +95,7 @@ func (s *scanner) list(depth int, item func() error) error {
 	}
 }
 
-// object goes over an object, the value of each key of which is gone over by member. No
-// key may stand twice.
+// object reads an object; member reads the value of each key. No key may occur twice.
 func (s *scanner) object(depth int, member func(key []byte) error) error {
 	if depth > maxDepth {
 		return s.fail(fmt.Sprintf("it is deeper than %d", maxDepth))
@@ -134,7 +133,7 @@ func (s *scanner) object(depth int, member func(key []byte) error) error {
 	}
 }
 
-// unique sorts keys, and tells whether two are the same.
+// unique sorts keys, and reports an error if two are the same.
 func unique(keys [][]byte) error {
 	slices.SortFunc(keys, bytes.Compare)
 	for i := 1; i < len(keys); i++ {
@@ -145,7 +144,7 @@ func unique(keys [][]byte) error {
 	return nil
 }
 
-// number goes over a number.
+// number reads a number.
 func (s *scanner) number() error {
 	s.take('-')
 	if !s.take('0') && !s.digits() {
@@ -165,7 +164,7 @@ func (s *scanner) number() error {
 	return nil
 }
 
-// digits goes over some. It is false if there are none.
+// digits reads digits. It returns false without one.
 func (s *scanner) digits() bool {
 	from := s.at
 	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
@@ -174,7 +173,7 @@ func (s *scanner) digits() bool {
 	return s.at > from
 }
 
-// text gives what stands between two quotes, without escapes.
+// text returns the text between two quotes, without escapes.
 func (s *scanner) text() ([]byte, error) {
 	if !s.take('"') {
 		return nil, s.fail("there is no text")
@@ -195,7 +194,7 @@ func (s *scanner) text() ([]byte, error) {
 	return nil, errors.New("a text does not end")
 }
 
-// escaped goes on with a text from its first escape on.
+// escaped continues a text from its first escape on.
 func (s *scanner) escaped(out []byte) ([]byte, error) {
 	for s.at < len(s.in) {
 		c := s.in[s.at]
@@ -218,8 +217,8 @@ func (s *scanner) escaped(out []byte) ([]byte, error) {
 	return nil, errors.New("a text does not end")
 }
 
-// escape reads what follows a backslash. Half of a pair is no character, and what readers
-// make of it differs; behind a NUL some see the end of the text.
+// escape reads the characters behind a backslash. Half of a surrogate pair is not a character, and
+// readers differ on it; behind a NUL some see the end of the text.
 func (s *scanner) escape() (rune, error) {
 	c := s.peek()
 	if i := bytes.IndexByte([]byte(`"\/bfnrt`), c); i >= 0 {
@@ -265,5 +264,5 @@ func (s *scanner) unit() (rune, bool) {
 	return r, true
 }
 
-// quote shows text that somebody inside made up, and not at any length.
+// quote shows text that a program inside made up, at a bounded length.
 func quote(text string) string { return strconv.QuoteToASCII(text[:min(len(text), 60)]) }

@@ -1,20 +1,19 @@
 // Package sshagent lets programs of a sandbox log in over SSH with keys that the
 // host's agent has, and use that agent for nothing else.
 //
-// An agent signs whatever it is asked to: a login anywhere, a commit, a certificate.
-// So of what may be asked two things are passed on: which keys there are, and a
-// signature over a login at a server that the sandbox is connected to just now. Which
-// server a login is for is said by session-bind@openssh.com, an extension of
-// OpenSSH's agent protocol: the client shows the server's key and what the server has
-// signed with it, the identifier of the session, which is the beginning of what is to
-// be signed for the login. The key must be, in the host's known_hosts, that of a name
-// the sandbox is connected to. So another server's login cannot be passed off as one
-// for a server that is allowed, whoever stands between.
+// An agent signs whatever it is asked to: a login anywhere, a commit, a certificate. So the filter
+// passes on only two questions: which keys exist, and a signature over a login at a server that the
+// sandbox is connected to just now. The extension session-bind@openssh.com of OpenSSH's agent
+// protocol says which server a login is for. The client shows the server's key, and what the server
+// has signed with it: the identifier of the session. A login's signed text begins with that
+// identifier. In the host's known_hosts, the key must belong to a name that the sandbox is
+// connected to. So another server's login cannot be passed off as a login for an allowed server,
+// even with a proxy in between.
 //
-// Where signatures are lent, too, a third is: a signature for git to keep with a commit or
-// a tag. What is signed says so itself: it is in the form SSHSIG, whose first bytes are those
-// of no login, and names the purpose "git". For another purpose (a file, an e-mail, a login
-// that some other program takes) it is worth nothing.
+// If signatures are lent, too, the filter passes on a third question: a signature for git to keep
+// with a commit or a tag. The signed text shows its purpose: it has the form SSHSIG, whose first
+// bytes never begin a login, and names the purpose "git". The signature is worthless for any other
+// purpose (a file, an e-mail, a login that some other program takes).
 //
 // Everything else is refused: keys that come or go, locks, other extensions,
 // signatures over anything else, those of ssh-keygen for other purposes included, and agents
@@ -35,24 +34,24 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
-// Filter stands between the inside and the host's agent.
+// Filter is between the inside and the host's agent.
 type Filter struct {
 	// Dial connects to the host's agent.
 	Dial func(context.Context) (net.Conn, error)
-	// Logins tells whether the agent may be asked to sign logins now, Signatures whether
-	// it may be asked to sign commits and tags.
+	// Logins reports whether the agent may be asked to sign logins now, Signatures whether it may be
+	// asked to sign commits and tags.
 	Logins, Signatures func() bool
 	// Reached are the servers that the inside is connected to, as it named them.
 	Reached func() []Server
-	// Known are the files that say which keys servers have. Missing ones say nothing.
+	// Known are the files with the keys of servers. Missing ones are skipped.
 	Known []string
-	// Log is told of every signature, given or refused.
+	// Log is called with every signature, given or refused.
 	Log func(Use)
-	// Held bounds what messages take; nil: nothing does.
+	// Held bounds the memory of messages; nil: no bound.
 	Held *held.Budget
 }
 
-// Server is one that somebody is connected to.
+// Server is a server that the inside is connected to.
 type Server struct {
 	Name string // or address
 	Port uint16
@@ -61,14 +60,14 @@ type Server struct {
 // Use is a signature.
 type Use struct {
 	Server Server // empty if it is not known
-	User   string // whom somebody wants to be there
-	// Signature tells that it is no login but for git to keep.
+	User   string // the user to log in as
+	// Signature reports that git keeps the signature, and that it is not for a login.
 	Signature bool
-	Key       string // its fingerprint
+	Key       string // the key's fingerprint
 	Err       error  // why it was refused
 }
 
-// What may be asked, and answers, by their numbers in the protocol.
+// Questions and answers, by their numbers in the protocol.
 const (
 	askIdentities = 11
 	askSignature  = 13
@@ -126,7 +125,7 @@ type conversation struct {
 	bound *binding
 }
 
-// answer is what the inside hears; an error ends the conversation.
+// answer returns the answer for the inside. An error ends the conversation.
 func (c *conversation) answer(q []byte) ([]byte, error) {
 	switch q[0] {
 	case askIdentities:
@@ -145,7 +144,7 @@ func (c *conversation) answer(q []byte) ([]byte, error) {
 	return []byte{sayFailure}, nil
 }
 
-// pass asks the host's agent. Only an answer of the kind that is awaited goes in.
+// pass asks the host's agent. Only an answer of the expected kind goes in.
 func (c *conversation) pass(q []byte, want byte) ([]byte, error) {
 	_ = c.agent.SetDeadline(time.Now().Add(idle)) // it may ask its user
 	if err := writeMessage(c.agent, q); err != nil {
@@ -161,7 +160,7 @@ func (c *conversation) pass(q []byte, want byte) ([]byte, error) {
 	return answer, nil
 }
 
-// sign has a login signed.
+// sign has the agent sign a login.
 func (c *conversation) sign(q []byte) ([]byte, error) {
 	l, err := parseLogin(q)
 	use := Use{User: l.User, Err: err}
@@ -177,7 +176,7 @@ func (c *conversation) sign(q []byte) ([]byte, error) {
 	return c.passSignature(q, use)
 }
 
-// passSignature has the host's agent sign what was judged, and tells of it.
+// passSignature has the host's agent sign the judged request, and logs it.
 func (c *conversation) passSignature(q []byte, use Use) ([]byte, error) {
 	if use.Err != nil {
 		c.Log(use)
@@ -191,8 +190,8 @@ func (c *conversation) passSignature(q []byte, use Use) ([]byte, error) {
 	return answer, err
 }
 
-// readMessage gives a message without its length; it has at least one byte. It takes room for
-// the message, and for the copy that is sent on.
+// readMessage returns a message without its length. The message has at least one byte. It takes
+// memory for the message, and for the copy that is sent on.
 func readMessage(r io.Reader, hold *held.Hold) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

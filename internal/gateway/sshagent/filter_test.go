@@ -33,7 +33,7 @@ func newKey(t *testing.T) (ed25519.PrivateKey, ssh.Signer) {
 	return key, s
 }
 
-// world is an agent of the host with one key, and somebody inside who asks it.
+// world is an agent of the host with one key, and a program inside that asks it.
 type world struct {
 	agent  agent.ExtendedAgent // of the host, really
 	asked  *asked
@@ -95,7 +95,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// conn gives the inside's end of a conversation.
+// conn returns the inside's end of a conversation.
 func (w *world) conn(t *testing.T) net.Conn {
 	t.Helper()
 	inside, outside := net.Pipe()
@@ -120,7 +120,7 @@ func (w *world) last() Use {
 
 var session = []byte("the identifier of a session, 32 ")
 
-// bindTo is the contents of session-bind.
+// bindTo returns the contents of session-bind.
 func bindTo(t *testing.T, key ssh.PublicKey, by ssh.Signer, id []byte, forwarding bool) []byte {
 	t.Helper()
 	sig, err := by.Sign(rand.Reader, id)
@@ -131,7 +131,7 @@ func bindTo(t *testing.T, key ssh.PublicKey, by ssh.Signer, id []byte, forwardin
 	}{key.Marshal(), id, ssh.Marshal(sig), forwarding})
 }
 
-// loginData is what a client has signed.
+// loginData returns the text that a client has signed.
 func loginData(id []byte, user, service, method string, signed bool, key ssh.PublicKey, rest []byte) []byte {
 	head := ssh.Marshal(struct{ Session []byte }{id})
 	return append(append(head, ssh.Marshal(struct {
@@ -169,7 +169,7 @@ func TestLoginIsSigned(t *testing.T) {
 	}
 }
 
-// C10: nothing else is signed.
+// TestC10NothingElseIsSigned checks that the agent signs nothing else (C10).
 func TestC10NothingElseIsSigned(t *testing.T) {
 	me := func(w *world) ssh.PublicKey { return w.user.PublicKey() }
 	usual := func(w *world) []byte {
@@ -232,7 +232,8 @@ func TestC10NothingElseIsSigned(t *testing.T) {
 	}
 }
 
-// Who has said which server it is for says nothing else afterwards.
+// TestC10BoundOnce checks that a client that has named its server cannot name another one
+// afterwards.
 func TestC10BoundOnce(t *testing.T) {
 	w := newWorld(t)
 	c := agent.NewClient(w.conn(t))
@@ -246,7 +247,7 @@ func TestC10BoundOnce(t *testing.T) {
 	}
 }
 
-// C10: nothing else is asked of the host's agent.
+// TestC10NothingElseIsAsked checks that nothing else is asked of the host's agent (C10).
 func TestC10NothingElseIsAsked(t *testing.T) {
 	w := newWorld(t)
 	c := agent.NewClient(w.conn(t))
@@ -275,7 +276,7 @@ func TestC10NothingElseIsAsked(t *testing.T) {
 	}
 }
 
-// A conversation ends with the lease.
+// TestC12LeaseEnds checks that a conversation ends with the lease.
 func TestC12LeaseEnds(t *testing.T) {
 	w := newWorld(t)
 	c := agent.NewClient(w.conn(t))
@@ -288,7 +289,7 @@ func TestC12LeaseEnds(t *testing.T) {
 	}
 }
 
-// What is no message ends the conversation.
+// TestMalformed checks that an invalid message ends the conversation.
 func TestMalformed(t *testing.T) {
 	for _, b := range [][]byte{{0, 0, 0, 0}, {0xff, 0xff, 0xff, 0xff, 11}, {0, 4, 0, 1, 11}} {
 		w := newWorld(t)
@@ -302,7 +303,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// Files of keys that others may write, or that are not there, vouch for nobody.
+// TestKnownHosts checks that files of keys that others may write, or that are missing, vouch for no
+// server.
 func TestKnownHosts(t *testing.T) {
 	for name, prepare := range map[string]func(path string) error{
 		"writable": func(path string) error { return os.Chmod(path, 0o666) },
@@ -348,7 +350,7 @@ func TestKnownHosts(t *testing.T) {
 	}
 }
 
-// Servers with keys that nobody here knows are nobody's trouble.
+// TestKnownHostsOfOthers checks that keys of an unknown kind, of other servers, do not matter.
 func TestKnownHostsOfOthers(t *testing.T) {
 	w := newWorld(t)
 	path := w.filter.Known[1]

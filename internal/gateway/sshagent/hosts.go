@@ -11,14 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 )
 
-// knownHosts are the servers that a line of known_hosts is about: patterns, or one name that
-// only who knows it finds, hashed.
+// knownHosts are the servers of a line of known_hosts: patterns, or one hashed name that can only
+// be found by its name.
 type knownHosts struct {
-	patterns   []string // in lower case; with '!' before those that are left out
+	patterns   []string // in lower case; with '!' before excluded ones
 	salt, hash []byte   // of the name
 }
 
-// nameOf is how known_hosts names a server: without the port, if that is ssh's.
+// nameOf returns the name of a server in known_hosts: without the port, if that is ssh's.
 func nameOf(at string) (string, error) {
 	host, port, err := net.SplitHostPort(at)
 	if err != nil {
@@ -45,7 +45,7 @@ func parseHosts(text string) (h knownHosts, err error) {
 		}
 		return h, nil
 	}
-	if text[0] == '|' { // hashed in a way that is not known
+	if text[0] == '|' { // hashed in an unknown way
 		return h, noHosts()
 	}
 	for p := range strings.SplitSeq(names.Lower(text), ",") {
@@ -57,8 +57,8 @@ func parseHosts(text string) (h knownHosts, err error) {
 	return h, nil
 }
 
-// match tells whether the line is about a server. One that a pattern leaves out is not,
-// whatever the others say.
+// match reports whether the line is about a server. A pattern that excludes the server wins over
+// all others.
 func (h *knownHosts) match(name string) bool {
 	if h.hash != nil {
 		mac := hmac.New(sha1.New, h.salt)
@@ -78,8 +78,8 @@ func (h *knownHosts) match(name string) bool {
 	return found
 }
 
-// isLike compares a name with a pattern: '*' is any part of it, '?' one character. It takes
-// no more steps than one is times the other long.
+// isLike compares a name with a pattern: '*' is any part of it, '?' one character. It takes at most
+// as many steps as the product of both lengths.
 func isLike(pattern, name string) bool {
 	p, n, star, from := 0, 0, -1, 0
 	for n < len(name) {
@@ -89,7 +89,7 @@ func isLike(pattern, name string) bool {
 			p++
 		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
 			p, n = p+1, n+1
-		case star >= 0: // what the last '*' stands for is longer
+		case star >= 0: // the part for the last '*' is longer
 			from++
 			p, n = star+1, from
 		default:

@@ -18,9 +18,9 @@ import (
 // maxKnown bounds a file of keys, in bytes.
 const maxKnown = 8 << 20
 
-// Known says which keys servers have. It reads known_hosts as OpenSSH does, and is stricter
-// where that asks somebody: of a server that is known at another port nothing is known, and a
-// key that is revoked anywhere is nobody's.
+// Known says which keys servers have. It reads known_hosts as OpenSSH does, and is stricter where
+// OpenSSH asks the user: a server that is known at another port is unknown, and a key that is
+// revoked anywhere is refused for all servers.
 type Known struct {
 	lines   []knownLine
 	revoked []ssh.PublicKey
@@ -33,7 +33,7 @@ type knownLine struct {
 	authority bool
 }
 
-// ReadKnown reads files of known hosts. Missing ones say nothing.
+// ReadKnown reads files of known hosts. Missing ones are skipped.
 func ReadKnown(files []string) (*Known, error) {
 	k := &Known{}
 	for _, path := range files {
@@ -80,9 +80,9 @@ const (
 	markRevoked   = "@revoked"
 )
 
-// parse takes the lines of a file. One that cannot be read says nothing, as with ssh: its key
-// may be of a kind that nobody here knows. But one with a mark may take away, and then what
-// it would take away is not known.
+// parse takes the lines of a file. An unreadable line is skipped, as ssh does: its key may be of a
+// kind that this program does not know. But an unreadable line with a mark may revoke a key, and
+// then the revoked key is unknown.
 func (k *Known) parse(text []byte) error {
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -112,7 +112,7 @@ func (k *Known) parse(text []byte) error {
 	return nil
 }
 
-// parseLine reads what stands behind the mark: hosts, the kind of key, the key.
+// parseLine reads the part behind the mark: hosts, the kind of key, the key.
 func parseLine(fields []string) (l knownLine, err error) {
 	if len(fields) < 3 {
 		return l, errors.New("something is missing")
@@ -128,17 +128,17 @@ func parseLine(fields []string) (l knownLine, err error) {
 	return l, err
 }
 
-// Check tells whether a key is that of a server, given as host and port.
+// Check checks that a key belongs to a server, given as host and port.
 func (k *Known) Check(at string, key ssh.PublicKey) error {
 	checker := ssh.CertChecker{
 		IsHostAuthority: func(by ssh.PublicKey, at string) bool { return k.has(at, by, true) },
 		IsRevoked:       func(c *ssh.Certificate) bool { return k.isRevoked(c.Key) || k.isRevoked(c.SignatureKey) },
 		HostKeyFallback: func(at string, _ net.Addr, key ssh.PublicKey) error { return k.check(at, key) },
 	}
-	return checker.CheckHostKey(at, &net.TCPAddr{}, key) // the address is not looked at
+	return checker.CheckHostKey(at, &net.TCPAddr{}, key) // the address is ignored
 }
 
-// check is Check for a key that nobody vouches for.
+// check is Check for a key without a certificate.
 func (k *Known) check(at string, key ssh.PublicKey) error {
 	switch {
 	case k.isRevoked(key):
@@ -155,14 +155,14 @@ func (k *Known) isRevoked(key ssh.PublicKey) bool {
 	return slices.ContainsFunc(k.revoked, func(r ssh.PublicKey) bool { return isSame(r, key) })
 }
 
-// has tells whether a server has a key, or an authority that vouches for it has.
+// has reports whether a server has a key or, with authority, is vouched for by that key.
 func (k *Known) has(at string, key ssh.PublicKey, authority bool) bool {
 	return slices.ContainsFunc(k.of(at), func(l knownLine) bool { return l.authority == authority && isSame(l.key, key) })
 }
 
 func isSame(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
 
-// of gives the lines about a server.
+// of returns the lines about a server.
 func (k *Known) of(at string) (list []knownLine) {
 	name, err := nameOf(at)
 	if err != nil {
@@ -176,17 +176,17 @@ func (k *Known) of(at string) (list []knownLine) {
 	return list
 }
 
-// Algorithms are those with which a server can prove to have one of the keys it is known
-// by, or a certificate of whom vouches for it; none, if it is not known. A server that has
-// both is asked for the key: its certificate may be of another authority.
+// Algorithms returns the algorithms with which a server can prove that it has one of its known
+// keys, or a certificate of a known authority. It returns none for an unknown server. A server that
+// has both is asked for the key: its certificate may be of another authority.
 func (k *Known) Algorithms(at string) []string {
 	var plain, vouched []string
 	for _, l := range k.of(at) {
 		switch kind := l.key.Type(); {
 		case l.authority:
 			vouched = certificates
-		case kind == "ssh-dss": // of which OpenSSH takes no signature either
-		case kind == ssh.KeyAlgoRSA: // of keys of this type there are several signatures
+		case kind == "ssh-dss": // OpenSSH accepts no signature of it either
+		case kind == ssh.KeyAlgoRSA: // keys of this type have several signatures
 			plain = append(plain, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
 		default:
 			plain = append(plain, kind)
@@ -201,7 +201,7 @@ func (k *Known) Algorithms(at string) []string {
 	return list
 }
 
-// certificates are the algorithms of keys that somebody vouches for.
+// certificates are the algorithms of keys with a certificate.
 var certificates = []string{
 	ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
 	ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01,

@@ -34,7 +34,7 @@ func knows(t *testing.T, lines ...string) (*Known, string, error) {
 	return k, path, err
 }
 
-// Which servers a line is about, as ssh-keygen finds them, too.
+// TestHosts checks which servers a line is about, as ssh-keygen finds them, too.
 func TestHosts(t *testing.T) {
 	key := newSigner(t).PublicKey()
 	keygen, _ := exec.LookPath("ssh-keygen")
@@ -80,7 +80,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Lines that say nothing are passed over, those that may take away are not.
+// TestOddLines checks that unreadable lines are skipped, unless they may revoke a key.
 func TestOddLines(t *testing.T) {
 	key, other := newSigner(t).PublicKey(), newSigner(t).PublicKey()
 	const at = "git.example.com:22"
@@ -122,7 +122,8 @@ func TestOddLines(t *testing.T) {
 	}
 }
 
-// Who vouches for servers is none himself, and vouches no more when his key is revoked.
+// TestAuthorities checks that an authority's key does not serve as a host key, and certifies
+// nothing once it is revoked.
 func TestAuthorities(t *testing.T) {
 	by, stranger, host := newSigner(t), newSigner(t), newSigner(t)
 	const at = "git.example.com:2222"

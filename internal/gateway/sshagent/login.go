@@ -19,7 +19,7 @@ type binding struct {
 	key     ssh.PublicKey
 }
 
-// refusal is why nothing is signed.
+// refusal is the reason for signing nothing.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -30,8 +30,8 @@ const (
 	errNoLogins = refusal("logins are not lent (--lend ssh)")
 )
 
-// bind notes which session a connection to the agent is for. The host's agent hears
-// of it, too: keys may be restricted to servers there.
+// bind notes which session a connection to the agent is for. The host's agent gets it, too: it may
+// restrict keys to servers.
 func (c *conversation) bind(q []byte) ([]byte, error) {
 	if !c.Logins() {
 		return []byte{sayFailure}, nil
@@ -41,7 +41,7 @@ func (c *conversation) bind(q []byte) ([]byte, error) {
 		err = errors.New("it is said a second time which server it is for")
 	}
 	if err != nil {
-		c.bound = &binding{} // and nothing is signed any more
+		c.bound = &binding{} // and the agent signs nothing any more
 		return []byte{sayFailure}, nil
 	}
 	c.bound = b
@@ -80,16 +80,15 @@ func parseBind(q []byte) (*binding, error) {
 	return &binding{session: said.Session, key: key}, nil
 }
 
-// login is what is to be signed.
+// login is the text to be signed.
 type login struct {
 	Session []byte
 	User    string
-	Key     []byte // that it is to be signed with
-	HostKey []byte // of the server, if it is said
+	Key     []byte // the key to sign it with
+	HostKey []byte // of the server, if the login has it
 }
 
-// parseLogin reads a request for a signature (RFC 4252, 7), of which every byte has to
-// be what is expected.
+// parseLogin reads a request for a signature (RFC 4252, 7). Every byte has to be the expected one.
 func parseLogin(q []byte) (l login, err error) {
 	var ask struct {
 		Key   []byte `sshtype:"13"`
@@ -136,7 +135,7 @@ func parseLogin(q []byte) (l login, err error) {
 	return l, errNotLogin
 }
 
-// judge gives the server that a login is for.
+// judge returns the server that a login is for.
 func (c *conversation) judge(l login) (Server, error) {
 	switch {
 	case c.bound == nil || c.bound.key == nil:

@@ -9,20 +9,20 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// What SSHSIG begins with (PROTOCOL.sshsig of OpenSSH). As the length of a login's session,
-// which a login begins with, it would be more than any message has.
+// signatureMagic begins SSHSIG (PROTOCOL.sshsig of OpenSSH). A login begins with the length of its
+// session. Read as that length, the magic would exceed any message.
 const signatureMagic = "SSHSIG"
 
 // gitPurpose is the namespace of signatures over commits, tags and pushes.
 const gitPurpose = "git"
 
-// What an agent may be asked to sign with besides, by flags: RSA with SHA-2.
+// Flags for the agent: RSA with SHA-2.
 const (
 	flagSHA256 = 2
 	flagSHA512 = 4
 )
 
-// hashSize is how long a hash is; SSHSIG has two.
+// hashSize returns the length of a hash. SSHSIG has two kinds.
 func hashSize(name string) (size int, ok bool) {
 	switch name {
 	case "sha256":
@@ -33,7 +33,8 @@ func hashSize(name string) (size int, ok bool) {
 	return 0, false
 }
 
-// isSignature tells that somebody asks for a signature in the form SSHSIG, well formed or not.
+// isSignature reports whether a request asks for a signature in the form SSHSIG, well formed or
+// not.
 func isSignature(q []byte) bool {
 	if len(q) < 5 {
 		return false
@@ -43,7 +44,7 @@ func isSignature(q []byte) bool {
 	return uint64(len(q)) >= data && bytes.HasPrefix(q[data:], []byte(signatureMagic))
 }
 
-// signForGit has a commit or a tag signed.
+// signForGit has the agent sign a commit or a tag.
 func (c *conversation) signForGit(q []byte) ([]byte, error) {
 	key, err := judgeSignature(q)
 	use := Use{Signature: true, Err: err}
@@ -56,7 +57,7 @@ func (c *conversation) signForGit(q []byte) ([]byte, error) {
 	return c.passSignature(q, use)
 }
 
-// judgeSignature reads a request, of which every byte has to be what is expected.
+// judgeSignature reads a request. Every byte has to be the expected one.
 func judgeSignature(q []byte) (ssh.PublicKey, error) {
 	const malformed = refusal("it is no signature that git asks for")
 	var ask struct {

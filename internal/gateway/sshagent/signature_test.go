@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 )
 
-// sigBlob is what ssh-keygen -Y sign has signed.
+// sigBlob returns the text that ssh-keygen -Y sign signs.
 func sigBlob(magic, purpose, reserved, algorithm string, hash []byte) []byte {
 	return append([]byte(magic), ssh.Marshal(struct {
 		Purpose, Reserved, Algorithm string
@@ -45,7 +45,7 @@ func TestCommitIsSigned(t *testing.T) {
 	}
 }
 
-// C10: where signatures for git are lent, nothing else is signed.
+// TestC10OnlyGitIsSigned checks that a lease of signatures for git allows no other signature (C10).
 func TestC10OnlyGitIsSigned(t *testing.T) {
 	hash := commitHash()
 	good := sigBlob(signatureMagic, "git", "", "sha512", hash)
@@ -81,7 +81,7 @@ func TestC10OnlyGitIsSigned(t *testing.T) {
 			w.signs.Store(true)
 			w.ended.Store(true)
 			cl := agent.NewClient(w.conn(t))
-			// As a server would have it that the inside is connected to: it is of no use.
+			// As a server that the inside is connected to would want it: it has no use.
 			if _, err := cl.Extension(sessionBind, bindTo(t, w.server.PublicKey(), w.server, session, false)); err == nil {
 				t.Error("a session is bound although no login is lent")
 			}
@@ -95,8 +95,8 @@ func TestC10OnlyGitIsSigned(t *testing.T) {
 	}
 }
 
-// C10: a session that is bound, and logins that are lent, do not sign for git, nor does a lease of
-// signatures sign logins.
+// TestC10EachLeaseIsForItself checks that a bound session and lent logins do not allow signatures
+// for git, and that a lease of signatures allows no logins (C10).
 func TestC10EachLeaseIsForItself(t *testing.T) {
 	w := newWorld(t)
 	c := agent.NewClient(w.conn(t))
@@ -123,7 +123,8 @@ func TestC10EachLeaseIsForItself(t *testing.T) {
 	}
 }
 
-// C10: requests are read to their last byte, and nothing is passed on that is not understood.
+// TestC10Malformed checks that requests are read to their last byte, and that only understood ones
+// are passed on (C10).
 func TestC10Malformed(t *testing.T) {
 	w := newWorld(t)
 	w.signs.Store(true)
@@ -171,7 +172,7 @@ func TestC10Malformed(t *testing.T) {
 	}
 }
 
-// ask gives the first byte of the answer to a message.
+// ask returns the first byte of the answer to a message.
 func ask(t *testing.T, c net.Conn, q []byte) byte {
 	t.Helper()
 	must(t, writeMessage(c, q))

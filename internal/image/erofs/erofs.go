@@ -1,10 +1,9 @@
-// Package erofs writes file systems of the format EROFS: read-only, with any
-// owners and modes, whoever writes them. It writes the part of the format that
-// gVisor can map into memory: nothing is compressed, files lie in whole blocks,
-// there are no extended attributes.
+// Package erofs writes file systems of the format EROFS: read-only, with any owners and
+// modes, independent of the process that writes them. It writes the part of the format that
+// gVisor can map into memory: without compression, with files in whole blocks, and without
+// extended attributes.
 //
-// The data of files is written as it comes, what describes them when all are
-// known:
+// The writer stores file data as it comes, and the inodes once all files are known:
 //
 //	block 0         the superblock
 //	blocks          data of files, then of large directories and long links
@@ -23,7 +22,7 @@ import (
 
 const (
 	blockBits = 12
-	// BlockSize is the unit that data of files lies in.
+	// BlockSize is the unit of file data.
 	BlockSize = 1 << blockBits
 	// MaxName is the longest name, in bytes, MaxLink the longest target of a
 	// symbolic link.
@@ -31,8 +30,8 @@ const (
 	MaxLink = BlockSize - 1
 )
 
-// Node is a file: its type is in Mode. Nodes that stand in several directories,
-// or under several names, are files with several names.
+// Node is a file: its type is in Mode. A node that is in several directories, or under
+// several names, is a file with several hard links.
 type Node struct {
 	Mode     uint16 // as of stat(2): a directory, a regular file or a symbolic link
 	UID, GID uint32
@@ -49,7 +48,7 @@ func (n *Node) IsDir() bool  { return n.Mode&unix.S_IFMT == unix.S_IFDIR }
 func (n *Node) IsFile() bool { return n.Mode&unix.S_IFMT == unix.S_IFREG }
 func (n *Node) IsLink() bool { return n.Mode&unix.S_IFMT == unix.S_IFLNK }
 
-// Data is where a file's content lies in the image.
+// Data is the position of a file's content in the image.
 type Data struct {
 	Block uint32
 	Size  int64
@@ -72,8 +71,8 @@ func NewWriter(f *os.File) *Writer { return &Writer{f: f, next: 1} }
 // chunk is how much of a file is dealt with at a time.
 const chunk = 32 * BlockSize
 
-// Add writes the content of a file. Where that is zeros, nothing is written: what
-// claims to be large need not take room.
+// Add writes the content of a file. Zeros are not written, so a file that claims to be
+// large need not take room.
 func (w *Writer) Add(r io.Reader) (Data, error) {
 	d := Data{Block: uint32(w.next)}
 	if w.buf == nil {
@@ -116,7 +115,7 @@ func (w *Writer) Open(d Data) *io.SectionReader {
 	return io.NewSectionReader(w.f, d.offset(), d.Size)
 }
 
-// Drop gives the space of content back that no node has. It only saves space.
+// Drop frees content that no node uses. It only saves space.
 func (w *Writer) Drop(d Data) {
 	if d.Size > 0 {
 		_ = unix.Fallocate(int(w.f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, d.offset(), blocks(d.Size)*BlockSize)

@@ -64,7 +64,8 @@ func content(t *testing.T, in erofs.Inode) []byte {
 	return out
 }
 
-// Whatever the size of a file, it comes back, and begins where a page does.
+// TestFiles checks that a file of any size is read back unchanged, and begins at a page
+// boundary.
 func TestFiles(t *testing.T) {
 	sizes := []int{0, 1, 63, 4095, 4096, 4097, 3 * 4096, 100_000}
 	data := map[int][]byte{}
@@ -127,8 +128,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// A root directory of any size is found: one whose end does not fit beside the
-// superblock lies in the next block.
+// TestRoots checks that a root directory of any size is found. If its end does not fit next
+// to the superblock, the inode moves to the next block.
 func TestRoots(t *testing.T) {
 	for size := 3900; size <= 4200; size += 4 {
 		img := write(t, func(*Writer) *Node {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Reader finds files in an image that [Writer] wrote: their names and what describes
-// them. What they hold is mostly for the kernel and gVisor to read.
+// Reader finds files in an image that [Writer] wrote: their names and metadata. Mostly the
+// kernel and gVisor read the contents.
 type Reader struct {
 	r      io.ReaderAt
 	inodes int64
@@ -35,8 +35,8 @@ func Open(r io.ReaderAt) (*Reader, error) {
 	return &Reader{r, int64(le.Uint32(b[40:])) * BlockSize, uint64(le.Uint16(b[14:])), map[uint64]map[string]uint64{}}, nil
 }
 
-// Lookup finds a file by its path from the root. The last link is not followed, nor is
-// any on the way: what lies behind one is fs.ErrNotExist. Entries are not filled in.
+// Lookup finds a file by its path from the root. It follows no links, neither the last one
+// nor any on the way: a path through a link is fs.ErrNotExist. Entries are not filled in.
 func (r *Reader) Lookup(name string) (*Node, error) {
 	at := r.root
 	n, _, err := r.inode(at)
@@ -55,7 +55,7 @@ func (r *Reader) Lookup(name string) (*Node, error) {
 	return n, err
 }
 
-// Content reads what a file that was looked up holds.
+// Content reads the content of a file that was looked up.
 func (r *Reader) Content(n *Node) *io.SectionReader {
 	return io.NewSectionReader(r.r, n.Data.offset(), n.Data.Size)
 }
@@ -63,8 +63,8 @@ func (r *Reader) Content(n *Node) *io.SectionReader {
 // maxFollow is how many links may be on the way to a file, as the kernel has it.
 const maxFollow = 40
 
-// Resolve gives the path of a file with the links on the way replaced, the last one
-// too, and whether it is there. What is missing stands as it is.
+// Resolve returns the path of a file with all links replaced, including the last one, and
+// tells whether the file exists. Missing parts stay as they are.
 func (r *Reader) Resolve(name string) (real string, there bool, err error) {
 	parts, follows := strings.Split(name, "/"), 0
 	real, there = "/", true
@@ -96,7 +96,8 @@ func (r *Reader) Resolve(name string) (real string, there bool, err error) {
 	return real, there, nil
 }
 
-// inode reads what describes a file, and all its content if that is no file's.
+// inode reads the metadata of a file. For directories and links, it also reads all the
+// content.
 func (r *Reader) inode(nid uint64) (n *Node, content []byte, err error) {
 	b := make([]byte, inodeSize)
 	at := r.inodes + int64(nid)*slot

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What was written is found again, in directories of any size.
+// TestReader checks that the reader finds what the writer wrote, in directories of any
+// size.
 func TestReader(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
 	must(t, err)

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is where a node's description goes.
+// place is the position of a node's inode.
 type place struct {
 	known  bool
 	at     int64 // of its inode, from the beginning of the inodes
 	number uint32
 	links  uint32
 	rest   int64 // of its content, in bytes, behind the inode
-	blocks Data  // the beginning of it, or all, for what is no file
+	blocks Data  // the first blocks of the content, or all of it, of a directory or link
 	dir    [][]string
 }
 
@@ -36,7 +36,8 @@ type layout struct {
 	nodes []*Node
 }
 
-// Finish describes the tree and completes the image. Nothing can be added then.
+// Finish writes the inodes of the tree and completes the image. Nothing can be added
+// afterwards.
 func (w *Writer) Finish(root *Node, made int64) error {
 	l := &layout{w: w, end: rootAt}
 	if err := l.add(root); err != nil {
@@ -55,7 +56,7 @@ func (w *Writer) Finish(root *Node, made int64) error {
 	return w.f.Truncate(w.next * BlockSize)
 }
 
-// add places a node and what is below it.
+// add places a node and its children.
 func (l *layout) add(n *Node) error {
 	n.place.links++
 	if n.place.known {
@@ -87,8 +88,7 @@ func (l *layout) add(n *Node) error {
 	return nil
 }
 
-// placeContent gives content blocks of its own, but for an end that fits behind
-// the inode.
+// placeContent gives the content its own blocks, except a tail that fits after the inode.
 func (l *layout) placeContent(p *place, size int64) error {
 	p.rest = size % BlockSize
 	if p.rest > BlockSize-inodeSize {
@@ -103,7 +103,7 @@ func (l *layout) placeContent(p *place, size int64) error {
 	return err
 }
 
-// placeInode finds a place, such that the rest lies in one block.
+// placeInode finds a position such that the inode and its tail fit in one block.
 func (l *layout) placeInode(p *place) {
 	p.at = l.end
 	if (p.at+inodeSize)%BlockSize+p.rest > BlockSize || p.at%BlockSize+inodeSize > BlockSize {
@@ -128,7 +128,7 @@ func arrange(n *Node) (list [][]string) {
 	return list
 }
 
-// dirSize is that of all blocks and what is used of the last one.
+// dirSize is the size of all full blocks plus the used part of the last one.
 func dirSize(list [][]string) int64 {
 	size := int64(len(list)-1) * BlockSize
 	for _, name := range list[len(list)-1] {
@@ -137,7 +137,7 @@ func dirSize(list [][]string) int64 {
 	return size
 }
 
-// writeInodes writes what the layout has placed.
+// writeInodes writes the inodes that the layout has placed.
 func (l *layout) writeInodes(block uint32, root *Node) error {
 	out := bufio.NewWriterSize(io.NewOffsetWriter(l.w.f, int64(block)*BlockSize), 1<<20)
 	at := int64(0)

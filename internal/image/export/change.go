@@ -9,16 +9,16 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// maxChanged bounds the files that are not written as they are, in bytes.
+// maxChanged bounds the files that are rewritten, in bytes.
 const maxChanged = 64 << 20
 
-// change is what has to be done to a file of the root layer, nil for most.
+// change returns the function that rewrites a file of the root layer, nil for most files.
 func (e *exporter) change(name string) func([]byte) []byte {
 	rest, ok := strings.CutPrefix(name, "etc/")
 	if !ok {
 		return nil
 	}
-	switch strings.TrimSuffix(rest, "-") { // the copies that programs keep are so called
+	switch strings.TrimSuffix(rest, "-") { // programs keep copies with this suffix
 	case "passwd":
 		return func(b []byte) []byte { return columns(columns(b, 2, e.user), 3, e.group) }
 	case "group":
@@ -30,7 +30,7 @@ func (e *exporter) change(name string) func([]byte) []byte {
 	return nil
 }
 
-// columns exchanges the ids in a column of an account file.
+// columns replaces the ids in a column of an account file.
 func columns(text []byte, column int, exchange func(int) int) []byte {
 	var out bytes.Buffer
 	for line := range bytes.Lines(text) {

@@ -34,7 +34,8 @@ func dir(kids map[string]*erofs.Node) *erofs.Node {
 
 func file() *erofs.Node { return &erofs.Node{Mode: unix.S_IFREG | 0o644} }
 
-// newExporter is one over a base with a few files, whose user 1200 is 1000 in sandboxes.
+// newExporter returns an exporter over a base with a few files, whose user 1200 is 1000 in
+// sandboxes.
 func newExporter(t *testing.T, files map[string]*content.File, places ...string) (*exporter, *bytes.Buffer) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "root"))
@@ -54,7 +55,7 @@ func newExporter(t *testing.T, files map[string]*content.File, places ...string)
 	}, &out
 }
 
-// entries tells what an archive has.
+// entries lists an archive.
 func entries(t *testing.T, b []byte) (list []string) {
 	t.Helper()
 	for tr := tar.NewReader(bytes.NewReader(b)); ; {
@@ -80,7 +81,8 @@ func reg(uid, gid int) *content.File {
 	return &content.File{Type: tar.TypeReg, Mode: 0o640, UID: uid, GID: gid, Mtime: time.Unix(5, 7)}
 }
 
-// What was changed is in the layer as the image's ids have it; what is Bothy's is not.
+// TestRoot checks that the layer has the sandbox's changes with the image's ids, and none
+// of Bothy's files.
 func TestRoot(t *testing.T) {
 	twice, link := reg(1000, 1000), func(to string) *content.File { return &content.File{Type: tar.TypeSymlink, Target: to} }
 	gone := &content.File{Type: tar.TypeChar, Gone: true}
@@ -122,9 +124,10 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// The home is that of the image's user, without what was made to mount others on.
+// TestHome checks that the home belongs to the image's user, without the directories made
+// as mount points.
 func TestHome(t *testing.T) {
-	// Of the home itself the mode is the base's, until it is changed inside.
+	// The home's mode is the base's, unless it was changed inside.
 	for mode, want := range map[os.FileMode]string{0o700: "755", 0o750: "750"} {
 		t.Run(mode.String(), func(t *testing.T) { testHome(t, mode, want) })
 	}
@@ -150,7 +153,7 @@ func testHome(t *testing.T, mode os.FileMode, want string) {
 	}
 }
 
-// Account files have the image's ids, too.
+// TestChange checks that account files have the image's ids, too.
 func TestChange(t *testing.T) {
 	e, _ := newExporter(t, nil)
 	for name, want := range map[string][2]string{

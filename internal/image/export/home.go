@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// homeDir writes the home instead of what the image has there.
+// homeDir writes the home in place of the image's own.
 func (e *exporter) homeDir(there bool) error {
 	unused, err := e.unusedPlaces()
 	if err != nil {
@@ -24,7 +24,7 @@ func (e *exporter) homeDir(there bool) error {
 	})
 }
 
-// homeEntries copies an archive of the home, whose files are those of the image's user.
+// homeEntries copies an archive of the home. Its files get the image's user.
 func (e *exporter) homeEntries(tr *tar.Reader, there bool, unused map[string]bool) error {
 	for {
 		h, err := tr.Next()
@@ -74,12 +74,12 @@ func (e *exporter) homeEntries(tr *tar.Reader, there bool, unused map[string]boo
 	}
 }
 
-// ownMode is that of the directory that a sandbox's home lies in: nobody else on the host
-// may look into it.
+// ownMode is the mode of the directory on the host that contains a sandbox's home. Other
+// users of the host may not look into it.
 const ownMode = 0o700
 
-// homeMode is the mode of the home in the image: what it was there, unless it was changed
-// inside.
+// homeMode is the mode of the home in the image: the image's own, unless it was changed
+// inside the sandbox.
 func (e *exporter) homeMode(mode int64) int64 {
 	if n, err := e.Base.Lookup(e.home); err == nil && n.IsDir() && mode == ownMode {
 		return int64(n.Mode & 0o777)
@@ -87,8 +87,8 @@ func (e *exporter) homeMode(mode int64) int64 {
 	return mode
 }
 
-// unusedPlaces are the directories of the home that were made for others to be mounted
-// on, and that hold nothing else.
+// unusedPlaces are the directories of the home that were made only as mount points, and
+// that contain nothing else.
 func (e *exporter) unusedPlaces() (map[string]bool, error) {
 	home, err := os.OpenRoot(e.Home)
 	if err != nil {
@@ -105,7 +105,7 @@ func (e *exporter) unusedPlaces() (map[string]bool, error) {
 	return unused, nil
 }
 
-// isUnused tells whether a directory holds nothing that is kept, or a file nothing.
+// isUnused tells whether a directory contains nothing to keep, or a file is empty.
 func isUnused(home *os.Root, name string, unused map[string]bool) bool {
 	info, err := home.Lstat(name)
 	if err != nil || !info.IsDir() {

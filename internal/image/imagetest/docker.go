@@ -15,7 +15,7 @@ import (
 type Docker struct {
 	// Socket is where it listens.
 	Socket string
-	// Cut ends what it saves after so many bytes, if it is not 0.
+	// Cut ends the output of a save after so many bytes, if it is not 0.
 	Cut int
 
 	t      testing.TB

@@ -1,5 +1,4 @@
-// Package imagetest makes container images for tests, and is a registry that has
-// them.
+// Package imagetest makes container images for tests, and runs registries with them.
 package imagetest
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 )
 
-// Config is what an image says of itself.
+// Config is the configuration of an image.
 type Config struct {
 	User    string
 	Env     []string

@@ -29,7 +29,7 @@ type Registry struct {
 	Break int
 	// Tamper changes blobs as they are sent.
 	Tamper bool
-	// ReadOnly takes nothing, Busy breaks off as many uploads.
+	// ReadOnly refuses pushes; Busy is the number of uploads to break off.
 	ReadOnly bool
 	Busy     int
 
@@ -53,7 +53,7 @@ func NewRegistry(t testing.TB) *Registry {
 	return r
 }
 
-// Close ends it: nobody answers any more.
+// Close stops the registry.
 func (r *Registry) Close() { r.server.Close() }
 
 // Publish gives an image a tag.
@@ -77,7 +77,7 @@ func (r *Registry) PublishFeature(t testing.TB, repository, tag string, archive 
 	return i.Digest
 }
 
-// Away has all blobs be in another repository, until they are mounted.
+// Away moves all blobs to another repository, until they are mounted.
 func (r *Registry) Away() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *Registry) Away() {
 	}
 }
 
-// Asked gives the paths that were asked for and contain a word.
+// Asked returns the requested paths that contain a word.
 func (r *Registry) Asked(word string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,8 +149,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(http.StatusNotFound)
 }
 
-// take takes what is pushed, as a registry does: blobs in one piece, and manifests whose
-// blobs are there.
+// take accepts a push, as a registry does: blobs in one piece, and manifests whose blobs
+// exist.
 func (r *Registry) take(w http.ResponseWriter, q *http.Request) {
 	if r.ReadOnly {
 		w.WriteHeader(http.StatusForbidden)

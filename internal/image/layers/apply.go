@@ -18,10 +18,10 @@ const (
 	maxBytes   = 64 << 30  // bytes of its files, also those that later layers remove
 	maxRead    = 128 << 30 // bytes of the archives
 	maxHeaders = 4 << 20   // entries of the archives, whiteouts too
-	maxBehind  = 16 << 20  // bytes behind the end of an archive
+	maxBehind  = 16 << 20  // bytes after the end of an archive
 )
 
-// perEntry is about what a file takes in the root, beside its names, in bytes.
+// perEntry is roughly the size of a file in the root, without its names, in bytes.
 const perEntry = 96
 
 // builder applies layers and keeps the contents of their files.
@@ -39,7 +39,7 @@ type builder struct {
 	passwd, group []byte // as they are to be
 }
 
-// apply puts a layer over those before it. The archive is read to its end.
+// apply puts a layer over the earlier ones. The archive is read to its end.
 func (b *builder) apply(r io.Reader) error {
 	r = &metered{r, &b.read}
 	tr := tar.NewReader(r)
@@ -61,19 +61,19 @@ func (b *builder) apply(r io.Reader) error {
 			return fmt.Errorf("%q: %w", shown(h.Name), err)
 		}
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(r, maxBehind+1)) // the digest is of this, too
+	n, err := io.Copy(io.Discard, io.LimitReader(r, maxBehind+1)) // the digest covers this, too
 	if err == nil && n > maxBehind {
 		err = refuse("more than %d MiB come behind the end of the archive", maxBehind>>20)
 	}
 	return err
 }
 
-// maxShown is how much of a name an error says, in bytes.
+// maxShown bounds the part of a name in an error, in bytes.
 const maxShown = 256
 
 func shown(name string) string { return name[:min(len(name), maxShown)] }
 
-// metered counts what is read of archives, and ends where they are too long.
+// metered counts the bytes read from archives, and fails when they are too long.
 type metered struct {
 	io.Reader
 	read *int64
@@ -87,7 +87,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Names that stand for what is removed.
+// Names that mark removed files.
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
@@ -126,7 +126,7 @@ func (b *builder) entry(h *tar.Header, r io.Reader) error {
 	return b.file(parent, name, h, r)
 }
 
-// top is the entry of the root directory itself.
+// top applies the entry of the root directory itself.
 func (b *builder) top(h *tar.Header) error {
 	if h.Typeflag != tar.TypeDir {
 		return refuse("the root is no directory")
@@ -139,7 +139,7 @@ func (b *builder) top(h *tar.Header) error {
 	return err
 }
 
-// file is an entry that is one.
+// file applies an entry for a file.
 func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -172,13 +172,13 @@ func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) er
 	case tar.TypeLink:
 		return b.link(parent, name, h.Linkname)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
-		delete(parent.kids, name) // it would hide what was there
+		delete(parent.kids, name) // it would hide the older file
 		return nil
 	}
 	return refuse("it is of an unknown kind (%q)", h.Typeflag)
 }
 
-// content writes what a file holds.
+// content writes the content of a file.
 func (b *builder) content(size int64, r io.Reader) (erofs.Data, error) {
 	if size < 0 || size > maxBytes-b.bytes {
 		return erofs.Data{}, refuse("the files of the image have more than %d GiB", maxBytes>>30)
@@ -198,7 +198,7 @@ func (b *builder) content(size int64, r io.Reader) (erofs.Data, error) {
 	return d, nil
 }
 
-// link gives a file that is there another name.
+// link adds a hard link to an existing file.
 func (b *builder) link(parent *node, name, target string) error {
 	parts, err := split(target)
 	if err != nil {
@@ -221,7 +221,7 @@ func (b *builder) link(parent *node, name, target string) error {
 	return b.put(parent, name, to.node)
 }
 
-// describe takes from a header what a file is kept with.
+// describe takes the metadata of a file from a header.
 func describe(h *tar.Header, kind uint16) (*node, error) {
 	const most = 1<<32 - 2
 	if h.Uid < 0 || h.Gid < 0 || h.Uid > most || h.Gid > most {

@@ -8,22 +8,21 @@ import (
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 )
 
-// Options say for whom a root is made.
+// Options describe the sandboxes that a root is made for.
 type Options struct {
-	// UID and GID own files of the host, as the inside counts: the image's user
-	// gets them.
+	// UID and GID own files of the host, as the sandbox sees them: the image's user gets
+	// them.
 	UID, GID int
-	// Room is what may be written.
+	// Room is the number of bytes that may be written.
 	Room *image.Room
-	// Config is what the image says of itself.
+	// Config is the image's configuration.
 	Config image.Config
-	// Resolver is what the inside's /etc/resolv.conf says.
+	// Resolver is the content of the sandbox's /etc/resolv.conf.
 	Resolver string
 }
 
-// Build applies layers, from the lowest to the highest, and writes the root they
-// make to a file, which is empty, and an archive of what is in the home directory
-// of its user.
+// Build applies layers, from the lowest to the highest. It writes their root to an empty
+// file, and an archive of the user's home directory.
 func Build(to *os.File, home io.Writer, o Options, layers []func() (io.ReadCloser, error)) (image.Root, error) {
 	b := &builder{tree: newTree(), out: erofs.NewWriter(to), room: o.Room}
 	for _, open := range layers {
@@ -61,7 +60,7 @@ func (b *builder) applyNext(open func() (io.ReadCloser, error)) error {
 	return r.Close() // which compares the digest
 }
 
-// shape gives the tree as it is written, and which blocks contents begin at.
+// shape returns the tree to be written, and the first blocks of the contents in use.
 func (b *builder) shape(o Options, a image.Account) (*erofs.Node, map[uint32]bool) {
 	users, groups := swap(o.UID, a.ImageUID), swap(o.GID, a.ImageGID)
 	done := map[*node]bool{}
@@ -89,7 +88,7 @@ func (b *builder) shape(o Options, a image.Account) (*erofs.Node, map[uint32]boo
 	return &b.root.Node, kept
 }
 
-// swap exchanges two ids, unless one of them is root's: then everything stays.
+// swap exchanges two ids, unless one of them is root's: then both stay.
 func swap(a, b int) func(uint32) uint32 {
 	return func(id uint32) uint32 {
 		switch {

@@ -1,9 +1,9 @@
 // Package layers makes one root file system of the layers of a container image.
 //
-// All of an image is data from somebody else. Its layers are applied to a tree in
-// memory, names and links of which mean nothing on this machine; contents go into
-// the file of an EROFS image. What cannot be meant is refused, what a sandbox can
-// have no use for is left out: devices, pipes, sockets, extended attributes.
+// All of an image is data from an untrusted source. Its layers are applied to a tree in
+// memory, where names and links mean nothing on this machine. Contents go into the file of
+// an EROFS image. Nonsensical entries are refused. Devices, pipes, sockets and extended
+// attributes, which a sandbox cannot use, are left out.
 package layers
 
 import (
@@ -23,7 +23,7 @@ type node struct {
 	hidden int              // the last layer that removed all that older ones put into it
 }
 
-// entry is a name of a file, and the layer it is from.
+// entry is a name of a file, and the layer it comes from.
 type entry struct {
 	*node
 	layer int
@@ -32,10 +32,10 @@ type entry struct {
 // tree is a root file system while layers are applied.
 type tree struct {
 	root  *node
-	layer int // that is being applied
-	count int // of entries, also of those that are gone again
-	held  int // bytes of their names and of what links lead to
-	steps int // that were gone on the way to files
+	layer int // the one being applied
+	count int // of entries, also of those removed again
+	held  int // bytes of their names and of link targets
+	steps int // path elements walked so far
 }
 
 func newTree() *tree {
@@ -46,16 +46,16 @@ func newDir() *node {
 	return &node{Node: erofs.Node{Mode: unix.S_IFDIR | 0o755}, kids: map[string]entry{}}
 }
 
-// Bounds of what an image may have.
+// Bounds of an image.
 const (
 	maxEntries = 2 << 20
-	maxNames   = 256 << 20 // bytes of all names and of what links lead to
+	maxNames   = 256 << 20 // bytes of all names and link targets
 	maxDepth   = 512       // directories in each other
 	maxFollow  = 40        // links on the way to a file, as the kernel has it
 	maxSteps   = 1 << 30   // names on the ways to all files: links make them long
 )
 
-// split gives the elements of a name in an archive.
+// split returns the elements of a name in an archive.
 func split(name string) ([]string, error) {
 	var parts []string
 	for part := range strings.SplitSeq(name, "/") {
@@ -79,8 +79,8 @@ func refuse(format string, args ...any) error {
 	return spec.Errorf(spec.ErrDenied, format, args...)
 }
 
-// put gives a file a name, instead of what has it. A directory stays with what is
-// in it if it is to be one again.
+// put gives a file a name, and replaces the file that has it. If both are directories, the
+// contents stay.
 func (t *tree) put(parent *node, name string, n *node) error {
 	if t.count++; t.count > maxEntries {
 		return refuse("the image has more than %d files", maxEntries)
@@ -91,13 +91,13 @@ func (t *tree) put(parent *node, name string, n *node) error {
 	if there, ok := parent.kids[name]; ok && there.IsDir() && n.IsDir() {
 		n.kids, n.hidden = there.kids, there.hidden
 	}
-	// A copy: what an archive gives is a part of a header of up to a megabyte.
+	// A copy: the name is a part of a header of up to a megabyte.
 	parent.kids[strings.Clone(name)] = entry{n, t.layer}
 	return nil
 }
 
-// directory finds the directory of a path, whose links are followed as far as the
-// tree goes. What is missing is made.
+// directory finds the directory of a path and follows its links as far as the tree goes.
+// Missing directories are made.
 func (t *tree) directory(parts []string) (*node, error) {
 	way, err := t.walk(parts, true)
 	if err != nil {
@@ -119,8 +119,8 @@ func (t *tree) lookup(name string) *node {
 	return way[len(way)-1]
 }
 
-// walk gives the files on the way to a path, the root first, links replaced by
-// where they lead to. It is nil where something is missing and is not to be made.
+// walk returns the files on the way to a path, the root first, with links replaced by their
+// targets. It returns nil if a file is missing and create is false.
 func (t *tree) walk(parts []string, create bool) ([]*node, error) {
 	way := []*node{t.root}
 	for follows := 0; len(parts) > 0; {
@@ -166,7 +166,7 @@ func (t *tree) walk(parts []string, create bool) ([]*node, error) {
 	return way, nil
 }
 
-// hide removes what older layers have put under a name.
+// hide removes the files that older layers have put under a name.
 func (t *tree) hide(parent *node, name string) {
 	kid, ok := parent.kids[name]
 	if !ok {
@@ -180,10 +180,10 @@ func (t *tree) hide(parent *node, name string) {
 	}
 }
 
-// hideAll removes what older layers have put into a directory.
+// hideAll removes the files that older layers have put into a directory.
 func (t *tree) hideAll(dir *node) {
 	if dir.hidden == t.layer {
-		return // what came since is not older
+		return // the rest is of this layer
 	}
 	dir.hidden = t.layer
 	for name := range dir.kids {
@@ -191,8 +191,8 @@ func (t *tree) hideAll(dir *node) {
 	}
 }
 
-// mkdir makes sure that there is a directory, without a link on the way: what is
-// in its place goes.
+// mkdir makes sure that a directory exists, without a link on the way. It replaces anything
+// else in its place.
 func (t *tree) mkdir(name string, mode uint16) *node {
 	at := t.root
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {

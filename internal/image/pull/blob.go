@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// has tells whether a blob is there.
+// has tells whether the shelf has a blob.
 func (w *worker) has(d image.Descriptor) bool {
 	info, err := os.Lstat(w.shelf.Blob(d.Digest))
 	return err == nil && info.Mode().IsRegular() && (d.Size == 0 || info.Size() == d.Size)
@@ -32,7 +32,7 @@ type part struct {
 
 var errMismatch = errors.New("it is not what its digest says")
 
-// begin begins a blob that is on this machine: nobody goes on with it.
+// begin starts a blob from local data. Later pulls do not resume it.
 func (w *worker) begin(d image.Descriptor) (*part, error) {
 	f, err := w.shelf.NewBlob()
 	if err != nil {
@@ -41,7 +41,7 @@ func (w *worker) begin(d image.Descriptor) (*part, error) {
 	return &part{w: w, d: d, f: f, sum: sha256.New()}, nil
 }
 
-// resume opens what there is of a blob, to be gone on with, and has it alone.
+// resume opens the partial file of a blob to continue it, and locks it.
 func (w *worker) resume(ctx context.Context, d image.Descriptor) (*part, error) {
 	f, err := w.mine(ctx, w.shelf.Part(d.Digest))
 	if err != nil {
@@ -58,8 +58,8 @@ func (w *worker) resume(ctx context.Context, d image.Descriptor) (*part, error) 
 	return p, nil
 }
 
-// mine opens a file and locks it. Who had it before may have given it another name by then,
-// or none.
+// mine opens a file and locks it. The previous owner may have renamed or removed the file
+// meanwhile; then mine opens it again.
 func (w *worker) mine(ctx context.Context, name string) (*os.File, error) {
 	for {
 		lock, err := w.lock(ctx, name)
@@ -78,7 +78,7 @@ func (w *worker) mine(ctx context.Context, name string) (*os.File, error) {
 	}
 }
 
-// close leaves what the next pull can go on with, and nothing else.
+// close keeps a partial blob that the next pull can resume, and removes an empty one.
 func (p *part) close() {
 	opened, err := p.f.Stat()
 	there, gone := os.Lstat(p.f.Name())
@@ -88,10 +88,10 @@ func (p *part) close() {
 	_ = p.f.Close()
 }
 
-// remove removes it. Once it is finished nothing has its name.
+// remove removes the file. Once the blob is finished, its temporary name is gone already.
 func (p *part) remove() { _ = os.Remove(p.f.Name()) }
 
-// restart begins anew.
+// restart discards the data so far.
 func (p *part) restart() error {
 	p.sum.Reset()
 	_ = p.w.order.Room.Take(-p.done)
@@ -103,7 +103,7 @@ func (p *part) restart() error {
 	return err
 }
 
-// Write adds to it, and never more than it is to have.
+// Write adds to the blob, and never more than its size.
 func (p *part) Write(b []byte) (int, error) {
 	if int64(len(b)) > p.d.Size-p.done {
 		return 0, errMismatch
@@ -120,7 +120,7 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// finish puts a blob that is complete, and right, in its place.
+// finish checks a complete blob and moves it into place.
 func (p *part) finish() error {
 	if p.done != p.d.Size || image.Digest(p.sum.Sum(nil)) != p.d.Digest {
 		return errMismatch
@@ -136,7 +136,7 @@ func (p *part) finish() error {
 	return store.SyncDir(filepath.Dir(to))
 }
 
-// refused removes what is wrong, and says so.
+// refused removes a blob with the wrong digest, and returns the error.
 func (p *part) refused() error {
 	if err := os.Remove(p.f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -145,7 +145,7 @@ func (p *part) refused() error {
 		WithHint("it was damaged on its way or tampered with: try again, and do not trust where it is from if that does not help")
 }
 
-// keep stores a document that was compared with its digest.
+// keep stores a document whose digest was checked.
 func (w *worker) keep(d image.Descriptor, text []byte) error {
 	if w.has(d) {
 		return nil
@@ -157,7 +157,7 @@ func (w *worker) keep(d image.Descriptor, text []byte) error {
 	return store.WriteFile(w.shelf.Blob(d.Digest), text)
 }
 
-// read gives a document that is there.
+// read returns a document from the shelf.
 func (w *worker) read(d image.Descriptor, most int64) ([]byte, error) {
 	f, err := store.OpenRegular(w.shelf.Blob(d.Digest), 0)
 	if err != nil {

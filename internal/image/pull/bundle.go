@@ -19,13 +19,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// blob is one that can be read as often as it takes.
+// blob is a blob that can be opened repeatedly.
 type blob struct {
 	image.Descriptor
 	open func() (io.ReadCloser, error)
 }
 
-// bundle is an image with all it takes.
+// bundle is an image with all its blobs.
 type bundle struct {
 	manifest, config blob
 	layers           []blob
@@ -82,7 +82,7 @@ func (w *worker) export(ctx context.Context, x image.Export) ([]image.Image, err
 	return []image.Image{{Name: ref.Name(), Digest: b.manifest.Digest, Bytes: b.size()}}, err
 }
 
-// bundle gathers an image that is there, or makes one over it.
+// bundle gathers an image from the shelf, or makes one on top of it.
 func (w *worker) bundle(ctx context.Context, x image.Export) (bundle, error) {
 	b, m, config, err := w.gather(x.Digest)
 	if err != nil || x.Home == "" {
@@ -91,7 +91,7 @@ func (w *worker) bundle(ctx context.Context, x image.Export) (bundle, error) {
 	return w.extend(ctx, b, x, m, config)
 }
 
-// gather gives an image that is there: what it takes, and what describes it.
+// gather collects an image from the shelf: its blobs, its manifest and its configuration.
 func (w *worker) gather(digest string) (b bundle, m image.Manifest, config []byte, err error) {
 	b.close = func() {}
 	if err := image.CheckDigest(digest); err != nil {
@@ -174,8 +174,8 @@ func (w *worker) extend(ctx context.Context, b bundle, x image.Export, m image.M
 	return b, err
 }
 
-// pack writes the new layer, compressed, to a file without a name. Its digests are those
-// of the file, and of what is in it.
+// pack writes the new layer, compressed, to a file without a name. It returns the digests
+// of the compressed file and of the uncompressed layer.
 func (w *worker) pack(ctx context.Context, o export.Options) (f *os.File, digest, diffID string, err error) {
 	plain, packed := sha256.New(), sha256.New()
 	r, out := io.Pipe()
@@ -195,7 +195,7 @@ func (w *worker) pack(ctx context.Context, o export.Options) (f *os.File, digest
 	return f, image.Digest(packed.Sum(nil)), image.Digest(plain.Sum(nil)), err
 }
 
-// extendConfig adds a layer to what an image says of itself. All else stays.
+// extendConfig adds a layer to an image's configuration and keeps everything else.
 func extendConfig(text []byte, diffID string, made time.Time) ([]byte, error) {
 	c := map[string]json.RawMessage{}
 	var rootfs struct {
@@ -256,7 +256,7 @@ func (w *worker) retainBlob(x blob) error {
 		return err
 	}
 	defer p.close()
-	defer p.remove() // nobody goes on with it
+	defer p.remove() // later pulls do not resume it
 	if _, err := io.Copy(p, r); err != nil {
 		return err
 	}

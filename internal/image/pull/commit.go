@@ -16,9 +16,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ready gives an image with the files of another whose user is root, so that no ids are
-// exchanged in its root: steps of a build see those of the image. If it is so already, it
-// is that.
+// ready returns an image with the files of another one, but with root as its user. Its root
+// file system then keeps all ids, so that build steps see those of the image. If the image
+// is like that already, ready returns it.
 func (w *worker) ready(ctx context.Context, digest string) ([]image.Image, error) {
 	if digest == image.Scratch {
 		img, err := w.scratch(ctx)
@@ -44,7 +44,7 @@ func (w *worker) ready(ctx context.Context, digest string) ([]image.Image, error
 	return []image.Image{img}, err
 }
 
-// bare is what an image says of itself that says nothing.
+// bare is an image configuration without any settings.
 func bare(p image.Platform, diffIDs []string) map[string]any {
 	return map[string]any{
 		"architecture": p.Architecture, "os": p.OS, "config": map[string]any{},
@@ -55,7 +55,8 @@ func bare(p image.Platform, diffIDs []string) map[string]any {
 // typeConfig is that of images that are made here.
 const typeConfig = "application/vnd.oci.image.config.v1+json"
 
-// scratch is an image without a file. It has a layer, as an image without one is none.
+// scratch makes an image without a file. It has one empty layer, because an image needs a
+// layer.
 func (w *worker) scratch(ctx context.Context) (image.Image, error) {
 	empty := make([]byte, 1024) // the end of an archive
 	layer := describe("application/vnd.oci.image.layer.v1.tar", empty)
@@ -78,7 +79,7 @@ func (w *worker) add(ctx context.Context, manifestType, configType string, confi
 	return w.finish(ctx, r, name)
 }
 
-// made keeps what describes a new image whose layers are there.
+// made stores the manifest and configuration of a new image whose layers are on the shelf.
 func (w *worker) made(manifestType, configType string, config []byte, layers []image.Descriptor) (resolved, error) {
 	c := describe(configType, config)
 	m := image.Manifest{SchemaVersion: 2, MediaType: manifestType, Config: c, Layers: layers}
@@ -90,7 +91,7 @@ func (w *worker) made(manifestType, configType string, config []byte, layers []i
 	return resolved{Descriptor: d, manifest: m, text: text}, errors.Join(w.keep(c, config), w.keep(d, text))
 }
 
-// commit makes an image of what a build has made over another.
+// commit makes an image of the changes that a build made to another image.
 func (w *worker) commit(ctx context.Context, x image.Commit) ([]image.Image, error) {
 	name := ""
 	if x.Name != "" {
@@ -137,7 +138,7 @@ func (w *worker) commit(ctx context.Context, x image.Commit) ([]image.Image, err
 	return []image.Image{img}, err
 }
 
-// oci gives layers the names that they have in images which are not Docker's own.
+// oci replaces Docker's own media types of layers by those of OCI.
 func oci(layers []image.Descriptor) []image.Descriptor {
 	layers = slices.Clone(layers)
 	for i := range layers {
@@ -148,7 +149,7 @@ func oci(layers []image.Descriptor) []image.Descriptor {
 	return layers
 }
 
-// layer packs what was made and stores it as a blob.
+// layer packs the changes of a build and stores them as a blob.
 func (w *worker) layer(ctx context.Context, x image.Commit, m image.Manifest) (d image.Descriptor, diffID string, err error) {
 	root, err := w.root(ctx, image.Descriptor{Digest: x.Base})
 	if err != nil {
@@ -178,8 +179,7 @@ func (w *worker) layer(ctx context.Context, x image.Commit, m image.Manifest) (d
 	}})
 }
 
-// committed is the configuration of the new image: as the build has it, but for the
-// layers there really are.
+// committed is the configuration of the new image: the build's, but with the actual layers.
 func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
 	c := map[string]json.RawMessage{}
 	d := json.NewDecoder(bytes.NewReader(x.Config))
@@ -219,7 +219,7 @@ func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// madeAt is when an image is from: as its configuration says, if it does.
+// madeAt is the creation time of an image, as its configuration says, if it does.
 func madeAt(created json.RawMessage, now time.Time) (time.Time, error) {
 	var at *time.Time
 	err := json.Unmarshal(orNull(created), &at)

@@ -9,7 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 )
 
-// What a build begins with has the image's own ids, and nothing else of its configuration.
+// TestReady checks that the image a build begins with has the image's own ids, and nothing
+// else of its configuration.
 func TestReady(t *testing.T) {
 	b, base, _ := based(t)
 	ready := func(digest string) image.Image {
@@ -34,8 +35,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// An image that only says something else than its base has the layers of that, and the
-// history of those that it has.
+// TestCommit checks an image that differs from its base only in its configuration. It has
+// the base's layers, and their history.
 func TestCommit(t *testing.T) {
 	b, base, _ := based(t)
 	got, err := b.do(t, image.Order{Plain: base.Digest})

@@ -19,19 +19,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// credential is what somebody logs in to a registry with. Its zero value is nobody's.
+// credential is a login for a registry. Its zero value is anonymous.
 type credential struct {
 	user, password string
 	identity       string // a token to get others with, instead of a password
 	access         string // one that is used as it is
 }
 
-// dockerConfig is what Docker keeps of logins, as far as it counts here.
+// dockerConfig has the used parts of Docker's login configuration.
 type dockerConfig struct {
 	Auths       map[string]dockerAuth `json:"auths"`
 	Helpers     map[string]string     `json:"credHelpers"`
 	Store       string                `json:"credsStore"`
-	description string                // where it stands
+	description string                // where the configuration was read from
 }
 
 type dockerAuth struct {
@@ -45,9 +45,9 @@ type dockerAuth struct {
 // maxDockerConfig bounds Docker's configuration in bytes.
 const maxDockerConfig = 4 << 20
 
-// credentialFor finds what the caller's Docker logs in to a registry with, or their
-// Podman. A configuration that cannot be read, and a helper that fails, are errors,
-// and never a reason to go on as nobody.
+// credentialFor finds the login that the caller's Docker or Podman uses for a registry. An
+// unreadable configuration or a failing helper is an error, and never a reason to continue
+// anonymously.
 func credentialFor(ctx context.Context, paths *hostpath.Guard, registry string) (credential, error) {
 	c, err := readDockerConfig()
 	if err != nil {
@@ -81,7 +81,7 @@ func keysOf(registry string) []string {
 // hub is Docker Hub, as references name it.
 const hub = "docker.io"
 
-// readDockerConfig reads the first configuration there is.
+// readDockerConfig reads the first existing configuration.
 func readDockerConfig() (dockerConfig, error) {
 	for _, file := range configFiles() {
 		text, err := store.ReadFile(file, 0, maxDockerConfig)
@@ -134,10 +134,11 @@ func (a dockerAuth) credential(where string) (credential, error) {
 // tokenUser is the name under which helpers give out tokens instead of passwords.
 const tokenUser = "<token>"
 
-// noCredential is what helpers say when they have none. It is no failure.
+// noCredential is the answer of a helper without a login. It is not a failure.
 const noCredential = "credentials not found in native keychain"
 
-// helperDelay is how long what a helper has started may keep its output open after it.
+// helperDelay is how long a helper's child processes may keep its output open after the
+// helper has ended.
 const helperDelay = time.Second
 
 // askHelper asks the program that Docker would ask.

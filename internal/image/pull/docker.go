@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// docker takes an image from the Docker of this machine, unless it is here as Docker has
-// it. If Docker has none, or does not answer, one that is here will do.
+// docker takes an image from this machine's Docker, unless the shelf has the same version.
+// If Docker has none, or does not answer, the shelf's version is used.
 func (w *worker) docker(ctx context.Context) ([]image.Image, error) {
 	ref, err := image.ParseReference(w.order.Docker)
 	if err != nil {
@@ -93,10 +93,10 @@ func newDocker(socket string) docker {
 
 var errNoDocker = errors.New("no answer from Docker")
 
-// maxAnswer bounds in bytes what Docker tells of an image.
+// maxAnswer bounds Docker's description of an image, in bytes.
 const maxAnswer = 4 << 20
 
-// id is what Docker knows an image by now.
+// id is Docker's current ID of an image.
 func (d docker) id(ctx context.Context, ref image.Reference) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -116,7 +116,7 @@ func (d docker) id(ctx context.Context, ref image.Reference) (string, error) {
 	return about.ID, nil
 }
 
-// get asks for something of an image.
+// get requests something about an image.
 func (d docker) get(ctx context.Context, ref image.Reference, what string) (io.ReadCloser, error) {
 	u := url.URL{Scheme: "http", Host: "docker", Path: "/images/" + ref.Short() + "/" + what}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)

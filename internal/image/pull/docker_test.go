@@ -11,7 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What Docker has is taken once, and again when it has something else under the name.
+// TestDocker checks that an image is taken from Docker once, and again when its name means
+// another image.
 func TestDocker(t *testing.T) {
 	b, d := newBench(t), imagetest.NewDocker(t, t.TempDir())
 	take := func(name string) (image.Result, error) {
@@ -43,7 +44,7 @@ func TestDocker(t *testing.T) {
 		t.Errorf("built again: %+v, saved %d times", got, saved())
 	}
 
-	// What is here is enough where Docker has none, or is not there.
+	// The image on the shelf is enough if Docker has none, or is not running.
 	second := got.Images[0].Digest
 	d.Remove("tools:latest")
 	got, err = take("tools")
@@ -54,7 +55,7 @@ func TestDocker(t *testing.T) {
 		t.Error(err)
 	}
 
-	// What does not arrive whole, or is not what it says, changes nothing.
+	// A transfer that breaks off, or does not match its digest, changes nothing.
 	d.Tag("tools:latest", small(t, "third"))
 	d.Cut = 1000
 	if _, err := take("tools"); err == nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxParts bounds of how many parts a document is that describes images: each takes much
-// more room in memory than in the text.
+// maxParts bounds the number of parts of a document that describes images. Each part takes
+// much more room in memory than in the text.
 const maxParts = 1 << 16
 
-// decode reads a document that somebody else has made, once it is known to be of no more
-// parts than that.
+// decode reads a document from an untrusted source. It first checks that the document has
+// at most maxParts parts.
 func decode(text []byte, v any) error {
 	if partsOf(text) > maxParts {
 		return spec.Errorf(spec.ErrDenied, "it is of more than %d parts, as nothing is that describes images", maxParts)
@@ -36,10 +36,11 @@ func partsOf(text []byte) (n int) {
 	return n
 }
 
-// maxSaid is how much of an error is told, in bytes: what is wrong may be in it at length.
+// maxSaid bounds the text of an error, in bytes, because the error may quote a faulty
+// document at length.
 const maxSaid = 4 << 10
 
-// clipped is an error whose text is no longer than that.
+// clipped is an error whose text is cut to maxSaid bytes.
 type clipped struct{ error }
 
 func (c clipped) Unwrap() error { return c.error }

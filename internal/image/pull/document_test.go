@@ -18,8 +18,8 @@ func repeated(before, part, after string) string {
 	return before + strings.Repeat(part+",", n-1) + part + after
 }
 
-// A document that takes much memory is refused before it does, and errors do not tell all
-// that is in it.
+// TestHostileDocument checks that a document that would take much memory is refused before
+// it does, and that errors do not quote all of it.
 func TestHostileDocument(t *testing.T) {
 	var platforms strings.Builder
 	for i := 0; platforms.Len() < maxManifest-100; i++ {
@@ -56,7 +56,8 @@ func TestHostileDocument(t *testing.T) {
 	}
 }
 
-// An image with as many layers as one may have, and much said of each, is none of those.
+// TestLargeDocument checks that an image with the maximum of layers, each with a long
+// description, is accepted.
 func TestLargeDocument(t *testing.T) {
 	b := newBench(t)
 	var layers [][]byte

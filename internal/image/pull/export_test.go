@@ -20,7 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// based gives a shelf with an image of a user who has a home, and a home to be saved.
+// based returns a shelf with an image whose user has a home, and a home to be saved.
 func based(t *testing.T) (b bench, base image.Image, home string) {
 	t.Helper()
 	b = newBench(t)
@@ -56,8 +56,8 @@ func archiveOf(t *testing.T, b bench, x image.Export) (string, image.Image) {
 	return x.To, got.Images[0]
 }
 
-// What was saved over an image is one: the same tree for who loads it, and the same
-// bytes whenever it is written.
+// TestExport checks that a saved sandbox becomes an image: loading it gives the same tree,
+// and writing it again gives the same bytes.
 func TestExport(t *testing.T) {
 	b, base, home := based(t)
 	x := image.Export{Digest: base.Digest, Home: home, Made: time.Unix(1_700_000_000, 5), Name: "docker.io/team/tools:v2"}
@@ -78,7 +78,7 @@ func TestExport(t *testing.T) {
 	if names := list(t, loaded.Root.Home()); !slices.Equal(names, []string{"link -> /etc/shadow", "sub/ 750", "sub/file 640 kept at home", "twin => sub/file"}) {
 		t.Errorf("the home has %q", names)
 	}
-	// As Docker reads it that knows no layouts.
+	// Docker versions that do not know layouts can read it, too.
 	docker := newBench(t)
 	dir := t.TempDir()
 	unpack(t, at, dir)
@@ -87,7 +87,7 @@ func TestExport(t *testing.T) {
 	if err != nil || got.Images[0].Name != x.Name || !slices.Equal(list(t, got.Images[0].Root.Home()), list(t, loaded.Root.Home())) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	// The ids are those of the image, and a link on the way to the home is one still.
+	// The ids are those of the image, and a link on the way to the home is still a link.
 	layer := lastLayer(t, dir)
 	if h := layer["var/homes/node/sub/file"]; h == nil || h.Uid != 1200 || h.Gid != 1300 || h.ModTime.Unix() != 1_600_000_000 {
 		t.Errorf("%+v", h)
@@ -97,7 +97,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// An image that is here is written as it came.
+// TestExportImage checks that an image on the shelf is written unchanged.
 func TestExportImage(t *testing.T) {
 	b, base, _ := based(t)
 	at, img := archiveOf(t, b, image.Export{Digest: base.Digest, Name: base.Name})
@@ -114,7 +114,8 @@ func TestExportImage(t *testing.T) {
 	}
 }
 
-// What is pushed is pulled again, and sent once.
+// TestPush checks that a pushed image can be pulled again, and that its blobs are sent
+// once.
 func TestPush(t *testing.T) {
 	b, base, home := based(t)
 	r := imagetest.NewRegistry(t)
@@ -186,7 +187,7 @@ func TestExtendConfig(t *testing.T) {
 	}
 }
 
-// list tells what is in an archive.
+// list lists the names in an archive.
 func list(t *testing.T, path string) (names []string) {
 	t.Helper()
 	f, err := os.Open(path)

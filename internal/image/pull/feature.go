@@ -18,19 +18,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bounds of a feature: scripts, and what is beside them.
+// Bounds of a feature: scripts and the files next to them.
 const (
-	maxFeature      = 16 << 20  // bytes of its archive, and of what is in it
+	maxFeature      = 16 << 20  // bytes of its archive, and of the unpacked files
 	maxFeatureFiles = 10_000    // entries
-	maxFeatureText  = 128 << 10 // bytes of what it says of itself
+	maxFeatureText  = 128 << 10 // bytes of its metadata
 )
 
-// featureConfig is the kind of what stands in the place of a configuration.
+// featureConfig is the media type of a feature's configuration.
 const featureConfig = "application/vnd.devcontainers"
 
 // feature fetches a feature of development containers: a manifest with one layer, an
-// archive. Of that an image is made, so that a build copies from it as from any other.
-// It is read in memory, and nothing of it lies on the host but as a layer.
+// archive. It makes an image of that, so that a build copies from it as from any other. The
+// archive is read in memory and reaches the host's disk only as a layer.
 func (w *worker) feature(ctx context.Context) ([]image.Image, error) {
 	ref, err := image.ParseReference(w.order.Feature)
 	if err != nil {
@@ -73,7 +73,7 @@ func (w *worker) featureOf(ctx context.Context, ref image.Reference, packed []by
 	if err != nil {
 		return nil, err
 	}
-	r.list = ref.Digest // which is not that of the image: by it, it is found again
+	r.list = ref.Digest // not the image's digest, but that of the feature: lookups use it
 	img, err := w.finish(ctx, r, ref.Name())
 	return []image.Image{img}, err
 }
@@ -123,8 +123,8 @@ func (r *registry) small(ctx context.Context, d image.Descriptor) ([]byte, error
 	return checked(d, text)
 }
 
-// featureImage makes a layer of a feature's archive, and finds what it says of itself.
-// What is neither a file, nor a directory, nor a link, is refused, and so is who leads out.
+// featureImage makes a layer of a feature's archive, and finds its metadata. It refuses
+// entries that are not files, directories or links, and links that lead out of the archive.
 func featureImage(packed []byte) (layer, about []byte, err error) {
 	plain, done, err := decompress(bytes.NewReader(packed))
 	if err != nil {

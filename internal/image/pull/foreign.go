@@ -9,11 +9,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A reference that a file of a project has may be anybody's. It has this machine ask
-// nobody whom only this machine and its network can ask: not by an address that is no
-// public one, not by what means this machine, and not by a name that turns out to be
-// that. A name may be one in a private network, for firms have registries there; it is
-// asked encrypted. Where the user is logged in, they have named the registry themselves.
+// A reference from a project's file may come from anybody. It must not make this machine
+// contact a server that only this machine and its network can reach. So it may not use an
+// address that is not public, a name for this machine, or a name that resolves to such an
+// address. A name in a private network is allowed, because companies run registries there;
+// it is contacted only over TLS. If the user is logged in to a registry, the user has named
+// it, and none of this applies.
 
 // checkForeign refuses a registry by its name.
 func checkForeign(registry string) error {
@@ -29,7 +30,7 @@ func checkForeign(registry string) error {
 	return nil
 }
 
-// judgeForeign refuses an address that the name of a registry has turned out to mean.
+// judgeForeign refuses an address that a registry's name resolved to.
 func judgeForeign(registry, address string) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -47,7 +48,7 @@ func notForeign(registry, what string) error {
 		WithHint("if you trust it, log in (docker login %s); or fetch an image yourself: bothy template pull IMAGE", registry)
 }
 
-// named tells whether what is dialled is the registry itself, and no proxy.
+// named tells whether the dialled address is the registry itself, and not a proxy.
 func (g *guard) named(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && host == hostname(g.host)

@@ -41,8 +41,8 @@ func TestJudgeForeign(t *testing.T) {
 	}
 }
 
-// A registry on this machine is not asked because a file says so, unless the user is
-// logged in there.
+// TestForeign checks that a project's file cannot make Bothy contact a registry on this
+// machine, unless the user is logged in there.
 func TestForeign(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	r.Publish("tools", "v1", small(t, "x"))
@@ -65,7 +65,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// What a name means is judged where it is dialled: here, that of this machine.
+// TestForeignName checks that the address a name resolves to is judged when it is dialled:
+// here, the name of this machine.
 func TestForeignName(t *testing.T) {
 	r := imagetest.NewRegistry(t)
 	_, port, _ := strings.Cut(r.Host, ":")

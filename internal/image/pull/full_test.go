@@ -17,8 +17,9 @@ func TestFullDisk(t *testing.T) {
 	smalldisk.Test(t, "4m", testFullDisk)
 }
 
-// On a full disk one is told which it is and where room may be had, wherever the image is
-// from; of a file on another disk nothing is said that is no help there.
+// testFullDisk checks the error of a full disk, for every source of an image. The error
+// names the disk and says how to free space. For a file on another disk, it does not give
+// that hint.
 func testFullDisk(t *testing.T, dir string) {
 	b := newBench(t)
 	b.state = filepath.Join(dir, "state")

@@ -20,21 +20,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// guard is how a registry is asked, and whom it refers to: for blobs by redirects, for
-// tokens by a challenge. The registry is whom the user named, wherever it is. Others are
-// asked only encrypted if it is, and nowhere it does not lie itself: a registry on the
-// internet has no business with this machine, or with the network it is in.
+// guard contacts a registry and the hosts that it refers to: by redirects for blobs, by a
+// challenge for tokens. The user named the registry, so it may be anywhere. Other hosts are
+// contacted only over TLS if the registry is. They may be on this machine or in a private
+// network only if the registry is there itself: a registry on the internet must not reach
+// this machine or its network.
 type guard struct {
 	host   string // and port, if it has one
-	scheme string // "" as long as nobody knows
-	// foreign: it was not the user who named it; see [checkForeign].
+	scheme string // "" until it is known
+	// foreign: the user did not name the registry; see [checkForeign].
 	foreign bool
 	proxies *hostproxy.Settings
 	direct  *http.Transport
 	others  *http.Transport
 
 	mu sync.Mutex
-	at netip.Addr // where the registry is; zero as long as nobody knows
+	at netip.Addr // the registry's address; zero until it is known
 }
 
 func newGuard(host string) *guard {
@@ -62,7 +63,7 @@ func (g *guard) trust(roots *x509.CertPool) {
 	}
 }
 
-// callersRoots are whom the caller trusts besides the host's authorities: those of
+// callersRoots are the authorities that the caller trusts besides the host's: those of
 // NODE_EXTRA_CA_CERTS.
 func callersRoots() (*x509.CertPool, error) {
 	const variable = "NODE_EXTRA_CA_CERTS"
@@ -94,7 +95,7 @@ func transport(dial func(ctx context.Context, network, address string) (net.Conn
 	}
 }
 
-// reached notes where the registry is, unless it was a proxy that was dialled.
+// reached notes the registry's address, unless a proxy was dialled.
 func (g *guard) reached(address string, at net.Addr) {
 	if !g.named(address) {
 		return
@@ -131,7 +132,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if proxy == nil {
 		return g.others.RoundTrip(r)
 	}
-	// What a name means is the proxy's to find out, and to refuse.
+	// The proxy resolves the name, and may refuse it.
 	if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil {
 		if err := g.judge(a); err != nil {
 			return nil, err
@@ -140,7 +141,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.direct.RoundTrip(r)
 }
 
-// CloseIdleConnections ends what nobody uses.
+// CloseIdleConnections closes connections that are not in use.
 func (g *guard) CloseIdleConnections() {
 	g.direct.CloseIdleConnections()
 	g.others.CloseIdleConnections()
@@ -171,8 +172,8 @@ func (g *guard) judge(to netip.Addr) error {
 		WithHint("if that is meant, use the registry by an address in the same network")
 }
 
-// refers tells whether a registry at one address may refer to another that is no
-// public one.
+// refers tells whether a registry at one address may refer to another address that is not
+// public.
 func refers(from, to netip.Addr) bool {
 	switch {
 	case !from.IsValid():

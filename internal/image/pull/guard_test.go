@@ -15,7 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A registry refers to others only where it lies itself.
+// TestJudge checks that a registry may refer to this machine or a private network only if
+// it is there itself.
 func TestJudge(t *testing.T) {
 	for from, to := range map[string]struct{ ok, refused []string }{
 		"":          {[]string{"8.8.8.8"}, []string{"127.0.0.1", "10.0.0.1"}},
@@ -40,8 +41,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Nobody else's address is dialled, and nobody asked in clear whom an encrypted
-// registry refers to.
+// TestGuardDials checks that no forbidden address is dialled, and that a TLS registry
+// cannot refer to a host without TLS.
 func TestGuardDials(t *testing.T) {
 	newBench(t)
 	var asked atomic.Int32
@@ -77,8 +78,8 @@ func TestDowngrade(t *testing.T) {
 	must(t, checkRedirect(at("https://cdn.example/"), []*http.Request{at("https://registry.example/")}))
 }
 
-// A registry of this machine may refer to this machine, and where a redirect leads to
-// that is refused, the error says whom.
+// TestRedirected checks that a registry of this machine may refer to this machine. If such
+// a redirect is refused, the error names the target.
 func TestRedirected(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	r.Publish("tools", "v1", small(t, "elsewhere"))

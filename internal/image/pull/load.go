@@ -51,10 +51,10 @@ func (w *worker) loadFrom(ctx context.Context, from files) ([]image.Image, error
 	return list, err
 }
 
-// open opens what an order names.
+// open opens the path of an order.
 func (w *worker) open(ctx context.Context, name string) (files, error) {
 	open := func() (*os.File, error) { return hostpath.OpenReal(name, unix.O_RDONLY|unix.O_NONBLOCK) }
-	if w.order.From != "" { // the command has it open, and it has no name
+	if w.order.From != "" { // the CLI passes an open file without a name
 		open = func() (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) }
 	}
 	f, err := open()
@@ -104,11 +104,11 @@ func (w *worker) plain(ctx context.Context, f *os.File) (*os.File, error) {
 	return w.shelf.Spool(&roomy{r, w.order.Room})
 }
 
-// directory is an image layout.
+// directory is an image layout in a directory.
 type directory struct{ *os.Root }
 
 func (d directory) Open(name string) (io.ReadCloser, int64, error) {
-	f, err := d.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for somebody
+	f, err := d.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would block
 	if err != nil {
 		return nil, 0, err
 	}
@@ -123,7 +123,7 @@ func (d directory) Open(name string) (io.ReadCloser, int64, error) {
 	return f, info.Size(), nil
 }
 
-// archive is a tar file, with where in it files lie.
+// archive is a tar file with the positions of its files.
 type archive struct {
 	f  *os.File
 	at map[string][2]int64 // offset and size
@@ -240,7 +240,7 @@ func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, err
 	return w.finishAll(ctx, list)
 }
 
-// found is an image that was loaded, whose blobs are there, and what it is to be called.
+// found is a loaded image whose blobs are on the shelf, and the name it shall get.
 type found struct {
 	resolved
 	name    string
@@ -264,9 +264,9 @@ func (w *worker) finishAll(ctx context.Context, all []found) (list []image.Image
 	return list, nil
 }
 
-// claim sees to it that an image that calls itself something takes that name from no
-// image that was fetched or built under it, or that the user called so: whoever made the
-// file may have written anything.
+// claim checks the name that an image gives itself. It must not take the name from an image
+// that was fetched or built under it, or that the user named. The author of the file may
+// have written anything.
 func (w *worker) claim(f *found) error {
 	if f.name == "" || w.order.Name != "" {
 		return nil
@@ -281,7 +281,7 @@ func (w *worker) claim(f *found) error {
 	case errors.Is(err, spec.ErrNotFound) || err == nil && img.Claimed:
 		return nil
 	case err == nil && img.Digest == f.Digest:
-		f.claimed = false // it is that one, as others have said
+		f.claimed = false // it is the same image, so the name is confirmed
 	case err == nil:
 		err = spec.Errorf(spec.ErrConflict, "it says that it is %s, and is not the image that is here under this name", ref.Short()).
 			WithHint("--name NAME calls it as you say; or remove that image first: bothy template rm %s", ref.Short())
@@ -321,7 +321,7 @@ func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, on
 	return found{resolved: r, name: name}, w.keep(r.Descriptor, r.text)
 }
 
-// missing says that a file the others name is not there.
+// missing reports that a file referred to by others is missing.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return spec.Errorf(spec.ErrDenied, "it is not whole: %s", err)
@@ -329,8 +329,8 @@ func missing(err error) error {
 	return err
 }
 
-// nameOf is the name an image is loaded under: what was asked for, else its own, if
-// it has one in full.
+// nameOf is the name an image is loaded under: the requested one, else its own, if that is
+// a full name.
 func (w *worker) nameOf(annotations map[string]string, only bool) (string, error) {
 	if w.order.Nameless {
 		return "", nil
@@ -349,7 +349,7 @@ func (w *worker) nameOf(annotations map[string]string, only bool) (string, error
 	}
 	ref, err := image.ParseReference(name)
 	if (err != nil || ref.Digest != "") && w.order.Name == "" {
-		return "", nil // its own name is none for us
+		return "", nil // its own name is not usable
 	}
 	if err == nil && ref.Digest != "" {
 		err = spec.Errorf(spec.ErrUsage, "a digest is no name: what an image is called may change, what it is may not")
@@ -373,7 +373,7 @@ func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.
 		return err
 	}
 	defer p.close()
-	defer p.remove() // nobody goes on with it: what it is from is there whole, or not
+	defer p.remove() // later pulls do not resume it: its source is complete or not
 	if size != d.Size {
 		err = errMismatch
 	}
@@ -389,13 +389,16 @@ func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.
 	return err
 }
 
+// dockerImage is an image in the manifest.json of docker save.
+// loadDocker reads what docker save wrote before it wrote image layouts.
+// translate makes a manifest for an image that came without one.
 func describe(mediaType string, text []byte) image.Descriptor {
 	sum := sha256.Sum256(text)
 	return image.Descriptor{MediaType: mediaType, Digest: image.Digest(sum[:]), Size: int64(len(text))}
 }
 
-// sumOf is the digest of a compressed layer: what docker save tells is that of what
-// is in it.
+// sumOf is the digest of a compressed layer. docker save only tells the digest of the
+// uncompressed content.
 func sumOf(ctx context.Context, from files, name string) (string, error) {
 	r, _, err := from.Open(name)
 	if err != nil {

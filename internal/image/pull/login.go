@@ -17,12 +17,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// login adds to requests of one registry what it asks for. What follows a redirect
-// to somebody else goes without.
+// login adds the credentials that a registry asks for to its requests. Requests that follow
+// a redirect to another host go without.
 type login struct {
 	next       http.RoundTripper
 	host       string
-	scopes     []string // what a token is asked for
+	scopes     []string // scopes of the requested token
 	credential credential
 
 	mu            sync.Mutex
@@ -53,7 +53,7 @@ func (l *login) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.send(r)
 }
 
-// send sends a request as who was logged in.
+// send sends a request with the current login.
 func (l *login) send(r *http.Request) (*http.Response, error) {
 	l.mu.Lock()
 	with := l.authorization
@@ -65,7 +65,7 @@ func (l *login) send(r *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(r)
 }
 
-// again is a request that was sent, with its body from the beginning.
+// again copies a sent request with its body rewound to the beginning.
 func again(r *http.Request) (*http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, nil
@@ -82,7 +82,7 @@ func again(r *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
-// answer gets what a registry wants to see.
+// answer gets the credentials for a registry's challenge.
 func (l *login) answer(ctx context.Context, challenges []string) (answered bool, err error) {
 	for _, c := range challenges {
 		scheme, rest, _ := strings.Cut(c, " ")
@@ -137,10 +137,10 @@ func parameters(text string) map[string]string {
 	return out
 }
 
-// maxToken bounds the answer of who gives out tokens, in bytes.
+// maxToken bounds the answer of a token server, in bytes.
 const maxToken = 1 << 20
 
-// token asks whom the registry names for a token.
+// token asks the token server that the registry names for a token.
 func (l *login) token(ctx context.Context, p map[string]string) (string, error) {
 	realm, err := url.Parse(p["realm"])
 	if err != nil || realm.Host == "" {

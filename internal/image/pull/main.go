@@ -2,9 +2,8 @@
 // and makes their root file systems, in a process of its own: one order long. It
 // links an HTTP client, which other commands need not wait for.
 //
-// Every blob is compared with its digest before anything reads it, and every layer
-// once more when it is unpacked. A blob that is not complete is gone on with by the
-// next order that wants it.
+// Every blob is compared with its digest before anything reads it, and every layer once
+// more when it is unpacked. The next order that needs an incomplete blob resumes it.
 package pull
 
 import (
@@ -35,9 +34,9 @@ func Main(in io.Reader, out io.Writer) int {
 	})
 }
 
-// worker carries out one order. While it is at work nothing is removed from the shelf; the
-// shelf's lock it takes when all is there that comes from elsewhere, so that nobody waits
-// for a registry who wants nothing of it.
+// worker carries out one order. While it runs, nothing is removed from the shelf. It takes
+// the shelf's lock only when all remote data has arrived, so that other orders do not wait
+// for a slow registry.
 type worker struct {
 	shelf    image.Shelf
 	order    image.Order
@@ -96,8 +95,8 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	return image.Result{Images: list, Fresh: w.fresh, Notice: w.notice}, advised(st, err)
 }
 
-// advised says what to do when the disk is full on which images lie. A file that somebody
-// has one written to may lie on another.
+// advised adds a hint to the error of a full disk, if it is the disk of the images. An
+// export may write to a file on another disk; then it adds no hint.
 func advised(st *store.Store, err error) error {
 	if !store.IsFull(err) {
 		return err
@@ -115,11 +114,11 @@ func failed(op string, err error) error {
 	return &spec.Error{Op: op, Err: clipped{err}}
 }
 
-// lockPoll is how often a lock is tried that somebody holds.
+// lockPoll is the interval between attempts to take a lock that another process holds.
 const lockPoll = 50 * time.Millisecond
 
-// alone does something while nobody else changes the shelf: what two want at once is made
-// once.
+// alone runs do while other processes cannot change the shelf. If two orders want the same
+// image, it is made once.
 func (w *worker) alone(ctx context.Context, do func(context.Context) ([]image.Image, error)) ([]image.Image, error) {
 	lock, err := w.lock(ctx, w.shelf.Lock())
 	if err != nil {
@@ -129,7 +128,7 @@ func (w *worker) alone(ctx context.Context, do func(context.Context) ([]image.Im
 	return do(ctx)
 }
 
-// lock takes a lock, and says so where it waits for it.
+// lock takes a lock, and reports when it has to wait.
 func (w *worker) lock(ctx context.Context, name string) (*store.Lock, error) {
 	for {
 		lock, err := store.TryLock(name)
@@ -145,7 +144,7 @@ func (w *worker) lock(ctx context.Context, name string) (*store.Lock, error) {
 	}
 }
 
-// rebuild makes the root of an image again whose blobs are there.
+// rebuild makes the root of an image again from its blobs on the shelf.
 func (w *worker) rebuild(ctx context.Context) ([]image.Image, error) {
 	d := image.Descriptor{Digest: w.order.Build}
 	if err := image.CheckDigest(d.Digest); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bounds of what describes an image.
+// Bounds of manifests and configurations.
 const (
 	maxManifest = 4 << 20 // bytes, as registries have it
 	maxConfig   = 8 << 20
@@ -42,7 +42,7 @@ type resolved struct {
 	list     string
 }
 
-// resolve finds the manifest for this machine that a descriptor means.
+// resolve finds the manifest for this machine under a descriptor.
 func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved, err error) {
 	for range maxNested {
 		if err := image.CheckDigest(d.Digest); err != nil {
@@ -85,9 +85,9 @@ func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved
 	return r, spec.Errorf(spec.ErrDenied, "it is a list of lists of lists")
 }
 
-// choose finds what is made for this machine, and of that the first which no newer
-// processor is needed for, or else the first that runs. The only image there is need not say
-// what for: its configuration does.
+// choose finds the image for this machine in a list. It prefers the first one that runs on
+// every processor of the architecture, else it takes the first one that runs. If the list
+// has only one image, that need not name a platform: its configuration does.
 func choose(list []image.Descriptor) (image.Descriptor, error) {
 	list = imagesOf(list)
 	if len(list) == 1 && list[0].Platform == nil {
@@ -119,7 +119,7 @@ func choose(list []image.Descriptor) (image.Descriptor, error) {
 	return image.Descriptor{}, wrongPlatform(strings.Join(others, ", "))
 }
 
-// imagesOf leaves out of a list what is said about images.
+// imagesOf leaves attestations out of a list.
 func imagesOf(list []image.Descriptor) []image.Descriptor {
 	return slices.DeleteFunc(slices.Clone(list), attested)
 }
@@ -129,12 +129,12 @@ func wrongPlatform(is string) error {
 		WithHint("sandboxes run programs of this machine's kind; ask for another image or tag")
 }
 
-// attested tells whether it is no image, but what somebody says about one.
+// attested tells whether an entry is an attestation about an image, and not an image.
 func attested(d image.Descriptor) bool {
 	return d.Annotations["vnd.docker.reference.type"] != "" || d.Platform != nil && d.Platform.OS == "unknown"
 }
 
-// checkManifest refuses what is no image for sandboxes.
+// checkManifest refuses a manifest that sandboxes cannot use as an image.
 func checkManifest(m image.Manifest) error {
 	if t := m.Config.MediaType; t != "" && !strings.Contains(t, "image.config") && !strings.Contains(t, "container.image") {
 		return spec.Errorf(spec.ErrUsage, "it is no image, but something of the kind %s", t)
@@ -163,7 +163,7 @@ func checkManifest(m image.Manifest) error {
 	return nil
 }
 
-// parseConfig reads what an image says of itself.
+// parseConfig reads an image's configuration.
 func parseConfig(text []byte) (image.Config, error) {
 	var c struct {
 		Architecture, OS, Variant string

@@ -10,7 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Of a list that is taken which runs on every processor of the kind, wherever it stands.
+// TestVariant checks that of a list the image is chosen that runs on every processor of the
+// architecture, wherever the list has it.
 func TestVariant(t *testing.T) {
 	other := "riscv64"
 	for what, x := range map[string]struct {

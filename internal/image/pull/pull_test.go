@@ -31,7 +31,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// bench is a state directory, and nobody's Docker configuration.
+// bench is a state directory without a Docker configuration.
 type bench struct {
 	state string
 	shelf image.Shelf
@@ -100,7 +100,7 @@ func TestPull(t *testing.T) {
 		}
 	}
 
-	// The tag moves. What had it before has none, and goes when it is not used.
+	// The tag moves. Its old image loses the name, and is removed if it is not used.
 	r.Publish("team/tools", "v1", small(t, "second"))
 	got, err = b.do(t, image.Order{Pull: name})
 	must(t, err)
@@ -116,8 +116,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// What is said about an image is none: beside it, the only image need not say what it is
-// for, and can be given a name.
+// TestAttested checks that an attestation does not count as an image. If it is the only
+// other entry, the image need not name its platform, and can be given a name.
 func TestAttested(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	img, about := small(t, "image"), small(t, "about it")
@@ -131,7 +131,7 @@ func TestAttested(t *testing.T) {
 	}
 	dir := t.TempDir()
 	list.Layout(t, dir, "")
-	must(t, os.WriteFile(filepath.Join(dir, "index.json"), list.Blobs[list.Descriptor.Digest], 0o600)) // they lie beside each other
+	must(t, os.WriteFile(filepath.Join(dir, "index.json"), list.Blobs[list.Descriptor.Digest], 0o600))
 	got, err = b.do(t, image.Order{Load: dir, Name: "mine:v1"})
 	if err != nil || len(got.Images) != 1 || got.Images[0].Name != "docker.io/library/mine:v1" || got.Images[0].Digest != img.Descriptor.Digest {
 		t.Errorf("loaded: %+v, %v", got, err)
@@ -229,7 +229,7 @@ func relist(t *testing.T, i, more *imagetest.Image) *imagetest.Image {
 	return i
 }
 
-// A connection that breaks is gone on with, in the same pull and in a later one.
+// TestResume checks that a broken download is resumed, in the same pull and in a later one.
 func TestResume(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	i := small(t, "resumed")
@@ -250,7 +250,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("%v", r.Asked("/blobs/"))
 	}
 
-	// What lies there is wrong: it is fetched whole.
+	// The partial file is wrong: the blob is fetched whole.
 	must(t, os.Remove(b.shelf.Blob(big.Digest)))
 	must(t, os.WriteFile(b.shelf.Part(big.Digest), []byte(strings.Repeat("x", 3000)), 0o600))
 	_, err = b.do(t, image.Order{Pull: r.Host + "/tools:v1"})
@@ -296,8 +296,8 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// A registry is logged in to as Docker's configuration says; where that cannot be
-// found out, nobody is asked as nobody.
+// TestLogin checks that the login for a registry comes from Docker's configuration. If that
+// cannot be read, the registry is not asked anonymously.
 func TestLogin(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	r.User, r.Password, r.Identity = "me", "secret", "renewed"
@@ -328,7 +328,7 @@ func TestLogin(t *testing.T) {
 		name   string
 		env    [2]string
 		files  map[string]string
-		unsaid string // what an error says when nobody may be asked; "-" if nobody is known
+		unsaid string // part of the error if the login cannot be found out; "-" if the registry refuses it
 	}{
 		{name: "auths", files: map[string]string{docker: auths("me", "secret")}},
 		{name: "a wrong password", files: map[string]string{docker: auths("me", "other")}, unsaid: "-"},
@@ -384,7 +384,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// In clear only this machine is spoken to.
+// TestEncrypted checks that only a registry on this machine is contacted without TLS.
 func TestEncrypted(t *testing.T) {
 	for host, ok := range map[string]bool{"localhost": true, "127.3.2.1": true, "[::1]": true, "10.0.0.1": false, "192.168.1.1": false, "registry.local": false, "0.0.0.0": false} {
 		if loopback(strings.Trim(host, "[]")) != ok {
@@ -430,7 +430,7 @@ func TestLoad(t *testing.T) {
 			if err != nil || got.Images[0].Name != "docker.io/library/mine:latest" {
 				t.Errorf("%+v, %v", got, err)
 			}
-			// Its root is lost, or for somebody else: it is made again, offline.
+			// Its root is lost, or was made for other ids: it is made again, offline.
 			must(t, os.RemoveAll(got.Images[0].Root.Dir))
 			got, err = b.do(t, image.Order{Build: got.Images[0].Digest})
 			if err != nil || !has(t, got.Images[0].Root, "loaded") {
@@ -447,7 +447,8 @@ func repack(t *testing.T, at string, pack func([]byte) []byte) {
 	must(t, os.WriteFile(at, pack(b), 0o600))
 }
 
-// What is no image, or is not whole, is refused, and nothing of it stays.
+// TestLoadRefused checks that a file that is not an image, or is incomplete, is refused and
+// leaves nothing behind.
 func TestLoadRefused(t *testing.T) {
 	i := small(t, "x")
 	layout := func(t *testing.T, change func(dir string)) string {
@@ -499,7 +500,7 @@ func TestLoadRefused(t *testing.T) {
 	}
 }
 
-// loadAs loads an image from a file that says that it is name, or that alone uses it.
+// loadAs loads an image from a file that names it, or without a name.
 func (b bench) loadAs(t *testing.T, i *imagetest.Image, name string, o image.Order) (image.Image, error) {
 	t.Helper()
 	o.Load = filepath.Join(t.TempDir(), "image")
@@ -511,8 +512,9 @@ func (b bench) loadAs(t *testing.T, i *imagetest.Image, name string, o image.Ord
 	return got.Images[0], nil
 }
 
-// An image that is only used has no name, whatever its file says that it is, and none may
-// be called by a digest that is not its own. One whose name another has now is still there.
+// TestNames checks that an image loaded without a name gets none, even if its file names
+// one. None may be called by a digest that is not its own. An image that lost its name to
+// another one is kept.
 func TestNames(t *testing.T) {
 	b := newBench(t)
 	load := func(i *imagetest.Image, name string, nameless bool) image.Image {
@@ -545,8 +547,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What a file says that it is takes no name from an image that has it from elsewhere, and
-// then nothing of the file is there. The user may say so.
+// TestClaims checks that the name in a file does not displace an image that got the name
+// from elsewhere; then nothing of the file is stored. The user may give that name.
 func TestClaims(t *testing.T) {
 	b, reg := newBench(t), imagetest.NewRegistry(t)
 	reg.Publish("team/tools", "v1", small(t, "real"))
@@ -584,7 +586,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A pipe in the place of a file keeps nobody waiting.
+// TestLoadPipe checks that a pipe in place of a file does not block the load.
 func TestLoadPipe(t *testing.T) {
 	dir := t.TempDir()
 	must(t, unix.Mkfifo(filepath.Join(dir, "index.json"), 0o600))
@@ -593,7 +595,7 @@ func TestLoadPipe(t *testing.T) {
 	}
 }
 
-// What nothing leads to goes, what a sandbox uses stays.
+// TestSweep checks that unreferenced files are removed, and that images in use stay.
 func TestSweep(t *testing.T) {
 	b := newBench(t)
 	kept, used, lost := small(t, "kept"), small(t, "used"), small(t, "lost")

@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// push sends an image to a registry: what is missing there, and then its manifest under
-// the tag, so that nobody sees an image by half.
+// push sends an image to a registry: first the blobs that it lacks, then the manifest under
+// the tag. So no client sees a partial image.
 func (w *worker) push(ctx context.Context, b bundle, ref image.Reference, mount string) error {
 	from := ""
 	if m, err := image.ParseReference(mount); err == nil && m.Registry == ref.Registry && m.Repository != ref.Repository {
@@ -44,7 +44,7 @@ func (w *worker) push(ctx context.Context, b bundle, ref image.Reference, mount 
 	return reg.putManifest(ctx, b.manifest, ref.Tag, told)
 }
 
-// tries is how often a blob is sent when the registry breaks off, or is busy.
+// tries is how often a blob is sent when the registry breaks the connection, or is busy.
 const tries = 4
 
 // upload sends a blob that the repository does not have.
@@ -88,7 +88,7 @@ func (r *registry) hasBlob(ctx context.Context, x blob) (bool, error) {
 	return false, r.notTaken(resp.StatusCode)
 }
 
-// notTaken says what a status means that is no success.
+// notTaken explains an error status of a push.
 func (r *registry) notTaken(status int) error {
 	repository := strings.Trim(strings.TrimPrefix(r.base.Path, "/v2/"), "/")
 	switch status {
@@ -178,13 +178,14 @@ func (r *registry) putManifest(ctx context.Context, m blob, tag string, told fun
 	return nil
 }
 
-// payload is what is sent, which can be opened again for who asks for a login first.
+// payload is a request body that can be opened again, because the registry may ask for a
+// login first.
 type payload struct {
 	size int64
 	open func() (io.ReadCloser, error)
 }
 
-// do sends a request, and gives it up when nothing of it can be sent for long.
+// do sends a request, and gives up if it makes no progress for too long.
 func (r *registry) do(ctx context.Context, method string, u *url.URL, header http.Header, p *payload) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	q, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)

@@ -20,8 +20,8 @@ import (
 const (
 	dialTimeout = 20 * time.Second
 	patience    = time.Minute
-	// attempts is how often a download is gone on with after its connection broke,
-	// as long as each brings it further.
+	// attempts is how often a download is resumed after its connection broke, as long as
+	// each attempt makes progress.
 	attempts = 20
 )
 
@@ -31,7 +31,7 @@ type registry struct {
 	base *url.URL // of the repository
 }
 
-// pull fetches what a reference means.
+// pull fetches the image of a reference.
 func (w *worker) pull(ctx context.Context) ([]image.Image, error) {
 	ref, err := image.ParseReference(w.order.Pull)
 	if err != nil {
@@ -70,8 +70,8 @@ func total(m image.Manifest) int64 {
 	return sum
 }
 
-// connect makes ready to ask a registry for what is named, as the caller's Docker would.
-// It is foreign if it was not the user who named it.
+// connect prepares requests to a registry, with the login that the caller's Docker would
+// use. It is foreign if the user did not name the registry.
 func (w *worker) connect(ctx context.Context, ref image.Reference, foreign bool, scopes ...string) (*registry, error) {
 	c, err := credentialFor(ctx, w.paths, ref.Registry)
 	if err != nil {
@@ -129,19 +129,19 @@ func unreachable(registry string, err error) error {
 		err = e.Err
 	}
 	if said, ok := errors.AsType[*spec.Error](err); ok {
-		return said // by who gives out tokens
+		return said // by the token server
 	}
 	return &broken{spec.Errorf(nil, "ask %s: %w", registry, err).
 		WithHint("check the network, and HTTPS_PROXY if there is a proxy; what was fetched before can be used without: bothy template ls")}
 }
 
-// broken is an error after which it is worth to go on.
+// broken is an error after which a retry is worthwhile.
 type broken struct{ err *spec.Error }
 
 func (b *broken) Error() string { return b.err.Error() }
 func (b *broken) Unwrap() error { return b.err }
 
-// refused says what a status means that is no success.
+// refused explains an error status.
 func refused(registry string, status int, what string) error {
 	switch {
 	case status == http.StatusNotFound:
@@ -163,7 +163,7 @@ func (r *registry) get(ctx context.Context, path string, header http.Header) (*h
 // accept are the kinds of manifests that are understood.
 var accept = []string{image.TypeIndex, image.TypeManifest, image.TypeDockerList, image.TypeDockerManifest}
 
-// resolve finds the manifest that a reference means.
+// resolve finds the manifest of a reference.
 func (r *registry) resolve(ctx context.Context, ref image.Reference) (resolved, error) {
 	var first []byte
 	d := image.Descriptor{Digest: ref.Digest}
@@ -187,8 +187,7 @@ func (r *registry) resolve(ctx context.Context, ref image.Reference) (resolved, 
 	})
 }
 
-// reference is how people write what a registry calls by the path of a repository and a tag
-// or digest.
+// reference is the user's form of a registry's repository path and tag or digest.
 func reference(path, what string) string {
 	sep := ":"
 	if strings.Contains(what, ":") {
@@ -211,7 +210,7 @@ func (r *registry) manifest(ctx context.Context, what string) (text []byte, medi
 	return text, mediaType, err
 }
 
-// download fetches a blob, going on where an earlier download ended.
+// download fetches a blob and resumes an earlier download.
 func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, told func(int64)) error {
 	if w.has(d) {
 		told(d.Size)
@@ -222,7 +221,7 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 		return err
 	}
 	defer p.close()
-	if w.has(d) { // somebody else has fetched it meanwhile
+	if w.has(d) { // another pull has fetched it meanwhile
 		p.remove()
 		told(d.Size)
 		return nil
@@ -230,7 +229,7 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 	resumed := p.done > 0
 	told(p.done)
 	err = r.fetch(ctx, p, told)
-	if errors.Is(err, errMismatch) && resumed { // what lay there may have been wrong, and not what came
+	if errors.Is(err, errMismatch) && resumed { // the old part may have been wrong, and not the new data
 		told(-p.done)
 		if err = p.restart(); err == nil {
 			err = r.fetch(ctx, p, told)
@@ -239,13 +238,13 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 	if errors.Is(err, errMismatch) {
 		return p.refused()
 	}
-	if errors.Is(err, spec.ErrConflict) { // there is no room for it, nor will be
+	if errors.Is(err, spec.ErrConflict) { // the disk limit is reached, and stays so
 		p.remove()
 	}
 	return err
 }
 
-// fetch adds to a blob what is missing, and finishes it.
+// fetch downloads the missing part of a blob, and finishes it.
 func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
 	for range attempts {
 		before := p.done
@@ -262,7 +261,7 @@ func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
 	return p.finish()
 }
 
-// some fetches as much of a blob as one connection gives.
+// some fetches as much of a blob as one connection delivers.
 func (r *registry) some(ctx context.Context, p *part, told func(int64)) error {
 	header := http.Header{}
 	if p.done > 0 {
@@ -286,7 +285,7 @@ func (r *registry) some(ctx context.Context, p *part, told func(int64)) error {
 	default:
 		return refused(r.base.Host, resp.StatusCode, "blob "+p.d.Digest)
 	}
-	if n := resp.ContentLength; n >= 0 && n != p.d.Size-p.done { // all that comes is another blob
+	if n := resp.ContentLength; n >= 0 && n != p.d.Size-p.done { // another length: it is another blob
 		return errMismatch
 	}
 	_, err = io.Copy(p, &counted{ctx, resp.Body, told})

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What there is no room for is refused where it passes that, wherever it is from, and leaves
-// no root and no part of a blob.
+// TestNoRoom checks that an image that exceeds the disk limit is refused at that point,
+// whatever its source. It leaves no root and no part of a blob.
 func TestNoRoom(t *testing.T) {
 	r := imagetest.NewRegistry(t)
 	i := imagetest.New(t, imagetest.Config{}, imagetest.Layer(t, imagetest.File("etc/x", string(make([]byte, 2<<20))), imagetest.File("etc/y", noise(50_000))))

@@ -20,7 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// finish makes the root of an image whose blobs are there, and gives it its name.
+// finish makes the root of an image whose blobs are on the shelf, and names the image.
 func (w *worker) finish(ctx context.Context, r resolved, name string) (image.Image, error) {
 	return w.shelve(ctx, r, name, false)
 }
@@ -35,7 +35,7 @@ func (w *worker) shelve(ctx context.Context, r resolved, name string, claimed bo
 	return img, w.shelf.Add(r.Descriptor, img)
 }
 
-// root gives the root of an image, which is made if it is not there.
+// root returns the root of an image, and makes it if it is missing.
 func (w *worker) root(ctx context.Context, d image.Descriptor) (image.Root, error) {
 	if root, err := w.shelf.UsableRoot(d.Digest); err == nil {
 		return root, nil
@@ -61,13 +61,13 @@ func (w *worker) root(ctx context.Context, d image.Descriptor) (image.Root, erro
 	return w.build(ctx, d, m, config)
 }
 
-// build makes a root beside its place.
+// build makes a root in a temporary directory.
 func (w *worker) build(ctx context.Context, d image.Descriptor, m image.Manifest, c image.Config) (image.Root, error) {
 	dir, err := w.shelf.NewRoot()
 	if err != nil {
 		return image.Root{}, err
 	}
-	defer func() { _ = store.RemoveTree(dir) }() // nothing has that name once it is in its place
+	defer func() { _ = store.RemoveTree(dir) }() // once the root is in place, this name is gone
 	var total int64
 	for _, l := range m.Layers {
 		total += l.Size
@@ -113,7 +113,7 @@ func (w *worker) write(dir string, c image.Config, open []func() (io.ReadCloser,
 	return root, err
 }
 
-// counter tells how many bytes were dealt with.
+// counter reports progress in bytes.
 func (w *worker) counter(phase image.Phase, total int64) func(n int64) {
 	e := image.Event{Phase: phase, Total: total}
 	return func(n int64) {
@@ -130,7 +130,7 @@ type layer struct {
 	close  func() error
 }
 
-// openLayer opens a layer's archive, whatever it is compressed with.
+// openLayer opens a layer's archive with any compression.
 func openLayer(ctx context.Context, blob, diffID string, told func(int64)) (io.ReadCloser, error) {
 	f, err := store.OpenRegular(blob, 0)
 	if err != nil {
@@ -150,7 +150,7 @@ func openLayer(ctx context.Context, blob, diffID string, told func(int64)) (io.R
 	}}, nil
 }
 
-// Close compares what was read, to the end, with what the configuration says.
+// Close compares the digest of the data, read to the end, with the configuration.
 func (l *layer) Close() error {
 	if err := l.close(); err != nil {
 		return err
@@ -167,11 +167,11 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// maxWindow bounds what a decompressor keeps in memory, in bytes.
+// maxWindow bounds a decompressor's memory, in bytes.
 const maxWindow = 128 << 20
 
-// decompress gives what is compressed, by whatever it begins with. Where nothing is,
-// done is nil.
+// decompress decompresses a stream whose first bytes show a known format. For other
+// streams, done is nil.
 func decompress(r io.Reader) (plain io.Reader, done func(), err error) {
 	head := make([]byte, len(zstdMagic))
 	n, err := io.ReadFull(r, head)
@@ -196,7 +196,7 @@ func decompress(r io.Reader) (plain io.Reader, done func(), err error) {
 	return r, nil, nil
 }
 
-// roomy is what is about to be written as it is read.
+// roomy is a reader that reserves disk space for the data that passes through it.
 type roomy struct {
 	io.Reader
 	room *image.Room
@@ -210,7 +210,7 @@ func (r *roomy) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// counted tells what is read, and ends with its context.
+// counted is a reader that reports its progress, and ends with its context.
 type counted struct {
 	ctx  context.Context
 	r    io.Reader

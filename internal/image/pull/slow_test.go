@@ -22,8 +22,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// slow is a registry that gives no blob until it is told to. It tells when it was asked for
-// the first.
+// slow is a registry that delivers no blob until goOn is called. asked reports the first
+// request for a blob.
 func slow(t *testing.T, r *imagetest.Registry) (host string, asked <-chan struct{}, goOn func()) {
 	t.Helper()
 	first, release := make(chan struct{}), make(chan struct{})
@@ -42,8 +42,9 @@ func slow(t *testing.T, r *imagetest.Registry) (host string, asked <-chan struct
 	return strings.TrimPrefix(server.URL, "http://"), first, goOn
 }
 
-// Nobody waits for a slow registry who wants nothing of it, nothing that comes from it is
-// removed meanwhile, and who wants the same of it fetches it once.
+// TestSlowRegistry checks that other orders do not wait for a slow registry. Nothing that
+// was fetched from it is removed meanwhile, and two orders for the same image fetch it
+// once.
 func TestSlowRegistry(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	r.Publish("tools", "v1", small(t, "slow"))
@@ -96,8 +97,8 @@ func TestSlowRegistry(t *testing.T) {
 	}
 }
 
-// A blob that is shorter than its manifest says is not what that says, and no matter of the
-// network.
+// TestShortBlob checks that a blob shorter than its manifest says counts as a mismatch, and
+// not as a network failure.
 func TestShortBlob(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	i := small(t, "short")
@@ -111,12 +112,13 @@ func TestShortBlob(t *testing.T) {
 	}
 }
 
-// answer is a registry that gives each time the same.
+// answer is a registry that always gives the same response.
 type answer func() *http.Response
 
 func (a answer) RoundTrip(*http.Request) (*http.Response, error) { return a(), nil }
 
-// What comes too slowly is not asked for again, and the next pull goes on with it.
+// TestTrickle checks that a download that is too slow is not retried, and that the next
+// pull resumes it.
 func TestTrickle(t *testing.T) {
 	b := newBench(t)
 	must(t, b.shelf.Make())

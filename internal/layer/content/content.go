@@ -1,12 +1,12 @@
-// Package content reads what is in a saved root layer: files, what was removed, and
-// what files hold. The save is one of gVisor's, of which as much is understood as it
-// takes, and may be from an archive of somebody else's: all of it is bounded, and
-// nothing of it is a name outside.
+// Package content reads a saved root layer: its files, the removed names, and the files'
+// contents. The save is one of gVisor's; the package understands only the parts it needs. A save
+// may come from another user's archive, so everything is bounded, and no name in it is used as a
+// path of the host.
 //
-// A save is of four files. The manifest (fscheckpoint.pb) says where in the others is
-// what belongs to the layer. multitar.img is a tar archive, in which a regular file has
-// no content, but where it lies in a memory. pages_meta.img says which parts of that
-// memory are in pages.img, one after the other; the rest is zeros.
+// A save has four files. The manifest (fscheckpoint.pb) says which parts of the others belong to
+// the layer. multitar.img is a tar archive in which a regular file has no content, but its
+// position in a memory. pages_meta.img says which parts of that memory are in pages.img, one
+// after the other; the rest is zeros.
 package content
 
 import (
@@ -43,8 +43,8 @@ type File struct {
 	Target   string // of a symbolic link
 	Size     int64
 	Xattrs   map[string]string
-	// Gone says that what has this name below the layer is not there any more, Opaque
-	// that nothing is that lies in a directory below it.
+	// Gone says that the name below the layer was removed, Opaque that everything in the
+	// directory below the layer was.
 	Gone, Opaque bool
 
 	parts []part
@@ -68,7 +68,7 @@ type span struct {
 	at         int64
 }
 
-// Open reads a save, except what files hold.
+// Open reads a save, without the files' contents.
 func Open(dir string) (*Layer, error) {
 	l, err := open(dir)
 	if err != nil {
@@ -106,7 +106,7 @@ func open(dir string) (*Layer, error) {
 	return l, err
 }
 
-// Close ends the use of it.
+// Close closes the save.
 func (l *Layer) Close() error { return l.pages.Close() }
 
 func refuse(format string, args ...any) error {
@@ -152,7 +152,7 @@ func (l *Layer) read(r io.Reader) error {
 	return nil
 }
 
-// name gives a path of the archive as it is kept.
+// name returns a path of the archive in the form of Files.
 func (l *Layer) name(name string) (string, error) {
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "."), "/")
 	name = strings.Clone(strings.TrimPrefix(name, "/")) // not all of the header
@@ -233,7 +233,7 @@ func (l *Layer) xattrs(f *File, h *tar.Header) error {
 // partSize is how many bytes describe a part.
 const partSize = 24
 
-// parts reads where the content of a file is.
+// parts reads the positions of a file's content.
 func (l *Layer) parts(f *File, size int64, r io.Reader) error {
 	n := (size - 8) / partSize
 	if size < 8 || (size-8)%partSize != 0 {
@@ -267,7 +267,7 @@ func (l *Layer) parts(f *File, size int64, r io.Reader) error {
 	return nil
 }
 
-// Open gives what a regular file holds.
+// Open returns the contents of a regular file.
 func (l *Layer) Open(f *File) io.Reader {
 	return io.NewSectionReader(&reader{l, f}, 0, f.Size)
 }
@@ -277,7 +277,7 @@ type reader struct {
 	f *File
 }
 
-// ReadAt reads from one part of the memory, or from where there is none.
+// ReadAt reads from parts of the memory, or zeros where the file has none.
 func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 	for n := 0; n < len(p); {
 		at := uint64(off) + uint64(n)
@@ -326,7 +326,7 @@ func (l *Layer) memory(p []byte, at uint64) (int, error) {
 	return n, err
 }
 
-// compare tells whether a range lies before a place, around it or behind.
+// compare reports whether a range is before a position, around it or after it.
 func compare(start, end, at uint64) int {
 	switch {
 	case end <= at:

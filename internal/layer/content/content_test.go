@@ -32,7 +32,7 @@ func message(field int, parts ...[]byte) []byte {
 	return append(binary.AppendUvarint(binary.AppendUvarint(nil, uint64(field)<<3|2), uint64(len(b))), b...)
 }
 
-// regular is a file of a layer, of parts.
+// regular returns a file of a layer, made of parts.
 func regular(name string, size uint64, parts ...part) (tar.Header, []byte) {
 	b := binary.LittleEndian.AppendUint64(nil, size)
 	for _, p := range parts {
@@ -57,7 +57,7 @@ func newSave() *save {
 	s.tw = tar.NewWriter(&s.tree)
 	s.manifest = func(tarEnd, metaEnd uint64) []byte {
 		id := message(1, message(1, []byte("c")), message(2, []byte("/")))
-		kept := message(1, message(1, []byte("c")), message(2, []byte("/var/lib/docker"))) // is no part of the root
+		kept := message(1, message(1, []byte("c")), message(2, []byte("/var/lib/docker"))) // not a part of the root
 		return bytes.Join([][]byte{
 			number(fieldVersion, 1), message(2, []byte("runsc")), number(fieldPageSize, 4096), message(fieldEndian, []byte("little")),
 			message(fieldMemories, kept, number(fieldStart, 1<<40), number(fieldEnd, 1<<41), number(fieldPages, 1<<40)),
@@ -101,7 +101,8 @@ func (s *save) write(t testing.TB) string {
 	return dir
 }
 
-// What a layer has is told as it is, contents in pieces and with holes.
+// TestOpen checks that a layer's files are read as they are, with contents in pieces and with
+// holes.
 func TestOpen(t *testing.T) {
 	s := newSave()
 	a, b := bytes.Repeat([]byte("a"), 4096), bytes.Repeat([]byte("b"), 8192)
@@ -142,7 +143,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// What cannot be meant is refused, and an end before the end is one.
+// TestOpenRefuses checks that Open refuses invalid and truncated saves.
 func TestOpenRefuses(t *testing.T) {
 	for name, change := range map[string]func(s *save){
 		"a way out":          func(s *save) { s.add(t, tar.Header{Typeflag: tar.TypeDir, Name: "./../x/"}, nil) },

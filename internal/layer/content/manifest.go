@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// manifest says where in the other files the layer is.
+// manifest says which parts of the other files are the layer.
 type manifest struct {
 	tarStart, tarEnd   int64
 	metaStart, metaEnd uint64
@@ -96,7 +96,8 @@ func parseManifest(text []byte) (m manifest, err error) {
 	return m, nil
 }
 
-// ofRoot tells whether a memory or a tree is that of the root, and not of what else is kept with it.
+// ofRoot reports whether a memory or a tree is the root's, and not of something else saved with
+// it.
 func ofRoot(text []byte) (root bool, err error) {
 	err = fields(text, func(field int, _ uint64, sub []byte) error {
 		if field != fieldOf {
@@ -155,8 +156,7 @@ func (m manifest) spans(meta []byte) (list []span, err error) {
 
 var errWire = errors.New("it cannot be read")
 
-// fields calls a function with the fields of a protocol buffer: numbers, and what is
-// of bytes.
+// fields calls do with the fields of a protocol buffer: numbers, and byte strings.
 func fields(b []byte, do func(field int, n uint64, sub []byte) error) error {
 	const varint, fixed64, length, fixed32 = 0, 1, 2, 5
 	for len(b) > 0 {
@@ -199,8 +199,8 @@ func fields(b []byte, do func(field int, n uint64, sub []byte) error) error {
 	return nil
 }
 
-// decodeACL gives an access control list as the kernel has it: gVisor writes it in
-// base64, as an archive's records have no zeros.
+// decodeACL returns an access control list in the kernel's form. gVisor writes it in base64,
+// because an archive's records cannot have zeros.
 func decodeACL(text string) (string, error) {
 	b, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {

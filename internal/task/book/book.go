@@ -1,10 +1,9 @@
-// Package book is where the tasks of projects are kept, as programs see it: the
-// database behind it is the business of a process of its own (package database),
-// which a book starts when it is first needed. So no program that serves a sandbox
-// opens a database.
+// Package book gives programs access to the tasks of projects. A process of its own keeps the
+// database (package database); a book starts it when it is first needed. So no program that serves
+// a sandbox opens a database.
 //
-// The database lies in the state directory, where no sandbox can write, and not in
-// the project, where all of them can.
+// The database is in the state directory, where no sandbox can write, and not in the project,
+// where all of them can.
 package book
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// FileName is what the database is called in the directory of all tasks.
+// FileName is the name of the database in the directory of all tasks.
 const FileName = "tasks.db"
 
 // Book is the tasks of one project. It may be used by many at once.
@@ -29,16 +28,15 @@ type Book struct {
 
 var _ task.Store = (*Book)(nil)
 
-// Open gives the book of a project, which is a directory called by its real path.
-// root is where the tasks of all projects are. Nothing is made before the first
-// change.
+// Open returns the book of a project, which is a directory named by its real path. root is the
+// directory of the tasks of all projects. No file is made before the first change.
 func Open(root, project string) *Book { return OpenBy(self, root, project) }
 
 // OpenBy is Open for a program that does not keep tasks itself: the one at that path does.
 func OpenBy(program, root, project string) *Book { return &Book{project, newClerk(program, root)} }
 
-// NearestTo gives the book of a directory or, if that has no tasks, of the nearest one
-// above it that has; if none has, of the directory itself.
+// NearestTo returns the book of a directory. If that has no tasks, it returns the book of the
+// nearest directory above that has some; if none has, the directory's own.
 func NearestTo(ctx context.Context, root, dir string) (*Book, error) {
 	b := Open(root, dir)
 	if ok, err := b.any(); !ok {
@@ -86,14 +84,14 @@ func Check(ctx context.Context, root string) error {
 	})
 }
 
-// Project is the directory whose tasks these are.
+// Project returns the directory of the project.
 func (b *Book) Project() string { return b.project }
 
-// Close ends the process behind the book, if there is one, and waits for it. The
-// book can be used again.
+// Close ends the process behind the book, if one runs, and waits for it. The book can be used
+// again.
 func (b *Book) Close() { b.clerk.close() }
 
-// any tells whether there can be any task, of whichever project.
+// any reports whether any project can have tasks.
 func (b *Book) any() (bool, error) {
 	_, err := os.Lstat(filepath.Join(b.clerk.root, FileName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +100,7 @@ func (b *Book) any() (bool, error) {
 	return true, nil
 }
 
-// View gives the tasks as they are.
+// View returns the current tasks.
 func (b *Book) View(ctx context.Context) (g *task.Graph, err error) {
 	if ok, err := b.any(); !ok {
 		return task.NewGraph(), err
@@ -117,8 +115,8 @@ func (b *Book) View(ctx context.Context) (g *task.Graph, err error) {
 	return g, nil
 }
 
-// Change changes tasks; see task.Store. ctx bounds the wait for others. Once f was
-// called, what it has changed is kept.
+// Change changes tasks; see task.Store. ctx bounds the wait for others. After f was called, its
+// changes are kept.
 func (b *Book) Change(ctx context.Context, f func(*task.Graph) error) error {
 	return b.clerk.serve(ctx, func(d *desk) error {
 		g, err := d.graph(ctx, Change, b.project)

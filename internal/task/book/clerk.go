@@ -19,8 +19,8 @@ import (
 type clerk struct {
 	program string
 	root    string
-	turn    chan struct{} // holds one while somebody is served
-	at      *desk         // nil: there is no process
+	turn    chan struct{} // holds one while a call is served
+	at      *desk         // nil: no process runs
 }
 
 // desk is a process that runs.
@@ -37,12 +37,11 @@ func newClerk(program, root string) *clerk {
 	return &clerk{program: program, root: root, turn: make(chan struct{}, 1)}
 }
 
-// errGone says that the process has ended before it began what it was asked.
+// errGone says that the process ended before it began its order.
 var errGone = errors.New("the process that keeps the tasks has ended")
 
-// serve has f served, alone. Whatever f leaves half done, also if it panics, ends
-// with the process. A process that was started for somebody before may have ended
-// since: then f is called again.
+// serve calls f, one caller at a time. If f leaves an order half done, or panics, the process is
+// ended. A process from an earlier call may have ended since: then f is called again.
 func (c *clerk) serve(ctx context.Context, f func(*desk) error) error {
 	select {
 	case c.turn <- struct{}{}:
@@ -102,10 +101,10 @@ func (c *clerk) close() {
 	}
 }
 
-// start starts the process. It is in a group of its own: what a terminal sends to
-// those of its caller, who may have a change to make because of it, is not for it.
+// start starts the process in its own process group. So a terminal's signal to the caller's group
+// does not reach it: the caller may have a change to make because of that signal.
 func start(program, root string) (*desk, error) {
-	if os.Args[0] == Argv0 { // a program that does not play the role would start itself for ever
+	if os.Args[0] == Argv0 { // or a program that does not play the role would start itself for ever
 		return nil, errors.New("this process is to keep tasks itself")
 	}
 	if err := noJournals(root); err != nil {
@@ -145,7 +144,7 @@ func noJournals(root string) error {
 	return err
 }
 
-// ask gives an order and waits for the answer, as long as ctx lasts.
+// ask sends an order and waits for the answer, until ctx is done.
 func (d *desk) ask(ctx context.Context, k Kind, text string, each func([]byte) error) (Answer, error) {
 	stop := context.AfterFunc(ctx, func() { _ = d.cmd.Process.Kill() })
 	err := d.Say(k, []byte(text))

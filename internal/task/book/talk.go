@@ -10,43 +10,42 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Argv0 is the name under which the binary keeps tasks. Its one argument is the
-// directory where all tasks are. It answers whoever started it over its standard
-// input and output, both pipes, one order after the other, and ends with its input:
-// what was not committed by then was never there. It ends by itself if nobody asks
-// for some time; then it has begun nothing.
+// Argv0 is the name under which the binary keeps tasks. Its one argument is the directory of all
+// tasks. It answers its parent over its standard input and output, both pipes, one order after the
+// other. It ends with its input, and drops uncommitted changes. It also ends by itself after some
+// time without an order; then it has begun none.
 const Argv0 = "bothy-tasks"
 
-// Kind tells what a message is.
+// Kind is the kind of a message.
 type Kind byte
 
-// An order is a message of one of the first five kinds. The answer are messages
-// with a document each, where there are some, and an End.
+// An order is a message of one of the first five kinds. The answer consists of messages with a
+// document each, if any, and an End.
 const (
 	Nearest  Kind = 'N' // with a directory: End has the nearest project, from there upwards, with tasks
 	Projects Kind = 'P' // End counts the projects with tasks
 	CheckAll Kind = 'I' // End has an error if the database is damaged
 	View     Kind = 'V' // with a project: its documents
-	Change   Kind = 'C' // likewise, and nobody else changes a task until Commit or Abort, which have an End too
+	Change   Kind = 'C' // likewise, and no other client changes a task until Commit or Abort, which have an End too
 
-	Document Kind = 'D' // of a task; before a Commit, one that is new or other than before
+	Document Kind = 'D' // of a task; before a Commit: a new or changed one
 	Commit   Kind = 'K'
 	Abort    Kind = 'A'
 	End      Kind = 'E' // with an Answer, in JSON
 )
 
-// Answer is what came of an order.
+// Answer is the result of an order.
 type Answer struct {
 	Error   *spec.WireError `json:"error,omitempty"`
-	Project []byte          `json:"project,omitempty"` // Nearest: empty if there is none. A path need not be text
+	Project []byte          `json:"project,omitempty"` // Nearest: empty without one. A path need not be text
 	Count   int             `json:"count,omitempty"`   // Projects
 }
 
 // maxMessage bounds a message, in bytes. Documents are a good deal smaller.
 const maxMessage = 16 << 20
 
-// Talk is one side of a conversation. A message is its kind, four bytes of length,
-// and so many bytes.
+// Talk is one side of a conversation. A message is its kind, four bytes of length, and as many
+// bytes of text.
 type Talk struct {
 	in  *bufio.Reader
 	out *bufio.Writer
@@ -58,7 +57,7 @@ func NewTalk(in io.Reader, out io.Writer) *Talk {
 	return &Talk{bufio.NewReaderSize(in, size), bufio.NewWriterSize(out, size)}
 }
 
-// Say adds a message to what Flush sends. Long ones may leave before.
+// Say adds a message to the buffer for Flush. A long one may be sent before.
 func (t *Talk) Say(k Kind, text []byte) error {
 	if len(text) > maxMessage {
 		return fmt.Errorf("a message of %d bytes: at most %d", len(text), maxMessage)
@@ -71,7 +70,7 @@ func (t *Talk) Say(k Kind, text []byte) error {
 	return err
 }
 
-// Flush sends what was said.
+// Flush sends the buffered messages.
 func (t *Talk) Flush() error { return t.out.Flush() }
 
 // Finish says End and sends everything.
@@ -86,7 +85,7 @@ func (t *Talk) Finish(a Answer) error {
 	return err
 }
 
-// Hear waits for a message. io.EOF: the other side has nothing more to say.
+// Hear waits for a message. io.EOF: the other side has closed the conversation.
 func (t *Talk) Hear() (Kind, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(t.in, head[:]); err != nil {
@@ -103,7 +102,7 @@ func (t *Talk) Hear() (Kind, []byte, error) {
 	return Kind(head[0]), text, nil
 }
 
-// HearAll waits for an answer, and gives every document of it to each.
+// HearAll waits for an answer, and passes every document of it to each.
 func (t *Talk) HearAll(each func(doc []byte) error) (Answer, error) {
 	for {
 		k, text, err := t.Hear()

@@ -53,7 +53,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// An answer that is cut short is none.
+// TestTalkCutShort checks that an interrupted answer is an error.
 func TestTalkCutShort(t *testing.T) {
 	whole := answer(t, Answer{Count: 1}, "{}")
 	for n := range whole {
@@ -63,7 +63,8 @@ func TestTalkCutShort(t *testing.T) {
 	}
 }
 
-// Whatever comes, it is taken or refused, and never more memory than it is worth.
+// FuzzTalk checks that any input is accepted or refused, and never takes more memory than its size
+// justifies.
 func FuzzTalk(f *testing.F) {
 	f.Add(answer(f, Answer{Count: 1}, "{}"))
 	f.Add([]byte("D\xff\xff\xff\xff"))

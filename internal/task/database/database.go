@@ -1,8 +1,8 @@
-// Package database keeps the tasks of all projects in one SQLite database, for a
-// process of its own that package book starts and talks to.
+// Package database keeps the tasks of all projects in one SQLite database. It runs in a process of
+// its own that package book starts and talks to.
 //
-// A change is on the disk when it is committed. Whoever changes tasks holds SQLite's
-// lock, from before they are read; who only reads waits for nobody.
+// A change is on the disk when it is committed. A writer holds SQLite's lock from before it reads
+// the tasks; a reader waits for no other process.
 package database
 
 import (
@@ -35,9 +35,9 @@ const patience = 30 * time.Second
 // db is an open database.
 type db struct {
 	path string
-	file os.FileInfo // what path was when it was opened
+	file os.FileInfo // of path when it was opened
 	sql  *sql.DB     // of one connection
-	sole bool        // nobody else can open it meanwhile
+	sole bool        // no other process can open it meanwhile
 }
 
 // open opens the database in a directory, and makes both if they are missing.
@@ -60,8 +60,8 @@ func open(ctx context.Context, dir string) (*db, error) {
 	}
 	err = d.connect(ctx, source(d.path))
 	if codeOf(err) == sqlite3.SQLITE_IOERR {
-		// Whoever is alone needs no file that says what others do, for which a full disk
-		// has no room. Then it can at least be read.
+		// An exclusive connection needs no shared-memory file, for which a full disk has no room.
+		// Then the tasks can at least be read.
 		d.sole = true
 		err = d.connect(ctx, source(d.path, "locking_mode(exclusive)"))
 	}
@@ -71,8 +71,8 @@ func open(ctx context.Context, dir string) (*db, error) {
 	return d, nil
 }
 
-// lock waits for who opens the database just now, as long as for any others. Of a wait that
-// is given up nothing is left but with the process.
+// lock waits for the process that is opening the database, as long as for any others. A cancelled
+// wait leaves a goroutine until the process ends.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	type answer struct {
 		held *store.Lock
@@ -116,8 +116,8 @@ func makeDir(dir string) error {
 	return store.SyncDir(filepath.Dir(dir))
 }
 
-// touch makes sure that there is a file, which SQLite would make for everybody to read.
-// It must not be called for one that is open: closing a file drops SQLite's locks.
+// touch makes the file, because SQLite would make it readable for every user. It must not be
+// called for an open database: closing a file drops SQLite's locks.
 func touch(path string) (os.FileInfo, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -133,8 +133,8 @@ func touch(path string) (os.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
-	// Of one that may only be read SQLite would make files beside it that nobody may write
-	// later, when the database may be written again.
+	// If the file is read-only, SQLite would make files beside it. No process could write them
+	// later, when the database is writable again.
 	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK|unix.W_OK, unix.AT_EACCESS); err != nil {
 		return nil, fmt.Errorf("%s may not be written: %w", path, err)
 	}
@@ -149,7 +149,7 @@ func source(path string, pragmas ...string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
-// prepare looks whose database it is, and makes the tables of an empty one.
+// prepare checks that the database is ours, and makes the tables of an empty one.
 func (d *db) prepare(ctx context.Context) error {
 	var app, now, objects int64
 	for _, ask := range []struct {
@@ -168,7 +168,7 @@ func (d *db) prepare(ctx context.Context) error {
 	case app != 0 || now != 0 || objects != 0:
 		return spec.Errorf(spec.ErrConflict, "%s is not a database of tasks", d.path).WithHint("move it away")
 	}
-	var log string // what there is then, if that cannot be
+	var log string // the actual mode, if it is not wal
 	if err := d.sql.QueryRowContext(ctx, "PRAGMA journal_mode=wal").Scan(&log); err != nil {
 		return err
 	}
@@ -187,10 +187,10 @@ func (d *db) prepare(ctx context.Context) error {
 	return tx.Commit()
 }
 
-// close closes the database. If nobody else has it open, all is in the one file then.
+// close closes the database. If no other process has it open, all is in the one file then.
 func (d *db) close() { _ = d.sql.Close() }
 
-// moved tells whether the path has another file by now, or none.
+// moved reports whether the path is another file by now, or none.
 func (d *db) moved() bool {
 	now, err := os.Lstat(d.path)
 	return err != nil || !os.SameFile(now, d.file)
@@ -213,7 +213,7 @@ func patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-// codeOf gives SQLite's code of an error, without what extends it.
+// codeOf returns SQLite's primary code of an error.
 func codeOf(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
@@ -221,7 +221,7 @@ func codeOf(err error) int {
 	return sqlite3.SQLITE_OK
 }
 
-// mayWrite is what to see to where a file cannot be opened, or not be written.
+// mayWrite is the hint for a file that cannot be opened or written.
 const mayWrite = "nothing was changed; see that you may write in %s, and the files in it, and that there is room on its disk"
 
 // damaged is the error of a database that SQLite cannot read.
@@ -230,7 +230,7 @@ func (d *db) damaged(op string, err error) error {
 		WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/tasks.md tells how", filepath.Dir(d.path))
 }
 
-// explain adds what was done, and what to do.
+// explain adds the operation, and a hint for the user.
 func (d *db) explain(op string, err error) error {
 	e := &spec.Error{Op: op, Err: err}
 	switch codeOf(err) {

@@ -31,7 +31,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// begin gives the book of a project, whose process ends with the test.
+// begin returns the book of a project, whose process ends with the test.
 func begin(t testing.TB, root, project string) *book.Book {
 	t.Helper()
 	b := book.Open(root, project)
@@ -65,7 +65,7 @@ func view(t testing.TB, b *book.Book) *task.Graph {
 	return g
 }
 
-// shell is what the sqlite3 program says.
+// shell returns the output of the sqlite3 program.
 func shell(t testing.TB, file string, lines ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("sqlite3")
@@ -96,7 +96,8 @@ func TestNothingIsMadeByLooking(t *testing.T) {
 	}
 }
 
-// Whoever is in one project sees no other's tasks; what is kept is for its owner alone.
+// TestProjects checks that one project does not see the tasks of another, and that only the owner
+// can read the files.
 func TestProjects(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "a?b %41#c", "tasks")
 	must(t, os.MkdirAll(filepath.Dir(root), 0o700))
@@ -135,7 +136,7 @@ func TestProjects(t *testing.T) {
 	}
 }
 
-// A person with the sqlite3 program sees what there is.
+// TestReadable checks that a user can read the tasks with the sqlite3 program.
 func TestReadable(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
@@ -163,8 +164,8 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// A change that fails leaves nothing behind, nor does one that panics, and the next
-// one finds the book as it was.
+// TestRefusedChange checks that a change that fails or panics leaves nothing behind, and that the
+// next one finds the book as it was.
 func TestRefusedChange(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
@@ -211,7 +212,7 @@ func random(r *rand.Rand, g *task.Graph) error {
 	return err
 }
 
-// The database says what a graph that was kept in memory says, byte by byte.
+// TestFold checks that the database and a graph in memory have the same documents, byte by byte.
 func TestFold(t *testing.T) {
 	racetest.Skip(t)
 	for seed := range uint64(4) {
@@ -276,7 +277,7 @@ func TestNewerAndForeign(t *testing.T) {
 	}
 }
 
-// What an earlier Bothy has kept as journals is not passed over.
+// TestJournal checks that the journals of an earlier Bothy are not ignored.
 func TestJournal(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "a[b]?[") // no pattern
 	must(t, os.MkdirAll(filepath.Join(root, "app-1"), 0o700))
@@ -290,8 +291,8 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// Wherever a file is damaged, it is refused as a whole, or every task is there. What is
-// advised brings back what can be read.
+// TestDamage damages the file at any place: it is refused as a whole, or every task is there. The
+// advised commands bring back all readable tasks.
 func TestDamage(t *testing.T) {
 	racetest.Skip(t)
 	root := t.TempDir()
@@ -336,8 +337,8 @@ func TestDamage(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Processes that take tasks from one book never take the same, and those of dead
-// ones once their claims have run out.
+// TestWorkers checks that processes that take tasks from one book never take the same. They take
+// those of dead ones once their claims have expired.
 func TestWorkers(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
@@ -381,7 +382,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// killed starts a process that says a line, and kills it. It gives the line.
+// killed starts a process that prints a line, kills it, and returns the line.
 func killed(t *testing.T, role, root, who string) string {
 	t.Helper()
 	cmd := again(t, role, root, who)
@@ -395,8 +396,7 @@ func killed(t *testing.T, role, root, who string) string {
 	return strings.TrimSpace(line)
 }
 
-// work has several workers do what there is, and counts by how many each task was
-// done.
+// work has several workers do all tasks, and counts how many workers did each.
 func work(t *testing.T, root, ahead string) map[string]int {
 	t.Helper()
 	const workers = 6
@@ -442,8 +442,8 @@ func kill(t *testing.T, pid int) {
 	must(t, p.Kill())
 }
 
-// Of a process that is killed at any point, or whose database is, nothing is lost that it
-// told of, and nothing is kept by half.
+// TestKill kills a process, or its database, at any point. No confirmed change is lost, and none
+// is kept by half.
 func TestKill(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
@@ -495,7 +495,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// Who dies in the middle of a change leaves nothing of it, and nobody waits for the dead.
+// TestKilledInTheMiddle checks that a process that dies in the middle of a change leaves nothing
+// of it, and that no other waits for it.
 func TestKilledInTheMiddle(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
@@ -528,7 +529,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// Who waits for others waits no longer than it wants to; who only looks does not wait.
+// TestWaiting checks that a writer waits for others no longer than it wants to, and that a reader
+// does not wait.
 func TestWaiting(t *testing.T) {
 	root := t.TempDir()
 	a, b := begin(t, root, project), begin(t, root, project)
@@ -553,7 +555,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// Whose file was taken away under it begins with the one that is there now.
+// TestMoved checks that a process whose file was moved away begins with the current one.
 func TestMoved(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "tasks")
 	a, b := begin(t, root, project), begin(t, root, project)

@@ -17,8 +17,9 @@ func TestFullDisk(t *testing.T) {
 	smalldisk.Test(t, "512k", testFullDisk)
 }
 
-// On a full disk a change is refused as a whole; what is there can be read, and goes on
-// once there is room. So it is for who had the tasks open and for who comes then.
+// testFullDisk checks that on a full disk a change is refused as a whole. The tasks can be read,
+// and changes work again once the disk has room. This holds for a process that had the tasks open,
+// and for a new one.
 func testFullDisk(t *testing.T, dir string) {
 	root := filepath.Join(dir, "tasks")
 	ballast := filepath.Join(dir, "ballast")

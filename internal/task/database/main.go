@@ -19,7 +19,7 @@ import (
 // a keeper are the sandbox's; to start it takes milliseconds.
 const idle = 10 * time.Second
 
-// Main serves one client, see book.Argv0, and gives the exit code.
+// Main serves one client, see book.Argv0, and returns the exit code.
 func Main(dir string, in io.Reader, out io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -47,8 +47,8 @@ type order struct {
 	text []byte
 }
 
-// listen takes messages in. When there are no more the client is gone: whatever is
-// being done, also waiting for others, ends.
+// listen reads messages. When they end the client is gone: the running order ends, even while it
+// waits for others.
 func (s *server) listen(ctx context.Context, gone func()) {
 	defer gone()
 	for {
@@ -64,8 +64,8 @@ func (s *server) listen(ctx context.Context, gone func()) {
 	}
 }
 
-// serve carries orders out. An error of one is told the client; the one it gives is of
-// the conversation.
+// serve carries orders out. It reports an order's error to the client. It returns an error of the
+// conversation.
 func (s *server) serve(ctx context.Context) error {
 	for {
 		select {
@@ -165,7 +165,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// tell says the documents of a project.
+// tell sends the documents of a project.
 func (s *server) tell(ctx context.Context, q querier, project string) error {
 	var rows *sql.Rows
 	err := patiently(ctx, func() (err error) {

@@ -53,8 +53,8 @@ var roles = map[string]func(args []string) error{
 
 const project = "/srv/app"
 
-// worker takes tasks until there is none, closes each and tells its ID; now and
-// then it finds another one. Its clock is so far ahead.
+// worker takes tasks until none is left, closes each and prints its ID. Now and then it adds
+// another one. Its clock is ahead by an argument.
 func worker(args []string) error {
 	who := args[1]
 	ahead, err := time.ParseDuration(args[2])
@@ -85,7 +85,7 @@ func worker(args []string) error {
 	}
 }
 
-// dead takes a task, tells its ID, and does nothing any more.
+// dead takes a task, prints its ID, and then does nothing.
 func dead(args []string) error {
 	d := task.Desk{Store: book.Open(args[0], project)}
 	t, err := d.Claim(context.Background(), args[1], time.Hour, task.Filter{}, task.ByPriority)
@@ -96,8 +96,7 @@ func dead(args []string) error {
 	select {}
 }
 
-// adder adds tasks for ever, two at a time, and tells the number of each pair once it
-// is kept.
+// adder adds tasks for ever, two at a time, and prints the number of each pair once it is kept.
 func adder(args []string) error {
 	b := book.Open(args[0], project)
 	out := bufio.NewWriter(os.Stdout)

@@ -15,7 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Whose client is gone ends, also while another opens the database.
+// TestGoneWhileItIsOpened checks that a process whose client is gone ends, even while another
+// opens the database.
 func TestGoneWhileItIsOpened(t *testing.T) {
 	root := t.TempDir()
 	held, err := store.WaitLock(filepath.Join(root, lockName))
@@ -33,8 +34,9 @@ func TestGoneWhileItIsOpened(t *testing.T) {
 	}
 }
 
-// Who may not write is told so, and not to make room; also who only looks. Nothing is changed by
-// that, and nothing left that is in the way when it may be written again.
+// TestReadOnly checks that a user without write permission is told so, and not to make room on the
+// disk; also if it only reads. This changes nothing, and leaves no file that is in the way when
+// the directory is writable again.
 func TestReadOnly(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may write everywhere")
@@ -70,7 +72,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A mode that does not keep root from writing stays what it is.
+// TestReadOnlyRoot checks that a mode that does not keep root from writing is left alone.
 func TestReadOnlyRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("who is not root may not write")
@@ -88,8 +90,8 @@ func TestReadOnlyRoot(t *testing.T) {
 	}
 }
 
-// Where machines, or processes, cannot share memory by way of a file tasks are not kept, and it is
-// told what to do.
+// TestNoSharedMemory checks that tasks are not kept where machines, or processes, cannot share
+// memory by a file, and that the error has a hint.
 func TestNoSharedMemory(t *testing.T) {
 	where := kindOf
 	t.Cleanup(func() { kindOf = where })
@@ -108,7 +110,7 @@ func TestNoSharedMemory(t *testing.T) {
 	d := &db{path: filepath.Join(t.TempDir(), book.FileName)}
 	_, err := touch(d.path)
 	must(t, err)
-	err = d.connect(t.Context(), source(d.path)+"&vfs=unix-dotfile") // one that shares none
+	err = d.connect(t.Context(), source(d.path)+"&vfs=unix-dotfile") // a VFS without shared memory
 	if err == nil || !strings.Contains(err.Error(), `but "delete" alone`) || !strings.Contains(spec.Hint(d.explain("open the tasks", err)), "BOTHY_HOME") {
 		t.Errorf("without shared memory: %v, %q", err, spec.Hint(err))
 	}

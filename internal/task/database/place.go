@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// remote names a file system that several machines may have at once, by what statfs(2) calls
-// it. Who uses a write-ahead log knows of the others by memory that all of them share, and
-// what a machine maps of a file there is its own: they would write over each other.
+// remote names a file system that several machines may use at once, by its type of statfs(2);
+// empty for any other. Processes with a write-ahead log coordinate through shared memory. On such
+// a file system each machine maps its own: they would overwrite each other.
 func remote(kind uint32) string {
 	switch kind {
 	case unix.NFS_SUPER_MAGIC:
@@ -27,14 +27,14 @@ func remote(kind uint32) string {
 	return ""
 }
 
-// kindOf tells what file system a directory is on.
+// kindOf returns the type of a directory's file system.
 var kindOf = func(dir string) (uint32, error) {
 	var at unix.Statfs_t
 	err := unix.Statfs(dir, &at)
 	return uint32(at.Type), err
 }
 
-// local refuses a directory that is on none of this machine.
+// local refuses a directory on a remote file system.
 func local(dir string) error {
 	kind, err := kindOf(dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func local(dir string) error {
 	return nil
 }
 
-// elsewhere says what to do where the file system is not fit for the database.
+// elsewhere adds a hint for a file system that does not suit the database.
 func elsewhere(err *spec.Error) *spec.Error {
 	return err.WithHint("have Bothy's state on a disk of this machine: set BOTHY_HOME, see docs/state.md")
 }

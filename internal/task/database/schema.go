@@ -1,15 +1,14 @@
 package database
 
-// version is that of the schema, and what user_version says. application tells our
-// files from those of others.
+// version is that of the schema, stored as user_version. application marks our files among
+// SQLite's.
 const (
 	version     = 1
 	application = 0x626f7479 // boty
 )
 
-// schema: a task is its document, as issues.jsonl has it, and all that is told of it
-// besides is read from there. The columns and views behind the document are for
-// people with the sqlite3 program.
+// schema: a task is its document, as in issues.jsonl, and everything else is read from there. The
+// columns and views behind the document are for people with the sqlite3 program.
 const schema = `
 CREATE TABLE tasks (
 	project  TEXT NOT NULL, -- a directory, by its real path

@@ -1,4 +1,4 @@
-// Package tasktest keeps tasks in memory, for tests of those who use them.
+// Package tasktest keeps tasks in memory, for tests of their users.
 package tasktest
 
 import (
@@ -28,7 +28,7 @@ func (s *Store) load() (*task.Graph, error) {
 	return g, nil
 }
 
-// View gives the tasks as they are.
+// View returns the current tasks.
 func (s *Store) View(ctx context.Context) (*task.Graph, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

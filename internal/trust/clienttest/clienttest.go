@@ -1,5 +1,5 @@
-// Package clienttest has real programs that speak TLS, and what a server has to
-// answer them. Each tells by its exit status whether it trusted the server.
+// Package clienttest lists real programs that speak TLS, and the answers that a server has
+// to give them. Each tells by its exit status whether it trusted the server.
 package clienttest
 
 import (
@@ -15,12 +15,12 @@ type Client struct {
 	// args are its command line. URL stands for the server's, SERVER for its
 	// host and port.
 	args []string
-	// probe ends with success where the program has what it needs. Empty: it is
-	// enough that it is there.
+	// probe exits with success if the program can run. Without a probe, the
+	// program only has to exist.
 	probe []string
-	// Files it finds in its working directory.
+	// Files are files for its working directory.
 	Files map[string]string
-	// Alone are the variables each of which is enough for it.
+	// Alone are variables; each one alone is enough for it.
 	Alone []string
 	// Bundle tells that the distribution's bundle is enough, on Debian.
 	Bundle bool
@@ -35,7 +35,7 @@ func (c Client) Command(server string) []string {
 	return out
 }
 
-// Probe is a command line that ends with success where the client can run.
+// Probe is a command line that succeeds if the client can run.
 func (c Client) Probe() []string {
 	if len(c.probe) > 0 {
 		return c.probe
@@ -43,7 +43,7 @@ func (c Client) Probe() []string {
 	return []string{"sh", "-c", "command -v " + c.args[0]}
 }
 
-// Missing says why this machine cannot run the client, or nothing.
+// Missing says why this machine cannot run the client; "" if it can.
 func (c Client) Missing(ctx context.Context) string {
 	probe := c.Probe()
 	if out, err := exec.CommandContext(ctx, probe[0], probe[1:]...).CombinedOutput(); err != nil {
@@ -54,7 +54,7 @@ func (c Client) Missing(ctx context.Context) string {
 
 const fetch = `fetch("URL/").then(r => r.text()).then(console.log, e => { console.error(e); process.exit(1) })`
 
-// Clients are those whose trust is worth a test.
+// Clients are the programs whose trust the tests check.
 var Clients = []Client{
 	{Name: "curl", args: []string{"curl", "-sSf", "URL/"}, Alone: []string{"CURL_CA_BUNDLE", "SSL_CERT_FILE"}, Bundle: true},
 	{Name: "wget", args: []string{"wget", "-qO-", "-t1", "URL/"}, Bundle: true},

@@ -1,5 +1,5 @@
-// Package ask has the process that seals and opens values carry out an order. Whoever
-// asks, an engine or a keeper, never holds the key that opens them.
+// Package ask runs orders in the process that seals and opens values. The caller, an engine
+// or a keeper, never holds the key that opens them.
 package ask
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
-// patience bounds one order. A keyring may ask the user.
+// patience bounds one order. A keyring may prompt the user.
 const patience = 90 * time.Second
 
-// Self is the program that runs: for those that play the role themselves.
+// Self is the running program, for programs that play the role themselves.
 const Self = "/proc/self/exe"
 
-// Do has an order carried out by a process of a program that plays the role, with this
-// environment and no other. What goes there and comes back crosses pipes only.
+// Do runs an order in a process of a program that plays the role, with this environment and
+// no other. Its data crosses pipes only.
 func Do(ctx context.Context, program string, o vault.Order, env ...string) (vault.Answer, error) {
 	var a vault.Answer
 	if os.Args[0] == vault.Argv0 { // a program that does not play the role would start itself for ever
@@ -57,7 +57,7 @@ func Do(ctx context.Context, program string, o vault.Order, env ...string) (vaul
 	return a, nil
 }
 
-// Seal seals a value for a key. That takes nobody who knows how to open it.
+// Seal seals a value for a recipient. It does not need the key that opens it.
 func Seal(ctx context.Context, program, recipient, name string, value []byte, env ...string) (string, error) {
 	a, err := Do(ctx, program, vault.Order{Op: vault.OpSeal, Recipient: recipient, Items: []vault.Item{{Name: name, Value: value}}}, env...)
 	if err == nil && (len(a.Items) != 1 || a.Items[0].Sealed == "") {

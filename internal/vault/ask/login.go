@@ -12,9 +12,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// LoginKey makes the key of a login that is made inside, and has it sealed for that of the
-// secrets. So who keeps the login can renew it for as long as it knows its key, without
-// anybody being asked for that of the secrets.
+// LoginKey makes the key of a login that is made inside, and seals it for the vault. The
+// keeper can renew the login as long as it knows this key, without asking for the vault's
+// key.
 func LoginKey(ctx context.Context, program string, d *vault.Document, env ...string) (*wire.Seal, error) {
 	if d.Recipient == "" {
 		return nil, spec.Errorf(nil, "there is no key to seal it with").WithHint("stop the sandbox, and start it again: that makes one, or says why it cannot")
@@ -28,7 +28,7 @@ func LoginKey(ctx context.Context, program string, d *vault.Document, env ...str
 	return &wire.Seal{Key: key, Sealed: sealed}, nil
 }
 
-// OpenedLoginKey is what LoginKey made, of what was opened.
+// OpenedLoginKey rebuilds the result of LoginKey from the opened key.
 func OpenedLoginKey(opened []byte, sealed string) (*wire.Seal, error) {
 	key, err := hex.DecodeString(string(opened))
 	if err != nil || len(key) != envelope.KeySize {

@@ -1,6 +1,6 @@
-// Package unixconn carries wire's frames, and file descriptors with them, over
-// a unix socket. It is apart from wire because init, inside, needs no sockets
-// and shall not pay for the net package.
+// Package unixconn carries wire's frames, and file descriptors with them, over a unix socket. It is
+// separate from wire because init, inside, needs no such sockets and must not pay for the net
+// package.
 package unixconn
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Conn is a conversation over a unix socket, with file descriptors.
+// Conn is a connection over a unix socket, with file descriptors.
 type Conn struct {
 	uc *net.UnixConn
 
@@ -29,7 +29,7 @@ type Conn struct {
 	closed bool
 }
 
-// New speaks over a connected socket.
+// New makes a Conn over a connected socket.
 func New(uc *net.UnixConn) *Conn { return &Conn{uc: uc} }
 
 // Send writes a frame, with descriptors if any are given. It may be called
@@ -84,7 +84,7 @@ func (c *Conn) Expect(k wire.Kind, v any) error {
 	return f.Decode(v)
 }
 
-// TakeFiles gives the descriptors received so far. The caller closes them.
+// TakeFiles returns the descriptors received so far. The caller closes them.
 func (c *Conn) TakeFiles() []*os.File {
 	c.fmu.Lock()
 	defer c.fmu.Unlock()
@@ -93,7 +93,7 @@ func (c *Conn) TakeFiles() []*os.File {
 	return files
 }
 
-// Close ends the conversation, also while somebody waits in Receive.
+// Close ends the connection, even while a caller waits in Receive.
 func (c *Conn) Close() error {
 	c.fmu.Lock()
 	c.closed = true
@@ -104,11 +104,11 @@ func (c *Conn) Close() error {
 	return c.uc.Close()
 }
 
-// SetDeadline bounds the wait for what comes: after that time Receive fails with
+// SetDeadline bounds the wait for incoming data: after that time Receive fails with
 // os.ErrDeadlineExceeded.
 func (c *Conn) SetDeadline(at time.Time) { _ = c.uc.SetReadDeadline(at) }
 
-// PeerUID is the user at the other end, as the kernel knows it.
+// PeerUID returns the user at the other end, as the kernel knows it.
 func (c *Conn) PeerUID() (int, error) {
 	raw, err := c.uc.SyscallConn()
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *Conn) collect(oob []byte) {
 	}
 }
 
-// keep keeps a descriptor for TakeFiles; one that comes after the end is closed.
+// keep keeps a descriptor for TakeFiles; one that arrives after Close is closed.
 func (c *Conn) keep(f *os.File) {
 	c.fmu.Lock()
 	defer c.fmu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// role is set where this binary is started again as the other end.
+// role is set when this binary runs again as the other end.
 const role = "BOTHY_TEST_UNIXCONN_DIAL"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// pair makes two connected conversations.
+// pair returns two connected Conns.
 func pair(t testing.TB) (a, b *Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -101,7 +101,7 @@ func TestFilesArrive(t *testing.T) {
 		must(t, err)
 		f.Close()
 	}
-	for i, r := range read { // in their order, and nobody else holds them
+	for i, r := range read { // in order, and with no other holder
 		b, err := io.ReadAll(r)
 		must(t, err)
 		r.Close()
@@ -111,7 +111,7 @@ func TestFilesArrive(t *testing.T) {
 	}
 }
 
-// No program started while files arrive inherits one.
+// TestFilesAreNeverInherited checks that a program started while files arrive inherits none of them.
 func TestFilesAreNeverInherited(t *testing.T) {
 	a, b := pair(t)
 	r, w, err := os.Pipe()
@@ -125,7 +125,7 @@ func TestFilesAreNeverInherited(t *testing.T) {
 		}
 		return strings.Fields(string(out))
 	}
-	before := inherited() // what our own parents left open is not the point
+	before := inherited() // descriptors that our own parents left open do not matter
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -161,7 +161,7 @@ func TestFilesAreNeverInherited(t *testing.T) {
 	wg.Wait()
 }
 
-// Files nobody took go with the conversation.
+// TestCloseDropsFiles checks that files that were not taken are closed with the connection.
 func TestCloseDropsFiles(t *testing.T) {
 	before := openFiles(t)
 	a, b := pair(t)
@@ -184,7 +184,7 @@ func TestCloseDropsFiles(t *testing.T) {
 	}
 }
 
-// More files than a message may carry do not get through and do not stay open.
+// TestTooManyFiles checks that more files than a message may carry are not received and do not stay open.
 func TestTooManyFiles(t *testing.T) {
 	a, b := pair(t)
 	r, w, err := os.Pipe()
@@ -211,8 +211,8 @@ func TestTooManyFiles(t *testing.T) {
 	}
 }
 
-// Frames of concurrent senders come whole and in each sender's order, also
-// those larger than the socket's buffer.
+// TestConcurrentSend checks that frames of concurrent senders arrive whole and in each sender's order,
+// even if they exceed the socket's buffer.
 func TestConcurrentSend(t *testing.T) {
 	a, b := pair(t)
 	const senders, each = 6, 60
@@ -281,7 +281,7 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// A conversation that is closed meanwhile ends a waiting Receive.
+// TestCloseEndsReceive checks that closing the connection ends a waiting Receive.
 func TestCloseEndsReceive(t *testing.T) {
 	_, b := pair(t)
 	got := make(chan error, 1)
@@ -312,7 +312,7 @@ func TestPeerUID(t *testing.T) {
 	}
 }
 
-// F3: another user is known as such, whatever the socket's mode.
+// TestPeerUIDOfAnotherUser checks F3: another user is recognised, whatever the socket's mode.
 func TestPeerUIDOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be two users")

@@ -3,8 +3,8 @@
 //
 //	go run ./test/modelserver/serve script.yaml
 //
-// It prints the address, and then every request as a line of JSON. What a script
-// may say is told by package modelscript.
+// It prints the address, and then every request as a line of JSON. Package modelscript describes
+// the scripts.
 package main
 
 import (

@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncFlag tells the sentry and the gofer to wait until their user namespace
-// is ready, to take an id of it, and to start again: only the thread that does
-// so has the new id. Doing it here spares them that second start, with a
-// second initialisation of everything.
+// syncFlag tells the sentry and the gofer to wait until their user namespace is ready, to take an id
+// of it, and to start again: only the calling thread has the new id. The starter does this for
+// them, which saves the second start with its second initialisation of everything.
 const syncFlag = "--sync-userns-fd="
 
-// waits gives the descriptor such a process shall wait for, -1 if none.
+// waits returns the descriptor that such a process is to wait for, -1 if none.
 func waits(args []string) int {
 	fd := -1
 	for _, a := range args {
@@ -30,9 +29,9 @@ func waits(args []string) int {
 	return fd
 }
 
-// Capabilities, in their user namespace, with which the sentry and the gofer
-// build their prisons. The sentry keeps none of them; the gofer keeps what it
-// serves files with, all but CAP_SYS_ADMIN.
+// Capabilities, in their user namespace, with which the sentry and the gofer isolate themselves. The
+// sentry keeps none of them. The gofer keeps those that it needs to serve files, all except
+// CAP_SYS_ADMIN.
 var (
 	sentryCaps = capSet(unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT)
 	goferCaps  = capSet(unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT,
@@ -46,12 +45,11 @@ func capSet(caps ...int) (set uint64) {
 	return set
 }
 
-// settle waits for the user namespace, takes the ids that --uid and --gid name,
-// gives up all capabilities but keep, and becomes the program, which then has
-// nothing to wait for. The capabilities come along as ambient ones.
-//
-// The bounding set is emptied here too. The program would do it itself, but by
-// then it has threads, and stops all of them for each capability.
+// settle waits for the user namespace, and takes the ids of --uid and --gid. It gives up all
+// capabilities but keep, and becomes the program, which then has nothing to wait for. The kept
+// capabilities are passed on as ambient ones.
+// It also empties the bounding set. The program would do so itself, but by then it has threads,
+// and would stop all of them for each capability.
 func settle(program string, args []string, keep uint64) int {
 	fail := func(what string, err error) int {
 		fmt.Fprintf(os.Stderr, "%s: %s: %v\n", args[0], what, err)
@@ -75,9 +73,9 @@ func settle(program string, args []string, keep uint64) int {
 	return fail("exec "+program, unix.Exec(program, args, environment()))
 }
 
-// environment is this process's, and what keeps Go's runtime from watching the
-// host's control group, for which it would keep files of the host's open. The
-// number of processors is passed on instead.
+// environment returns this process's environment, with settings that keep Go's runtime from watching
+// the host's control group: it would keep files of the host open. It passes on the number of
+// processors instead.
 func environment() []string {
 	const procs, debug = "GOMAXPROCS=", "GODEBUG="
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
@@ -86,13 +84,13 @@ func environment() []string {
 	return append(env, procs+strconv.Itoa(runtime.GOMAXPROCS(0)), debug+"containermaxprocs=0,updatemaxprocs=0")
 }
 
-// giveUpAllBut limits the calling thread's capabilities to keep, and empties
-// its bounding set: nothing it executes can gain one.
+// giveUpAllBut limits the calling thread's capabilities to keep, and empties its bounding set: no
+// program that it executes can gain a capability.
 func giveUpAllBut(keep uint64) error {
 	for c := range 64 {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0)
 		if err == unix.EINVAL {
-			break // the kernel has no more
+			break // the kernel has no more capabilities
 		}
 		if err != nil {
 			return fmt.Errorf("drop %d from the bounding set: %w", c, err)
@@ -104,11 +102,11 @@ func giveUpAllBut(keep uint64) error {
 		half := uint32(keep >> (32 * i))
 		data[i] = unix.CapUserData{Effective: half, Permitted: half, Inheritable: half}
 	}
-	// What is permitted and inheritable no more is ambient no more.
+	// Capset also drops ambient capabilities that are not both permitted and inheritable.
 	return unix.Capset(&header, &data[0])
 }
 
-// takeIDs changes the calling thread's ids, which is the one that goes on.
+// takeIDs changes the ids of the calling thread, which is the one that goes on.
 func takeIDs(args []string) error {
 	for _, id := range []struct {
 		flag string

@@ -1,6 +1,6 @@
-// Package starter prepares the processes of the wall: it waits until their user namespace is there,
-// gives up what they do not need, and becomes their program. gVisor starts it for moments, several
-// times a sandbox, so it imports next to nothing.
+// Package starter prepares the processes of the wall: it waits until their user namespace is ready,
+// gives up privileges that they do not need, and becomes their program. gVisor runs it for
+// moments, several times per sandbox, so it imports next to nothing.
 package starter
 
 import (
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main plays one of its roles, if args say that gVisor started the process for one.
+// Main plays one of its roles, if args say that gVisor started the process for that role.
 func Main(args []string) (code int, ok bool) {
 	switch {
 	case args[0] == Prewarmer || strings.HasSuffix(args[0], "/"+Prewarmer):
@@ -26,8 +26,7 @@ func Main(args []string) (code int, ok bool) {
 	return 0, false
 }
 
-// Names under which gVisor's processes appear: the first arguments its own code
-// gives them.
+// Names of gVisor's processes: the first arguments that its own code passes.
 const (
 	Prewarmer = "gvisor-sentry-prewarmer"
 	Sentry    = "runsc-sandbox"
@@ -35,38 +34,38 @@ const (
 	Probe     = "runsc[" // a prefix: the child that tries a user namespace
 )
 
-// SidecarsVar names the directory in which gVisor looks for its programs, and SentryProgram is the
-// one of the sentry there, which is that of the gofer as well.
+// SidecarsVar names the directory in which gVisor looks for its programs. SentryProgram is the
+// sentry's program in it, which is also the gofer's.
 const (
 	SidecarsVar   = "GVISOR_SIDECAR_BINARIES_DIR"
 	SentryProgram = "gvisor_sentry"
 )
 
-// SelfFD is a descriptor that the sentry has of this program, by which it starts the one process
-// that it starts: one that unmounts /proc, when no program can be found by a path. It is opened
-// with O_PATH, and closed when that process has begun.
+// SelfFD is the sentry's descriptor of this program. The sentry uses it to start its only process,
+// one that unmounts /proc, when no program can be found by a path. It is opened with O_PATH, and
+// closed when that process runs.
 const SelfFD = tableFD - 2
 
-// SelfPath is this program by that descriptor.
+// SelfPath is the path of this program by that descriptor.
 const SelfPath = "/proc/self/fd/250"
 
 // IsChild reports whether gVisor started this process as a sentry, a gofer or a probe. It must be
-// asked before any flag is parsed.
+// called before any flag is parsed.
 func IsChild(args []string) bool {
 	return len(args) > 0 && (args[0] == Sentry || args[0] == gofer || strings.HasPrefix(args[0], Probe))
 }
 
-// tableFD keeps the table of descriptors at the size the sentry will need: see
-// keeper.LockFD. While it is open, executing a program does not shrink it.
+// tableFD keeps the descriptor table at the size that the sentry will need: see keeper.LockFD. While
+// it is open, executing a program does not shrink the table.
 const tableFD = 252
 
-// prewarm stands where gVisor expects a program that warms caches up before
-// the sentry: it becomes the sentry. Its arguments are PROGRAM ARGV...
+// prewarm replaces gVisor's program that warms caches up before the sentry: it becomes the sentry.
+// Its arguments are PROGRAM ARGV...
 func prewarm(args []string) int {
 	if len(args) < 3 {
 		return 127
 	}
-	_ = unix.Dup3(0, tableFD, unix.O_CLOEXEC) // only speed is lost without it
+	_ = unix.Dup3(0, tableFD, unix.O_CLOEXEC) // without it the start is only slower
 	sentry, err := steady(takeLayer(args[2:]))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", args[0], err)
@@ -90,18 +89,18 @@ func keepSelf() error {
 	return unix.Dup3(fd, SelfFD, 0)
 }
 
-// LayerFD is the number inside of a descriptor that is passed to the sentry and never goes
-// inside: a socket at which a saved root layer is handed out. gVisor gives a sentry such a
-// socket only for layers in a cloud.
+// LayerFD is the number inside of a descriptor that is passed to the sentry and never goes inside: a
+// socket at which a saved root layer is handed out. gVisor itself gives a sentry such a socket
+// only for layers in a cloud.
 const LayerFD = 8
 
-// Flags of the sentry: the socket to read a layer from, and that it is one.
+// Flags of the sentry: the descriptor to read a layer from, and that it is a socket.
 const (
 	layerFlag  = "--fs-restore-fds="
 	socketFlag = "--fs-restore-checkpoint-gofer"
 )
 
-// takeLayer has the sentry start from the layer at that socket, if it is passed one.
+// takeLayer makes the sentry start from the layer at that socket, if it got one.
 func takeLayer(args []string) []string {
 	for i, a := range args {
 		outside, inside, _ := strings.Cut(strings.TrimPrefix(a, passFlag), ":")
@@ -112,15 +111,15 @@ func takeLayer(args []string) []string {
 	return args
 }
 
-// passFD is the number that the descriptor has in the sentry which it passes on to init.
+// passFD is the sentry's number for the descriptor that it passes on to init.
 const passFD = tableFD - 1
 
-// passFlag names such a descriptor, and the number it has inside.
+// passFlag names such a descriptor, and its number inside.
 const passFlag = "--pass-fd="
 
-// steady has it that number, however many others there are: programs that go on from
-// memory find it by its number, and a sentry that begins with a saved layer has more
-// descriptors than one that begins with memory.
+// steady gives the descriptor that number, however many others are open. Programs that continue from
+// memory find it by its number, and a sentry that starts from a saved layer has more descriptors
+// than one that starts from memory.
 func steady(args []string) ([]string, error) {
 	at := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, passFlag) })
 	if at < 0 {
@@ -145,8 +144,8 @@ func steady(args []string) ([]string, error) {
 	return args, nil
 }
 
-// umount is gVisor's umount command: it waits for one byte and detaches a file
-// system. Its arguments are --sync-fd=N DIRECTORY.
+// umount is gVisor's umount command: it waits for one byte and unmounts a file system lazily. Its
+// arguments are --sync-fd=N DIRECTORY.
 func umount(args []string) int {
 	var fd int
 	if _, err := fmt.Sscanf(strings.TrimPrefix(args[0], "-"), "-sync-fd=%d", &fd); err != nil {
