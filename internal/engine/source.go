@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/term"
 )
 
 // commandTimeout bounds a command that prints a value.
@@ -101,16 +101,8 @@ func untilSignal(ctx context.Context) (_ context.Context, settle func()) {
 		signal.Stop(sigs) // what was sent by now has arrived
 		close(sigs)
 		if s, ok := <-came; ok {
-			raise(s.(unix.Signal))
+			term.Raise(s.(unix.Signal))
 		}
 		cancel()
 	}
-}
-
-// raise sends this process a signal. If it ends us, it does so before raise
-// returns: a thread gets what it sends itself at once.
-func raise(s unix.Signal) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), s)
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -131,7 +130,6 @@ func (c *Console) Ask(format string, args ...any) bool {
 // is only waiting for an answer, and the next command cleans up anything left.
 func end(s unix.Signal) {
 	signal.Reset(s)
-	_ = unix.Kill(unix.Getpid(), s)
-	time.Sleep(time.Second) // another thread gets the signal
+	term.Raise(s)
 	os.Exit(spec.ExitSignal + int(s))
 }

@@ -1,0 +1,16 @@
+package term
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Raise sends this process a signal. A signal that ends the process does so before Raise returns: a
+// thread gets a signal from itself at once.
+func Raise(s unix.Signal) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), s)
+}
