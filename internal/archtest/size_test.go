@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// maxLines is how long a file of the product may be. What is longer answers more than one question.
+// maxLines is the most lines that a file of the product may have. A longer file answers more than one
+// question.
 const maxLines = 500
 
 func TestFileSizes(t *testing.T) {

@@ -340,11 +340,11 @@ func waysToLogIn(of *spec.Agent) []string {
 }
 
 // agentNames completes AGENT.
-func agentNames(e *engine.Engine) []string {
+func agentNames(c agent.Catalog) []string {
 	out := []string{fmt.Sprintf("%s\tyour own shell, or a program behind --", agent.Shell)}
-	names, _ := e.Agents.Names()
+	names, _ := c.Names()
 	for _, name := range names {
-		if a, err := e.Agents.Find(name); err == nil && !a.Runtime {
+		if a, err := c.Find(name); err == nil && !a.Runtime {
 			out = append(out, name+"\t"+a.Title)
 		}
 	}

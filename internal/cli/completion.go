@@ -134,7 +134,7 @@ func (a *app) completeRun(_ *cobra.Command, args []string, _ string) ([]string, 
 	if err != nil {
 		return names, cobra.ShellCompDirectiveDefault
 	}
-	return append(names, agentNames(e)...), cobra.ShellCompDirectiveDefault
+	return append(names, agentNames(e.Agents)...), cobra.ShellCompDirectiveDefault
 }
 
 // completeCreate completes AGENT, then PATHs.
@@ -146,7 +146,7 @@ func (a *app) completeCreate(_ *cobra.Command, args []string, _ string) ([]strin
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return agentNames(e), cobra.ShellCompDirectiveNoFileComp
+	return agentNames(e.Agents), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeExec completes SANDBOX. The command after it may name files that exist inside as well.

@@ -34,7 +34,7 @@ func newHost(t *testing.T) host {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	h := host{base, filepath.Join(base, "work"), filepath.Join(base, "outside")}
+	h := host{base, filepath.Join(base, "tree"), filepath.Join(base, "outside")}
 	for _, d := range []string{h.work + "/sub", h.outside + "/deep", h.base + "/bin"} {
 		must(t, os.MkdirAll(d, 0o755))
 	}
@@ -58,10 +58,10 @@ func (h host) link(t *testing.T, target, name string) {
 // TestFind checks where a path leads, and where the walk to it stops.
 func TestFind(t *testing.T) {
 	h := newHost(t)
-	h.link(t, h.outside, "work/out")
+	h.link(t, h.outside, "tree/out")
 	h.link(t, "outside", "own")
-	h.link(t, "work", "to-work")
-	h.link(t, "work/out/deep", "through")
+	h.link(t, "tree", "to-tree")
+	h.link(t, "tree/out/deep", "through")
 	h.link(t, "..", "outside/up")
 	h.link(t, "loop", "loop")
 	t.Chdir(h.work + "/sub")
@@ -69,11 +69,11 @@ func TestFind(t *testing.T) {
 		{h.outside, "", h.outside},
 		{h.base + "/own/deep/../key", "", h.outside + "/key"},
 		{h.base + "/own/up/outside//./key", "", h.outside + "/key"},
-		{h.base + "/work/../outside", "", h.outside},
-		{h.base + "/work/sub/../../outside", h.work, "sub/../../outside"},
+		{h.base + "/tree/../outside", "", h.outside},
+		{h.base + "/tree/sub/../../outside", h.work, "sub/../../outside"},
 		{h.work, h.work, "."},
 		{h.work + "/", h.work, "."},
-		{h.base + "/to-work/out", h.work, "out"},
+		{h.base + "/to-tree/out", h.work, "out"},
 		{h.base + "/through/x", h.work, "out/deep/x"},
 		{"mine", h.work, "sub/mine"},
 		{"../../outside/key", "", h.outside + "/key"},
@@ -100,13 +100,13 @@ func TestFind(t *testing.T) {
 // refusal says where it leads.
 func TestOpenRefusesLinks(t *testing.T) {
 	h := newHost(t)
-	h.link(t, h.outside, "work/abs")
-	h.link(t, "../outside", "work/rel")
-	h.link(t, "rel/key", "work/twice")
-	h.link(t, "/proc/self/root"+h.outside, "work/proc")
-	h.link(t, "mine", "work/inner")
-	h.link(t, "work/twice", "named")
-	for _, path := range []string{"work/abs/key", "work/rel/key", "work/twice", "work/proc/key", "work/sub/../abs/key", "named", "work/sub/../../outside/key"} {
+	h.link(t, h.outside, "tree/abs")
+	h.link(t, "../outside", "tree/rel")
+	h.link(t, "rel/key", "tree/twice")
+	h.link(t, "/proc/self/root"+h.outside, "tree/proc")
+	h.link(t, "mine", "tree/inner")
+	h.link(t, "tree/twice", "named")
+	for _, path := range []string{"tree/abs/key", "tree/rel/key", "tree/twice", "tree/proc/key", "tree/sub/../abs/key", "named", "tree/sub/../../outside/key"} {
 		_, err := h.guard(t).ReadFile(filepath.Join(h.base)+"/"+path, 100)
 		if !errors.Is(err, spec.ErrDenied) || spec.Hint(err) == "" {
 			t.Errorf("%s: %v (%s)", path, err, spec.Hint(err))
@@ -115,7 +115,7 @@ func TestOpenRefusesLinks(t *testing.T) {
 	if _, err := h.guard(t).Real(h.work + "/rel"); err == nil || !strings.Contains(err.Error(), h.outside) || !strings.Contains(spec.Hint(err), h.outside) {
 		t.Errorf("%v (%s) does not say where the link leads", err, spec.Hint(err))
 	}
-	for _, path := range []string{"work/mine", "work/inner", "work/sub/../mine"} {
+	for _, path := range []string{"tree/mine", "tree/inner", "tree/sub/../mine"} {
 		if text, err := h.guard(t).ReadFile(h.base+"/"+path, 100); err != nil || string(text) != "mine" {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
@@ -146,7 +146,7 @@ func TestOpenRace(t *testing.T) {
 	h := newHost(t)
 	must(t, os.Mkdir(h.work+"/d", 0o755))
 	must(t, os.WriteFile(h.work+"/d/key", []byte("mine"), 0o600))
-	h.link(t, h.outside, "work/l")
+	h.link(t, h.outside, "tree/l")
 	var done sync.WaitGroup
 	stop := make(chan struct{})
 	done.Go(func() {
@@ -250,17 +250,17 @@ func TestProgram(t *testing.T) {
 		must(t, os.WriteFile(path, []byte(head+"\necho ok\n"), 0o755))
 		return path
 	}
-	evil := script("work/node_modules/.bin/tool", "#!/bin/sh")
+	evil := script("tree/node_modules/.bin/tool", "#!/bin/sh")
 	good := script("good/tool", "#!/bin/sh")
 	script("viascript/tool", "#!"+evil)
 	script("relative/tool", "#!node_modules/.bin/tool")
 	must(t, os.Mkdir(h.base+"/linked", 0o755))
 	h.link(t, evil, "linked/tool")
-	h.link(t, "work/node_modules/.bin", "linkdir")
-	h.link(t, h.base+"/good", "work/back")
+	h.link(t, "tree/node_modules/.bin", "linkdir")
+	h.link(t, h.base+"/good", "tree/back")
 	g := func() *Guard { return h.guard(t) }
 	t.Chdir(h.work + "/node_modules/.bin")
-	for _, dir := range []string{h.work + "/node_modules/.bin", h.base + "/linked", h.base + "/linkdir", h.base + "/viascript", h.base + "/relative", h.work + "/back", ".", "", "../.bin", h.base + "/good/../work/node_modules/.bin"} {
+	for _, dir := range []string{h.work + "/node_modules/.bin", h.base + "/linked", h.base + "/linkdir", h.base + "/viascript", h.base + "/relative", h.work + "/back", ".", "", "../.bin", h.base + "/good/../tree/node_modules/.bin"} {
 		t.Setenv("PATH", dir+":"+h.base+"/good")
 		if got, err := g().Program("tool"); err != nil || got != good {
 			t.Errorf("PATH %s: %s, %v; want %s", dir, got, err, good)
@@ -304,20 +304,20 @@ func TestBindMount(t *testing.T) {
 	must(t, unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""))
 	h := newHost(t)
 	must(t, os.MkdirAll(h.work+"/sub/below", 0o755))
-	h.link(t, h.outside, "work/sub/out")
-	h.link(t, h.outside, "work/sub/below/out")
+	h.link(t, h.outside, "tree/sub/out")
+	h.link(t, h.outside, "tree/sub/below/out")
 	for alias, source := range map[string]string{"a": h.work, "b": h.work + "/sub", "c": h.work + "/sub/below", "d": h.base} {
 		at := filepath.Join(h.outside, alias)
 		must(t, os.Mkdir(at, 0o755))
 		must(t, unix.Mount(source, at, "", unix.MS_BIND, ""))
 		defer func() { must(t, unix.Unmount(at, unix.MNT_DETACH)) }()
 	}
-	for _, path := range []string{"a/sub/out/key", "b/out/key", "c/out/key", "b/below/out/key", "d/work/sub/out/key"} {
+	for _, path := range []string{"a/sub/out/key", "b/out/key", "c/out/key", "b/below/out/key", "d/tree/sub/out/key"} {
 		if _, err := h.guard(t).ReadFile(h.outside+"/"+path, 100); !errors.Is(err, spec.ErrDenied) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for path, want := range map[string]bool{"a": true, "b": true, "c/x/..": true, "deep": false, "d": false, "d/work": true} {
+	for path, want := range map[string]bool{"a": true, "b": true, "c/x/..": true, "deep": false, "d": false, "d/tree": true} {
 		_ = os.Mkdir(h.work+"/sub/below/x", 0o755)
 		if got, err := Below(h.work, h.outside+"/"+path); err != nil || got != want {
 			t.Errorf("%s is below: %v, %v; want %v", path, got, err, want)
@@ -354,7 +354,7 @@ func TestReplaced(t *testing.T) {
 	must(t, os.Mkdir(h.work, 0o755))
 	want("is another directory now")
 	must(t, os.Remove(h.work))
-	h.link(t, "work.bak", "work")
+	h.link(t, "tree.bak", "tree")
 	want("leads elsewhere now")
 	must(t, os.Remove(h.work))
 	must(t, os.WriteFile(h.work, nil, 0o600))

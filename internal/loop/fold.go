@@ -109,7 +109,7 @@ type State struct {
 	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
 	lost      bool              // the iteration's work is gone with its place
 	turns     int               // iterations that a worker has begun
-	holder    string            // the agent whose place, among a worker's, has its result; empty: the first's, nobody: none's
+	holder    string            // the agent whose place has the worker's result; empty: the first agent; see noHolder
 	tampered  bool              // protected files have changed, as far as is known
 	spent     map[string]int    // iterations at each task, of all workers
 	tried     int               // of a worker's: those made before it took the task

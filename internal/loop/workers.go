@@ -15,8 +15,8 @@ import (
 // works at one task after the other. Tasks, hints, use and the count of iterations are common. A
 // worker's result is in the loop's sandbox when it is settled, and not before.
 
-// nobody is the holder of files that are in no place, but in a checkpoint.
-const nobody = "-"
+// noHolder marks a result that only a checkpoint holds: no agent's place has the files.
+const noHolder = "-"
 
 // MaxWorkers bounds how many there may be: each has a sandbox.
 const MaxWorkers = 32
@@ -134,7 +134,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		return into(ev, func(p Place) {
 			s.replaced(p)
 			if w.Task != nil && w.holder == p.Agent {
-				w.holder = nobody
+				w.holder = noHolder
 			}
 		})
 	case Closed:

@@ -25,7 +25,7 @@ type Look struct {
 }
 
 // Watch counts trees when they may exceed their limit. It counts when the free space has
-// fallen by the rest of the limit, whoever used it, or after some time. If another process
+// fallen by the rest of the limit, also by the writes of other processes, or after some time. If another process
 // frees exactly as much at the same moment, only the second condition notices.
 type Watch struct {
 	Allowed Use

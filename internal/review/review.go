@@ -6,7 +6,7 @@
 // deletions as marks. So a walk through the layer beside the directory yields the list of changes
 // ([Workspace.Changes]). No program needs to run for that; above all not git.
 //
-// Whoever controls the sandbox wrote the layer. So the package opens a layer one name at a time
+// The sandbox writes the layer, and may be hostile. So the package opens a layer one name at a time
 // from open directories, and follows no link in it. The layer may change while it is read.
 // [Workspace.Apply] writes on the host beneath the open directory. It makes new files that
 // replace others in one step.

@@ -83,7 +83,7 @@ func memory(t *testing.T, b *bench) {
 	b.run(t, "x=$(head -c 80000000 /dev/zero | tr '\\0' x); sleep 1000; echo $x")
 	within(t, "80 MB more", func() bool {
 		now, err := b.Memory(ctx)
-		return err == nil && now > before+30<<20 // what was there before may have shrunk
+		return err == nil && now > before+30<<20 // the earlier memory may have shrunk
 	})
 }
 

@@ -34,7 +34,7 @@ const (
 	byLength framing = iota
 	byChunks
 	byEnd  // of the connection
-	noBody // none follows, whatever the header says
+	noBody // the answer ends with its header, even if that announces a body
 )
 
 // Header returns the header of the answer.
