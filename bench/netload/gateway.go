@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/gateway"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
-	"github.com/bothy-dev/bothy/internal/gcpace"
+	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -49,7 +49,7 @@ func runGateway(args []string) error {
 	if err != nil {
 		return err
 	}
-	gcpace.Follow() // as the keeper does
+	gctune.Follow() // as the keeper does
 	g, err := gateway.New(gateway.Config{
 		FD: fd, Sandbox: "bench", Policy: rules, Roots: pool, Log: func(spec.NetworkRecord) {},
 	})
@@ -57,7 +57,7 @@ func runGateway(args []string) error {
 		return err
 	}
 	defer g.Close()
-	if err := tell(Gateway{Namespace: namespace, DNS: names.Gateway4.String() + ":53", Authority: string(g.Certificate())}); err != nil {
+	if err := tell(Gateway{Namespace: namespace, DNS: namepool.Gateway4.String() + ":53", Authority: string(g.Certificate())}); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
@@ -105,7 +105,7 @@ func device() (namespace string, fd int, err error) {
 		for _, line := range []string{
 			"link set lo up",
 			fmt.Sprintf("link set tun0 mtu %d up", netstack.MTU),
-			fmt.Sprintf("addr add %s/%d dev tun0", names.Inside4, names.Network4.Bits()),
+			fmt.Sprintf("addr add %s/%d dev tun0", namepool.Inside4, namepool.Network4.Bits()),
 			"route add default dev tun0",
 		} {
 			if out, fail := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); fail != nil {

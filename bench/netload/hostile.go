@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 )
 
 // attack opens connections on which a gateway has to hold something until they end.
@@ -54,7 +54,7 @@ func hostile(args []string) error {
 	to := ""
 	switch a.port {
 	case "53":
-		to = names.Gateway4.String()
+		to = namepool.Gateway4.String()
 	case silentPlain:
 		to = *addr
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/keeper"
 )
@@ -29,8 +29,8 @@ func (network) Open(keeper.NetworkOptions) (*driver.Network, keeper.Gateway, err
 	}
 	return &driver.Network{
 		Card: card, MTU: netstack.MTU,
-		Addresses: []netip.Prefix{netip.PrefixFrom(names.Inside4, names.Network4.Bits())},
-		Gateways:  []netip.Addr{names.Gateway4},
+		Addresses: []netip.Prefix{netip.PrefixFrom(namepool.Inside4, namepool.Network4.Bits())},
+		Gateways:  []netip.Addr{namepool.Gateway4},
 	}, nobody{}, nil
 }
 

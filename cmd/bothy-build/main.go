@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/build/plan"
 	"github.com/bothy-dev/bothy/internal/build/step"
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -19,7 +19,7 @@ func main() {
 	roles := []string{build.RoleReceive, build.RoleSend, build.RoleStore, build.RoleDo, build.RoleClean, build.RoleEnter}
 	switch {
 	case os.Args[0] == build.Argv0:
-		os.Exit(errand.Run(os.Stdin, os.Stdout, plan.Run))
+		os.Exit(helper.Run(os.Stdin, os.Stdout, plan.Run))
 	case len(os.Args) > 1 && slices.Contains(roles, os.Args[1]):
 		os.Exit(step.Main(os.Args[1], os.Args[2:]))
 	}

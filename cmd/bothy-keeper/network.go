@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway"
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
@@ -63,9 +63,9 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	return &driver.Network{
 		Card: card, MTU: netstack.MTU,
 		Addresses: []netip.Prefix{
-			netip.PrefixFrom(names.Inside4, names.Network4.Bits()), netip.PrefixFrom(names.Inside6, names.Network6.Bits()),
+			netip.PrefixFrom(namepool.Inside4, namepool.Network4.Bits()), netip.PrefixFrom(namepool.Inside6, namepool.Network6.Bits()),
 		},
-		Gateways: []netip.Addr{names.Gateway4, names.Gateway6},
+		Gateways: []netip.Addr{namepool.Gateway4, namepool.Gateway6},
 	}, g, nil
 }
 
@@ -74,7 +74,7 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 // nobody else behind the card.
 func sources(docker bool) []netip.Prefix {
 	list := []netip.Prefix{
-		netip.PrefixFrom(names.Inside4, names.Inside4.BitLen()), netip.PrefixFrom(names.Inside6, names.Inside6.BitLen()),
+		netip.PrefixFrom(namepool.Inside4, namepool.Inside4.BitLen()), netip.PrefixFrom(namepool.Inside6, namepool.Inside6.BitLen()),
 	}
 	if docker {
 		for _, private := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} {

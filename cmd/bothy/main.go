@@ -17,10 +17,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostpath/look"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/pull"
-	"github.com/bothy-dev/bothy/internal/seal"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/task/database"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/vault/sealer"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -37,7 +37,7 @@ func run(args []string) int {
 	case look.Argv0:
 		return look.Main(args)
 	case vault.Argv0:
-		return seal.Main(os.Stdin, os.Stdout)
+		return sealer.Main(os.Stdin, os.Stdout)
 	case agent.Argv0:
 		return install.Main(os.Stdin, os.Stdout)
 	case image.Argv0:

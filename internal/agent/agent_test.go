@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -259,18 +259,18 @@ func TestPresent(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	var events []Event
-	got, err := errand.Listen[Event, Result](strings.NewReader(`{"event":{"phase":"downloading","bytes":1,"total":2}}
+	got, err := helper.Listen[Event, Result](strings.NewReader(`{"event":{"phase":"downloading","bytes":1,"total":2}}
 {"something":"new"}
 {"result":{"name":"tool","release":"1.0.0","fresh":true,"notices":["n"]}}
 `), func(e Event) { events = append(events, e) })
 	if err != nil || len(events) != 1 || events[0].Total != 2 || got.Release != "1.0.0" || !got.Fresh || len(got.Notices) != 1 {
 		t.Errorf("%+v, %v, %v", got, err, events)
 	}
-	if _, err := errand.Listen[Event, Result](strings.NewReader(`{"error":{"class":"denied","message":"no","hint":"h"}}`), nil); !errors.Is(err, spec.ErrDenied) || spec.Hint(err) != "h" || errors.Is(err, errand.ErrSilent) {
+	if _, err := helper.Listen[Event, Result](strings.NewReader(`{"error":{"class":"denied","message":"no","hint":"h"}}`), nil); !errors.Is(err, spec.ErrDenied) || spec.Hint(err) != "h" || errors.Is(err, helper.ErrSilent) {
 		t.Errorf("%v", err)
 	}
 	for _, s := range []string{"", `{"event":{}}`, `{"res`, "panic: x"} {
-		if _, err := errand.Listen[Event, Result](strings.NewReader(s), nil); !errors.Is(err, errand.ErrSilent) {
+		if _, err := helper.Listen[Event, Result](strings.NewReader(s), nil); !errors.Is(err, helper.ErrSilent) {
 			t.Errorf("%q: %v", s, err)
 		}
 	}

@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 )
 
 // Argv0 is the name under which the binary installs. It is given one
@@ -45,4 +45,4 @@ type Result struct {
 }
 
 // Message is one line of the installing process.
-type Message = errand.Message[Event, Result]
+type Message = helper.Message[Event, Result]

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -36,7 +36,7 @@ func checkLogin(l *spec.AgentLogin) error {
 		}
 	}
 	for _, p := range pointers {
-		if err := login.CheckPointer(p); err != nil {
+		if err := oauthfile.CheckPointer(p); err != nil {
 			return fail("%w", err)
 		}
 	}
@@ -83,7 +83,7 @@ func checkRefused(a *spec.Agent) error {
 		if err := checkStands(r.File, r.Directory, r.Key); err != nil {
 			return fail("%w", err)
 		}
-		if login.IsVariables(r.File) {
+		if oauthfile.IsVariables(r.File) {
 			return fail("%q has no lists in it", r.File)
 		}
 		if !slices.Contains(a.Credentials, r.Service) {
@@ -166,7 +166,7 @@ func checkElsewhere(a *spec.Agent) error {
 
 // checkAlso checks another file with the same setting.
 func checkAlso(o *spec.AgentElsewhere, other string) error {
-	if login.IsVariables(other) != login.IsVariables(o.File) {
+	if oauthfile.IsVariables(other) != oauthfile.IsVariables(o.File) {
 		return spec.Errorf(spec.ErrUsage, "%q is not of the kind of %s", other, o.File)
 	}
 	if !path.IsAbs(other) {
@@ -186,10 +186,10 @@ func checkStands(file, directory, key string) error {
 	if err := checkDirectory(directory); err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}
-	if login.IsVariables(file) {
+	if oauthfile.IsVariables(file) {
 		return vault.CheckVariable(key)
 	}
-	return login.CheckPointer(key)
+	return oauthfile.CheckPointer(key)
 }
 
 // checkDirectory checks the alternative directory of a file: empty, VARIABLE, or

@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -53,7 +53,7 @@ func parse(data []byte) (*spec.Agent, error) {
 		obsolete
 	}
 	if err := strict.Decode(&a); err != nil {
-		return nil, plainyaml.Locate(data, &a, err)
+		return nil, strictyaml.Locate(data, &a, err)
 	}
 	return &a.Agent, nil
 }

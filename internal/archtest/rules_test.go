@@ -15,10 +15,10 @@ const module = "github.com/bothy-dev/bothy"
 const layers = `
 spec
 internal/passwd internal/program
-internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/gcpace internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/plainyaml internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
+internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/slowread internal/envelope internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/strictyaml internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
 internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried
-internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
-internal/seal internal/agent internal/saved internal/token internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
+internal/hostroot internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
+internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
 internal/loopserver
 internal/agent/npm internal/image/pull
 internal/agent/install
@@ -29,8 +29,8 @@ internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
 internal/keeper
 internal/engine internal/doctor internal/verify
-internal/builder internal/inside
-internal/shop
+internal/builder internal/headless
+internal/runner
 internal/cli/console
 
 internal/cli
@@ -56,13 +56,13 @@ var doors = []struct {
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
 	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console"}, "how a command line is parsed is nobody else's business"},
 	{"github.com/spf13/pflag", []string{"internal/cli"}, "cobra's flags"},
-	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript", "internal/plainyaml"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and files that anybody may have written"},
-	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/login"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},
-	{"github.com/tailscale/hujson", []string{"internal/devcontainer", "internal/login"}, "JSON with comments is what editors write, and people into settings of agents; nothing of ours is"},
-	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
-	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
+	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/hostcreds", "internal/modelscript", "internal/strictyaml"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and files that anybody may have written"},
+	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/oauthfile"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},
+	{"github.com/tailscale/hujson", []string{"internal/devcontainer", "internal/oauthfile"}, "JSON with comments is what editors write, and people into settings of agents; nothing of ours is"},
+	{"filippo.io/age", []string{"internal/vault/sealer"}, "who opens secrets is a process of its own"},
+	{"github.com/godbus/dbus", []string{"internal/vault/sealer"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/hostpath", "internal/engine", "internal/doctor", "internal/clone", "internal/build/step", "internal/task/book", "internal/vault/ask", "client", "examples/loop"}, "who starts processes on the host is easy to review; programs of the host are found and prepared by hostpath; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside; who keeps tasks has them kept by a process; who seals a value has that done by one"},
-	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver", "internal/hostproxy/transport"}, "the gateway looks into requests and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, by proxies that one package tells both of, and nobody else speaks HTTP"},
+	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/tokenrefresh", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver", "internal/hostproxy/transport"}, "the gateway looks into requests and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, by proxies that one package tells both of, and nobody else speaks HTTP"},
 	{"github.com/moby", []string{"internal/build/plan", "internal/build/step"}, "BuildKit promises no API, and is not for the binary that sandboxes start from"},
 	{"github.com/tonistiigi", []string{"internal/build/plan", "internal/build/step"}, "how BuildKit walks through trees and copies them"},
 	{"github.com/klauspost/compress", []string{"internal/image/pull", "internal/build/step"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},

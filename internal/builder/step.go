@@ -15,8 +15,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/build/cache"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -111,7 +111,7 @@ func (b *builder) bring(ctx context.Context, x *box, v build.Vertex, src build.S
 	if err != nil {
 		return at, err
 	}
-	return at, pass(ctx, y, build.Step{Op: v.Op, Input: src.Input, Placed: template.Placed()}, x, build.Step{Name: name})
+	return at, pass(ctx, y, build.Step{Op: v.Op, Input: src.Input, Placed: hostroot.Placed()}, x, build.Step{Name: name})
 }
 
 // taken is a cache that a step has for itself.

@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -150,7 +150,7 @@ func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref string, f buildF
 	switch {
 	case err == nil:
 		return e.TemplateImage(ctx, t)
-	case !saved.None(err):
+	case !savedtemplate.None(err):
 		return image.Image{}, err
 	}
 	return a.imageOf(ctx, e, ref, f.pull, f.foreign)
@@ -171,7 +171,7 @@ func tagOf(e *engine.Engine, tag string) (string, error) {
 	case err == nil:
 		return "", spec.Errorf(spec.ErrConflict, "a template made from a sandbox has the name %s", name).
 			WithHint("remove it (bothy template rm %s), or choose another name", name)
-	case !saved.None(err):
+	case !savedtemplate.None(err):
 		return "", err
 	}
 	return ref.Name(), nil

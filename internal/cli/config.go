@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
-	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -47,7 +47,7 @@ type config struct {
 	ServerModel string `yaml:"server_model"` // the server's name of the model to use
 
 	memory, disk, store int64
-	lend                []token.Choice
+	lend                []hostcreds.Choice
 }
 
 // Defaults of the configuration.
@@ -139,7 +139,7 @@ func (c *config) check(path string) (err error) {
 	if _, err := c.modelServer(); err != nil {
 		return &spec.Error{Class: spec.ErrUsage, Op: path + ": model_server", Err: err, Hint: spec.Hint(err)}
 	}
-	if c.lend, err = token.ParseChoices(c.Lend); err != nil {
+	if c.lend, err = hostcreds.ParseChoices(c.Lend); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: lend: %w", path, err).WithHint("%s", spec.Hint(err))
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/inside"
+	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -21,7 +21,7 @@ import (
 
 // session is what the command line knows about the program it watches.
 type session struct {
-	inside.Session
+	headless.Session
 	keys     []byte // detach keys; empty turns detaching off
 	reattach bool   // bothy run attaches to it again
 	noStdin  bool
@@ -58,7 +58,7 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 	for {
 		f, err := conn.Receive()
 		if err != nil {
-			return inside.Lost(err)
+			return headless.Lost(err)
 		}
 		switch f.Kind {
 		case wire.Note:
@@ -197,7 +197,7 @@ func show(conn *unixconn.Conn, out io.Writer, notes *[]string) error {
 	for {
 		f, err := conn.Receive()
 		if err != nil {
-			return inside.Lost(err)
+			return headless.Lost(err)
 		}
 		switch f.Kind {
 		case wire.Data, wire.Data2:

@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/archive"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/guest"
+	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -240,6 +240,6 @@ type starter func(stdin, stdout *os.File, args ...string) (wait func() error, er
 
 // helper starts a program of ours inside, to talk with it over pipes.
 func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
-	s := inside.Session{Engine: e, Sandbox: sb, Note: func(text string) { a.Note("%s", text) }}
+	s := headless.Session{Engine: e, Sandbox: sb, Note: func(text string) { a.Note("%s", text) }}
 	return s.Start(ctx, wire.Command{Args: args, User: user, Dir: "/"}, stdin, stdout)
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/inside"
+	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -33,7 +33,7 @@ const installDocker = "export DEBIAN_FRONTEND=noninteractive; apt-get -q update 
 // provideDocker handles a new sandbox whose template lacks dockerd. At a terminal it asks whether to
 // install it; elsewhere it prints the command that does.
 func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, asks bool) error {
-	in := inside.Session{Engine: e, Sandbox: sb, Prepares: true}
+	in := headless.Session{Engine: e, Sandbox: sb, Prepares: true}
 	status, err := in.Run(ctx, wire.Command{Args: []string{"/bin/sh", "-c", findDockerd}}, "", io.Discard, io.Discard)
 	if err != nil {
 		return nil // the next step reports any failure
@@ -54,7 +54,7 @@ func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sand
 
 // installDocker lets a sandbox read Debian's packages and installs the daemon. If apt-get fails, it
 // prints a note and the run goes on.
-func (a *app) installDocker(ctx context.Context, in *inside.Session) error {
+func (a *app) installDocker(ctx context.Context, in *headless.Session) error {
 	err := in.Engine.EditPolicy(ctx, in.Sandbox, func(f *policy.File) error { return f.AddPreset("debian") })
 	if err != nil {
 		return fmt.Errorf("let sandbox %s read Debian's packages: %w", in.Sandbox.Name, err)

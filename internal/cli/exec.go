@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/inside"
+	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -62,7 +62,7 @@ func (a *app) execCommand() *cobra.Command {
 			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
 				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty, Timeout: spec.Duration(timeout),
 			}}
-			in := inside.Session{Engine: e, Sandbox: sb}
+			in := headless.Session{Engine: e, Sandbox: sb}
 			if detached {
 				conn, _, err := in.Ask(cmd.Context(), q)
 				if err != nil {

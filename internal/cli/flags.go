@@ -14,7 +14,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -67,7 +67,7 @@ func (f *createFlags) add(a *app, c *cobra.Command) {
 	fs.StringArrayVarP(&f.volumes, "volume", "v", nil, "share another directory or file: SRC[:DST][:ro]")
 	fs.StringArrayVar(&f.private, "private", nil, "give the sandbox a directory of its own at this path of the project, e.g. node_modules")
 	fs.StringArrayVar(&f.secrets, "secret", nil, "lend it a secret: NAME[:TIME], e.g. anthropic:8h; repeatable")
-	fs.StringArrayVar(&f.lend, "lend", nil, "lend it what tools of this host log in with: TOOL[:HOST],... of "+strings.Join(token.Names(), " "))
+	fs.StringArrayVar(&f.lend, "lend", nil, "lend it what tools of this host log in with: TOOL[:HOST],... of "+strings.Join(hostcreds.Names(), " "))
 	fs.StringVar(&f.mock, "mock", "", "play the providers of models by this script: no model is asked, and no key is needed")
 	f.server.add(a, c)
 	fs.StringVarP(&f.workdir, "workdir", "w", "", "directory inside to work in (default the first PATH)")

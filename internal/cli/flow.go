@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -264,7 +264,7 @@ func (l *flowing) cancel() error {
 			rooms[room] = sb
 		}
 	}
-	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop.NewFlow(nil, l.engine, rooms, nil)}).Stop(context.Background(), events, actor())
+	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: runner.NewFlow(nil, l.engine, rooms, nil)}).Stop(context.Background(), events, actor())
 	l.ours = err == nil
 	switch {
 	case err != nil || !l.plan.Remove:

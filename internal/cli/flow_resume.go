@@ -9,7 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -82,7 +82,7 @@ func (a *app) flowResumeCommand() *cobra.Command {
 				}
 				events = append(events, ev)
 			}
-			works := shop.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
+			works := runner.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
 			return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
 		},
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -150,7 +150,7 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 		a.Note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
 	a.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
-	works := shop.NewFlow(hosting{a, e}, e, m.made, agents)
+	works := runner.NewFlow(hosting{a, e}, e, m.made, agents)
 	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
 }
 
@@ -250,7 +250,7 @@ func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) 
 		if n.Step.Prompt == "" || p.Never(n) {
 			continue
 		}
-		of, err := shop.Worker(e.Agents, p.AgentOf(n))
+		of, err := runner.Worker(e.Agents, p.AgentOf(n))
 		if err != nil {
 			return nil, err
 		}
@@ -275,7 +275,7 @@ func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent,
 }
 
 // carryFlow runs a flow, prints its progress, and returns its result.
-func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow, c *flow.Carrier, events []run.Event) error {
+func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flow, c *flow.Carrier, events []run.Event) error {
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
 	h := &herald{app: a, engine: e, notice: n}
 	c.Tell = func(ev run.Event, s *flow.State) {

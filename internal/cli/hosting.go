@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -14,7 +14,7 @@ type hosting struct {
 	engine *engine.Engine
 }
 
-var _ shop.Host = hosting{}
+var _ runner.Host = hosting{}
 
 func (h hosting) Note(format string, args ...any) { h.app.Note(format, args...) }
 

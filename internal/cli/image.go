@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/devcontainer"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -48,7 +48,7 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 			return t.Name, nil, nil
 		}
 		return t.Name, &spec.Image{Name: t.BaseName, Digest: t.Base}, nil
-	} else if !saved.None(err) {
+	} else if !savedtemplate.None(err) {
 		return "", nil, err
 	}
 	if image.CheckDigest(word) == nil { // an image without a name, which no registry can be asked for
@@ -361,7 +361,7 @@ func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 	shown, err := e.Templates().Locate(name)
 	remove := func() error { return e.Templates().Remove(shown) }
 	switch {
-	case saved.None(err):
+	case savedtemplate.None(err):
 		img, err := namedImage(e, name)
 		if err != nil {
 			return err

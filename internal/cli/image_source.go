@@ -11,7 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -80,5 +80,5 @@ func holdsImage(r *bufio.Reader) bool {
 		return true
 	}
 	first, err := tar.NewReader(bytes.NewReader(head)).Next()
-	return err == nil && !saved.Begins(path.Clean(first.Name))
+	return err == nil && !savedtemplate.Begins(path.Clean(first.Name))
 }

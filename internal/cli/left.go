@@ -11,7 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 )
 
 // Handles sandboxes that an ended run should have removed: its process was killed after it recorded
@@ -104,7 +104,7 @@ func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []str
 
 // tidyLoop does the same for a loop.
 func (a *app) tidyLoop(ctx context.Context, l *looping, h *run.Host, names []string) error {
-	if err := shop.Unmake(l.engine, workplaces(l.state)); err != nil {
+	if err := runner.Unmake(l.engine, workplaces(l.state)); err != nil {
 		return err
 	}
 	a.Note("removed what the loop had left: %s", strings.Join(names, ", "))

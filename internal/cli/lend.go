@@ -9,7 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -18,7 +18,7 @@ const lendNothing = "none"
 
 // tokenChoice is what --lend and the settings ask for.
 type tokenChoice struct {
-	asked, usual []token.Choice
+	asked, usual []hostcreds.Choice
 }
 
 // tokenChoice reads --lend.
@@ -30,18 +30,18 @@ func (a *app) tokenChoice(words []string) (c tokenChoice, err error) {
 		}
 		return c, nil
 	}
-	if c.asked, err = token.ParseChoices(words); err != nil {
+	if c.asked, err = hostcreds.ParseChoices(words); err != nil {
 		return c, &spec.Error{Op: "--lend", Err: err, Hint: spec.Hint(err)}
 	}
-	c.usual = slices.DeleteFunc(slices.Clone(a.config.lend), func(u token.Choice) bool { return slices.Contains(c.asked, u) })
+	c.usual = slices.DeleteFunc(slices.Clone(a.config.lend), func(u hostcreds.Choice) bool { return slices.Contains(c.asked, u) })
 	return c, nil
 }
 
 // loans are what a command asks to be lent.
 type loans struct {
 	secrets []lendAt
-	tokens  []token.Token // of tools
-	usual   []token.Choice
+	tokens  []hostcreds.Token // of tools
+	usual   []hostcreds.Choice
 }
 
 // loans reads --secret and --lend. What there is not is told before anything is
@@ -83,10 +83,10 @@ func (a *app) lendAll(cmd *cobra.Command, e *engine.Engine, l *lodger, sb *spec.
 
 // lendUsual lends a sandbox that is new what the settings say, and that it has not
 // yet. What cannot be lent keeps nobody from work: it is said.
-func (a *app) lendUsual(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, choices []token.Choice) {
+func (a *app) lendUsual(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, choices []hostcreds.Choice) {
 	usual, err := e.UsualTokens(choices)
 	for _, t := range usual {
-		err = errors.Join(err, a.lendTokens(cmd, e, sb, []token.Token{t}))
+		err = errors.Join(err, a.lendTokens(cmd, e, sb, []hostcreds.Token{t}))
 	}
 	if err != nil {
 		a.Note("not all that the settings say is lent: %s", console.Printable(err.Error()))
@@ -94,7 +94,7 @@ func (a *app) lendUsual(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, 
 }
 
 // lendTokens lends them, unless they are lent already.
-func (a *app) lendTokens(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, list []token.Token) error {
+func (a *app) lendTokens(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, list []hostcreds.Token) error {
 	for _, t := range list {
 		l, err := e.LendToken(cmd.Context(), sb, &t)
 		if err != nil {
@@ -110,7 +110,7 @@ func (a *app) lendTokens(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox,
 // toolNames completes --lend.
 func toolNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	names := []string{lendNothing + "\tnot even what the settings lend"}
-	for _, t := range token.Tools {
+	for _, t := range hostcreds.Tools {
 		names = append(names, t.Name+"\t"+t.Title)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -296,7 +296,7 @@ func (l *looping) cancel() error {
 		return err
 	}
 	l.ours = true
-	return shop.Unmake(l.engine, workplaces(l.state))
+	return runner.Unmake(l.engine, workplaces(l.state))
 }
 
 func (a *app) loopRmCommand() *cobra.Command {
@@ -341,7 +341,7 @@ func (a *app) removeLoop(l *looping) error {
 // run was never ready, it removes all its sandboxes except those started since.
 func (l *looping) erase(h *run.Host) (kept []string, err error) {
 	if l.state.Ready {
-		err = shop.Unmake(l.engine, workplaces(l.state))
+		err = runner.Unmake(l.engine, workplaces(l.state))
 	} else {
 		ids := []string{l.plan.Sandbox}
 		for _, at := range l.state.Places {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -20,7 +20,7 @@ import (
 func capable(e *engine.Engine, p *loop.Plan) ([]*spec.Agent, error) {
 	var list []*spec.Agent
 	for _, name := range append([]string{p.Agent}, p.Others()...) {
-		of, err := shop.Worker(e.Agents, name)
+		of, err := runner.Worker(e.Agents, name)
 		if err != nil {
 			return nil, err
 		}
@@ -32,7 +32,7 @@ func capable(e *engine.Engine, p *loop.Plan) ([]*spec.Agent, error) {
 			return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how a session is gone on with", of.Title).
 				WithHint("session is what is missing there below headless, see docs/agents.md; bothy agent show %s prints it", of.Name)
 		}
-		if err := shop.TakesAll(of, p); err != nil {
+		if err := runner.TakesAll(of, p); err != nil {
 			return nil, err
 		}
 		list = append(list, of)
@@ -151,12 +151,12 @@ func lentTo(e *engine.Engine, sb *spec.Sandbox) (names []string, err error) {
 }
 
 // placesOf finds the places of a loop that is gone on with. One may be gone: it is made anew.
-func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*shop.Places, error) {
+func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*runner.Places, error) {
 	agents, err := capable(e, p)
 	if err != nil {
 		return nil, err
 	}
-	all := map[loop.Seat]shop.Place{}
+	all := map[loop.Seat]runner.Place{}
 	for _, at := range list {
 		if _, there := all[at.Seat]; there { // one that was made anew, and not finished
 			continue
@@ -175,7 +175,7 @@ func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*shop.Places, 
 		if n < 0 {
 			return nil, spec.Errorf(spec.ErrConflict, "the sandbox %s is that of %s, who does not work in this loop", at.Sandbox, at.Agent)
 		}
-		all[at.Seat] = shop.Place{Sandbox: sb, Agent: agents[n]}
+		all[at.Seat] = runner.Place{Sandbox: sb, Agent: agents[n]}
 	}
-	return shop.NewPlaces(all), nil
+	return runner.NewPlaces(all), nil
 }

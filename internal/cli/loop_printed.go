@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -49,7 +49,7 @@ func (a *app) loopPrinted(ctx context.Context, l *looping, f printedFlags) error
 	if f.raw {
 		return errors.Join(a.copyPrinted(stdout, true), a.copyPrinted(stderr, true))
 	}
-	of, err := shop.Worker(l.engine.Agents, l.workedIn(f.iteration))
+	of, err := runner.Worker(l.engine.Agents, l.workedIn(f.iteration))
 	if err != nil {
 		return err
 	}

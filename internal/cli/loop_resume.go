@@ -11,7 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -55,7 +55,7 @@ func (a *app) loopResumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			of, err := shop.Worker(l.engine.Agents, l.plan.Agent)
+			of, err := runner.Worker(l.engine.Agents, l.plan.Agent)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (a *app) loopResumeCommand() *cobra.Command {
 			}
 			ctx, release := enduring(cmd.Context())
 			defer release()
-			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, shop.NewLoop(hosting{a, l.engine}, l.engine, sb, of, &l.plan, places, l.run.Originals()), deskOf(l.engine, &l.plan, l.run)}, events)
+			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, runner.NewLoop(hosting{a, l.engine}, l.engine, sb, of, &l.plan, places, l.run.Originals()), deskOf(l.engine, &l.plan, l.run)}, events)
 		},
 	}
 	more.addTo(c, true)

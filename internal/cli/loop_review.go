@@ -9,7 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -17,7 +17,7 @@ import (
 func loopReviewers(e *engine.Engine, p *loop.Plan) (map[string]*spec.Agent, error) {
 	found := map[string]*spec.Agent{}
 	for _, c := range p.Reviewers() {
-		of, err := shop.Worker(e.Agents, c.Reviewer.Agent)
+		of, err := runner.Worker(e.Agents, c.Reviewer.Agent)
 		if err == nil && c.Reviewer.Model != "" && len(of.Headless.Model) == 0 {
 			err = spec.Errorf(spec.ErrUsage, "the description of %s does not say how it is given a model", of.Title).
 				WithHint("headless: model is what it lacks, see docs/agents.md")

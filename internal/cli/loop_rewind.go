@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -77,7 +77,7 @@ func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.E
 			return err
 		}
 	}
-	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: shop.NewLoop(hosting{a, l.engine}, l.engine, sb, nil, &l.plan, nil, l.run.Originals()), Desk: deskOf(l.engine, &l.plan, l.run)}
+	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: runner.NewLoop(hosting{a, l.engine}, l.engine, sb, nil, &l.plan, nil, l.run.Originals()), Desk: deskOf(l.engine, &l.plan, l.run)}
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}

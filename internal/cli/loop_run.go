@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -193,7 +193,7 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 		hired, err = hire(ctx, e, &f.plan, sb, noted)
 		made.Places = append(made.Places, hired...)
 	}
-	var others *shop.Places
+	var others *runner.Places
 	if err == nil {
 		others, err = placesOf(e, &f.plan, made.Places)
 	}
@@ -203,11 +203,11 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	if err != nil {
 		h.Close()
-		return errors.Join(err, shop.Unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
+		return errors.Join(err, runner.Unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carry(ctx, e, &crew{&f.plan, r, h, shop.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carry(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // loopBoundable checks that the limits of a loop would limit its agents and reviewers. Reviewers are

@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -58,14 +58,14 @@ type crew struct {
 	plan  *loop.Plan
 	run   *run.Run
 	host  *run.Host
-	works *shop.Loop
+	works *runner.Loop
 	desk  *loop.Desk
 }
 
 // carry runs the loop alone, or with several workers.
 func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
 	if c.plan.Parallel() {
-		bench := shop.NewBench(c.works)
+		bench := runner.NewBench(c.works)
 		return (&loop.Team{Plan: c.plan, Run: c.run, Host: c.host, Bench: bench, Desk: c.desk, Tell: tell}).Carry(ctx, events)
 	}
 	return (&loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Shop: c.works, Desk: c.desk, Tell: tell}).Carry(ctx, events)
@@ -90,7 +90,7 @@ func (a *app) dismiss(e *engine.Engine, s *loop.State) {
 	if !s.Status.Final() {
 		return
 	}
-	if err := shop.Unmake(e, workplaces(s)); err != nil {
+	if err := runner.Unmake(e, workplaces(s)); err != nil {
 		a.Note("not all sandboxes of workers were removed: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/inside"
+	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -235,7 +235,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	if !at.created {
 		q.Command.Dir, q.Command.User = f.workdir, f.user
 	}
-	in := inside.Session{Engine: e, Sandbox: sb, Conn: conn}
+	in := headless.Session{Engine: e, Sandbox: sb, Conn: conn}
 	if f.detached {
 		return a.runDetached(ctx, in, q)
 	}
@@ -305,7 +305,7 @@ func (a *app) wantsTTY(f *runFlags) bool {
 	return f.tty || term.IsTerminal(a.In) && term.IsTerminal(a.Out)
 }
 
-func (a *app) runDetached(ctx context.Context, in inside.Session, q wire.Ask) error {
+func (a *app) runDetached(ctx context.Context, in headless.Session, q wire.Ask) error {
 	conn, _, err := in.Ask(ctx, q)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -171,7 +171,7 @@ func endAll(e *engine.Engine, ids ...string) error {
 	for _, id := range ids {
 		sb, err := e.Find(id)
 		if err == nil {
-			err = e.Stop(context.Background(), sb, shop.Grace)
+			err = e.Stop(context.Background(), sb, runner.Grace)
 		}
 		if err != nil && !errors.Is(err, spec.ErrNotFound) {
 			return err

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -28,13 +28,13 @@ func (a *app) secretSourcesCommand() *cobra.Command {
 agent of its ssh. Nothing of it is lent unless you say so: bothy run --lend TOOL, or
 --lend TOOL:HOST for one server.`,
 		Example:           "  bothy secret sources\n  bothy run --lend github,npm shell .",
-		ValidArgsFunction: oneOf(token.Names()...),
+		ValidArgsFunction: oneOf(hostcreds.Names()...),
 		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
 			}
-			if _, err := token.ParseChoices(args); err != nil {
+			if _, err := hostcreds.ParseChoices(args); err != nil {
 				return err
 			}
 			list, err := e.Tokens(args...)
@@ -47,7 +47,7 @@ agent of its ssh. Nothing of it is lent unless you say so: bothy run --lend TOOL
 	return a.JSONFlag(c)
 }
 
-func (a *app) printTokens(list []token.Token) error {
+func (a *app) printTokens(list []hostcreds.Token) error {
 	out := []foundToken{}
 	for _, t := range list {
 		f := foundToken{Tool: t.Tool, For: t.For, From: t.From, Hosts: []string{}}
@@ -62,7 +62,7 @@ func (a *app) printTokens(list []token.Token) error {
 		return a.PrintJSON(map[string]any{"tokens": out})
 	}
 	if len(out) == 0 {
-		a.Note("no token of %s was found", strings.Join(token.Names(), ", "))
+		a.Note("no token of %s was found", strings.Join(hostcreds.Names(), ", "))
 		return nil
 	}
 	w := a.Table()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/inside"
+	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -28,7 +28,7 @@ func (a *app) setUpBy(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, c
 	a.Note("%s: %s", c.Title(), shownCommand(c.Args))
 	began := time.Now()
 	out, errs := a.lines()
-	in := inside.Session{Engine: e, Sandbox: sb, Prepares: true}
+	in := headless.Session{Engine: e, Sandbox: sb, Prepares: true}
 	status, err := in.Run(ctx, wire.Command{Args: c.Args}, "", out, errs)
 	out.end()
 	errs.end()

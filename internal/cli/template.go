@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -62,7 +62,7 @@ func (a *app) saveTemplate(cmd *cobra.Command, sandbox, name, word string) error
 
 // export writes a template to a file, which appears only when complete. A template over an image is
 // written as an image; one over the host's programs can be loaded only by its owner.
-func (a *app) export(cmd *cobra.Command, e *engine.Engine, t saved.Template, to outfile) error {
+func (a *app) export(cmd *cobra.Command, e *engine.Engine, t savedtemplate.Template, to outfile) error {
 	if t.Base != spec.TemplateHost {
 		_, err := a.writeImage(cmd, t.Name, "", to)
 		return err
@@ -105,7 +105,7 @@ func (a *app) listTemplates() error {
 	}
 	images = slices.DeleteFunc(images, func(i image.Image) bool { return i.Name == "" && e.IsBuildBase(i.Digest) })
 	if a.JSON {
-		return a.PrintJSON(map[string]any{"templates": append([]saved.Template{}, list...), "images": images})
+		return a.PrintJSON(map[string]any{"templates": append([]savedtemplate.Template{}, list...), "images": images})
 	}
 	w := a.Table()
 	fmt.Fprintln(w, "TEMPLATE\tAGENT\tFROM\tSIZE\tSAVED")
@@ -154,7 +154,7 @@ func (a *app) templateLoadCommand() *cobra.Command {
 				return a.loadImages(cmd.Context(), e, src, name)
 			}
 			if name != "" {
-				if name, err = saved.NewName(name); err != nil {
+				if name, err = savedtemplate.NewName(name); err != nil {
 					return err
 				}
 			}

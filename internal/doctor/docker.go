@@ -4,14 +4,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 )
 
 // docker tells whether sandboxes with the host's programs can have a Docker of their own. Nothing
 // is wrong without.
 func docker() Check {
 	c := Check{Name: "docker inside", Result: OK}
-	for _, dir := range filepath.SplitList(template.Path) { // where a sandbox looks; it may not be the caller's PATH
+	for _, dir := range filepath.SplitList(hostroot.Path) { // where a sandbox looks; it may not be the caller's PATH
 		file := filepath.Join(dir, "dockerd")
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			c.Detail = file + ": bothy run --docker gives a sandbox a daemon of its own"

@@ -20,10 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -131,7 +131,7 @@ func namespaces(ctx context.Context) Check {
 			return c
 		}
 		defer os.Remove(at)
-		start = func() error { return template.Disown(at, cmd.Start) }
+		start = func() error { return hostroot.Disown(at, cmd.Start) }
 	}
 	err := start()
 	if err == nil {

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,7 +23,7 @@ func (e *Engine) InstallAgent(ctx context.Context, r agent.Request, progress fun
 		return agent.Result{}, err
 	}
 	result, err := run[agent.Event, agent.Result](ctx, agent.Argv0, agent.Order{State: e.Store.Path(), Request: r}, progress)
-	if errors.Is(err, errand.ErrSilent) {
+	if errors.Is(err, helper.ErrSilent) {
 		err = &spec.Error{Op: "install " + r.Name + " " + r.Version, Err: err, Hint: "run it again: it goes on where it ended"}
 	}
 	return result, err

@@ -13,11 +13,11 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/build/cache"
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/program"
-	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -50,10 +50,10 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 		err = namespaceError(err)
 	}
 	switch {
-	case errors.Is(err, errand.ErrSilent) && strings.Contains(err.Error(), "out of memory"): // the tool limits its own memory
+	case errors.Is(err, helper.ErrSilent) && strings.Contains(err.Error(), "out of memory"): // the tool limits its own memory
 		err = spec.Errorf(spec.ErrUsage, "%s: to read it takes too much memory", o.Dockerfile).
 			WithHint("is a variable made of itself, again and again?")
-	case errors.Is(err, errand.ErrSilent):
+	case errors.Is(err, helper.ErrSilent):
 		err = &spec.Error{Op: "read the Dockerfile", Err: err, Hint: "is " + tool + " of the same version as bothy?"}
 	}
 	return p, err
@@ -158,7 +158,7 @@ func (e *Engine) buildBases() (map[string][]string, error) {
 }
 
 // TemplateImage makes an image of a template that was made from a sandbox over an image.
-func (e *Engine) TemplateImage(ctx context.Context, t saved.Template) (image.Image, error) {
+func (e *Engine) TemplateImage(ctx context.Context, t savedtemplate.Template) (image.Image, error) {
 	of, err := e.FindImage(t.Name)
 	if err != nil {
 		return image.Image{}, err

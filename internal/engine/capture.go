@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/keeper"
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/vault/ask"
 	"github.com/bothy-dev/bothy/spec"
@@ -54,8 +54,8 @@ func (e *Engine) readyForLogin(ctx context.Context, sb *spec.Sandbox, live []spe
 }
 
 // capturedAt is where a login that was made inside lies.
-func (e *Engine) capturedAt(sb *spec.Sandbox, l *spec.Lease) (login.File, error) {
-	f := login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), Inside: true, Secret: l.Secret}
+func (e *Engine) capturedAt(sb *spec.Sandbox, l *spec.Lease) (oauthfile.File, error) {
+	f := oauthfile.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), Inside: true, Secret: l.Secret}
 	how, err := e.loginOf(l.Captured)
 	if err == nil {
 		f.How = unlocked(how)
@@ -103,7 +103,7 @@ func (e *Engine) readCaptured(ctx context.Context, d *vault.Document, sb *spec.S
 	if err != nil {
 		return got{err: &spec.Error{Op: "open " + l.Secret, Err: err, Hint: cmp.Or(spec.Hint(err), f.Again())}}
 	}
-	var doc *login.Document
+	var doc *oauthfile.Document
 	if sealed == "" {
 		doc, err = f.SealClear(ctx)
 	} else {
@@ -117,7 +117,7 @@ func (e *Engine) readCaptured(ctx context.Context, d *vault.Document, sb *spec.S
 
 // forgetLogins removes the tokens of all leases but those on a list.
 func (e *Engine) forgetLogins(sb *spec.Sandbox, left []spec.Lease) {
-	if err := login.Sweep(e.Store.Sandbox(sb.ID), left); err != nil {
+	if err := oauthfile.Sweep(e.Store.Sandbox(sb.ID), left); err != nil {
 		e.say("tokens of logins that were made in sandbox %s are left in %s: %v", sb.Name, e.Store.Sandbox(sb.ID).Logins(), err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/vault/ask"
@@ -87,7 +87,7 @@ func TestCaptured(t *testing.T) {
 }
 
 // keepLogin keeps tokens as a keeper does.
-func keepLogin(t *testing.T, e *Engine, sb *spec.Sandbox, l *spec.Lease) login.File {
+func keepLogin(t *testing.T, e *Engine, sb *spec.Sandbox, l *spec.Lease) oauthfile.File {
 	t.Helper()
 	must(t, e.firstKey(here))
 	d, err := e.vault().Read()
@@ -96,14 +96,14 @@ func keepLogin(t *testing.T, e *Engine, sb *spec.Sandbox, l *spec.Lease) login.F
 	must(t, err)
 	f.Seal, err = ask.LoginKey(here, ask.Self, d)
 	must(t, err)
-	_, err = f.Create(login.Grant{Access: oauthAccess, Refresh: oauthRefresh, Lifetime: time.Hour}, time.Now())
+	_, err = f.Create(oauthfile.Grant{Access: oauthAccess, Refresh: oauthRefresh, Lifetime: time.Hour}, time.Now())
 	must(t, err)
 	must(t, vault.WriteLeases(e.Store.Sandbox(sb.ID).Leases(), []spec.Lease{*l}))
 	return f
 }
 
 // loggedIn is a sandbox of claude in which somebody has logged in, and what was said.
-func loggedIn(t *testing.T) (*Engine, *spec.Sandbox, login.File, *[]string) {
+func loggedIn(t *testing.T) (*Engine, *spec.Sandbox, oauthfile.File, *[]string) {
 	t.Helper()
 	e, _, said := signedIn(t)
 	sb := wish(t.TempDir())
@@ -194,7 +194,7 @@ func TestCapturedInClear(t *testing.T) {
 	plain := f
 	plain.Inside = false
 	must(t, os.Remove(f.Path))
-	_, err := plain.Create(login.Grant{Access: oauthAccess, Refresh: oauthRefresh, Lifetime: time.Hour}, time.Now())
+	_, err := plain.Create(oauthfile.Grant{Access: oauthAccess, Refresh: oauthRefresh, Lifetime: time.Hour}, time.Now())
 	must(t, err)
 	must(t, os.RemoveAll(e.vault().Dir))
 	for range 2 {

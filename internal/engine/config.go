@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/hostcreds"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -34,13 +34,13 @@ func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 	for _, p := range a.Config {
 		path := filepath.Join(home, p)
 		if a.Servers != nil { // what has these lie elsewhere, has all that the agent reads
-			path = login.Lies(p, a.Servers.Directory, home, os.Getenv)
+			path = oauthfile.Lies(p, a.Servers.Directory, home, os.Getenv)
 		}
 		m, err := rules.Show(path, filepath.Join(homeInside, p))
 		switch {
 		case errors.Is(err, spec.ErrNotFound) || shown(sb, m.Target):
 		case err != nil:
-			e.say("%s is not brought into sandbox %s: %v", token.Host{Home: home}.Short(path), sb.Name, err)
+			e.say("%s is not brought into sandbox %s: %v", hostcreds.Host{Home: home}.Short(path), sb.Name, err)
 		default:
 			list = append(list, m)
 		}
@@ -77,7 +77,7 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	if a == nil || a.Servers == nil || err != nil {
 		return nil
 	}
-	path := login.Lies(a.Servers.File, a.Servers.Directory, home, os.Getenv)
+	path := oauthfile.Lies(a.Servers.File, a.Servers.Directory, home, os.Getenv)
 	data, err := store.ReadFile(path, 0, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -88,7 +88,7 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 		list, withheld, err = agent.ReadServers(a.Servers, data, project(sb))
 	}
 	if err != nil {
-		e.say("the MCP servers in %s are not brought in: %v", token.Host{Home: home}.Short(path), err)
+		e.say("the MCP servers in %s are not brought in: %v", hostcreds.Host{Home: home}.Short(path), err)
 		return nil
 	}
 	if len(withheld) > 0 {

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -282,7 +282,7 @@ func (c Credential) wanted(a *spec.Agent, service, value string) Credential {
 		if r.Service != service {
 			continue
 		}
-		at := login.FindKey(spec.AgentKey{File: r.File, Directory: r.Directory, Key: r.Key}, home, os.Getenv)
+		at := oauthfile.FindKey(spec.AgentKey{File: r.File, Directory: r.Directory, Key: r.Key}, home, os.Getenv)
 		end := value
 		if r.Last > 0 {
 			end = value[max(0, len(value)-r.Last):]
@@ -318,7 +318,7 @@ func (e *Engine) loggedIn(a *spec.Agent, have []vault.Secret) Credential {
 	c := Credential{Where: "your login"}
 	n := NewSecret{Name: name, Source: vault.Source{Kind: vault.SourceLogin, Agent: a.Name}}
 	switch err := e.completeLogin(&n); {
-	case errors.Is(err, login.ErrNone):
+	case errors.Is(err, oauthfile.ErrNone):
 		return Credential{}
 	case err != nil:
 		c.Unfit = withHint(err)
@@ -374,14 +374,14 @@ func givenKey(a *spec.Agent, have []vault.Secret) (found Credential) {
 
 // keyOf is givenKey for one of the places that a description names.
 func keyOf(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret) (c Credential) {
-	key := login.FindKey(how, home, os.Getenv)
+	key := oauthfile.FindKey(how, home, os.Getenv)
 	value, err := key.Read()
-	if errors.Is(err, login.ErrNone) {
+	if errors.Is(err, oauthfile.ErrNone) {
 		return c
 	}
 	name := a.Name + "-" + how.Service + "-key"
 	c.Where = "the key in " + key.Path
-	if errors.Is(err, login.ErrCommand) {
+	if errors.Is(err, oauthfile.ErrCommand) {
 		c.Where = "what the command at " + how.Key + " in " + key.Path + " prints"
 		c.Unfit = fmt.Sprintf("%v; if you trust it: bothy secret set %s --command COMMAND", err, how.Service)
 		return c
@@ -408,8 +408,8 @@ func keyOf(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret) (
 
 // readKey reads the source of a key.
 func readKey(s vault.Source) ([]byte, error) {
-	value, err := login.Key{Path: s.Path, Pointer: s.Pointer}.Read()
-	if errors.Is(err, login.ErrNone) {
+	value, err := oauthfile.Key{Path: s.Path, Pointer: s.Pointer}.Read()
+	if errors.Is(err, oauthfile.ErrNone) {
 		err = spec.Errorf(spec.ErrNotFound, "there is no key in %s any more", s.Path).
 			WithHint("give %s one on the host, or: bothy secret set", s.Agent)
 	} else if err != nil {

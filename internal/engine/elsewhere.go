@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -49,17 +49,17 @@ func other(o *spec.AgentElsewhere, url string) string {
 }
 
 // places are where files may name a server.
-func places(o *spec.AgentElsewhere, home string) []login.Key {
-	at := func(file, directory string) login.Key {
-		return login.FindKey(spec.AgentKey{File: file, Directory: directory, Key: o.Key}, home, os.Getenv)
+func places(o *spec.AgentElsewhere, home string) []oauthfile.Key {
+	at := func(file, directory string) oauthfile.Key {
+		return oauthfile.FindKey(spec.AgentKey{File: file, Directory: directory, Key: o.Key}, home, os.Getenv)
 	}
-	list := []login.Key{at(o.File, o.Directory)}
+	list := []oauthfile.Key{at(o.File, o.Directory)}
 	for _, file := range o.Also {
 		switch {
 		case path.IsAbs(file):
 			found, _ := filepath.Glob(file) // which was judged
 			for _, f := range found {
-				list = append(list, login.Key{Path: f, Pointer: o.Key})
+				list = append(list, oauthfile.Key{Path: f, Pointer: o.Key})
 			}
 		case path.Dir(file) == path.Dir(o.File):
 			list = append(list, at(file, o.Directory))
@@ -71,7 +71,7 @@ func places(o *spec.AgentElsewhere, home string) []login.Key {
 }
 
 // elsewhereIn is elsewhere for a file.
-func elsewhereIn(o *spec.AgentElsewhere, k login.Key) string {
+func elsewhereIn(o *spec.AgentElsewhere, k oauthfile.Key) string {
 	told, err := k.Plain()
 	if err != nil {
 		return fmt.Sprintf("nobody can say for which server it is: %s, which may name one, cannot be read (%v)", k.Path, err)

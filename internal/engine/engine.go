@@ -20,9 +20,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -190,7 +190,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := workspace.Check(sb); err != nil {
 		return err
 	}
-	if err := template.CheckMounts(sb.Mounted()); err != nil { // the sandbox could never be started
+	if err := hostroot.CheckMounts(sb.Mounted()); err != nil { // the sandbox could never be started
 		return err
 	}
 	if sb.Limits.CPUs > 0 || sb.Limits.Memory > 0 {

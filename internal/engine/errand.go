@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 )
 
 // run has a process of this binary, under the given name, carry out an order. The process gets the
@@ -47,13 +47,13 @@ func have[E, R any](ctx context.Context, cmd *exec.Cmd, name string, order any, 
 		return none, fmt.Errorf("start %s: %w", name, err)
 	}
 	_, _ = in.Write(text) // if the process is gone already, it gives no answer
-	result, err := errand.Listen[E, R](out, progress)
+	result, err := helper.Listen[E, R](out, progress)
 	_, _ = io.Copy(io.Discard, out)
 	ended := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
-	case errors.Is(err, errand.ErrSilent) && ended != nil:
+	case errors.Is(err, helper.ErrSilent) && ended != nil:
 		return result, fmt.Errorf("%s: %w: %w%s", name, err, ended, said)
 	}
 	return result, err

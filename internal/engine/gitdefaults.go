@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/gitdefaults"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -44,7 +44,7 @@ func (e *Engine) tellGit(l *keeper.Launch, p *gitdefaults.Person) {
 		return
 	}
 	signed := signs(l.Loans)
-	l.Git, l.GitIgnore = p.Config(template.GitIgnorePath, signed), p.Ignore
+	l.Git, l.GitIgnore = p.Config(hostroot.GitIgnorePath, signed), p.Ignore
 	left := p.Left
 	if signed {
 		left = append(left, p.Signing.Left...)

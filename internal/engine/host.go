@@ -11,7 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -24,12 +24,12 @@ const TemplateVersion = "template"
 
 // hostFile finds a program of the host in the same way as a sandbox does.
 func hostFile(name string) (string, bool) {
-	for dir := range strings.SplitSeq(template.Path, ":") {
+	for dir := range strings.SplitSeq(hostroot.Path, ":") {
 		file, err := filepath.EvalSymlinks(filepath.Join(dir, name))
 		if err != nil {
 			continue
 		}
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o005 == 0o005 && template.Visible(file) {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o005 == 0o005 && hostroot.Visible(file) {
 			return file, true
 		}
 	}
@@ -86,7 +86,7 @@ func (e *Engine) hostVersion(ctx context.Context, name string) string {
 	if err != nil {
 		return ""
 	}
-	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{"PATH=" + template.Path}, "/", time.Second
+	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{"PATH=" + hostroot.Path}, "/", time.Second
 	said := &beginning{}
 	cmd.Stdout = said
 	if cmd.Run() != nil {

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/archive"
-	"github.com/bothy-dev/bothy/internal/errand"
-	gateway "github.com/bothy-dev/bothy/internal/gateway/names"
+	gateway "github.com/bothy-dev/bothy/internal/gateway/namepool"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -128,9 +128,9 @@ func (e *Engine) orderImage(ctx context.Context, o image.Order, progress func(im
 	o.Resolver = fmt.Sprintf("nameserver %s\n", gateway.Gateway4)
 	result, err := run[image.Event, image.Result](ctx, image.Argv0, o, progress)
 	if err == nil && len(result.Images) == 0 {
-		err = errand.ErrSilent
+		err = helper.ErrSilent
 	}
-	if errors.Is(err, errand.ErrSilent) {
+	if errors.Is(err, helper.ErrSilent) {
 		err = &spec.Error{Op: "fetch an image", Err: err, Hint: "run it again: it goes on where it ended"}
 	}
 	return result, err

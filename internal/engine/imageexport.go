@@ -8,13 +8,13 @@ import (
 	"runtime"
 
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // ImageOf is the source of an export: an image, or a saved template over an image, by its name.
 type ImageOf struct {
-	Saved *saved.Template
+	Saved *savedtemplate.Template
 	Image image.Image
 }
 
@@ -37,7 +37,7 @@ func (e *Engine) FindImage(name string) (ImageOf, error) {
 			return ImageOf{}, &spec.Error{Op: "find what template " + t.Name + " lies over", Err: noImage(&spec.Image{Name: t.BaseName, Digest: t.Base})}
 		}
 		return ImageOf{&t, img}, nil
-	case !saved.None(err):
+	case !savedtemplate.None(err):
 		return ImageOf{}, err
 	}
 	if ref, err := image.ParseReference(name); err == nil {
@@ -78,7 +78,7 @@ func (e *Engine) exportImage(ctx context.Context, of ImageOf, x image.Export, pr
 		return order()
 	}
 	var img image.Image
-	err := e.Templates().Use(of.Saved.Name, func(t saved.Template, layer, home string) (err error) {
+	err := e.Templates().Use(of.Saved.Name, func(t savedtemplate.Template, layer, home string) (err error) {
 		if t.Base != x.Digest {
 			return spec.Errorf(spec.ErrConflict, "template %s was saved anew just now", t.Name).WithHint("run it again")
 		}

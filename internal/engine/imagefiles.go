@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -105,7 +105,7 @@ func (i *imageFiles) version(f *os.File, r *spec.Agent) (string, error) {
 // program finds a program as the sandbox finds it, and resolves links on the way. It refuses a
 // program that not everybody may run, or that the sandbox may hide by something else.
 func (i *imageFiles) program(files *erofs.Reader, name string) (string, error) {
-	search := template.Path
+	search := hostroot.Path
 	for _, kv := range i.root.Env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok && v != "" {
 			search = v

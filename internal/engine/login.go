@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -18,8 +18,8 @@ import (
 // hostLogin is a login of the host that was read. Its token may have ended: the
 // keeper renews it before it is used.
 type hostLogin struct {
-	at login.File
-	*login.Document
+	at oauthfile.File
+	*oauthfile.Document
 	own []string // names of members of the file in which what its agent logs in with is kept
 }
 
@@ -29,12 +29,12 @@ func (e *Engine) readLogin(s vault.Source) got {
 	if err != nil {
 		return got{err: err}
 	}
-	f := login.File{Path: s.Path, How: *a.Login}
+	f := oauthfile.File{Path: s.Path, How: *a.Login}
 	d, err := f.Read()
 	if err != nil {
 		return got{err: err}
 	}
-	return got{value: []byte(d.Access), login: &hostLogin{f, d, login.Own(*a.Login, a.Keys)}}
+	return got{value: []byte(d.Access), login: &hostLogin{f, d, oauthfile.Own(*a.Login, a.Keys)}}
 }
 
 // loginOf is what is known of an agent's logins.
@@ -69,7 +69,7 @@ func (e *Engine) completeLogin(n *NewSecret) error {
 	if err != nil {
 		return err
 	}
-	f := login.Find(*how, home, os.Getenv)
+	f := oauthfile.Find(*how, home, os.Getenv)
 	n.Source.Path = f.Path
 	if n.Service == "" {
 		n.Service = how.Service
@@ -140,10 +140,10 @@ const freshLogin = ".new"
 
 // put writes the file, unless it is as it shall be.
 func (f *loginFile) put(home *os.Root) error {
-	there, regular := regularIn(home, f.path, login.MaxFile)
+	there, regular := regularIn(home, f.path, oauthfile.MaxFile)
 	text := f.text
 	if regular {
-		if both, err := login.Beside(there, f.text, f.own); err == nil {
+		if both, err := oauthfile.Beside(there, f.text, f.own); err == nil {
 			text = both
 		}
 		if bytes.Equal(text, there) {

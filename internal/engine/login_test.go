@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -158,13 +158,13 @@ func TestBesideLogin(t *testing.T) {
 	a, err := e.Agents.Find("codex")
 	must(t, err)
 	const fresh = `{"tokens":{"access_token":"new"}}`
-	files := []loginFile{{path: ".codex/auth.json", text: []byte(fresh), own: login.Own(*a.Login, a.Keys)}}
+	files := []loginFile{{path: ".codex/auth.json", text: []byte(fresh), own: oauthfile.Own(*a.Login, a.Keys)}}
 	for there, want := range map[string]string{
 		`{"OPENAI_API_KEY":"typed","last_refresh":"x","tokens":{"access_token":"old","more":1},"mcp":{"a":[1.50,"\u003c"]}}`: `{"mcp":{"a":[1.50,"\u003c"]},"tokens":{"access_token":"new"}}` + "\n",
-		`{"mcp":1,"tokens":1,"tokens":2,"mcp":2}`:              `{"mcp":2,"tokens":{"access_token":"new"}}` + "\n",
-		`{"OPENAI_API_KEY":"typed"}`:                           fresh,
-		`{"mcp":` + strings.Repeat("[", 200_000):               fresh,
-		`{"mcp":"` + strings.Repeat("x", login.MaxFile) + `"}`: fresh,
+		`{"mcp":1,"tokens":1,"tokens":2,"mcp":2}`:                  `{"mcp":2,"tokens":{"access_token":"new"}}` + "\n",
+		`{"OPENAI_API_KEY":"typed"}`:                               fresh,
+		`{"mcp":` + strings.Repeat("[", 200_000):                   fresh,
+		`{"mcp":"` + strings.Repeat("x", oauthfile.MaxFile) + `"}`: fresh,
 		`["tokens"]`:  fresh,
 		`{"mcp":1} x`: fresh,
 		`null`:        fresh,

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -27,7 +27,7 @@ func (e *Engine) otherToken(a *spec.Agent, have []vault.Secret) (unfit Credentia
 
 // tokenOf is otherToken for one of those that a description names.
 func (e *Engine) tokenOf(a *spec.Agent, how *spec.AgentToken, have []vault.Secret) (c Credential, err error) {
-	if !slices.Contains(token.Names(), how.Tool) {
+	if !slices.Contains(hostcreds.Names(), how.Tool) {
 		return c, spec.Errorf(spec.ErrUsage, "tokens: no tokens of %q are known", how.Tool)
 	}
 	t, err := e.tokenFor(how)
@@ -60,10 +60,10 @@ func (e *Engine) tokenOf(a *spec.Agent, how *spec.AgentToken, have []vault.Secre
 
 // tokenFor is what the tool has for the server, or a file of it that cannot be read; nil if
 // neither.
-func (e *Engine) tokenFor(how *spec.AgentToken) (*token.Token, error) {
+func (e *Engine) tokenFor(how *spec.AgentToken) (*hostcreds.Token, error) {
 	list, err := e.Tokens(how.Tool)
 	for _, host := range []string{how.Server, ""} {
-		i := slices.IndexFunc(list, func(t token.Token) bool { return t.Host == host && (host != "" || t.Err != nil) })
+		i := slices.IndexFunc(list, func(t hostcreds.Token) bool { return t.Host == host && (host != "" || t.Err != nil) })
 		if i >= 0 {
 			return &list[i], nil
 		}

@@ -21,9 +21,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/image/pull"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/racetest"
-	"github.com/bothy-dev/bothy/internal/seal"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/vault/sealer"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case vault.Argv0:
-		os.Exit(seal.Main(os.Stdin, os.Stdout))
+		os.Exit(sealer.Main(os.Stdin, os.Stdout))
 	case agent.Argv0:
 		os.Exit(installs())
 	case keeper.Argv0: // one that hangs

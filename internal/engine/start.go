@@ -18,10 +18,10 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/gitdefaults"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -293,7 +293,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 			return nil, err
 		}
 		l.Programs = d.Programs()
-		start = func() error { return template.Disown(l.Programs, cmd.Start) }
+		start = func() error { return hostroot.Disown(l.Programs, cmd.Start) }
 	}
 	if err := start(); err != nil {
 		return nil, namespaceError(err)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/layer"
-	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -24,22 +24,24 @@ import (
 )
 
 // Templates are those that were made from sandboxes.
-func (e *Engine) Templates() saved.Shelf { return saved.Shelf{Dir: e.Store.Templates()} }
+func (e *Engine) Templates() savedtemplate.Shelf {
+	return savedtemplate.Shelf{Dir: e.Store.Templates()}
+}
 
 // SaveTemplate makes a template of what a sandbox has changed in its root layer
 // and of its home. One that runs goes on meanwhile.
-func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string) (saved.Template, error) {
-	name, err := saved.NewName(name)
+func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string) (savedtemplate.Template, error) {
+	name, err := savedtemplate.NewName(name)
 	if err != nil {
-		return saved.Template{}, err
+		return savedtemplate.Template{}, err
 	}
 	if err := e.room(); err != nil {
-		return saved.Template{}, e.opError("save sandbox "+sb.Name, sb, err)
+		return savedtemplate.Template{}, e.opError("save sandbox "+sb.Name, sb, err)
 	}
 	if sb.Broken != "" {
-		return saved.Template{}, brokenError(sb)
+		return savedtemplate.Template{}, brokenError(sb)
 	}
-	t := saved.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC(), Docker: sb.Docker}
+	t := savedtemplate.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC(), Docker: sb.Docker}
 	if sb.Image != nil {
 		t.Base, t.BaseName = sb.Image.Digest, sb.Image.Name
 	}
@@ -235,9 +237,9 @@ func (e *Engine) ExportTemplate(name string, to io.Writer) error {
 }
 
 // ImportTemplate reads what ExportTemplate wrote. The name may be empty.
-func (e *Engine) ImportTemplate(from io.Reader, name string) (saved.Template, error) {
+func (e *Engine) ImportTemplate(from io.Reader, name string) (savedtemplate.Template, error) {
 	if err := e.room(); err != nil {
-		return saved.Template{}, err
+		return savedtemplate.Template{}, err
 	}
 	open, err := e.openSealed(from)
 	if errors.Is(err, envelope.ErrNone) {
@@ -245,7 +247,7 @@ func (e *Engine) ImportTemplate(from io.Reader, name string) (saved.Template, er
 			WithHint("what others have made is taken as an image alone: bothy save -o of a sandbox with an image (-t IMAGE) makes one")
 	}
 	if err != nil {
-		return saved.Template{}, err
+		return savedtemplate.Template{}, err
 	}
 	return e.Templates().Import(open, name)
 }

@@ -9,20 +9,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // Tokens are those that tools of this host have, of all tools without a name. A
 // command that would print one is looked for and not run.
-func (e *Engine) Tokens(tools ...string) ([]token.Token, error) {
+func (e *Engine) Tokens(tools ...string) ([]hostcreds.Token, error) {
 	home, err := store.Home()
 	if err != nil {
 		return nil, err
 	}
-	list := token.Find(token.Host{Home: home, Environ: os.Environ()}, tools...)
+	list := hostcreds.Find(hostcreds.Host{Home: home, Environ: os.Environ()}, tools...)
 	paths, err := e.Paths()
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (e *Engine) Tokens(tools ...string) ([]token.Token, error) {
 
 // ChooseTokens gives the tokens that choices mean. It is an error if there is none
 // for one of them; those beside it that cannot be lent are told.
-func (e *Engine) ChooseTokens(choices []token.Choice) ([]token.Token, error) {
+func (e *Engine) ChooseTokens(choices []hostcreds.Choice) ([]hostcreds.Token, error) {
 	chosen, missing, err := e.chooseTokens(choices)
 	if err != nil || len(missing) == 0 {
 		return chosen, err
@@ -53,7 +53,7 @@ func (e *Engine) ChooseTokens(choices []token.Choice) ([]token.Token, error) {
 
 // UsualTokens is ChooseTokens for choices that are made for any host: of what there
 // is not nothing is said.
-func (e *Engine) UsualTokens(choices []token.Choice) ([]token.Token, error) {
+func (e *Engine) UsualTokens(choices []hostcreds.Choice) ([]hostcreds.Token, error) {
 	chosen, missing, err := e.chooseTokens(choices)
 	for _, m := range missing {
 		if !errors.Is(m, spec.ErrNotFound) {
@@ -63,7 +63,7 @@ func (e *Engine) UsualTokens(choices []token.Choice) ([]token.Token, error) {
 	return chosen, err
 }
 
-func (e *Engine) chooseTokens(choices []token.Choice) (chosen []token.Token, missing []error, err error) {
+func (e *Engine) chooseTokens(choices []hostcreds.Choice) (chosen []hostcreds.Token, missing []error, err error) {
 	if len(choices) == 0 {
 		return nil, nil, nil
 	}
@@ -76,7 +76,7 @@ func (e *Engine) chooseTokens(choices []token.Choice) (chosen []token.Token, mis
 		return nil, nil, err
 	}
 	for _, c := range choices {
-		var good, bad []token.Token
+		var good, bad []hostcreds.Token
 		for _, t := range all {
 			switch {
 			case t.Err == nil && c.Meant(&t):
@@ -98,20 +98,20 @@ func (e *Engine) chooseTokens(choices []token.Choice) (chosen []token.Token, mis
 }
 
 // noToken says why there is no token for a choice.
-func noToken(c token.Choice, bad []token.Token) error {
+func noToken(c hostcreds.Choice, bad []hostcreds.Token) error {
 	if len(bad) > 0 {
 		return unlendable(&bad[0])
 	}
-	i := slices.IndexFunc(token.Tools, func(t token.Tool) bool { return t.Name == c.Tool })
-	if i >= 0 && token.Tools[i].None != "" && c.Host == "" {
-		return spec.Errorf(spec.ErrNotFound, "%s", token.Tools[i].None).WithHint("%s", token.Tools[i].Get)
+	i := slices.IndexFunc(hostcreds.Tools, func(t hostcreds.Tool) bool { return t.Name == c.Tool })
+	if i >= 0 && hostcreds.Tools[i].None != "" && c.Host == "" {
+		return spec.Errorf(spec.ErrNotFound, "%s", hostcreds.Tools[i].None).WithHint("%s", hostcreds.Tools[i].Get)
 	}
 	return spec.Errorf(spec.ErrNotFound, "this host has no token for %s", c).
 		WithHint("log in with that tool on the host; bothy secret sources shows what there is")
 }
 
 // unlendable says why a token is not lent.
-func unlendable(t *token.Token) error {
+func unlendable(t *hostcreds.Token) error {
 	what := "the token of " + t.Tool
 	if t.For != "" {
 		what += " for " + t.For
@@ -121,7 +121,7 @@ func unlendable(t *token.Token) error {
 
 // LendToken lends a sandbox the token of a tool. If it has it already the lease is
 // nil.
-func (e *Engine) LendToken(ctx context.Context, sb *spec.Sandbox, t *token.Token) (*spec.Lease, error) {
+func (e *Engine) LendToken(ctx context.Context, sb *spec.Sandbox, t *hostcreds.Token) (*spec.Lease, error) {
 	name, err := e.secretOf(t)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (e *Engine) LendToken(ctx context.Context, sb *spec.Sandbox, t *token.Token
 
 // secretOf gives the secret that is read from where a token stands. If there is none, one is
 // made of a name that no other has.
-func (e *Engine) secretOf(t *token.Token) (string, error) {
+func (e *Engine) secretOf(t *hostcreds.Token) (string, error) {
 	source := vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For}
 	have, err := e.Secrets()
 	if err != nil {
@@ -182,7 +182,7 @@ func nameOf(have []vault.Secret, source vault.Source) string {
 }
 
 // freeSecret is the usual name of the secret for a token, numbered if it is taken.
-func freeSecret(d *vault.Document, t *token.Token) string {
+func freeSecret(d *vault.Document, t *hostcreds.Token) string {
 	base := "lent-" + t.Tool
 	if t.Host != "" && t.Tool != "github" {
 		base += "-" + strings.Map(inName, t.Host)

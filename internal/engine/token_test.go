@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -22,7 +22,7 @@ func atHome(t *testing.T, files map[string]string) (e *Engine, home string, said
 	e.Progress = func(s string) { *said = append(*said, s) }
 	home = t.TempDir()
 	t.Setenv("HOME", home)
-	for _, tool := range token.Tools {
+	for _, tool := range hostcreds.Tools {
 		for _, name := range tool.Variables {
 			t.Setenv(name, "")
 		}
@@ -37,9 +37,9 @@ func atHome(t *testing.T, files map[string]string) (e *Engine, home string, said
 	return e, home, said
 }
 
-func choices(t *testing.T, words ...string) []token.Choice {
+func choices(t *testing.T, words ...string) []hostcreds.Choice {
 	t.Helper()
-	list, err := token.ParseChoices(words)
+	list, err := hostcreds.ParseChoices(words)
 	must(t, err)
 	return list
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
 // Check refuses a flow that could not be carried on, and writes paths in one way.
@@ -44,7 +44,7 @@ func (f *Flow) checkInputs() error {
 	names, files := map[string]bool{}, map[string]bool{}
 	for _, in := range f.Inputs {
 		switch {
-		case !plainyaml.IsName(in.Name):
+		case !strictyaml.IsName(in.Name):
 			return fmt.Errorf("inputs: %q is no name", in.Name)
 		case names[in.Name] || in.File != "" && files[in.File]:
 			return fmt.Errorf("inputs: %s stands there twice", in.Name)
@@ -66,7 +66,7 @@ func IsFileName(s string) bool {
 		return false
 	}
 	for _, c := range []byte(s) {
-		if !plainyaml.IsName("x"+string(c)) && c != '.' {
+		if !strictyaml.IsName("x"+string(c)) && c != '.' {
 			return false
 		}
 	}
@@ -105,7 +105,7 @@ type lint struct {
 
 func (l *lint) step(s *Step) error {
 	switch {
-	case !plainyaml.IsName(s.ID):
+	case !strictyaml.IsName(s.ID):
 		return fmt.Errorf("%q is no name: a letter, then letters, digits, - and _", s.ID)
 	case l.before[s.ID] != nil:
 		return errors.New("the name is used twice")
@@ -197,7 +197,7 @@ func (l *lint) kind(s *Step) error {
 }
 
 func isVariable(name string) bool {
-	return plainyaml.IsName(name) && !strings.Contains(name, "-") && !strings.HasPrefix(name, "BOTHY_")
+	return strictyaml.IsName(name) && !strings.Contains(name, "-") && !strings.HasPrefix(name, "BOTHY_")
 }
 
 func (l *lint) needs(s *Step) error {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
 // cond is a condition of `if`: names, texts and functions with == != && || ! and brackets. It has
@@ -59,7 +59,7 @@ func condTokens(text string) (tokens []string, err error) {
 			}
 			n = end + 2
 		default:
-			for n < len(text) && (plainyaml.IsName("x"+text[n:n+1]) || text[n] == '.') {
+			for n < len(text) && (strictyaml.IsName("x"+text[n:n+1]) || text[n] == '.') {
 				n++
 			}
 			if n == 0 {
@@ -139,7 +139,7 @@ func (r *condReader) operand() (*cond, error) {
 	if token[0] == '\'' {
 		return &cond{op: "text", text: token[1 : len(token)-1]}, nil
 	}
-	if !plainyaml.IsName(token[:1]) {
+	if !strictyaml.IsName(token[:1]) {
 		return nil, fmt.Errorf("%s is not expected", token)
 	}
 	if !r.take("(") {

@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"github.com/bothy-dev/bothy/internal/gate"
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -198,7 +198,7 @@ func readElement(o map[string]any) (*Element, error) {
 		e.Values[name] = ""
 	}
 	for name, v := range o {
-		if plainyaml.IsName(name) && !slices.Contains(criteriaKeys, name) {
+		if strictyaml.IsName(name) && !slices.Contains(criteriaKeys, name) {
 			e.Values[name] = wordsOf(v)
 		}
 	}

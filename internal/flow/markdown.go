@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/gate"
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
 // markdown is the front matter of a workflow of Looplia's.
@@ -56,7 +56,7 @@ func fromMarkdown(data []byte) (*Flow, error) {
 		return nil, errors.New("the YAML does not end with ---")
 	}
 	var m markdown
-	if err := plainyaml.Decode(head, &m); err != nil {
+	if err := strictyaml.Decode(head, &m); err != nil {
 		return nil, err
 	}
 	f := &Flow{Name: m.Name, Version: m.Version, Description: m.Description}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -50,7 +50,7 @@ func (v *Values) UnmarshalJSON(b []byte) error {
 	inner, ok := strings.CutPrefix(strings.TrimSpace(v.Input), "${{")
 	inner, closed := strings.CutSuffix(inner, "}}")
 	name, input := strings.CutPrefix(strings.TrimSpace(inner), wordInput+".")
-	if !ok || !closed || !input || !plainyaml.IsName(name) {
+	if !ok || !closed || !input || !strictyaml.IsName(name) {
 		return fmt.Errorf("%s: %q is not ${{ inputs.NAME }}", v.From, head(v.Input, maxElementID))
 	}
 	v.Input = name
@@ -141,7 +141,7 @@ func (l *lint) matrix(s *Step) error {
 	for name, v := range l.flow.matrix(s) {
 		in := l.flow.input(v.Input)
 		switch {
-		case !plainyaml.IsName(name):
+		case !strictyaml.IsName(name):
 			return fmt.Errorf("matrix: %q is no name", name)
 		case v.From == "" && len(v.Texts) == 0:
 			return fmt.Errorf("matrix: %s has no values", name)

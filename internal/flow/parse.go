@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -33,5 +33,5 @@ func Parse(name string, data []byte) (*Flow, error) {
 
 func fromYAML(data []byte) (*Flow, error) {
 	f := &Flow{}
-	return f, plainyaml.Decode(data, f)
+	return f, strictyaml.Decode(data, f)
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
 // expand replaces ${{ name }} by values. A value is data: words in it are not expanded.
@@ -49,14 +49,14 @@ func parseWord(name string) (word, error) {
 	kind, rest, _ := strings.Cut(name, ".")
 	switch {
 	case kind == wordInput || kind == wordMatrix || kind == wordEach:
-		if plainyaml.IsName(rest) {
+		if strictyaml.IsName(rest) {
 			return word{kind, rest}, nil
 		}
 	case kind == wordOutput:
-		if id, ok := strings.CutSuffix(rest, ".output"); ok && plainyaml.IsName(id) {
+		if id, ok := strings.CutSuffix(rest, ".output"); ok && strictyaml.IsName(id) {
 			return word{kind, id}, nil
 		}
-		if id, ok := strings.CutSuffix(rest, ".began"); ok && plainyaml.IsName(id) {
+		if id, ok := strings.CutSuffix(rest, ".began"); ok && strictyaml.IsName(id) {
 			return word{wordBegan, id}, nil
 		}
 	}

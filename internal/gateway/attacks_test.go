@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -142,7 +142,7 @@ func TestA8HandMadePackets(t *testing.T) {
 			c.Close()
 		}
 	}()
-	hosts := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"), netip.MustParseAddr("::ffff:127.0.0.1"), names.Gateway4, names.Gateway6, names.Inside4}
+	hosts := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"), netip.MustParseAddr("::ffff:127.0.0.1"), namepool.Gateway4, namepool.Gateway6, namepool.Inside4}
 	all, err := net.InterfaceAddrs()
 	must(t, err)
 	var own netip.Addr // one that is not the loopback's
@@ -154,7 +154,7 @@ func TestA8HandMadePackets(t *testing.T) {
 		}
 	}
 	throw := func(w *world) {
-		for _, from := range []netip.Addr{names.Inside4, names.Inside6, names.Gateway4, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"), netip.MustParseAddr("8.8.8.8")} {
+		for _, from := range []netip.Addr{namepool.Inside4, namepool.Inside6, namepool.Gateway4, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"), netip.MustParseAddr("8.8.8.8")} {
 			for _, to := range hosts {
 				if from.Is4() != to.Is4() {
 					continue

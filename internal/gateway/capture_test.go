@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -24,18 +24,18 @@ import (
 // keeping keeps logins, and fails with err if that is set.
 type keeping struct {
 	mu  sync.Mutex // the race detector sees no order through the stack inside
-	got []login.Grant
+	got []oauthfile.Grant
 	err error
 }
 
-func (k *keeping) kept() []login.Grant {
+func (k *keeping) kept() []oauthfile.Grant {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.got)
 }
 
-func (k *keeping) keep(w **world, p *provider) func(context.Context, login.Grant) (*spec.Lease, string, error) {
-	return func(_ context.Context, g login.Grant) (*spec.Lease, string, error) {
+func (k *keeping) keep(w **world, p *provider) func(context.Context, oauthfile.Grant) (*spec.Lease, string, error) {
+	return func(_ context.Context, g oauthfile.Grant) (*spec.Lease, string, error) {
 		k.mu.Lock()
 		k.got = append(k.got, g)
 		k.mu.Unlock()
@@ -181,8 +181,8 @@ func TestNotCaptured(t *testing.T) {
 		"no renewal":     {p: giving(t, 200, "application/json", fmt.Sprintf(`{"access_token":%q}`, access(1))), status: 502, want: "it is no login"},
 		"no tokens":      {p: giving(t, 200, "application/json", `{"ok":true}`), status: 502, want: "it is no login"},
 		"nobody keeps":   {p: giving(t, 200, "application/json", tokens), err: os.ErrPermission, kept: 1, status: 502, want: "bothy secret audit says why"},
-		"unfit to lend":  {p: giving(t, 200, "application/json", tokens), err: login.ErrNoToken, kept: 1, status: 502, want: "is no token"},
-		"logged in":      {p: giving(t, 200, "application/json", tokens), err: fmt.Errorf("%w; revoke it", login.ErrLoggedIn), kept: 1, status: 502, want: "it is logged in already; revoke it"},
+		"unfit to lend":  {p: giving(t, 200, "application/json", tokens), err: oauthfile.ErrNoToken, kept: 1, status: 502, want: "is no token"},
+		"logged in":      {p: giving(t, 200, "application/json", tokens), err: fmt.Errorf("%w; revoke it", oauthfile.ErrLoggedIn), kept: 1, status: 502, want: "it is logged in already; revoke it"},
 		"a refusal":      {p: giving(t, 400, "application/json", `{"error":"invalid_grant"}`), status: 400, want: "invalid_grant"},
 		"somewhere else": {p: giving(t, 307, "application/json", `{}`, "Location", "https://x.example.com/"), status: 307},
 	} {
@@ -210,7 +210,7 @@ func TestCaptureEndsWithGateway(t *testing.T) {
 	p := giving(t, 200, "application/json", tokens)
 	kept := make(chan struct{})
 	w := p.capturing(t, &keeping{}, func(c *Config) {
-		c.Capture.Keep = func(ctx context.Context, _ login.Grant) (*spec.Lease, string, error) {
+		c.Capture.Keep = func(ctx context.Context, _ oauthfile.Grant) (*spec.Lease, string, error) {
 			close(kept)
 			<-ctx.Done()
 			return nil, "", context.Cause(ctx)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/hostproxy"
@@ -25,11 +25,11 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 	}
 	defer g.wg.Done()
 	g.conf.CatchUp()
-	if to := a.To.Addr(); to == names.Gateway4 || to == names.Gateway6 {
+	if to := a.To.Addr(); to == namepool.Gateway4 || to == namepool.Gateway6 {
 		g.local(a)
 		return
 	}
-	if to := a.To.Addr(); to == names.Host4 || to == names.Host6 {
+	if to := a.To.Addr(); to == namepool.Host4 || to == namepool.Host6 {
 		g.toHost(a)
 		return
 	}
@@ -83,7 +83,7 @@ func (g *Gateway) subject(to netip.AddrPort) (policy.Flow, error) {
 	if name, ok := g.names.Name(to.Addr()); ok {
 		return policy.Flow{Name: name, Port: to.Port()}, nil
 	}
-	if names.Own(to.Addr()) {
+	if namepool.Own(to.Addr()) {
 		return policy.Flow{}, errors.New("the address stands for no name: it was never asked for")
 	}
 	return policy.Flow{Addr: to.Addr(), Port: to.Port()}, nil

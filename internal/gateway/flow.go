@@ -9,8 +9,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -25,7 +25,7 @@ type flow struct {
 	counts relay.Counts
 	cancel context.CancelFunc
 
-	outflow *outflow.Meter // counts its bytes if the gateway does not inspect it; nil: not counted
+	outflow *uploadlimit.Meter // counts its bytes if the gateway does not inspect it; nil: not counted
 
 	git      bool          // a rule lets git over SSH pass on it
 	looked   bool          // the gateway has looked at its protocol
@@ -41,9 +41,9 @@ type flow struct {
 	// elsewhere: the host's proxy has found the address.
 	elsewhere bool
 	conns     []relay.Conn
-	lease     string         // of the host's SSH agent, by which it logged in
-	gits      *outflow.Meter // counts what git sends on it; nil: not counted
-	why       error          // it was ended
+	lease     string             // of the host's SSH agent, by which it logged in
+	gits      *uploadlimit.Meter // counts what git sends on it; nil: not counted
+	why       error              // it was ended
 }
 
 // kind tells whose affair a flow is.
@@ -71,7 +71,7 @@ func (f *flow) isElsewhere() bool {
 }
 
 // sends returns the meter for what git sends.
-func (f *flow) sends() *outflow.Meter {
+func (f *flow) sends() *uploadlimit.Meter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.gits

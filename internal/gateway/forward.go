@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/hello"
+	"github.com/bothy-dev/bothy/internal/gateway/clienthello"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
@@ -39,7 +39,7 @@ func (g *Gateway) beginsHTTP(c relay.Conn) (said []byte, speaks bool, err error)
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	buf := make([]byte, 2048)
 	n, err := c.Read(buf)
-	if n == 0 || hello.Begins(buf[:n]) != hello.No {
+	if n == 0 || clienthello.Begins(buf[:n]) != clienthello.No {
 		return nil, false, err
 	}
 	return readLine(c, buf[:n])

@@ -28,10 +28,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -46,7 +46,7 @@ type Config struct {
 	Sources []netip.Prefix
 	Sandbox string // its name, for what is said to people
 	Policy  *policy.Policy
-	Names   *names.Pool // nil: a new one, with the names of Identity
+	Names   *namepool.Pool // nil: a new one, with the names of Identity
 	// Identity is what programs inside know already; zero: nothing.
 	Identity wire.Identity
 	Dialer   *dial.Dialer
@@ -75,7 +75,7 @@ type Config struct {
 	CatchUp func()
 	// Uploads has what was sent by rules with a budget; nil: it is forgotten with the
 	// gateway.
-	Uploads *outflow.Ledger
+	Uploads *uploadlimit.Ledger
 	// Capture keeps what programs inside are given to log in with; nil: nobody does.
 	Capture *Capture
 	// Tasks answers about the tasks of the project; nil: they are not shared.
@@ -96,7 +96,7 @@ type Capture struct {
 	How spec.AgentLogin // which says where that is
 	// Keep keeps tokens, and lends them before it returns. The context ends with the
 	// request, if not before.
-	Keep func(context.Context, login.Grant) (lease *spec.Lease, identity string, err error)
+	Keep func(context.Context, oauthfile.Grant) (lease *spec.Lease, identity string, err error)
 }
 
 // at is how the inspector sees it.
@@ -111,7 +111,7 @@ func (c *Capture) at() *inspect.Capture {
 type Gateway struct {
 	conf   Config
 	stack  *netstack.Stack
-	names  *names.Pool
+	names  *namepool.Pool
 	server *dns.Server
 	limits *limits
 	held   *held.Budget // what the inside has it hold
@@ -154,13 +154,13 @@ type Gateway struct {
 // New starts a gateway.
 func New(c Config) (*Gateway, error) {
 	if c.Names == nil {
-		c.Names = names.Resume(c.Identity.Names)
+		c.Names = namepool.Resume(c.Identity.Names)
 	}
 	if c.Dialer == nil {
 		c.Dialer = &dial.Dialer{}
 	}
 	if c.Uploads == nil {
-		c.Uploads = outflow.New(nil, nil)
+		c.Uploads = uploadlimit.New(nil, nil)
 	}
 	if c.now == nil {
 		c.now = time.Now
@@ -204,7 +204,7 @@ func New(c Config) (*Gateway, error) {
 		},
 	})
 	g.stack, err = netstack.New(netstack.Config{
-		FD: c.FD, Unsummed: c.Unsummed, Sources: c.Sources, Gateway: []netip.Addr{names.Gateway4, names.Gateway6},
+		FD: c.FD, Unsummed: c.Unsummed, Sources: c.Sources, Gateway: []netip.Addr{namepool.Gateway4, namepool.Gateway6},
 		TCP: g.attempt, DNS: func(q []byte) []byte { return g.server.Answer(q, false) },
 		Refused: g.dropped,
 	})
@@ -288,7 +288,7 @@ func (g *Gateway) review() {
 			continue
 		}
 		s, over := f.now(), g.mayFlow(f)
-		f.requests.Review(func(r *policy.Request, uses inject.Uses, m *outflow.Meter) error {
+		f.requests.Review(func(r *policy.Request, uses inject.Uses, m *uploadlimit.Meter) error {
 			d := g.judgeRequest(inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r)
 			switch {
 			case !d.Allowed():

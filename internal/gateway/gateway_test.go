@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/insidetest"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -96,7 +96,7 @@ func startWith(t testing.TB, p *policy.Policy, hosts map[string][]string, change
 	w.Gateway, err = New(c)
 	must(t, err)
 	t.Cleanup(w.Close)
-	w.in = insidetest.New(t, card, netstack.MTU, names.Gateway4, names.Inside4, names.Inside6)
+	w.in = insidetest.New(t, card, netstack.MTU, namepool.Gateway4, namepool.Inside4, namepool.Inside6)
 	return w
 }
 

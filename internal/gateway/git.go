@@ -12,9 +12,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/gitssh"
 	"github.com/bothy-dev/bothy/internal/gateway/held"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -222,7 +222,7 @@ func (g *Gateway) judgeGit(s policy.Flow, asked *policy.GitRequest) policy.Decis
 }
 
 // asks notes the command under way, by which lease it logs in, and who counts what it sends.
-func (f *flow) asks(asked *policy.GitRequest, lease string, m *outflow.Meter) {
+func (f *flow) asks(asked *policy.GitRequest, lease string, m *uploadlimit.Meter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subject.Git, f.lease, f.gits = asked, lease, m

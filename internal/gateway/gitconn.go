@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 )
 
 // sshBegins is the first thing that every SSH client sends.
@@ -162,7 +162,7 @@ type billed struct {
 
 func (b *billed) Write(p []byte) (int, error) {
 	n, err := b.watchedSSH.Write(p)
-	if errors.Is(err, outflow.ErrSpent) || errors.Is(err, outflow.ErrUnkept) {
+	if errors.Is(err, uploadlimit.ErrSpent) || errors.Is(err, uploadlimit.ErrUnkept) {
 		b.cut.Store(&err)
 	}
 	return n, err

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -140,7 +140,7 @@ func TestB10HeldByAgent(t *testing.T) {
 	w := start(t, rules(t, 1), nil, o.knownHosts)
 	must(t, w.SetLoans(o.lent()))
 	say := func() net.Conn {
-		c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Gateway4, wire.AgentPort))
+		c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(namepool.Gateway4, wire.AgentPort))
 		must(t, err)
 		_, err = c.Write(append(binary.BigEndian.AppendUint32(nil, 256<<10), make([]byte, 100<<10)...))
 		must(t, err)

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -45,7 +45,7 @@ func errHostPort(port uint16) error { return fmt.Errorf("port %d of the host is 
 // lookupHost answers for the host's names, if there is anything to reach.
 func (g *Gateway) lookupHost(name string) (v4, v6 netip.Addr, err error) {
 	if len(g.hostPorts()) > 0 {
-		return names.Host4, names.Host6, nil
+		return namepool.Host4, namepool.Host6, nil
 	}
 	err = errors.New("no port of the host is allowed")
 	g.log(spec.NetworkRecord{

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -38,12 +38,12 @@ func TestHostName(t *testing.T) {
 		a, err := w.in.Resolver(false).LookupNetIP(t.Context(), "ip", name)
 		must(t, err)
 		for _, a := range a {
-			if a = a.Unmap(); a != names.Host4 && a != names.Host6 {
+			if a = a.Unmap(); a != namepool.Host4 && a != namepool.Host6 {
 				t.Errorf("%s is at %s", name, a)
 			}
 		}
 	}
-	if back, err := w.in.Resolver(false).LookupAddr(t.Context(), names.Host4.String()); err != nil || back[0] != "host.bothy." {
+	if back, err := w.in.Resolver(false).LookupAddr(t.Context(), namepool.Host4.String()); err != nil || back[0] != "host.bothy." {
 		t.Errorf("back: %v, %v", back, err)
 	}
 	if asked := w.asked(); len(asked) > 0 {
@@ -68,7 +68,7 @@ func TestHostPort(t *testing.T) {
 	six := uint16(l.Addr().(*net.TCPAddr).Port)
 	w := startWith(t, rules(t, 1, "deny **"), nil, opened(four, six))
 	for _, to := range []netip.AddrPort{
-		netip.AddrPortFrom(names.Host4, four), netip.AddrPortFrom(names.Host6, four), netip.AddrPortFrom(names.Host4, six),
+		netip.AddrPortFrom(namepool.Host4, four), netip.AddrPortFrom(namepool.Host6, four), netip.AddrPortFrom(namepool.Host4, six),
 	} {
 		c, err := w.in.Dial(t.Context(), to)
 		must(t, err)
@@ -98,12 +98,12 @@ func TestHostPortClosed(t *testing.T) {
 	hosts := map[string][]string{"rebound.example": here, "six.example": {"::1"}, "mapped.example": {"::ffff:127.0.0.1"}, "zero.example": {"0.0.0.0"}}
 	w := startWith(t, rules(t, 1, "allow **"), hosts, opened(open))
 	for _, to := range []string{
-		names.Host4.String(), "[" + names.Host6.String() + "]",
-		names.Gateway4.String(), "[" + names.Gateway6.String() + "]", "127.0.0.1", "127.8.9.10", "[::1]", "0.0.0.0", "[::]",
+		namepool.Host4.String(), "[" + namepool.Host6.String() + "]",
+		namepool.Gateway4.String(), "[" + namepool.Gateway6.String() + "]", "127.0.0.1", "127.8.9.10", "[::1]", "0.0.0.0", "[::]",
 		"[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "198.18.0.4", "198.19.255.255", "169.254.169.254",
 	} {
 		port := closed
-		if !strings.Contains(to, names.Host4.String()) && !strings.Contains(to, names.Host6.String()) {
+		if !strings.Contains(to, namepool.Host4.String()) && !strings.Contains(to, namepool.Host6.String()) {
 			port = open // not even that one, by any other address
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // some the inside's own stack drops without a word
@@ -135,7 +135,7 @@ func TestHostPortTakenBack(t *testing.T) {
 	two, _ := echo(t, "")
 	w := startWith(t, rules(t, 1), nil, opened(one, two))
 	dialled := func(port uint16) func() error {
-		c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Host4, port))
+		c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(namepool.Host4, port))
 		must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return func() error {
@@ -156,7 +156,7 @@ func TestHostPortTakenBack(t *testing.T) {
 		t.Error("the connection goes on")
 	}
 	must(t, b())
-	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Host4, one)); err == nil {
+	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(namepool.Host4, one)); err == nil {
 		_ = c.Close()
 		t.Error("the port is still open")
 	}
@@ -173,7 +173,7 @@ func TestPausedPorts(t *testing.T) {
 	l := listen(t)
 	w.Publish(l, 3000)
 	w.Pause("the log is full")
-	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Host4, port)); err == nil {
+	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(namepool.Host4, port)); err == nil {
 		_ = c.Close()
 		t.Error("the host was reached")
 	}
@@ -193,7 +193,7 @@ func TestPausedPorts(t *testing.T) {
 		t.Error("the server saw somebody")
 	}
 	w.Pause("")
-	c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Host4, port))
+	c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(namepool.Host4, port))
 	must(t, err)
 	_ = c.Close()
 }
@@ -204,7 +204,7 @@ func TestHostPortNobodyThere(t *testing.T) {
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	_ = l.Close()
 	w := startWith(t, rules(t, 1), nil, opened(port))
-	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Host4, port)); err == nil {
+	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(namepool.Host4, port)); err == nil {
 		_ = c.Close()
 		t.Error("it was reached")
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -136,11 +136,11 @@ var errClosed = errors.New("the sandbox is stopped")
 // dialInside tries the inside's own addresses, and then its loopback: many
 // servers listen there only.
 func (g *Gateway) dialInside(ctx context.Context, port uint16) (*netstack.Conn, error) {
-	c, err := g.dialCard(ctx, names.Gateway4, netip.AddrPortFrom(names.Inside4, port))
+	c, err := g.dialCard(ctx, namepool.Gateway4, netip.AddrPortFrom(namepool.Inside4, port))
 	if err == nil {
 		return c, nil
 	}
-	if c, err := g.dialCard(ctx, names.Gateway6, netip.AddrPortFrom(names.Inside6, port)); err == nil {
+	if c, err := g.dialCard(ctx, namepool.Gateway6, netip.AddrPortFrom(namepool.Inside6, port)); err == nil {
 		return c, nil
 	}
 	if g.conf.Join != nil {

@@ -15,7 +15,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -43,8 +43,8 @@ func repeat(c *gonet.TCPConn) {
 	_ = c.CloseWrite()
 }
 
-func at4(port uint16) netip.AddrPort { return netip.AddrPortFrom(names.Inside4, port) }
-func at6(port uint16) netip.AddrPort { return netip.AddrPortFrom(names.Inside6, port) }
+func at4(port uint16) netip.AddrPort { return netip.AddrPortFrom(namepool.Inside4, port) }
+func at6(port uint16) netip.AddrPort { return netip.AddrPortFrom(namepool.Inside6, port) }
 
 // listen makes a listener of the host's.
 func listen(t testing.TB) *net.TCPListener {
@@ -314,7 +314,7 @@ func TestMeet(t *testing.T) {
 
 // Who comes uninvited, or without the key, is sent away.
 func TestMeetStrangers(t *testing.T) {
-	meetAt := netip.AddrPortFrom(names.Gateway4, meetPort)
+	meetAt := netip.AddrPortFrom(namepool.Gateway4, meetPort)
 	w := startWith(t, rules(t, 1), nil, joiner(func(j *wire.Join) { j.Key = strings.Repeat("A", keySize) }))
 	if c, err := w.in.Dial(t.Context(), meetAt); err == nil {
 		_ = c.Close()

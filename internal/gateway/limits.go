@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 )
 
 // A pattern like **.example.com lets any name below pass, and a name can carry data to the owner of
@@ -48,8 +48,8 @@ func (l *limits) name(name string) error {
 	if l.seen[name] {
 		return nil
 	}
-	if len(l.seen) >= names.Max {
-		return names.ErrFull
+	if len(l.seen) >= namepool.Max {
+		return namepool.ErrFull
 	}
 	zone := parent(name)
 	r, err := l.ration(zone)

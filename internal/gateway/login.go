@@ -14,8 +14,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
-	"github.com/bothy-dev/bothy/internal/gateway/renew"
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/gateway/tokenrefresh"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -25,7 +25,7 @@ import (
 // knows the value in force, since only the gateway sees a value end.
 type logins struct {
 	g      *Gateway
-	client *renew.Client
+	client *tokenrefresh.Client
 
 	mu    sync.Mutex  // held when secrets are put into force
 	loans []wire.Loan // as the keeper lent them
@@ -34,8 +34,8 @@ type logins struct {
 
 // heldLogin is one such login.
 type heldLogin struct {
-	file login.File
-	renew.Result
+	file oauthfile.File
+	tokenrefresh.Result
 	former   []wire.Value // values that must not come in any more
 	rejected string       // a value that a server did not take
 	looked   time.Time    // when the file was read because of one
@@ -56,7 +56,7 @@ const (
 const maxFormer = 2
 
 func newLogins(g *Gateway) *logins {
-	return &logins{g: g, held: map[string]*heldLogin{}, client: &renew.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots, Judge: g.judgeRenewal}}
+	return &logins{g: g, held: map[string]*heldLogin{}, client: &tokenrefresh.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots, Judge: g.judgeRenewal}}
 }
 
 // judgeRenewal asks the sandbox's rules whether the gateway may ask a server for tokens. No rule
@@ -126,9 +126,9 @@ func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
 
 // meet takes over the value that the keeper lends, unless the gateway has renewed that one since.
 func (h *heldLogin) meet(o *wire.Loan) {
-	h.file = login.File{Path: o.Login.Path, How: o.Login.How, Inside: o.Login.Inside, Seal: o.Login.Seal, Secret: o.Secret}
+	h.file = oauthfile.File{Path: o.Login.Path, How: o.Login.How, Inside: o.Login.Inside, Seal: o.Login.Seal, Secret: o.Secret}
 	if value := string(o.Value); value != h.Access && !h.had(value) {
-		h.take(renew.Result{Access: value, Expires: o.Login.Expires, Due: o.Login.Due})
+		h.take(tokenrefresh.Result{Access: value, Expires: o.Login.Expires, Due: o.Login.Due})
 	}
 }
 
@@ -137,7 +137,7 @@ func (h *heldLogin) had(value string) bool {
 }
 
 // take puts a value into force.
-func (h *heldLogin) take(r renew.Result) {
+func (h *heldLogin) take(r tokenrefresh.Result) {
 	if h.Access != "" && h.Access != r.Access {
 		former := append(slices.Clone(h.former), wire.Value(h.Access)) // a copy may have the old ones
 		h.former = former[max(0, len(former)-maxFormer):]
@@ -226,7 +226,7 @@ func (l *logins) begin(lease string) chan struct{} {
 }
 
 // end puts the result of a renewal into force.
-func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
+func (l *logins) end(h *heldLogin, r tokenrefresh.Result, err error, who *spec.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := h.Access
@@ -253,15 +253,15 @@ func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
 
 // pause is how long no renewal is tried again.
 func pause(err error) time.Duration {
-	_, refused := errors.AsType[*renew.Refused](err) // which is known from then on
-	if _, asked := errors.AsType[*renew.Unrenewed](err); asked && !refused {
+	_, refused := errors.AsType[*tokenrefresh.Refused](err) // which is known from then on
+	if _, asked := errors.AsType[*tokenrefresh.Unrenewed](err); asked && !refused {
 		return renewPause
 	}
 	return readPause
 }
 
 // renewal returns the record of a renewal.
-func renewal(h *heldLogin, r renew.Result, err error, who *spec.Lease) spec.NetworkRecord {
+func renewal(h *heldLogin, r tokenrefresh.Result, err error, who *spec.Lease) spec.NetworkRecord {
 	out := spec.NetworkRecord{Event: spec.NetworkRenewal, Verdict: spec.VerdictAllow, Secret: who.Secret, Lease: who.ID}
 	if u, perr := url.Parse(h.file.How.Endpoint); perr == nil {
 		out.Name, out.Path = u.Hostname(), u.Path
@@ -291,15 +291,15 @@ func (l *logins) state(lease string) error {
 
 // told is the error that the inside sees after a failed renewal. Where the login is on the host,
 // and what failed there or on its network, goes to the log only.
-func told(err error, f login.File) error {
-	_, refused := errors.AsType[*renew.Refused](err)
-	server, asked := errors.AsType[*renew.Unrenewed](err)
-	_, silent := errors.AsType[*renew.Unreachable](err)
+func told(err error, f oauthfile.File) error {
+	_, refused := errors.AsType[*tokenrefresh.Refused](err)
+	server, asked := errors.AsType[*tokenrefresh.Unrenewed](err)
+	_, silent := errors.AsType[*tokenrefresh.Unreachable](err)
 	switch {
 	case refused:
 		err = fmt.Errorf("%w: %w", inspect.ErrNoLogin, server.Err)
-	case errors.Is(err, login.ErrNone):
-		err = fmt.Errorf("%w: %w", inspect.ErrNoLogin, login.ErrNone)
+	case errors.Is(err, oauthfile.ErrNone):
+		err = fmt.Errorf("%w: %w", inspect.ErrNoLogin, oauthfile.ErrNone)
 	case silent:
 		err = errors.New("the login of the host could not be renewed just now: the host cannot reach its server: bothy secret audit says why, on the host")
 	case asked:

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/envelope"
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -138,15 +138,15 @@ func (p *provider) how() spec.AgentLogin {
 }
 
 // signIn makes a login with the n-th tokens.
-func (p *provider) signIn(t testing.TB, n int, ends time.Time) login.File {
+func (p *provider) signIn(t testing.TB, n int, ends time.Time) oauthfile.File {
 	t.Helper()
-	f := login.Find(p.how(), t.TempDir(), func(string) string { return "" })
+	f := oauthfile.Find(p.how(), t.TempDir(), func(string) string { return "" })
 	must(t, os.MkdirAll(filepath.Dir(f.Path), 0o700))
 	p.write(t, f, n, ends)
 	return f
 }
 
-func (p *provider) write(t testing.TB, f login.File, n int, ends time.Time) {
+func (p *provider) write(t testing.TB, f oauthfile.File, n int, ends time.Time) {
 	t.Helper()
 	must(t, os.WriteFile(f.Path, fmt.Appendf(nil, `{"a":%q,"r":%q,"e":%d,"odd":[1]}`, access(n), refresh(n), ends.UnixMilli()), 0o600))
 	if time.Until(ends) < time.Hour { // it is not new
@@ -163,14 +163,14 @@ const (
 var loginHosts = map[string][]string{"api.example.com": {"127.0.0.1"}, "auth.example.com": {"127.0.0.1"}}
 
 // lends makes a sandbox that is lent the current tokens of a login.
-func (p *provider) lends(t testing.TB, f login.File, change ...func(*Config)) *world {
+func (p *provider) lends(t testing.TB, f oauthfile.File, change ...func(*Config)) *world {
 	t.Helper()
 	w := start(t, document(t, 1, "allow: [api.example.com, auth.example.com]\n"), loginHosts, append(change, p.trusting)...)
 	must(t, w.SetLoans(p.loan(t, f)))
 	return w
 }
 
-func (p *provider) loan(t testing.TB, f login.File) []wire.Loan {
+func (p *provider) loan(t testing.TB, f oauthfile.File) []wire.Loan {
 	t.Helper()
 	d, err := f.Read()
 	must(t, err)
@@ -232,13 +232,13 @@ var (
 	soon  = time.Minute   // renewal is due
 	later = 2 * time.Hour // renewal is not due
 	old   = 2 * time.Hour // for a file
-	form  = func(f *login.File) { f.How.Form = "" }
+	form  = func(f *oauthfile.File) { f.How.Form = "" }
 )
 
 // TestLoginIsRenewed checks that a token that ends soon is renewed before it is used, once, and
 // that the file has the new ones first.
 func TestLoginIsRenewed(t *testing.T) {
-	for _, change := range []func(*login.File){func(*login.File) {}, form} {
+	for _, change := range []func(*oauthfile.File){func(*oauthfile.File) {}, form} {
 		p := newProvider(t)
 		f := p.signIn(t, 1, time.Now().Add(soon))
 		change(&f)
@@ -517,33 +517,33 @@ func TestLoginEnds(t *testing.T) {
 		w.realless(t)
 	})
 	for name, c := range map[string]struct {
-		prepare func(*testing.T, *provider, *login.File)
+		prepare func(*testing.T, *provider, *oauthfile.File)
 		want    string
 	}{
-		"broken": {func(_ *testing.T, p *provider, _ *login.File) { p.fail = 500 }, "status 500"},
-		"dead": {func(_ *testing.T, _ *provider, f *login.File) {
+		"broken": {func(_ *testing.T, p *provider, _ *oauthfile.File) { p.fail = 500 }, "status 500"},
+		"dead": {func(_ *testing.T, _ *provider, f *oauthfile.File) {
 			f.How.Endpoint = "https://auth.example.com:1/oauth/token"
 		}, "connection refused"},
-		"nowhere": {func(_ *testing.T, _ *provider, f *login.File) {
+		"nowhere": {func(_ *testing.T, _ *provider, f *oauthfile.File) {
 			f.How.Endpoint = "https://nowhere.example.com/oauth/token"
 		}, "there is no host"},
-		"plain": {func(_ *testing.T, p *provider, f *login.File) {
+		"plain": {func(_ *testing.T, p *provider, f *oauthfile.File) {
 			f.How.Endpoint = fmt.Sprintf("http://auth.example.com:%d/oauth/token", p.port)
 		}, "no usable endpoint"},
-		"stranger": {func(t *testing.T, _ *provider, f *login.File) {
+		"stranger": {func(t *testing.T, _ *provider, f *oauthfile.File) {
 			o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) { t.Error("somebody asked") })
 			f.How.Endpoint = fmt.Sprintf("https://auth.example.com:%d/oauth/token", o.port)
 		}, "certificate"},
-		"no token": {func(_ *testing.T, p *provider, _ *login.File) { p.fail = 204 }, "status 204"},
-		"readable": {func(t *testing.T, _ *provider, f *login.File) { must(t, os.Chmod(f.Path, 0o644)) }, "mode is 0644"},
-		"link": {func(t *testing.T, _ *provider, f *login.File) {
+		"no token": {func(_ *testing.T, p *provider, _ *oauthfile.File) { p.fail = 204 }, "status 204"},
+		"readable": {func(t *testing.T, _ *provider, f *oauthfile.File) { must(t, os.Chmod(f.Path, 0o644)) }, "mode is 0644"},
+		"link": {func(t *testing.T, _ *provider, f *oauthfile.File) {
 			must(t, os.Rename(f.Path, f.Path+"2"))
 			must(t, os.Symlink(f.Path+"2", f.Path))
 		}, "symbolic link"},
-		"garbage": {func(t *testing.T, _ *provider, f *login.File) {
+		"garbage": {func(t *testing.T, _ *provider, f *oauthfile.File) {
 			must(t, os.WriteFile(f.Path, []byte("REALREAL"), 0o600))
 		}, "no JSON object"},
-		"logged out": {func(t *testing.T, _ *provider, f *login.File) { must(t, os.Remove(f.Path)) }, "nobody is logged in"},
+		"logged out": {func(t *testing.T, _ *provider, f *oauthfile.File) { must(t, os.Remove(f.Path)) }, "nobody is logged in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProvider(t)
@@ -743,7 +743,7 @@ func TestLoginTakenBackMeanwhile(t *testing.T) {
 		close(answer)
 		w.renewal(t)
 		wg.Wait()
-		if d, err := f.Read(); inside != errors.Is(err, login.ErrNone) || err == nil && d.Access != access(2) {
+		if d, err := f.Read(); inside != errors.Is(err, oauthfile.ErrNone) || err == nil && d.Access != access(2) {
 			t.Errorf("inside %v: %v", inside, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/hello"
+	"github.com/bothy-dev/bothy/internal/gateway/clienthello"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
@@ -139,9 +139,9 @@ func (g *Gateway) listen(c relay.Conn, h *inspect.Host, asks func(string) error,
 		return nil, false, err
 	}
 	_ = c.SetReadDeadline(time.Now().Add(helloTime))
-	if hello.Begins(said) != hello.No {
+	if clienthello.Begins(said) != clienthello.No {
 		said, http, err = g.listenTLS(c, said, h, asks, must)
-		if !errors.Is(err, hello.ErrNotTLS) {
+		if !errors.Is(err, clienthello.ErrNotTLS) {
 			return said, http, err
 		}
 	}
@@ -185,7 +185,7 @@ func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 
 // listenTLS reads a ClientHello: the name it asks for, and the protocols it offers.
 func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, asks func(string) error, must bool) ([]byte, bool, error) {
-	info, said, err := hello.Read(begun, c)
+	info, said, err := clienthello.Read(begun, c)
 	switch {
 	case isTimeout(err):
 		return nil, false, noHello()

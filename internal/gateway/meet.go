@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
@@ -40,7 +40,7 @@ func (g *Gateway) meet(ctx context.Context, port uint16) (*netstack.Conn, error)
 	key := rand.Text()
 	came := g.meetings.await(key)
 	defer g.meetings.forget(key)
-	err := g.conf.Join(ctx, wire.Join{Port: port, To: netip.AddrPortFrom(names.Gateway4, meetPort), Key: key})
+	err := g.conf.Join(ctx, wire.Join{Port: port, To: netip.AddrPortFrom(namepool.Gateway4, meetPort), Key: key})
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
@@ -19,7 +19,7 @@ import (
 var errUncountedOutflow = errors.New("the rule that allows it has max_upload now, and nobody counts what this sends: try again")
 
 // count returns the meter of a budget; nil without a budget.
-func (g *Gateway) count(b *policy.Budget) *outflow.Meter {
+func (g *Gateway) count(b *policy.Budget) *uploadlimit.Meter {
 	if b == nil {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (g *Gateway) afford(d *policy.Decision) {
 }
 
 // recount makes an active flow count by other rules.
-func (g *Gateway) recount(m *outflow.Meter, b *policy.Budget) error {
+func (g *Gateway) recount(m *uploadlimit.Meter, b *policy.Budget) error {
 	switch {
 	case m == nil && b == nil:
 	case m == nil:
@@ -61,7 +61,7 @@ func (g *Gateway) mayBegin(f *flow) error {
 
 // spent returns what the end of a budget means for the flow that it has ended.
 func (g *Gateway) spent(f *flow, err error) error {
-	if !errors.Is(err, outflow.ErrSpent) {
+	if !errors.Is(err, uploadlimit.ErrSpent) {
 		return err
 	}
 	d := g.policy.Load().Still(f.now(), time.Now())
@@ -72,7 +72,7 @@ func (g *Gateway) spent(f *flow, err error) error {
 }
 
 // countedTo wraps the far side of a flow so that its bytes are counted.
-func countedTo(outside relay.Conn, m *outflow.Meter) relay.Conn {
+func countedTo(outside relay.Conn, m *uploadlimit.Meter) relay.Conn {
 	if m == nil {
 		return outside
 	}

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/bothy-dev/bothy/internal/gateway/grpctest"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -84,7 +84,7 @@ func (d *drain) sent(t testing.TB) int64 {
 }
 
 // counting makes a gateway count in a ledger.
-func counting(l *outflow.Ledger) func(*Config) { return func(c *Config) { c.Uploads = l } }
+func counting(l *uploadlimit.Ledger) func(*Config) { return func(c *Config) { c.Uploads = l } }
 
 // pour sends until a write fails.
 func pour(t testing.TB, c io.Writer) {
@@ -127,7 +127,7 @@ func (w *world) usedUp(t testing.TB, event, command string) {
 func TestA18UploadBudget(t *testing.T) {
 	for marks, rest := range map[string]string{"": "", ", passthrough: true": "", "other": "inspect: all\n"} {
 		d := newDrain(t, "")
-		l := outflow.New(nil, nil)
+		l := uploadlimit.New(nil, nil)
 		rules := func(limit int) string { return rest + bounded(limit, strings.TrimPrefix(marks, "other")) }
 		w := start(t, document(t, 1, rules(someBytes)), apiHosts, counting(l))
 		one, err := w.in.DialName(t.Context(), "api.example.com", d.port)
@@ -187,7 +187,7 @@ func TestA18UploadBudget(t *testing.T) {
 // command that allows more (A18).
 func TestA18UploadBudgetOfRequests(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-	l := outflow.New(nil, nil)
+	l := uploadlimit.New(nil, nil)
 	w := start(t, document(t, 1, bounded(someBytes, ", methods: [GET, POST]")), apiHosts, counting(l))
 	url := fmt.Sprintf("http://api.example.com:%d/", d.port)
 	c := w.client(t, false)
@@ -248,7 +248,7 @@ func TestA18UploadBudgetOverTLS(t *testing.T) {
 				got.Add(int64(len(v)))
 			}
 		})
-		l := outflow.New(nil, nil)
+		l := uploadlimit.New(nil, nil)
 		w := start(t, document(t, 1, bounded(someBytes, ", inspect: true")), apiHosts, o.trusting, counting(l))
 		url, c := fmt.Sprintf("https://api.example.com:%d/", o.port), w.client(t, h2)
 		send := func(body io.Reader, trailer string, header ...string) int {
@@ -330,7 +330,7 @@ func TestA18UploadBudgetInTrailers(t *testing.T) {
 // TestA18UploadBudgetOfWebSocket checks that bytes behind an upgrade count, too.
 func TestA18UploadBudgetOfWebSocket(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-	l := outflow.New(nil, nil)
+	l := uploadlimit.New(nil, nil)
 	w := start(t, document(t, 1, bounded(someBytes, ", websocket: true, inspect: true")), apiHosts, counting(l))
 	c, err := w.in.DialName(t.Context(), "api.example.com", d.port)
 	must(t, err)
@@ -353,7 +353,7 @@ func TestA18UploadBudgetOfWebSocket(t *testing.T) {
 // with a message.
 func TestA18UploadBudgetOfGRPC(t *testing.T) {
 	_, port, trusting := newGRPC(t)
-	l := outflow.New(nil, nil)
+	l := uploadlimit.New(nil, nil)
 	w := start(t, document(t, 1, bounded(someBytes, ", inspect: true")), apiHosts, trusting, counting(l))
 	c := w.grpc(t, "api.example.com", port, "")
 	ctx, cancel := context.WithTimeout(t.Context(), callTime)
@@ -384,7 +384,7 @@ func TestA18UploadBudgetOfGRPC(t *testing.T) {
 // not counted, and ends. A counted flow goes on, by the new number.
 func TestA18UploadBudgetChanges(t *testing.T) {
 	d := newDrain(t, "")
-	l := outflow.New(nil, nil)
+	l := uploadlimit.New(nil, nil)
 	w := start(t, document(t, 1, "allow: [api.example.com]\n"), apiHosts, counting(l))
 	connect := func() net.Conn {
 		t.Helper()
@@ -424,7 +424,7 @@ func TestA18UploadBudgetChanges(t *testing.T) {
 // TestA18UploadBudgetChangesDuringRequest checks the same for a request whose body is still coming.
 func TestA18UploadBudgetChangesDuringRequest(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 100 Continue\r\n\r\n")
-	l := outflow.New(nil, nil)
+	l := uploadlimit.New(nil, nil)
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, counting(l))
 	begin := func() (*io.PipeWriter, chan string) {
 		t.Helper()
@@ -481,7 +481,7 @@ func TestA18UploadBudgetChangesDuringRequest(t *testing.T) {
 
 // TestA18UploadsUnkept checks that bytes that cannot be written down are not sent (A18).
 func TestA18UploadsUnkept(t *testing.T) {
-	full := outflow.New(nil, func([]spec.Upload) error { return errors.New("no space left on /home/somebody") })
+	full := uploadlimit.New(nil, func([]spec.Upload) error { return errors.New("no space left on /home/somebody") })
 	d := newDrain(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	w := start(t, document(t, 1, bounded(someBytes, "")), apiHosts, counting(full))
 	if c, err := w.in.DialName(t.Context(), "api.example.com", d.port); err == nil {

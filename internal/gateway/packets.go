@@ -3,7 +3,7 @@ package gateway
 import (
 	"fmt"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -44,7 +44,7 @@ func (g *Gateway) tell(p netstack.Refusal) {
 	switch name, ok := g.names.Name(p.To.Addr()); {
 	case ok:
 		r.Name = name
-	case p.To.Addr() == names.Host4 || p.To.Addr() == names.Host6:
+	case p.To.Addr() == namepool.Host4 || p.To.Addr() == namepool.Host6:
 		r.Name = hostName
 	default:
 		r.Addr = p.To.Addr()

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -20,7 +20,7 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 	for to, name := range map[netip.AddrPort]string{
 		netip.AddrPortFrom(pool, 443):                  "quic.example.com",
 		netip.MustParseAddrPort("203.0.113.9:53"):      "",
-		netip.AddrPortFrom(names.Host4, 5353):          hostName,
+		netip.AddrPortFrom(namepool.Host4, 5353):       hostName,
 		netip.MustParseAddrPort("[2606:4700::1]:3478"): "",
 	} {
 		must(t, w.in.Send(to, []byte("hello")))
@@ -45,12 +45,12 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 			t.Errorf("the record is %+v", r)
 		}
 	}
-	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Gateway4, 22)); err == nil {
+	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(namepool.Gateway4, 22)); err == nil {
 		c.Close()
 		t.Error("the gateway answers at port 22")
 	}
 	w.record(t, "it", func(r spec.NetworkRecord) bool {
-		return r.Addr == names.Gateway4 && r.Port == 22 && r.Verdict == spec.VerdictDeny
+		return r.Addr == namepool.Gateway4 && r.Port == 22 && r.Verdict == spec.VerdictDeny
 	})
 }
 

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/clienthello"
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/held"
-	"github.com/bothy-dev/bothy/internal/gateway/hello"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -62,7 +62,7 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 		}
 	case isDenied:
 		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(g.conf.Sandbox)
-	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, held.ErrFull), errors.Is(err, inspect.ErrUnread), isSecret:
+	case errors.Is(err, uploadlimit.ErrSpent), errors.Is(err, uploadlimit.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, clienthello.ErrUnreadable), errors.Is(err, held.ErrFull), errors.Is(err, inspect.ErrUnread), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case errors.Is(err, inspect.ErrNoHTTP):
 		g.noHTTP(r, err)

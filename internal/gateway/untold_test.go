@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -26,7 +26,7 @@ func TestRefusalsOfTheGatewayAreTold(t *testing.T) {
 		{"an agent that is not lent", "", "agent is not lent", wire.AgentPort},
 		{"another port", "", "the sandbox's own gateway", 2222},
 	} {
-		conn, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Gateway4, c.port))
+		conn, err := w.in.Dial(t.Context(), netip.AddrPortFrom(namepool.Gateway4, c.port))
 		if err == nil {
 			_, _ = io.WriteString(conn, c.say)
 			_ = conn.CloseWrite()

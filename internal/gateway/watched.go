@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/hello"
+	"github.com/bothy-dev/bothy/internal/gateway/clienthello"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
@@ -81,9 +81,9 @@ func (w *watched) read(b []byte) (n int, err error) {
 	w.said += n
 	w.tail = nil
 	switch looks {
-	case hello.Maybe:
+	case clienthello.Maybe:
 		w.tail = slices.Clone(text[at:])
-	case hello.Yes:
+	case clienthello.Yes:
 		return w.hello(b, text, at, before)
 	}
 	return n, err
@@ -91,34 +91,34 @@ func (w *watched) read(b []byte) (n int, err error) {
 
 // find returns the place in text where a ClientHello may begin. The first bytes of text were there
 // before.
-func (w *watched) find(text []byte, before int) (int, hello.Likeness) {
+func (w *watched) find(text []byte, before int) (int, clienthello.Likeness) {
 	if before > 0 {
-		if looks := hello.Looks(text); looks != hello.No {
+		if looks := clienthello.Looks(text); looks != clienthello.No {
 			return 0, looks
 		}
 	}
-	if looks := hello.Looks(text[before:]); looks != hello.No {
+	if looks := clienthello.Looks(text[before:]); looks != clienthello.No {
 		return before, looks
 	}
 	for at := range min(len(text), before+helloDepth-w.said) {
-		if looks := hello.LooksAnywhere(text[at:]); looks != hello.No {
+		if looks := clienthello.LooksAnywhere(text[at:]); looks != clienthello.No {
 			return at, looks
 		}
 	}
-	return 0, hello.No
+	return 0, clienthello.No
 }
 
 // hello reads the ClientHello that begins in text. It lets the ClientHello pass if it names the
 // connection's host, or may pass unread.
 func (w *watched) hello(b, text []byte, at, before int) (int, error) {
 	_ = w.SetReadDeadline(time.Now().Add(helloTime))
-	info, said, err := hello.Read(slices.Concat(text[at:], w.ahead), w.Conn)
+	info, said, err := clienthello.Read(slices.Concat(text[at:], w.ahead), w.Conn)
 	_ = w.SetReadDeadline(time.Time{})
 	switch {
 	case err == nil:
 		err = w.asks(info.ServerName)
 		w.tls = err == nil
-	case errors.Is(err, hello.ErrUnreadable), isTimeout(err):
+	case errors.Is(err, clienthello.ErrUnreadable), isTimeout(err):
 		w.asks, err = nil, w.unreadable(err)
 	}
 	if err != nil {

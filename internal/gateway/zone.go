@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -25,7 +25,7 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 		return v4, v6, dns.ErrNoName
 	}
 	if clean == adviceName || clean == wire.TasksHost && z.g.conf.Tasks != nil || clean == wire.LoopHost && z.g.conf.Loop != nil {
-		return names.Gateway4, names.Gateway6, nil
+		return namepool.Gateway4, namepool.Gateway6, nil
 	}
 	z.g.conf.CatchUp()
 	if err := z.g.secrets.Load().Find("name that is looked up", clean); err != nil {
@@ -83,7 +83,7 @@ func (z zone) ration(name string, d *policy.Decision) error {
 
 // Reverse names an address of the pool, or that of the host.
 func (z zone) Reverse(a netip.Addr) (string, bool) {
-	if a == names.Host4 || a == names.Host6 {
+	if a == namepool.Host4 || a == namepool.Host6 {
 		return hostName, len(z.g.hostPorts()) > 0
 	}
 	return z.g.names.Name(a)

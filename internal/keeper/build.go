@@ -5,13 +5,13 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 )
 
 // buildMounts lists what lies over the root of a sandbox for steps of a build. All else
 // is in the root layer, the home and /tmp too: it is what a step results in.
 func (k *Keeper) buildMounts(scratch string) ([]driver.Mount, error) {
-	list := []driver.Mount{{Target: template.SharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4}}
+	list := []driver.Mount{{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4}}
 	for _, m := range []struct{ source, target string }{
 		{k.spec.Build.Program, build.ProgramPath}, {k.spec.Build.Context, build.ContextPath},
 	} {

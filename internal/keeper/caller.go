@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -26,9 +26,9 @@ func (k *Keeper) ownPath() []string {
 }
 
 const (
-	ownBin   = "/" + template.Own + "/bin"
-	ownTasks = "/" + template.Own + "/tasks"
-	ownLoop  = "/" + template.Own + "/loop"
+	ownBin   = "/" + hostroot.Own + "/bin"
+	ownTasks = "/" + hostroot.Own + "/tasks"
+	ownLoop  = "/" + hostroot.Own + "/loop"
 )
 
 // searchPath is PATH. Of the caller's directories those count that show the same inside, unless
@@ -47,7 +47,7 @@ func (k *Keeper) searchPath(who wire.Account, c wire.Caller) string {
 		}
 	}
 	if usual == "" {
-		usual = template.Path
+		usual = hostroot.Path
 	}
 	list := append(k.ownPath(), strings.TrimSuffix(who.Home, "/")+"/.local/bin")
 	add := func(dirs ...string) {
@@ -64,7 +64,7 @@ func (k *Keeper) searchPath(who wire.Account, c wire.Caller) string {
 			case k.covered(dir):
 			case k.shares(dir):
 				shared = append(shared, dir)
-			case k.launch.Image == nil && (template.Visible(dir+"/") || template.Visible(dir)):
+			case k.launch.Image == nil && (hostroot.Visible(dir+"/") || hostroot.Visible(dir)):
 				programs = append(programs, dir)
 			}
 		}
@@ -203,7 +203,7 @@ func (k *Keeper) mayLead(n spec.Named) bool {
 	if n.Path == n.Target || !slices.ContainsFunc(k.spec.Workspaces, func(m spec.Mount) bool { return m.Target == n.Target }) {
 		return false
 	}
-	return len(n.Path) > 1 && n.Path[0] == '/' && !strings.HasPrefix(n.Path+"/", "/"+template.Own+"/")
+	return len(n.Path) > 1 && n.Path[0] == '/' && !strings.HasPrefix(n.Path+"/", "/"+hostroot.Own+"/")
 }
 
 // namedDir is the path of a directory as it was named: the primary workspace's if none was

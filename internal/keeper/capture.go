@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/vault/ask"
@@ -28,7 +28,7 @@ type Capture struct {
 	// Keep lends the tokens to the sandbox, and returns their placeholders for the inside. Identity
 	// is the placeholder of the ID token; empty if there is none.
 	// Keep gives up if it cannot soon get a lock, or when the context ends.
-	Keep func(context.Context, login.Grant) (lease *spec.Lease, identity string, err error)
+	Keep func(context.Context, oauthfile.Grant) (lease *spec.Lease, identity string, err error)
 }
 
 func (k *Keeper) captures() *Capture {
@@ -55,7 +55,7 @@ func (d tooLong) Error() string { return fmt.Sprintf("it took longer than %v", t
 // change. A holder of that lock never waits for k.mu, but may be asking a user something, so
 // the wait is short. Logins are kept one after the other: a file lock orders nothing within a
 // process.
-func (k *Keeper) keepLogin(ctx context.Context, g login.Grant) (*spec.Lease, string, error) {
+func (k *Keeper) keepLogin(ctx context.Context, g oauthfile.Grant) (*spec.Lease, string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, keepTime, errKeepTime) // includes the wait for earlier logins
 	defer cancel()
 	k.keeping.Lock()
@@ -78,9 +78,9 @@ func (k *Keeper) keepLogin(ctx context.Context, g login.Grant) (*spec.Lease, str
 		return nil, "", err
 	}
 	if err := k.lendLogin(list, loan); err != nil {
-		return nil, "", errors.Join(err, login.Sweep(k.dir, list))
+		return nil, "", errors.Join(err, oauthfile.Sweep(k.dir, list))
 	}
-	if err := login.Sweep(k.dir, append(list, loan.Lease)); err != nil {
+	if err := oauthfile.Sweep(k.dir, append(list, loan.Lease)); err != nil {
 		k.log.Warn("remove what is left of logins", "err", err)
 	}
 	k.noteLogin(c, &loan.Lease)
@@ -95,14 +95,14 @@ func (k *Keeper) loggedOut(now time.Time) ([]spec.Lease, error) {
 	}
 	for _, l := range list {
 		if l.Captured != "" && l.Live(now) {
-			return nil, fmt.Errorf("%w; to log in anew: bothy secret revoke %s, on the host, first", login.ErrLoggedIn, l.Secret)
+			return nil, fmt.Errorf("%w; to log in anew: bothy secret revoke %s, on the host, first", oauthfile.ErrLoggedIn, l.Secret)
 		}
 	}
 	return list, nil
 }
 
 // newLogin writes a login, sealed, and makes a lease for it.
-func (k *Keeper) newLogin(ctx context.Context, g login.Grant, now time.Time) (*wire.Loan, string, error) {
+func (k *Keeper) newLogin(ctx context.Context, g oauthfile.Grant, now time.Time) (*wire.Loan, string, error) {
 	from := k.launch.Login
 	s := vault.Secret{Name: from.Agent + "-login@" + k.spec.Name, Service: from.How.Service}
 	l, err := vault.NewLease(&s, k.spec.ID, vault.Terms{Env: []string{}}, []byte(g.Access), now)
@@ -110,7 +110,7 @@ func (k *Keeper) newLogin(ctx context.Context, g login.Grant, now time.Time) (*w
 		return nil, "", err
 	}
 	l.Captured = from.Agent
-	f := login.File{Path: k.dir.Login(l.ID), How: from.How, Inside: true, Secret: s.Name}
+	f := oauthfile.File{Path: k.dir.Login(l.ID), How: from.How, Inside: true, Secret: s.Name}
 	if f.Seal, err = loginKey(ctx, k.launch.Bothy, from.Vault); err != nil {
 		return nil, "", err
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/vault/ask"
@@ -58,19 +58,19 @@ func keyed(t *testing.T, dir string) vault.Answer {
 }
 
 // inForce returns the login that a gateway was given last.
-func (g *lender) inForce(t *testing.T) login.File {
+func (g *lender) inForce(t *testing.T) oauthfile.File {
 	t.Helper()
 	for _, l := range slices.Backward(g.has) {
 		if l.Login != nil && !l.Taken {
-			return login.File{Path: l.Login.Path, How: l.Login.How, Inside: l.Login.Inside, Secret: l.Secret, Seal: l.Login.Seal}
+			return oauthfile.File{Path: l.Login.Path, How: l.Login.How, Inside: l.Login.Inside, Secret: l.Secret, Seal: l.Login.Seal}
 		}
 	}
 	t.Fatal("no login is lent")
-	return login.File{}
+	return oauthfile.File{}
 }
 
-func grant(n int) login.Grant {
-	return login.Grant{Access: fmt.Sprintf("sk-ant-oat01-REALREALREALREALREAL-%d", n), Refresh: fmt.Sprintf("sk-ant-ort01-REALREALREALREALREAL-%d", n), Lifetime: time.Hour}
+func grant(n int) oauthfile.Grant {
+	return oauthfile.Grant{Access: fmt.Sprintf("sk-ant-oat01-REALREALREALREALREAL-%d", n), Refresh: fmt.Sprintf("sk-ant-ort01-REALREALREALREALREAL-%d", n), Lifetime: time.Hour}
 }
 
 // TestKeepLogin checks that a login made inside is lent to the sandbox, and that its tokens are in
@@ -82,7 +82,7 @@ func TestKeepLogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := k.keepLogin(t.Context(), grant(2)); !errors.Is(err, login.ErrLoggedIn) || !strings.Contains(err.Error(), "bothy secret revoke tool-login@box, on the host, first") {
+	if _, _, err := k.keepLogin(t.Context(), grant(2)); !errors.Is(err, oauthfile.ErrLoggedIn) || !strings.Contains(err.Error(), "bothy secret revoke tool-login@box, on the host, first") {
 		t.Errorf("a second one: %v", err)
 	}
 	if l.Secret != "tool-login@box" || l.Captured != "tool" || l.Sandbox != k.spec.ID || len(l.Env) != 0 || l.Hosts[0] != "api.anthropic.com:443" ||
@@ -190,21 +190,21 @@ func TestKeepIdentity(t *testing.T) {
 
 // TestKeepLoginFails checks that a failed login leaves nothing behind and changes nothing else.
 func TestKeepLoginFails(t *testing.T) {
-	for what, spoil := range map[string]func(*Keeper, *login.Grant){
-		"no renewal":   func(_ *Keeper, g *login.Grant) { g.Refresh = "" },
-		"an odd token": func(_ *Keeper, g *login.Grant) { g.Access = "two words that are none" },
-		"a huge one":   func(_ *Keeper, g *login.Grant) { g.Access = strings.Repeat("x", 9<<10) },
-		"no key":       func(k *Keeper, _ *login.Grant) { _ = os.Remove(filepath.Join(k.launch.Login.Vault, "vault.json")) },
-		"a broken vault": func(k *Keeper, _ *login.Grant) {
+	for what, spoil := range map[string]func(*Keeper, *oauthfile.Grant){
+		"no renewal":   func(_ *Keeper, g *oauthfile.Grant) { g.Refresh = "" },
+		"an odd token": func(_ *Keeper, g *oauthfile.Grant) { g.Access = "two words that are none" },
+		"a huge one":   func(_ *Keeper, g *oauthfile.Grant) { g.Access = strings.Repeat("x", 9<<10) },
+		"no key":       func(k *Keeper, _ *oauthfile.Grant) { _ = os.Remove(filepath.Join(k.launch.Login.Vault, "vault.json")) },
+		"a broken vault": func(k *Keeper, _ *oauthfile.Grant) {
 			_ = os.WriteFile(filepath.Join(k.launch.Login.Vault, "vault.json"), []byte("{"), 0o600)
 		},
-		"an odd key": func(k *Keeper, _ *login.Grant) {
+		"an odd key": func(k *Keeper, _ *oauthfile.Grant) {
 			_ = os.WriteFile(filepath.Join(k.launch.Login.Vault, "vault.json"), []byte(`{"version":1,"guard":"file","recipient":"age1nobody","secrets":[]}`), 0o600)
 		},
-		"no lock":        func(k *Keeper, _ *login.Grant) { k.launch.Login.Vault = "/dev/null/secrets" },
-		"broken leases":  func(k *Keeper, _ *login.Grant) { _ = os.WriteFile(k.dir.Leases(), []byte("{"), 0o600) },
-		"no place":       func(k *Keeper, _ *login.Grant) { _ = os.WriteFile(filepath.Join(k.dir.Dir, "login"), nil, 0o600) },
-		"an old gateway": func(k *Keeper, _ *login.Grant) { k.gateway = refusing{k.gateway} },
+		"no lock":        func(k *Keeper, _ *oauthfile.Grant) { k.launch.Login.Vault = "/dev/null/secrets" },
+		"broken leases":  func(k *Keeper, _ *oauthfile.Grant) { _ = os.WriteFile(k.dir.Leases(), []byte("{"), 0o600) },
+		"no place":       func(k *Keeper, _ *oauthfile.Grant) { _ = os.WriteFile(filepath.Join(k.dir.Dir, "login"), nil, 0o600) },
+		"an old gateway": func(k *Keeper, _ *oauthfile.Grant) { k.gateway = refusing{k.gateway} },
 	} {
 		t.Run(what, func(t *testing.T) {
 			k, g := keeps(t)
@@ -280,7 +280,7 @@ func TestKeepLoginAtOnce(t *testing.T) {
 		wg.Go(func() {
 			if _, _, err := k.keepLogin(t.Context(), grant(i)); err == nil {
 				kept.Add(1)
-			} else if !errors.Is(err, login.ErrLoggedIn) {
+			} else if !errors.Is(err, oauthfile.ErrLoggedIn) {
 				t.Error(err)
 			}
 		})
@@ -298,7 +298,7 @@ func TestKeepLoginWithoutLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.launch.Login.Vault += "-other"
-	if _, _, err := k.keepLogin(t.Context(), grant(2)); !errors.Is(err, login.ErrLoggedIn) {
+	if _, _, err := k.keepLogin(t.Context(), grant(2)); !errors.Is(err, oauthfile.ErrLoggedIn) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(k.launch.Login.Vault); !os.IsNotExist(err) {

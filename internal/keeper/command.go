@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -70,7 +70,7 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 // hides tells of a directory of an image whether the sandbox has a file system in memory
 // over it, and nothing of its own over that.
 func (k *Keeper) hides(dir string) bool {
-	if !strings.HasPrefix(dir, "/tmp/") && !strings.HasPrefix(dir, template.SharedMemory+"/") {
+	if !strings.HasPrefix(dir, "/tmp/") && !strings.HasPrefix(dir, hostroot.SharedMemory+"/") {
 		return false
 	}
 	return !slices.ContainsFunc(k.spec.Mounted(), func(m string) bool {
@@ -115,14 +115,14 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 	}
 	env = append(env, gitConfig(lent, who.UID == 0 && k.launch.Image != nil)...)
 	if len(k.launch.Git) > 0 { // in the place of the system's, which it includes
-		env = append(env, "GIT_CONFIG_SYSTEM="+template.GitConfigPath)
+		env = append(env, "GIT_CONFIG_SYSTEM="+hostroot.GitConfigPath)
 	}
 	env = append(env, placeholders(lent)...)
 	env = append(env, k.spec.Env...)
 	env = append(env, c.Env...)
 	env = lastWins(env)
 	k.keepOwn(env)
-	return append(env, template.SearchPathVariable+"="+value(env, "PATH", path))
+	return append(env, hostroot.SearchPathVariable+"="+value(env, "PATH", path))
 }
 
 // value is what the last variable of a name has, if there is one.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -139,7 +139,7 @@ func TestProcess(t *testing.T) {
 // What could not be created is not started either.
 func TestMountsRefused(t *testing.T) {
 	k := bare()
-	k.spec.Volumes = []spec.Mount{{Source: "/a", Target: template.Agent}}
+	k.spec.Volumes = []spec.Mount{{Source: "/a", Target: hostroot.Agent}}
 	if _, err := k.mounts(t.TempDir()); !errors.Is(err, spec.ErrUsage) {
 		t.Error(err)
 	}

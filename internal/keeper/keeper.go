@@ -17,8 +17,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
-	"github.com/bothy-dev/bothy/internal/gcpace"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
+	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -61,7 +61,7 @@ type Keeper struct {
 	ports    ports
 	happened happenings
 	bill     *bill
-	uploads  *outflow.Ledger
+	uploads  *uploadlimit.Ledger
 	disk     diskWatch
 	served   atomic.Int64 // connections to published ports that have ended
 
@@ -111,7 +111,7 @@ type Boot struct {
 func Begin(dir string) *Boot {
 	// During the start almost nothing is garbage.
 	usual := debug.SetGCPercent(startGCPercent)
-	time.AfterFunc(startTime, func() { debug.SetGCPercent(usual); gcpace.Follow() })
+	time.AfterFunc(startTime, func() { debug.SetGCPercent(usual); gctune.Follow() })
 	b := &Boot{made: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(b.done)

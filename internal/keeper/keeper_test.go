@@ -22,9 +22,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
-	"github.com/bothy-dev/bothy/internal/seal"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/vault/sealer"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -35,7 +35,7 @@ const dialRole = "BOTHY_TEST_KEEPER_DIAL"
 
 func TestMain(m *testing.M) {
 	if os.Args[0] == vault.Argv0 {
-		os.Exit(seal.Main(os.Stdin, os.Stdout))
+		os.Exit(sealer.Main(os.Stdin, os.Stdout))
 	}
 	if path := os.Getenv(dialRole); path != "" {
 		os.Exit(dial(path))

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/guest"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/nsproc"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -90,7 +90,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 
 // sameBuild refuses to go on if a program was replaced since the engine looked at it.
 func (k *Keeper) sameBuild(root string) error {
-	build, err := driver.Build("/proc/self/exe", filepath.Join(root, template.Own, "guest"))
+	build, err := driver.Build("/proc/self/exe", filepath.Join(root, hostroot.Own, "guest"))
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (k *Keeper) sameBuild(root string) error {
 // starting.
 func ownPrograms(root string) driver.Mount {
 	return driver.Mount{
-		Source: filepath.Join(root, template.Own), Target: "/" + template.Own, ReadOnly: true, Exclusive: true,
+		Source: filepath.Join(root, hostroot.Own), Target: "/" + hostroot.Own, ReadOnly: true, Exclusive: true,
 	}
 }
 
@@ -127,17 +127,17 @@ func privateTmpfs(dir string) error {
 
 // assemble builds the root tree with a mount point for every mount.
 func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
-	user := template.User{Name: k.account.Name, UID: k.account.UID, GID: k.account.GID, Home: k.account.Home, Shell: k.account.Shell}
-	host, err := template.Prepare(k.launch.Cache, user)
+	user := hostroot.User{Name: k.account.Name, UID: k.account.UID, GID: k.account.GID, Home: k.account.Home, Shell: k.account.Shell}
+	host, err := hostroot.Prepare(k.launch.Cache, user)
 	if err != nil {
 		return fmt.Errorf("prepare template %s: %w", k.spec.Template, err)
 	}
-	var targets []template.Target
+	var targets []hostroot.Target
 	for i, m := range mounts {
-		if below(mounts[:i], m.Target) || m.Target == template.SharedMemory || m.Target == template.Agent || m.Target == template.Runtime || k.spec.Build != nil {
+		if below(mounts[:i], m.Target) || m.Target == hostroot.SharedMemory || m.Target == hostroot.Agent || m.Target == hostroot.Runtime || k.spec.Build != nil {
 			continue // its mount point is there, or lies in another mount
 		}
-		targets = append(targets, template.Target{Path: m.Target, Dir: m.Memory || isDir(m.Source)})
+		targets = append(targets, hostroot.Target{Path: m.Target, Dir: m.Memory || isDir(m.Source)})
 	}
 	programs := map[string]string{}
 	for _, p := range k.installed() {
@@ -154,10 +154,10 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	if k.launch.Image != nil {
 		assemble = host.AssembleOwn
 	}
-	err = assemble(root, template.Options{
+	err = assemble(root, hostroot.Options{
 		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: k.launch.Guest, Targets: targets, Programs: programs, Build: k.spec.Build != nil, Disowned: k.launch.Programs,
 		Hidden:      state,
-		NameServers: []netip.Addr{names.Gateway4},
+		NameServers: []netip.Addr{namepool.Gateway4},
 		GitConfig:   k.launch.Git,
 		GitIgnore:   k.launch.GitIgnore,
 		Authorities: k.launch.LocalAuthorities,

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -80,7 +80,7 @@ func OpenMemory(dir, build string) (*Memory, error) {
 	if m.Version < 1 {
 		return nil, fmt.Errorf("%s has no version", filepath.Join(dir, memoryName))
 	}
-	if m.Host != "" && m.Host != template.Fingerprint() {
+	if m.Host != "" && m.Host != hostroot.Fingerprint() {
 		return nil, spec.Errorf(spec.ErrConflict, "programs of the host were installed or removed since, and memory may hold parts of what they were").
 			WithHint("go back to the files alone: --files")
 	}
@@ -90,7 +90,7 @@ func OpenMemory(dir, build string) (*Memory, error) {
 // write writes it beside the image.
 func (m *Memory) write(dir string) error {
 	if m.Image == "" {
-		m.Host = template.Fingerprint()
+		m.Host = hostroot.Fingerprint()
 	}
 	return store.WriteJSON(filepath.Join(dir, memoryName), m)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -25,7 +25,7 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	if k.spec.Build != nil {
 		return k.buildMounts(scratch)
 	}
-	if err := template.CheckMounts(k.spec.Mounted()); err != nil {
+	if err := hostroot.CheckMounts(k.spec.Mounted()); err != nil {
 		return nil, err
 	}
 	empty, err := emptyDir(scratch)
@@ -35,7 +35,7 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	// Files in memory leave room for what would remove them again.
 	list := []driver.Mount{
 		{Target: "/tmp", Memory: true, Mode: 0o1777, Size: k.launch.Memory / 2},
-		{Target: template.SharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4},
+		{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4},
 		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
 	}
 	if k.spec.Docker {
@@ -120,9 +120,9 @@ func (k *Keeper) installed() (list []installation) {
 	if p == nil {
 		return nil
 	}
-	list = append(list, installation{p, k.launch.Program, template.Agent})
+	list = append(list, installation{p, k.launch.Program, hostroot.Agent})
 	if p.Runtime != nil {
-		list = append(list, installation{p.Runtime, k.launch.Runtime, template.Runtime})
+		list = append(list, installation{p.Runtime, k.launch.Runtime, hostroot.Runtime})
 	}
 	return list
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -57,7 +57,7 @@ type NetworkOptions struct {
 	// Meter counts the models' usage.
 	Meter *meter.Meter
 	// Uploads counts the bytes sent by rules with a budget.
-	Uploads *outflow.Ledger
+	Uploads *uploadlimit.Ledger
 	// Identity is the gateway's identity that programs inside know already; zero: they know none.
 	// Without an authority it gets a new one.
 	Identity wire.Identity

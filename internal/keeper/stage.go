@@ -15,7 +15,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/guest"
-	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -31,7 +31,7 @@ import (
 func (k *Keeper) stage(list []driver.Mount) {
 	var steps []wire.Attachment
 	for i, m := range list {
-		inRoot := k.launch.Image == nil && template.Visible(m.Target)
+		inRoot := k.launch.Image == nil && hostroot.Visible(m.Target)
 		inMount := slices.ContainsFunc(list[:i], func(o driver.Mount) bool { return changeable(o) && contains(o.Target, m.Target) })
 		if m.Memory || !inRoot && !inMount {
 			continue

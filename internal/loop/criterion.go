@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -58,7 +58,7 @@ func ReadGates(data []byte) (*Gates, error) {
 		return nil, fmt.Errorf("it is larger than %d KiB", MaxGates>>10)
 	}
 	g := &Gates{}
-	if err := plainyaml.Decode(data, g); err != nil {
+	if err := strictyaml.Decode(data, g); err != nil {
 		return nil, err
 	}
 	if len(g.Gates) == 0 {
@@ -94,7 +94,7 @@ func (c *Criterion) check() error {
 		}
 	}
 	switch {
-	case !plainyaml.IsName(c.ID):
+	case !strictyaml.IsName(c.ID):
 		return fmt.Errorf("id: %q is none: a letter, then letters, digits, - and _", c.ID)
 	case kinds != 1:
 		return errors.New("one of command, file and reviewer is wanted")

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/gate"
-	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
 // TestSchema checks that the schema knows the fields that the parser reads, and no others.
@@ -47,7 +47,7 @@ func TestSchemaJudges(t *testing.T) {
 	must(t, err)
 	judge := func(text string) error {
 		var v any
-		must(t, plainyaml.Decode([]byte(text), &v))
+		must(t, strictyaml.Decode([]byte(text), &v))
 		return s.Validate(v)
 	}
 	if err := judge(gatesFile); err != nil {

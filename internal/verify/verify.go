@@ -24,7 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/layer"
-	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/sums"
 	"github.com/bothy-dev/bothy/internal/task/book"
@@ -225,7 +225,7 @@ func (c *checker) clone(name string, d store.Sandbox, n int) {
 }
 
 func (c *checker) templates() {
-	shelf := saved.Shelf{Dir: c.store.Templates()}
+	shelf := savedtemplate.Shelf{Dir: c.store.Templates()}
 	list, err := shelf.List()
 	c.result(Damage{Kind: "state", Name: "templates", Fix: "see that the directory can be read"}, shelf.Dir, err)
 	for _, t := range list {

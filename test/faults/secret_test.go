@@ -13,7 +13,7 @@ import (
 
 // TestKillWhileSecretsChange kills commands that set a secret, the first one or a new value, and
 // that lend it. The vault is whole each time: its values can be opened and lent, and the next
-// command does its work. (Renewals of logins: internal/login TestSurvivesKill.)
+// command does its work. (Renewals of logins: internal/oauthfile TestSurvivesKill.)
 func TestKillWhileSecretsChange(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

@@ -23,7 +23,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/npm"
 	"github.com/bothy-dev/bothy/internal/agent/registrytest"
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -473,8 +473,8 @@ func TestMainNonsense(t *testing.T) {
 	for _, in := range []string{"", "{", "[]", `{"state":"relative\nx"}`, `{"state":"` + t.TempDir() + `","request":{"name":"../x"}}`} {
 		var out strings.Builder
 		code := Main(strings.NewReader(in), &out)
-		_, err := errand.Listen[agent.Event, agent.Result](strings.NewReader(out.String()), nil)
-		if err == nil || errors.Is(err, errand.ErrSilent) || code == 0 || code != spec.ExitCode(err) {
+		_, err := helper.Listen[agent.Event, agent.Result](strings.NewReader(out.String()), nil)
+		if err == nil || errors.Is(err, helper.ErrSilent) || code == 0 || code != spec.ExitCode(err) {
 			t.Errorf("%q: %d, %v", in, code, err)
 		}
 	}

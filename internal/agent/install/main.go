@@ -6,19 +6,19 @@ import (
 	"os"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // Main does one order and gives the exit code.
-func Main(in io.Reader, out io.Writer) int { return errand.Run(in, out, do) }
+func Main(in io.Reader, out io.Writer) int { return helper.Run(in, out, do) }
 
 func do(ctx context.Context, o agent.Order, tell func(agent.Event)) (agent.Result, error) {
 	st, err := store.Open(o.State)
 	if err != nil {
 		return agent.Result{}, err
 	}
-	var pace errand.Pace
+	var pace helper.Pace
 	return Install(ctx, st, os.Environ(), o.Request, func(e agent.Event) {
 		if pace.Worth(string(e.Phase), e.Bytes, e.Total) {
 			tell(e)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
-	"github.com/bothy-dev/bothy/internal/stall"
+	"github.com/bothy-dev/bothy/internal/slowread"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -116,7 +116,7 @@ func (c *Client) get(ctx context.Context, u *url.URL, header http.Header) (*http
 		cancel(nil)
 		return nil, unreachable(u, err)
 	}
-	resp.Body = stall.Body(ctx, cancel, resp.Body, c.Stall)
+	resp.Body = slowread.Body(ctx, cancel, resp.Body, c.Stall)
 	return resp, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/stall"
+	"github.com/bothy-dev/bothy/internal/slowread"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -93,7 +93,7 @@ func (d *download) run(ctx context.Context) error {
 	for range attempts {
 		before := d.done
 		err = d.part(ctx)
-		if !errors.Is(err, ErrUnreachable) || errors.Is(err, stall.ErrSlow) || ctx.Err() != nil || d.done <= before {
+		if !errors.Is(err, ErrUnreachable) || errors.Is(err, slowread.ErrSlow) || ctx.Err() != nil || d.done <= before {
 			break
 		}
 	}

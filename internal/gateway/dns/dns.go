@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 )
 
 // Zone answers the questions that the server passes on.
@@ -66,7 +66,7 @@ func (s *Server) Answer(message []byte, overTCP bool) []byte {
 // resolve fills in the answer to a well-formed question.
 func (s *Server) resolve(r *reply) {
 	asked := strings.TrimSuffix(r.query.question.Name.String(), ".")
-	name := names.Lower(asked)
+	name := namepool.Lower(asked)
 	switch {
 	case r.query.question.Class != dnsmessage.ClassINET:
 		s.Zone.Refused(asked, "a question for another class than IN")

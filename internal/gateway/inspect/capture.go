@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
-	"github.com/bothy-dev/bothy/internal/gateway/renew"
-	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/gateway/tokenrefresh"
+	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -22,7 +22,7 @@ type Capture struct {
 	Pass []string         // members of the answer that come in as they are
 	// Keep keeps tokens, and has their placeholders exchanged when it returns: those that the lease
 	// has, and identity for the ID token. It is called concurrently.
-	Keep func(context.Context, login.Grant) (lease *spec.Lease, identity string, err error)
+	Keep func(context.Context, oauthfile.Grant) (lease *spec.Lease, identity string, err error)
 }
 
 // captures reports whether the answer to a request may be a login to keep. It returns false while a
@@ -79,15 +79,15 @@ func (i *Inspector) kept(ctx context.Context, resp *http.Response, x *exchange) 
 	if err != nil {
 		return nil, err
 	}
-	g, ok := renew.Given(text)
+	g, ok := tokenrefresh.Given(text)
 	if !ok || g.Refresh == "" {
 		return nil, fmt.Errorf("%w: it is no login with a token for requests and one that renews it", errGiven)
 	}
 	lease, identity, err := i.conf.Capture.Keep(ctx, g)
 	switch {
-	case errors.Is(err, login.ErrNoToken):
-		return nil, fmt.Errorf("%w: %w", errGiven, login.ErrNoToken)
-	case errors.Is(err, login.ErrLoggedIn):
+	case errors.Is(err, oauthfile.ErrNoToken):
+		return nil, fmt.Errorf("%w: %w", errGiven, oauthfile.ErrNoToken)
+	case errors.Is(err, oauthfile.ErrLoggedIn):
 		return nil, fmt.Errorf("%w: %w", errGiven, err)
 	}
 	if err != nil {

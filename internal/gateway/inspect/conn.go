@@ -10,8 +10,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
@@ -91,7 +91,7 @@ type Track struct {
 // Review ends the requests that judge no longer allows, with the reason that judge returns. uses
 // are the secrets that went out with the request. m counts its bytes; nil: not counted. A request
 // that is being judged just now is judged once more.
-func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *outflow.Meter) error) {
+func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *uploadlimit.Meter) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for x := range t.set {
@@ -134,7 +134,7 @@ func (t *Track) asksInBody(x *exchange, judge func(*policy.Request) policy.Decis
 
 // begins notes that a request was allowed, and which meter counts its bytes. It returns false if
 // the rules changed since the request was added, or since the last call: then it has not begun.
-func (t *Track) begins(x *exchange, m *outflow.Meter) bool {
+func (t *Track) begins(x *exchange, m *uploadlimit.Meter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if x.stale {

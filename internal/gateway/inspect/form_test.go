@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -210,9 +210,9 @@ func TestBoundsOfMethodInForm(t *testing.T) {
 					say(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 				}
 			})
-			conf, ledger := passing(t, "far.example", f.listener.Addr()), outflow.New(nil, nil)
+			conf, ledger := passing(t, "far.example", f.listener.Addr()), uploadlimit.New(nil, nil)
 			conf.Judge = func(h Host, r *policy.Request) policy.Decision { return decide(p, h, r) }
-			conf.Outflow = func(b *policy.Budget) *outflow.Meter { return ledger.Meter(b.Target, b.Limit) }
+			conf.Outflow = func(b *policy.Budget) *uploadlimit.Meter { return ledger.Meter(b.Target, b.Limit) }
 			conn := serving(t, New(conf))
 			fmt.Fprintf(conn, "POST / HTTP/1.1\r\n"+host+"Content-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(c.body), c.body)
 			resp, body := answerTo(t, "POST", bufio.NewReader(conn))

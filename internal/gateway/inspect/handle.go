@@ -13,7 +13,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -32,13 +32,13 @@ type exchange struct {
 	secrets  *inject.Set // lent when the request was sent
 	uses     inject.Uses // of them
 	up, down atomic.Int64
-	tooLong  atomic.Int64   // how much of the request's body had arrived when it exceeded its limit; 0: it has not
-	pending  bool           // it is being judged, or its body read for that; of the track's lock
-	stale    bool           // the rules changed meanwhile; likewise
-	over     error          // why other rules or leases ended it; likewise
-	bare     bool           // the answer is a header and nothing else
-	bill     bill           // of the model that was asked, if any
-	outflow  *outflow.Meter // counts the sent bytes, if its rule has a budget
+	tooLong  atomic.Int64       // how much of the request's body had arrived when it exceeded its limit; 0: it has not
+	pending  bool               // it is being judged, or its body read for that; of the track's lock
+	stale    bool               // the rules changed meanwhile; likewise
+	over     error              // why other rules or leases ended it; likewise
+	bare     bool               // the answer is a header and nothing else
+	bill     bill               // of the model that was asked, if any
+	outflow  *uploadlimit.Meter // counts the sent bytes, if its rule has a budget
 	interims int
 }
 
@@ -124,7 +124,7 @@ func (i *Inspector) judge(x *exchange) {
 	i.conf.CatchUp()
 	for {
 		x.decision = i.conf.Judge(x.conn.host, &x.request)
-		var m *outflow.Meter
+		var m *uploadlimit.Meter
 		if b := x.decision.Budget; b != nil {
 			m = i.conf.Outflow(b)
 		}

@@ -30,8 +30,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -73,7 +73,7 @@ type Config struct {
 	// Judge decides about a request.
 	Judge func(Host, *policy.Request) policy.Decision
 	// Outflow returns the meter of a budget. It may be nil if no decision has one.
-	Outflow func(*policy.Budget) *outflow.Meter
+	Outflow func(*policy.Budget) *uploadlimit.Meter
 	// Closed returns why no request may pass now, whatever the policy. It may be nil.
 	Closed func() error
 	// Dial connects to the real server, if its address may be dialled. Without TLS, it may return a

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 )
 
 // link is a connection to a server that speaks HTTP/1. It carries one request at a time.
@@ -34,12 +34,12 @@ type link struct {
 
 	left    int64 // of the head that is read, in bytes
 	inHead  bool
-	ended   bool           // it was read to its end, or to an error
-	late    atomic.Bool    // the timer went off
-	used    bool           // it has carried a request to its end
-	outflow *outflow.Meter // of the request it carries; nil: it is not counted
-	hold    *held.Hold     // of the request it carries
-	touched bool           // some of an answer has come
+	ended   bool               // it was read to its end, or to an error
+	late    atomic.Bool        // the timer went off
+	used    bool               // it has carried a request to its end
+	outflow *uploadlimit.Meter // of the request it carries; nil: it is not counted
+	hold    *held.Hold         // of the request it carries
+	touched bool               // some of an answer has come
 }
 
 // linkBuffer is for the heads of answers, and small bodies. Large ones are read

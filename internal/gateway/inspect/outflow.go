@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -20,7 +20,7 @@ const frameHead = 9
 
 // countedHead is the head of a request over HTTP/2. A nil countedHead counts nothing.
 type countedHead struct {
-	m    *outflow.Meter
+	m    *uploadlimit.Meter
 	size int
 	sent bool
 }
@@ -76,7 +76,7 @@ func (x *exchange) countBody(r *http.Request) io.ReadCloser {
 // countedBody returns no more bytes than may be sent.
 type countedBody struct {
 	io.ReadCloser
-	m       *outflow.Meter
+	m       *uploadlimit.Meter
 	trailer http.Header // filled when the body ends
 	err     error       // the error behind the last byte that may be sent
 }
@@ -107,7 +107,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 
 // stop answers a request that may send no more.
 func (i *Inspector) stop(w http.ResponseWriter, r *http.Request, x *exchange) {
-	if err := x.outflow.Err(); !errors.Is(err, outflow.ErrSpent) {
+	if err := x.outflow.Err(); !errors.Is(err, uploadlimit.ErrSpent) {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
 	}
@@ -122,7 +122,7 @@ func (i *Inspector) noteSpent(x *exchange) {
 	if err == nil || x.record.Verdict == spec.VerdictDeny {
 		return
 	}
-	if errors.Is(err, outflow.ErrSpent) {
+	if errors.Is(err, uploadlimit.ErrSpent) {
 		now := i.conf.Judge(x.conn.host, &x.request)
 		if now.Allowed() { // its budget has room again
 			now = x.decision.UsedUp(x.outflow.Sent())

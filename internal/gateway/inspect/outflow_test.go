@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 )
 
 // TestHeadSentAgain checks that a head that an HTTP/2 server makes net/http send again counts
@@ -19,7 +19,7 @@ func TestHeadSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Header.Set("X-Data", strings.Repeat("x", 1000))
-	l := outflow.New(nil, nil)
+	l := uploadlimit.New(nil, nil)
 	x := &exchange{outflow: l.Meter("example.com", 2500)}
 	head, err := x.countHead(r)
 	if err != nil || head.size < 1000 || head.size > 1100 {

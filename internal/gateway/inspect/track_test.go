@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
-	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
@@ -60,13 +60,13 @@ func TestRulesChangeWhileJudged(t *testing.T) {
 				return now.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
 			}
 			conf := passing(t, "far.example", f.listener.Addr())
-			ledger := outflow.New(nil, nil)
-			conf.Outflow = func(b *policy.Budget) *outflow.Meter { return ledger.Meter(b.Target, b.Limit) }
+			ledger := uploadlimit.New(nil, nil)
+			conf.Outflow = func(b *policy.Budget) *uploadlimit.Meter { return ledger.Meter(b.Target, b.Limit) }
 			conf.Judge = func(h Host, r *policy.Request) policy.Decision {
 				d := decide(h, r)
 				if n++; n == 1 { // as the gateway does when rules change
 					now = compile(2, tt.after)
-					track.Review(func(r *policy.Request, _ inject.Uses, m *outflow.Meter) error {
+					track.Review(func(r *policy.Request, _ inject.Uses, m *uploadlimit.Meter) error {
 						if d := decide(h, r); !d.Allowed() || (d.Budget == nil) != (m == nil) {
 							return errors.New("the policy changed")
 						}

@@ -8,7 +8,7 @@ import (
 	"net"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 )
 
 // knownHosts are the servers of a line of known_hosts: patterns, or one hashed name that can only
@@ -24,7 +24,7 @@ func nameOf(at string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	host = names.Lower(host)
+	host = namepool.Lower(host)
 	if port == "22" {
 		return host, nil
 	}
@@ -48,7 +48,7 @@ func parseHosts(text string) (h knownHosts, err error) {
 	if text[0] == '|' { // hashed in an unknown way
 		return h, noHosts()
 	}
-	for p := range strings.SplitSeq(names.Lower(text), ",") {
+	for p := range strings.SplitSeq(namepool.Lower(text), ",") {
 		if p == "" || p == "!" {
 			return h, noHosts()
 		}

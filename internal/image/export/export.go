@@ -16,10 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 	"github.com/bothy-dev/bothy/internal/layer/content"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -98,16 +98,16 @@ func (e *exporter) ours(name string, f *content.File) bool {
 	if e.Home != "" && below(name, e.home) {
 		return true
 	}
-	for _, dir := range []string{"proc", "sys", "dev", template.Own} {
+	for _, dir := range []string{"proc", "sys", "dev", hostroot.Own} {
 		if below(name, dir) {
 			return true
 		}
 	}
-	if f.Type == tar.TypeSymlink && below(path.Clean(f.Target), "/"+template.Own) {
+	if f.Type == tar.TypeSymlink && below(path.Clean(f.Target), "/"+hostroot.Own) {
 		return true
 	}
 	rest, ok := strings.CutPrefix(name, "etc/")
-	return ok && slices.Contains(template.Placed(), rest)
+	return ok && slices.Contains(hostroot.Placed(), rest)
 }
 
 // dropPlaces takes out the directories that were made for others to be mounted on. What is

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
-	"github.com/bothy-dev/bothy/internal/template"
 )
 
 // maxAccounts bounds the account files that are read, in bytes.
@@ -172,7 +172,7 @@ func home(a image.Account) string {
 func mountable(home string) bool {
 	top, _, deeper := strings.Cut(home[1:], "/")
 	switch top {
-	case "", "proc", "sys", "dev", "tmp", template.Own:
+	case "", "proc", "sys", "dev", "tmp", hostroot.Own:
 		return false
 	case "root", "home":
 		return home != "/home"

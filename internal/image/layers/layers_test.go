@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 	"github.com/bothy-dev/bothy/internal/racetest"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -408,7 +408,7 @@ func TestHomeIsThere(t *testing.T) {
 			c.Workdir = ""
 			_, err := b.settle(Options{UID: 1, GID: 1, Config: c})
 			must(t, err)
-			for _, name := range []string{"dev", "etc", "proc", "run", "sys", "tmp", template.Own} {
+			for _, name := range []string{"dev", "etc", "proc", "run", "sys", "tmp", hostroot.Own} {
 				delete(b.root.kids, name)
 			}
 			if got := b.flat(t); got != x.want {
@@ -440,14 +440,14 @@ func FuzzLayer(f *testing.F) {
 func TestKnownHosts(t *testing.T) {
 	for want, given := range map[string][]byte{
 		trust.KnownHosts: layer(t, file("etc/ssh/ssh_config", "")),
-		"":               layer(t, file("etc/ssh/"+template.KnownHosts, "mine")),
+		"":               layer(t, file("etc/ssh/"+hostroot.KnownHosts, "mine")),
 	} {
 		b := newBuilder(t)
 		must(t, b.next(given))
 		b.layer++
 		_, err := b.settle(Options{UID: 1000, GID: 1000, Config: config("")})
 		must(t, err)
-		if kid := b.lookup("etc/ssh").kids[template.KnownHosts]; kid.Target != want {
+		if kid := b.lookup("etc/ssh").kids[hostroot.KnownHosts]; kid.Target != want {
 			t.Errorf("it leads to %q, not %q", kid.Target, want)
 		}
 	}

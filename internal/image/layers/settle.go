@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
@@ -29,8 +29,8 @@ func (b *builder) settle(o Options) (image.Root, error) {
 		b.mkdir(name, 0o755)
 	}
 	b.mkdir("tmp", 0o777|unix.S_ISVTX)
-	delete(b.root.kids, template.Own)
-	b.mkdir(template.Own, 0o755)
+	delete(b.root.kids, hostroot.Own)
+	b.mkdir(hostroot.Own, 0o755)
 	b.settleHome(a.Home)
 	if path.IsAbs(o.Config.Workdir) {
 		_, _ = b.directory(clean(o.Config.Workdir)) // where it cannot be, nobody works
@@ -42,8 +42,8 @@ func (b *builder) settle(o Options) (image.Root, error) {
 			return image.Root{}, err
 		}
 	}
-	for _, name := range template.OwnEtc {
-		b.symlink("etc", name, "/"+template.Own+"/etc/"+name)
+	for _, name := range hostroot.OwnEtc {
+		b.symlink("etc", name, "/"+hostroot.Own+"/etc/"+name)
 	}
 	if err := b.settleTrust(); err != nil {
 		return image.Root{}, err
@@ -69,7 +69,7 @@ func (b *builder) homely(way []*node) bool {
 	if len(way) == 0 {
 		return false
 	}
-	for _, name := range []string{"proc", "sys", "dev", "tmp", "run", template.Own} {
+	for _, name := range []string{"proc", "sys", "dev", "tmp", "run", hostroot.Own} {
 		if way[0] == b.root.kids[name].node {
 			return false
 		}
@@ -98,14 +98,14 @@ func (b *builder) settleTrust() error {
 		dir.kids[trust.Hash+".0"] = link("bothy.pem", b.layer)
 	}
 	if dir := b.lookup("etc/ssh"); dir != nil && dir.IsDir() {
-		if _, ok := dir.kids[template.KnownHosts]; !ok {
-			dir.kids[template.KnownHosts] = link(trust.KnownHosts, b.layer)
+		if _, ok := dir.kids[hostroot.KnownHosts]; !ok {
+			dir.kids[hostroot.KnownHosts] = link(trust.KnownHosts, b.layer)
 		}
 	}
-	if err := b.writeProgram("etc/ca-certificates/update.d", "bothy", template.TrustHook); err != nil {
+	if err := b.writeProgram("etc/ca-certificates/update.d", "bothy", hostroot.TrustHook); err != nil {
 		return err
 	}
-	return b.write("etc/profile.d", "bothy.sh", []byte(template.Profile()))
+	return b.write("etc/profile.d", "bothy.sh", []byte(hostroot.Profile()))
 }
 
 // clean gives the elements of a path of the image's configuration.

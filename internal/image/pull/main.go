@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -24,8 +24,8 @@ import (
 
 // Main does one order and gives the exit code.
 func Main(in io.Reader, out io.Writer) int {
-	return errand.Run(in, out, func(ctx context.Context, o image.Order, tell func(image.Event)) (image.Result, error) {
-		var pace errand.Pace
+	return helper.Run(in, out, func(ctx context.Context, o image.Order, tell func(image.Event)) (image.Result, error) {
+		var pace helper.Pace
 		return Do(ctx, o, func(e image.Event) {
 			if pace.Worth(string(e.Phase)+" "+e.Name, e.Bytes, e.Total) {
 				tell(e)

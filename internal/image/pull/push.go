@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/stall"
+	"github.com/bothy-dev/bothy/internal/slowread"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -203,7 +203,7 @@ func (r *registry) do(ctx context.Context, method string, u *url.URL, header htt
 			if err != nil {
 				return nil, err
 			}
-			return stall.Upload(cancel, f, patience), nil
+			return slowread.Upload(cancel, f, patience), nil
 		}
 		if q.Body, err = q.GetBody(); err != nil {
 			cancel(nil)
@@ -218,6 +218,6 @@ func (r *registry) do(ctx context.Context, method string, u *url.URL, header htt
 		cancel(nil)
 		return nil, unreachable(r.base.Host, err)
 	}
-	resp.Body = stall.Body(ctx, cancel, resp.Body, patience)
+	resp.Body = slowread.Body(ctx, cancel, resp.Body, patience)
 	return resp, nil
 }

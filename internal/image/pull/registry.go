@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/stall"
+	"github.com/bothy-dev/bothy/internal/slowread"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -253,7 +253,7 @@ func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
 		}
 		err := r.some(ctx, p, told)
 		_, again := errors.AsType[*broken](err)
-		again = again && !errors.Is(err, stall.ErrSlow)
+		again = again && !errors.Is(err, slowread.ErrSlow)
 		if err != nil && (!again || ctx.Err() != nil || p.done <= before) {
 			return err
 		}

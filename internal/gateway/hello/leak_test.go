@@ -1,9 +1,0 @@
-package hello
-
-import (
-	"testing"
-
-	"github.com/bothy-dev/bothy/internal/leaktest"
-)
-
-func TestMain(m *testing.M) { leaktest.Main(m) }

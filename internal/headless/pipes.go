@@ -1,0 +1,58 @@
+package headless
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// pipes are the standard streams of a program inside that only this package talks with.
+type pipes struct {
+	theirs, ours [3]*os.File
+	once         sync.Once
+}
+
+func openPipes() (*pipes, error) {
+	p := &pipes{}
+	for i := range p.theirs {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("make a pipe: %w", err)
+		}
+		p.theirs[i], p.ours[i] = w, r
+		if i == 0 {
+			p.theirs[i], p.ours[i] = r, w
+		}
+	}
+	return p, nil
+}
+
+// copy closes the program's ends here, sends stdin, and reads the output. The channel is closed
+// when both streams have ended.
+func (p *pipes) copy(stdin string, stdout, stderr io.Writer) <-chan struct{} {
+	for _, f := range p.theirs {
+		f.Close()
+	}
+	go func() {
+		_, _ = io.WriteString(p.ours[0], stdin) // a program that ignores the prompt does without
+		p.ours[0].Close()
+	}()
+	var both sync.WaitGroup
+	both.Go(func() { _, _ = io.Copy(stdout, p.ours[1]) })
+	both.Go(func() { _, _ = io.Copy(stderr, p.ours[2]) })
+	ended := make(chan struct{})
+	go func() { both.Wait(); close(ended) }()
+	return ended
+}
+
+func (p *pipes) close() {
+	p.once.Do(func() {
+		for _, f := range []*os.File{p.theirs[0], p.theirs[1], p.theirs[2], p.ours[0], p.ours[1], p.ours[2]} {
+			if f != nil {
+				f.Close()
+			}
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package hostcreds
+
+import (
+	"errors"
+	"strings"
+)
+
+// address has the used parts of a URL.
+type address struct {
+	scheme, host string // in small letters; the host with its port unless that is 443
+	path         string // as written; the rest of the URL is dropped
+	user         string // decoded, from the address itself; may be empty
+}
+
+// String writes the address, with the user.
+func (a address) String() string {
+	user := ""
+	if a.user != "" {
+		user = escape(a.user) + "@"
+	}
+	return a.scheme + "://" + user + a.host + a.path
+}
+
+// hostname is the host without a port.
+func (a address) hostname() string {
+	host, _ := cutPort(a.host)
+	return strings.Trim(host, "[]")
+}
+
+// target is the server as rules of the policy name it.
+func (a address) target() string {
+	if _, port := cutPort(a.host); port != "" {
+		return a.host
+	}
+	return a.host + ":443"
+}
+
+func cutPort(hostport string) (host, port string) {
+	i := strings.LastIndexByte(hostport, ':')
+	if i < 0 || strings.HasSuffix(hostport, "]") {
+		return hostport, ""
+	}
+	return hostport[:i], hostport[i+1:]
+}
+
+// parseAddress reads a URL, with its user and password. more tells whether anything follows
+// the path. The error quotes nothing of it.
+func parseAddress(s string) (a address, password string, more bool, err error) {
+	none := errors.New("it is no URL of a server")
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || scheme == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return a, "", false, none
+	}
+	rest, _, fragment := strings.Cut(rest, "#")
+	rest, _, query := strings.Cut(rest, "?")
+	authority := rest
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		authority, a.path = rest[:i], rest[i:]
+	}
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, pass, _ := strings.Cut(authority[:i], ":")
+		var ok1, ok2 bool
+		a.user, ok1 = unescape(user)
+		password, ok2 = unescape(pass)
+		if !ok1 || !ok2 {
+			return a, "", false, none
+		}
+		authority = authority[i+1:]
+	}
+	a.scheme, a.host = strings.ToLower(scheme), strings.TrimSuffix(strings.ToLower(authority), ":443")
+	if a.host == "" || strings.ContainsAny(a.host, "%\\\"'") {
+		return a, "", false, none
+	}
+	return a, password, query || fragment, nil
+}
+
+// escape writes all characters but letters, digits and "-._~" as %XX.
+func escape(s string) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		if !notAlphanumeric(rune(c)) || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(digits[c>>4])
+		b.WriteByte(digits[c&15])
+	}
+	return b.String()
+}
+
+func unescape(s string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", false
+		}
+		hi, lo := strings.IndexByte(hexDigits, lower(s[i+1])), strings.IndexByte(hexDigits, lower(s[i+2]))
+		if hi < 0 || lo < 0 {
+			return "", false
+		}
+		b.WriteByte(byte(hi<<4 | lo))
+		i += 2
+	}
+	return b.String(), true
+}
+
+const hexDigits = "0123456789abcdef"
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'F' {
+		return c + 'a' - 'A'
+	}
+	return c
+}

@@ -1,0 +1,140 @@
+package hostroot
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// generated are the files of /etc that differ from sandbox to sandbox. The
+// snapshot holds an empty file for each, over which Assemble binds the real
+// one.
+var generated = []struct {
+	name    string
+	content func(s source, o *Options) []byte
+}{
+	{"passwd", func(s source, o *Options) []byte { return s.passwd(o.User) }},
+	{"group", func(s source, o *Options) []byte { return s.group(o.User) }},
+	{"hostname", func(_ source, o *Options) []byte { return []byte(o.Hostname + "\n") }},
+	{"hosts", hosts},
+	{"resolv.conf", resolvers},
+	{"machine-id", machineID},
+}
+
+// resolvers lists the name servers.
+func resolvers(_ source, o *Options) []byte {
+	if len(o.NameServers) == 0 {
+		return []byte("# There is no network in this sandbox.\n")
+	}
+	var b strings.Builder
+	for _, a := range o.NameServers {
+		fmt.Fprintf(&b, "nameserver %s\n", a)
+	}
+	return []byte(b.String())
+}
+
+// ownFile is a file of /etc that is the same in every sandbox.
+type ownFile struct {
+	name    string // at most one directory deep
+	content string
+}
+
+// ownFiles are those files.
+func ownFiles() []ownFile {
+	return []ownFile{
+		{"nsswitch.conf", nsswitch},
+		{"profile.d/bothy.sh", pathProfile + trustProfile()},
+		{"environment", trustEnvironment()}, // for su, cron and whatever asks PAM
+	}
+}
+
+// nsswitch is without the daemons that the host may ask and that do not run
+// inside.
+const nsswitch = `passwd: files
+group: files
+shadow: files
+gshadow: files
+hosts: files dns
+networks: files
+protocols: files
+services: files
+ethers: files
+rpc: files
+`
+
+const pathProfile = `case ":$PATH:" in
+*:/.bothy/bin:*) ;;
+*) PATH="${` + SearchPathVariable + `:-/.bothy/bin}:$PATH" ;;
+esac
+export PATH
+`
+
+// addOwnFiles completes a fresh copy of /etc.
+func (s source) addOwnFiles(dst int) error {
+	for _, g := range generated {
+		if err := writeFileAt(dst, g.name, nil, 0o644); err != nil {
+			return fmt.Errorf("add %s: %w", g.name, err)
+		}
+	}
+	if err := unix.Mkdirat(dst, "profile.d", 0o755); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("add profile.d: %w", err)
+	}
+	for _, f := range ownFiles() {
+		err := addFile(dst, f.name, f.content)
+		if err != nil && unlessGone(err) != nil { // the host's profile.d may be a link: then it is not ours
+			return fmt.Errorf("add %s: %w", f.name, err)
+		}
+	}
+	if err := unix.Symlinkat("/proc/self/mounts", dst, "mtab"); err != nil {
+		return fmt.Errorf("add mtab: %w", err)
+	}
+	if err := s.addTrust(dst); err != nil {
+		return fmt.Errorf("add certificates: %w", err)
+	}
+	return nil
+}
+
+// addFile writes a file in place of any other.
+func addFile(dst int, name, content string) error {
+	dir, base, deeper := strings.Cut(name, "/")
+	if !deeper {
+		return writeFileAt(dst, name, []byte(content), 0o644)
+	}
+	fd, err := unix.Openat(dst, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Unlinkat(fd, base, 0); err != nil && err != unix.ENOENT {
+		return err
+	}
+	return writeFileAt(fd, base, []byte(content), 0o644)
+}
+
+func hosts(_ source, o *Options) []byte {
+	return fmt.Appendf(nil, "127.0.0.1 localhost %s\n::1 localhost ip6-localhost ip6-loopback\n", o.Hostname)
+}
+
+// machineID returns a machine-id of the sandbox's own, which reveals nothing about the host's.
+func machineID(_ source, o *Options) []byte {
+	sum := sha256.Sum256([]byte("bothy machine-id " + o.ID))
+	return append(hex.AppendEncode(nil, sum[:16]), '\n')
+}
+
+// checkHostname refuses a name that is invalid in /etc/hosts.
+func checkHostname(name string) error {
+	ok := name != "" && len(name) <= 64
+	for i := range len(name) {
+		c := name[i]
+		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.')
+	}
+	if !ok || strings.Trim(name, "-.") != name {
+		return spec.Errorf(spec.ErrUsage, "host name %q: only letters, digits, '-' and '.' inside are allowed, at most 64", name)
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package hostroot
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// SharedMemory is where programs that work together keep what they share. A sandbox has a
+// file system in memory there.
+const SharedMemory = "/dev/shm"
+
+// CheckMounts refuses mounts that would take a sandbox apart, whatever its template has.
+// What lies below another, or in the shared memory, lies in that, and takes nothing.
+func CheckMounts(targets []string) error {
+	for _, t := range targets {
+		if t == path.Clean(t) && (t == SharedMemory || lies(t, SharedMemory) || slices.ContainsFunc(targets, func(o string) bool { return lies(t, o) })) {
+			continue
+		}
+		if err := (Target{Path: t}).check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lies tells whether a path lies below another.
+func lies(p, below string) bool {
+	return p != below && strings.HasPrefix(p, strings.TrimSuffix(below, "/")+"/")
+}
+
+// check refuses a target of the tree that would take the sandbox apart.
+func (t Target) check() error {
+	refuse := func(why string) error {
+		return spec.Errorf(spec.ErrUsage, "mount target %s: %s", t.Path, why).
+			WithHint("choose a directory of its own, such as /mnt/data")
+	}
+	switch {
+	case !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || strings.ContainsRune(t.Path, 0) || len(t.Path) >= unix.PathMax:
+		return spec.Errorf(spec.ErrUsage, "mount target %q is not a clean absolute path", t.Path)
+	case t.Path == "/":
+		return refuse("it would replace the whole root")
+	}
+	top, _, deeper := strings.Cut(t.Path[1:], "/")
+	switch {
+	case slices.Contains([]string{"proc", "sys", "dev"}, top):
+		return refuse("/" + top + " belongs to the sandbox's kernel")
+	case top == Own:
+		return refuse("/" + top + " belongs to Bothy")
+	case !deeper && (slices.Contains([]string{"usr", "etc", "bin", "sbin", "var"}, top) || strings.HasPrefix(top, "lib")):
+		return refuse("it would hide the programs the sandbox works with")
+	}
+	return nil
+}
+
+// mountPoints makes what the targets and the home directory are mounted on.
+// Outer ones first; below them nothing is made.
+func (t *tree) mountPoints(home string, targets []Target) error {
+	list := append([]Target{{Path: home, Dir: true}}, targets...)
+	slices.SortStableFunc(list, func(a, b Target) int {
+		return strings.Count(a.Path, "/") - strings.Count(b.Path, "/")
+	})
+	for i, target := range list {
+		outer := slices.IndexFunc(list[:i], func(o Target) bool { return strings.HasPrefix(target.Path, o.Path+"/") })
+		if outer < 0 {
+			if err := t.mountPoint(target); err != nil {
+				return err
+			}
+			continue
+		}
+		if !list[outer].Dir {
+			return spec.Errorf(spec.ErrUsage, "mount target %s: target %s is a file", target.Path, list[outer].Path)
+		}
+	}
+	return nil
+}
+
+// mountPoint walks to the target from the top of the tree, follows no link,
+// and makes what is missing, but only in the tmpfs.
+func (t *tree) mountPoint(target Target) error {
+	at, err := t.open(t.fd, ".")
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(at) }()
+	elements := strings.Split(target.Path[1:], "/")
+	for i, name := range elements {
+		last := i == len(elements)-1
+		if err := t.element(at, name, target, i, !last || target.Dir); err != nil {
+			return err
+		}
+		if last {
+			break
+		}
+		next, err := t.enter(at, name)
+		if err != nil {
+			return target.cannot("the sandbox's user may not enter %s: %w", prefix(target.Path, i), err)
+		}
+		unix.Close(at)
+		at = next
+	}
+	return nil
+}
+
+// element makes sure that name, the i-th element of the target's path, exists
+// in the directory at and is what it should be.
+func (t *tree) element(at int, name string, target Target, i int, dir bool) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		return t.create(at, name, target, dir)
+	}
+	if err != nil {
+		return target.cannot("%w", err)
+	}
+	here := prefix(target.Path, i)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return target.cannot("%s is a symbolic link in the template", here)
+	case unix.S_IFDIR:
+		if !dir {
+			return target.cannot("%s is a directory in the template, and its source is none", here)
+		}
+	case unix.S_IFREG:
+		if dir {
+			return target.cannot("%s is a file in the template", here)
+		}
+	default:
+		return target.cannot("%s is neither a file nor a directory in the template", here)
+	}
+	return nil
+}
+
+// create makes one element of a path, with root's usual modes.
+func (t *tree) create(at int, name string, target Target, dir bool) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(at, &st); err != nil {
+		return err
+	}
+	if st.Dev != t.dev {
+		return target.cannot("")
+	}
+	err := t.createAt(at, name, dir)
+	if err == unix.EROFS { // in the empty directory that covers something of the host
+		return target.cannot("")
+	}
+	if err != nil {
+		return fmt.Errorf("make mount point %s: %w", target.Path, err)
+	}
+	return nil
+}
+
+func (t *tree) createAt(at int, name string, dir bool) error {
+	if !dir {
+		return writeFileAt(at, name, nil, 0o644)
+	}
+	fd, err := makeDirAt(at, name, 0o755)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// enter is open for a directory that names are looked up in. Nothing of one that the
+// sandbox's user may not enter can be seen inside: it becomes an empty one of the tree's.
+func (t *tree) enter(at int, name string) (int, error) {
+	fd, err := t.open(at, name)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstatat(fd, ".", &st, 0); err == nil {
+		return fd, nil
+	}
+	defer unix.Close(fd)
+	if err != unix.EACCES {
+		return -1, err
+	}
+	if err := t.close(fd); err != nil {
+		return -1, err
+	}
+	return t.open(at, name)
+}
+
+// open opens a directory to go on from, without following a link.
+func (t *tree) open(at int, name string) (int, error) {
+	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return fd, nil
+}
+
+// mkdirAll makes a directory and those above it in the skeleton.
+func (t *tree) mkdirAll(p string) error {
+	return t.mountPoint(Target{Path: p, Dir: true})
+}
+
+// cannot says that there can be no mount point for the target, and why if that
+// is not obvious.
+func (t Target) cannot(why string, args ...any) error {
+	text := "mount target %s does not exist in the template and cannot be created"
+	if why != "" {
+		text = "mount target %s cannot be used: " + why
+	}
+	return spec.Errorf(spec.ErrUsage, text, append([]any{t.Path}, args...)...).
+		WithHint("choose a target that lies outside the template's program directories, and behind no link of its, such as /mnt/data")
+}
+
+// prefix gives a path up to its i-th element.
+func prefix(p string, i int) string {
+	elements := strings.Split(p, "/")
+	return strings.Join(elements[:i+2], "/")
+}

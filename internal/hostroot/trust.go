@@ -1,0 +1,290 @@
+package hostroot
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/trust"
+)
+
+// anchors are directories of /etc from which distributions make their bundles:
+// an authority that lies there is trusted.
+var anchors = []string{
+	"pki/ca-trust/source/anchors",          // Fedora
+	"ca-certificates/trust-source/anchors", // Arch
+}
+
+// Where Debian's update-ca-certificates, and Alpine's, find programs to run at
+// the end; and what is run there: init's program, which adds the sandbox's
+// authority to the bundle that was just written.
+const (
+	hookDir  = "ca-certificates/update.d"
+	hookName = "bothy"
+	hook     = "#!/bin/sh\nexec /" + Own + "/guest bothy-trust\n"
+)
+
+// certsDir is where OpenSSL looks for single authorities, by a hash of their
+// names.
+const certsDir = "ssl/certs"
+
+// KnownHosts is the second of the files below /etc/ssh in which ssh looks for the keys of
+// servers. Distributions, and who runs a host, use the first.
+const KnownHosts = "ssh_known_hosts2"
+
+// preparedDir holds what the files of every start begin with.
+const preparedDir = "bothy"
+
+// addTrust makes a fresh copy of /etc ready for an authority that is known only
+// when a sandbox starts: what its files begin with, links to them, and
+// something at the place of each bundle over which Assemble binds the one of
+// the sandbox. What cannot be made because the host has something else there is
+// left out.
+func (s source) addTrust(dst int) error {
+	if err := s.prepareTrust(dst); err != nil {
+		return err
+	}
+	if err := ownCertsDir(dst); err != nil {
+		return err
+	}
+	for i, name := range trust.Bundles {
+		if err := addBundle(dst, name, i == 0); unlessGone(err) != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, name := range trust.JavaStores {
+		var st unix.Stat_t
+		if unix.Lstat(s.path("/etc/"+name), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue // the others are links to it
+		}
+		if err := addBundle(dst, name, true); unlessGone(err) != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	links := []struct{ dir, name, target string }{
+		{certsDir, "bothy.pem", trust.Own},
+		{certsDir, trust.Hash + ".0", "bothy.pem"},
+	}
+	links = append(links, struct{ dir, name, target string }{"ssh", KnownHosts, trust.KnownHosts})
+	for _, dir := range anchors {
+		links = append(links, struct{ dir, name, target string }{dir, "bothy.pem", trust.Own})
+	}
+	for _, l := range links {
+		if err := addLink(dst, l.dir, l.name, l.target); unlessGone(err) != nil {
+			return fmt.Errorf("%s: %w", l.dir, err)
+		}
+	}
+	return unlessGone(addHook(dst))
+}
+
+func (s source) prepareTrust(dst int) error {
+	fd, err := makeDirAt(dst, preparedDir, 0o755)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for name, content := range trust.Prepare(trust.Find(s.root)) {
+		if err := writeFileAt(fd, name, content, 0o644); err != nil {
+			return err
+		}
+	}
+	return s.listClosed(fd)
+}
+
+// ownCertsDir replaces a link to certificates that do not exist inside.
+func ownCertsDir(dst int) error {
+	target, ok := readLink(dst, certsDir)
+	if !ok || !path.IsAbs(target) || strings.HasPrefix(target, "/etc/") || allowed(path.Clean(target)) {
+		return nil
+	}
+	return unix.Unlinkat(dst, certsDir, 0)
+}
+
+// addBundle makes sure that there is a file at the place of a bundle, if the
+// host has one there or it must be. A link to another bundle stays.
+func addBundle(dst int, name string, must bool) error {
+	dir, err := openDirs(dst, path.Dir(name), must)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	base := path.Base(name)
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case err != nil && !must:
+		return err
+	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG:
+		return nil
+	case err == nil:
+		if target, ok := readLink(dir, base); ok && leadsToBundle(name, target) {
+			return nil
+		}
+		if err := unix.Unlinkat(dir, base, 0); err != nil {
+			return err
+		}
+	}
+	return writeFileAt(dir, base, nil, 0o644)
+}
+
+// leadsToBundle reports whether a link of /etc leads to another bundle there.
+func leadsToBundle(name, target string) bool {
+	if !path.IsAbs(target) {
+		target = path.Join("/etc", path.Dir(name), target)
+	}
+	rel, ok := strings.CutPrefix(path.Clean(target), "/etc/")
+	return ok && rel != name && slices.Contains(trust.Bundles, rel)
+}
+
+func readLink(dir int, name string) (target string, ok bool) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return "", false
+	}
+	return string(buf[:n]), true
+}
+
+// addLink makes a link in a directory the host has.
+func addLink(dst int, dir, name, target string) error {
+	fd, err := openDirs(dst, dir, false)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Symlinkat(target, fd, name); err != unix.EEXIST {
+		return err
+	}
+	return nil
+}
+
+func addHook(dst int) error {
+	fd, err := openDirs(dst, hookDir, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := writeFileAt(fd, hookName, []byte(hook), 0o755); err != unix.EEXIST {
+		return err
+	}
+	return nil
+}
+
+// openDirs opens a directory some levels below dst, and makes what is missing
+// if it should. No link is followed.
+func openDirs(dst int, dir string, create bool) (int, error) {
+	at := dst
+	for name := range strings.SplitSeq(dir, "/") {
+		next, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == unix.ENOENT && create {
+			next, err = makeDirAt(at, name, 0o755)
+		}
+		if at != dst {
+			unix.Close(at)
+		}
+		if err != nil {
+			return -1, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// bindTrust begins to write down whom programs inside trust, and lays it over
+// the host's bundles.
+func (h *Host) bindTrust(t *tree, local []byte) error {
+	etc := t.path("etc")
+	var err error
+	if h.trust, err = trust.Begin(t.dir+trust.Dir, etc+"/"+preparedDir, local); err != nil {
+		return err
+	}
+	if h.trust.Empty() {
+		h.gaps = append(h.gaps, "no public certificate authority is trusted inside, because no bundle of them was found on the host")
+	}
+	fd, err := unix.Open(etc, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for _, name := range trust.Bundles {
+		if !plainFile(fd, name) {
+			continue
+		}
+		if err := t.bind(t.path(trust.Bundle), etc+"/"+name); err != nil {
+			return err
+		}
+	}
+	return h.bindJava(t)
+}
+
+// javaHomes are where Java is installed that has a key store of its own, with its place there.
+var javaHomes = []string{
+	"/usr/lib/jvm/*/lib/security/cacerts", "/usr/lib/jvm/*/jre/lib/security/cacerts", "/usr/lib64/jvm/*/lib/security/cacerts",
+	"/usr/java/*/lib/security/cacerts", "/usr/local/*/lib/security/cacerts", "/usr/local/lib/*/lib/security/cacerts",
+	"/opt/*/lib/security/cacerts", "/opt/*/*/lib/security/cacerts", "/opt/*/jre/lib/security/cacerts",
+}
+
+// bindJava lays the sandbox's key store over those of the host's Java.
+func (h *Host) bindJava(t *tree) error {
+	var stores []string
+	for _, name := range trust.JavaStores {
+		stores = append(stores, "etc/"+name)
+	}
+	for _, pattern := range javaHomes {
+		found, _ := filepath.Glob(t.path(pattern)) // the patterns are well-formed
+		for _, f := range found {
+			stores = append(stores, strings.TrimPrefix(f, t.dir+"/"))
+		}
+	}
+	for _, name := range stores {
+		if !plainFile(t.fd, name) { // a link leads to one of the others
+			continue
+		}
+		if err := t.bind(t.path(trust.Java), t.path(name)); err != nil {
+			return err
+		}
+		h.java = true
+	}
+	return nil
+}
+
+// Java tells whether the key store of the sandbox lies over that of some Java of the host. It is
+// known once Assemble was called.
+func (h *Host) Java() bool { return h.java }
+
+// plainFile reports whether there is a file at a path, without a link on the
+// way.
+func plainFile(dir int, name string) bool {
+	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+// Trust adds the sandbox's own authority, given by its certificate in PEM, to
+// those that programs inside trust, and, by lines of known_hosts, who vouches for
+// servers of SSH. It is called once, after Assemble and before the sandbox starts.
+func (h *Host) Trust(authority, known []byte) error {
+	return errors.Join(h.trust.Complete(authority), h.trust.Know(known))
+}
+
+// trustProfile sets for login shells what no longer stands in the environment.
+func trustProfile() string {
+	var b strings.Builder
+	for _, kv := range trust.Environment() {
+		name, value, _ := strings.Cut(kv, "=")
+		fmt.Fprintf(&b, ": \"${%s=%s}\"; export %s\n", name, value, name)
+	}
+	return b.String()
+}
+
+// trustEnvironment is the same for those who ask PAM.
+func trustEnvironment() string { return strings.Join(trust.Environment(), "\n") + "\n" }

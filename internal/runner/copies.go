@@ -1,0 +1,99 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// copies are copies of a sandbox's work, for the gates: one in which our own programs read files,
+// and one for each command. A command runs code of the agent, which could change the files for the
+// next command. A command's copy is started while the gates before it judge.
+type copies struct {
+	shop     *shop
+	of       *spec.Sandbox
+	point    checkpoint.Point
+	commands int           // how many come after the current gate
+	read     *spec.Sandbox // nil: none yet
+	next     *coming       // nil: none was begun
+}
+
+// coming is a copy that is made and started in the background.
+type coming struct {
+	sandbox *spec.Sandbox
+	err     error
+	made    chan struct{} // closed when it is there, or could not be made
+}
+
+// reading calls do, with a time limit, on the copy in which no code of the agent runs. The copy is
+// used again as long as all goes well: a read that takes too long costs it its sandbox.
+func (c *copies) reading(ctx context.Context, limit spec.Duration, do func(context.Context, *spec.Sandbox) (well bool, err error)) (err error) {
+	if c.read == nil {
+		if c.read, err = c.shop.engine.Proof(ctx, c.of, c.point); err != nil {
+			return err
+		}
+		c.ahead(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Duration(limit))
+	defer cancel()
+	well, err := do(limited, c.read)
+	if !well || err != nil {
+		c.shop.remove(ctx, c.read)
+		c.read = nil
+	}
+	return err
+}
+
+// running does something in a copy of its own.
+func (c *copies) running(ctx context.Context, do func(*spec.Sandbox) error) error {
+	sb, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.shop.remove(ctx, sb)
+	c.ahead(ctx)
+	return do(sb)
+}
+
+// take returns the copy that was begun, or a new one.
+func (c *copies) take(ctx context.Context) (*spec.Sandbox, error) {
+	was := c.next
+	if c.next = nil; was == nil {
+		return c.shop.engine.Proof(ctx, c.of, c.point)
+	}
+	<-was.made
+	return was.sandbox, was.err
+}
+
+// ahead begins with the next command's copy, if a command is left.
+func (c *copies) ahead(ctx context.Context) {
+	if c.commands == 0 || c.next != nil {
+		return
+	}
+	next := &coming{made: make(chan struct{})}
+	c.next = next
+	c.shop.going.Go(func() {
+		defer close(next.made)
+		if next.sandbox, next.err = c.shop.engine.Proof(ctx, c.of, c.point); next.err != nil {
+			return
+		}
+		if conn, err := c.shop.engine.Connect(ctx, next.sandbox); err == nil { // else its command says so
+			conn.Close()
+		}
+	})
+}
+
+// close removes the remaining copies.
+func (c *copies) close(ctx context.Context) {
+	c.commands = 0
+	if c.next != nil {
+		if sb, err := c.take(ctx); err == nil {
+			c.shop.remove(ctx, sb)
+		}
+	}
+	if c.read != nil {
+		c.shop.remove(ctx, c.read)
+	}
+}

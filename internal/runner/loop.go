@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Loop works in the sandbox of a loop, and judges in copies of it.
+type Loop struct {
+	shop
+	Sandbox *spec.Sandbox
+	agent   *spec.Agent
+	plan    *loop.Plan
+	places  *Places
+	ahead   *early // nil: no sandbox was started ahead
+
+	originals string // the directory for copies of protected files; empty: none
+}
+
+var _ loop.Shop = (*Loop)(nil)
+
+// NewLoop returns the shop of a loop in a sandbox. The agent is nil if none will work. elsewhere
+// may be nil: no agent works in another place. originals is the directory for copies of protected
+// files.
+func NewLoop(h Host, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places, originals string) *Loop {
+	return &Loop{shop: shop{host: h, engine: e}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
+}
+
+// Close waits for background work that no caller waits for. The loop's work is over then.
+func (s *Loop) Close(ctx context.Context) {
+	s.idle(ctx)
+	s.going.Wait()
+}
+
+// Work has the agent work, and then stops the sandbox: servers that it left running
+// would hold ports, and write while the files are judged.
+func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) {
+	at, err := s.at(job.Seat)
+	if err != nil {
+		return w, err
+	}
+	q, err := ready(at.Agent, turn{prompt: job.Prompt, model: job.Model, session: job.Session, limit: job.Limit})
+	if err != nil { // it was seen to that it can be
+		return w, err
+	}
+	if err := s.empty(ctx, at.Sandbox); err != nil {
+		return w, err
+	}
+	before, err := s.engine.Bill(ctx, at.Sandbox)
+	if err == nil {
+		err = s.allow(ctx, at, before, job)
+	}
+	if err == nil {
+		err = s.host.SetUp(ctx, at.Sandbox)
+	}
+	if err != nil {
+		return w, err
+	}
+	began := time.Now()
+	defer func() { // also after an interruption
+		after, berr := s.engine.Bill(context.WithoutCancel(ctx), at.Sandbox)
+		if berr == nil {
+			if job.Session != "" && after.Since(before).Answers > 0 {
+				w.Tokens, w.USD, w.Said = 0, 0, nil // its figures may be those of the whole session
+			}
+			meter(&w, before, after, began)
+		}
+		err = errors.Join(err, berr)
+	}()
+	a, err := s.heard(ctx, q, at.Sandbox, job)
+	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.Sandbox, Grace)
+	if short := (*headless.CutShort)(nil); errors.As(err, &short) && stopped == nil && ctx.Err() == nil && s.fell(at.Sandbox, short) {
+		return a.used(), fmt.Errorf("%w: %w", loop.ErrFell, short)
+	}
+	if err = errors.Join(a.cut(err), stopped); err != nil {
+		return a.used(), err
+	}
+	return a.work(), nil
+}
+
+// heard has the agent work as long as something is heard of it, if that is wanted.
+func (s *Loop) heard(ctx context.Context, q *question, sb *spec.Sandbox, job loop.Job) (*told, error) {
+	out := job.Output
+	if job.Idle <= 0 {
+		return q.ask(ctx, s.in(sb), out.Stdout, out.Stderr)
+	}
+	p := &pulse{limit: job.Idle, look: func(ctx context.Context) (sign, error) { return signOf(ctx, s.engine, sb) }}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { p.watch(ctx, giveUp) })
+	a, err := q.ask(ctx, s.in(sb), io.MultiWriter(out.Stdout, p), io.MultiWriter(out.Stderr, p))
+	giveUp(nil)
+	watching.Wait()
+	return a, err
+}
+
+// fell reports whether a command was cut short because the sandbox crashed, or was killed. A
+// sandbox that was removed, or stopped for its behaviour or by a person, did not fall.
+func (s *Loop) fell(sb *spec.Sandbox, why *headless.CutShort) bool {
+	if !errors.Is(why, spec.ErrSandbox) && !errors.Is(why, spec.ErrMayHaveRun) {
+		return false
+	}
+	_, err := s.engine.Find(sb.ID)
+	return err == nil && s.engine.Status(sb).Crashed
+}
+
+// Keep makes a checkpoint.
+func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string) (int64, error) {
+	p, err := s.point(ctx, seat, cause)
+	return p.Number, err
+}
+
+// Changes counts the files that a seat has changed since a checkpoint.
+func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
+	to, err := s.checkpoint(at)
+	if err != nil {
+		return 0, err
+	}
+	from := checkpoint.Point{}
+	if since > 0 {
+		if from, err = s.checkpoint(since); errors.Is(err, spec.ErrNotFound) {
+			s.host.Note("checkpoint %d of %s was removed: what was changed since cannot be told", since, s.Sandbox.Name)
+			return 0, loop.ErrForgotten
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	by, err := s.at(seat)
+	if err != nil {
+		return 0, err
+	}
+	list, err := s.engine.WorkChanges(s.Sandbox, by.Sandbox, from, to)
+	return len(list), err
+}
+
+// Restore puts the sandbox's files back.
+func (s *Loop) Restore(ctx context.Context, number int64) error {
+	s.idle(ctx) // a stopped sandbox is put back in less time
+	p, err := s.checkpoint(number)
+	if err != nil {
+		return err
+	}
+	r, err := s.engine.Restore(ctx, s.Sandbox, p, engine.RestoreOptions{})
+	if r.Before != nil {
+		s.host.Note("what there was is checkpoint %s", r.Before.Name)
+	}
+	for _, path := range r.Skipped {
+		s.host.Note("not put back: %s", review.Quote(path))
+	}
+	return err
+}
+
+// Beneath names files of the host that were changed below the kept ones.
+func (s *Loop) Beneath(number int64) ([]string, error) {
+	p, err := s.checkpoint(number)
+	if errors.Is(err, spec.ErrNotFound) { // a person removed it
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.engine.ChangedBeneath(s.Sandbox, p.CreatedAt)
+}
+
+// checkpoint finds one of the loop's sandbox.
+func (s *Loop) checkpoint(number int64) (checkpoint.Point, error) {
+	return s.engine.Checkpoints(s.Sandbox).Find(strconv.FormatInt(number, 10))
+}
+
+// lower sets the gateway's budget, unless the current one is smaller: a person may have set that.
+func (s *Loop) lower(ctx context.Context, sb *spec.Sandbox, b spec.Budget) error {
+	now, err := s.engine.Find(sb.ID)
+	if err != nil {
+		return err
+	}
+	has := now.Budget
+	if has.Tokens > 0 && (b.Tokens == 0 || has.Tokens < b.Tokens) {
+		b.Tokens = has.Tokens
+	}
+	if has.USD > 0 && (b.USD == 0 || has.USD < b.USD) {
+		b.USD = has.USD
+	}
+	if b == has {
+		return nil
+	}
+	return s.engine.SetBudget(ctx, sb, b)
+}

@@ -1,0 +1,81 @@
+// Package runner does the work of loops and flows. Agents and commands work unattended in sandboxes
+// of the engine, and are judged in copies that they cannot reach. internal/loop and internal/flow
+// decide the next action, and know no sandboxes. The command line knows the sandboxes, and the
+// person who watches.
+package runner
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Host is the owner of a shop, with the person who watches.
+type Host interface {
+	// Note tells the person something.
+	Note(format string, args ...any)
+	// SetUp runs those commands of a sandbox's devcontainer.json that are due.
+	SetUp(ctx context.Context, sb *spec.Sandbox) error
+	// House finds the program of an agent for a sandbox. It is installed if it is not there.
+	House(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error)
+}
+
+// shop has the common parts of all work.
+type shop struct {
+	host   Host
+	engine *engine.Engine
+	// going counts background work, which has to be over at the end.
+	going sync.WaitGroup
+}
+
+// Grace is how long the remaining processes may take to end when work is over: the agent has
+// ended, so none of them has anything to save.
+const Grace = time.Second
+
+// in is a sandbox that programs are run in.
+func (s *shop) in(sb *spec.Sandbox) *headless.Session {
+	return &headless.Session{Engine: s.engine, Sandbox: sb, Note: func(text string) { s.host.Note("%s", text) }}
+}
+
+// preparing is a sandbox that is made for one command, before that.
+func (s *shop) preparing(sb *spec.Sandbox) *headless.Session {
+	in := s.in(sb)
+	in.Prepares = true
+	return in
+}
+
+// run runs a command to its end, or until enough is closed, and returns the end of its standard
+// error.
+func run(ctx context.Context, enough <-chan struct{}, in *headless.Session, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, said string, err error) {
+	last := &headless.Ending{}
+	status, err = in.RunUntil(ctx, enough, q, stdin, stdout, io.MultiWriter(stderr, last))
+	return status, last.String(), err
+}
+
+// inProof calls f with a copy of a sandbox's work, which is removed afterwards.
+func (s *shop) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, f func(*spec.Sandbox) error) error {
+	sb, err := s.engine.Proof(ctx, of, p)
+	if err != nil {
+		return err
+	}
+	defer s.remove(ctx, sb)
+	return f(sb)
+}
+
+// remove removes a copy, even after a cancelled ctx. Only the end of the work waits for that.
+func (s *shop) remove(ctx context.Context, sb *spec.Sandbox) {
+	s.going.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		if err := s.engine.Remove(ctx, sb, true); err != nil {
+			s.host.Note("%s was not removed: %v", sb.Name, err)
+		}
+	})
+}

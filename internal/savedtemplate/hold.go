@@ -1,0 +1,198 @@
+package savedtemplate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// lock is held for moments, while a template appears, is found, or goes.
+func (s Shelf) lock() (*store.Lock, error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := store.WaitLock(filepath.Join(s.Dir, lockName))
+	if err == nil {
+		s.sweep()
+	}
+	return lock, err
+}
+
+// reading is a template that a command reads, for as long as it takes. Its files stay as they are
+// meanwhile. A replacement or a removal does not wait for the reader.
+type reading struct {
+	Template
+	shelf Shelf
+	dir   *os.File // wherever it was moved by now
+	held  *store.Lock
+}
+
+// read finds a template for a caller that reads it until close.
+func (s Shelf) read(name string) (*reading, error) {
+	if _, err := s.Find(name); err != nil {
+		return nil, err // do not make a shelf for it
+	}
+	lock, err := s.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	t, err := s.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.Open(s.Path(t.Name))
+	if err != nil {
+		return nil, err
+	}
+	held, err := store.ShareLock(s.held()) // an exclusive holder also holds the other lock
+	if err != nil {
+		_ = dir.Close()
+		return nil, err
+	}
+	return &reading{t, s, dir, held}, nil
+}
+
+// path returns the path of a file of the template, also for a process that works for this one.
+func (r *reading) path(name string) string {
+	return fmt.Sprintf("/proc/%d/fd/%d/%s", os.Getpid(), r.dir.Fd(), name)
+}
+
+// layer returns the directory of its root layer; "" if the layer has no changes.
+func (r *reading) layer() string {
+	path := r.path(layerName)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return path
+}
+
+// close ends the reading, and removes templates that were discarded meanwhile.
+func (r *reading) close() {
+	_ = r.dir.Close()
+	r.held.Unlock()
+	if len(r.shelf.discarded()) == 0 {
+		return
+	}
+	if lock, err := r.shelf.lock(); err == nil { // which sweeps
+		lock.Unlock()
+	}
+}
+
+// held is the lock file of all readers of templates.
+func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
+
+// begin makes a directory for a new template. No sweep removes it as long as its lock is held.
+func (s Shelf) begin() (dir string, mine *store.Lock, err error) {
+	lock, err := s.lock()
+	if err != nil {
+		return "", nil, err
+	}
+	defer lock.Unlock()
+	if dir, err = os.MkdirTemp(s.Dir, newPrefix); err != nil {
+		return "", nil, err
+	}
+	mine, err = store.TryLock(filepath.Join(dir, lockName))
+	return dir, mine, err
+}
+
+// finish moves a complete template into place.
+func (s Shelf) finish(dir, name string) error {
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+		return err
+	}
+	return s.put(dir, name)
+}
+
+// put moves a complete template into place. Between the two renames there is none of the name;
+// after a crash there, the next sweep restores the old one.
+func (s Shelf) put(dir, name string) error {
+	old := filepath.Join(s.Dir, oldPrefix+file(name))
+	err := os.Rename(s.Path(name), old)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !fresh {
+		return err
+	}
+	if err := os.Rename(dir, s.Path(name)); err != nil {
+		return err
+	}
+	if fresh {
+		return store.SyncDir(s.Dir)
+	}
+	return s.discard(old)
+}
+
+// discard removes a template from its place for good. The caller holds the lock.
+func (s Shelf) discard(at string) error {
+	if err := s.setAside(at); err != nil {
+		return err
+	}
+	return errors.Join(store.SyncDir(s.Dir), s.clear())
+}
+
+// setAside moves something to where clear finds it. Other templates there may still be read.
+func (s Shelf) setAside(at string) error {
+	return os.Rename(at, filepath.Join(s.Dir, endPrefix+store.NewID()))
+}
+
+// clear removes discarded templates, unless a command reads templates: then that command removes
+// them, or the next one.
+func (s Shelf) clear() error {
+	held, err := store.TryLock(s.held())
+	if errors.Is(err, store.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer held.Unlock()
+	for _, gone := range s.discarded() {
+		err = errors.Join(err, store.RemoveTree(gone))
+	}
+	return err
+}
+
+// discarded lists the directories that clear removes.
+func (s Shelf) discarded() (list []string) {
+	entries, _ := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), endPrefix) {
+			list = append(list, filepath.Join(s.Dir, e.Name()))
+		}
+	}
+	return list
+}
+
+// sweep removes leftovers of crashed commands, and restores a template that one was about to
+// replace.
+func (s Shelf) sweep() {
+	entries, _ := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		at := filepath.Join(s.Dir, e.Name())
+		if name, old := strings.CutPrefix(e.Name(), oldPrefix); old {
+			place := filepath.Join(s.Dir, name)
+			if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
+				_ = os.Rename(at, place)
+			} else if err == nil {
+				_ = s.setAside(at)
+			}
+		}
+		if strings.HasPrefix(e.Name(), newPrefix) && !beingMade(at) {
+			_ = store.RemoveTree(at)
+		}
+	}
+	_ = s.clear()
+}
+
+// beingMade reports whether a command makes a template in a directory.
+func beingMade(dir string) bool { return store.IsLocked(filepath.Join(dir, lockName)) }

@@ -1,0 +1,64 @@
+// Package sealer is the process that seals and opens the values of secrets, and
+// talks to the desktop's keyring. It lives as long as one order takes.
+//
+// It is a process of its own because no other process ever holds the key that
+// opens values: this one cannot be traced or dumped by others of its user.
+package sealer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxOrder bounds an order in bytes.
+const maxOrder = 32 << 20
+
+// patience is how long a keyring may take, which may ask the user.
+const patience = time.Minute
+
+// Main does one order and gives the exit code.
+func Main(in io.Reader, out io.Writer) int {
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var o vault.Order
+	err := json.NewDecoder(io.LimitReader(in, maxOrder)).Decode(&o)
+	if err != nil {
+		err = errors.New("it was given no order") // the cause may quote a value
+	}
+	var a vault.Answer
+	if err == nil {
+		a, err = do(ctx, o)
+	}
+	if err != nil {
+		a = vault.Answer{Error: spec.ToWire(err)}
+	}
+	if json.NewEncoder(out).Encode(a) != nil {
+		return spec.ExitError
+	}
+	return spec.ExitOK
+}
+
+func do(ctx context.Context, o vault.Order) (vault.Answer, error) {
+	switch o.Op {
+	case vault.OpMake:
+		return makeKey(ctx, o)
+	case vault.OpSeal:
+		return sealAll(o)
+	case vault.OpOpen:
+		return openAll(ctx, o)
+	case vault.OpForget:
+		return vault.Answer{}, forget(ctx, o)
+	}
+	return vault.Answer{}, fmt.Errorf("unknown order %q", o.Op)
+}
