@@ -191,6 +191,12 @@ type Limits struct {
 	Disk   int64   `json:"disk,omitempty"`   // bytes that it keeps outside of the host's directories and of checkpoints
 }
 
+// MinMemory is the memory that the sandbox itself and a shell need, in bytes.
+const MinMemory = 64 << 20
+
+// ValidCPUs reports whether n can be a number of processors. Zero means no limit.
+func ValidCPUs(n float64) bool { return n >= 0 && n <= 1<<20 } // false for NaN, too
+
 // Names of the limits, as in an Enforcement and in flags.
 const (
 	LimitCPUs   = "cpus"

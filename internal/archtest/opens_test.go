@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ var openers = map[string]bool{
 // opensByName are the files of packages which get paths from a person that open others by name. What a person
 // names is opened by package hostpath: a link may have been made by a sandbox.
 var opensByName = map[string]string{
-	"internal/cli/config.go":          "the settings, in the directory that the system has for them",
+	"internal/settings/settings.go":   "the settings, in the directory that the system has for them",
 	"internal/cli/flow_build.go":      "a draft in the run's own directory",
 	"internal/cli/flow_into.go":       "what hostpath has judged, and which no sandbox can write to",
 	"internal/cli/logs.go":            "a log in the state directory",
@@ -49,7 +50,7 @@ var startsByName = map[string]string{
 // TestNamedPaths checks that packages which get paths from a person leave opening them to hostpath.
 func TestNamedPaths(t *testing.T) {
 	checkCalls(t, openers, opensByName, func(pkg string) bool {
-		return pkg == "internal/cli" || pkg == "internal/builder" || pkg == "internal/workspace"
+		return under(pkg, "internal/cli") || slices.Contains([]string{"internal/settings", "internal/provision", "internal/builder", "internal/workspace"}, pkg)
 	}, "opens a path by name: let hostpath open what a person names, or give the reason in opensByName")
 }
 

@@ -16,13 +16,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // agents are those there are: ours, and the user's own beside the settings.
 func agents() agent.Catalog {
-	path, err := configPath()
+	path, err := settings.Path()
 	if err != nil {
 		return agent.NewCatalog("") // no home, no settings
 	}
@@ -123,7 +124,7 @@ func (a *app) wantsConfig(cmd *cobra.Command, f *createFlags, l *lodger) (bool, 
 	has := l.spec != nil && (len(l.spec.Config) > 0 || l.spec.Servers != nil)
 	switch {
 	case !cmd.Flags().Changed("agent-config"):
-		return has && a.config.AgentConfig, nil
+		return has && a.settings.AgentConfig, nil
 	case f.config && l.spec == nil:
 		return false, spec.Errorf(spec.ErrUsage, "--agent-config is for agents; %s is no agent", l.name)
 	case f.config && !has:
@@ -181,7 +182,7 @@ func (a *app) progress() (told engine.Progress, end func()) {
 		what := strings.TrimSpace("installing " + title + " " + ev.Version)
 		done := ""
 		if ev.Total > 0 {
-			done = fmt.Sprintf(" %3d%% of %s", ev.Bytes*100/ev.Total, console.FormatSize(ev.Total))
+			done = fmt.Sprintf(" %3d%% of %s", ev.Bytes*100/ev.Total, spec.FormatSize(ev.Total))
 		}
 		switch {
 		case live && ev != last:

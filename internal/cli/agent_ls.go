@@ -132,7 +132,7 @@ func (a *app) agentTable(list []listedAgent) error {
 			if v.New {
 				used = "yes"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, title, v.Version, used, console.FormatSize(v.Size), dash(strings.Join(v.Sandboxes, ",")), source)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, title, v.Version, used, spec.FormatSize(v.Size), dash(strings.Join(v.Sandboxes, ",")), source)
 		}
 		if len(l.Installed) == 0 {
 			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t%s\n", l.Name, title, source)

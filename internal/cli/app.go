@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/program"
+	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -28,10 +29,10 @@ import (
 // app is one invocation: its streams and its global flags.
 type app struct {
 	*console.Console
-	config config
-	asking sync.Mutex      // held while a passphrase is typed
-	guard  *hostpath.Guard // see paths
-	wrong  error           // the error of a help request for an unknown command
+	settings settings.Settings
+	asking   sync.Mutex      // held while a passphrase is typed
+	guard    *hostpath.Guard // see paths
+	wrong    error           // the error of a help request for an unknown command
 }
 
 // Main runs a command line and returns its exit code.
@@ -107,7 +108,7 @@ func (a *app) root(args []string) *cobra.Command {
 			if err := refuseEmpty(cmd, args); err != nil {
 				return err
 			}
-			a.config, err = loadConfig()
+			a.settings, err = settings.Load()
 			return err
 		},
 		SilenceErrors: true, SilenceUsage: true,
@@ -181,7 +182,7 @@ func (a *app) engine() (*engine.Engine, error) {
 		return nil, err
 	}
 	e := &engine.Engine{
-		Store: s, Version: program.Version(), Agents: agents(), Defaults: a.config.limits(), Prices: a.config.Prices, StoreLimit: a.config.store,
+		Store: s, Version: program.Version(), Agents: agents(), Defaults: a.settings.Limits(), Prices: a.settings.Prices, StoreLimit: a.settings.StoreLimit,
 		Progress:   func(s string) { a.Note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}

@@ -5,13 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
-)
 
-// Bells that a person can choose in the configuration.
-const (
-	bellOff      = "off"
-	bellTerminal = "terminal" // the character BEL
-	bellDesktop  = "desktop"  // BEL plus a notification by the terminal, if it supports them (OSC 777)
+	"github.com/bothy-dev/bothy/internal/settings"
 )
 
 // bellPause is how long an agent must print nothing before it counts as waiting for a person. A
@@ -35,8 +30,8 @@ type bell struct {
 func newBell(kind, name string, to io.Writer) *bell {
 	b := &bell{to: to, ring: "\a", after: bellPause}
 	switch kind {
-	case bellTerminal:
-	case bellDesktop:
+	case settings.BellTerminal:
+	case settings.BellDesktop:
 		b.ring += fmt.Sprintf("\x1b]777;notify;bothy;%s is waiting for you\x1b\\", name)
 	default:
 		return nil

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/settings"
 )
 
 // earshot records the rings.
@@ -29,7 +31,7 @@ func (e *earshot) text() string {
 
 func TestBell(t *testing.T) {
 	var ear earshot
-	b := newBell(bellDesktop, "claude-app", &ear)
+	b := newBell(settings.BellDesktop, "claude-app", &ear)
 	b.after = 20 * time.Millisecond
 	rings := func(want int) {
 		t.Helper()
@@ -59,7 +61,7 @@ func TestBell(t *testing.T) {
 	b.end()
 	b.silent()
 	rings(2)
-	if newBell(bellOff, "x", &ear) != nil {
+	if newBell(settings.BellOff, "x", &ear) != nil {
 		t.Error("a bell that is off")
 	}
 	var none *bell

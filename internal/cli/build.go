@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/builder"
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/savedtemplate"
@@ -275,7 +274,7 @@ func (a *app) buildSecrets(list []string) (map[string][]byte, error) {
 			values[id], err = io.ReadAll(io.LimitReader(f, maxSecret+1))
 			_ = f.Close()
 			if err == nil && len(values[id]) > maxSecret {
-				err = bad(fmt.Sprintf("it has more than %s", console.FormatSize(maxSecret)))
+				err = bad(fmt.Sprintf("it has more than %s", spec.FormatSize(maxSecret)))
 			}
 			if err != nil {
 				return nil, err

@@ -101,7 +101,7 @@ func (a *app) checkpointLsCommand() *cobra.Command {
 				if p.Number == head {
 					number += "*"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), kindOf(p), p.CreatedAt.Local().Format(time.DateTime), console.FormatSize(p.Size), console.FormatSize(p.Bytes), console.Printable(p.Cause))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), kindOf(p), p.CreatedAt.Local().Format(time.DateTime), spec.FormatSize(p.Size), spec.FormatSize(p.Bytes), console.Printable(p.Cause))
 			}
 			for _, d := range damaged { // the name is lost with the file
 				fmt.Fprintf(w, "%d\t%d\t-\tdamaged\t-\t-\t-\t%s\n", d.Number, d.Number, console.Printable(d.Why.Error()))

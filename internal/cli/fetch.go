@@ -47,7 +47,7 @@ stopped is started: git runs inside, and never in what the inside has written he
 }
 
 func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []string) error {
-	most, err := console.ParseSize(f.size)
+	most, err := spec.ParseSize(f.size)
 	if err != nil || most <= 0 {
 		return spec.Errorf(spec.ErrUsage, "--max-size %q is no size", f.size)
 	}

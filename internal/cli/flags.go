@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -117,24 +116,24 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if err != nil {
 		return nil, err
 	}
-	memory, err := console.ParseSize(f.memory)
+	memory, err := spec.ParseSize(f.memory)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "--memory: %w", err)
 	}
-	disk, err := console.ParseSize(f.disk)
+	disk, err := spec.ParseSize(f.disk)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "--disk: %w", err)
 	}
 	switch {
-	case !validCPUs(f.cpus):
+	case !spec.ValidCPUs(f.cpus):
 		return nil, spec.Errorf(spec.ErrUsage, "--cpus %v is no number of processors", f.cpus)
 	case f.pids < 0:
 		return nil, spec.Errorf(spec.ErrUsage, "--pids %d is negative", f.pids)
 	case f.idle < 0:
 		return nil, spec.Errorf(spec.ErrUsage, "--idle-timeout %s is negative", f.idle)
 	}
-	if memory > 0 && memory < minSandboxMemory {
-		return nil, spec.Errorf(spec.ErrUsage, "--memory: a sandbox needs at least %s", console.FormatSize(minSandboxMemory))
+	if memory > 0 && memory < spec.MinMemory {
+		return nil, spec.Errorf(spec.ErrUsage, "--memory: a sandbox needs at least %s", spec.FormatSize(spec.MinMemory))
 	}
 	if f.workdir != "" && !filepath.IsAbs(f.workdir) {
 		return nil, spec.Errorf(spec.ErrUsage, "--workdir %q must be absolute", f.workdir)
@@ -153,7 +152,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
 		Workspaces: []spec.Mount{}, Checkpoint: when.String(), Budget: f.budget.Budget, Tasks: f.tasks,
-		Docker: a.config.Docker,
+		Docker: a.settings.Docker,
 	}
 	if f.mode != spec.WorkspaceLive {
 		sb.WorkspaceMode = f.mode
@@ -163,7 +162,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	}
 	a.warnLocalhost(e, agent, env, paths)
 	if f.idle == 0 {
-		sb.IdleTimeout = a.config.idleTimeout()
+		sb.IdleTimeout = a.settings.IdleTimeout()
 	}
 	r, err := a.rules(e, f.force)
 	if err != nil {
@@ -226,7 +225,7 @@ func (a *app) privateDirs(asked []string, shared []spec.Mount) ([]string, error)
 		}
 		dirs = append(dirs, dir)
 	}
-	for _, p := range a.config.Private {
+	for _, p := range a.settings.Private {
 		if len(shared) == 0 {
 			break
 		}
@@ -238,12 +237,6 @@ func (a *app) privateDirs(asked []string, shared []spec.Mount) ([]string, error)
 	}
 	return dirs, nil
 }
-
-// validCPUs accepts a number of processors, with 0 for unset.
-func validCPUs(n float64) bool { return n >= 0 && n <= 1<<20 }
-
-// minSandboxMemory is the memory that the sandbox itself and a shell need.
-const minSandboxMemory = 64 << 20
 
 // variables parses a file of variables: one per line, with comments, or separated by zero bytes as
 // "env -0" prints them, with any values.

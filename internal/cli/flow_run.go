@@ -286,7 +286,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 		}
 		h.look(ctx, s)
 	}
-	if len(a.config.Notify) > 0 {
+	if len(a.settings.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
 			n.Event = engine.EventAsks

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/devcontainer"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
@@ -241,7 +240,7 @@ func (a *app) imageProgress() (told func(image.Event), end func()) {
 	told = func(ev image.Event) {
 		done := ""
 		if ev.Total > 0 {
-			done = fmt.Sprintf(" %3d%% of %s", max(ev.Bytes, 0)*100/ev.Total, console.FormatSize(ev.Total))
+			done = fmt.Sprintf(" %3d%% of %s", max(ev.Bytes, 0)*100/ev.Total, spec.FormatSize(ev.Total))
 		}
 		switch {
 		case live && ev != last:
@@ -350,7 +349,7 @@ func (a *app) templatePruneCommand() *cobra.Command {
 			if a.JSON {
 				return a.PrintJSON(map[string]any{"freed": freed})
 			}
-			fmt.Fprintf(a.Out, "%s freed\n", console.FormatSize(freed))
+			fmt.Fprintf(a.Out, "%s freed\n", spec.FormatSize(freed))
 			return nil
 		},
 	})

@@ -33,7 +33,7 @@ func (a *app) tokenChoice(words []string) (c tokenChoice, err error) {
 	if c.asked, err = hostcreds.ParseChoices(words); err != nil {
 		return c, &spec.Error{Op: "--lend", Err: err, Hint: spec.Hint(err)}
 	}
-	c.usual = slices.DeleteFunc(slices.Clone(a.config.lend), func(u hostcreds.Choice) bool { return slices.Contains(c.asked, u) })
+	c.usual = slices.DeleteFunc(slices.Clone(a.settings.Lend), func(u hostcreds.Choice) bool { return slices.Contains(c.asked, u) })
 	return c, nil
 }
 

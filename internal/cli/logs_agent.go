@@ -10,7 +10,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/audit"
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -141,7 +140,7 @@ func (a *app) listSessions(ctx context.Context, s *transcript.Sessions) error {
 	fmt.Fprintln(w, "SESSION\tCHANGED\tSIZE\tBEGINS WITH")
 	for _, one := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", term.Sanitize(one.ID), one.Changed.Local().Format(time.DateTime),
-			console.FormatSize(one.Bytes), term.Sanitize(firstLine(one.Prompt, sessionPrompt)))
+			spec.FormatSize(one.Bytes), term.Sanitize(firstLine(one.Prompt, sessionPrompt)))
 	}
 	return w.Flush()
 }

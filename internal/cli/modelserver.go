@@ -46,7 +46,7 @@ func (a *app) modelServer(e *engine.Engine, f *createFlags, of *spec.Agent) (*sp
 	case s.url != "":
 		s.chosen, err = spec.NewModelServer(s.url, s.key, s.model)
 	case f.mock == "" && of != nil: // a shell asks no model by itself
-		s.chosen, err = a.config.modelServer()
+		s.chosen, err = a.settings.ModelServer()
 		if err == nil && s.chosen != nil {
 			s.chosen, err = spec.NewModelServer(s.chosen.URL, cmp.Or(s.key, s.chosen.Key), cmp.Or(s.model, s.chosen.Model))
 		}
@@ -90,17 +90,6 @@ func (a *app) tellServer(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) 
 		return
 	}
 	_ = conn.Close()
-}
-
-// modelServer returns the server of the settings, or nil if they name none.
-func (c config) modelServer() (*spec.ModelServer, error) {
-	if c.ModelServer == "" {
-		if c.ModelKey+c.ServerModel != "" {
-			return nil, spec.Errorf(spec.ErrUsage, "model_key and server_model are for a model server")
-		}
-		return nil, nil
-	}
-	return spec.NewModelServer(c.ModelServer, c.ModelKey, c.ServerModel)
 }
 
 // askedPorts returns the host ports that the user requested, without the one implied by a model

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/audit"
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -303,7 +302,7 @@ func (a *app) printTraffic(rows []*traffic, quiet bool) error {
 	guessed := false
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", term.Sanitize(r.Sandbox), term.Sanitize(r.Host), term.Sanitize(r.Verdict),
-			r.Count, r.Requests, console.FormatSize(r.Up), console.FormatSize(r.Down), r.Last.Local().Format(time.RFC3339), term.Sanitize(r.Reason))
+			r.Count, r.Requests, spec.FormatSize(r.Up), spec.FormatSize(r.Down), r.Last.Local().Format(time.RFC3339), term.Sanitize(r.Reason))
 		if c := term.Sanitize(r.Suggest); c != "" && !slices.Contains(commands, c) {
 			commands = append(commands, c)
 		}
@@ -389,7 +388,7 @@ func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord)
 		words = append(words, fmt.Sprintf("%d times", n))
 	}
 	if r.Up+r.Down > 0 {
-		words = append(words, fmt.Sprintf("up %s down %s", console.FormatSize(r.Up), console.FormatSize(r.Down)))
+		words = append(words, fmt.Sprintf("up %s down %s", spec.FormatSize(r.Up), spec.FormatSize(r.Down)))
 	}
 	if r.Duration > 0 {
 		words = append(words, fmt.Sprintf("%d ms", r.Duration))

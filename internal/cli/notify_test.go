@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -37,7 +38,7 @@ func TestHerald(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &app{Console: &console.Console{}}
-	a.config.Notify = []string{script}
+	a.settings.Notify = []string{script}
 	now := time.Now().Truncate(time.Second)
 	var want []string
 	h := &herald{app: a, engine: emptyEngine(t), notice: engine.Notice{Run: "r", Kind: run.Loops}}
@@ -105,7 +106,7 @@ func TestEndedIsNobodys(t *testing.T) {
 	must(t, err)
 	defer out.Close()
 	a := &app{Console: &console.Console{JSON: true, Out: out}}
-	a.config.Notify = []string{hook}
+	a.settings.Notify = []string{hook}
 	ended := make(chan error, 1)
 	go func() {
 		n := engine.Notice{Event: engine.EventEnded, Run: r.ID, Kind: r.Kind, Status: "waiting"}
@@ -162,7 +163,7 @@ func TestDocumentedWebhook(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	must(t, os.MkdirAll(filepath.Join(dir, "bothy"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "bothy", "config.yaml"), []byte("notify: "+line+"\n"), 0o600))
-	c, err := loadConfig()
+	c, err := settings.Load()
 	must(t, err)
 	told := engine.Notice{Event: engine.EventEnded, Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
 	answers <- http.StatusNoContent

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/hostpath"
@@ -145,52 +144,6 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-func TestConfig(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", dir)
-	must(t, os.Mkdir(filepath.Join(dir, "bothy"), 0o700))
-	path := filepath.Join(dir, "bothy", "config.yaml")
-	c, err := loadConfig()
-	if err != nil || c.idleTimeout() != spec.Duration(defaultIdle) || c.detachKeys() != defaultDetach {
-		t.Errorf("without a file: %+v, %v", c, err)
-	}
-	if l := c.limits(); l.Pids != defaultPids || l.Disk != defaultDisk || l.Memory < minMemory || l.Memory > maxMemory || l.CPUs != 0 {
-		t.Errorf("default limits: %+v", l)
-	}
-	for _, text := range []string{"", "# nothing\n", "{}\n", "\ufeffpids: 9\n"} {
-		must(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, err := loadConfig(); err != nil {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	must(t, os.WriteFile(path, []byte("idle_timeout: 0s\ndetach_keys: ctrl-p,ctrl-q\ncpus: 1.5\nmemory: 2g\npids: 9\ndisk: 1t\n"), 0o600))
-	c, err = loadConfig()
-	must(t, err)
-	if want := (spec.Limits{CPUs: 1.5, Memory: 2 << 30, Pids: 9, Disk: 1 << 40}); c.limits() != want || c.idleTimeout() != 0 || c.detachKeys() != "ctrl-p,ctrl-q" {
-		t.Errorf("read: %+v, %v, %q", c.limits(), time.Duration(c.idleTimeout()), c.detachKeys())
-	}
-	for name, text := range map[string]string{
-		"an unknown key": "memroy: 1g\n", "a key in another case": "Memory: 1g\n", "a key twice": "pids: 1\npids: 2\n",
-		"no size": "memory: lots\n", "no size of a disk": "disk: 0\n", "a negative limit": "pids: -1\n", "negative processors": "cpus: -0.5\n",
-		"no duration": "idle_timeout: soon\n", "a duration without a unit": "idle_timeout: 30\n", "no keys": "detach_keys: hyper-x\n",
-		"no mapping": "[1, 2]\n", "no YAML": "a: [\n", "a text for a number": "pids: many\n",
-	} {
-		must(t, os.WriteFile(path, []byte(text), 0o600))
-		if c, err := loadConfig(); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %+v, %v", name, c, err)
-		}
-	}
-	must(t, os.Chmod(path, 0))
-	if _, err := loadConfig(); os.Geteuid() != 0 && !errors.Is(err, spec.ErrUsage) {
-		t.Errorf("without permission: %v", err)
-	}
-	must(t, os.Remove(path))
-	must(t, os.Mkdir(path, 0o700))
-	if _, err := loadConfig(); err == nil {
-		t.Error("a directory was read")
-	}
-}
-
 // TestReport checks that control sequences from a person or a sandbox are printed harmlessly.
 func TestReport(t *testing.T) {
 	err := spec.Errorf(spec.ErrNotFound, "no \x1b]0;evil\a%s", "x\x1b[2J").WithHint("look \x1b[31mhere")
@@ -224,7 +177,7 @@ func FuzzParseSize(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if n, err := console.ParseSize(text); err == nil && n < 0 {
+		if n, err := spec.ParseSize(text); err == nil && n < 0 {
 			t.Errorf("%q is %d", text, n)
 		}
 	})

@@ -3,7 +3,6 @@ package cli
 import (
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -53,7 +52,7 @@ func (u uploads) explain(x *policy.Explanation, sandbox string) string {
 	if n >= b.Limit {
 		x.Decision = x.Decision.UsedUp(n)
 	}
-	return x.Text(sandbox) + "  so far it let out " + console.FormatSize(n) + "\n"
+	return x.Text(sandbox) + "  so far it let out " + spec.FormatSize(n) + "\n"
 }
 
 // sentText formats the bytes sent, to follow a rule.
@@ -61,5 +60,5 @@ func sentText(n *int64) string {
 	if n == nil {
 		return ""
 	}
-	return " (" + console.FormatSize(*n) + " so far)"
+	return " (" + spec.FormatSize(*n) + " so far)"
 }

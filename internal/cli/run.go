@@ -318,7 +318,7 @@ func (a *app) runDetached(ctx context.Context, in headless.Session, q wire.Ask) 
 // detachKeysOf parses the detach keys of the flag, or else of the settings.
 func (a *app) detachKeysOf(flag string) ([]byte, error) {
 	if flag == "" {
-		flag = a.config.detachKeys()
+		flag = a.settings.DetachKeys()
 	}
 	keys, err := term.ParseKeys(flag)
 	if err != nil {

@@ -118,10 +118,10 @@ func (a *app) diskSums(d engine.Disk) error {
 		if free > 0 {
 			by = row.frees
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", row.title, total, total-idle, console.FormatSize(size), console.FormatSize(free), dash(by))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", row.title, total, total-idle, spec.FormatSize(size), spec.FormatSize(free), dash(by))
 	}
 	if d.Limit > 0 {
-		fmt.Fprintf(w, "\nWith what belongs to none of these, %s of %s (store_limit)\n", console.FormatSize(d.Taken), console.FormatSize(d.Limit))
+		fmt.Fprintf(w, "\nWith what belongs to none of these, %s of %s (store_limit)\n", spec.FormatSize(d.Taken), spec.FormatSize(d.Limit))
 	}
 	return w.Flush()
 }
@@ -144,7 +144,7 @@ func (a *app) diskItems(list []engine.DiskItem) error {
 		if !it.Used.IsZero() {
 			used = it.Used.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", it.Kind, console.Printable(it.Name), console.FormatSize(it.Bytes), used, dash(console.Printable(it.Kept)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", it.Kind, console.Printable(it.Name), spec.FormatSize(it.Bytes), used, dash(console.Printable(it.Kept)))
 	}
 	return w.Flush()
 }
@@ -271,7 +271,7 @@ func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
 		}
 	}
 	for _, c := range commands {
-		a.Note("%s would free %s more", c, console.FormatSize(sums[c]))
+		a.Note("%s would free %s more", c, spec.FormatSize(sums[c]))
 	}
 	if !slices.Contains(p.Kinds, engine.DiskSandbox) {
 		return
@@ -299,7 +299,7 @@ func (a *app) pruned(list []engine.DiskItem, dry bool) error {
 	if dry {
 		word = "would free"
 	}
-	a.Note("%s %s", word, console.FormatSize(sum))
+	a.Note("%s %s", word, spec.FormatSize(sum))
 	return nil
 }
 

@@ -115,10 +115,10 @@ func (a *app) listTemplates() error {
 			a.Note("template %s is broken: %s (bothy template rm removes it)", t.Name, console.Printable(t.Broken))
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, console.Printable(t.Agent), console.Printable(t.From), console.FormatSize(t.Bytes), t.SavedAt.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, console.Printable(t.Agent), console.Printable(t.From), spec.FormatSize(t.Bytes), t.SavedAt.Local().Format(time.DateTime))
 	}
 	for _, i := range images {
-		fmt.Fprintf(w, "%s\t-\t%s\t%s\t%s\n", imageName(i), shortDigest(i.Digest), console.FormatSize(i.Bytes), builtAt(i))
+		fmt.Fprintf(w, "%s\t-\t%s\t%s\t%s\n", imageName(i), shortDigest(i.Digest), spec.FormatSize(i.Bytes), builtAt(i))
 	}
 	return w.Flush()
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -143,7 +142,7 @@ func (a *app) showLoads(loads []load, processes bool) error {
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%.1f\t%.2fs\t%s\t%d\t%d\n", l.Name, l.CPU, l.Usage.CPUSeconds,
-			console.FormatSize(l.Usage.Memory), l.Usage.Processes, l.Usage.Sessions)
+			spec.FormatSize(l.Usage.Memory), l.Usage.Processes, l.Usage.Sessions)
 	}
 	return w.Flush()
 }
@@ -161,7 +160,7 @@ func (a *app) showFlows(loads []load, now time.Time) error {
 				address = f.Addr.String()
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, term.Sanitize(recordHost(&r)), address,
-				console.FormatSize(f.Up), console.FormatSize(f.Down), now.Sub(f.Began).Round(time.Second))
+				spec.FormatSize(f.Up), spec.FormatSize(f.Down), now.Sub(f.Began).Round(time.Second))
 		}
 		if left := l.Open - len(l.Flows); left > 0 {
 			fmt.Fprintf(w, "%s\tand %d more that carried less\n", l.Name, left)

@@ -8,7 +8,7 @@ import (
 // warnLimit warns a user at a terminal that a limit which they set is not enforced. doctor reports
 // the default limits.
 func (a *app) warnLimit(sb *spec.Sandbox, l spec.Enforcement) {
-	if term.IsTerminal(a.Err) && (asksFor(sb.Limits, l.Limit) || asksFor(a.config.asked(), l.Limit)) {
+	if term.IsTerminal(a.Err) && (asksFor(sb.Limits, l.Limit) || asksFor(a.settings.Asked(), l.Limit)) {
 		a.Note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
 	}
 }

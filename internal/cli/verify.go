@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/verify"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) systemVerifyCommand() *cobra.Command {
@@ -45,7 +46,7 @@ func (a *app) verifyProgress() (told func(*verify.Report, string), end func()) {
 	told = func(r *verify.Report, at string) {
 		if time.Since(last) >= progressEvery {
 			last = time.Now()
-			fmt.Fprintf(a.Err, "\r\x1b[Kbothy: %s read: %s", console.FormatSize(r.Bytes), console.Printable(at))
+			fmt.Fprintf(a.Err, "\r\x1b[Kbothy: %s read: %s", spec.FormatSize(r.Bytes), console.Printable(at))
 		}
 	}
 	return told, func() { fmt.Fprint(a.Err, "\r\x1b[K") }
@@ -71,7 +72,7 @@ func (a *app) printReport(r verify.Report) {
 		fmt.Fprintf(a.Out, "%s %s: %s\n  %s\n  %s\n", d.Kind, console.Printable(d.Name), console.Printable(d.What), console.Printable(d.Problem), console.Printable(d.Fix))
 	}
 	if len(r.Damaged) == 0 {
-		fmt.Fprintf(a.Out, "%s read, nothing is damaged\n", console.FormatSize(r.Bytes))
+		fmt.Fprintf(a.Out, "%s read, nothing is damaged\n", spec.FormatSize(r.Bytes))
 	}
 	if r.Locked > 0 {
 		a.Note("%d values of secrets were not opened: their key is protected by a passphrase, or in the keyring", r.Locked)

@@ -1,4 +1,6 @@
-package cli
+// Package settings reads the user's config.yaml: the defaults of new sandboxes, the limits of the
+// state directory, and how the command line behaves.
+package settings
 
 import (
 	"bytes"
@@ -14,7 +16,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -22,33 +23,44 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// config is the user's config.yaml. An unknown key is an error: a misspelt limit must not go
+// Settings are the contents of config.yaml. An unknown key is an error: a misspelt limit must not go
 // unnoticed.
-type config struct {
-	IdleTimeout *spec.Duration `yaml:"idle_timeout"` // default 30m; 0 never stops
-	DetachKeys  *string        `yaml:"detach_keys"`  // default ctrl-\,ctrl-\
-	Title       *bool          `yaml:"title"`        // of the terminal while it is attached; default true
+type Settings struct {
+	Idle        *spec.Duration `yaml:"idle_timeout"` // default 30m; 0 never stops
+	Detach      *string        `yaml:"detach_keys"`  // default ctrl-\,ctrl-\
+	SetTitle    *bool          `yaml:"title"`        // of the terminal while it is attached; default true
 	Bell        string         `yaml:"bell"`         // when an agent waits: off, terminal or desktop; default off
 	AgentConfig bool           `yaml:"agent_config"` // agents see the configuration of the home
 	Docker      bool           `yaml:"docker"`       // new sandboxes have a Docker daemon of their own
 	CPUs        float64        `yaml:"cpus"`         // for sandboxes that set none
-	Memory      string         `yaml:"memory"`       // default: half of the host's
+	MemoryText  string         `yaml:"memory"`       // default: half of the host's
 	Pids        int64          `yaml:"pids"`         // default 4096
-	Disk        string         `yaml:"disk"`         // disk space of a sandbox, default 20g
-	StoreLimit  string         `yaml:"store_limit"`  // total size of Bothy's data; default none
+	DiskText    string         `yaml:"disk"`         // disk space of a sandbox, default 20g
+	StoreText   string         `yaml:"store_limit"`  // total size of Bothy's data; default none
 	Notify      []string       `yaml:"notify"`       // a program that is told whenever the state of a run changes
 	Prices      []price.Price  `yaml:"prices"`       // of models, before the built-in ones
 	Private     []string       `yaml:"private"`      // directories of a project that a sandbox has its own of
 
-	Lend []string `yaml:"lend"` // tools whose tokens are lent to new sandboxes
+	LendNames []string `yaml:"lend"` // tools whose tokens are lent to new sandboxes
 
-	ModelServer string `yaml:"model_server"` // asked instead of the models of the agents' makers
-	ModelKey    string `yaml:"model_key"`    // the secret that is lent for it
+	ServerURL   string `yaml:"model_server"` // asked instead of the models of the agents' makers
+	ServerKey   string `yaml:"model_key"`    // the secret that is lent for it
 	ServerModel string `yaml:"server_model"` // the server's name of the model to use
 
-	memory, disk, store int64
-	lend                []hostcreds.Choice
+	// Lend are the tokens that LendNames names.
+	Lend []hostcreds.Choice `yaml:"-"`
+	// StoreLimit is the total size of Bothy's data, in bytes. Zero: no limit.
+	StoreLimit int64 `yaml:"-"`
+
+	memory, disk int64
 }
+
+// Values of Bell.
+const (
+	BellOff      = "off"
+	BellTerminal = "terminal" // the character BEL
+	BellDesktop  = "desktop"  // BEL plus a notification by the terminal, if it supports them (OSC 777)
+)
 
 // Defaults of the configuration.
 const (
@@ -60,10 +72,11 @@ const (
 	maxMemory     = 32 << 30
 )
 
-// loadConfig reads $XDG_CONFIG_HOME/bothy/config.yaml. A missing file counts as an empty one.
-func loadConfig() (config, error) {
-	var c config
-	path, err := configPath()
+// Load reads $XDG_CONFIG_HOME/bothy/config.yaml. A missing file counts as an empty one. The error is
+// of class [spec.ErrUsage] if the file holds a mistake.
+func Load() (Settings, error) {
+	var c Settings
+	path, err := Path()
 	if err != nil {
 		return c, nil // without a home there is nothing to read
 	}
@@ -101,27 +114,27 @@ func readRegular(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-func (c *config) check(path string) (err error) {
-	if c.memory, err = console.ParseSize(c.Memory); err != nil {
+func (c *Settings) check(path string) (err error) {
+	if c.memory, err = spec.ParseSize(c.MemoryText); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: memory: %w", path, err)
 	}
-	if c.disk, err = console.ParseSize(c.Disk); err != nil {
+	if c.disk, err = spec.ParseSize(c.DiskText); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: disk: %w", path, err)
 	}
-	if c.store, err = console.ParseSize(c.StoreLimit); err != nil {
+	if c.StoreLimit, err = spec.ParseSize(c.StoreText); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: store_limit: %w", path, err)
 	}
-	if _, err := term.ParseKeys(c.detachKeys()); err != nil {
+	if _, err := term.ParseKeys(c.DetachKeys()); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: detach_keys: %w", path, err)
 	}
-	if !slices.Contains([]string{"", bellOff, bellTerminal, bellDesktop}, c.Bell) {
-		return spec.Errorf(spec.ErrUsage, "%s: bell: %q is none of %s, %s, %s", path, c.Bell, bellOff, bellTerminal, bellDesktop)
+	if !slices.Contains([]string{"", BellOff, BellTerminal, BellDesktop}, c.Bell) {
+		return spec.Errorf(spec.ErrUsage, "%s: bell: %q is none of %s, %s, %s", path, c.Bell, BellOff, BellTerminal, BellDesktop)
 	}
-	if !validCPUs(c.CPUs) || c.Pids < 0 || c.IdleTimeout != nil && *c.IdleTimeout < 0 {
+	if !spec.ValidCPUs(c.CPUs) || c.Pids < 0 || c.Idle != nil && *c.Idle < 0 {
 		return spec.Errorf(spec.ErrUsage, "%s: a limit must be a number, and not negative", path)
 	}
-	if c.memory > 0 && c.memory < minSandboxMemory {
-		return spec.Errorf(spec.ErrUsage, "%s: memory: a sandbox needs at least %s", path, console.FormatSize(minSandboxMemory))
+	if c.memory > 0 && c.memory < spec.MinMemory {
+		return spec.Errorf(spec.ErrUsage, "%s: memory: a sandbox needs at least %s", path, spec.FormatSize(spec.MinMemory))
 	}
 	if len(c.Notify) > 0 && c.Notify[0] == "" {
 		return spec.Errorf(spec.ErrUsage, "%s: notify names no program", path)
@@ -136,16 +149,18 @@ func (c *config) check(path string) (err error) {
 			return spec.Errorf(spec.ErrUsage, "%s: private: %q is no path within a project", path, p)
 		}
 	}
-	if _, err := c.modelServer(); err != nil {
+	if _, err := c.ModelServer(); err != nil {
 		return &spec.Error{Class: spec.ErrUsage, Op: path + ": model_server", Err: err, Hint: spec.Hint(err)}
 	}
-	if c.lend, err = hostcreds.ParseChoices(c.Lend); err != nil {
+	if c.Lend, err = hostcreds.ParseChoices(c.LendNames); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: lend: %w", path, err).WithHint("%s", spec.Hint(err))
 	}
 	return nil
 }
 
-func configPath() (string, error) {
+// Path returns the path of config.yaml. Descriptions of the user's own agents are in the directory
+// agents beside it.
+func Path() (string, error) {
 	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "bothy", "config.yaml"), nil
 	}
@@ -156,33 +171,36 @@ func configPath() (string, error) {
 	return filepath.Join(home, ".config", "bothy", "config.yaml"), nil
 }
 
-func (c config) idleTimeout() spec.Duration {
-	if c.IdleTimeout != nil {
-		return *c.IdleTimeout
+// IdleTimeout returns how long a new sandbox may be unused before it stops by itself. Zero: it never
+// stops.
+func (c Settings) IdleTimeout() spec.Duration {
+	if c.Idle != nil {
+		return *c.Idle
 	}
 	return spec.Duration(defaultIdle)
 }
 
-func (c config) detachKeys() string {
-	if c.DetachKeys != nil {
-		return *c.DetachKeys
+// DetachKeys returns the keys that detach a terminal from a sandbox.
+func (c Settings) DetachKeys() string {
+	if c.Detach != nil {
+		return *c.Detach
 	}
 	return defaultDetach
 }
 
-// title reports whether an attached terminal gets the sandbox's name.
-func (c config) title() bool { return c.Title == nil || *c.Title }
+// Title reports whether an attached terminal gets the sandbox's name.
+func (c Settings) Title() bool { return c.SetTitle == nil || *c.SetTitle }
 
-// asked returns the limits that the settings name.
-func (c config) asked() spec.Limits {
+// Asked returns the limits that the settings name.
+func (c Settings) Asked() spec.Limits {
 	return spec.Limits{CPUs: c.CPUs, Memory: c.memory, Pids: c.Pids, Disk: c.disk}
 }
 
-// limits returns the limits of a sandbox that sets none. Programs inside must not starve the host.
-func (c config) limits() spec.Limits {
-	l := c.asked()
+// Limits returns the limits of a sandbox that sets none. Programs inside must not starve the host.
+func (c Settings) Limits() spec.Limits {
+	l := c.Asked()
 	if l.Memory == 0 {
-		l.Memory = min(max(console.HostMemory()/2, minMemory), maxMemory)
+		l.Memory = min(max(hostMemory()/2, minMemory), maxMemory)
 	}
 	if l.Pids == 0 {
 		l.Pids = defaultPids
@@ -191,4 +209,25 @@ func (c config) limits() spec.Limits {
 		l.Disk = defaultDisk
 	}
 	return l
+}
+
+// hostMemory returns the memory of this machine in bytes.
+func hostMemory() int64 {
+	var si unix.Sysinfo_t
+	if unix.Sysinfo(&si) != nil {
+		return 0
+	}
+	return int64(si.Totalram) * int64(si.Unit)
+}
+
+// ModelServer returns the server that agents ask instead of their makers' models, or nil if the
+// settings name none.
+func (c Settings) ModelServer() (*spec.ModelServer, error) {
+	if c.ServerURL == "" {
+		if c.ServerKey+c.ServerModel != "" {
+			return nil, spec.Errorf(spec.ErrUsage, "model_key and server_model are for a model server")
+		}
+		return nil, nil
+	}
+	return spec.NewModelServer(c.ServerURL, c.ServerKey, c.ServerModel)
 }

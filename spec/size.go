@@ -1,11 +1,9 @@
-package console
+package spec
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // ParseSize parses a number of bytes with an optional unit: b, k, m, g, t, also as kb and kib, all
@@ -41,13 +39,4 @@ func FormatSize(n int64) string {
 		return fmt.Sprintf("%.0f %s", f, units[i])
 	}
 	return fmt.Sprintf("%.1f %s", f, units[i])
-}
-
-// HostMemory returns the memory of this machine in bytes.
-func HostMemory() int64 {
-	var si unix.Sysinfo_t
-	if unix.Sysinfo(&si) != nil {
-		return 0
-	}
-	return int64(si.Totalram) * int64(si.Unit)
 }
