@@ -40,16 +40,16 @@ func TestEndsOfRunsAreNoErrors(t *testing.T) {
 	}
 }
 
-// TestExitCodesAreDocumented checks that docs/cli.md lists exactly the exit codes that exist.
+// TestExitCodesAreDocumented checks that docs/reference/cli.md lists exactly the exit codes that exist.
 func TestExitCodesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/cli.md")
+	text, err := os.ReadFile("../docs/reference/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(text), "\n## Exit codes\n")
 	section, _, ends := strings.Cut(section, "\n## ")
 	if !found || !ends {
-		t.Fatal("docs/cli.md has no section of exit codes")
+		t.Fatal("docs/reference/cli.md has no section of exit codes")
 	}
 	listed := map[int]bool{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9, ]+) \|`).FindAllStringSubmatch(section, -1) {

@@ -64,7 +64,7 @@ func TestSharedTree(t *testing.T) {
 			}
 		}
 		all := "find . -name .git -prune -o -printf '%p %y %m %l\\n' | sort; find . -name .git -prune -o -type f -exec cksum {} + | sort"
-		pairs[1][0].do(t, all) // docs/files.md: the first look at another name of a file may be of before
+		pairs[1][0].do(t, all) // docs/reference/files.md: the first look at another name of a file may be of before
 		want := pairs[0][1].do(t, all)
 		for side := range pairs {
 			if got := pairs[side][0].do(t, all); got != want {
@@ -148,7 +148,7 @@ func (g *stepMaker) next(side int) string {
 		"cat " + p,
 		"cat " + p + " " + q + " | wc -c",
 		"mv " + p + " " + q,
-		"echo " + w + " > new && mv new " + p + " || rm -f new", // docs/files.md: a file seen under a former name
+		"echo " + w + " > new && mv new " + p + " || rm -f new", // docs/reference/files.md: a file seen under a former name
 		"rm -rf " + p,
 		"rm -rf d f",
 		"mkdir -p $(dirname " + p + ") $(dirname " + q + ")",

@@ -302,7 +302,7 @@ func TestHeadlessRefused(t *testing.T) {
 
 // TestDocumentation checks that the example of the page can be read.
 func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile("../../docs/agents.md")
+	page, err := os.ReadFile("../../docs/guide/agents.md")
 	if err != nil {
 		t.Fatal(err)
 	}

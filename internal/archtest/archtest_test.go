@@ -350,10 +350,10 @@ var (
 	flagLine    = regexp.MustCompile(`(?m)^ +(?:-[a-zA-Z], )?(--[a-z-]+)`)
 )
 
-// TestCommandPage compares docs/cli.md with what the commands say of
+// TestCommandPage compares docs/reference/cli.md with what the commands say of
 // themselves.
 func TestCommandPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "cli.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestCommandPage(t *testing.T) {
 			continue
 		}
 		if text == "" {
-			t.Errorf("docs/cli.md has no section %q", "### "+name)
+			t.Errorf("docs/reference/cli.md has no section %q", "### "+name)
 			continue
 		}
 		if name == "run" { // it refers to create for what it shares with it
@@ -389,7 +389,7 @@ func TestCommandPage(t *testing.T) {
 		}
 		for _, f := range flagLine.FindAllStringSubmatch(help(name), -1) {
 			if f[1] != "--help" && !strings.Contains(text, f[1]) {
-				t.Errorf("docs/cli.md does not tell of %s in its section on %s", f[1], name)
+				t.Errorf("docs/reference/cli.md does not tell of %s in its section on %s", f[1], name)
 			}
 		}
 	}

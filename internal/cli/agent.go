@@ -129,7 +129,7 @@ func (a *app) wantsConfig(cmd *cobra.Command, f *createFlags, l *lodger) (bool, 
 		return false, spec.Errorf(spec.ErrUsage, "--agent-config is for agents; %s is no agent", l.name)
 	case f.config && !has:
 		return false, spec.Errorf(spec.ErrUsage, "--agent-config: it is not known what %s has of configuration", l.spec.Title).
-			WithHint("its description would say so under config: see docs/agents.md")
+			WithHint("its description would say so under config: see docs/guide/agents.md")
 	}
 	return f.config, nil
 }

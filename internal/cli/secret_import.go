@@ -133,7 +133,7 @@ func (a *app) printImported(list []imported) error {
 	}
 	err := w.Flush()
 	if left {
-		a.Note("docs/agents.md tells how to lend what is for another server; if it is for the service's own: printenv VARIABLE | bothy secret set NAME")
+		a.Note("docs/guide/agents.md tells how to lend what is for another server; if it is for the service's own: printenv VARIABLE | bothy secret set NAME")
 	}
 	return err
 }

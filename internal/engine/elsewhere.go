@@ -123,7 +123,7 @@ func (e *Engine) forOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) er
 		return nil
 	}
 	if other := elsewhere(a, cmp.Or(s.Service, s.Name)); other != "" {
-		return spec.Errorf(spec.ErrDenied, "secret %s: %s", l.Secret, other).WithHint("docs/agents.md tells how to lend it for that (another server)")
+		return spec.Errorf(spec.ErrDenied, "secret %s: %s", l.Secret, other).WithHint("docs/guide/agents.md tells how to lend it for that (another server)")
 	}
 	return nil
 }
@@ -178,5 +178,5 @@ func (c Credential) meant(a *spec.Agent, service string) Credential {
 	if why == "" {
 		return c
 	}
-	return Credential{Where: c.Where, Unfit: why + "; docs/agents.md tells how to lend it for that (another server)"}
+	return Credential{Where: c.Where, Unfit: why + "; docs/guide/agents.md tells how to lend it for that (another server)"}
 }

@@ -17,7 +17,7 @@ func (e *Engine) AgentIn(sb *spec.Sandbox) (*spec.Agent, error) {
 	a, err := e.Agents.Find(sb.Agent)
 	if errors.Is(err, spec.ErrNotFound) {
 		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is one of the agent %s, whose description is gone", sb.Name, sb.Agent).
-			WithHint("put %s.yaml back where it was (docs/agents.md, An agent of your own)", sb.Agent)
+			WithHint("put %s.yaml back where it was (docs/guide/agents.md, An agent of your own)", sb.Agent)
 	}
 	return a, err
 }

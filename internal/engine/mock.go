@@ -136,7 +136,7 @@ func (e *Engine) readScript(path string) ([]byte, error) {
 		return nil, err
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "--mock", Err: err}).
-			WithHint("docs/mock.md tells how to write a script")
+			WithHint("docs/guide/mock.md tells how to write a script")
 	case err != nil:
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: "--mock", Err: err}
 	}
@@ -147,7 +147,7 @@ func (e *Engine) readScript(path string) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, (&spec.Error{Class: spec.ErrUsage, Op: "--mock " + path, Err: err}).
-			WithHint("docs/mock.md tells what a script may say")
+			WithHint("docs/guide/mock.md tells what a script may say")
 	}
 	return text, nil
 }
@@ -166,7 +166,7 @@ func playedFor(a *spec.Agent) ([]*vault.Service, error) {
 		}
 	}
 	return nil, spec.Errorf(spec.ErrUsage, "no model can be played for %s: what it logs in with is no service of models that is known", a.Title).
-		WithHint("its description would name one under mock, or under credentials: see docs/agents.md")
+		WithHint("its description would name one under mock, or under credentials: see docs/guide/agents.md")
 }
 
 // onePerHost are the services of models, without those for hosts that another

@@ -23,7 +23,7 @@ func ForServer(a *spec.Agent, s *spec.ModelServer) error {
 		return nil
 	case a.Server == nil:
 		return spec.Errorf(spec.ErrUsage, "--model-server: it is not known how %s is told of a model server", a.Title).
-			WithHint("its description would say so under server (docs/models.md); --model-server none asks its maker")
+			WithHint("its description would say so under server (docs/guide/models.md); --model-server none asks its maker")
 	case a.Server.NeedsModel && s.Model == "":
 		return spec.Errorf(spec.ErrUsage, "--model-server: %s asks a server of one's own for no model by itself", a.Title).
 			WithHint("name one as the server calls it: --server-model NAME")

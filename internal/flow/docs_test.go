@@ -8,7 +8,7 @@ import (
 
 // Each flow that the documentation prints can be run.
 func TestDocumentedFlows(t *testing.T) {
-	text, err := os.ReadFile("../../docs/flows.md")
+	text, err := os.ReadFile("../../docs/guide/flows.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (p *Plan) readLists(given map[string][]byte) error {
 		}
 		if err != nil {
 			return (&spec.Error{Class: spec.ErrUsage, Op: "read the list of the input " + g.Each, Err: err}).
-				WithHint("it is JSON: a list, or an object with stories or userStories, of objects that have an id each; see docs/flows.md")
+				WithHint("it is JSON: a list, or an object with stories or userStories, of objects that have an id each; see docs/guide/flows.md")
 		}
 		list.Input = file
 		if p.Lists == nil {

@@ -12,7 +12,7 @@ import (
 // YAML. An unknown field or word is an error.
 func Parse(name string, data []byte) (*Flow, error) {
 	fail := func(err error) (*Flow, error) {
-		return nil, (&spec.Error{Class: spec.ErrUsage, Op: "read the flow " + name, Err: err}).WithHint("docs/flows.md tells what a flow may say")
+		return nil, (&spec.Error{Class: spec.ErrUsage, Op: "read the flow " + name, Err: err}).WithHint("docs/guide/flows.md tells what a flow may say")
 	}
 	if len(data) > maxFile {
 		return fail(fmt.Errorf("it is larger than %d KiB", maxFile>>10))

@@ -32,7 +32,7 @@ func Iptables(args []string) int {
 		fmt.Println("iptables v1.8.0 (bothy)")
 		return 0
 	case !aboutNames(args):
-		fmt.Fprintf(os.Stderr, "iptables: this kernel has no tables of packets; Bothy's gateway judges what leaves (docs/docker.md): %s\n", strings.Join(args, " "))
+		fmt.Fprintf(os.Stderr, "iptables: this kernel has no tables of packets; Bothy's gateway judges what leaves (docs/guide/docker.md): %s\n", strings.Join(args, " "))
 		return 1
 	case slices.Contains(args, "-C"): // there never is such a rule
 		return 1

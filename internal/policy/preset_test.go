@@ -155,7 +155,7 @@ func TestPresetCopilot(t *testing.T) {
 // The page tells every host of every preset with its reason, and its examples
 // are read.
 func TestDocumentation(t *testing.T) {
-	data, err := os.ReadFile("../../docs/policy.md")
+	data, err := os.ReadFile("../../docs/guide/network.md")
 	if err != nil {
 		t.Fatal(err)
 	}

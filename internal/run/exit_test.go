@@ -14,7 +14,7 @@ var ends = []string{"completed", "failed", "aborted", "waiting", "limit", "stall
 
 // TestEndsAreDocumented checks that the docs of loops and flows have their exit codes.
 func TestEndsAreDocumented(t *testing.T) {
-	for file, want := range map[string]int{"../../docs/loops.md": 8, "../../docs/flows.md": 6} {
+	for file, want := range map[string]int{"../../docs/guide/loops.md": 8, "../../docs/guide/flows.md": 6} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestEndsAreDocumented(t *testing.T) {
 			t.Errorf("%s tells of %v alone", file, seen)
 		}
 		for _, status := range ends {
-			if !seen[status] && (status != "stalled" && status != "aborted" || file == "../../docs/loops.md") {
+			if !seen[status] && (status != "stalled" && status != "aborted" || file == "../../docs/guide/loops.md") {
 				t.Errorf("%s does not tell of %s", file, status)
 			}
 		}

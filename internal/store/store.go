@@ -3,7 +3,7 @@
 // old or the new text and never half of one. Locks are flocks, which the kernel drops when their
 // holder dies.
 //
-// The files are described one by one in docs/state.md.
+// The files are described one by one in docs/reference/state.md.
 package store
 
 import (

@@ -342,7 +342,7 @@ func (c *checker) tasks() {
 	err := book.Check(c.ctx, c.store.Tasks())
 	c.result(Damage{
 		Kind: "task", Name: "tasks.db", What: "database",
-		Fix: cmp.Or(spec.Hint(err), "move the directory "+c.store.Tasks()+" away and import what was exported last; docs/tasks.md tells more"),
+		Fix: cmp.Or(spec.Hint(err), "move the directory "+c.store.Tasks()+" away and import what was exported last; docs/guide/tasks.md tells more"),
 	}, c.store.Tasks(), err)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// configure turns the settings of docs/security-model.md into gVisor's configuration. It uses flags,
+// configure turns the settings of docs/design/security-model.md into gVisor's configuration. It uses flags,
 // never a literal Config: only flags carry the defaults and reach the children.
 func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 	// By descriptor: the flag's value is split at colons and commas, which a path may contain.

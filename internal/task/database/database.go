@@ -227,7 +227,7 @@ const mayWrite = "nothing was changed; see that you may write in %s, and the fil
 // damaged is the error of a database that SQLite cannot read.
 func (d *db) damaged(op string, err error) error {
 	return (&spec.Error{Op: op, Err: fmt.Errorf("%s is damaged: %w", d.path, err)}).
-		WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/tasks.md tells how", filepath.Dir(d.path))
+		WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/guide/tasks.md tells how", filepath.Dir(d.path))
 }
 
 // explain adds the operation, and a hint for the user.

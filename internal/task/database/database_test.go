@@ -324,7 +324,7 @@ func TestDamage(t *testing.T) {
 	}
 	must(t, os.WriteFile(file(root), whole[:len(whole)-4096], 0o600))
 	for _, err := range []error{b.Change(t.Context(), adding("bd-new", "")), second(b.View(t.Context()))} {
-		if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(spec.Hint(err), "docs/tasks.md") {
+		if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(spec.Hint(err), "docs/guide/tasks.md") {
 			t.Errorf("a file that is cut short: %v, %q", err, spec.Hint(err))
 		}
 	}

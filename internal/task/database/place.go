@@ -48,5 +48,5 @@ func local(dir string) error {
 
 // elsewhere adds a hint for a file system that does not suit the database.
 func elsewhere(err *spec.Error) *spec.Error {
-	return err.WithHint("have Bothy's state on a disk of this machine: set BOTHY_HOME, see docs/state.md")
+	return err.WithHint("have Bothy's state on a disk of this machine: set BOTHY_HOME, see docs/reference/state.md")
 }
