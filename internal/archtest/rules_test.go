@@ -29,7 +29,7 @@ internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
 internal/keeper
 internal/engine internal/doctor internal/verify
-internal/builder internal/headless
+internal/builder internal/headless internal/provision
 internal/runner
 internal/cli/console
 

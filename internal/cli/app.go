@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/program"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -182,7 +183,7 @@ func (a *app) engine() (*engine.Engine, error) {
 		return nil, err
 	}
 	e := &engine.Engine{
-		Store: s, Version: program.Version(), Agents: agents(), Defaults: a.settings.Limits(), Prices: a.settings.Prices, StoreLimit: a.settings.StoreLimit,
+		Store: s, Version: program.Version(), Agents: provision.Agents(), Defaults: a.settings.Limits(), Prices: a.settings.Prices, StoreLimit: a.settings.StoreLimit,
 		Progress:   func(s string) { a.Note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}

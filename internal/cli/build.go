@@ -50,8 +50,8 @@ bothy run -t NAME.`,
 			if err != nil {
 				return err
 			}
-			if f.pull = pullMissing; pull {
-				f.pull = pullAlways
+			if f.pull = spec.PullMissing; pull {
+				f.pull = spec.PullAlways
 			}
 			ctx, release := interruptible(cmd.Context())
 			defer release()

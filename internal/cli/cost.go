@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/price"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -110,8 +111,12 @@ func (f *budgetFlags) change(a *app, cmd *cobra.Command, e *engine.Engine, args 
 	if err := f.Check(); err != nil {
 		return err
 	}
-	if err := a.boundableIn(e, list[0], f.Budget); err != nil {
+	note, err := provision.BudgetableIn(e, list[0], f.Budget)
+	if err != nil {
 		return err
+	}
+	if note != "" {
+		a.Note("%s", note)
 	}
 	b := list[0].Budget
 	if cmd.Flags().Changed("max-tokens") {

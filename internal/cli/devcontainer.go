@@ -190,11 +190,11 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 		return nil, err
 	}
 	img, err := b.engine.Images().Find(ref)
-	if b.flags.pull == pullAlways || b.flags.pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
+	if b.flags.pull == spec.PullAlways || b.flags.pull == spec.PullMissing && errors.Is(err, spec.ErrNotFound) {
 		img, err = b.app.pullFeature(ctx, b.engine, ref)
 	} else if errors.Is(err, spec.ErrNotFound) { // only this command fetches features
 		flag := "--pull " + b.flags.pull
-		if b.flags.pull == pullLocal {
+		if b.flags.pull == spec.PullLocal {
 			flag = "--load-local-template (" + flag + ")"
 		}
 		err = spec.Errorf(spec.ErrNotFound, "it is not on this machine").WithHint("without %s it is fetched", flag)

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -40,7 +41,7 @@ a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 			}
 			if len(args) > 0 {
 				var err error
-				if of, err = agents().Called(args[0]); err != nil {
+				if of, err = provision.Agents().Called(args[0]); err != nil {
 					return err
 				}
 			}
@@ -185,7 +186,7 @@ func credentialCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 		c.Detail = of.Title + " logs in by itself, in each sandbox"
 	default:
 		c.Result, c.Detail = doctor.Warn, of.Title+" has none"
-		c.Fix = strings.Join(waysToLogIn(of), ", or ")
+		c.Fix = strings.Join(provision.WaysToLogIn(of), ", or ")
 	}
 	return c
 }

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"context"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
-	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -53,8 +50,6 @@ type createFlags struct {
 	budget   budgetFlags
 	network  networkFlags
 	ports    portFlags
-
-	gitAdvice []gitAdvice // why git does not work in the new sandbox
 }
 
 func (f *createFlags) add(a *app, c *cobra.Command) {
@@ -77,8 +72,8 @@ func (f *createFlags) add(a *app, c *cobra.Command) {
 	fs.StringVar(&f.disk, "disk", "", "what it may keep on the disk outside of your directories, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, a container image (NAME[:TAG][@DIGEST], or a path to one), or a directory with a Dockerfile or a devcontainer.json: ./DIR")
-	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never; local: ask the Docker of this machine")
-	fs.StringVar(&f.pull, "pull-template", pullMissing, "the same as --pull, as docker sandbox had it")
+	fs.StringVar(&f.pull, "pull", spec.PullMissing, "when to ask the registry for an image: missing, always or never; local: ask the Docker of this machine")
+	fs.StringVar(&f.pull, "pull-template", spec.PullMissing, "the same as --pull, as docker sandbox had it")
 	_ = fs.MarkHidden("pull-template")
 	fs.BoolVar(&f.local, "load-local-template", false, "the template is on this machine, here or with Docker: --pull local")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
@@ -98,144 +93,53 @@ func (f *createFlags) add(a *app, c *cobra.Command) {
 	}
 	completeFlag(c, "template", a.templateNames)
 	completeFlag(c, "lend", toolNames)
-	completeFlag(c, "git-dir", oneOf(gitDirShare, gitDirNone))
+	completeFlag(c, "git-dir", oneOf(spec.GitDirShare, spec.GitDirNone))
 	completeFlag(c, "share-tasks", oneOf(spec.TasksRead, spec.TasksAdd, spec.TasksWrite))
 	completeFlag(c, "checkpoint", oneOf(spec.EachTurn, spec.EachCommit))
 }
 
-// sandbox turns flags and arguments into a spec.
-func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, agent string, paths []string) (*spec.Sandbox, error) {
-	if err := spec.CheckWorkspaceMode(f.mode); err != nil {
-		return nil, err
-	}
-	when, err := spec.ParseOccasions(f.when)
-	if err != nil {
-		return nil, &spec.Error{Op: "--checkpoint", Err: err}
-	}
-	env, err := a.environment(f.env, f.envFiles)
-	if err != nil {
-		return nil, err
-	}
-	memory, err := spec.ParseSize(f.memory)
-	if err != nil {
-		return nil, spec.Errorf(spec.ErrUsage, "--memory: %w", err)
-	}
-	disk, err := spec.ParseSize(f.disk)
-	if err != nil {
-		return nil, spec.Errorf(spec.ErrUsage, "--disk: %w", err)
+// request returns what the flags ask for. The flags of a field that were not used leave it to the
+// settings.
+func (f *createFlags) request(a *app, who string, paths []string) (req spec.Request, err error) {
+	req = spec.Request{
+		Name: f.name, Agent: who, Version: f.version, Workspaces: paths, ForceWorkspace: f.force, GitDir: f.gitDir,
+		Volumes: f.volumes, Private: f.private, Tasks: f.tasks, Pull: f.pull, User: f.user, Workdir: f.workdir,
+		Presets: f.network.presets, Allow: slices.Concat(f.network.allow, f.network.dockerAllow), Deny: slices.Concat(f.network.deny, f.network.dockerDeny),
+		Publish: f.ports.publish, HostPorts: f.ports.hostPorts, Secrets: f.secrets, Lend: f.lend,
+		Mock: f.mock, ModelServer: f.server.url, ModelKey: f.server.key, ServerModel: f.server.model,
+		Limits: spec.Limits{CPUs: f.cpus, Pids: f.pids}, Budget: f.budget.Budget, IdleTimeout: spec.Duration(f.idle), Checkpoint: f.when,
 	}
 	switch {
-	case !spec.ValidCPUs(f.cpus):
-		return nil, spec.Errorf(spec.ErrUsage, "--cpus %v is no number of processors", f.cpus)
-	case f.pids < 0:
-		return nil, spec.Errorf(spec.ErrUsage, "--pids %d is negative", f.pids)
-	case f.idle < 0:
-		return nil, spec.Errorf(spec.ErrUsage, "--idle-timeout %s is negative", f.idle)
+	case f.upgrade && f.version != "":
+		return req, spec.Errorf(spec.ErrUsage, "--upgrade and --agent-version exclude each other")
+	case f.upgrade:
+		req.Version = agent.Latest
 	}
-	if memory > 0 && memory < spec.MinMemory {
-		return nil, spec.Errorf(spec.ErrUsage, "--memory: a sandbox needs at least %s", spec.FormatSize(spec.MinMemory))
-	}
-	if f.workdir != "" && !filepath.IsAbs(f.workdir) {
-		return nil, spec.Errorf(spec.ErrUsage, "--workdir %q must be absolute", f.workdir)
-	}
-	if err := f.budget.Check(); err != nil {
-		return nil, err
-	}
-	if err := spec.CheckTasks(f.tasks); err != nil {
-		return nil, &spec.Error{Op: "--share-tasks", Err: err}
-	}
-	if f.tasks != "" && len(paths) == 0 {
-		return nil, spec.Errorf(spec.ErrUsage, "--share-tasks: the tasks are those of a directory, and none is shared")
-	}
-	sb := &spec.Sandbox{
-		Version: spec.Version, ID: newID(), Name: f.name, Agent: agent, Driver: "gvisor",
-		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
-		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
-		Workspaces: []spec.Mount{}, Checkpoint: when.String(), Budget: f.budget.Budget, Tasks: f.tasks,
-		Docker: a.settings.Docker,
-	}
-	if f.mode != spec.WorkspaceLive {
-		sb.WorkspaceMode = f.mode
-	}
-	if err := f.ports.apply(a, sb); err != nil {
-		return nil, err
-	}
-	a.warnLocalhost(e, agent, env, paths)
-	if f.idle == 0 {
-		sb.IdleTimeout = a.settings.IdleTimeout()
-	}
-	r, err := a.rules(e, f.force)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range paths {
-		m, err := r.Parse(p)
-		if err != nil {
-			return nil, err
-		}
-		sb.Workspaces = append(sb.Workspaces, m)
-		if n, ok := r.Named(p, m); ok {
-			sb.Named = append(sb.Named, n)
-		}
-	}
-	for _, v := range f.volumes {
-		m, err := r.ParseVolume(v)
-		if err != nil {
-			return nil, err
-		}
-		sb.Volumes = append(sb.Volumes, m)
-	}
-	if sb.Private, err = a.privateDirs(f.private, slices.Concat(sb.Workspaces, sb.Volumes)); err != nil {
-		return nil, err
-	}
-	// Last, so that nothing is fetched for a line with a mistake in it.
-	pull := f.pull
 	if f.local {
-		pull = pullLocal
+		req.Pull = spec.PullLocal
 	}
-	if isPath(f.template) {
-		if project, file := devcontainerAt(f.template); file != "" {
-			err = a.fromDevcontainer(ctx, e, sb, project, file, buildFlags{pull: pull, network: f.network})
-			f.hasDocker(e, sb)
-			return sb, err
-		}
+	if f.changed("workspace") {
+		req.WorkspaceMode = f.mode
 	}
-	sb.Template, sb.Image, err = a.templateOf(ctx, e, f.template, pull, &f.network)
-	f.hasDocker(e, sb)
-	return sb, err
-}
-
-// hasDocker decides whether a sandbox has a Docker daemon. The flag decides; without it the sandbox
-// has one if the settings or the template ask for it.
-func (f *createFlags) hasDocker(e *engine.Engine, sb *spec.Sandbox) {
-	sb.Docker = sb.Docker || e.AsksForDocker(sb)
+	if f.changed("template") {
+		req.Template = f.template
+	}
+	if f.changed("agent-config") {
+		req.Config = &f.config
+	}
 	if f.changed("docker") {
-		sb.Docker = f.docker
+		req.Docker = &f.docker
 	}
-}
-
-// privateDirs returns the requested private directories, and those of the settings that exist in the
-// first workspace.
-func (a *app) privateDirs(asked []string, shared []spec.Mount) ([]string, error) {
-	var dirs []string
-	for _, p := range asked {
-		dir, err := workspace.ParsePrivate(p, shared)
-		if err != nil {
-			return nil, err
-		}
-		dirs = append(dirs, dir)
+	if req.Env, err = a.environment(f.env, f.envFiles); err != nil {
+		return req, err
 	}
-	for _, p := range a.settings.Private {
-		if len(shared) == 0 {
-			break
-		}
-		dir := filepath.Join(shared[0].Target, p)
-		info, err := os.Lstat(filepath.Join(shared[0].Source, p))
-		if err == nil && info.IsDir() && !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
-		}
+	if req.Limits.Memory, err = spec.ParseSize(f.memory); err != nil {
+		return req, spec.Errorf(spec.ErrUsage, "--memory: %w", err)
 	}
-	return dirs, nil
+	if req.Limits.Disk, err = spec.ParseSize(f.disk); err != nil {
+		return req, spec.Errorf(spec.ErrUsage, "--disk: %w", err)
+	}
+	return req, nil
 }
 
 // variables parses a file of variables: one per line, with comments, or separated by zero bytes as

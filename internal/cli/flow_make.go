@@ -83,19 +83,21 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 
 // house makes one of the sandboxes. Before the first one it makes the run.
 func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
-	f, paths := m.flags.createFlags, m.paths // each has flags of its own
-	f.name = m.called(room)
-	l := &lodger{name: room.Agent, spec: m.agents[room.Agent]}
+	req, err := m.flags.request(m.app, room.Agent, m.paths)
+	if err != nil {
+		return nil, err
+	}
+	req.Name = m.called(room)
 	if room.Agent == flow.Shell {
-		f.version, f.upgrade, f.config = "", false, false
+		req.Version, req.Config = "", nil
 	}
 	switch {
 	case room.Copy:
-		f.mode = spec.WorkspaceReview
+		req.WorkspaceMode = spec.WorkspaceReview
 	case copies:
-		paths = nil
+		req.Workspaces = nil
 	}
-	return m.app.makeSandbox(cmd, m.engine, &f, l, paths, func(sb *spec.Sandbox) error {
+	return m.app.makeSandbox(ctx, cmd, m.engine, req, func(sb *spec.Sandbox) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
@@ -119,9 +120,9 @@ func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[s
 			continue
 		}
 		ids = append(ids, sb.ID)
-		w, err := lendingsOf(l.engine, sb)
+		w, err := provision.MeteringIn(l.engine, sb)
 		if of := agents[room.Agent]; err == nil && of != nil {
-			err = a.flowHeld(&l.plan, w, map[string]*spec.Agent{room.Agent: of})
+			err = a.budgetable(of, l.plan.Budget(), w)
 		}
 		if err != nil {
 			return run.Event{}, err

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -114,7 +115,7 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 		agents, err = named(&f.plan, agents)
 	}
 	if err == nil {
-		err = a.flowBoundable(e, f, agents)
+		err = a.flowBoundable(e, f, agents, paths)
 	}
 	if err != nil {
 		return err
@@ -155,25 +156,34 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 }
 
 // flowBoundable checks that the limits of a flow would limit its agents.
-func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*spec.Agent) error {
+func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*spec.Agent, paths []string) error {
 	if f.plan.Budget() == (spec.Budget{}) {
 		return nil
 	}
-	w, err := f.lendings(e)
-	if err == nil {
-		err = a.flowHeld(&f.plan, w, agents)
+	req, err := f.request(a, "", paths)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// flowHeld does so for agents with these lendings.
-func (a *app) flowHeld(p *flow.Plan, w lendings, agents map[string]*spec.Agent) error {
+	p := a.provisioner(e)
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
-		if err := a.boundable(agents[name], p.Budget(), w, true); err != nil {
+		m, err := p.MeteringOf(&req, agents[name])
+		if err == nil {
+			err = a.budgetable(agents[name], f.plan.Budget(), m)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// budgetable checks that a budget would limit an agent of a run, and prints how.
+func (a *app) budgetable(of *spec.Agent, b spec.Budget, m provision.Metering) error {
+	note, err := provision.Budgetable(of, b, m, true)
+	if note != "" {
+		a.Note("%s", note)
+	}
+	return err
 }
 
 // about returns the name to derive the run's ID from: the first file given, as with Looplia, or else

@@ -23,5 +23,5 @@ func (h hosting) SetUp(ctx context.Context, sb *spec.Sandbox) error {
 }
 
 func (h hosting) House(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error) {
-	return h.app.house(ctx, h.engine, &lodger{name: of.Name, spec: of}, sb, "")
+	return h.app.provisioner(h.engine).Install(ctx, of, sb, "")
 }

@@ -19,14 +19,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// When to ask a registry for an image.
-const (
-	pullMissing = "missing"
-	pullAlways  = "always"
-	pullNever   = "never"
-	pullLocal   = "local" // never a registry, only Docker
-)
-
 // templateOf returns the template that a word on the command line means, and its image. It fetches
 // the image if necessary.
 func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull string, net *networkFlags) (string, *spec.Image, error) {
@@ -68,10 +60,10 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 }
 
 func checkPull(pull string) error {
-	if slices.Contains([]string{pullMissing, pullAlways, pullNever, pullLocal}, pull) {
+	if slices.Contains([]string{spec.PullMissing, spec.PullAlways, spec.PullNever, spec.PullLocal}, pull) {
 		return nil
 	}
-	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s, %s and %s", pull, pullMissing, pullAlways, pullNever, pullLocal)
+	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s, %s and %s", pull, spec.PullMissing, spec.PullAlways, spec.PullNever, spec.PullLocal)
 }
 
 // imageOf returns the image of a reference, and fetches it if necessary. foreign says that a
@@ -81,11 +73,11 @@ func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string, 
 	if err != nil {
 		return image.Image{}, err
 	}
-	if pull == pullLocal {
+	if pull == spec.PullLocal {
 		return a.localImage(ctx, e, ref)
 	}
 	img, err := e.Images().Find(ref)
-	if pull == pullAlways || pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
+	if pull == spec.PullAlways || pull == spec.PullMissing && errors.Is(err, spec.ErrNotFound) {
 		return a.pullImage(ctx, e, ref, foreign)
 	}
 	if err == nil {
@@ -322,15 +314,6 @@ func (a *app) noteClaims(list []image.Image) {
 			a.Note("that this is %s only the file says: -t and FROM mean it by that name from now on, and %s is not asked", imageName(i), registry)
 		}
 	}
-}
-
-// sameTemplate reports whether two sandboxes start from the same template: the same name, or the
-// same image, which may come from a file without the name.
-func sameTemplate(a, b *spec.Sandbox) bool {
-	image := func(sb *spec.Sandbox) bool {
-		return sb.Image != nil && (sb.Template == sb.Image.Name || sb.Template == sb.Image.Digest)
-	}
-	return a.Template == b.Template || image(a) && image(b) && a.Image.Digest == b.Image.Digest
 }
 
 func (a *app) templatePruneCommand() *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -74,7 +75,7 @@ func (a *app) unknownCommand(group *cobra.Command, word string) error {
 
 // agentsLike returns the agents with names similar to a word.
 func agentsLike(word string) []string {
-	return nearest(word, values(agentNames(agents())))
+	return nearest(word, values(agentNames(provision.Agents())))
 }
 
 // badFlag returns the error for bad flags on a line.

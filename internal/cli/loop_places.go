@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,18 +41,19 @@ func capable(e *engine.Engine, p *loop.Plan) ([]*spec.Agent, error) {
 
 // guests are agents that take turns with the one whose the loop's sandbox is.
 type guests struct {
-	app    *app
-	engine *engine.Engine
-	flags  createFlags
-	agents []*spec.Agent
+	app     *app
+	engine  *engine.Engine
+	request spec.Request // of the loop's sandbox
+	agents  []*spec.Agent
 }
 
 // ready sees, before anything is made, that everybody has something to log in with, and a program
 // if several take turns: half of a rotation would be no rotation.
-func (g *guests) ready(ctx context.Context, cmd *cobra.Command, first *spec.Agent, sb *spec.Sandbox) error {
+func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox) error {
+	p := g.app.provisioner(g.engine)
 	all := append([]*spec.Agent{first}, g.agents...)
 	for _, of := range all {
-		if err := g.app.credited(cmd, g.engine, &g.flags, of, sb); err != nil {
+		if err := p.CheckCredential(&g.request, of, sb); err != nil {
 			return err
 		}
 	}
@@ -61,41 +61,15 @@ func (g *guests) ready(ctx context.Context, cmd *cobra.Command, first *spec.Agen
 		return nil
 	}
 	for _, of := range all {
-		l := &lodger{name: of.Name, spec: of}
-		version, err := g.flags.wantsVersion(l)
-		if err == nil && version == "" && of.Install == nil && sb.Image == nil {
+		version := g.request.Version
+		if version == "" && of.Install == nil && sb.Image == nil {
 			version = engine.HostVersion // it has to be there
 		}
-		if err == nil {
-			_, err = g.app.house(ctx, g.engine, l, sb, version)
-		}
-		if err != nil {
+		if _, err := p.Install(ctx, of, sb, version); err != nil {
 			return &spec.Error{Op: "find the program of " + of.Title, Err: err, Hint: spec.Hint(err)}
 		}
 	}
 	return nil
-}
-
-// credited refuses an agent that has nothing to log in with where nobody is who would do it. It
-// may have what the user shows the sandbox (-e, -v), its own configuration, or what is in a
-// template or an image.
-func (a *app) credited(cmd *cobra.Command, e *engine.Engine, f *createFlags, of *spec.Agent, sb *spec.Sandbox) error {
-	needs := len(of.Credentials) > 0 || of.Login != nil
-	if !needs || sb.Mock != nil || sb.ModelServer != nil || len(f.secrets)+len(f.env)+len(sb.Volumes) > 0 || sb.Template != spec.TemplateHost {
-		return nil
-	}
-	if own, err := a.wantsConfig(cmd, f, &lodger{name: of.Name, spec: of}); own || err != nil {
-		return err
-	}
-	c, err := e.FindCredential(of)
-	if err == nil && c.Secret == "" {
-		hint := "give it one: " + strings.Join(waysToLogIn(of), ", or ")
-		if c.Unfit != "" {
-			hint = c.Where + " is not lent: " + c.Unfit + "; or " + hint
-		}
-		err = spec.Errorf(spec.ErrNotFound, "%s has no credential, and nobody is there to log it in", of.Title).WithHint("%s", hint)
-	}
-	return err
 }
 
 // seats are those of the guests: one for each, or one with each of several workers.
@@ -113,15 +87,15 @@ func (g *guests) seats(workers int) (list []loop.Seat) {
 }
 
 // make makes the sandboxes of guests, like the loop's. Each is noted before it is there.
-func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox, paths []string, workers int, noted func(loop.Place) error) (list []loop.Place, err error) {
+func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox, workers int, noted func(loop.Place) error) (list []loop.Place, err error) {
 	for i, seat := range g.seats(workers) {
 		of := g.agents[i%len(g.agents)]
-		f := g.flags // each has its own
-		f.name = sb.Name + "-" + of.Name
+		req := g.request
+		req.Agent, req.Name = of.Name, sb.Name+"-"+of.Name
 		if seat.Worker > 0 {
-			f.name = fmt.Sprintf("%s-%d-%s", sb.Name, seat.Worker, of.Name)
+			req.Name = fmt.Sprintf("%s-%d-%s", sb.Name, seat.Worker, of.Name)
 		}
-		made, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
+		made, err := g.app.makeSandbox(ctx, cmd, g.engine, req, func(own *spec.Sandbox) error {
 			own.Loop = sb.Loop
 			own.Checkpoint, own.Ports = "", nil // those are of the loop's sandbox
 			own.Budget = sb.Budget

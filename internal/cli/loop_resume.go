@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
@@ -105,9 +106,9 @@ func (l *looping) raise(limits *run.Limits) error {
 // raiseLoop records the plan's new limits, if they would limit its agents and reviewers.
 func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.Sandbox, reviewers []*spec.Agent, limits *run.Limits) (run.Event, error) {
 	agents, err := capable(l.engine, &l.plan)
-	var w lendings
+	var w provision.Metering
 	if err == nil {
-		w, err = lendingsOf(l.engine, sb)
+		w, err = provision.MeteringIn(l.engine, sb)
 	}
 	if err == nil {
 		err = a.loopBoundable(&l.plan, w, agents, reviewers)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -58,7 +59,7 @@ func reviewPlaceFree(sb *spec.Sandbox) error {
 }
 
 func (a *app) houseReviewer(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent) error {
-	if _, err := a.house(ctx, e, &lodger{name: of.Name, spec: of}, sb, ""); err != nil {
+	if _, err := a.provisioner(e).Install(ctx, of, sb, ""); err != nil {
 		return err
 	}
 	if sb.Mock != nil {
@@ -69,7 +70,7 @@ func (a *app) houseReviewer(ctx context.Context, e *engine.Engine, sb *spec.Sand
 	}
 	c, err := e.FindCredential(of)
 	if err == nil && c.Secret == "" && len(of.Credentials) > 0 {
-		a.Note("%s, who reviews, has no credential: %s", of.Title, strings.Join(waysToLogIn(of), ", or "))
+		a.Note("%s, who reviews, has no credential: %s", of.Title, strings.Join(provision.WaysToLogIn(of), ", or "))
 	}
 	if err == nil {
 		a.Note("%s reviews in sandboxes of its own, with its login and what its preset lets it reach", of.Title)

@@ -18,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -134,8 +135,12 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	req, err := f.request(a, agents[0].Name, []string{path})
+	if err != nil {
+		return err
+	}
 	if f.plan.Budget() != (spec.Budget{}) {
-		w, err := f.lendings(e)
+		w, err := a.provisioner(e).MeteringOf(&req, agents[0])
 		if err == nil {
 			err = a.loopBoundable(&f.plan, w, agents, slices.Collect(maps.Values(reviewers)))
 		}
@@ -143,12 +148,12 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 			return err
 		}
 	}
-	of, invited := agents[0], &guests{a, e, f.createFlags, agents[1:]}
+	of, invited := agents[0], &guests{a, e, req, agents[1:]}
 	ctx, release := enduring(cmd.Context())
 	defer release()
 	var r *run.Run
 	var h *run.Host
-	sb, err := a.makeSandbox(cmd, e, &f.createFlags, &lodger{name: of.Name, spec: of}, []string{path}, func(sb *spec.Sandbox) (err error) {
+	sb, err := a.makeSandbox(ctx, cmd, e, req, func(sb *spec.Sandbox) (err error) {
 		sb.Budget = f.plan.Budget()
 		if err = f.fits(sb); err == nil {
 			err = f.finds(ctx, e)
@@ -157,7 +162,7 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 			err = f.houseReviewers(ctx, a, e, sb)
 		}
 		if err == nil {
-			err = invited.ready(ctx, cmd, of, sb)
+			err = invited.ready(ctx, of, sb)
 		}
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
@@ -188,7 +193,7 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 		_, err := h.Append(loop.Placing, run.ActorHost, loop.Made{Sandbox: sb.Name, Places: []loop.Place{at}})
 		return err
 	}
-	if made.Places, err = invited.make(ctx, cmd, sb, []string{path}, f.plan.Workers, noted); err == nil {
+	if made.Places, err = invited.make(ctx, cmd, sb, f.plan.Workers, noted); err == nil {
 		var hired []loop.Place
 		hired, err = hire(ctx, e, &f.plan, sb, noted)
 		made.Places = append(made.Places, hired...)
@@ -212,15 +217,15 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 
 // loopBoundable checks that the limits of a loop would limit its agents and reviewers. Reviewers are
 // not lent the secrets of --secret.
-func (a *app) loopBoundable(p *loop.Plan, w lendings, agents, reviewers []*spec.Agent) (err error) {
+func (a *app) loopBoundable(p *loop.Plan, w provision.Metering, agents, reviewers []*spec.Agent) (err error) {
 	for _, of := range agents {
 		if err == nil {
-			err = a.boundable(of, p.Budget(), w, true)
+			err = a.budgetable(of, p.Budget(), w)
 		}
 	}
 	for _, of := range reviewers {
 		if err == nil {
-			err = a.boundable(of, p.Budget(), lendings{played: w.played}, true)
+			err = a.budgetable(of, p.Budget(), provision.Metering{Own: w.Own})
 		}
 	}
 	return err

@@ -1,6 +1,8 @@
 package cli
 
-import "github.com/bothy-dev/bothy/spec"
+import (
+	"github.com/bothy-dev/bothy/spec"
+)
 
 // openFlow identifies an opened flow among those of all sandboxes. Flows beyond a large number are
 // only counted and have no number.

@@ -2,13 +2,12 @@ package cli
 
 import (
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -31,33 +30,11 @@ func (f *networkFlags) add(c *cobra.Command) {
 	completeFlag(c, "preset", completePresets)
 }
 
-// block returns the rules of the flags. Contradictory rules are an error, because one would cancel
-// another silently.
+// block returns the rules of the flags.
 func (f *networkFlags) block() (policy.Block, error) {
-	b := policy.Block{Presets: f.presets}
-	for _, l := range []struct {
-		action policy.Action
-		into   *[]policy.Rule
-		lists  [][]string
-	}{
-		{policy.Allow, &b.Allow, [][]string{f.allow, f.dockerAllow}},
-		{policy.Deny, &b.Deny, [][]string{f.deny, f.dockerDeny}},
-	} {
-		for _, list := range l.lists {
-			for _, text := range list {
-				r, err := policy.ParseRule(l.action, text)
-				if err != nil {
-					return b, err
-				}
-				*l.into = append(*l.into, r)
-			}
-		}
-	}
-	found, err := policy.Contradictions(time.Now(), policy.Input{Layer: policy.LayerSandbox, Block: b})
-	if err == nil && len(found) > 0 {
-		err = contradiction(found[0])
-	}
-	return b, usage(err)
+	return provision.ParseRules(&spec.Request{
+		Presets: f.presets, Allow: slices.Concat(f.allow, f.dockerAllow), Deny: slices.Concat(f.deny, f.dockerDeny),
+	})
 }
 
 // usage turns an error in a flag's value into one of class usage, including an unknown preset.
@@ -68,30 +45,11 @@ func usage(err error) error {
 	return &spec.Error{Class: spec.ErrUsage, Err: err, Hint: spec.Hint(err)}
 }
 
-func contradiction(c policy.Contradiction) error {
-	return spec.Errorf(spec.ErrUsage, "%s", c.String()).WithHint("a rule that denies wins over any that allows; leave one of them out")
-}
-
-// warnRules prints which of the new rules have no effect, or remove the effect of others. It warns
-// when the rules are written, before the user wonders why they do not work.
+// warnRules prints which of the new rules have no effect. It warns when the rules are written, before the
+// user wonders why they do not work.
 func (a *app) warnRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule) {
-	if len(rules) == 0 {
-		return
-	}
-	inputs, err := e.PolicyLayers(sb)
-	if err != nil {
-		a.Note("the rules cannot be judged together with the others: %s", console.Printable(err.Error()))
-		return
-	}
-	found, err := policy.Contradictions(time.Now(), inputs...)
-	if err != nil {
-		return // each rule was checked before
-	}
-	for _, c := range found {
-		isNew := func(r policy.Rule) bool { return r.ID() == c.Allow.ID() || r.ID() == c.Deny.ID() }
-		if slices.ContainsFunc(rules, isNew) {
-			a.Note("%s", console.Printable(c.String()))
-		}
+	for _, note := range provision.IneffectiveRules(e, sb, rules) {
+		a.Note("%s", note)
 	}
 }
 

@@ -83,20 +83,6 @@ func TestSourceName(t *testing.T) {
 	}
 }
 
-func TestShellCommand(t *testing.T) {
-	tests := []struct{ args, want []string }{
-		{nil, nil},
-		{[]string{"make", "-j"}, []string{"make", "-j"}},
-		{[]string{"-c", "echo hi"}, []string{"/bin/sh", "-c", "echo hi"}},
-		{[]string{"-"}, []string{"/bin/sh", "-"}},
-	}
-	for _, tt := range tests {
-		if got := shellCommand(tt.args); !slices.Equal(got, tt.want) {
-			t.Errorf("shellCommand(%q) = %q, want %q", tt.args, got, tt.want)
-		}
-	}
-}
-
 // captured returns an app that prints into a file, and a function that reads the file.
 func captured(t *testing.T) (a *app, printed func() string) {
 	t.Helper()

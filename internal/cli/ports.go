@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,40 +24,11 @@ func (f *portFlags) add(c *cobra.Command) {
 
 // apply puts the ports into a spec.
 func (f *portFlags) apply(a *app, sb *spec.Sandbox) error {
-	for _, text := range f.publish {
-		p, err := spec.ParsePort(text)
-		if err != nil {
-			return notForAgent(text, err)
-		}
-		if err := engine.Publish(sb, p); err != nil {
-			return err
-		}
-		if p.Exposed() {
-			a.Note("warning: port %d of the sandbox is published at %s, for every machine that can reach this one there", p.Port, p.HostIP)
-		}
+	notes, err := provision.SetPorts(sb, f.publish, f.hostPorts)
+	for _, note := range notes {
+		a.Note("%s", note)
 	}
-	return eachPort(f.hostPorts, func(n uint16) error { return engine.OpenHostPort(sb, n) })
-}
-
-// notForAgent adds a hint for a user who meant -p for the agent.
-func notForAgent(text string, err error) error {
-	if strings.ContainsAny(text, "0123456789") {
-		return err
-	}
-	return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s; what is for an agent stands behind --: -- -p TEXT", spec.Hint(err))
-}
-
-func eachPort(texts []string, do func(uint16) error) error {
-	for _, text := range texts {
-		n, err := spec.ParseHostPort(text)
-		if err == nil {
-			err = do(n)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 func (a *app) portsCommand() *cobra.Command {
@@ -83,7 +55,7 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 					if err := unpublishAll(sb, unpublish, at); err != nil {
 						return err
 					}
-					if err := eachPort(closed, func(n uint16) error { return engine.CloseHostPort(sb, n) }); err != nil {
+					if err := provision.EachPort(closed, func(n uint16) error { return engine.CloseHostPort(sb, n) }); err != nil {
 						return err
 					}
 					return f.apply(a, sb)

@@ -254,7 +254,7 @@ func TestRunKeeps(t *testing.T) {
 		{false, spec.WorkspaceReview, there, nil},
 	} {
 		f := &runFlags{remove: tt.remove, existing: tt.existing}
-		f.mode, f.lodger = tt.mode, &lodger{name: "shell"}
+		f.mode = tt.mode
 		if err := f.keeps(); !errors.Is(err, tt.want) {
 			t.Errorf("%+v: %v", tt, err)
 		}

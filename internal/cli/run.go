@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -30,11 +31,9 @@ type runFlags struct {
 	tty, interactive bool
 	detachKeys       string
 	command          []string
-	lodger           *lodger
+	agent            string // as the user named it
 	paths            []string
-	named            []spec.Named // the paths that lead through links
-	existing         *spec.Sandbox
-	script           *engine.Mock // the script to use; nil: any
+	existing         *spec.Sandbox // named by the user
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -87,18 +86,19 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 	if n := cmd.ArgsLenAtDash(); n >= 0 {
 		before, f.command = args[:n], args[n:]
 	}
-	f.lodger = &lodger{name: agent.Shell}
+	f.agent = agent.Shell
 	if f.name != "" && len(before) == 0 {
 		if sb, err := e.Find(f.name); err == nil {
-			return f.comeBack(e, sb)
+			f.existing = sb
+			return nil
 		}
 	}
 	if len(before) > 0 {
 		first := before[0]
-		g, err := lodgerOf(e, first)
+		_, err := provision.FindAgent(e, first)
 		switch {
 		case err == nil:
-			f.lodger, before = g, before[1:]
+			f.agent, before = first, before[1:]
 		case errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrUsage):
 			return err
 		case strings.ContainsAny(first[:min(1, len(first))], "./~"):
@@ -121,7 +121,8 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 			if len(before) > 1 {
 				return spec.Errorf(spec.ErrUsage, "%s exists: its directories were fixed when it was created", first)
 			}
-			return f.comeBack(e, sb)
+			f.existing = sb
+			return nil
 		}
 	}
 	f.paths = before
@@ -145,20 +146,13 @@ func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) e
 	return err
 }
 
-// comeBack runs in an existing sandbox.
-func (f *runFlags) comeBack(e *engine.Engine, sb *spec.Sandbox) (err error) {
-	f.existing = sb
-	f.lodger, err = lodgerIn(e, sb)
-	return err
-}
-
 // keeps refuses --rm for a sandbox that existed before, or whose changes the user could not look at
 // before the removal.
 func (f *runFlags) keeps() error {
 	switch {
 	case f.remove && f.existing != nil:
 		return spec.Errorf(spec.ErrConflict, "--rm would remove sandbox %s, which exists, with its home and all that was installed in it", f.existing.Name).
-			WithHint("leave --rm out; for a fresh sandbox name an agent: bothy run --rm %s", f.lodger.name)
+			WithHint("leave --rm out; for a fresh sandbox name an agent: bothy run --rm %s", f.existing.Agent)
 	case f.remove && f.mode == spec.WorkspaceReview:
 		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits for a review").
 			WithHint("leave --rm out, then: bothy diff, bothy apply, bothy rm")
@@ -179,20 +173,16 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := a.loans(e, &f.createFlags)
-	if err != nil {
-		return err
-	}
 	if f.remove {
 		keys = nil // if it went on detached, the sandbox could not be removed at its end
 	}
 	ctx, release := interruptible(ctx)
 	defer release()
-	at, err := a.findThere(ctx, cmd, e, f)
+	at, err := a.find(ctx, cmd, e, f)
 	if err != nil {
 		return err
 	}
-	sb := at.sandbox
+	sb := at.Sandbox
 	if f.remove {
 		defer func() {
 			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -202,7 +192,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	conn, err := a.ready(ctx, cmd, e, f, at, wanted)
+	conn, err := a.ready(ctx, e, f, at)
 	if err != nil {
 		return err
 	}
@@ -211,10 +201,10 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 			conn.Close()
 		}
 	}()
-	if err := e.Plays(sb, f.script); err != nil { // another command was faster, with another script
+	if err := e.Plays(sb, at.mock); err != nil { // another command was faster, with another script
 		return err
 	}
-	if sb.Docker && (at.created || at.adopted) {
+	if sb.Docker && at.IsNew() {
 		if err := a.provideDocker(ctx, e, sb, !f.detached); err != nil {
 			return err
 		}
@@ -227,12 +217,12 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 		conn = nil
 	}
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
-		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f), Caller: wire.Caller{Named: f.named},
+		Args: at.agent.Command(f.command), TTY: a.wantsTTY(f), Caller: wire.Caller{Named: at.named},
 	}}
 	if q.Command.Env, err = a.environment(f.env, f.envFiles); err != nil {
 		return err
 	}
-	if !at.created {
+	if !at.Created {
 		q.Command.Dir, q.Command.User = f.workdir, f.user
 	}
 	in := headless.Session{Engine: e, Sandbox: sb, Conn: conn}
@@ -240,7 +230,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 		return a.runDetached(ctx, in, q)
 	}
 	err = a.converse(ctx, q, session{Session: in, keys: keys, reattach: q.Agent && q.Command.TTY, rings: q.Agent && sb.Agent != agent.Shell})
-	return f.lodger.lacking(err, q.Command.Args, sb)
+	return at.agent.ExplainMissing(err, q.Command.Args, sb)
 }
 
 // interruptible returns a context that is canceled on a signal to end, so that the command cleans
@@ -261,15 +251,15 @@ func interruptible(ctx context.Context) (context.Context, func()) {
 
 // ready lends a sandbox its secrets and starts it. If that fails for a sandbox that was just
 // created, it is removed, unless another command waits for it.
-func (a *app) ready(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags, at berth, wanted loans) (conn *unixconn.Conn, err error) {
+func (a *app) ready(ctx context.Context, e *engine.Engine, f *runFlags, at runTarget) (conn *unixconn.Conn, err error) {
 	defer func() {
 		switch {
 		case err == nil:
-			err = e.Made(at.sandbox)
-		case at.created && !f.remove:
-			err = console.Join([]error{err, e.TakeBack(at.sandbox)})
+			err = e.Made(at.Sandbox)
+		case at.Created && !f.remove:
+			err = console.Join([]error{err, e.TakeBack(at.Sandbox)})
 		default:
-			e.Unmade(at.sandbox)
+			e.Unmade(at.Sandbox)
 		}
 		if err != nil && conn != nil {
 			conn.Close()
@@ -277,25 +267,16 @@ func (a *app) ready(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f
 		}
 	}()
 	if !f.quiet {
-		a.warnShared(e, at.sandbox)
+		a.warnShared(e, at.Sandbox)
 	}
-	err = a.lendAll(cmd, e, f.lodger, at.sandbox, wanted, at.created || at.adopted)
+	err = a.provisioner(e).Lend(ctx, at.agent, at.Sandbox, at.loans, at.IsNew())
 	if err == nil {
-		conn, err = e.Connect(ctx, at.sandbox)
+		conn, err = e.Connect(ctx, at.Sandbox)
 	}
 	if ctx.Err() != nil {
 		return conn, context.Cause(ctx)
 	}
 	return conn, err
-}
-
-// shellCommand returns the shell's command: flags are for the shell, and anything else is a program
-// of its own.
-func shellCommand(args []string) []string {
-	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
-		return append([]string{"/bin/sh"}, args...)
-	}
-	return args
 }
 
 func (a *app) wantsTTY(f *runFlags) bool {

@@ -3,14 +3,13 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -130,76 +129,11 @@ func (p *placeFlags) place(basic bool) (*spec.Place, error) {
 	return nil, spec.Errorf(spec.ErrUsage, "--bearer, --header, --query and --basic exclude each other").WithHint("lend the secret once more for another place")
 }
 
-// warnUnreachable tells of hosts that the policy keeps the sandbox from, and of those that will
-// hardly be sent the secret.
+// warnUnreachable prints which hosts of a lease the sandbox does not reach.
 func (a *app) warnUnreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease) {
-	p, err := e.Policy(sb)
-	if err != nil {
-		return
+	for _, note := range provision.Unreachable(e, sb, l) {
+		a.Note("%s", note)
 	}
-	for _, host := range l.Hosts {
-		name, port, _ := strings.Cut(host, ":")
-		if port == "80" {
-			a.Note("a secret is exchanged over TLS only, and port 80 is plain HTTP as a rule: over that %s gets none", host)
-		}
-		clean, err := policy.CleanName(name)
-		if err != nil {
-			continue // a pattern, or an address
-		}
-		d := p.Decide(policy.Query{Stage: policy.StageLookup, Name: clean, Now: time.Now()})
-		if !d.Allowed() {
-			a.Note("the network policy keeps %s from %s; allow it: bothy policy allow %s --sandbox %s", sb.Name, name, host, sb.Name)
-		}
-	}
-}
-
-// lendAt lends secrets at the creation of a sandbox: NAME or NAME:TIME.
-type lendAt struct {
-	secret  string
-	life    time.Duration
-	unasked bool // the first credential of a sandbox, that nobody named
-}
-
-func parseLend(flags []string) ([]lendAt, error) {
-	var out []lendAt
-	for _, f := range flags {
-		name, life, timed := strings.Cut(f, ":")
-		l := lendAt{secret: name}
-		err := vault.CheckName(name)
-		if err == nil && timed {
-			l.life, err = time.ParseDuration(life)
-			if err != nil || l.life <= 0 {
-				err = spec.Errorf(spec.ErrUsage, "%q is no time", life)
-			}
-		}
-		if err != nil {
-			return nil, (&spec.Error{Class: spec.ErrUsage, Op: "--secret", Err: err}).
-				WithHint("write NAME or NAME:TIME, e.g. anthropic:8h; bothy secret lease says more")
-		}
-		out = append(out, l)
-	}
-	return out, nil
-}
-
-// lend lends a sandbox and its agent, if it has one, what --secret names, unless it is
-// lent already.
-func (a *app) lend(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, list []lendAt) error {
-	for _, l := range list {
-		var made *spec.Lease
-		var err error
-		if l.unasked {
-			made, err = e.LendFirst(cmd.Context(), sb, of, l.secret)
-		} else {
-			made, err = e.LendCredential(cmd.Context(), sb, of, l.secret, vault.Terms{For: l.life})
-		}
-		if err != nil {
-			return err
-		}
-		if made != nil {
-			a.warnUnreachable(e, sb, made)
-		}
-	}
-	return nil
 }
 
 func (a *app) secretRevokeCommand() *cobra.Command {

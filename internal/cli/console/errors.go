@@ -24,10 +24,13 @@ func Join(errs []error) error {
 	return &many{errs}
 }
 
-// apart returns the errors that Join combined.
+// apart returns the errors that Join, or errors.Join, combined.
 func apart(err error) []error {
-	if m, ok := errors.AsType[*many](err); ok && m.Error() == err.Error() { // not wrapped in another message
-		return m.list
+	if m, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err); ok && len(m.Unwrap()) > 1 && m.Error() == err.Error() && errors.Join(m.Unwrap()...).Error() == m.Error() { // not wrapped in another message
+		return m.Unwrap()
 	}
 	return []error{err}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -37,33 +36,6 @@ func TestNoShellInstead(t *testing.T) {
 	for _, words := range [][]string{{"run", "box"}, {"run", "--name", "box"}, {"run", "mine", "."}, {"create", "mine", "."}} {
 		if _, err := called(t, words...); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), `mine.yaml: presets: no preset "nosuch"`) {
 			t.Errorf("%q: %v", words, err)
-		}
-	}
-}
-
-// TestArgvOf checks that arguments reach the agent, and that it has all permissions, whichever
-// subcommand its one-shot form begins with.
-func TestArgvOf(t *testing.T) {
-	a := &spec.Agent{Program: "mine", Args: []string{"--all"}, Subcommands: []string{"exec"}}
-	for _, tt := range []struct {
-		l    lodger
-		args string
-		want string
-	}{
-		{lodger{spec: a}, "", "mine --all"},
-		{lodger{spec: a}, "-p hi", "mine --all -p hi"},
-		{lodger{spec: a}, "exec hi", "mine exec --all hi"},
-		{lodger{spec: a}, "exec", "mine exec --all"},
-		{lodger{spec: a}, "./exec hi", "./exec hi"},
-		{lodger{spec: a}, "mine exec hi", "mine exec hi"},
-		{lodger{spec: a}, "make test", "make test"},
-		{lodger{argv: []string{"/opt/x"}}, "exec hi", "/opt/x exec hi"},
-		{lodger{}, "exec hi", "exec hi"},
-		{lodger{}, "-c hi", "/bin/sh -c hi"},
-		{lodger{}, "", ""},
-	} {
-		if got := tt.l.argvOf(strings.Fields(tt.args)); !slices.Equal(got, strings.Fields(tt.want)) {
-			t.Errorf("%+v with %q runs %q, not %q", tt.l, tt.args, got, tt.want)
 		}
 	}
 }

@@ -1,23 +1,22 @@
-package cli
+package provision
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestLendNothing checks that none cannot be combined with another tool, in any form.
 func TestLendNothing(t *testing.T) {
 	for _, words := range [][]string{{"none,npm"}, {"npm, none"}, {"none", "npm"}} {
-		if _, err := (&app{Console: &console.Console{}}).tokenChoice(words); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "--lend none goes with no other") {
+		if _, _, err := (&Provisioner{}).tokenChoices(words); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "--lend none goes with no other") {
 			t.Errorf("%q: %v", words, err)
 		}
 	}
 	for _, words := range [][]string{nil, {"none"}, {"git,npm"}} {
-		if _, err := (&app{Console: &console.Console{}}).tokenChoice(words); err != nil {
+		if _, _, err := (&Provisioner{}).tokenChoices(words); err != nil {
 			t.Errorf("%q: %v", words, err)
 		}
 	}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// provisioner makes sandboxes from requests, and shows its progress here.
+func (a *app) provisioner(e *engine.Engine) *provision.Provisioner {
+	return &provision.Provisioner{Engine: e, Settings: a.settings, Templates: templates{a, e}, Watcher: watcher{a}}
+}
+
+// watcher shows a person what a provisioner tells.
+type watcher struct{ app *app }
+
+func (w watcher) Note(format string, args ...any)       { w.app.Note(format, args...) }
+func (w watcher) Installing() (engine.Progress, func()) { return w.app.progress() }
+
+// templates finds the template of a new sandbox.
+type templates struct {
+	app    *app
+	engine *engine.Engine
+}
+
+// Resolve sets the template of a new sandbox, as [provision.Templates] describes it.
+func (t templates) Resolve(ctx context.Context, req *spec.Request, sb *spec.Sandbox) (err error) {
+	net := networkFlags{presets: req.Presets, allow: req.Allow, deny: req.Deny}
+	word, pull := req.Template, req.Pull
+	if word == "" {
+		word = spec.TemplateHost
+	}
+	if pull == "" {
+		pull = spec.PullMissing
+	}
+	if isPath(word) {
+		if project, file := devcontainerAt(word); file != "" {
+			return t.app.fromDevcontainer(ctx, t.engine, sb, project, file, buildFlags{pull: pull, network: net})
+		}
+	}
+	sb.Template, sb.Image, err = t.app.templateOf(ctx, t.engine, word, pull, &net)
+	return err
+}
+
+// plan decides what a request means, asks the user what it leaves open, and prints what they should know.
+func (a *app) plan(p *provision.Provisioner, req spec.Request, reuse bool) (*provision.Plan, error) {
+	pl, err := p.Plan(req, reuse)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range pl.Notes {
+		a.Note("%s", note)
+	}
+	if a.CanAsk() {
+		pl.AnswerGit(func(question string) bool { return a.Ask("bothy: %s", question) })
+	}
+	return pl, nil
+}
+
+// makeSandbox makes a sandbox as a request asks for it. It calls before, which may be nil, after all
+// checks and before the sandbox exists.
+func (a *app) makeSandbox(ctx context.Context, cmd *cobra.Command, e *engine.Engine, req spec.Request, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+	p := a.provisioner(e)
+	pl, err := a.plan(p, req, false)
+	if err != nil {
+		return nil, err
+	}
+	sb, err := p.Create(ctx, pl, before)
+	if err == nil {
+		a.adviseGit(cmd, pl)
+	}
+	return sb, err
+}
+
+// adviseGit prints why git does not work in a new sandbox, and the command that makes one in which it
+// does.
+func (a *app) adviseGit(cmd *cobra.Command, pl *provision.Plan) {
+	for _, g := range pl.Git {
+		a.Note("%s", g.Why)
+		if loop := cmd.Parent(); loop.HasParent() && slices.Contains(g.Options, "--git-dir") { // a loop or a flow already works in it
+			a.Note("hint: end it (%s stop), and begin anew with %s", loop.CommandPath(), strings.Join(g.Options, " "))
+			continue
+		}
+		verb, before := "create", ""
+		if !cmd.Parent().HasParent() {
+			verb = cmd.Name()
+			if cmd.Flags().Changed("name") {
+				g.Options = append([]string{"--name", pl.Sandbox.Name}, g.Options...)
+			}
+			if pl.Sandbox.Remove {
+				g.Options = append([]string{"--rm"}, g.Options...)
+			} else {
+				before = "bothy rm -f " + pl.Sandbox.Name + " && "
+			}
+		}
+		a.Note("hint: %s%s", before, g.Command(verb, pl.Sandbox.Agent))
+	}
+}

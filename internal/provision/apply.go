@@ -1,0 +1,99 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Target is the sandbox that a plan led to. It is still being made if it was created, or adopted from a
+// creator that left it unfinished: [engine.Engine.Made] ends that.
+type Target struct {
+	Sandbox          *spec.Sandbox
+	Created, Adopted bool
+}
+
+// IsNew reports whether the sandbox is still being made.
+func (t Target) IsNew() bool { return t.Created || t.Adopted }
+
+// Create makes the sandbox of a plan and lends it its loans. It calls before, which may be nil, after all
+// checks and before the sandbox exists; before may change the plan's sandbox. If Create fails, the sandbox
+// is removed again.
+func (p *Provisioner) Create(ctx context.Context, pl *Plan, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+	if err := p.prepare(ctx, pl); err != nil {
+		return nil, err
+	}
+	sb := pl.Sandbox
+	if before != nil {
+		if err := before(sb); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.Engine.Create(ctx, sb, p.contents(pl)...); err != nil {
+		return nil, err
+	}
+	p.tellCreated(ctx, pl)
+	if err := p.Lend(ctx, pl.Agent, sb, pl.Loans, true); err != nil {
+		return nil, errors.Join(err, p.Engine.TakeBack(sb))
+	}
+	return sb, p.Engine.Made(sb)
+}
+
+// prepare gets what the sandbox of a plan needs from outside: its template, and the program of its agent.
+func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
+	sb := pl.Sandbox
+	if err := p.Templates.Resolve(ctx, &pl.Request, sb); err != nil {
+		return err
+	}
+	sb.Docker = sb.Docker || p.Engine.AsksForDocker(sb)
+	if pl.Request.Docker != nil {
+		sb.Docker = *pl.Request.Docker
+	}
+	if !pl.fresh() || sb.Program != nil {
+		return nil
+	}
+	var err error
+	sb.Program, err = p.Install(ctx, pl.Agent.Spec, sb, pl.Request.Version)
+	return err
+}
+
+// contents returns what writes the first contents of the sandbox's directory.
+func (p *Provisioner) contents(pl *Plan) []func(store.Sandbox) error {
+	return []func(store.Sandbox) error{engine.Rules(pl.Rules), engine.Script(pl.Mock), p.Engine.Making(pl.Sandbox)}
+}
+
+// tellCreated notes what a person should know about a sandbox that was just created.
+func (p *Provisioner) tellCreated(ctx context.Context, pl *Plan) {
+	notes := serverNotes(ctx, pl.Agent.Spec, pl.Sandbox)
+	notes = append(notes, IneffectiveRules(p.Engine, pl.Sandbox, slices.Concat(pl.Rules.Allow, pl.Rules.Deny))...)
+	for _, note := range notes {
+		p.Watcher.Note("%s", note)
+	}
+}
+
+// Install returns the program that a sandbox of an agent is to use, and installs it if necessary. It
+// returns nil for a shell, and for an agent whose program is in the template. The cause of a canceled ctx
+// is its error.
+func (p *Provisioner) Install(ctx context.Context, of *spec.Agent, sb *spec.Sandbox, version string) (*spec.Program, error) {
+	if of == nil {
+		return nil, nil
+	}
+	ground, err := p.Engine.GroundOf(ctx, sb)
+	if err != nil {
+		return nil, err
+	}
+	step, end := p.Watcher.Installing()
+	program, notices, err := p.Engine.AgentProgram(ctx, of, ground, version, step)
+	end()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for _, n := range notices {
+		p.Watcher.Note("%s", n)
+	}
+	return program, err
+}

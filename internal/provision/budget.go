@@ -1,0 +1,139 @@
+package provision
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Metering says why the gateway can count what is asked in a sandbox, whatever the description of its
+// agent says.
+type Metering struct {
+	// Own means that no model is asked, or one at a server of the user's own.
+	Own bool
+	// Secrets are for models that the gateway knows.
+	Secrets []string
+}
+
+// MeteringOf returns the metering of a sandbox that a request makes for an agent.
+func (p *Provisioner) MeteringOf(req *spec.Request, of *spec.Agent) (Metering, error) {
+	server, err := p.modelServer(req, of)
+	if err != nil {
+		return Metering{}, err
+	}
+	return p.metering(req, server)
+}
+
+func (p *Provisioner) metering(req *spec.Request, server *spec.ModelServer) (m Metering, err error) {
+	m.Own = req.Mock != "" || server != nil
+	list, err := parseSecrets(req.Secrets)
+	for _, l := range list {
+		models, err := p.Engine.MeteredSecret(l.secret)
+		if err != nil {
+			return m, err
+		}
+		if models { // others are for something else
+			m.Secrets = append(m.Secrets, l.secret)
+		}
+	}
+	return m, err
+}
+
+// MeteringIn returns the metering of an existing sandbox.
+func MeteringIn(e *engine.Engine, sb *spec.Sandbox) (m Metering, err error) {
+	m.Own = sb.Mock != nil || sb.ModelServer != nil
+	list, err := e.Leases(sb)
+	for i := range list {
+		if l := &list[i]; l.Live(time.Now()) && engine.MeteredLease(l) && !slices.Contains(m.Secrets, l.Secret) {
+			m.Secrets = append(m.Secrets, l.Secret)
+		}
+	}
+	return m, err
+}
+
+// checkBudget refuses a budget that would not limit the agent of a new sandbox.
+func (p *Provisioner) checkBudget(pl *Plan) error {
+	if pl.Request.Budget == (spec.Budget{}) || !pl.fresh() {
+		return nil
+	}
+	m, err := p.metering(&pl.Request, pl.server)
+	if err != nil {
+		return err
+	}
+	note, err := Budgetable(pl.Agent.Spec, pl.Request.Budget, m, false)
+	pl.addNote(note)
+	return err
+}
+
+func (pl *Plan) addNote(note string) {
+	if note != "" {
+		pl.Notes = append(pl.Notes, note)
+	}
+}
+
+// Budgetable refuses a budget that would not limit an agent. The gateway enforces a budget where it sees
+// which models are asked. Where it does not, a run can go by the agent's claims; the note says so. An
+// agent that claims nothing is refused.
+func Budgetable(of *spec.Agent, b spec.Budget, m Metering, isRun bool) (note string, err error) {
+	if b == (spec.Budget{}) || of == nil || m.Own || engine.Metered(of) {
+		return "", nil
+	}
+	if len(m.Secrets) > 0 {
+		otherwise := ""
+		if isRun {
+			otherwise = ", but for what it claims"
+		}
+		return fmt.Sprintf("the budget holds %s where it uses %s; what it asks models with anything else the gateway may not see, and that is not counted%s", of.Title, strings.Join(m.Secrets, ", "), otherwise), nil
+	}
+	refused := spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows", of.Title)
+	if !isRun {
+		return "", refused.WithHint("leave --max-tokens and --max-cost out, lend it a secret for models (--secret), or name its service in its description, under credentials (docs/guide/agents.md)")
+	}
+	tokens, usd := claims(of)
+	if b.Tokens > 0 && !tokens || b.USD > 0 && !usd {
+		refused = spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows, and it does not say what it used", of.Title)
+		return "", refused.WithHint("leave --max-tokens and --max-cost out, or have its description name its service, under credentials, or what it says that it used, under headless (docs/guide/agents.md)")
+	}
+	return fmt.Sprintf("the gateway does not see what %s asks models: the budget goes by what it claims, when it has worked", of.Title), nil
+}
+
+// BudgetableIn is [Budgetable] for the agent of an existing sandbox. It accepts any budget for a shell,
+// and for an agent whose description is gone: nothing is known of what asks models there.
+func BudgetableIn(e *engine.Engine, sb *spec.Sandbox, b spec.Budget) (note string, err error) {
+	of, err := e.Agents.Called(sb.Agent)
+	if errors.Is(err, spec.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	m, err := MeteringIn(e, sb)
+	if err != nil {
+		return "", err
+	}
+	return Budgetable(of, b, m, false)
+}
+
+// claims reports whether an agent without a terminal says how many tokens, and how much money, it used.
+func claims(of *spec.Agent) (tokens, usd bool) {
+	if of.Headless == nil || of.Headless.Events == nil {
+		return false, false
+	}
+	return claimsIn(of.Headless.Events.Rules)
+}
+
+func claimsIn(rules []spec.AgentRule) (tokens, usd bool) {
+	for _, r := range rules {
+		t, u := claimsIn(r.Rules)
+		if r.Usage != nil {
+			t, u = t || slices.Concat(r.Usage.Input, r.Usage.Output) != nil, u || r.Usage.USD != nil
+		}
+		tokens, usd = tokens || t, usd || u
+	}
+	return tokens, usd
+}

@@ -1,0 +1,59 @@
+// Package provision decides what a new sandbox is. A request, from a command line or from a program,
+// becomes a plan; the plan becomes a sandbox. It asks no person anything and prints nothing: the
+// caller shows the notes of a plan, and asks its questions.
+package provision
+
+import (
+	"context"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Provisioner makes sandboxes in one state directory.
+type Provisioner struct {
+	Engine    *engine.Engine
+	Settings  settings.Settings
+	Templates Templates
+	Watcher   Watcher
+}
+
+// Templates finds the root file system that a new sandbox starts from.
+type Templates interface {
+	// Resolve sets the template of sb to the one that the request names. It fetches or builds an image
+	// if necessary, and holds it until sb exists.
+	Resolve(ctx context.Context, req *spec.Request, sb *spec.Sandbox) error
+}
+
+// Watcher is told of a plan's progress.
+type Watcher interface {
+	// Note receives a finding that a person should know.
+	Note(format string, args ...any)
+	// Installing returns a function that receives the progress of an installation, and one to call at
+	// its end.
+	Installing() (step engine.Progress, end func())
+}
+
+// Agents returns the agents that a person can choose: the built-in ones, and those described beside
+// the settings.
+func Agents() agent.Catalog {
+	path, err := settings.Path()
+	if err != nil {
+		return agent.NewCatalog("") // no home, no settings
+	}
+	return agent.NewCatalog(agentsBeside(path))
+}
+
+// workspaceRules returns the rules that directories to share are judged by.
+func (p *Provisioner) workspaceRules(force bool) (workspace.Rules, error) {
+	home, err := store.Home()
+	if err != nil {
+		home = ""
+	}
+	g, err := p.Engine.Paths()
+	return workspace.Rules{Home: home, State: p.Engine.Store.Path(), Force: force, Paths: g}, err
+}
