@@ -237,7 +237,7 @@ func (l *lodger) argvOf(args []string) []string {
 
 // lodgerIn is who lives in a sandbox that exists.
 func lodgerIn(e *engine.Engine, sb *spec.Sandbox) (*lodger, error) {
-	a, err := e.AgentIn(sb)
+	a, err := e.Agents.In(sb)
 	if err != nil {
 		return nil, err
 	}

@@ -206,7 +206,7 @@ func (e *Engine) eachAway(do func(r *record) error) error {
 // revokeAway ends leases of what is put away. The caller holds the lock of the vault.
 func (e *Engine) revokeAway(c *vault.Change, which func(*spec.Lease) bool) (gone []spec.Lease, err error) {
 	err = e.eachAway(func(r *record) error {
-		ended, left := parted(r.Leases, which)
+		ended, left := vault.Part(r.Leases, which)
 		if len(ended) == 0 {
 			return nil
 		}

@@ -20,7 +20,7 @@ func (e *Engine) loginInside(sb *spec.Sandbox) (*keeper.LoginInside, error) {
 	if sb.Mock != nil {
 		return nil, nil
 	}
-	a, err := e.AgentIn(sb)
+	a, err := e.Agents.In(sb)
 	if err != nil || a == nil || a.Login == nil || a.Login.Capture == nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (e *Engine) readyForLogin(ctx context.Context, sb *spec.Sandbox, live []spe
 		return // nobody need log in
 	}
 	if err := e.firstKey(ctx); err != nil {
-		e.say("a login that is made in sandbox %s cannot be kept, for there is nothing to seal it with: %s", sb.Name, withHint(err))
+		e.say("a login that is made in sandbox %s cannot be kept, for there is nothing to seal it with: %s", sb.Name, spec.Advised(err))
 	}
 }
 

@@ -103,7 +103,7 @@ func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, 
 		e.say("%s is not lent: %s", c.Where, c.Unfit)
 	}
 	if err := e.tryToken(ctx, a, c); err != nil {
-		e.say("%s is not lent: %s", c.Where, withHint(err))
+		e.say("%s is not lent: %s", c.Where, spec.Advised(err))
 		return "", nil
 	}
 	if c.add != nil {
@@ -321,7 +321,7 @@ func (e *Engine) loggedIn(a *spec.Agent, have []vault.Secret) Credential {
 	case errors.Is(err, oauthfile.ErrNone):
 		return Credential{}
 	case err != nil:
-		c.Unfit = withHint(err)
+		c.Unfit = spec.Advised(err)
 		return c
 	}
 	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
@@ -345,7 +345,7 @@ func givenKey(a *spec.Agent, have []vault.Secret) (found Credential) {
 	}
 	home, err := store.Home()
 	if err != nil {
-		return Credential{Where: "what it was given", Unfit: withHint(err)}
+		return Credential{Where: "what it was given", Unfit: spec.Advised(err)}
 	}
 	var first spec.AgentKey
 	var more []string
@@ -393,7 +393,7 @@ func keyOf(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret) (
 	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
 	switch {
 	case err != nil:
-		c.Unfit = withHint(err)
+		c.Unfit = spec.Advised(err)
 		return c
 	case i >= 0 && (have[i].Source.Kind != vault.SourceKey || have[i].Source.Agent != a.Name):
 		c.Unfit = name + " is a secret of another kind"

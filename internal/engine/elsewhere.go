@@ -133,7 +133,7 @@ func (e *Engine) forOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) er
 func (e *Engine) finder(sb *spec.Sandbox, s *vault.Secret) (*spec.Agent, error) {
 	switch {
 	case s.Source.Kind == vault.SourceEnvironment:
-		return e.AgentIn(sb)
+		return e.Agents.In(sb)
 	case s.Source.Agent != "" && (s.Source.Kind == vault.SourceKey || s.Source.Kind == vault.SourceTool):
 		return e.Agents.Find(s.Source.Agent)
 	}

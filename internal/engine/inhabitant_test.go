@@ -32,7 +32,7 @@ func TestDescriptionGone(t *testing.T) {
 			sb.Name, sb.Agent = "box", "mine"
 			must(t, e.Create(t.Context(), sb))
 			t.Setenv("OPENAI_API_KEY", bearer)
-			a, err := e.AgentIn(sb)
+			a, err := e.Agents.In(sb)
 			must(t, err)
 			secret, err := e.Credential(here, a)
 			must(t, err)
@@ -63,16 +63,5 @@ func TestDescriptionGone(t *testing.T) {
 				t.Errorf("said %q", *said)
 			}
 		})
-	}
-}
-
-// A program of the user's own needs no description, and is not the agent that was called
-// like it later.
-func TestProgramIsNoAgent(t *testing.T) {
-	e := newEngine(t)
-	sb := wish(t.TempDir())
-	sb.Agent, sb.Command = "claude", []string{"/usr/bin/claude"}
-	if a, err := e.AgentIn(sb); a != nil || err != nil {
-		t.Errorf("%+v, %v", a, err)
 	}
 }

@@ -188,7 +188,7 @@ func lendable(sb *spec.Sandbox, s *vault.Secret, t vault.Terms, list []spec.Leas
 	now := time.Now()
 	l, err := vault.NewLease(s, sb.ID, usual(s, t), nil, now)
 	if err == nil {
-		err = unplayed(sb, s.Name, hostsOf(s, t))
+		err = unplayed(sb, s.Name, vault.HostsOf(s, t))
 	}
 	if err == nil {
 		err = clash(vault.Live(list, now), &l)
@@ -274,25 +274,13 @@ func (e *Engine) noteRevoked(c *vault.Change, ended []spec.Lease, sb *spec.Sandb
 	}
 }
 
-// parted parts leases into those that are chosen and the others.
-func parted(list []spec.Lease, which func(*spec.Lease) bool) (chosen, others []spec.Lease) {
-	for i, l := range list {
-		if which(&list[i]) {
-			chosen = append(chosen, l)
-		} else {
-			others = append(others, l)
-		}
-	}
-	return chosen, others
-}
-
 // revokeIn ends leases of one sandbox. Leases that cannot be read all go: fail
 // closed.
 func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spec.Lease) bool) ([]spec.Lease, error) {
 	d := e.Store.Sandbox(sb.ID)
 	path := d.Leases()
 	list, unread := vault.ReadLeases(path)
-	gone, left := parted(list, which)
+	gone, left := vault.Part(list, which)
 	// After the keeper knows: what a renewal under way puts back then, its gateway removes.
 	defer func() { e.forgetLogins(sb, left) }()
 	if len(gone) == 0 && unread == nil {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -78,13 +76,6 @@ func (e *Engine) completeLogin(n *NewSecret) error {
 	return err
 }
 
-func withHint(err error) string {
-	if hint := spec.Hint(err); hint != "" {
-		return err.Error() + "; " + hint
-	}
-	return err.Error()
-}
-
 // standIn makes what stands inside for the tokens.
 func (h *hostLogin) standIn(s *vault.Secret, l *spec.Lease) {
 	access, _ := h.StandIn()
@@ -140,7 +131,7 @@ const freshLogin = ".new"
 
 // put writes the file, unless it is as it shall be.
 func (f *loginFile) put(home *os.Root) error {
-	there, regular := regularIn(home, f.path, oauthfile.MaxFile)
+	there, regular := store.RegularBelow(home, f.path, oauthfile.MaxFile)
 	text := f.text
 	if regular {
 		if both, err := oauthfile.Beside(there, f.text, f.own); err == nil {
@@ -156,27 +147,8 @@ func (f *loginFile) put(home *os.Root) error {
 	if err := home.RemoveAll(fresh); err != nil {
 		return err
 	}
-	if err := place(home, fresh, string(text)); err != nil {
+	if err := store.PlaceBelow(home, fresh, string(text)); err != nil {
 		return err
 	}
 	return home.Rename(fresh, f.path)
-}
-
-// regularIn gives what a regular file of a home has; ok is false for what is none, or has
-// more than so many bytes.
-func regularIn(home *os.Root, name string, most int64) (text []byte, ok bool) {
-	info, err := home.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > most {
-		return nil, false
-	}
-	file, err := home.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, false
-	}
-	defer file.Close()
-	if opened, err := file.Stat(); err != nil || !os.SameFile(info, opened) {
-		return nil, false
-	}
-	text, err = store.ReadAll(file, most)
-	return text, err == nil
 }

@@ -139,14 +139,14 @@ func TestNotTakenBack(t *testing.T) {
 		return errors.Is(err, store.ErrLocked)
 	})
 	must(t, e.TakeBack(sb))
-	if !<-adopted || !e.exists(sb) {
+	if !<-adopted || !e.Store.Has(sb.ID) {
 		t.Fatal("it was taken back")
 	}
 	lock, err := store.TryLock(d.Lock())
 	must(t, err)
 	must(t, other.TakeBack(sb))
 	lock.Unlock()
-	if !e.exists(sb) {
+	if !e.Store.Has(sb.ID) {
 		t.Fatal("it was taken back from who starts it")
 	}
 	if is, err := e.Adopt(here, sb, false); err != nil || !is {
@@ -154,7 +154,7 @@ func TestNotTakenBack(t *testing.T) {
 	}
 	must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Stopped, StartedAt: &sb.CreatedAt}))
 	must(t, e.TakeBack(sb))
-	if !e.exists(sb) {
+	if !e.Store.Has(sb.ID) {
 		t.Error("it was taken back although it was started")
 	}
 	must(t, e.TakeBack(sb)) // it is not made here any more

@@ -92,7 +92,7 @@ func (e *Engine) MeteredSecret(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(hostsOf(s, vault.Terms{}), isModelHost), nil
+	return slices.ContainsFunc(vault.HostsOf(s, vault.Terms{}), isModelHost), nil
 }
 
 // MeteredLease tells whether a gateway sees what is asked with a lease.
@@ -141,7 +141,7 @@ func (e *Engine) readScript(path string) ([]byte, error) {
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: "--mock", Err: err}
 	}
 	defer f.Close()
-	text, err := store.ReadAll(f, maxSmall)
+	text, err := store.ReadAll(f, store.MaxSmall)
 	if err == nil {
 		_, err = modelscript.Parse(text)
 	}
@@ -273,7 +273,7 @@ func (e *Engine) Plays(sb *spec.Sandbox, m *Mock) error {
 }
 
 func (e *Engine) hasScript(sb *spec.Sandbox, m *Mock) bool {
-	text, err := readSmall(e.Store.Sandbox(sb.ID).Mock())
+	text, err := store.ReadSmall(e.Store.Sandbox(sb.ID).Mock())
 	return err == nil && bytes.Equal(text, m.text)
 }
 
@@ -316,14 +316,6 @@ func unplayed(sb *spec.Sandbox, secret string, hosts []string) error {
 		}
 	}
 	return nil
-}
-
-// hostsOf are those that a lease of a secret would be for.
-func hostsOf(s *vault.Secret, t vault.Terms) []string {
-	if service := vault.FindService(s.Service); len(t.Hosts) == 0 && service != nil {
-		return service.Hosts
-	}
-	return t.Hosts
 }
 
 // mockKeys are what stands for the credentials of services in a sandbox whose

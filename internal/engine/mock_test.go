@@ -54,7 +54,7 @@ func TestMockRefuses(t *testing.T) {
 		"a fifo":      {fifo, nil, "no regular file"},
 		"a typo":      {script(t, "turns:\n  - txt: a\n"), nil, "[2:5]"},
 		"a bad turn":  {script(t, "turns:\n  - text: a\n  - {}\n"), nil, "line 3: check conversation 0, turn 1"},
-		"too large":   {script(t, strings.Repeat("#", maxSmall+1)), nil, "larger"},
+		"too large":   {script(t, strings.Repeat("#", store.MaxSmall+1)), nil, "larger"},
 		"no model":    {script(t, hello), &spec.Agent{Title: "Tool", Credentials: []string{"github"}}, "no model can be played for Tool"},
 	} {
 		class := spec.ErrUsage

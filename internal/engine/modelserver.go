@@ -143,7 +143,7 @@ func (e *Engine) logInAt(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) e
 	}
 	_, err := e.LendServerKey(ctx, sb, a)
 	if errors.Is(err, spec.ErrNotFound) {
-		e.say("the key %s is not lent: %s", sb.ModelServer.Key, withHint(err))
+		e.say("the key %s is not lent: %s", sb.ModelServer.Key, spec.Advised(err))
 		return nil
 	}
 	return err

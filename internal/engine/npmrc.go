@@ -142,7 +142,7 @@ func readHome(home *os.Root, name string) (string, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return "", errors.Join(err, errors.New("it is no regular file"))
 	}
-	data, err := store.ReadAll(f, maxSmall)
+	data, err := store.ReadAll(f, store.MaxSmall)
 	return string(data), err
 }
 

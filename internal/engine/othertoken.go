@@ -43,9 +43,9 @@ func (e *Engine) tokenOf(a *spec.Agent, how *spec.AgentToken, have []vault.Secre
 	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
 	switch {
 	case t.Err != nil:
-		c.Unfit = withHint(t.Err)
+		c.Unfit = spec.Advised(t.Err)
 	case t.Command == nil && !vault.Takes(how.Service, t.Service, t.Value):
-		c.Unfit = withHint(otherKind(a, how))
+		c.Unfit = spec.Advised(otherKind(a, how))
 	case i >= 0 && (have[i].Source.Kind != vault.SourceTool || have[i].Source.Agent != a.Name):
 		c.Unfit = name + " is a secret of another kind"
 	default:

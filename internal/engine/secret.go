@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -201,7 +202,7 @@ func (e *Engine) eachSandbox(do func(*spec.Sandbox) error) error {
 	var wg sync.WaitGroup
 	for i, sb := range list {
 		wg.Go(func() {
-			if errs[i] = do(sb); errs[i] != nil && !e.exists(sb) {
+			if errs[i] = do(sb); errs[i] != nil && !e.Store.Has(sb.ID) {
 				errs[i] = nil // it was removed meanwhile
 			}
 		})
@@ -305,7 +306,7 @@ func (e *Engine) read(ctx context.Context, s vault.Source) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return paths.ReadFile(s.Path, maxSmall)
+		return paths.ReadFile(s.Path, store.MaxSmall)
 	}
 	return nil, fmt.Errorf("it has no source")
 }

@@ -268,7 +268,7 @@ func TestPassphraseFile(t *testing.T) {
 	e := newEngine(t)
 	words := filepath.Join(t.TempDir(), "words")
 	t.Setenv(passphraseVar, words)
-	for what, text := range map[string]string{"larger than": strings.Repeat("a", maxSmall+1), "empty": "\r\n"} {
+	for what, text := range map[string]string{"larger than": strings.Repeat("a", store.MaxSmall+1), "empty": "\r\n"} {
 		must(t, os.WriteFile(words, []byte(text), 0o600))
 		err := e.SetSecret(here, stored("mine", canary))
 		if !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), what) {
@@ -278,7 +278,7 @@ func TestPassphraseFile(t *testing.T) {
 	if _, err := os.Stat(e.vault().Identity()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a key: %v", err)
 	}
-	must(t, os.WriteFile(words, []byte(strings.Repeat("a", maxSmall)), 0o600))
+	must(t, os.WriteFile(words, []byte(strings.Repeat("a", store.MaxSmall)), 0o600))
 	must(t, e.SetSecret(here, stored("mine", canary)))
 }
 

@@ -384,7 +384,7 @@ func absent(err error) bool {
 // unheard is why a keeper could not be asked.
 func (e *Engine) unheard(sb *spec.Sandbox, err error) error {
 	switch {
-	case !e.exists(sb):
+	case !e.Store.Has(sb.ID):
 		return errRemoved(sb)
 	case e.Status(sb).State != spec.Running:
 		return spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name)

@@ -180,7 +180,7 @@ func within(home *os.Root, name string) bool {
 // lendable are the files of a home that have placeholders in them, or what the agent of the
 // sandbox logged in with itself.
 func (e *Engine) lendable(sb *spec.Sandbox) ([]string, error) {
-	a, err := e.AgentIn(sb)
+	a, err := e.Agents.In(sb)
 	if a == nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (e *Engine) UsualTokens(choices []hostcreds.Choice) ([]hostcreds.Token, err
 	chosen, missing, err := e.chooseTokens(choices)
 	for _, m := range missing {
 		if !errors.Is(m, spec.ErrNotFound) {
-			e.say("%s", withHint(m))
+			e.say("%s", spec.Advised(m))
 		}
 	}
 	return chosen, err
@@ -90,7 +90,7 @@ func (e *Engine) chooseTokens(choices []hostcreds.Choice) (chosen []hostcreds.To
 			continue
 		}
 		for _, t := range bad {
-			e.say("not lent: %s", withHint(unlendable(&t)))
+			e.say("not lent: %s", spec.Advised(unlendable(&t)))
 		}
 		chosen = append(chosen, good...)
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/hostcreds"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -261,7 +262,7 @@ func TestNpmrcInHostileHome(t *testing.T) {
 		"directory":     func(dir, _ string) { must(t, os.MkdirAll(filepath.Join(dir, npmrcName, "x"), 0o700)) },
 		"fifo":          func(dir, _ string) { must(t, unix.Mkfifo(filepath.Join(dir, npmrcName), 0o600)) },
 		"large": func(dir, _ string) {
-			must(t, os.WriteFile(filepath.Join(dir, npmrcName), []byte(strings.Repeat(";\n", maxSmall)), 0o600))
+			must(t, os.WriteFile(filepath.Join(dir, npmrcName), []byte(strings.Repeat(";\n", store.MaxSmall)), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

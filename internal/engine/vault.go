@@ -43,7 +43,7 @@ func (e *Engine) unlocking(d *vault.Document, o vault.Order) (vault.Order, error
 	if d.Guard == vault.GuardKeyring {
 		return o, nil
 	}
-	text, err := readSmall(e.vault().Identity())
+	text, err := store.ReadSmall(e.vault().Identity())
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, spec.Errorf(nil, "the key of the secrets is gone: %w", err).
 			WithHint("bring %s back from a copy, or remove the stored secrets and set them again", e.vault().Identity())
@@ -83,7 +83,7 @@ func readPassphrase(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := store.ReadAll(f, maxSmall)
+	text, err := store.ReadAll(f, store.MaxSmall)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "%s: %w", path, err)
 	}
@@ -108,7 +108,7 @@ func (e *Engine) ready(ctx context.Context, c *vault.Change, wish keyWish) error
 		return nil
 	}
 	o := vault.Order{Op: vault.OpMake, Quiet: wish.quiet}
-	text, err := readSmall(e.vault().Identity())
+	text, err := store.ReadSmall(e.vault().Identity())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
