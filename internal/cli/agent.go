@@ -304,7 +304,7 @@ func (a *app) credential(cmd *cobra.Command, e *engine.Engine, l *lodger, sb *sp
 	if l.spec == nil || sb.Mock != nil || sb.ModelServer != nil || len(asked) > 0 || len(l.spec.Credentials) == 0 && l.spec.Login == nil {
 		return asked, nil
 	}
-	secret, err := e.Credential(cmd.Context(), l.spec)
+	secret, err := e.Credentials().SecretFor(cmd.Context(), l.spec)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (f *createFlags) lendings(e *engine.Engine) (w lendings, err error) {
 // lendingsOf are those of a sandbox that there is.
 func lendingsOf(e *engine.Engine, sb *spec.Sandbox) (w lendings, err error) {
 	w.played = sb.Mock != nil || sb.ModelServer != nil
-	list, err := e.Leases(sb)
+	list, err := e.Credentials().Leases(sb)
 	for i := range list {
 		if l := &list[i]; l.Live(time.Now()) && engine.MeteredLease(l) && !slices.Contains(w.secrets, l.Secret) {
 			w.secrets = append(w.secrets, l.Secret)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -66,7 +67,7 @@ func TestLendings(t *testing.T) {
 	must(t, err)
 	e := &engine.Engine{Store: st, Agents: agent.NewCatalog(t.TempDir())}
 	for name, service := range map[string]string{"models": "openai", "inference": "huggingface", "code": "github", "own": ""} {
-		must(t, e.SetSecret(t.Context(), engine.NewSecret{Name: name, Service: service, Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
+		must(t, e.Credentials().SetSecret(t.Context(), credential.NewSecret{Name: name, Service: service, Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
 	}
 	for flags, want := range map[string][]string{
 		"": nil, "models": {"models"}, "models:8h": {"models"}, "code": nil, "own": nil, "code models inference": {"models", "inference"},
@@ -113,7 +114,7 @@ func TestReviewersBoundable(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
 	e := &engine.Engine{Store: st, Agents: agent.NewCatalog(t.TempDir())}
-	must(t, e.SetSecret(t.Context(), engine.NewSecret{Name: "models", Service: "openai", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
+	must(t, e.Credentials().SetSecret(t.Context(), credential.NewSecret{Name: "models", Service: "openai", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
 	of, err := e.Agents.Called("cursor")
 	must(t, err)
 	p := &loop.Plan{Limits: loop.Limits{Tokens: 9}}

@@ -55,7 +55,7 @@ func (a *app) loans(e *engine.Engine, f *createFlags) (w loans, err error) {
 		return w, err
 	}
 	w.usual = choice.usual
-	w.tokens, err = e.ChooseTokens(choice.asked)
+	w.tokens, err = e.Credentials().Values.ChooseTokens(choice.asked)
 	return w, err
 }
 
@@ -63,14 +63,14 @@ func (a *app) loans(e *engine.Engine, f *createFlags) (w loans, err error) {
 // never had that, and if it is still made what the settings say.
 func (a *app) lendAll(cmd *cobra.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, w loans, making bool) error {
 	var err error
-	if (making || l.spec != nil) && e.NeverLent(sb) {
+	if (making || l.spec != nil) && e.Credentials().NeverLent(sb) {
 		w.secrets, err = a.credential(cmd, e, l, sb, w.secrets)
 	}
 	if err == nil {
 		err = a.lend(cmd, e, sb, l.spec, w.secrets)
 	}
-	if err == nil && (making || e.NeverLent(sb)) {
-		_, err = e.LendServerKey(cmd.Context(), sb, l.spec)
+	if err == nil && (making || e.Credentials().NeverLent(sb)) {
+		_, err = e.Credentials().LendServerKey(cmd.Context(), sb, l.spec)
 	}
 	if err == nil {
 		err = a.lendTokens(cmd, e, sb, w.tokens)
@@ -84,7 +84,7 @@ func (a *app) lendAll(cmd *cobra.Command, e *engine.Engine, l *lodger, sb *spec.
 // lendUsual lends a sandbox that is new what the settings say, and that it has not
 // yet. What cannot be lent keeps nobody from work: it is said.
 func (a *app) lendUsual(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, choices []hostcreds.Choice) {
-	usual, err := e.UsualTokens(choices)
+	usual, err := e.Credentials().Values.UsualTokens(choices)
 	for _, t := range usual {
 		err = errors.Join(err, a.lendTokens(cmd, e, sb, []hostcreds.Token{t}))
 	}
@@ -96,7 +96,7 @@ func (a *app) lendUsual(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, 
 // lendTokens lends them, unless they are lent already.
 func (a *app) lendTokens(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, list []hostcreds.Token) error {
 	for _, t := range list {
-		l, err := e.LendToken(cmd.Context(), sb, &t)
+		l, err := e.Credentials().LendToken(cmd.Context(), sb, &t)
 		if err != nil {
 			return err
 		}

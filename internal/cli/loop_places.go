@@ -87,7 +87,7 @@ func (a *app) credited(cmd *cobra.Command, e *engine.Engine, f *createFlags, of 
 	if own, err := a.wantsConfig(cmd, f, &lodger{name: of.Name, spec: of}); own || err != nil {
 		return err
 	}
-	c, err := e.FindCredential(of)
+	c, err := e.Credentials().Values.Find(of)
 	if err == nil && c.Secret == "" {
 		hint := "give it one: " + strings.Join(waysToLogIn(of), ", or ")
 		if c.Unfit != "" {
@@ -143,7 +143,7 @@ func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox,
 
 // lentTo are the names of what a sandbox is lent.
 func lentTo(e *engine.Engine, sb *spec.Sandbox) (names []string, err error) {
-	list, err := e.Leases(sb)
+	list, err := e.Credentials().Leases(sb)
 	for _, l := range list {
 		names = append(names, l.Secret)
 	}

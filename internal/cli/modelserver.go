@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
@@ -60,11 +61,11 @@ func (a *app) modelServer(e *engine.Engine, f *createFlags, of *spec.Agent) (*sp
 		return nil, spec.Errorf(spec.ErrUsage, "--mock and --model-server exclude each other: a script answers, or a server")
 	}
 	if s.chosen != nil && s.chosen.Key != "" {
-		if err := e.HasSecret(s.chosen.Key); err != nil {
+		if _, err := e.Credentials().Values.Secret(s.chosen.Key); err != nil {
 			return nil, err
 		}
 	}
-	return s.chosen, engine.ForServer(of, s.chosen)
+	return s.chosen, agent.ForServer(of, s.chosen)
 }
 
 // answerTime is how long a server on this machine may take to accept a connection.

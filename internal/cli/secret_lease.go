@@ -50,7 +50,7 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 			if cmd.Flags().Changed("env") {
 				t.Env = slices.DeleteFunc(t.Env, func(name string) bool { return name == "" })
 			}
-			l, err := e.Lend(cmd.Context(), sb, args[0], t)
+			l, err := e.Credentials().Lend(cmd.Context(), sb, args[0], t)
 			if l != nil {
 				a.warnUnreachable(e, sb, l)
 			}
@@ -188,9 +188,9 @@ func (a *app) lend(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, of *s
 		var made *spec.Lease
 		var err error
 		if l.unasked {
-			made, err = e.LendFirst(cmd.Context(), sb, of, l.secret)
+			made, err = e.Credentials().LendFirst(cmd.Context(), sb, of, l.secret)
 		} else {
-			made, err = e.LendCredential(cmd.Context(), sb, of, l.secret, vault.Terms{For: l.life})
+			made, err = e.Credentials().LendCredential(cmd.Context(), sb, of, l.secret, vault.Terms{For: l.life})
 		}
 		if err != nil {
 			return err
@@ -223,7 +223,7 @@ func (a *app) secretRevokeCommand() *cobra.Command {
 					return err
 				}
 			}
-			gone, err := e.Revoke(cmd.Context(), sb, func(l *spec.Lease) bool {
+			gone, err := e.Credentials().Revoke(cmd.Context(), sb, func(l *spec.Lease) bool {
 				return all || slices.Contains(args, l.ID) || slices.Contains(args, l.Secret)
 			})
 			for _, l := range gone {

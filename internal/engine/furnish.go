@@ -179,11 +179,11 @@ const (
 // words are what the text of a file may name. A service nothing is lent of has
 // an empty placeholder.
 func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
-	leases, err := e.Leases(sb)
+	leases, err := e.Credentials().Leases(sb)
 	if err != nil {
 		return nil, err
 	}
-	secrets, _ := e.Secrets() // if they cannot be read nothing is lent, and the start says so
+	secrets, _ := e.Credentials().Values.Secrets() // if they cannot be read nothing is lent, and the start says so
 	services := map[string]string{}
 	for _, s := range secrets {
 		services[s.Name] = cmp.Or(s.Service, s.Name) // one that only a description knows has its name

@@ -84,11 +84,7 @@ func Metered(a *spec.Agent) bool {
 // MeteredSecret tells whether a gateway sees what is asked with a secret, where that is lent
 // for its usual hosts.
 func (e *Engine) MeteredSecret(name string) (bool, error) {
-	d, err := e.vault().Read()
-	if err != nil {
-		return false, err
-	}
-	s, err := d.Find(name)
+	s, err := e.Credentials().Values.Secret(name)
 	if err != nil {
 		return false, err
 	}
@@ -300,21 +296,6 @@ func (e *Engine) writeMock(sb *spec.Sandbox, m *Mock) error {
 		return &spec.Error{Op: "change the script of " + sb.Name, Err: err}
 	}
 	sb.Mock = now.Mock
-	return nil
-}
-
-// unplayed refuses to lend a secret for hosts that a sandbox's mock plays: it
-// would be read, and never used.
-func unplayed(sb *spec.Sandbox, secret string, hosts []string) error {
-	if sb.Mock == nil {
-		return nil
-	}
-	for _, host := range hosts {
-		if name, _, _ := strings.Cut(host, ":"); slices.Contains(sb.Mock.Hosts, strings.ToLower(name)) {
-			return spec.Errorf(spec.ErrConflict, "%s is not lent: the mock of sandbox %s answers in the place of %s", secret, sb.Name, name).
-				WithHint("a sandbox without --mock asks the real one")
-		}
-	}
 	return nil
 }
 

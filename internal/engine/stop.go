@@ -419,7 +419,7 @@ func (e *Engine) Reset(ctx context.Context) ([]string, error) {
 		gone = append(gone, sb.Name)
 	}
 	if len(errs) == 0 {
-		if err := e.forget(ctx); err != nil {
+		if err := e.Credentials().Values.ForgetKey(ctx); err != nil {
 			e.say("the key of the secrets stays in the keyring: %v", err)
 		}
 		errs = append(errs, e.Store.Erase())

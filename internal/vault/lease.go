@@ -64,6 +64,11 @@ func Part(list []spec.Lease, which func(*spec.Lease) bool) (chosen, others []spe
 	return chosen, others
 }
 
+// IsLive reports whether a list has a lease with an ID that has not run out.
+func IsLive(list []spec.Lease, id string, now time.Time) bool {
+	return slices.ContainsFunc(list, func(l spec.Lease) bool { return l.ID == id && l.Live(now) })
+}
+
 // HostsOf returns the hosts that a lease of a secret would be for.
 func HostsOf(s *Secret, t Terms) []string {
 	if service := FindService(s.Service); len(t.Hosts) == 0 && service != nil {

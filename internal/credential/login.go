@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"bytes"
@@ -13,17 +13,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hostLogin is a login of the host that was read. Its token may have ended: the
-// keeper renews it before it is used.
+// hostLogin is a login that was read. Its token may have ended: the keeper renews it before use.
 type hostLogin struct {
 	at oauthfile.File
 	*oauthfile.Document
-	own []string // names of members of the file in which what its agent logs in with is kept
+	own []string // names of members of the file that hold credentials of the agent
 }
 
 // readLogin reads the source of a login.
-func (e *Engine) readLogin(s vault.Source) got {
-	a, err := e.agentOfLogin(s.Agent)
+func (v *Values) readLogin(s vault.Source) got {
+	a, err := v.agentWithLogin(s.Agent)
 	if err != nil {
 		return got{err: err}
 	}
@@ -35,18 +34,18 @@ func (e *Engine) readLogin(s vault.Source) got {
 	return got{value: []byte(d.Access), login: &hostLogin{f, d, oauthfile.Own(*a.Login, a.Keys)}}
 }
 
-// loginOf is what is known of an agent's logins.
-func (e *Engine) loginOf(name string) (*spec.AgentLogin, error) {
-	a, err := e.agentOfLogin(name)
+// loginOf returns how an agent keeps its logins.
+func (v *Values) loginOf(name string) (*spec.AgentLogin, error) {
+	a, err := v.agentWithLogin(name)
 	if err != nil {
 		return nil, err
 	}
 	return a.Login, nil
 }
 
-// agentOfLogin gives an agent of whose logins something is known.
-func (e *Engine) agentOfLogin(name string) (*spec.Agent, error) {
-	a, err := e.Agents.Find(name)
+// agentWithLogin returns an agent whose description says how it keeps its logins.
+func (v *Values) agentWithLogin(name string) (*spec.Agent, error) {
+	a, err := v.Agents.Find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +56,9 @@ func (e *Engine) agentOfLogin(name string) (*spec.Agent, error) {
 	return a, nil
 }
 
-// completeLogin finds the file of a secret that is a login.
-func (e *Engine) completeLogin(n *NewSecret) error {
-	how, err := e.loginOf(n.Source.Agent)
+// completeLogin finds the file and the service of a secret that is a login.
+func (v *Values) completeLogin(n *NewSecret) error {
+	how, err := v.loginOf(n.Source.Agent)
 	if err != nil {
 		return err
 	}
@@ -76,20 +75,20 @@ func (e *Engine) completeLogin(n *NewSecret) error {
 	return err
 }
 
-// standIn makes what stands inside for the tokens.
+// standIn makes the placeholders for the tokens.
 func (h *hostLogin) standIn(s *vault.Secret, l *spec.Lease) {
 	access, _ := h.StandIn()
 	vault.StandIn(l, s.Service, access, h.Refresh)
 }
 
-// complete says in a loan what the keeper needs to renew it.
+// complete adds to a loan what the keeper needs to renew it.
 func (h *hostLogin) complete(l *wire.Loan) {
 	l.Masked = []wire.Value{wire.Value(h.Refresh)}
 	l.Login = &wire.Login{Path: h.at.Path, How: h.at.How, Inside: h.at.Inside, Seal: h.at.Seal, Expires: h.Expires, Due: h.Due}
 }
 
-// file adds the login as it is inside.
-func (h *hostLogin) file(to *lending, l *spec.Lease) error {
+// addFile adds the login as programs inside see it.
+func (h *hostLogin) addFile(to *Lent, l *spec.Lease) error {
 	text, err := h.Inside(l.Placeholder, l.Renewal)
 	if err == nil {
 		to.files = append(to.files, loginFile{path: h.at.How.File, text: text, own: h.own})
@@ -97,40 +96,50 @@ func (h *hostLogin) file(to *lending, l *spec.Lease) error {
 	return err
 }
 
-// loginFile is a login as it is inside.
+// loginFile is a login as programs inside see it.
 type loginFile struct {
 	path string // below the home
 	text []byte
-	own  []string // names of members of it in which what an agent logs in with is kept
+	own  []string // names of its members that hold credentials of an agent
 }
 
-// signIn writes logins into the home of a sandbox that starts. What is there was
-// written by an earlier start, by the agent, or by anybody inside: it is replaced, but for
-// what the agent keeps beside its login, and no link is followed out of the home.
-func (e *Engine) signIn(sb *spec.Sandbox, files []loginFile) {
+// WriteHome writes what a sandbox that starts is lent into its home, as far as programs look there:
+// logins, and the settings of npm. If that fails, the sandbox starts without it, and the user is told.
+func (b *Broker) WriteHome(sb *spec.Sandbox, lent Lent) {
+	b.writeLogins(sb, lent.files)
+	b.tellNpm(sb, lent.Loans)
+}
+
+// writeLogins writes logins into the home of a sandbox that starts. It replaces the files that are
+// there, which a program inside may have written, except for what the agent keeps beside its login.
+// It follows no link out of the home.
+func (b *Broker) writeLogins(sb *spec.Sandbox, files []loginFile) {
 	if len(files) == 0 {
 		return
 	}
-	home, err := os.OpenRoot(e.Store.Sandbox(sb.ID).Home())
+	home, err := os.OpenRoot(b.Values.Store.Sandbox(sb.ID).Home())
 	if err == nil {
 		defer home.Close()
 		for _, f := range files {
-			if perr := f.put(home); perr != nil {
+			if perr := f.replace(home); perr != nil {
 				err = errors.Join(err, fmt.Errorf("write ~/%s: %w", f.path, perr))
 			}
 		}
 	}
 	if err != nil {
-		e.say("sandbox %s starts without its login: %v", sb.Name, err)
+		b.Values.say("sandbox %s starts without its login: %v", sb.Name, err)
 	}
 }
 
-// freshLogin is what a login that is written is called until it is complete, behind its
-// own name.
+// freshLogin is the suffix of a login's file until the file is complete.
 const freshLogin = ".new"
 
-// put writes the file, unless it is as it shall be.
-func (f *loginFile) put(home *os.Root) error {
+// LoginFiles returns the files in the home of a sandbox that may hold a login: the file itself, and what
+// an interrupted start left of it.
+func LoginFiles(how *spec.AgentLogin) []string { return []string{how.File, how.File + freshLogin} }
+
+// replace writes the file, unless its contents are right already.
+func (f *loginFile) replace(home *os.Root) error {
 	there, regular := store.RegularBelow(home, f.path, oauthfile.MaxFile)
 	text := f.text
 	if regular {
@@ -143,7 +152,7 @@ func (f *loginFile) put(home *os.Root) error {
 	} else if err := home.RemoveAll(f.path); err != nil {
 		return err
 	}
-	fresh := f.path + freshLogin // who fails in between leaves what was there
+	fresh := f.path + freshLogin // a failure leaves the earlier file
 	if err := home.RemoveAll(fresh); err != nil {
 		return err
 	}
