@@ -74,6 +74,14 @@ func Hint(err error) string {
 	return errnoHint(err)
 }
 
+// Advised returns an error's text with its hint, on one line.
+func Advised(err error) string {
+	if hint := Hint(err); hint != "" {
+		return err.Error() + "; " + hint
+	}
+	return err.Error()
+}
+
 func ownHint(err error) string {
 	for err != nil {
 		var e *Error

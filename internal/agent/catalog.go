@@ -153,6 +153,21 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 		WithHint("%sthere are: %s, %s", c.misnamed(name), strings.Join(names, ", "), Shell)
 }
 
+// In returns the agent that a sandbox was made for. It is nil for the shell, and for a program of
+// the user's own. If the description of the agent is gone, In returns an error of class
+// [spec.ErrConflict]: a command that took the agent for a program would hand its prompt to a shell.
+func (c Catalog) In(sb *spec.Sandbox) (*spec.Agent, error) {
+	if sb.Agent == Shell || len(sb.Command) > 0 {
+		return nil, nil
+	}
+	a, err := c.Find(sb.Agent)
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is one of the agent %s, whose description is gone", sb.Name, sb.Agent).
+			WithHint("put %s.yaml back where it was (docs/guide/agents.md, An agent of your own)", sb.Agent)
+	}
+	return a, err
+}
+
 // misnamed explains why a file that seems to match a name does not count; "" if no file
 // matches.
 func (c Catalog) misnamed(name string) string {

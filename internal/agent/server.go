@@ -85,3 +85,19 @@ func checkServer(s *spec.AgentServer) error {
 	}
 	return checkEnv("server: model", s.Model)
 }
+
+// ForServer refuses an agent that cannot be told of a model server of its user's own; nil stands
+// for a shell, and for any other program, which is told nothing.
+func ForServer(a *spec.Agent, s *spec.ModelServer) error {
+	switch {
+	case a == nil || s == nil:
+		return nil
+	case a.Server == nil:
+		return spec.Errorf(spec.ErrUsage, "--model-server: it is not known how %s is told of a model server", a.Title).
+			WithHint("its description would say so under server (docs/guide/models.md); --model-server none asks its maker")
+	case a.Server.NeedsModel && s.Model == "":
+		return spec.Errorf(spec.ErrUsage, "--model-server: %s asks a server of one's own for no model by itself", a.Title).
+			WithHint("name one as the server calls it: --server-model NAME")
+	}
+	return nil
+}

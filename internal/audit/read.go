@@ -3,7 +3,9 @@ package audit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // Read calls fn for each event of the log at path, oldest first, and stops at the first error of
@@ -11,6 +13,15 @@ import (
 // fs.ErrNotExist.
 func Read(path string, fn func(Event) error) error {
 	return readEvents(context.Background(), path, false, fn)
+}
+
+// ReadExisting is Read that takes a log that does not exist for an empty one.
+func ReadExisting(path string, fn func(Event) error) error {
+	err := Read(path, fn)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Follow is Read without an end: it waits for further events, and for the log itself if there is

@@ -174,7 +174,7 @@ func programCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 // credentialCheck tells what an agent would log in with.
 func credentialCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 	c := doctor.Check{Name: "credential", Result: doctor.OK}
-	found, err := e.FindCredential(of)
+	found, err := e.Credentials().Values.Find(of)
 	switch {
 	case err != nil:
 		c.Result, c.Detail, c.Fix = doctor.Warn, err.Error(), spec.Hint(err)

@@ -102,7 +102,7 @@ func (a *app) inspectCommand() *cobra.Command {
 func inspect(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox) (inspected, error) {
 	i := inspected{Sandbox: sb, Status: e.Status(sb), Directory: e.Store.Sandbox(sb.ID).Dir, Sessions: []spec.Session{}, Network: networkOf(e, sb)}
 	var err error
-	if i.Leases, err = e.Leases(sb); err != nil || i.Leases == nil {
+	if i.Leases, err = e.Credentials().Leases(sb); err != nil || i.Leases == nil {
 		i.Leases = []spec.Lease{} // who starts it hears that they cannot be read
 	}
 	st, unheard := e.Inside(cmd.Context(), sb)

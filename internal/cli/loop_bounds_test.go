@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/provision"
@@ -20,7 +21,7 @@ func TestReviewersBudgetable(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
 	e := &engine.Engine{Store: st, Agents: agent.NewCatalog(t.TempDir())}
-	must(t, e.SetSecret(t.Context(), engine.NewSecret{Name: "models", Service: "openai", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
+	must(t, e.Credentials().SetSecret(t.Context(), credential.NewSecret{Name: "models", Service: "openai", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
 	of, err := e.Agents.Called("cursor")
 	must(t, err)
 	p := &loop.Plan{Limits: loop.Limits{Tokens: 9}}

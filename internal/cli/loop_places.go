@@ -117,7 +117,7 @@ func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox,
 
 // lentTo are the names of what a sandbox is lent.
 func lentTo(e *engine.Engine, sb *spec.Sandbox) (names []string, err error) {
-	list, err := e.Leases(sb)
+	list, err := e.Credentials().Leases(sb)
 	for _, l := range list {
 		names = append(names, l.Secret)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/provision"
@@ -66,9 +67,9 @@ func (a *app) houseReviewer(ctx context.Context, e *engine.Engine, sb *spec.Sand
 		return engine.Playable(of)
 	}
 	if sb.ModelServer != nil {
-		return engine.ForServer(of, sb.ModelServer)
+		return agent.ForServer(of, sb.ModelServer)
 	}
-	c, err := e.FindCredential(of)
+	c, err := e.Credentials().Values.Find(of)
 	if err == nil && c.Secret == "" && len(of.Credentials) > 0 {
 		a.Note("%s, who reviews, has no credential: %s", of.Title, strings.Join(provision.WaysToLogIn(of), ", or "))
 	}

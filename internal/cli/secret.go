@@ -58,7 +58,7 @@ func (a *app) secretNames(*cobra.Command, []string, string) ([]string, cobra.She
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	list, err := e.Secrets()
+	list, err := e.Credentials().Values.Secrets()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -95,7 +95,7 @@ func (a *app) secretLsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secrets, err := e.Secrets()
+			secrets, err := e.Credentials().Values.Secrets()
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ func (a *app) secretLsCommand() *cobra.Command {
 				return err
 			}
 			for _, l := range leases {
-				secrets = append(secrets, e.Captured([]spec.Lease{l.Lease})...)
+				secrets = append(secrets, e.Credentials().CapturedSecrets([]spec.Lease{l.Lease})...)
 			}
 			return a.printSecrets(secrets, leases)
 		},
@@ -128,7 +128,7 @@ func listLeases(e *engine.Engine, sandbox string) ([]listedLease, error) {
 	}
 	out := []listedLease{}
 	for _, i := range list {
-		leases, err := e.Leases(i.Spec)
+		leases, err := e.Credentials().Leases(i.Spec)
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func (a *app) secretRmCommand() *cobra.Command {
 				return err
 			}
 			for _, name := range args {
-				if err := e.RemoveSecret(cmd.Context(), name); err != nil {
+				if err := e.Credentials().RemoveSecret(cmd.Context(), name); err != nil {
 					return err
 				}
 				fmt.Fprintln(a.Out, name)

@@ -16,7 +16,7 @@ func (a *app) secretAuditCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			events, err := e.SecretEvents()
+			events, err := e.Credentials().Values.Events()
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -67,7 +68,7 @@ func vaultServices() (names []string) {
 }
 
 func (a *app) importAll(cmd *cobra.Command, e *engine.Engine, services []vault.Service, dry, force bool) ([]imported, error) {
-	have, err := e.Secrets()
+	have, err := e.Credentials().Values.Secrets()
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (a *app) importAll(cmd *cobra.Command, e *engine.Engine, services []vault.S
 		if value == "" {
 			continue
 		}
-		other, err := e.Elsewhere(s.Name)
+		other, err := e.Credentials().Values.Elsewhere(s.Name)
 		if err != nil {
 			return out, err
 		}
@@ -94,8 +95,8 @@ func (a *app) importAll(cmd *cobra.Command, e *engine.Engine, services []vault.S
 		case dry:
 			i.Result = "found"
 		default:
-			n := engine.NewSecret{Name: s.Name, Service: s.Name, Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(value)}
-			if err := e.SetSecret(cmd.Context(), n); err != nil {
+			n := credential.NewSecret{Name: s.Name, Service: s.Name, Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(value)}
+			if err := e.Credentials().SetSecret(cmd.Context(), n); err != nil {
 				return out, fmt.Errorf("import %s from %s: %w", s.Name, variable, err)
 			}
 		}

@@ -49,7 +49,7 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 			if cmd.Flags().Changed("env") {
 				t.Env = slices.DeleteFunc(t.Env, func(name string) bool { return name == "" })
 			}
-			l, err := e.Lend(cmd.Context(), sb, args[0], t)
+			l, err := e.Credentials().Lend(cmd.Context(), sb, args[0], t)
 			if l != nil {
 				a.warnUnreachable(e, sb, l)
 			}
@@ -157,7 +157,7 @@ func (a *app) secretRevokeCommand() *cobra.Command {
 					return err
 				}
 			}
-			gone, err := e.Revoke(cmd.Context(), sb, func(l *spec.Lease) bool {
+			gone, err := e.Credentials().Revoke(cmd.Context(), sb, func(l *spec.Lease) bool {
 				return all || slices.Contains(args, l.ID) || slices.Contains(args, l.Secret)
 			})
 			for _, l := range gone {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -49,7 +49,7 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 			if err != nil {
 				return err
 			}
-			n := engine.NewSecret{Name: args[0], Service: service, Passphrase: protect}
+			n := credential.NewSecret{Name: args[0], Service: service, Passphrase: protect}
 			if err := vault.CheckName(n.Name); err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 					return err
 				}
 			}
-			return e.SetSecret(cmd.Context(), n)
+			return e.Credentials().SetSecret(cmd.Context(), n)
 		},
 	}
 	fs := c.Flags()

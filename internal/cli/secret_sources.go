@@ -37,7 +37,7 @@ agent of its ssh. Nothing of it is lent unless you say so: bothy run --lend TOOL
 			if _, err := hostcreds.ParseChoices(args); err != nil {
 				return err
 			}
-			list, err := e.Tokens(args...)
+			list, err := e.Credentials().Values.Tokens(args...)
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ func (a *app) systemVerifyCommand() *cobra.Command {
 				return err
 			}
 			told, end := a.verifyProgress()
-			r, err := verify.All(cmd.Context(), e.Store, told, e.CheckSecrets)
+			r, err := verify.All(cmd.Context(), e.Store, told, e.Credentials().Values.CheckStored)
 			end()
 			if err != nil {
 				return err

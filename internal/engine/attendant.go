@@ -238,7 +238,7 @@ func (a *attendant) make(ctx context.Context) {
 	switch {
 	case err == nil, errors.Is(err, errUnchanged):
 		a.saved = did.saved
-	case errors.Is(err, spec.ErrStopping), !a.engine.exists(a.sb): // the sandbox ends, and so does the attendant
+	case errors.Is(err, spec.ErrStopping), !a.engine.Store.Has(a.sb.ID): // the sandbox ends, and so does the attendant
 	default:
 		a.log.Printf("%s: no checkpoint: %v", cause, err)
 		a.want(cause, idly)

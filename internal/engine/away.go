@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -46,7 +47,7 @@ func (e *Engine) PutAway(ctx context.Context, sb *spec.Sandbox) error {
 // record writes that down. What is revoked before holds, and what is revoked from then on is
 // revoked there, too.
 func (e *Engine) record(sb *spec.Sandbox) error {
-	c, err := e.vault().BeginBlind()
+	c, err := vault.Of(e.Store).BeginBlind()
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (e *Engine) record(sb *spec.Sandbox) error {
 	if r.Sandbox, err = e.Store.Load(sb.ID); err != nil {
 		return err
 	}
-	if r.Leases, err = e.Leases(sb); err != nil {
+	if r.Leases, err = e.Credentials().Leases(sb); err != nil {
 		return err
 	}
 	if r.Documents, err = documents(d); err != nil {
@@ -164,10 +165,11 @@ func (e *Engine) Anew(ctx context.Context, id string) (*spec.Sandbox, error) {
 
 // lendAnew lends a sandbox what it was lent when it was put away.
 func (e *Engine) lendAnew(ctx context.Context, list []spec.Lease, sb *spec.Sandbox) error {
-	err := e.lendLike(ctx, list, "went with the sandbox", sb, false, func(id string) bool {
+	still := func(id string) bool {
 		r, err := e.readRecord(sb.ID)
-		return err == nil && live(r.Leases, id)
-	})
+		return err == nil && vault.IsLive(r.Leases, id, time.Now())
+	}
+	err := e.Credentials().LendLike(ctx, credential.Loaned{Leases: list, Login: "went with the sandbox", Still: still}, sb, false)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -201,22 +203,4 @@ func (e *Engine) eachAway(do func(r *record) error) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// revokeAway ends leases of what is put away. The caller holds the lock of the vault.
-func (e *Engine) revokeAway(c *vault.Change, which func(*spec.Lease) bool) (gone []spec.Lease, err error) {
-	err = e.eachAway(func(r *record) error {
-		ended, left := parted(r.Leases, which)
-		if len(ended) == 0 {
-			return nil
-		}
-		r.Leases = left
-		if err := store.WriteJSON(e.recordPath(r.Sandbox.ID), r); err != nil {
-			return err
-		}
-		e.noteRevoked(c, ended, r.Sandbox)
-		gone = append(gone, ended...)
-		return nil
-	})
-	return gone, err
 }

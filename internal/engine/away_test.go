@@ -16,11 +16,11 @@ import (
 // what was taken and sent counted, and lent what it was; by another placeholder.
 func TestAway(t *testing.T) {
 	e := newEngine(t)
-	must(t, e.SetSecret(here, stored("mine", canary)))
+	must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
 	of := wish(t.TempDir())
 	of.Name, of.Env, of.Budget = "box", []string{"MINE=1"}, spec.Budget{Tokens: 9}
 	must(t, e.Create(here, of, Rules(policy.Block{Default: policy.Deny, Presets: []string{"debian"}})))
-	was, err := e.Lend(here, of, "mine", vault.Terms{Hosts: []string{"api.example.com"}})
+	was, err := e.Credentials().Lend(here, of, "mine", vault.Terms{Hosts: []string{"api.example.com"}})
 	must(t, err)
 	d := e.Store.Sandbox(of.ID)
 	for _, path := range []string{d.Mock(), d.Uploads(), d.Bill(), d.Home() + "/made"} {
@@ -44,7 +44,7 @@ func TestAway(t *testing.T) {
 			t.Errorf("%s is %q, not %q", name, now[name], data)
 		}
 	}
-	l, err := e.Leases(sb)
+	l, err := e.Credentials().Leases(sb)
 	must(t, err)
 	if len(before) < 5 || len(now) != len(before) || len(l) != 1 || l[0].Secret != "mine" || !slices.Equal(l[0].Hosts, was.Hosts) || l[0].Placeholder == was.Placeholder {
 		t.Errorf("it has %d documents, not %d, and is lent %+v", len(now), len(before), l)
@@ -60,7 +60,7 @@ func away(t *testing.T, e *Engine, secret string) *spec.Sandbox {
 	of := wish(t.TempDir())
 	of.Name = "box"
 	must(t, e.Create(here, of))
-	_, err := e.Lend(here, of, secret, vault.Terms{Hosts: []string{"api.example.com"}})
+	_, err := e.Credentials().Lend(here, of, secret, vault.Terms{Hosts: []string{"api.example.com"}})
 	must(t, err)
 	must(t, e.PutAway(here, of))
 	return of
@@ -72,25 +72,25 @@ func TestAwayRevoked(t *testing.T) {
 	all := func(*spec.Lease) bool { return true }
 	for name, taken := range map[string]func(e *Engine) error{
 		"revoked": func(e *Engine) error {
-			gone, err := e.Revoke(here, nil, all)
+			gone, err := e.Credentials().Revoke(here, nil, all)
 			if len(gone) != 1 {
 				t.Errorf("%d leases ended", len(gone))
 			}
 			return err
 		},
-		"removed": func(e *Engine) error { return e.RemoveSecret(here, "mine") },
+		"removed": func(e *Engine) error { return e.Credentials().RemoveSecret(here, "mine") },
 		"removed, and another set": func(e *Engine) error {
-			return errors.Join(e.RemoveSecret(here, "mine"), e.SetSecret(here, stored("mine", canary)))
+			return errors.Join(e.Credentials().RemoveSecret(here, "mine"), e.Credentials().SetSecret(here, stored("mine", canary)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t)
-			must(t, e.SetSecret(here, stored("mine", canary)))
+			must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
 			of := away(t, e, "mine")
 			must(t, taken(e))
 			sb, err := e.Anew(here, of.ID)
 			must(t, err)
-			if l, err := e.Leases(sb); err != nil || len(l) != 0 {
+			if l, err := e.Credentials().Leases(sb); err != nil || len(l) != 0 {
 				t.Errorf("it is lent %+v, %v", l, err)
 			}
 		})
@@ -100,7 +100,7 @@ func TestAwayRevoked(t *testing.T) {
 // Who is interrupted at it leaves a sandbox put away, with what it was lent.
 func TestAwayStays(t *testing.T) {
 	e := newEngine(t)
-	must(t, e.SetSecret(here, stored("mine", canary)))
+	must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
 	of := away(t, e, "mine")
 	ctx, cancel := context.WithCancel(here)
 	cancel()
@@ -112,7 +112,7 @@ func TestAwayStays(t *testing.T) {
 	}
 	sb, err := e.Anew(here, of.ID)
 	must(t, err)
-	if l, err := e.Leases(sb); err != nil || len(l) != 1 {
+	if l, err := e.Credentials().Leases(sb); err != nil || len(l) != 1 {
 		t.Errorf("it is lent %+v, %v", l, err)
 	}
 }

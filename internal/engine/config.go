@@ -54,7 +54,7 @@ func (e *Engine) configured(sb *spec.Sandbox) *spec.Agent {
 	if !sb.Config {
 		return nil
 	}
-	a, _ := e.AgentIn(sb) // a start without it says so
+	a, _ := e.Agents.In(sb) // a start without it says so
 	return a
 }
 

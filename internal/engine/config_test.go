@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -28,11 +29,11 @@ func TestServersElsewhere(t *testing.T) {
 				t.Fatalf("before there is any: %v, said %q", got, *said)
 			}
 			t.Setenv(c.variable, filepath.Join(os.Getenv("HOME"), "elsewhere"))
-			putHome(t, "elsewhere/"+c.file, c.text, 0o600)
+			credentialtest.PutHome(t, "elsewhere/"+c.file, c.text, 0o600)
 			if got := e.servers(sb); len(got) != 1 || len(*said) != 0 {
 				t.Errorf("%v, said %q", got, *said)
 			}
-			putHome(t, "elsewhere/"+c.file, "[", 0o600)
+			credentialtest.PutHome(t, "elsewhere/"+c.file, "[", 0o600)
 			if got := e.servers(sb); len(got) != 0 || !slices.ContainsFunc(*said, func(s string) bool { return strings.Contains(s, "~/elsewhere/"+c.file+" are not brought in") }) {
 				t.Errorf("%v, said %q", got, *said)
 			}
@@ -51,7 +52,7 @@ func TestServersOfProject(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	putHome(t, ".claude.json", `{"projects":{
+	credentialtest.PutHome(t, ".claude.json", `{"projects":{
 		"`+work+`/plain":{"mcpServers":{"plain":{"command":"x"}}},
 		"`+repository+`":{"mcpServers":{"repository":{"command":"x"}}}}}`, 0o600)
 	for name, c := range map[string]struct{ source, workdir, want string }{
@@ -87,13 +88,13 @@ func TestConfigElsewhere(t *testing.T) {
 			e, _, said := signedIn(t)
 			home := os.Getenv("HOME")
 			sb := &spec.Sandbox{Agent: name, Config: true}
-			putHome(t, c.inside, "as usual", 0o600)
+			credentialtest.PutHome(t, c.inside, "as usual", 0o600)
 			for dir, source := range map[string]string{
 				"":                               filepath.Join(home, c.inside),
 				filepath.Join(home, "elsewhere"): filepath.Join(home, "elsewhere", c.file),
 			} {
 				t.Setenv(c.variable, dir)
-				putHome(t, "elsewhere/"+c.file, "otherwise", 0o600)
+				credentialtest.PutHome(t, "elsewhere/"+c.file, "otherwise", 0o600)
 				got := e.config(sb, "/home/agent")
 				if len(got) != 1 || got[0].Source != source || got[0].Target != "/home/agent/"+c.inside || !got[0].ReadOnly || len(*said) != 0 {
 					t.Errorf("with %q: %+v, said %q", dir, got, *said)

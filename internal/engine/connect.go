@@ -58,7 +58,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		if errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrDenied) {
 			return nil, err
 		}
-		if !e.exists(sb) {
+		if !e.Store.Has(sb.ID) {
 			return nil, errRemoved(sb)
 		}
 		lock, err := store.TryLock(d.Lock())

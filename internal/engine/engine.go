@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -340,14 +339,8 @@ func errRemoved(sb *spec.Sandbox) error {
 // opError is the error of an operation on a sandbox. If the sandbox was removed meanwhile, opError
 // reports that, and not the file that was missed first.
 func (e *Engine) opError(op string, sb *spec.Sandbox, err error) error {
-	if !e.exists(sb) {
+	if !e.Store.Has(sb.ID) {
 		err = errRemoved(sb)
 	}
 	return &spec.Error{Op: op, Err: err}
-}
-
-// exists reports whether a sandbox still exists. It is false only if the sandbox was removed.
-func (e *Engine) exists(sb *spec.Sandbox) bool {
-	_, err := e.Store.Load(sb.ID)
-	return !errors.Is(err, fs.ErrNotExist)
 }

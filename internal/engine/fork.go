@@ -15,7 +15,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -130,7 +129,7 @@ func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 		}
 		return sb, nil
 	}
-	e.lendAgain(ctx, from, sb, false)
+	e.Credentials().LendAgain(ctx, from, sb, false)
 	return sb, nil
 }
 
@@ -207,7 +206,7 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 	if err := e.fillFiles(e.Checkpoints(from), p, sb, d); err != nil {
 		return err
 	}
-	if !e.NeverLent(from) { // what was taken back is not lent again by itself
+	if !e.Credentials().NeverLent(from) { // what was taken back is not lent again by itself
 		if err := os.WriteFile(d.Lent(), nil, 0o600); err != nil {
 			return err
 		}
@@ -253,65 +252,4 @@ func copyDocument(from, to string) error {
 		return fmt.Errorf("read %s: %w", filepath.Base(from), err)
 	}
 	return store.WriteFile(to, data)
-}
-
-// lendAgain lends one sandbox what is lent to another; by the same placeholders, if its
-// programs have them in memory. What cannot be lent is said.
-func (e *Engine) lendAgain(ctx context.Context, from, to *spec.Sandbox, same bool) {
-	e.lendSome(ctx, from, to, same, func(*spec.Lease) bool { return true })
-}
-
-// lendSome is lendAgain for those that are wanted.
-func (e *Engine) lendSome(ctx context.Context, from, to *spec.Sandbox, same bool, wanted func(*spec.Lease) bool) {
-	list, err := e.Leases(from)
-	if err != nil {
-		e.say("nothing is lent to %s: %v", to.Name, err)
-		return
-	}
-	list = slices.DeleteFunc(list, func(l spec.Lease) bool { return !wanted(&l) })
-	still := func(id string) bool { return e.stillLent(from, id) }
-	_ = e.lendLike(ctx, list, "stays with "+from.Name+" alone", to, same, still) // it was said
-}
-
-// lendLike lends a sandbox what is live of a list, which is another one's, as long as it
-// still is there. What is not lent is said: of a login that was made inside, where it is; the
-// error is of what may be there another time.
-func (e *Engine) lendLike(ctx context.Context, list []spec.Lease, login string, to *spec.Sandbox, same bool, still func(id string) bool) error {
-	var errs []error
-	for _, l := range vault.Live(list, time.Now()) {
-		if isCaptured(l) {
-			e.say("%s %s: log in inside %s", l.Secret, login, to.Name)
-			continue
-		}
-		t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
-		if t.Env == nil {
-			t.Env = []string{} // none, and not the usual one
-		}
-		if same {
-			t.Placeholder, t.Renewal = l.Placeholder, l.Renewal
-		}
-		if !l.Until.IsZero() {
-			t.For = time.Until(l.Until)
-		}
-		fresh, err := e.Lend(ctx, to, l.Secret, t)
-		if err == nil && !still(l.ID) { // taken back meanwhile
-			_, err = e.Revoke(ctx, to, func(o *spec.Lease) bool { return o.ID == fresh.ID })
-		}
-		if err != nil {
-			e.say("%s is not lent to %s: %v", l.Secret, to.Name, err)
-			if !errors.Is(err, spec.ErrNotFound) {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (e *Engine) stillLent(sb *spec.Sandbox, id string) bool {
-	list, err := e.Leases(sb)
-	return err == nil && live(list, id)
-}
-
-func live(list []spec.Lease, id string) bool {
-	return slices.ContainsFunc(vault.Live(list, time.Now()), func(l spec.Lease) bool { return l.ID == id })
 }

@@ -2,17 +2,15 @@ package engine
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -22,7 +20,7 @@ import (
 // there. What is there already stays.
 func (e *Engine) furnish(sb *spec.Sandbox) error {
 	e.storesAtHome(sb)
-	a, err := e.AgentIn(sb)
+	a, err := e.Agents.In(sb)
 	if a == nil {
 		return err
 	}
@@ -37,7 +35,7 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 				text, err = agent.AddServers(f.Path, text, a.Servers.Key, servers)
 			}
 			if err == nil {
-				err = place(home, f.Path, text)
+				err = store.PlaceBelow(home, f.Path, text)
 			}
 			if err != nil {
 				return &spec.Error{Op: "write ~/" + f.Path + " of sandbox " + sb.Name, Err: err}
@@ -63,7 +61,7 @@ func (e *Engine) storesAtHome(sb *spec.Sandbox) {
 	home, err := os.OpenRoot(e.Store.Sandbox(sb.ID).Home())
 	if err == nil {
 		defer home.Close()
-		err = place(home, pnpmSettings, pnpmStore)
+		err = store.PlaceBelow(home, pnpmSettings, pnpmStore)
 	}
 	if err != nil { // an image's home may have anything there
 		e.say("pnpm in sandbox %s may keep its packages in the project: ~/%s: %v", sb.Name, pnpmSettings, err)
@@ -73,7 +71,7 @@ func (e *Engine) storesAtHome(sb *spec.Sandbox) {
 // refurnish gives files that began when nothing had been lent yet what they begin with
 // when something is. One that was changed since is somebody's own.
 func (e *Engine) refurnish(sb *spec.Sandbox) error {
-	a, err := e.AgentIn(sb)
+	a, err := e.Agents.In(sb)
 	if err != nil { // who looks after the work in it can do without the agent
 		e.say("the home of sandbox %s stays as it is: %v", sb.Name, err)
 	}
@@ -93,7 +91,7 @@ func (e *Engine) refurnish(sb *spec.Sandbox) error {
 			switch {
 			case err != nil:
 			case i < 0:
-				err = place(home, f.Path, now)
+				err = store.PlaceBelow(home, f.Path, now)
 			default:
 				var before string
 				if before, err = agent.Expand(began[i].Text, without); err == nil {
@@ -110,13 +108,13 @@ func (e *Engine) refurnish(sb *spec.Sandbox) error {
 
 // change gives a file another text, if it still has the one before.
 func change(home *os.Root, name, before, now string) error {
-	if there, ok := regularIn(home, name, int64(len(before))); !ok || string(there) != before || now == before {
+	if there, ok := store.RegularBelow(home, name, int64(len(before))); !ok || string(there) != before || now == before {
 		return nil
 	}
 	if err := home.Remove(name); err != nil {
 		return err
 	}
-	return place(home, name, now)
+	return store.PlaceBelow(home, name, now)
 }
 
 // beginnings are the files that a home begins with by what is lent, each path once.
@@ -181,11 +179,11 @@ const (
 // words are what the text of a file may name. A service nothing is lent of has
 // an empty placeholder.
 func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
-	leases, err := e.Leases(sb)
+	leases, err := e.Credentials().Leases(sb)
 	if err != nil {
 		return nil, err
 	}
-	secrets, _ := e.Secrets() // if they cannot be read nothing is lent, and the start says so
+	secrets, _ := e.Credentials().Values.Secrets() // if they cannot be read nothing is lent, and the start says so
 	services := map[string]string{}
 	for _, s := range secrets {
 		services[s.Name] = cmp.Or(s.Service, s.Name) // one that only a description knows has its name
@@ -225,19 +223,4 @@ func (e *Engine) barred(sb *spec.Sandbox, host string) string {
 		return ""
 	}
 	return d.Reason()
-}
-
-func place(home *os.Root, name, text string) error {
-	if err := home.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	f, err := home.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
 }

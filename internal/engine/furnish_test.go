@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,10 +30,10 @@ func furnished(t *testing.T, e *Engine, name string) (sb *spec.Sandbox, home str
 // which something is lent it does.
 func TestHomeWithoutCredential(t *testing.T) {
 	e, _, _ := signedIn(t)
-	must(t, e.SetSecret(here, stored("openai", canary)))
-	must(t, e.SetSecret(here, stored("google", canary)))
-	must(t, e.SetSecret(here, stored("anthropic", canary)))
-	must(t, e.SetSecret(here, stored("claude", oauthAccess)))
+	must(t, e.Credentials().SetSecret(here, stored("openai", canary)))
+	must(t, e.Credentials().SetSecret(here, stored("google", canary)))
+	must(t, e.Credentials().SetSecret(here, stored("anthropic", canary)))
+	must(t, e.Credentials().SetSecret(here, stored("claude", credentialtest.Access)))
 	for _, tt := range []struct {
 		agent, secret, file string
 		sign                string // of a credential, in the file
@@ -54,7 +55,7 @@ func TestHomeWithoutCredential(t *testing.T) {
 			} else if err != nil || strings.Contains(string(text), tt.sign) || strings.Contains(string(text), `""`) {
 				t.Errorf("%s, %v", text, err)
 			}
-			_, err = e.Lend(here, sb, tt.secret, vault.Terms{})
+			_, err = e.Credentials().Lend(here, sb, tt.secret, vault.Terms{})
 			must(t, err)
 			must(t, e.refurnish(sb))
 			if text, err = os.ReadFile(file); err != nil || !strings.Contains(string(text), tt.sign) || strings.Contains(string(text), `""`) {
@@ -68,11 +69,11 @@ func TestHomeWithoutCredential(t *testing.T) {
 // and keeps no sandbox from starting.
 func TestLoggedInInside(t *testing.T) {
 	e, _, said := signedIn(t)
-	must(t, e.SetSecret(here, stored("openai", canary)))
+	must(t, e.Credentials().SetSecret(here, stored("openai", canary)))
 	sb, home := furnished(t, e, "codex")
 	file := filepath.Join(home, ".codex/auth.json")
 	must(t, os.WriteFile(file, []byte("their own"), 0o600))
-	_, err := e.Lend(here, sb, "openai", vault.Terms{})
+	_, err := e.Credentials().Lend(here, sb, "openai", vault.Terms{})
 	must(t, err)
 	must(t, e.refurnish(sb))
 	if text, err := os.ReadFile(file); string(text) != "their own" {

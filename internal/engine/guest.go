@@ -79,19 +79,20 @@ func inhabit(sb *spec.Sandbox, first, a *spec.Agent, p *spec.Program, played *Mo
 // lendGuest lends a guest what it is to have, and what it logs in with is not what the
 // other agent does.
 func (e *Engine) lendGuest(ctx context.Context, of, sb *spec.Sandbox, g Guest) error {
+	lend := e.Credentials()
 	if sb.ModelServer != nil { // whose key each has in variables of its own
 		key := sb.ModelServer.Key
-		e.lendSome(ctx, of, sb, false, func(l *spec.Lease) bool { return l.Secret != key && slices.Contains(g.Lent, l.Secret) })
-		return e.logInAt(ctx, sb, g.Agent)
+		lend.LendSome(ctx, of, sb, false, func(l *spec.Lease) bool { return l.Secret != key && slices.Contains(g.Lent, l.Secret) })
+		return lend.LogIn(ctx, sb, g.Agent)
 	}
-	e.lendSome(ctx, of, sb, false, func(l *spec.Lease) bool { return slices.Contains(g.Lent, l.Secret) })
+	lend.LendSome(ctx, of, sb, false, func(l *spec.Lease) bool { return slices.Contains(g.Lent, l.Secret) })
 	if sb.Mock != nil {
 		return nil
 	}
-	own, err := e.Credential(ctx, g.Agent)
+	own, err := lend.SecretFor(ctx, g.Agent)
 	if err != nil || own == "" || g.Lent != nil && !slices.Contains(g.Lent, own) {
 		return err
 	}
-	_, err = e.LendCredential(ctx, sb, g.Agent, own, vault.Terms{})
+	_, err = lend.LendCredential(ctx, sb, g.Agent, own, vault.Terms{})
 	return err
 }

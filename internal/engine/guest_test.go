@@ -28,7 +28,7 @@ func TestInvite(t *testing.T) {
 		if name == "mine" {
 			s.Service = ""
 		}
-		must(t, e.SetSecret(here, s))
+		must(t, e.Credentials().SetSecret(here, s))
 	}
 	of := wish(t.TempDir())
 	of.Name, of.Agent, of.WorkspaceMode, of.Checkpoint = "box", first.Name, spec.WorkspaceReview, "hourly"
@@ -40,7 +40,7 @@ func TestInvite(t *testing.T) {
 		if name == "mine" {
 			terms.Hosts = []string{"api.example.com"}
 		}
-		_, err := e.Lend(here, of, name, terms)
+		_, err := e.Credentials().Lend(here, of, name, terms)
 		must(t, err)
 	}
 	for name, tt := range map[string]struct{ lent, want []string }{
@@ -70,7 +70,7 @@ func TestInvite(t *testing.T) {
 		if want := append([]string{"debian"}, other.Presets...); !slices.Equal(b.Presets, want) || b.Default != policy.Deny {
 			t.Errorf("it may reach %+v, want %v", b.Block, want)
 		}
-		leases, err := e.Leases(sb)
+		leases, err := e.Credentials().Leases(sb)
 		must(t, err)
 		var got []string
 		for _, l := range leases {

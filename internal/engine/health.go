@@ -27,11 +27,12 @@ func OnHost(a *spec.Agent) bool { return onHost(a) == nil }
 // PresetHosts are the hosts that an agent and its presets name, and those that come with
 // what it would be lent, each with a port, as HOST:PORT. Patterns are no hosts.
 func (e *Engine) PresetHosts(a *spec.Agent) ([]string, error) {
-	lent, err := e.FindCredential(a)
+	values := e.Credentials().Values
+	lent, err := values.Find(a)
 	if err != nil {
 		return nil, err
 	}
-	more, err := e.reachOf(a, lent)
+	more, err := values.ReachOf(a, lent)
 	if err != nil {
 		return nil, err
 	}

@@ -31,12 +31,12 @@ func TestDescriptionGone(t *testing.T) {
 			sb := wish(t.TempDir())
 			sb.Name, sb.Agent = "box", "mine"
 			must(t, e.Create(t.Context(), sb))
-			t.Setenv("OPENAI_API_KEY", bearer)
-			a, err := e.AgentIn(sb)
+			t.Setenv("OPENAI_API_KEY", canary)
+			a, err := e.Agents.In(sb)
 			must(t, err)
-			secret, err := e.Credential(here, a)
+			secret, err := e.Credentials().SecretFor(here, a)
 			must(t, err)
-			_, err = e.LendCredential(here, sb, a, secret, vault.Terms{})
+			_, err = e.Credentials().LendCredential(here, sb, a, secret, vault.Terms{})
 			must(t, err)
 			must(t, spoil(file))
 
@@ -49,12 +49,11 @@ func TestDescriptionGone(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			if n := e.lending(here, sb); len(n.unlent) != 1 || n.unlent[0].Secret != secret {
+			*said = nil
+			if n := e.Credentials().ForStart(here, sb); len(n.Unlent) != 1 || n.Unlent[0].Secret != secret {
 				t.Errorf("lent: %+v", n)
 			}
-			*said = nil
-			e.readyForLogin(here, sb, nil)
-			if len(*said) != 1 || !strings.Contains((*said)[0], "is not kept on the host") {
+			if len(*said) != 2 || !strings.Contains((*said)[0], "is not kept on the host") {
 				t.Errorf("of a login inside it says %q", *said)
 			}
 			*said = nil
@@ -63,16 +62,5 @@ func TestDescriptionGone(t *testing.T) {
 				t.Errorf("said %q", *said)
 			}
 		})
-	}
-}
-
-// A program of the user's own needs no description, and is not the agent that was called
-// like it later.
-func TestProgramIsNoAgent(t *testing.T) {
-	e := newEngine(t)
-	sb := wish(t.TempDir())
-	sb.Agent, sb.Command = "claude", []string{"/usr/bin/claude"}
-	if a, err := e.AgentIn(sb); a != nil || err != nil {
-		t.Errorf("%+v, %v", a, err)
 	}
 }

@@ -49,7 +49,7 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 	if lock != nil {
 		e.making.keep(sb.ID, lock)
 	}
-	if err == nil && !e.exists(sb) {
+	if err == nil && !e.Store.Has(sb.ID) {
 		err = errRemoved(sb)
 	}
 	return lock != nil, err

@@ -44,8 +44,8 @@ func obtain(e *Engine, dir, secret string) (*spec.Sandbox, error) {
 				return nil, err
 			}
 		}
-		if e.NeverLent(sb) {
-			if _, err := e.LendFirst(context.Background(), sb, nil, secret); err != nil {
+		if e.Credentials().NeverLent(sb) {
+			if _, err := e.Credentials().LendFirst(context.Background(), sb, nil, secret); err != nil {
 				return nil, errors.Join(err, e.TakeBack(sb))
 			}
 		}
@@ -57,7 +57,7 @@ func obtain(e *Engine, dir, secret string) (*spec.Sandbox, error) {
 // lent once.
 func TestObtainAtOnce(t *testing.T) {
 	e := newEngine(t)
-	must(t, e.SetSecret(here, stored("anthropic", canary)))
+	must(t, e.Credentials().SetSecret(here, stored("anthropic", canary)))
 	for round := range 10 {
 		dir := fmt.Sprintf("/srv/%d", round)
 		const callers = 4
@@ -71,7 +71,7 @@ func TestObtainAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if mine.NeverLent(sb) {
+				if mine.Credentials().NeverLent(sb) {
 					t.Error("it was had before it was lent anything")
 				}
 				got[i] = sb
@@ -86,7 +86,7 @@ func TestObtainAtOnce(t *testing.T) {
 				t.Errorf("%s and %s", sb.ID, got[0].ID)
 			}
 		}
-		if l, err := e.Leases(got[0]); err != nil || len(l) != 1 {
+		if l, err := e.Credentials().Leases(got[0]); err != nil || len(l) != 1 {
 			t.Errorf("%+v, %v", l, err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestObtainAtOnce(t *testing.T) {
 // One whose maker cannot lend what it is to have is gone; who waited for it makes another.
 func TestTakenBack(t *testing.T) {
 	e := newEngine(t)
-	must(t, e.SetSecret(here, stored("anthropic", canary)))
+	must(t, e.Credentials().SetSecret(here, stored("anthropic", canary)))
 	sb := wish("/srv/app")
 	must(t, e.Create(here, sb, e.Making(sb)))
 	found := make(chan *spec.Sandbox)
@@ -139,14 +139,14 @@ func TestNotTakenBack(t *testing.T) {
 		return errors.Is(err, store.ErrLocked)
 	})
 	must(t, e.TakeBack(sb))
-	if !<-adopted || !e.exists(sb) {
+	if !<-adopted || !e.Store.Has(sb.ID) {
 		t.Fatal("it was taken back")
 	}
 	lock, err := store.TryLock(d.Lock())
 	must(t, err)
 	must(t, other.TakeBack(sb))
 	lock.Unlock()
-	if !e.exists(sb) {
+	if !e.Store.Has(sb.ID) {
 		t.Fatal("it was taken back from who starts it")
 	}
 	if is, err := e.Adopt(here, sb, false); err != nil || !is {
@@ -154,7 +154,7 @@ func TestNotTakenBack(t *testing.T) {
 	}
 	must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Stopped, StartedAt: &sb.CreatedAt}))
 	must(t, e.TakeBack(sb))
-	if !e.exists(sb) {
+	if !e.Store.Has(sb.ID) {
 		t.Error("it was taken back although it was started")
 	}
 	must(t, e.TakeBack(sb)) // it is not made here any more
@@ -168,7 +168,7 @@ func TestAdopt(t *testing.T) {
 	must(t, e.Create(here, sb, e.Making(sb)))
 	e.Unmade(sb) // the kernel does that for who is killed
 	other := another(e)
-	if is, err := other.Adopt(here, sb, false); err != nil || !is || !other.NeverLent(sb) {
+	if is, err := other.Adopt(here, sb, false); err != nil || !is || !other.Credentials().NeverLent(sb) {
 		t.Fatalf("%v, %v", is, err)
 	}
 	must(t, other.Made(sb))
@@ -204,7 +204,7 @@ func TestLendFirstAtOnce(t *testing.T) {
 	e := newEngine(t)
 	secrets := []string{"anthropic", "openai", "anthropic"}
 	for _, name := range secrets[:2] {
-		must(t, e.SetSecret(here, stored(name, canary)))
+		must(t, e.Credentials().SetSecret(here, stored(name, canary)))
 	}
 	for range 10 {
 		sb := wish(t.TempDir())
@@ -212,25 +212,25 @@ func TestLendFirstAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, name := range secrets {
 			wg.Go(func() {
-				if _, err := another(e).LendFirst(here, sb, nil, name); err != nil {
+				if _, err := another(e).Credentials().LendFirst(here, sb, nil, name); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
-		if l, err := e.Leases(sb); err != nil || len(l) != 1 {
+		if l, err := e.Credentials().Leases(sb); err != nil || len(l) != 1 {
 			t.Fatalf("%+v, %v", l, err)
 		}
 		// What is asked for by name is lent beside it, once.
 		for range 3 {
 			wg.Go(func() {
-				if _, err := another(e).LendCredential(here, sb, nil, "openai", vault.Terms{}); err != nil {
+				if _, err := another(e).Credentials().LendCredential(here, sb, nil, "openai", vault.Terms{}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
-		l, err := e.Leases(sb)
+		l, err := e.Credentials().Leases(sb)
 		if want := map[bool]int{true: 1, false: 2}[err == nil && l[0].Secret == "openai"]; err != nil || len(l) != want {
 			t.Fatalf("%+v, %v", l, err)
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -40,23 +39,9 @@ func (e *Engine) trySeal(ctx context.Context, dir string, a *wire.Authority) err
 	if a == nil {
 		return errors.New("the sandbox did not tell it")
 	}
-	c, err := e.vault().Begin()
+	sealed, err := e.Credentials().Values.Seal(ctx, authorityName, a.Key)
 	if err != nil {
 		return err
-	}
-	defer c.End()
-	fresh := c.Recipient == ""
-	if err := e.ready(ctx, c, keyWish{}); err != nil {
-		return err
-	}
-	sealed, err := e.seal(ctx, c, authorityName, a.Key)
-	if err != nil {
-		return err
-	}
-	if fresh {
-		if err := c.Save(); err != nil {
-			return err
-		}
 	}
 	return store.WriteFile(filepath.Join(dir, authorityName), []byte(sealed))
 }
@@ -98,15 +83,7 @@ func (e *Engine) openAuthority(ctx context.Context, dir string) (wire.Value, err
 	if err != nil {
 		return nil, err
 	}
-	d, err := e.vault().Read()
-	if err != nil {
-		return nil, err
-	}
-	var key wire.Value
-	e.open(ctx, d, []vault.Item{{Name: authorityName, Sealed: string(sealed)}}, func(_ string, value []byte, failed error) {
-		key, err = value, failed
-	})
-	return key, err
+	return e.Credentials().Values.Open(ctx, authorityName, string(sealed))
 }
 
 // slowRead is how many bytes of an image are read in a second at least, when several are
@@ -208,7 +185,7 @@ func (e *Engine) forkEach(ctx context.Context, from *spec.Sandbox, p checkpoint.
 func (e *Engine) goOn(ctx context.Context, from, sb *spec.Sandbox, past *past) error {
 	err := context.Cause(ctx)
 	if err == nil {
-		e.lendAgain(ctx, from, sb, true)
+		e.Credentials().LendAgain(ctx, from, sb, true)
 		err = e.startFork(ctx, sb, past)
 	}
 	if err == nil {

@@ -84,15 +84,11 @@ func Metered(a *spec.Agent) bool {
 // MeteredSecret tells whether a gateway sees what is asked with a secret, where that is lent
 // for its usual hosts.
 func (e *Engine) MeteredSecret(name string) (bool, error) {
-	d, err := e.vault().Read()
+	s, err := e.Credentials().Values.Secret(name)
 	if err != nil {
 		return false, err
 	}
-	s, err := d.Find(name)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(hostsOf(s, vault.Terms{}), isModelHost), nil
+	return slices.ContainsFunc(vault.HostsOf(s, vault.Terms{}), isModelHost), nil
 }
 
 // MeteredLease tells whether a gateway sees what is asked with a lease.
@@ -141,7 +137,7 @@ func (e *Engine) readScript(path string) ([]byte, error) {
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: "--mock", Err: err}
 	}
 	defer f.Close()
-	text, err := store.ReadAll(f, maxSmall)
+	text, err := store.ReadAll(f, store.MaxSmall)
 	if err == nil {
 		_, err = modelscript.Parse(text)
 	}
@@ -273,7 +269,7 @@ func (e *Engine) Plays(sb *spec.Sandbox, m *Mock) error {
 }
 
 func (e *Engine) hasScript(sb *spec.Sandbox, m *Mock) bool {
-	text, err := readSmall(e.Store.Sandbox(sb.ID).Mock())
+	text, err := store.ReadSmall(e.Store.Sandbox(sb.ID).Mock())
 	return err == nil && bytes.Equal(text, m.text)
 }
 
@@ -301,29 +297,6 @@ func (e *Engine) writeMock(sb *spec.Sandbox, m *Mock) error {
 	}
 	sb.Mock = now.Mock
 	return nil
-}
-
-// unplayed refuses to lend a secret for hosts that a sandbox's mock plays: it
-// would be read, and never used.
-func unplayed(sb *spec.Sandbox, secret string, hosts []string) error {
-	if sb.Mock == nil {
-		return nil
-	}
-	for _, host := range hosts {
-		if name, _, _ := strings.Cut(host, ":"); slices.Contains(sb.Mock.Hosts, strings.ToLower(name)) {
-			return spec.Errorf(spec.ErrConflict, "%s is not lent: the mock of sandbox %s answers in the place of %s", secret, sb.Name, name).
-				WithHint("a sandbox without --mock asks the real one")
-		}
-	}
-	return nil
-}
-
-// hostsOf are those that a lease of a secret would be for.
-func hostsOf(s *vault.Secret, t vault.Terms) []string {
-	if service := vault.FindService(s.Service); len(t.Hosts) == 0 && service != nil {
-		return service.Hosts
-	}
-	return t.Hosts
 }
 
 // mockKeys are what stands for the credentials of services in a sandbox whose

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -54,7 +55,7 @@ func TestMockRefuses(t *testing.T) {
 		"a fifo":      {fifo, nil, "no regular file"},
 		"a typo":      {script(t, "turns:\n  - txt: a\n"), nil, "[2:5]"},
 		"a bad turn":  {script(t, "turns:\n  - text: a\n  - {}\n"), nil, "line 3: check conversation 0, turn 1"},
-		"too large":   {script(t, strings.Repeat("#", maxSmall+1)), nil, "larger"},
+		"too large":   {script(t, strings.Repeat("#", store.MaxSmall+1)), nil, "larger"},
 		"no model":    {script(t, hello), &spec.Agent{Title: "Tool", Credentials: []string{"github"}}, "no model can be played for Tool"},
 	} {
 		class := spec.ErrUsage
@@ -177,10 +178,10 @@ func TestMockIsLentNothing(t *testing.T) {
 	e := newEngine(t)
 	sb := mocked(t, e, nil, hello)
 	trace := filepath.Join(t.TempDir(), "read")
-	must(t, e.SetSecret(here, NewSecret{Name: "anthropic", Source: vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", "echo read >> " + trace + "; echo " + canary}}}))
-	must(t, e.SetSecret(here, stored("other", canary)))
+	must(t, e.Credentials().SetSecret(here, credential.NewSecret{Name: "anthropic", Source: vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", "echo read >> " + trace + "; echo " + canary}}}))
+	must(t, e.Credentials().SetSecret(here, stored("other", canary)))
 	for secret, hosts := range map[string][]string{"anthropic": nil, "other": {"API.openai.com:443"}} {
-		_, err := e.Lend(here, sb, secret, vault.Terms{Hosts: hosts})
+		_, err := e.Credentials().Lend(here, sb, secret, vault.Terms{Hosts: hosts})
 		if !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "mock") {
 			t.Errorf("%s: %v", secret, err)
 		}
@@ -188,7 +189,7 @@ func TestMockIsLentNothing(t *testing.T) {
 	if _, err := os.Stat(trace); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the source was read")
 	}
-	if _, err := e.Lend(here, sb, "other", vault.Terms{Hosts: []string{"api.example.com"}}); err != nil {
+	if _, err := e.Credentials().Lend(here, sb, "other", vault.Terms{Hosts: []string{"api.example.com"}}); err != nil {
 		t.Errorf("another host: %v", err)
 	}
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,26 +8,9 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/policy"
-	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// ForServer refuses an agent that cannot be told of a model server of its user's own; nil stands
-// for a shell, and for any other program, which is told nothing.
-func ForServer(a *spec.Agent, s *spec.ModelServer) error {
-	switch {
-	case a == nil || s == nil:
-		return nil
-	case a.Server == nil:
-		return spec.Errorf(spec.ErrUsage, "--model-server: it is not known how %s is told of a model server", a.Title).
-			WithHint("its description would say so under server (docs/guide/models.md); --model-server none asks its maker")
-	case a.Server.NeedsModel && s.Model == "":
-		return spec.Errorf(spec.ErrUsage, "--model-server: %s asks a server of one's own for no model by itself", a.Title).
-			WithHint("name one as the server calls it: --server-model NAME")
-	}
-	return nil
-}
 
 // Serve has a new sandbox ask a model server of its user's own: of the host's ports it reaches
 // that one, and elsewhere what a rule of its own lets it.
@@ -55,30 +36,6 @@ func Serve(sb *spec.Sandbox, a *spec.Agent, s *spec.ModelServer, rules *policy.B
 		rules.Allow = append(slices.Clip(rules.Allow), r)
 	}
 	return nil
-}
-
-// LendServerKey lends a sandbox the key for its model server, and nothing if it has none,
-// or has that already. A nil agent finds it in the usual variable.
-func (e *Engine) LendServerKey(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) (*spec.Lease, error) {
-	s := sb.ModelServer
-	if s == nil || s.Key == "" {
-		return nil, nil
-	}
-	t := vault.Terms{Hosts: []string{s.Target()}}
-	if a != nil && a.Server != nil {
-		place := a.Server.Place
-		t.Place, t.Env = &place, slices.Clone(a.Server.Key)
-	}
-	return e.lend(ctx, sb, s.Key, t, hasLive(s.Key))
-}
-
-// HasSecret refuses the name of a secret that there is not.
-func (e *Engine) HasSecret(name string) error {
-	d, err := e.vault().Read()
-	if err == nil {
-		_, err = d.Find(name)
-	}
-	return err
 }
 
 // serversOf are the servers of models that a sandbox is pointed to, as HOST:PORT: the one that it was
@@ -134,17 +91,4 @@ func ownServer(sb *spec.Sandbox) *wire.ModelServer {
 		own.Named = s.Named()
 	}
 	return own
-}
-
-// logInAt lends another agent the key for the model server of the sandbox that its own is like.
-func (e *Engine) logInAt(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) error {
-	if err := ForServer(a, sb.ModelServer); err != nil {
-		return err
-	}
-	_, err := e.LendServerKey(ctx, sb, a)
-	if errors.Is(err, spec.ErrNotFound) {
-		e.say("the key %s is not lent: %s", sb.ModelServer.Key, withHint(err))
-		return nil
-	}
-	return err
 }

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -15,12 +13,17 @@ import (
 // NetworkRecords reads the network log of a sandbox from its beginning. The log is empty before the
 // first start.
 func (e *Engine) NetworkRecords(sb *spec.Sandbox, each func(*spec.NetworkRecord)) error {
-	return e.networkEvents(sb, func(ev audit.Event) {
+	err := audit.ReadExisting(e.Store.Sandbox(sb.ID).NetworkLog(), func(ev audit.Event) error {
 		var r spec.NetworkRecord
 		if ev.Decode(&r) == nil { // any other entry does not come from a keeper
 			each(&r)
 		}
+		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("network log of %s: %w", sb.Name, err)
+	}
+	return nil
 }
 
 // maxRefused bounds the number of names in a hint.
@@ -36,15 +39,4 @@ func (e *Engine) Refused(sb *spec.Sandbox, since time.Time) (names []string) {
 		}
 	})
 	return names
-}
-
-func (e *Engine) networkEvents(sb *spec.Sandbox, each func(audit.Event)) error {
-	err := audit.Read(e.Store.Sandbox(sb.ID).NetworkLog(), func(ev audit.Event) error {
-		each(ev)
-		return nil
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("network log of %s: %w", sb.Name, err)
-	}
-	return nil
 }

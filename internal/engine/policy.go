@@ -100,7 +100,7 @@ func (e *Engine) HasRules(sb *spec.Sandbox, b policy.Block) (bool, error) {
 // readProject reads the project's own file, which somebody inside may have
 // written.
 func readProject(path string) (*policy.Block, error) {
-	data, err := readSmall(path)
+	data, err := store.ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, nil
 	}

@@ -34,7 +34,7 @@ func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*po
 	}
 	defer lock.Unlock()
 	if err := e.rewritePolicy(sb, edit); err != nil {
-		if sb != nil && !e.exists(sb) {
+		if sb != nil && !e.Store.Has(sb.ID) {
 			return errRemoved(sb)
 		}
 		return err

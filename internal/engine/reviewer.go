@@ -9,7 +9,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -55,26 +54,11 @@ func (e *Engine) review(ctx context.Context, of *spec.Sandbox, p checkpoint.Poin
 	if err != nil || played != nil {
 		return sb, err
 	}
-	if sb.ModelServer != nil {
-		err = e.logInAt(ctx, sb, r.Agent)
-	} else {
-		err = e.logIn(ctx, sb, r.Agent)
-	}
-	if err != nil {
+	if err := e.Credentials().LogIn(ctx, sb, r.Agent); err != nil {
 		_ = e.Remove(context.WithoutCancel(ctx), sb, true)
 		return nil, err
 	}
 	return sb, nil
-}
-
-// logIn lends a sandbox what an agent can log in with, if there is anything.
-func (e *Engine) logIn(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) error {
-	secret, err := e.Credential(ctx, a)
-	if err != nil || secret == "" {
-		return err
-	}
-	_, err = e.LendCredential(ctx, sb, a, secret, vault.Terms{})
-	return err
 }
 
 // rulesFor are a sandbox's own rules for another agent than the one it was made for.

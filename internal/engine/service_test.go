@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/credential"
+	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -36,32 +38,32 @@ func TestOwnService(t *testing.T) {
 			e.Agents = agent.NewCatalog(dir)
 			a, err := e.Agents.Find("mine")
 			must(t, err)
-			if c, err := e.FindCredential(a); err != nil || c.Secret != "" {
+			if c, err := e.Credentials().Values.Find(a); err != nil || c.Secret != "" {
 				t.Fatalf("%+v, %v", c, err)
 			}
 			t.Setenv("ACME_API_KEY", "")
 			if from == "variable" {
 				t.Setenv("ACME_API_KEY", value)
 			} else {
-				must(t, e.SetSecret(here, NewSecret{Name: "acme", Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(value)}))
+				must(t, e.Credentials().SetSecret(here, credential.NewSecret{Name: "acme", Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(value)}))
 			}
 			hosts, err := e.PresetHosts(a)
 			if err != nil || hosts[0] != "api.acme.example:443" || !slices.Contains(hosts, "registry.npmjs.org:443") || !slices.Contains(hosts, "api.github.com:443") {
 				t.Errorf("%q, %v", hosts, err)
 			}
-			secret, err := e.Credential(here, a)
+			secret, err := e.Credentials().SecretFor(here, a)
 			if err != nil || secret != "acme" {
 				t.Fatalf("%q, %v", secret, err)
 			}
 			sb := wish(t.TempDir())
 			sb.Agent = "mine"
 			must(t, e.Create(t.Context(), sb))
-			l, err := e.LendCredential(here, sb, a, secret, vault.Terms{})
+			l, err := e.Credentials().LendCredential(here, sb, a, secret, vault.Terms{})
 			must(t, err)
 			if !slices.Equal(l.Hosts, []string{"api.acme.example:443"}) || l.Place != (spec.Place{Kind: spec.PlaceHeader, Name: "x-acme-key"}) || !slices.Equal(l.Env, []string{"ACME_API_KEY"}) {
 				t.Errorf("%+v", l)
 			}
-			if n := e.lending(here, sb); len(n.loans) != 1 || string(n.loans[0].Value) != value {
+			if n := e.Credentials().ForStart(here, sb); len(n.Loans) != 1 || string(n.Loans[0].Value) != value {
 				t.Errorf("%+v", n)
 			}
 			must(t, e.furnish(sb))
@@ -69,10 +71,10 @@ func TestOwnService(t *testing.T) {
 			if err != nil || l.Placeholder == "" || string(text) != `{"key":"`+l.Placeholder+`"}` {
 				t.Errorf("%s, %v", text, err)
 			}
-			nowhereIn(t, e.Store.Path(), "CANARY")
+			credentialtest.NowhereIn(t, e.Store.Path(), "CANARY")
 			other := wish(t.TempDir())
 			must(t, e.Create(here, other))
-			if _, err := e.LendCredential(here, other, claude(t, e), secret, vault.Terms{}); err == nil || !strings.Contains(err.Error(), "not known where") {
+			if _, err := e.Credentials().LendCredential(here, other, claude(t, e), secret, vault.Terms{}); err == nil || !strings.Contains(err.Error(), "not known where") {
 				t.Errorf("as another agent's: %v", err)
 			}
 		})

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/gitdefaults"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/keeper"
@@ -81,8 +82,8 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	go func() { defer close(remembering); e.rememberNames(sb) }() // while the wall comes up
 	defer func() { <-remembering }()
 	reading, enough := context.WithCancel(ctx)
-	lent := make(chan lending, 1)
-	go func() { defer close(lent); lent <- e.lending(reading, sb) }()
+	lent := make(chan credential.Lent, 1)
+	go func() { defer close(lent); lent <- e.Credentials().ForStart(reading, sb) }()
 	person := make(chan *gitdefaults.Person, 1)
 	go func() { defer close(person); person <- e.askGit(reading, sb) }()
 	defer func() { // whatever fails below, no command of a secret outlives it
@@ -102,13 +103,12 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	var conn *unixconn.Conn
 	if err == nil {
 		n := <-lent
-		launch.Loans, launch.Unlent = n.loans, n.unlent
+		launch.Loans, launch.Unlent = n.Loans, n.Unlent
 		e.tellGit(&launch, <-person)
 		if from != nil {
 			launch.GoOn, launch.Authority = from.dir, from.authority()
 		}
-		e.signIn(sb, n.files)
-		e.tellNpm(sb, n.loans)
+		e.Credentials().WriteHome(sb, n)
 		if err = context.Cause(ctx); err == nil {
 			conn, err = e.spawn(ctx, sb, launch, group, lock)
 		}
@@ -166,7 +166,9 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	}
 	e.wayOut(sb, &l)
 	l.KnownHosts = knownHosts()
-	l.Login, _ = e.loginInside(sb) // readyForLogin tells why there is none
+	if how, _ := e.Credentials().LoginInside(sb); how != nil { // ForStart tells the user of an error
+		l.Login = &keeper.LoginInside{Agent: sb.Agent, How: *how, Vault: e.Store.Secrets()}
+	}
 	var err error
 	if l.Program, l.Runtime, err = e.programDirs(sb); err != nil {
 		return l, err

@@ -384,7 +384,7 @@ func absent(err error) bool {
 // unheard is why a keeper could not be asked.
 func (e *Engine) unheard(sb *spec.Sandbox, err error) error {
 	switch {
-	case !e.exists(sb):
+	case !e.Store.Has(sb.ID):
 		return errRemoved(sb)
 	case e.Status(sb).State != spec.Running:
 		return spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name)
@@ -419,7 +419,7 @@ func (e *Engine) Reset(ctx context.Context) ([]string, error) {
 		gone = append(gone, sb.Name)
 	}
 	if len(errs) == 0 {
-		if err := e.forget(ctx); err != nil {
+		if err := e.Credentials().Values.ForgetKey(ctx); err != nil {
 			e.say("the key of the secrets stays in the keyring: %v", err)
 		}
 		errs = append(errs, e.Store.Erase())

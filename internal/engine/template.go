@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/savedtemplate"
@@ -96,7 +97,7 @@ func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
 	if err := e.removeLendable(sb, home); err != nil {
 		return err
 	}
-	return changeNpmrc(home, nil)
+	return credential.ForgetNpm(home)
 }
 
 // removeLendable takes the files out of a home that are its sandbox's alone: what the
@@ -180,7 +181,7 @@ func within(home *os.Root, name string) bool {
 // lendable are the files of a home that have placeholders in them, or what the agent of the
 // sandbox logged in with itself.
 func (e *Engine) lendable(sb *spec.Sandbox) ([]string, error) {
-	a, err := e.AgentIn(sb)
+	a, err := e.Agents.In(sb)
 	if a == nil {
 		return nil, err
 	}
@@ -191,7 +192,7 @@ func (e *Engine) lendable(sb *spec.Sandbox) ([]string, error) {
 		}
 	}
 	if a.Login != nil {
-		files = append(files, a.Login.File, a.Login.File+freshLogin)
+		files = append(files, credential.LoginFiles(a.Login)...)
 	}
 	return files, nil
 }

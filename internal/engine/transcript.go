@@ -49,5 +49,5 @@ func (e *Engine) talker(sb *spec.Sandbox) (*spec.Agent, error) {
 		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s has no agent: it was made for %s", sb.Name, what).
 			WithHint("bothy logs %s shows what was printed there", sb.Name)
 	}
-	return e.AgentIn(sb)
+	return e.Agents.In(sb)
 }

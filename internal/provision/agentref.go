@@ -42,7 +42,7 @@ func RefOf(a *spec.Agent) *AgentRef { return &AgentRef{Name: a.Name, Spec: a} }
 
 // AgentOf returns the agent or the program that an existing sandbox is for.
 func AgentOf(e *engine.Engine, sb *spec.Sandbox) (*AgentRef, error) {
-	a, err := e.AgentIn(sb)
+	a, err := e.Agents.In(sb)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (p *Provisioner) metering(req *spec.Request, server *spec.ModelServer) (m M
 // MeteringIn returns the metering of an existing sandbox.
 func MeteringIn(e *engine.Engine, sb *spec.Sandbox) (m Metering, err error) {
 	m.Own = sb.Mock != nil || sb.ModelServer != nil
-	list, err := e.Leases(sb)
+	list, err := e.Credentials().Leases(sb)
 	for i := range list {
 		if l := &list[i]; l.Live(time.Now()) && engine.MeteredLease(l) && !slices.Contains(m.Secrets, l.Secret) {
 			m.Secrets = append(m.Secrets, l.Secret)

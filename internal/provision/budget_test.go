@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -64,7 +65,7 @@ func TestMetering(t *testing.T) {
 	e := &engine.Engine{Store: st, Agents: agent.NewCatalog(t.TempDir())}
 	p := &Provisioner{Engine: e}
 	for name, service := range map[string]string{"models": "openai", "inference": "huggingface", "code": "github", "own": ""} {
-		must(t, e.SetSecret(t.Context(), engine.NewSecret{Name: name, Service: service, Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
+		must(t, e.Credentials().SetSecret(t.Context(), credential.NewSecret{Name: name, Service: service, Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
 	}
 	for flags, want := range map[string][]string{
 		"": nil, "models": {"models"}, "models:8h": {"models"}, "code": nil, "own": nil, "code models inference": {"models", "inference"},

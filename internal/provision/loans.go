@@ -50,7 +50,7 @@ func (p *Provisioner) LoansOf(req *spec.Request) (w Loans, err error) {
 		return w, err
 	}
 	w.usual = usual
-	w.tokens, err = p.Engine.ChooseTokens(asked)
+	w.tokens, err = p.Engine.Credentials().Values.ChooseTokens(asked)
 	return w, err
 }
 
@@ -95,7 +95,7 @@ func parseSecrets(words []string) ([]secretLoan, error) {
 // Lend lends a sandbox its loans. A sandbox that was never lent a credential also gets what its agent
 // can log in with, and a new one gets the loans of the settings.
 func (p *Provisioner) Lend(ctx context.Context, ref *AgentRef, sb *spec.Sandbox, w Loans, isNew bool) error {
-	if (isNew || ref.Spec != nil) && p.Engine.NeverLent(sb) {
+	if (isNew || ref.Spec != nil) && p.Engine.Credentials().NeverLent(sb) {
 		var err error
 		if w.secrets, err = p.firstCredential(ctx, ref, sb, w.secrets); err != nil {
 			return err
@@ -104,8 +104,8 @@ func (p *Provisioner) Lend(ctx context.Context, ref *AgentRef, sb *spec.Sandbox,
 	if err := p.lendSecrets(ctx, ref.Spec, sb, w.secrets); err != nil {
 		return err
 	}
-	if isNew || p.Engine.NeverLent(sb) {
-		if _, err := p.Engine.LendServerKey(ctx, sb, ref.Spec); err != nil {
+	if isNew || p.Engine.Credentials().NeverLent(sb) {
+		if _, err := p.Engine.Credentials().LendServerKey(ctx, sb, ref.Spec); err != nil {
 			return err
 		}
 	}
@@ -124,9 +124,9 @@ func (p *Provisioner) lendSecrets(ctx context.Context, of *spec.Agent, sb *spec.
 		var made *spec.Lease
 		var err error
 		if l.unasked {
-			made, err = p.Engine.LendFirst(ctx, sb, of, l.secret)
+			made, err = p.Engine.Credentials().LendFirst(ctx, sb, of, l.secret)
 		} else {
-			made, err = p.Engine.LendCredential(ctx, sb, of, l.secret, vault.Terms{For: l.life})
+			made, err = p.Engine.Credentials().LendCredential(ctx, sb, of, l.secret, vault.Terms{For: l.life})
 		}
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func (p *Provisioner) lendSecrets(ctx context.Context, of *spec.Agent, sb *spec.
 // lendTokens lends tokens of tools, unless they are lent already.
 func (p *Provisioner) lendTokens(ctx context.Context, sb *spec.Sandbox, list []hostcreds.Token) error {
 	for i := range list {
-		l, err := p.Engine.LendToken(ctx, sb, &list[i])
+		l, err := p.Engine.Credentials().LendToken(ctx, sb, &list[i])
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (p *Provisioner) lendTokens(ctx context.Context, sb *spec.Sandbox, list []h
 // lendUsual lends a new sandbox the tokens of the settings. A token that cannot be lent does not stop
 // the work: a note says so.
 func (p *Provisioner) lendUsual(ctx context.Context, sb *spec.Sandbox, choices []hostcreds.Choice) {
-	usual, err := p.Engine.UsualTokens(choices)
+	usual, err := p.Engine.Credentials().Values.UsualTokens(choices)
 	for _, t := range usual {
 		err = errors.Join(err, p.lendTokens(ctx, sb, []hostcreds.Token{t}))
 	}
@@ -167,7 +167,7 @@ func (p *Provisioner) firstCredential(ctx context.Context, ref *AgentRef, sb *sp
 	if of == nil || sb.Mock != nil || sb.ModelServer != nil || len(asked) > 0 || len(of.Credentials) == 0 && of.Login == nil {
 		return asked, nil
 	}
-	secret, err := p.Engine.Credential(ctx, of)
+	secret, err := p.Engine.Credentials().SecretFor(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (p *Provisioner) CheckCredential(req *spec.Request, of *spec.Agent, sb *spe
 	if own, err := p.showsConfig(req, RefOf(of)); own || err != nil {
 		return err
 	}
-	c, err := p.Engine.FindCredential(of)
+	c, err := p.Engine.Credentials().Values.Find(of)
 	if err == nil && c.Secret == "" {
 		hint := "give it one: " + strings.Join(WaysToLogIn(of), ", or ")
 		if c.Unfit != "" {

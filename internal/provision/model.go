@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -57,11 +58,11 @@ func (p *Provisioner) modelServer(req *spec.Request, of *spec.Agent) (s *spec.Mo
 		return nil, spec.Errorf(spec.ErrUsage, "--mock and --model-server exclude each other: a script answers, or a server")
 	}
 	if s != nil && s.Key != "" {
-		if err := p.Engine.HasSecret(s.Key); err != nil {
+		if _, err := p.Engine.Credentials().Values.Secret(s.Key); err != nil {
 			return nil, err
 		}
 	}
-	return s, engine.ForServer(of, s)
+	return s, agent.ForServer(of, s)
 }
 
 // answerTime is how long a server on this machine may take to accept a connection.

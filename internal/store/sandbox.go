@@ -271,6 +271,13 @@ func (s *Store) Load(id string) (*spec.Sandbox, error) {
 	return sb, nil
 }
 
+// Has reports whether a sandbox exists. It is false only if the sandbox was removed; a sandbox whose
+// spec cannot be read still exists.
+func (s *Store) Has(id string) bool {
+	_, err := s.Load(id)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // ReadStatus reads a sandbox's status; a missing or torn one reads as stopped.
 func (d Sandbox) ReadStatus() spec.Status {
 	st, _ := d.LastStatus()

@@ -52,6 +52,31 @@ func Live(list []spec.Lease, now time.Time) []spec.Lease {
 	return slices.DeleteFunc(slices.Clone(list), func(l spec.Lease) bool { return !l.Live(now) })
 }
 
+// Part parts leases into the chosen ones and the others.
+func Part(list []spec.Lease, which func(*spec.Lease) bool) (chosen, others []spec.Lease) {
+	for i, l := range list {
+		if which(&list[i]) {
+			chosen = append(chosen, l)
+		} else {
+			others = append(others, l)
+		}
+	}
+	return chosen, others
+}
+
+// IsLive reports whether a list has a lease with an ID that has not run out.
+func IsLive(list []spec.Lease, id string, now time.Time) bool {
+	return slices.ContainsFunc(list, func(l spec.Lease) bool { return l.ID == id && l.Live(now) })
+}
+
+// HostsOf returns the hosts that a lease of a secret would be for.
+func HostsOf(s *Secret, t Terms) []string {
+	if service := FindService(s.Service); len(t.Hosts) == 0 && service != nil {
+		return service.Hosts
+	}
+	return t.Hosts
+}
+
 // Terms are what can be said about a lease. What is left out is as usual for
 // the secret's service.
 type Terms struct {

@@ -1,7 +1,7 @@
 package vault
 
 import (
-	_ "embed" // the list
+	_ "embed"
 	"slices"
 	"strings"
 )

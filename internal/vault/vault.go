@@ -27,6 +27,9 @@ import (
 // Vault is the directory of the secrets.
 type Vault struct{ Dir string }
 
+// Of returns the vault of a state directory.
+func Of(st *store.Store) Vault { return Vault{Dir: st.Secrets()} }
+
 // Names of its files.
 func (v Vault) document() string { return filepath.Join(v.Dir, "vault.json") }
 func (v Vault) lock() string     { return filepath.Join(v.Dir, "lock") }

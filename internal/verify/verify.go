@@ -288,7 +288,7 @@ func (c *checker) builds() {
 // secrets checks that the document can be read, and the MAC of each value, by opening it.
 func (c *checker) secrets() {
 	c.begin("secrets")
-	v := vault.Vault{Dir: c.store.Secrets()}
+	v := vault.Of(c.store)
 	_, err := v.Read()
 	c.result(Damage{Kind: "secret", Name: "vault.json", What: "document", Fix: "bring back a copy of it, or move it away and set the secrets again"}, v.Dir, err)
 	if err != nil {

@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"os"
@@ -8,19 +8,11 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
 const ofGitHub = "gho_CANARYCANARYCANARYCANARY012345678901"
-
-// putHome writes a file into the home directory.
-func putHome(t *testing.T, name, text string, mode os.FileMode) {
-	t.Helper()
-	file := filepath.Join(os.Getenv("HOME"), name)
-	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-	must(t, os.WriteFile(file, []byte(text), mode))
-	must(t, os.Chmod(file, mode))
-}
 
 // gh gives the host a gh that has a token, or none, in the keyring.
 func gh(t *testing.T, script string) {
@@ -28,7 +20,7 @@ func gh(t *testing.T, script string) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "gh"), []byte("#!/bin/sh\n"+script), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	putHome(t, ".config/gh/hosts.yml", "github.com:\n  user: me\n", 0o600)
+	credentialtest.PutHome(t, ".config/gh/hosts.yml", "github.com:\n  user: me\n", 0o600)
 }
 
 // A token of another program that an agent takes is found where that has it, and lent for
@@ -46,7 +38,7 @@ func TestOtherToken(t *testing.T) {
 			t.Setenv("GITHUB_TOKEN", "gho_other56789012345678901234567890123456")
 		}, "$GH_TOKEN"},
 		"gh's file": {func(t *testing.T) {
-			putHome(t, ".config/gh/hosts.yml", "github.com:\n  oauth_token: "+ofGitHub+"\nghe.example:\n  oauth_token: other\n", 0o600)
+			credentialtest.PutHome(t, ".config/gh/hosts.yml", "github.com:\n  oauth_token: "+ofGitHub+"\nghe.example:\n  oauth_token: other\n", 0o600)
 		}, "~/.config/gh/hosts.yml"},
 		"gh's keyring": {func(t *testing.T) { gh(t, "echo "+ofGitHub+"\n") }, "keyring"},
 	} {
@@ -54,16 +46,16 @@ func TestOtherToken(t *testing.T) {
 			e, _, said := signedIn(t)
 			a, err := e.Agents.Find("copilot")
 			must(t, err)
-			if none, err := e.FindCredential(a); err != nil || none.Secret != "" || none.Unfit != "" {
+			if none, err := e.Find(a); err != nil || none.Secret != "" || none.Unfit != "" {
 				t.Fatalf("before there is any: %+v, %v", none, err)
 			}
 			c.set(t)
-			secret, err := e.Credential(here, a)
+			secret, err := e.SecretFor(here, a)
 			must(t, err)
 			if secret != "copilot-github-token" || len(*said) != 1 || !strings.Contains((*said)[0], c.where) || strings.Contains((*said)[0], "CANARY") {
 				t.Fatalf("%q, said %q", secret, *said)
 			}
-			if again, err := e.Credential(here, a); err != nil || again != secret || len(*said) != 1 {
+			if again, err := e.SecretFor(here, a); err != nil || again != secret || len(*said) != 1 {
 				t.Errorf("once more: %q, %v, said %q", again, err, *said)
 			}
 			sb := wish(t.TempDir())
@@ -73,10 +65,10 @@ func TestOtherToken(t *testing.T) {
 			if !slices.Equal(l.Hosts, vault.FindService("copilot").Hosts) || !slices.Equal(l.Paths, a.Tokens[0].Paths) || !slices.Equal(l.Env, []string{"COPILOT_GITHUB_TOKEN"}) || l.Tool != "" {
 				t.Errorf("%+v", l)
 			}
-			if n := e.lending(here, sb); len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != ofGitHub || strings.Contains(l.Placeholder, "CANARY") {
+			if n := e.ForStart(here, sb); len(n.Unlent) != 0 || len(n.Loans) != 1 || string(n.Loans[0].Value) != ofGitHub || strings.Contains(l.Placeholder, "CANARY") {
 				t.Errorf("%+v", n)
 			}
-			nowhereIn(t, e.Store.Path(), "CANARY")
+			credentialtest.NowhereIn(t, e.Store.Path(), "CANARY")
 			if e.NeverLent(sb) {
 				t.Error("it counts as none")
 			}
@@ -103,7 +95,7 @@ func TestOtherTokenUnfit(t *testing.T) {
 		"a classic one of gh": {func(t *testing.T) { gh(t, "echo ghp_CANARY7890123456789012345678901234567890\n") }, "does not take"},
 		"none in the keyring": {func(t *testing.T) { gh(t, "echo locked >&2; exit 1\n") }, "locked"},
 		"a file for all to edit": {func(t *testing.T) {
-			putHome(t, ".config/gh/hosts.yml", "github.com:\n  oauth_token: "+ofGitHub+"\n", 0o666)
+			credentialtest.PutHome(t, ".config/gh/hosts.yml", "github.com:\n  oauth_token: "+ofGitHub+"\n", 0o666)
 		}, "chmod go-w"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,15 +103,15 @@ func TestOtherTokenUnfit(t *testing.T) {
 			a, err := e.Agents.Find("copilot")
 			must(t, err)
 			c.set(t)
-			secret, err := e.Credential(here, a)
+			secret, err := e.SecretFor(here, a)
 			if err != nil || secret != "" || len(*said) != 1 || !strings.Contains((*said)[0], c.why) || strings.Contains((*said)[0], "CANARY") {
 				t.Errorf("%q, %v, said %q", secret, err, *said)
 			}
 			if have, err := e.Secrets(); err != nil || len(have) != 0 {
 				t.Errorf("%+v, %v", have, err)
 			}
-			putHome(t, ".copilot/config.json", `{"copilotTokens":{"https://github.com:me":"`+ofGitHub+`"}}`, 0o600)
-			secret, err = e.Credential(here, a)
+			credentialtest.PutHome(t, ".copilot/config.json", `{"copilotTokens":{"https://github.com:me":"`+ofGitHub+`"}}`, 0o600)
+			secret, err = e.SecretFor(here, a)
 			if err != nil || secret != "copilot-copilot-key" {
 				t.Fatalf("%q, %v", secret, err)
 			}
@@ -141,7 +133,7 @@ func TestOtherTokenOfNobody(t *testing.T) {
 	e.Agents = agent.NewCatalog(dir)
 	a, err := e.Agents.Find("mine")
 	must(t, err)
-	if c, err := e.FindCredential(a); err == nil || !strings.Contains(err.Error(), "hub") {
+	if c, err := e.Find(a); err == nil || !strings.Contains(err.Error(), "hub") {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

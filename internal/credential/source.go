@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"bytes"
@@ -53,7 +53,8 @@ func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out [
 		return nil, fmt.Errorf("its command was ended: %w", context.Cause(ctx))
 	}
 	if err != nil {
-		return nil, &commandError{err, strings.TrimSpace(lastLine(strings.TrimSpace(said.String())))}
+		text := strings.TrimSpace(said.String())
+		return nil, &commandError{err, strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])}
 	}
 	return printed.Bytes(), nil
 }

@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"encoding/binary"
@@ -43,7 +43,7 @@ func placed(t *testing.T, dir string, do func()) (names []string) {
 // Who is killed while they lend leaves no mark of a credential that was never lent, and while
 // they revoke none without the mark.
 func TestLentMark(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("anthropic", canary)))
 	sb := wish(t.TempDir())
 	must(t, e.Create(here, sb))
@@ -88,7 +88,7 @@ func TestLentMark(t *testing.T) {
 
 // What can never be lent is told before the secret's source is asked.
 func TestTermsFirst(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	ran := filepath.Join(t.TempDir(), "ran")
 	for _, n := range []NewSecret{
 		{Name: "openai", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOBODY_SETS_THIS"}},

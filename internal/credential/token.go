@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/hostcreds"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -17,13 +18,13 @@ import (
 
 // Tokens are those that tools of this host have, of all tools without a name. A
 // command that would print one is looked for and not run.
-func (e *Engine) Tokens(tools ...string) ([]hostcreds.Token, error) {
+func (v *Values) Tokens(tools ...string) ([]hostcreds.Token, error) {
 	home, err := store.Home()
 	if err != nil {
 		return nil, err
 	}
 	list := hostcreds.Find(hostcreds.Host{Home: home, Environ: os.Environ()}, tools...)
-	paths, err := e.Paths()
+	paths, err := hostpath.Load(v.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +44,8 @@ func (e *Engine) Tokens(tools ...string) ([]hostcreds.Token, error) {
 
 // ChooseTokens gives the tokens that choices mean. It is an error if there is none
 // for one of them; those beside it that cannot be lent are told.
-func (e *Engine) ChooseTokens(choices []hostcreds.Choice) ([]hostcreds.Token, error) {
-	chosen, missing, err := e.chooseTokens(choices)
+func (v *Values) ChooseTokens(choices []hostcreds.Choice) ([]hostcreds.Token, error) {
+	chosen, missing, err := v.matchTokens(choices)
 	if err != nil || len(missing) == 0 {
 		return chosen, err
 	}
@@ -53,17 +54,17 @@ func (e *Engine) ChooseTokens(choices []hostcreds.Choice) ([]hostcreds.Token, er
 
 // UsualTokens is ChooseTokens for choices that are made for any host: of what there
 // is not nothing is said.
-func (e *Engine) UsualTokens(choices []hostcreds.Choice) ([]hostcreds.Token, error) {
-	chosen, missing, err := e.chooseTokens(choices)
+func (v *Values) UsualTokens(choices []hostcreds.Choice) ([]hostcreds.Token, error) {
+	chosen, missing, err := v.matchTokens(choices)
 	for _, m := range missing {
 		if !errors.Is(m, spec.ErrNotFound) {
-			e.say("%s", withHint(m))
+			v.say("%s", spec.Advised(m))
 		}
 	}
 	return chosen, err
 }
 
-func (e *Engine) chooseTokens(choices []hostcreds.Choice) (chosen []hostcreds.Token, missing []error, err error) {
+func (v *Values) matchTokens(choices []hostcreds.Choice) (chosen []hostcreds.Token, missing []error, err error) {
 	if len(choices) == 0 {
 		return nil, nil, nil
 	}
@@ -71,7 +72,7 @@ func (e *Engine) chooseTokens(choices []hostcreds.Choice) (chosen []hostcreds.To
 	for _, c := range choices {
 		tools = append(tools, c.Tool)
 	}
-	all, err := e.Tokens(tools...)
+	all, err := v.Tokens(tools...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +91,7 @@ func (e *Engine) chooseTokens(choices []hostcreds.Choice) (chosen []hostcreds.To
 			continue
 		}
 		for _, t := range bad {
-			e.say("not lent: %s", withHint(unlendable(&t)))
+			v.say("not lent: %s", spec.Advised(unlendable(&t)))
 		}
 		chosen = append(chosen, good...)
 	}
@@ -121,33 +122,33 @@ func unlendable(t *hostcreds.Token) error {
 
 // LendToken lends a sandbox the token of a tool. If it has it already the lease is
 // nil.
-func (e *Engine) LendToken(ctx context.Context, sb *spec.Sandbox, t *hostcreds.Token) (*spec.Lease, error) {
-	name, err := e.secretOf(t)
+func (b *Broker) LendToken(ctx context.Context, sb *spec.Sandbox, t *hostcreds.Token) (*spec.Lease, error) {
+	name, err := b.Values.tokenSecret(t)
 	if err != nil {
 		return nil, err
 	}
-	l, err := e.lend(ctx, sb, name, t.Terms, hasLive(name))
-	if l != nil && len(npmLines([]spec.Lease{*l})) > 0 && e.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
-		e.say("npm finds what is lent in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
+	l, err := b.lendUnless(ctx, sb, name, t.Terms, hasLive(name))
+	if l != nil && len(npmLines([]spec.Lease{*l})) > 0 && b.Values.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
+		b.Values.say("npm finds what is lent in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
 	}
-	if l != nil && l.Place.Kind == spec.PlaceSignature && e.Store.Sandbox(sb.ID).ReadStatus().State == spec.Running {
-		e.say("git of sandbox %s hears by which key it signs at its next start; until then name one: git config --global gpg.format ssh, and user.signingKey", sb.Name)
+	if l != nil && l.Place.Kind == spec.PlaceSignature && b.Values.Store.Sandbox(sb.ID).ReadStatus().State == spec.Running {
+		b.Values.say("git of sandbox %s hears by which key it signs at its next start; until then name one: git config --global gpg.format ssh, and user.signingKey", sb.Name)
 	}
 	return l, err
 }
 
 // secretOf gives the secret that is read from where a token stands. If there is none, one is
 // made of a name that no other has.
-func (e *Engine) secretOf(t *hostcreds.Token) (string, error) {
+func (v *Values) tokenSecret(t *hostcreds.Token) (string, error) {
 	source := vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For}
-	have, err := e.Secrets()
+	have, err := v.Secrets()
 	if err != nil {
 		return "", err
 	}
 	if name := nameOf(have, source); name != "" {
 		return name, nil
 	}
-	c, err := e.vault().Begin()
+	c, err := v.vault().Begin()
 	if err != nil {
 		return "", err
 	}
@@ -155,17 +156,17 @@ func (e *Engine) secretOf(t *hostcreds.Token) (string, error) {
 	if name := nameOf(c.Secrets, source); name != "" { // somebody was faster
 		return name, nil
 	}
-	return e.addSecret(c, NewSecret{Name: freeSecret(c.Document, t), Service: t.Service, Source: source})
+	return v.addSecret(c, NewSecret{Name: freeSecret(c.Document, t), Service: t.Service, Source: source})
 }
 
 // addSecret adds one that is not there yet, and so lent to nobody. The caller has the lock of
 // the vault.
-func (e *Engine) addSecret(c *vault.Change, n NewSecret) (string, error) {
+func (v *Values) addSecret(c *vault.Change, n NewSecret) (string, error) {
 	if err := vault.CheckName(n.Name); err != nil {
 		return "", err
 	}
-	s := fresh(c, n)
-	if err := e.put(c, &s); err != nil {
+	s := newSecret(c, n)
+	if err := v.putSecret(c, &s); err != nil {
 		return "", err
 	}
 	return s.Name, nil
@@ -204,8 +205,8 @@ func inName(r rune) rune {
 }
 
 // readToken reads the source of a tool's token.
-func (e *Engine) readToken(ctx context.Context, s vault.Source) ([]byte, error) {
-	list, err := e.Tokens(s.Tool)
+func (v *Values) readToken(ctx context.Context, s vault.Source) ([]byte, error) {
+	list, err := v.Tokens(s.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +218,7 @@ func (e *Engine) readToken(ctx context.Context, s vault.Source) ([]byte, error) 
 		case t.Err != nil:
 			why = spec.Errorf(nil, "%w", unlendable(&t)).WithHint("%s", spec.Hint(t.Err))
 		case t.Command != nil:
-			paths, err := e.Paths()
+			paths, err := hostpath.Load(v.Store)
 			if err != nil {
 				return nil, err
 			}

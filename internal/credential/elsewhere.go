@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"cmp"
@@ -18,21 +18,21 @@ import (
 // elsewhere says how the host has an agent ask another server than that of one of its
 // services, for people; the empty string, if it does not. What the agent has in the environment
 // of that service is for that server then.
-func elsewhere(a *spec.Agent, service string) string {
+func otherServer(a *spec.Agent, service string) string {
 	home, err := store.Home()
 	for i := range a.Elsewhere {
 		o := &a.Elsewhere[i]
 		if len(o.Services) > 0 && slices.Contains(a.Credentials, service) && !slices.Contains(o.Services, service) {
 			continue
 		}
-		if server := other(o, os.Getenv(o.Variable)); server != "" {
+		if server := unknownServer(o, os.Getenv(o.Variable)); server != "" {
 			return fmt.Sprintf("it is for %s, which $%s names", server, o.Variable)
 		}
 		if o.File == "" || err != nil { // there is no file either of which it could be
 			continue
 		}
-		for _, k := range places(o, home) {
-			if why := elsewhereIn(o, k); why != "" {
+		for _, k := range serverPlaces(o, home) {
+			if why := otherServerIn(o, k); why != "" {
 				return why
 			}
 		}
@@ -41,7 +41,7 @@ func elsewhere(a *spec.Agent, service string) string {
 }
 
 // other gives the server that a text names, if it is not one of those that are known.
-func other(o *spec.AgentElsewhere, url string) string {
+func unknownServer(o *spec.AgentElsewhere, url string) string {
 	if server := serverOf(url); !slices.Contains(o.Own, server) {
 		return server
 	}
@@ -49,7 +49,7 @@ func other(o *spec.AgentElsewhere, url string) string {
 }
 
 // places are where files may name a server.
-func places(o *spec.AgentElsewhere, home string) []oauthfile.Key {
+func serverPlaces(o *spec.AgentElsewhere, home string) []oauthfile.Key {
 	at := func(file, directory string) oauthfile.Key {
 		return oauthfile.FindKey(spec.AgentKey{File: file, Directory: directory, Key: o.Key}, home, os.Getenv)
 	}
@@ -71,12 +71,12 @@ func places(o *spec.AgentElsewhere, home string) []oauthfile.Key {
 }
 
 // elsewhereIn is elsewhere for a file.
-func elsewhereIn(o *spec.AgentElsewhere, k oauthfile.Key) string {
+func otherServerIn(o *spec.AgentElsewhere, k oauthfile.Key) string {
 	told, err := k.Plain()
 	if err != nil {
 		return fmt.Sprintf("nobody can say for which server it is: %s, which may name one, cannot be read (%v)", k.Path, err)
 	}
-	if server := other(o, told); server != "" {
+	if server := unknownServer(o, told); server != "" {
 		return fmt.Sprintf("it is for %s, which %s names", server, k.Path)
 	}
 	return ""
@@ -84,20 +84,20 @@ func elsewhereIn(o *spec.AgentElsewhere, k oauthfile.Key) string {
 
 // Elsewhere says how the host has any agent ask another server than a service's, as
 // elsewhere does: what the environment has of that service may be for that one.
-func (e *Engine) Elsewhere(service string) (string, error) {
-	names, err := e.Agents.Names()
+func (v *Values) Elsewhere(service string) (string, error) {
+	names, err := v.Agents.Names()
 	if err != nil {
 		return "", err
 	}
 	for _, name := range names {
-		a, err := e.Agents.Find(name)
+		a, err := v.Agents.Find(name)
 		if err != nil {
 			return fmt.Sprintf("nobody can say for which server it is: the agent %s, which may know, cannot be read (%v)", name, err), nil
 		}
 		if _, own := a.Services[service]; own || !slices.Contains(a.Credentials, service) {
 			continue
 		}
-		if why := elsewhere(a, service); why != "" {
+		if why := otherServer(a, service); why != "" {
 			return why, nil
 		}
 	}
@@ -107,7 +107,7 @@ func (e *Engine) Elsewhere(service string) (string, error) {
 // forOther says why what a lease of what an agent has would be now is for another server than
 // those that it goes to: what stands in the environment, or in files, may have changed since it
 // was lent. A lease for hosts that somebody chose is for those.
-func (e *Engine) forOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) error {
+func (v *Values) refuseOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) error {
 	s, err := d.Find(l.Secret)
 	if err != nil {
 		return nil // which is said by who reads it
@@ -115,14 +115,14 @@ func (e *Engine) forOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) er
 	if of := vault.FindService(s.Service); of == nil || !slices.Equal(l.Hosts, of.Hosts) {
 		return nil
 	}
-	a, err := e.finder(sb, s)
+	a, err := v.finderOf(sb, s)
 	if err != nil {
 		return spec.Errorf(spec.ErrDenied, "secret %s: nobody can say for which server it is: %v", l.Secret, err).WithHint("%s", spec.Hint(err))
 	}
 	if a == nil || !isOfOccasion(a, s) {
 		return nil
 	}
-	if other := elsewhere(a, cmp.Or(s.Service, s.Name)); other != "" {
+	if other := otherServer(a, cmp.Or(s.Service, s.Name)); other != "" {
 		return spec.Errorf(spec.ErrDenied, "secret %s: %s", l.Secret, other).WithHint("docs/guide/agents.md tells how to lend it for that (another server)")
 	}
 	return nil
@@ -130,12 +130,12 @@ func (e *Engine) forOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) er
 
 // finder is the agent that finds a secret on the host whenever a sandbox starts; nil for one
 // that is kept, or read in a way that its user chose, and where nobody looks.
-func (e *Engine) finder(sb *spec.Sandbox, s *vault.Secret) (*spec.Agent, error) {
+func (v *Values) finderOf(sb *spec.Sandbox, s *vault.Secret) (*spec.Agent, error) {
 	switch {
 	case s.Source.Kind == vault.SourceEnvironment:
-		return e.AgentIn(sb)
+		return v.Agents.In(sb)
 	case s.Source.Agent != "" && (s.Source.Kind == vault.SourceKey || s.Source.Kind == vault.SourceTool):
-		return e.Agents.Find(s.Source.Agent)
+		return v.Agents.Find(s.Source.Agent)
 	}
 	return nil, nil
 }
@@ -170,13 +170,13 @@ func serverOf(url string) string {
 }
 
 // meant is a credential of one of an agent's services. One for another server is not lent.
-func (c Credential) meant(a *spec.Agent, service string) Credential {
+func (c Found) meant(a *spec.Agent, service string) Found {
 	if c.Secret == "" {
 		return c
 	}
-	why := elsewhere(a, service)
+	why := otherServer(a, service)
 	if why == "" {
 		return c
 	}
-	return Credential{Where: c.Where, Unfit: why + "; docs/guide/agents.md tells how to lend it for that (another server)"}
+	return Found{Where: c.Where, Unfit: why + "; docs/guide/agents.md tells how to lend it for that (another server)"}
 }

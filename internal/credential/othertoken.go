@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// otherToken is FindCredential for tokens of other programs of the host. One that cannot be
+// otherToken is Find for tokens of other programs of the host. One that cannot be
 // lent is told if there is no other.
-func (e *Engine) otherToken(a *spec.Agent, have []vault.Secret) (unfit Credential, err error) {
+func (v *Values) findToken(a *spec.Agent, have []vault.Secret) (unfit Found, err error) {
 	for i := range a.Tokens {
-		c, err := e.tokenOf(a, &a.Tokens[i], have)
+		c, err := v.judgeToken(a, &a.Tokens[i], have)
 		c = c.meant(a, a.Tokens[i].Service)
 		if err != nil || c.Secret != "" {
 			return c, err
@@ -26,11 +26,11 @@ func (e *Engine) otherToken(a *spec.Agent, have []vault.Secret) (unfit Credentia
 }
 
 // tokenOf is otherToken for one of those that a description names.
-func (e *Engine) tokenOf(a *spec.Agent, how *spec.AgentToken, have []vault.Secret) (c Credential, err error) {
+func (v *Values) judgeToken(a *spec.Agent, how *spec.AgentToken, have []vault.Secret) (c Found, err error) {
 	if !slices.Contains(hostcreds.Names(), how.Tool) {
 		return c, spec.Errorf(spec.ErrUsage, "tokens: no tokens of %q are known", how.Tool)
 	}
-	t, err := e.tokenFor(how)
+	t, err := v.hostToken(how)
 	if err != nil || t == nil {
 		return c, err
 	}
@@ -43,9 +43,9 @@ func (e *Engine) tokenOf(a *spec.Agent, how *spec.AgentToken, have []vault.Secre
 	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
 	switch {
 	case t.Err != nil:
-		c.Unfit = withHint(t.Err)
+		c.Unfit = spec.Advised(t.Err)
 	case t.Command == nil && !vault.Takes(how.Service, t.Service, t.Value):
-		c.Unfit = withHint(otherKind(a, how))
+		c.Unfit = spec.Advised(otherKind(a, how))
 	case i >= 0 && (have[i].Source.Kind != vault.SourceTool || have[i].Source.Agent != a.Name):
 		c.Unfit = name + " is a secret of another kind"
 	default:
@@ -60,8 +60,8 @@ func (e *Engine) tokenOf(a *spec.Agent, how *spec.AgentToken, have []vault.Secre
 
 // tokenFor is what the tool has for the server, or a file of it that cannot be read; nil if
 // neither.
-func (e *Engine) tokenFor(how *spec.AgentToken) (*hostcreds.Token, error) {
-	list, err := e.Tokens(how.Tool)
+func (v *Values) hostToken(how *spec.AgentToken) (*hostcreds.Token, error) {
+	list, err := v.Tokens(how.Tool)
 	for _, host := range []string{how.Server, ""} {
 		i := slices.IndexFunc(list, func(t hostcreds.Token) bool { return t.Host == host && (host != "" || t.Err != nil) })
 		if i >= 0 {
@@ -77,17 +77,17 @@ func otherKind(a *spec.Agent, how *spec.AgentToken) error {
 
 // tryToken reads a token of another program before a sandbox has a lease of it: what has to
 // be asked of that program may not be there, or be of another kind.
-func (e *Engine) tryToken(ctx context.Context, a *spec.Agent, c Credential) error {
+func (v *Values) tryToken(ctx context.Context, a *spec.Agent, c Found) error {
 	if c.from == nil {
 		return nil
 	}
-	t, err := e.tokenFor(c.from)
+	t, err := v.hostToken(c.from)
 	if err != nil || t == nil || t.Command == nil { // it is here already
 		return err
 	}
 	ctx, settle := untilSignal(ctx)
 	defer settle()
-	value, err := e.readToken(ctx, vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For})
+	value, err := v.readToken(ctx, vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For})
 	if err == nil {
 		value, err = vault.CleanValue(value)
 	}
@@ -99,7 +99,7 @@ func (e *Engine) tryToken(ctx context.Context, a *spec.Agent, c Credential) erro
 
 // narrow has a token of another program, and a key that may do more than the agent needs, go to
 // where the agent needs it, and nowhere else, unless the terms say so themselves.
-func narrow(a *spec.Agent, s *vault.Secret, t *vault.Terms) {
+func narrowTerms(a *spec.Agent, s *vault.Secret, t *vault.Terms) {
 	if s.Source.Agent != a.Name || len(t.Paths) > 0 {
 		return
 	}

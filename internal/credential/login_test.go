@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"encoding/json"
@@ -12,57 +12,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-const (
-	oauthAccess  = "sk-ant-oat01-CANARYCANARYCANARY0123456789"
-	oauthRefresh = "sk-ant-ort01-CANARYCANARYCANARY9876543210"
-)
-
-// signedIn gives an engine of somebody who logged in on the host, and where.
-func signedIn(t *testing.T) (e *Engine, path string, said *[]string) {
-	t.Helper()
-	e = newEngine(t)
-	e.Agents = agent.NewCatalog("")
-	said = &[]string{}
-	e.Progress = func(s string) { *said = append(*said, s) }
-	home := t.TempDir()
-	for _, name := range []string{
-		"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "GH_CONFIG_DIR",
-		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "OPENAI_BASE_URL", "GH_HOST", "COPILOT_GH_HOST", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY",
-		"GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY", "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN",
-	} {
-		t.Setenv(name, "")
-	}
-	t.Setenv("HOME", home)
-	path = filepath.Join(home, ".claude/.credentials.json")
-	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	text := fmt.Sprintf(`{"claudeAiOauth":{"accessToken":%q,"refreshToken":%q,"expiresAt":%d,"scopes":["user:inference"],"subscriptionType":"max"},"mcpOAuth":{"x":"CANARY"}}`,
-		oauthAccess, oauthRefresh, time.Now().Add(time.Hour).UnixMilli())
-	must(t, os.WriteFile(path, []byte(text), 0o600))
-	return e, path, said
-}
-
-func claude(t *testing.T, e *Engine) *spec.Agent {
-	t.Helper()
-	a, err := e.Agents.Find("claude")
-	must(t, err)
-	return a
-}
-
 // A login is lent as placeholders in the file where its program looks.
 func TestLogin(t *testing.T) {
 	e, path, said := signedIn(t)
-	name, err := e.Credential(here, claude(t, e))
+	name, err := e.SecretFor(here, claude(t, e))
 	must(t, err)
 	if name != "claude-login" || len(*said) != 1 || !strings.Contains((*said)[0], path) {
 		t.Fatalf("%q, said %q", name, *said)
 	}
-	if again, err := e.Credential(here, claude(t, e)); err != nil || again != name || len(*said) != 1 {
+	if again, err := e.SecretFor(here, claude(t, e)); err != nil || again != name || len(*said) != 1 {
 		t.Errorf("%q, %v, said %q", again, err, *said)
 	}
 	sb := wish(t.TempDir())
@@ -75,16 +39,16 @@ func TestLogin(t *testing.T) {
 	if _, err := e.Lend(here, sb, name, vault.Terms{}); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("twice: %v", err)
 	}
-	n := e.lending(here, sb)
-	if len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != oauthAccess || string(n.loans[0].Masked[0]) != oauthRefresh {
+	n := e.ForStart(here, sb)
+	if len(n.Unlent) != 0 || len(n.Loans) != 1 || string(n.Loans[0].Value) != oauthAccess || string(n.Loans[0].Masked[0]) != oauthRefresh {
 		t.Fatalf("%+v", n)
 	}
-	if o := n.loans[0].Login; o.Path != path || o.How.Endpoint != claude(t, e).Login.Endpoint || time.Until(o.Expires) > time.Hour || time.Until(o.Expires) < 50*time.Minute {
+	if o := n.Loans[0].Login; o.Path != path || o.How.Endpoint != claude(t, e).Login.Endpoint || time.Until(o.Expires) > time.Hour || time.Until(o.Expires) < 50*time.Minute {
 		t.Errorf("%+v", o)
 	}
 	home := e.Store.Sandbox(sb.ID).Home()
 	inside := filepath.Join(home, ".claude/.credentials.json")
-	e.signIn(sb, n.files)
+	e.writeLogins(sb, n.files)
 	text, err := os.ReadFile(inside)
 	must(t, err)
 	want := fmt.Sprintf(`{"claudeAiOauth":{"accessToken":%q,"expiresAt":4102444800000,"refreshToken":%q,"scopes":["user:inference"],"subscriptionType":"max"}}`+"\n", l.Placeholder, l.Renewal)
@@ -94,22 +58,7 @@ func TestLogin(t *testing.T) {
 	if info, _ := os.Stat(inside); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	nowhereIn(t, e.Store.Path(), "CANARY")
-}
-
-// nowhereIn wants a text in no file below a directory.
-func nowhereIn(t *testing.T, dir, text string) {
-	t.Helper()
-	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if strings.Contains(string(b), text) {
-			t.Errorf("%s has it: %s", path, b)
-		}
-		return err
-	}))
+	credentialtest.NowhereIn(t, e.Store.Path(), "CANARY")
 }
 
 // A home that somebody inside prepared leads nowhere.
@@ -135,7 +84,7 @@ func TestLoginInHostileHome(t *testing.T) {
 			must(t, os.RemoveAll(dir))
 			must(t, os.MkdirAll(dir, 0o700))
 			prepare(dir)
-			e.signIn(sb, files)
+			e.writeLogins(sb, files)
 			text, _ := os.ReadFile(filepath.Join(home, ".claude/.credentials.json"))
 			if refused := name == "parent"; refused != (len(*said) == 1) || !refused && string(text) != "new" {
 				t.Errorf("%q, said %q", text, *said)
@@ -172,7 +121,7 @@ func TestBesideLogin(t *testing.T) {
 	} {
 		must(t, os.WriteFile(at, []byte(there), 0o600))
 		for range 2 {
-			e.signIn(sb, files)
+			e.writeLogins(sb, files)
 			if text, err := os.ReadFile(at); err != nil || string(text) != want {
 				t.Errorf("%.80s becomes %.200s, %v", there, text, err)
 			}
@@ -193,7 +142,7 @@ func TestLoginComesLast(t *testing.T) {
 		{func() { must(t, e.SetSecret(here, stored("claude", oauthAccess))) }, "claude"},
 	} {
 		step.change()
-		if name, err := e.Credential(here, a); err != nil || name != step.want {
+		if name, err := e.SecretFor(here, a); err != nil || name != step.want {
 			t.Errorf("%q, %v; not %s", name, err, step.want)
 		}
 	}
@@ -203,7 +152,7 @@ func TestLoginComesLast(t *testing.T) {
 func TestLoginRefused(t *testing.T) {
 	e, path, said := signedIn(t)
 	a := claude(t, e)
-	name, err := e.Credential(here, a)
+	name, err := e.SecretFor(here, a)
 	must(t, err)
 	sb := wish(t.TempDir())
 	must(t, e.Create(t.Context(), sb))
@@ -211,16 +160,16 @@ func TestLoginRefused(t *testing.T) {
 	must(t, err)
 	*said = nil
 	must(t, os.WriteFile(path, []byte("CANARY"), 0o600))
-	if name, err := e.Credential(here, a); name != "" || err != nil || len(*said) != 1 || !strings.Contains((*said)[0], "not lent: read the login "+path) {
+	if name, err := e.SecretFor(here, a); name != "" || err != nil || len(*said) != 1 || !strings.Contains((*said)[0], "not lent: read the login "+path) {
 		t.Errorf("%q, %v, said %q", name, err, *said)
 	}
-	n := e.lending(here, sb)
-	if len(n.unlent) != 1 || len(n.files) != 0 || n.loans[0].Value != nil || n.loans[0].Login != nil || strings.Contains(n.unlent[0].Reason, "CANARY") {
+	n := e.ForStart(here, sb)
+	if len(n.Unlent) != 1 || len(n.files) != 0 || n.Loans[0].Value != nil || n.Loans[0].Login != nil || strings.Contains(n.Unlent[0].Reason, "CANARY") {
 		t.Errorf("%+v", n)
 	}
 	must(t, os.Remove(path))
 	*said = nil
-	if name, err := e.Credential(here, a); name != "" || err != nil || len(*said) != 0 {
+	if name, err := e.SecretFor(here, a); name != "" || err != nil || len(*said) != 0 {
 		t.Errorf("%q, %v, said %q", name, err, *said)
 	}
 	for agentName, want := range map[string]string{"claude": "nobody is logged in", "opencode": "not known where", "nobody": "nobody"} {
@@ -244,15 +193,15 @@ func TestLoginOfJWTs(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(home, ".codex"), 0o700))
 	text := fmt.Sprintf(`{"auth_mode":"chatgpt","OPENAI_API_KEY":"sk-CANARY","tokens":{"access_token":%q,"id_token":%q,"refresh_token":"rt_CANARYCANARYCANARY","account_id":"acc"},"last_refresh":"2026-01-01T00:00:00Z"}`, token, token)
 	must(t, os.WriteFile(filepath.Join(home, ".codex/auth.json"), []byte(text), 0o600))
-	name, err := e.Credential(here, a)
+	name, err := e.SecretFor(here, a)
 	must(t, err)
 	sb := wish(t.TempDir())
 	must(t, e.Create(t.Context(), sb))
 	l, err := e.Lend(here, sb, name, vault.Terms{})
 	must(t, err)
-	n := e.lending(here, sb)
-	if len(n.unlent) != 0 || l.Hosts[0] != "chatgpt.com:443" || n.loans[0].Login.Expires.Unix() != 1900000000 {
-		t.Errorf("%+v %+v", l, n.unlent)
+	n := e.ForStart(here, sb)
+	if len(n.Unlent) != 0 || l.Hosts[0] != "chatgpt.com:443" || n.Loans[0].Login.Expires.Unix() != 1900000000 {
+		t.Errorf("%+v %+v", l, n.Unlent)
 	}
 	var inside struct {
 		Mode   string  `json:"auth_mode"`
@@ -272,5 +221,5 @@ func TestLoginOfJWTs(t *testing.T) {
 	if strings.Count(inside.Tokens.ID, ".") != 2 || strings.Contains(string(n.files[0].text), "CANARY") {
 		t.Errorf("%s", string(n.files[0].text))
 	}
-	nowhereIn(t, e.Store.Path(), "CANARY")
+	credentialtest.NowhereIn(t, e.Store.Path(), "CANARY")
 }

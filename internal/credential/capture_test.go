@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -22,7 +23,7 @@ func TestCaptured(t *testing.T) {
 	sb := wish(t.TempDir())
 	sb.Agent = "claude"
 	must(t, e.Create(here, sb))
-	if how, err := e.loginInside(sb); err != nil || how == nil || how.Agent != "claude" || how.How.Lock || how.How.Capture == nil {
+	if how, err := e.LoginInside(sb); err != nil || how == nil || how.Lock || how.Capture == nil {
 		t.Fatalf("%+v", how)
 	}
 	l, err := vault.NewLease(&vault.Secret{Name: "claude-login@box", Service: "claude"}, sb.ID, vault.Terms{Env: []string{}}, []byte(oauthAccess), time.Now())
@@ -31,13 +32,13 @@ func TestCaptured(t *testing.T) {
 	dir := e.Store.Sandbox(sb.ID)
 	keepLogin(t, e, sb, &l)
 
-	n := e.lending(here, sb)
-	nowhereIn(t, dir.Dir, oauthAccess)
-	nowhereIn(t, dir.Dir, oauthRefresh)
-	if len(n.unlent) != 0 || len(n.files) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != oauthAccess || !n.loans[0].Login.Inside || n.loans[0].Login.Path != dir.Login(l.ID) {
+	n := e.ForStart(here, sb)
+	credentialtest.NowhereIn(t, dir.Dir, oauthAccess)
+	credentialtest.NowhereIn(t, dir.Dir, oauthRefresh)
+	if len(n.Unlent) != 0 || len(n.files) != 0 || len(n.Loans) != 1 || string(n.Loans[0].Value) != oauthAccess || !n.Loans[0].Login.Inside || n.Loans[0].Login.Path != dir.Login(l.ID) {
 		t.Errorf("%+v", n)
 	}
-	list := e.Captured([]spec.Lease{l})
+	list := e.CapturedSecrets([]spec.Lease{l})
 	if len(list) != 1 || list[0].Name != "claude-login@box" || list[0].Service != "claude" || list[0].UpdatedAt.IsZero() || list[0].Source.String() != "login inside: "+dir.Login(l.ID) {
 		t.Errorf("%+v", list)
 	}
@@ -48,7 +49,7 @@ func TestCaptured(t *testing.T) {
 	other := wish(t.TempDir())
 	other.Name = "other"
 	must(t, e.Create(here, other))
-	e.lendAgain(here, sb, other, true)
+	e.LendAgain(here, sb, other, true)
 	if leases, err := e.Leases(other); err != nil || len(leases) != 0 || !strings.Contains((*said)[len(*said)-1], "stays with") {
 		t.Errorf("%+v, %v, said %q", leases, err, *said)
 	}
@@ -67,11 +68,11 @@ func TestCaptured(t *testing.T) {
 	}
 	// What has no lease goes at the next start, and with leases that cannot be read all do.
 	must(t, os.WriteFile(dir.Login("killed"), nil, 0o600))
-	e.lending(here, sb)
+	e.ForStart(here, sb)
 	tokenless(t, dir)
 	must(t, os.WriteFile(dir.Leases(), []byte("{"), 0o600))
 	must(t, os.WriteFile(dir.Login(l.ID), nil, 0o600))
-	e.lending(here, sb)
+	e.ForStart(here, sb)
 	if _, err := os.Stat(dir.Login(l.ID)); err != nil {
 		t.Errorf("a start with leases that cannot be read: %v", err)
 	}
@@ -81,18 +82,18 @@ func TestCaptured(t *testing.T) {
 	tokenless(t, dir)
 	// A login of the host is none of it.
 	sb.Mock = &spec.Mock{}
-	if how, err := e.loginInside(sb); err != nil || how != nil {
+	if how, err := e.LoginInside(sb); err != nil || how != nil {
 		t.Error("a model that is played has logins")
 	}
 }
 
 // keepLogin keeps tokens as a keeper does.
-func keepLogin(t *testing.T, e *Engine, sb *spec.Sandbox, l *spec.Lease) oauthfile.File {
+func keepLogin(t *testing.T, e *desk, sb *spec.Sandbox, l *spec.Lease) oauthfile.File {
 	t.Helper()
-	must(t, e.firstKey(here))
+	must(t, e.makeFirstKey(here))
 	d, err := e.vault().Read()
 	must(t, err)
-	f, err := e.capturedAt(sb, l)
+	f, err := e.capturedFile(sb, l)
 	must(t, err)
 	f.Seal, err = ask.LoginKey(here, ask.Self, d)
 	must(t, err)
@@ -103,7 +104,7 @@ func keepLogin(t *testing.T, e *Engine, sb *spec.Sandbox, l *spec.Lease) oauthfi
 }
 
 // loggedIn is a sandbox of claude in which somebody has logged in, and what was said.
-func loggedIn(t *testing.T) (*Engine, *spec.Sandbox, oauthfile.File, *[]string) {
+func loggedIn(t *testing.T) (*desk, *spec.Sandbox, oauthfile.File, *[]string) {
 	t.Helper()
 	e, _, said := signedIn(t)
 	sb := wish(t.TempDir())
@@ -116,16 +117,16 @@ func loggedIn(t *testing.T) (*Engine, *spec.Sandbox, oauthfile.File, *[]string) 
 }
 
 // isLent wants the login to be lent, or not with a reason and what to do.
-func isLent(t *testing.T, e *Engine, sb *spec.Sandbox, why, hint string) {
+func isLent(t *testing.T, e *desk, sb *spec.Sandbox, why, hint string) {
 	t.Helper()
-	n := e.lending(here, sb)
+	n := e.ForStart(here, sb)
 	if why == "" {
-		if len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != oauthAccess || n.loans[0].Login.Seal == nil {
+		if len(n.Unlent) != 0 || len(n.Loans) != 1 || string(n.Loans[0].Value) != oauthAccess || n.Loans[0].Login.Seal == nil {
 			t.Errorf("it is not lent: %+v", n)
 		}
 		return
 	}
-	if len(n.unlent) != 1 || len(n.loans) != 1 || n.loans[0].Value != nil || !strings.Contains(n.unlent[0].Reason, why) || !strings.Contains(n.unlent[0].Hint, hint) {
+	if len(n.Unlent) != 1 || len(n.Loans) != 1 || n.Loans[0].Value != nil || !strings.Contains(n.Unlent[0].Reason, why) || !strings.Contains(n.Unlent[0].Hint, hint) {
 		t.Errorf("%+v", n)
 	}
 }
@@ -156,14 +157,14 @@ func TestFirstKeyTime(t *testing.T) {
 	usual := vaultTime
 	vaultTime = time.Nanosecond
 	defer func() { vaultTime = usual }()
-	e := newEngine(t)
+	e := newDesk(t)
 	c, err := e.vault().TryBegin(here)
 	must(t, err)
-	if err := e.firstKey(here); err == nil || !strings.Contains(err.Error(), "another bothy changes them") {
+	if err := e.makeFirstKey(here); err == nil || !strings.Contains(err.Error(), "another bothy changes them") {
 		t.Errorf("while somebody changes them: %v", err)
 	}
 	c.End()
-	if err := e.firstKey(here); err != nil {
+	if err := e.makeFirstKey(here); err != nil {
 		t.Error(err)
 	}
 }
@@ -199,8 +200,8 @@ func TestCapturedInClear(t *testing.T) {
 	must(t, os.RemoveAll(e.vault().Dir))
 	for range 2 {
 		isLent(t, e, sb, "", "")
-		nowhereIn(t, e.Store.Sandbox(sb.ID).Dir, oauthAccess)
-		nowhereIn(t, e.Store.Sandbox(sb.ID).Dir, oauthRefresh)
+		credentialtest.NowhereIn(t, e.Store.Sandbox(sb.ID).Dir, oauthAccess)
+		credentialtest.NowhereIn(t, e.Store.Sandbox(sb.ID).Dir, oauthRefresh)
 	}
 }
 
@@ -218,21 +219,21 @@ func TestFirstKey(t *testing.T) {
 		must(t, e.Create(here, sb))
 		return sb
 	}
-	e.lending(here, of("shell"))
-	e.lending(here, of("cursor"))
+	e.ForStart(here, of("shell"))
+	e.ForStart(here, of("cursor"))
 	if key() != "" {
 		t.Error("there is one, for nothing")
 	}
 	sb := of("claude")
 	must(t, os.MkdirAll(e.vault().Dir, 0o700))
 	must(t, os.WriteFile(e.vault().Identity(), []byte("garbage"), 0o600))
-	if n := e.lending(here, sb); len(n.unlent) != 0 || len(*said) == 0 || !strings.Contains((*said)[len(*said)-1], "cannot be kept, for there is nothing to seal it with") {
+	if n := e.ForStart(here, sb); len(n.Unlent) != 0 || len(*said) == 0 || !strings.Contains((*said)[len(*said)-1], "cannot be kept, for there is nothing to seal it with") {
 		t.Errorf("%+v, said %q", n, *said)
 	}
 	must(t, os.Remove(e.vault().Identity()))
-	e.lending(here, sb)
+	e.ForStart(here, sb)
 	first := key()
-	e.lending(here, sb)
+	e.ForStart(here, sb)
 	if first == "" || key() != first {
 		t.Errorf("%q, then %q", first, key())
 	}

@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"errors"
@@ -37,22 +37,25 @@ func npmLines(leases []spec.Lease) (lines []string) {
 	return lines
 }
 
-// tellNpm writes what npm needs to use what is lent into the home of a sandbox that
-// starts, and takes out what it was told before.
-func (e *Engine) tellNpm(sb *spec.Sandbox, loans []wire.Loan) {
+// ForgetNpm removes the lines of earlier starts from npm's settings in a home.
+func ForgetNpm(home *os.Root) error { return changeNpmrc(home, nil) }
+
+// tellNpm writes the settings that npm needs for what is lent into the home of a sandbox that starts,
+// in place of those of earlier starts.
+func (b *Broker) tellNpm(sb *spec.Sandbox, loans []wire.Loan) {
 	var leases []spec.Lease
 	for _, l := range loans {
 		if len(l.Value) > 0 {
 			leases = append(leases, l.Lease)
 		}
 	}
-	home, err := os.OpenRoot(e.Store.Sandbox(sb.ID).Home())
+	home, err := os.OpenRoot(b.Values.Store.Sandbox(sb.ID).Home())
 	if err == nil {
 		defer home.Close()
 		err = changeNpmrc(home, npmLines(leases))
 	}
 	if err != nil {
-		e.say("npm in sandbox %s does not find what it is lent: ~/%s: %v", sb.Name, npmrcName, err)
+		b.Values.say("npm in sandbox %s does not find what it is lent: ~/%s: %v", sb.Name, npmrcName, err)
 	}
 }
 
@@ -142,7 +145,7 @@ func readHome(home *os.Root, name string) (string, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return "", errors.Join(err, errors.New("it is no regular file"))
 	}
-	data, err := store.ReadAll(f, maxSmall)
+	data, err := store.ReadAll(f, store.MaxSmall)
 	return string(data), err
 }
 

@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
-// CheckSecrets opens the values that are stored, and forgets them: each is sealed with a MAC, so
-// that a damaged one does not open. It asks nobody: values whose key is protected by a passphrase
-// or in the keyring are counted as locked.
-func (e *Engine) CheckSecrets(ctx context.Context) (damaged map[string]error, locked int, err error) {
-	d, err := e.vault().Read()
+// CheckStored opens the stored values, and forgets them. Each is sealed with a MAC, so a damaged value
+// does not open. CheckStored does not ask the user: it only counts, as locked, the values whose key is
+// in the keyring or protected by a passphrase.
+func (v *Values) CheckStored(ctx context.Context) (damaged map[string]error, locked int, err error) {
+	d, err := v.vault().Read()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -26,7 +26,7 @@ func (e *Engine) CheckSecrets(ctx context.Context) (damaged map[string]error, lo
 		return nil, len(items), nil
 	}
 	damaged = map[string]error{}
-	e.open(ctx, d, slices.Collect(maps.Values(items)), func(name string, value []byte, err error) {
+	v.openItems(ctx, d, slices.Collect(maps.Values(items)), func(name string, value []byte, err error) {
 		clear(value)
 		if err != nil {
 			damaged[name] = err

@@ -1,93 +1,27 @@
-package engine
+package credential
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/image/pull"
-	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
-	"github.com/bothy-dev/bothy/internal/vault/sealer"
-	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func TestMain(m *testing.M) {
-	switch os.Args[0] {
-	case vault.Argv0:
-		os.Exit(sealer.Main(os.Stdin, os.Stdout))
-	case agent.Argv0:
-		os.Exit(installs())
-	case keeper.Argv0: // one that hangs
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	case image.Argv0:
-		os.Exit(pull.Main(os.Stdin, os.Stdout))
-	}
-	if script, ok := os.LookupEnv(readerVar); ok {
-		os.Exit(readSource(script))
-	}
-	for _, name := range append(busVariables, passphraseVar) {
-		_ = os.Unsetenv(name)
-	}
-	os.Exit(m.Run())
-}
-
-const canary = "sk-canary-0123456789abcdef"
-
-var here = context.Background()
-
-func stored(name, value string) NewSecret {
-	return NewSecret{Name: name, Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(value)}
-}
-
-// lent gives a sandbox with a lease of a secret.
-func lent(t *testing.T, e *Engine, secret string) (*spec.Sandbox, *spec.Lease) {
-	t.Helper()
-	sb := wish(t.TempDir())
-	must(t, e.Create(t.Context(), sb))
-	l, err := e.Lend(here, sb, secret, vault.Terms{Hosts: []string{"api.example.com"}})
-	must(t, err)
-	return sb, l
-}
-
-// nowhere looks for the canary in every file of the state.
-func nowhere(t *testing.T, e *Engine) {
-	t.Helper()
-	must(t, filepath.WalkDir(e.Store.Path(), func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if strings.Contains(string(data), canary) {
-			t.Errorf("%s has the value", path)
-		}
-		return err
-	}))
-}
-
 func TestStoredSecret(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary+"\n")))
 	sb, l := lent(t, e, "mine")
-	loans := e.lending(here, sb).loans
+	loans := e.ForStart(here, sb).Loans
 	if len(loans) != 1 || loans[0].ID != l.ID || string(loans[0].Value) != canary {
 		t.Fatalf("lent are %+v", loans)
 	}
@@ -96,11 +30,11 @@ func TestStoredSecret(t *testing.T) {
 		t.Error("a loan prints its value")
 	}
 	must(t, e.SetSecret(here, stored("mine", canary+"2")))
-	if loans := e.lending(here, sb).loans; len(loans) != 1 || string(loans[0].Value) != canary+"2" || loans[0].Placeholder != l.Placeholder {
+	if loans := e.ForStart(here, sb).Loans; len(loans) != 1 || string(loans[0].Value) != canary+"2" || loans[0].Placeholder != l.Placeholder {
 		t.Errorf("after a change: %+v", loans)
 	}
 	must(t, e.RemoveSecret(here, "mine"))
-	if loans := e.lending(here, sb).loans; len(loans) != 0 {
+	if loans := e.ForStart(here, sb).Loans; len(loans) != 0 {
 		t.Errorf("after the removal: %+v", loans)
 	}
 	if err := e.RemoveSecret(here, "mine"); !errors.Is(err, spec.ErrNotFound) {
@@ -110,7 +44,7 @@ func TestStoredSecret(t *testing.T) {
 
 // Two at once make one key, and no value is lost.
 func TestConcurrentSecrets(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Go(func() {
@@ -123,7 +57,7 @@ func TestConcurrentSecrets(t *testing.T) {
 	d, err := e.vault().Read()
 	must(t, err)
 	for i := range 6 {
-		if v, err := e.value(here, d, fmt.Sprint("s", i)); err != nil || string(v) != fmt.Sprint(canary, i) {
+		if v, err := e.readValue(d, fmt.Sprint("s", i)); err != nil || string(v) != fmt.Sprint(canary, i) {
 			t.Errorf("s%d: %v", i, err)
 		}
 	}
@@ -131,7 +65,7 @@ func TestConcurrentSecrets(t *testing.T) {
 }
 
 func TestSources(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	file := filepath.Join(t.TempDir(), "value")
 	must(t, os.WriteFile(file, []byte(canary+"\n"), 0o600))
 	t.Setenv("MY_CANARY", canary)
@@ -157,7 +91,7 @@ func TestSources(t *testing.T) {
 			must(t, e.SetSecret(here, NewSecret{Name: tt.name, Source: tt.source}))
 			d, err := e.vault().Read()
 			must(t, err)
-			v, err := e.value(here, d, tt.name)
+			v, err := e.readValue(d, tt.name)
 			if tt.wrong == "" && (err != nil || string(v) != canary) {
 				t.Errorf("%q, %v", v, err)
 			}
@@ -173,9 +107,7 @@ func TestSources(t *testing.T) {
 
 // A sandbox starts without what cannot be had, and it is said.
 func TestSourceFailsAtStart(t *testing.T) {
-	e := newEngine(t)
-	var said []string
-	e.Progress = func(s string) { said = append(said, s) }
+	e := newDesk(t)
 	file := filepath.Join(t.TempDir(), "value")
 	must(t, os.WriteFile(file, []byte(canary), 0o600))
 	must(t, e.SetSecret(here, NewSecret{Name: "file", Source: vault.Source{Kind: vault.SourceFile, Path: file}}))
@@ -184,24 +116,24 @@ func TestSourceFailsAtStart(t *testing.T) {
 	still, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"b.example.com"}})
 	must(t, err)
 	must(t, os.Remove(file))
-	n := e.lending(here, sb)
-	for _, l := range n.loans {
+	n := e.ForStart(here, sb)
+	for _, l := range n.Loans {
 		if want := map[string]string{gone.ID: "", still.ID: canary}[l.ID]; string(l.Value) != want {
 			t.Errorf("%s has another value than it should", l.Secret)
 		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "sandbox "+sb.Name+" ") || !strings.Contains(said[0], "secret file: ") || !strings.Contains(said[0], "bothy stop "+sb.Name) {
-		t.Errorf("said: %q", said)
+	if len(e.said) != 1 || !strings.Contains(e.said[0], "sandbox "+sb.Name+" ") || !strings.Contains(e.said[0], "secret file: ") || !strings.Contains(e.said[0], "bothy stop "+sb.Name) {
+		t.Errorf("said: %q", e.said)
 	}
-	if len(n.unlent) != 1 || n.unlent[0].Lease != gone.ID || n.unlent[0].Secret != "file" || !strings.Contains(n.unlent[0].Reason, file) || n.unlent[0].Hint == "" {
-		t.Errorf("not lent are %+v", n.unlent)
+	if len(n.Unlent) != 1 || n.Unlent[0].Lease != gone.ID || n.Unlent[0].Secret != "file" || !strings.Contains(n.Unlent[0].Reason, file) || n.Unlent[0].Hint == "" {
+		t.Errorf("not lent are %+v", n.Unlent)
 	}
 }
 
 // A place in which no secret can stand costs its own lease only, and what a
 // command says is written nowhere.
 func TestUnlent(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary)))
 	sb, fine := lent(t, e, "mine")
 	const says = "it says something"
@@ -211,24 +143,22 @@ func TestUnlent(t *testing.T) {
 	nowhere.ID, nowhere.Place = "lease-nowhere", spec.Place{Kind: spec.PlaceHeader, Name: "Host"}
 	failing.ID, failing.Secret = "lease-failing", "failing"
 	must(t, vault.WriteLeases(e.Store.Sandbox(sb.ID).Leases(), []spec.Lease{nowhere, failing, *fine}))
-	var said []string
-	e.Progress = func(s string) { said = append(said, s) }
-	n := e.lending(here, sb)
-	if len(n.loans) != 2 || string(n.loans[1].Value) != canary || n.loans[0].Value != nil {
-		t.Errorf("lent are %+v", n.loans)
+	n := e.ForStart(here, sb)
+	if len(n.Loans) != 2 || string(n.Loans[1].Value) != canary || n.Loans[0].Value != nil {
+		t.Errorf("lent are %+v", n.Loans)
 	}
-	if len(n.unlent) != 2 || n.unlent[0].Lease != nowhere.ID || !strings.Contains(n.unlent[0].Hint, "revoke "+nowhere.ID) ||
-		n.unlent[1].Secret != "failing" || !strings.HasSuffix(n.unlent[1].Reason, "exit status 3") {
-		t.Errorf("not lent are %+v", n.unlent)
+	if len(n.Unlent) != 2 || n.Unlent[0].Lease != nowhere.ID || !strings.Contains(n.Unlent[0].Hint, "revoke "+nowhere.ID) ||
+		n.Unlent[1].Secret != "failing" || !strings.HasSuffix(n.Unlent[1].Reason, "exit status 3") {
+		t.Errorf("not lent are %+v", n.Unlent)
 	}
-	if len(said) != 2 || !strings.Contains(said[1], says) {
-		t.Errorf("said: %q", said)
+	if len(e.said) != 2 || !strings.Contains(e.said[1], says) {
+		t.Errorf("said: %q", e.said)
 	}
 }
 
 func TestPassphrase(t *testing.T) {
 	racetest.Skip(t)
-	e := newEngine(t)
+	e := newDesk(t)
 	words := filepath.Join(t.TempDir(), "words")
 	must(t, os.WriteFile(words, []byte("open sesame\n"), 0o600))
 	t.Setenv(passphraseVar, words)
@@ -241,13 +171,13 @@ func TestPassphrase(t *testing.T) {
 	value := func() ([]byte, error) {
 		d, err := e.vault().Read()
 		must(t, err)
-		return e.value(here, d, "mine")
+		return e.readValue(d, "mine")
 	}
 	must(t, os.WriteFile(words, []byte("open barley"), 0o600))
 	if v, err := value(); !errors.Is(err, spec.ErrDenied) || v != nil {
 		t.Errorf("with the wrong passphrase: %v", err)
 	}
-	if loans := e.lending(here, sb).loans; len(loans) != 1 || loans[0].Value != nil {
+	if loans := e.ForStart(here, sb).Loans; len(loans) != 1 || loans[0].Value != nil {
 		t.Error("lent with the wrong passphrase")
 	}
 	must(t, os.Unsetenv(passphraseVar))
@@ -265,10 +195,10 @@ func TestPassphrase(t *testing.T) {
 
 // A passphrase that was cut would lock the key with another than its owner has.
 func TestPassphraseFile(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	words := filepath.Join(t.TempDir(), "words")
 	t.Setenv(passphraseVar, words)
-	for what, text := range map[string]string{"larger than": strings.Repeat("a", maxSmall+1), "empty": "\r\n"} {
+	for what, text := range map[string]string{"larger than": strings.Repeat("a", store.MaxSmall+1), "empty": "\r\n"} {
 		must(t, os.WriteFile(words, []byte(text), 0o600))
 		err := e.SetSecret(here, stored("mine", canary))
 		if !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), what) {
@@ -278,13 +208,13 @@ func TestPassphraseFile(t *testing.T) {
 	if _, err := os.Stat(e.vault().Identity()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a key: %v", err)
 	}
-	must(t, os.WriteFile(words, []byte(strings.Repeat("a", maxSmall)), 0o600))
+	must(t, os.WriteFile(words, []byte(strings.Repeat("a", store.MaxSmall)), 0o600))
 	must(t, e.SetSecret(here, stored("mine", canary)))
 }
 
 // What is corrupted is refused and kept; leases can be revoked all the same.
 func TestCorruptedVault(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary)))
 	sb, l := lent(t, e, "mine")
 	doc := filepath.Join(e.Store.Secrets(), "vault.json")
@@ -302,7 +232,7 @@ func TestCorruptedVault(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if loans := e.lending(here, sb).loans; len(loans) != 0 {
+	if loans := e.ForStart(here, sb).Loans; len(loans) != 0 {
 		t.Errorf("lent are %+v", loans)
 	}
 	gone, err := e.Revoke(here, nil, func(*spec.Lease) bool { return true })
@@ -318,13 +248,13 @@ func TestCorruptedVault(t *testing.T) {
 	must(t, json.Unmarshal(whole, &d))
 	d.Secrets[0].Sealed = strings.Replace(d.Secrets[0].Sealed, "YWdl", "YWdm", 1)
 	must(t, store.WriteJSON(doc, d))
-	if v, err := e.value(here, &d, "mine"); err == nil || v != nil || !strings.Contains(spec.Hint(err), "set mine") {
+	if v, err := e.readValue(&d, "mine"); err == nil || v != nil || !strings.Contains(spec.Hint(err), "set mine") {
 		t.Errorf("a corrupted value: %v", err)
 	}
 	must(t, os.WriteFile(doc, whole, 0o600))
 	must(t, os.Remove(e.vault().Identity()))
 	must(t, json.Unmarshal(whole, &d))
-	if _, err := e.value(here, &d, "mine"); err == nil || !strings.Contains(err.Error(), "key of the secrets is gone") {
+	if _, err := e.readValue(&d, "mine"); err == nil || !strings.Contains(err.Error(), "key of the secrets is gone") {
 		t.Errorf("without the key: %v", err)
 	}
 }
@@ -333,7 +263,7 @@ func TestReadOnlyVault(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root writes where it may not")
 	}
-	e := newEngine(t)
+	e := newDesk(t)
 	must(t, os.Chmod(e.Store.Path(), 0o500))
 	t.Cleanup(func() { _ = os.Chmod(e.Store.Path(), 0o700) })
 	if err := e.SetSecret(here, stored("mine", canary)); !errors.Is(err, os.ErrPermission) {
@@ -345,7 +275,7 @@ func TestReadOnlyVault(t *testing.T) {
 }
 
 func TestLeaseClash(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary)))
 	sb, l := lent(t, e, "mine")
 	if _, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"b.example.com"}}); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), l.ID) {
@@ -356,107 +286,9 @@ func TestLeaseClash(t *testing.T) {
 	}
 }
 
-// fakeKeeper answers for a sandbox and notes what it is told.
-type fakeKeeper struct {
-	changes chan wire.LoanChange
-	rules   chan json.RawMessage
-	own     atomic.Bool // the last are without the project's
-	refuse  atomic.Bool
-	ends    atomic.Bool // in the middle of what it is asked
-	follow  func() wire.Happened
-}
-
-func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
-	t.Helper()
-	f.changes, f.rules = make(chan wire.LoanChange, 8), make(chan json.RawMessage, 8)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.Control(), Net: "unix"})
-	must(t, err)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			uc, err := l.AcceptUnix()
-			if err != nil {
-				return
-			}
-			c := unixconn.New(uc)
-			_ = c.SendJSON(wire.Hello, wire.Greeting{Protocol: wire.Protocol})
-			var ask wire.Ask
-			if c.Expect(wire.Request, &ask) == nil {
-				switch ask.Op {
-				case wire.OpLoans:
-					f.changes <- ask.Loans
-				case wire.OpPolicy, wire.OpOwnPolicy:
-					f.own.Store(ask.Op == wire.OpOwnPolicy)
-					f.rules <- ask.Policy
-				}
-				if ask.Op == wire.OpFollow && f.follow != nil {
-					_ = c.SendJSON(wire.Reply, f.follow())
-				} else if f.ends.Load() {
-					l.Close()
-				} else if f.refuse.Load() {
-					_ = c.SendError(errors.New("no"))
-				} else {
-					_ = c.SendJSON(wire.Reply, struct{}{})
-				}
-			}
-			c.Close()
-		}
-	}()
-}
-
-func (f *fakeKeeper) told(t *testing.T) wire.LoanChange {
-	t.Helper()
-	select {
-	case c := <-f.changes:
-		return c
-	case <-time.After(time.Minute):
-		t.Fatal("the keeper was told nothing")
-		panic("unreachable")
-	}
-}
-
-// What changes reaches those that run.
-func TestRunningSandbox(t *testing.T) {
-	e := newEngine(t)
-	must(t, e.SetSecret(here, stored("mine", canary)))
-	must(t, e.SetSecret(here, stored("yours", canary+"-yours")))
-	sb, first := lent(t, e, "mine")
-	k := &fakeKeeper{}
-	k.serve(t, e.Store.Sandbox(sb.ID))
-
-	second, err := e.Lend(here, sb, "yours", vault.Terms{Hosts: []string{"b.example.com"}})
-	must(t, err)
-	if c := k.told(t); len(c.Put) != 1 || c.Put[0].ID != second.ID || string(c.Put[0].Value) != canary+"-yours" || !slices.Equal(c.Keep, []string{first.ID, second.ID}) {
-		t.Errorf("of the lease: %+v", c)
-	}
-	must(t, e.SetSecret(here, stored("mine", canary+"-new")))
-	if c := k.told(t); len(c.Put) != 1 || c.Put[0].ID != first.ID || string(c.Put[0].Value) != canary+"-new" || len(c.Keep) != 2 {
-		t.Errorf("of the new value: %+v", c)
-	}
-	// A new source that fails: nothing is better than the old value.
-	err = e.SetSecret(here, NewSecret{Name: "mine", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_THERE"}})
-	if c := k.told(t); err == nil || len(c.Put) != 0 || !slices.Equal(c.Keep, []string{second.ID}) {
-		t.Errorf("of a source that fails: %+v, %v", c, err)
-	}
-	gone, err := e.Revoke(here, sb, func(l *spec.Lease) bool { return l.Secret == "mine" })
-	must(t, err)
-	if c := k.told(t); len(gone) != 1 || len(c.Put) != 0 || !slices.Equal(c.Keep, []string{second.ID}) {
-		t.Errorf("of the revocation: %+v", c)
-	}
-	must(t, e.RemoveSecret(here, "yours"))
-	if c := k.told(t); len(c.Put)+len(c.Keep) != 0 {
-		t.Errorf("of the removal: %+v", c)
-	}
-	k.refuse.Store(true)
-	must(t, e.SetSecret(here, stored("mine", canary)))
-	if _, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"a.example.com"}}); err == nil || !strings.Contains(spec.Hint(err), "bothy stop "+sb.Name) {
-		t.Errorf("to a keeper that refuses: %v", err)
-	}
-}
-
 // A value that is replaced between its reading and its lending is not lent.
 func TestSetWhileLending(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	words := filepath.Join(t.TempDir(), "words")
 	must(t, os.WriteFile(words, []byte("open sesame"), 0o600))
 	t.Setenv(passphraseVar, words)
@@ -464,8 +296,7 @@ func TestSetWhileLending(t *testing.T) {
 	must(t, os.Unsetenv(passphraseVar))
 	sb := wish(t.TempDir())
 	must(t, e.Create(t.Context(), sb))
-	k := &fakeKeeper{}
-	k.serve(t, e.Store.Sandbox(sb.ID))
+	told := e.run(sb)
 	asked := 0
 	e.Passphrase = func(bool) ([]byte, error) {
 		if asked++; asked == 1 { // the old value is being read; to set one needs no passphrase
@@ -475,7 +306,7 @@ func TestSetWhileLending(t *testing.T) {
 	}
 	_, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"api.example.com"}})
 	must(t, err)
-	if c := k.told(t); len(c.Put) != 1 || string(c.Put[0].Value) != canary+"-new" {
+	if c := next(t, told); len(c.Put) != 1 || string(c.Put[0].Value) != canary+"-new" {
 		t.Errorf("the sandbox has the old value: %+v", c)
 	}
 }
@@ -483,7 +314,7 @@ func TestSetWhileLending(t *testing.T) {
 // The same for a source that is read when it is lent: a lease that is made while
 // a secret gets another source neither keeps the old value nor loses the new one.
 func TestLendWhileSetting(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	dir := t.TempDir()
 	file := func(value string) NewSecret {
 		path := filepath.Join(dir, value)
@@ -493,8 +324,7 @@ func TestLendWhileSetting(t *testing.T) {
 	before, after := file(canary), file(canary+"-new")
 	sb := wish(t.TempDir())
 	must(t, e.Create(t.Context(), sb))
-	k := &fakeKeeper{}
-	k.serve(t, e.Store.Sandbox(sb.ID))
+	told := e.run(sb)
 	for range 20 {
 		must(t, e.SetSecret(here, before))
 		var wg sync.WaitGroup
@@ -506,55 +336,21 @@ func TestLendWhileSetting(t *testing.T) {
 		l, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"api.example.com"}})
 		must(t, err)
 		wg.Wait()
-		last := k.told(t)
-		for len(k.changes) > 0 {
-			last = k.told(t)
+		last := next(t, told)
+		for len(told) > 0 {
+			last = next(t, told)
 		}
 		if !slices.Equal(last.Keep, []string{l.ID}) || len(last.Put) != 1 || string(last.Put[0].Value) != canary+"-new" {
 			t.Fatalf("at last the sandbox was told %+v", last)
 		}
 		_, err = e.Revoke(here, nil, func(*spec.Lease) bool { return true })
 		must(t, err)
-		k.told(t)
+		next(t, told)
 	}
-}
-
-// A sandbox that is just being started may have read its leases before they
-// were revoked: the revocation waits for it.
-func TestRevokeWhileStarting(t *testing.T) {
-	e := newEngine(t)
-	must(t, e.SetSecret(here, stored("mine", canary)))
-	sb, _ := lent(t, e, "mine")
-	d := e.Store.Sandbox(sb.ID)
-	lock, err := store.TryLock(d.Lock())
-	must(t, err)
-	defer lock.Unlock()
-	done := make(chan error, 1)
-	go func() {
-		_, err := e.Revoke(here, nil, func(*spec.Lease) bool { return true })
-		done <- err
-	}()
-	for { // until the leases are gone from the disk
-		if list, err := e.Leases(sb); err == nil && len(list) == 0 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	select {
-	case err := <-done:
-		t.Fatalf("it did not wait: %v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
-	k := &fakeKeeper{}
-	k.serve(t, d)
-	if c := k.told(t); len(c.Keep) != 0 {
-		t.Errorf("%+v", c)
-	}
-	must(t, <-done)
 }
 
 func TestSecretEvents(t *testing.T) {
-	e := newEngine(t)
+	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary)))
 	sb, _ := lent(t, e, "mine")
 	must(t, os.WriteFile(e.Store.Sandbox(sb.ID).Log("network.jsonl"), []byte(
@@ -563,7 +359,7 @@ func TestSecretEvents(t *testing.T) {
 			`{"time":"2099-01-02T00:00:00Z","event":"request","sandbox":"x","verdict":"deny","secret":"mine","reason":"so"}`+"\n"), 0o600))
 	_, err := e.Revoke(here, nil, func(*spec.Lease) bool { return true })
 	must(t, err)
-	events, err := e.SecretEvents()
+	events, err := e.Events()
 	must(t, err)
 	var kinds []string
 	for _, ev := range events {

@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"bytes"
@@ -25,8 +25,8 @@ import (
 // this text, as bothy would.
 const readerVar = "BOTHY_TEST_SOURCE"
 
-// readSource is what it does then.
-func readSource(script string) int {
+// readSourceOf is what it does then.
+func readSourceOf(script string) int {
 	s := vault.Secret{Name: "mine", Source: vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", script}}}
 	dir, err := os.MkdirTemp("", "source")
 	if err != nil {
@@ -39,7 +39,7 @@ func readSource(script string) int {
 		fmt.Println("failed:", err)
 		return 1
 	}
-	v, err := (&Engine{Store: st}).value(context.Background(), &vault.Document{Secrets: []vault.Secret{s}}, s.Name)
+	v, err := deskAt(st).readValue(&vault.Document{Secrets: []vault.Secret{s}}, s.Name)
 	if err != nil {
 		fmt.Println("failed:", err)
 		return 1

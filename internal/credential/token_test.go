@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"errors"
@@ -11,15 +11,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // atHome gives an engine of somebody with files in their home.
-func atHome(t *testing.T, files map[string]string) (e *Engine, home string, said *[]string) {
+func atHome(t *testing.T, files map[string]string) (e *desk, home string, said *[]string) {
 	t.Helper()
-	e, said = newEngine(t), &[]string{}
-	e.Progress = func(s string) { *said = append(*said, s) }
+	e = newDesk(t)
 	home = t.TempDir()
 	t.Setenv("HOME", home)
 	for _, tool := range hostcreds.Tools {
@@ -34,7 +35,7 @@ func atHome(t *testing.T, files map[string]string) (e *Engine, home string, said
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700))
 		must(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
 	}
-	return e, home, said
+	return e, home, &e.said
 }
 
 func choices(t *testing.T, words ...string) []hostcreds.Choice {
@@ -45,7 +46,7 @@ func choices(t *testing.T, words ...string) []hostcreds.Choice {
 }
 
 // lendAll lends a new sandbox all that choices mean.
-func lendAll(t *testing.T, e *Engine, words ...string) *spec.Sandbox {
+func lendAll(t *testing.T, e *desk, words ...string) *spec.Sandbox {
 	t.Helper()
 	sb := wish(t.TempDir())
 	must(t, e.Create(t.Context(), sb))
@@ -69,11 +70,11 @@ func TestLendToken(t *testing.T) {
 		".git-credentials": "https://me:canary-of-git@git.example.com:8443\n",
 	})
 	sb := lendAll(t, e, "npm:registry.npmjs.org", "git")
-	n := e.lending(here, sb)
-	if len(n.unlent) != 0 || len(n.loans) != 2 || len(*said) != 0 {
+	n := e.ForStart(here, sb)
+	if len(n.Unlent) != 0 || len(n.Loans) != 2 || len(*said) != 0 {
 		t.Fatalf("%+v, said %q", n, *said)
 	}
-	npm, git := n.loans[0], n.loans[1]
+	npm, git := n.Loans[0], n.Loans[1]
 	if npm.Secret != "lent-npm-registry.npmjs.org" || npm.Tool != "npm" || string(npm.Value) != "npm_canary456789012345678901234567890123" || !strings.HasPrefix(npm.Placeholder, "npm_") || len(npm.Env) != 0 {
 		t.Errorf("%+v", npm.Lease)
 	}
@@ -82,16 +83,16 @@ func TestLendToken(t *testing.T) {
 	}
 	must(t, os.WriteFile(filepath.Join(home, ".git-credentials"), []byte("https://me:another-value@git.example.com:8443\n"), 0o600))
 	must(t, os.Chmod(filepath.Join(home, ".npmrc"), 0o666))
-	n = e.lending(here, sb)
-	if string(n.loans[1].Value) != "another-value" || len(n.loans[0].Value) != 0 || len(n.unlent) != 1 ||
-		!strings.Contains(n.unlent[0].Reason, "its mode is 0666") || !strings.Contains(n.unlent[0].Hint, "chmod go-w") {
+	n = e.ForStart(here, sb)
+	if string(n.Loans[1].Value) != "another-value" || len(n.Loans[0].Value) != 0 || len(n.Unlent) != 1 ||
+		!strings.Contains(n.Unlent[0].Reason, "its mode is 0666") || !strings.Contains(n.Unlent[0].Hint, "chmod go-w") {
 		t.Errorf("%+v", n)
 	}
 	must(t, os.Remove(filepath.Join(home, ".npmrc")))
-	if n = e.lending(here, sb); len(n.unlent) != 1 || !strings.Contains(n.unlent[0].Reason, "npm has no token for https://registry.npmjs.org/ any more") {
-		t.Errorf("%+v", n.unlent)
+	if n = e.ForStart(here, sb); len(n.Unlent) != 1 || !strings.Contains(n.Unlent[0].Reason, "npm has no token for https://registry.npmjs.org/ any more") {
+		t.Errorf("%+v", n.Unlent)
 	}
-	nowhereIn(t, e.Store.Path(), "canary")
+	credentialtest.NowhereIn(t, e.Store.Path(), "canary")
 }
 
 // What cannot be lent is said; with nothing else it is an error.
@@ -143,14 +144,14 @@ func TestTokenOfGh(t *testing.T) {
 		t.Error("gh was asked although nothing is lent")
 	}
 	sb := lendAll(t, e, "github")
-	n := e.lending(here, sb)
-	if len(n.loans) != 1 || string(n.loans[0].Value) != "gho_canary456789012345678901234567890123" || n.loans[0].Secret != "lent-github" || n.loans[0].Place.Kind != spec.PlaceAuthorization {
+	n := e.ForStart(here, sb)
+	if len(n.Loans) != 1 || string(n.Loans[0].Value) != "gho_canary456789012345678901234567890123" || n.Loans[0].Secret != "lent-github" || n.Loans[0].Place.Kind != spec.PlaceAuthorization {
 		t.Errorf("%+v", n)
 	}
 	if asked, _ := os.ReadFile(filepath.Join(home, "asked")); !strings.HasPrefix(string(asked), "auth token --hostname github.com\n") {
 		t.Errorf("gh was asked %q", asked)
 	}
-	nowhereIn(t, e.Store.Path(), "canary")
+	credentialtest.NowhereIn(t, e.Store.Path(), "canary")
 }
 
 // A secret of one's own of the same name stays.
@@ -159,13 +160,13 @@ func TestTokenNames(t *testing.T) {
 	must(t, e.SetSecret(here, stored("lent-git-git.example.com", "of-my-own")))
 	sb := lendAll(t, e, "git")
 	var got []string
-	for _, l := range e.lending(here, sb).loans {
+	for _, l := range e.ForStart(here, sb).Loans {
 		got = append(got, l.Secret+"="+string(l.Value))
 	}
 	if s := strings.Join(got, " "); s != "lent-git-git.example.com-2=password1 lent-git-git.example.com-3=password2" {
 		t.Errorf("%s", s)
 	}
-	if again := lendAll(t, e, "git"); len(e.lending(here, again).loans) != 2 {
+	if again := lendAll(t, e, "git"); len(e.ForStart(here, again).Loans) != 2 {
 		t.Error("another sandbox has not the same")
 	}
 	if have, _ := e.Secrets(); len(have) != 3 {
@@ -187,7 +188,7 @@ func TestTokensAtOnce(t *testing.T) {
 			must(t, e.Create(here, boxes[i]))
 			for range 2 {
 				wg.Go(func() {
-					if _, err := another(e).LendToken(here, boxes[i], &chosen[i%2]); err != nil {
+					if _, err := deskAt(e.Store).LendToken(here, boxes[i], &chosen[i%2]); err != nil {
 						t.Error(err)
 					}
 				})
@@ -195,11 +196,11 @@ func TestTokensAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		for i, sb := range boxes {
-			n := e.lending(here, sb)
-			if len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != fmt.Sprintf("password%d", i%2+1) {
+			n := e.ForStart(here, sb)
+			if len(n.Unlent) != 0 || len(n.Loans) != 1 || string(n.Loans[0].Value) != fmt.Sprintf("password%d", i%2+1) {
 				t.Fatalf("%d: %+v", i, n)
 			}
-			must(t, e.Remove(here, sb, true))
+			must(t, os.RemoveAll(e.Store.Sandbox(sb.ID).Dir))
 		}
 		have, err := e.Secrets()
 		if err != nil || len(have) != 2 {
@@ -261,7 +262,7 @@ func TestNpmrcInHostileHome(t *testing.T) {
 		"directory":     func(dir, _ string) { must(t, os.MkdirAll(filepath.Join(dir, npmrcName, "x"), 0o700)) },
 		"fifo":          func(dir, _ string) { must(t, unix.Mkfifo(filepath.Join(dir, npmrcName), 0o600)) },
 		"large": func(dir, _ string) {
-			must(t, os.WriteFile(filepath.Join(dir, npmrcName), []byte(strings.Repeat(";\n", maxSmall)), 0o600))
+			must(t, os.WriteFile(filepath.Join(dir, npmrcName), []byte(strings.Repeat(";\n", store.MaxSmall)), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -321,7 +322,7 @@ func TestNpmrcIsAnotherFile(t *testing.T) {
 func TestTokenIsNoCredential(t *testing.T) {
 	e, _, _ := atHome(t, map[string]string{".config/gh/hosts.yml": "github.com:\n  oauth_token: gho_canary456789012345678901234567890123\n"})
 	lendAll(t, e, "github")
-	if c, err := e.FindCredential(&spec.Agent{Name: "x", Credentials: []string{"github"}}); err != nil || c.Secret != "" {
+	if c, err := e.Find(&spec.Agent{Name: "x", Credentials: []string{"github"}}); err != nil || c.Secret != "" {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package credential
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
@@ -38,18 +39,18 @@ func TestGivenKeys(t *testing.T) {
 			}
 			a, err := e.Agents.Find(c.agent)
 			must(t, err)
-			if none, err := e.FindCredential(a); err != nil || none.Secret != "" || none.Unfit != "" {
+			if none, err := e.Find(a); err != nil || none.Secret != "" || none.Unfit != "" {
 				t.Fatalf("before there is any: %+v, %v", none, err)
 			}
 			file := filepath.Join(os.Getenv("HOME"), c.file)
 			must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 			must(t, os.WriteFile(file, []byte(strings.ReplaceAll(c.text, "@", key)), 0o600))
-			secret, err := e.Credential(here, a)
+			secret, err := e.SecretFor(here, a)
 			must(t, err)
 			if secret != c.secret || len(*said) != 1 || !strings.Contains((*said)[0], file) {
 				t.Fatalf("%q, said %q", secret, *said)
 			}
-			if again, err := e.Credential(here, a); err != nil || again != secret || len(*said) != 1 {
+			if again, err := e.SecretFor(here, a); err != nil || again != secret || len(*said) != 1 {
 				t.Errorf("once more: %q, %v, said %q", again, err, *said)
 			}
 			sb := wish(t.TempDir())
@@ -59,14 +60,14 @@ func TestGivenKeys(t *testing.T) {
 			if s := vault.FindService(c.service); l.Hosts[0] != s.Hosts[0] || l.Env[0] != s.Env[0] {
 				t.Errorf("%+v", l)
 			}
-			if n := e.lending(here, sb); len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != key {
+			if n := e.ForStart(here, sb); len(n.Unlent) != 0 || len(n.Loans) != 1 || string(n.Loans[0].Value) != key {
 				t.Errorf("%+v", n)
 			}
-			nowhereIn(t, e.Store.Path(), "CANARY")
+			credentialtest.NowhereIn(t, e.Store.Path(), "CANARY")
 
 			must(t, os.Remove(file))
-			if n := e.lending(here, sb); len(n.unlent) != 1 || !strings.Contains(n.unlent[0].Reason, "no key in "+file) {
-				t.Errorf("%+v", n.unlent)
+			if n := e.ForStart(here, sb); len(n.Unlent) != 1 || !strings.Contains(n.Unlent[0].Reason, "no key in "+file) {
+				t.Errorf("%+v", n.Unlent)
 			}
 		})
 	}
@@ -85,34 +86,34 @@ func TestGivenKeyIsLast(t *testing.T) {
 		must(t, os.Chmod(file, mode))
 	}
 	write(".claude.json", `{"primaryApiKey":"sk-ant-api03-CANARYCANARY0123456789"}`, 0o644)
-	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "claude-login" {
+	if c, err := e.Find(claude(t, e)); err != nil || c.Secret != "claude-login" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	must(t, os.Remove(path))
-	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" || !strings.Contains(c.Unfit, "chmod 600") {
+	if c, err := e.Find(claude(t, e)); err != nil || c.Secret != "" || !strings.Contains(c.Unfit, "chmod 600") {
 		t.Errorf("%+v, %v", c, err)
 	}
 	write(".claude.json", `{"primaryApiKey":`, 0o600)
-	if c, err := e.FindCredential(claude(t, e)); err != nil || !strings.HasSuffix(c.Where, ".claude.json may have of a key") {
+	if c, err := e.Find(claude(t, e)); err != nil || !strings.HasSuffix(c.Where, ".claude.json may have of a key") {
 		t.Errorf("%+v, %v", c, err)
 	}
 	write(".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"sk-ant-api03-CANARYCANARY0123456789"}}`, 0o600)
-	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" { // it may name another server
+	if c, err := e.Find(claude(t, e)); err != nil || c.Secret != "" { // it may name another server
 		t.Errorf("%+v, %v", c, err)
 	}
 	write(".claude.json", `{}`, 0o600)
-	secret, err := e.Credential(here, claude(t, e))
+	secret, err := e.SecretFor(here, claude(t, e))
 	if err != nil || secret != "claude-anthropic-key" {
 		t.Errorf("%q, %v", secret, err)
 	}
 	opencode, err := agent.NewCatalog("").Find("opencode")
 	must(t, err)
-	if c, err := e.FindCredential(opencode); err != nil || c.Secret != "" {
+	if c, err := e.Find(opencode); err != nil || c.Secret != "" {
 		t.Errorf("another's: %+v, %v", c, err)
 	}
 	must(t, e.RemoveSecret(here, secret))
 	must(t, e.SetSecret(here, NewSecret{Name: secret, Service: "github", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "X"}}))
-	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" || c.Unfit == "" {
+	if c, err := e.Find(claude(t, e)); err != nil || c.Secret != "" || c.Unfit == "" {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -123,11 +124,11 @@ func TestHelperIsTold(t *testing.T) {
 	must(t, os.Remove(path))
 	made := filepath.Join(t.TempDir(), "made")
 	must(t, os.WriteFile(filepath.Join(filepath.Dir(path), "settings.json"), []byte(`{"apiKeyHelper":"touch `+made+`; echo sk-ant-CANARY"}`), 0o644))
-	c, err := e.FindCredential(claude(t, e))
+	c, err := e.Find(claude(t, e))
 	if err != nil || c.Secret != "" || !strings.Contains(c.Where, "apiKeyHelper in "+filepath.Dir(path)) || !strings.Contains(c.Unfit, "bothy secret set anthropic --command") {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if secret, err := e.Credential(here, claude(t, e)); secret != "" || err != nil || len(*said) != 1 || strings.Contains((*said)[0], "CANARY") {
+	if secret, err := e.SecretFor(here, claude(t, e)); secret != "" || err != nil || len(*said) != 1 || strings.Contains((*said)[0], "CANARY") {
 		t.Errorf("%q, %v, said %q", secret, err, *said)
 	}
 	if _, err := os.Lstat(made); err == nil {
@@ -153,16 +154,16 @@ func TestSeveralKeys(t *testing.T) {
 	} {
 		e, _, said := signedIn(t)
 		for file, text := range c.files {
-			putHome(t, file, text, 0o600)
+			credentialtest.PutHome(t, file, text, 0o600)
 		}
 		a, err := e.Agents.Find(name)
 		must(t, err)
 		want := strings.ReplaceAll(c.want, "HOME", os.Getenv("HOME"))
-		if got, err := e.FindCredential(a); err != nil || got.Secret+got.Besides != want {
+		if got, err := e.Find(a); err != nil || got.Secret+got.Besides != want {
 			t.Errorf("%+v, %v", got, err)
 		}
 		_, besides, _ := strings.Cut(want, ";")
-		if _, err := e.Credential(here, a); err != nil || len(*said) != 1 || !strings.HasSuffix((*said)[0], besides) {
+		if _, err := e.SecretFor(here, a); err != nil || len(*said) != 1 || !strings.HasSuffix((*said)[0], besides) {
 			t.Errorf("%v, said %q", err, *said)
 		}
 	}

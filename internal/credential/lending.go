@@ -1,0 +1,108 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Lent is what a sandbox that starts is lent.
+type Lent struct {
+	Loans  []wire.Loan
+	Unlent []spec.Unlent // leases that have no effect, with the reasons
+	files  []loginFile   // logins, as programs inside see them
+}
+
+// ForStart reads what a sandbox that starts is lent. A value that cannot be read keeps no sandbox from
+// starting: the loan goes without it, and the user is told why. When ctx ends, ForStart returns
+// nothing, and no command of a secret runs any more.
+func (b *Broker) ForStart(ctx context.Context, sb *spec.Sandbox) Lent {
+	list, err := vault.ReadLeases(b.Values.Store.Sandbox(sb.ID).Leases())
+	if err != nil {
+		return Lent{Unlent: []spec.Unlent{b.reportUnlent(sb, spec.Lease{}, err)}}
+	}
+	b.sweepLogins(sb, list) // the sandbox does not run, so no login is being made
+	now := time.Now()
+	live := vault.Live(list, now)
+	b.readyForLogin(ctx, sb, live)
+	values, d := map[string]got{}, &vault.Document{}
+	if len(live) > 0 {
+		if d, err = b.Values.vault().Read(); err != nil {
+			return Lent{Unlent: b.reportAllUnlent(sb, live, err)}
+		}
+		values = b.Values.readValues(ctx, d, secretsOf(slices.DeleteFunc(slices.Clone(live), isCaptured)), b.capturedKeys(sb, live)...)
+	}
+	if ctx.Err() != nil { // the start was cancelled; no secret is at fault
+		return Lent{}
+	}
+	var out Lent
+	for _, l := range list {
+		v := values[l.Secret]
+		if isCaptured(l) {
+			v = b.readCaptured(ctx, d, sb, &l, v)
+		} else if err := b.Values.refuseOther(sb, d, &l); err != nil {
+			v = got{err: err}
+		}
+		if err := l.Place.Check(); err != nil { // the gateway would refuse all loans
+			if l.Live(now) {
+				err = spec.Errorf(nil, "secret %s: %w", l.Secret, err).WithHint("bothy secret revoke %s, and lend it to another place", l.ID)
+				out.Unlent = append(out.Unlent, b.reportUnlent(sb, l, err))
+			}
+			continue
+		}
+		loan := wire.Loan{Lease: l}
+		if l.Live(now) {
+			loan = v.loan(l)
+			if v.err == nil && v.login != nil && l.Renewal != "" && !isCaptured(l) {
+				v.err = v.login.addFile(&out, &l)
+			}
+			if v.err != nil {
+				out.Unlent = append(out.Unlent, b.reportUnlent(sb, l, v.err))
+			}
+		}
+		out.Loans = append(out.Loans, loan)
+	}
+	return out
+}
+
+func secretsOf(leases []spec.Lease) []string {
+	var names []string
+	for _, l := range leases {
+		names = append(names, l.Secret)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// reportAllUnlent is reportUnlent for an error that concerns all leases.
+func (b *Broker) reportAllUnlent(sb *spec.Sandbox, leases []spec.Lease, err error) []spec.Unlent {
+	first := b.reportUnlent(sb, leases[0], err)
+	var list []spec.Unlent
+	for _, l := range leases {
+		first.Lease, first.Secret = l.ID, l.Secret
+		list = append(list, first)
+	}
+	return list
+}
+
+// reportUnlent tells the user that a sandbox starts without a lease, and what to do. The record that it
+// returns leaves out what a secret's command printed, which may be anything.
+func (b *Broker) reportUnlent(sb *spec.Sandbox, l spec.Lease, err error) spec.Unlent {
+	hint := fmt.Sprintf("when that is mended, bothy stop %s: the next start lends it", sb.Name)
+	if h := spec.Hint(err); h != "" {
+		hint = h + "; " + hint
+	}
+	b.Values.say("sandbox %s starts without what it is lent: %s; %s", sb.Name, err, hint)
+	text := err.Error()
+	if c, ok := errors.AsType[*commandError](err); ok {
+		text = strings.TrimSuffix(text, c.said())
+	}
+	return spec.Unlent{Lease: l.ID, Secret: l.Secret, Reason: text, Hint: hint}
+}
