@@ -22,7 +22,7 @@ func (e *Engine) InstallAgent(ctx context.Context, r agent.Request, progress fun
 	if err := e.room(); err != nil {
 		return agent.Result{}, err
 	}
-	result, err := run[agent.Event, agent.Result](ctx, agent.Argv0, agent.Order{State: e.Store.Path(), Request: r}, progress)
+	result, err := helper.Ask[agent.Event, agent.Result](ctx, agent.Argv0, agent.Order{State: e.Store.Path(), Request: r}, progress)
 	if errors.Is(err, helper.ErrSilent) {
 		err = &spec.Error{Op: "install " + r.Name + " " + r.Version, Err: err, Hint: "run it again: it goes on where it ended"}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -45,9 +46,9 @@ func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, erro
 	}
 	cmd.Env = []string{}
 	cmd.SysProcAttr = apart()
-	p, err := have[struct{}, build.Plan](ctx, cmd, build.Argv0, o, nil)
+	p, err := helper.AskCommand[struct{}, build.Plan](ctx, cmd, build.Argv0, o, nil)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
-		err = namespaceError(err)
+		err = nsproc.Explain(err)
 	}
 	switch {
 	case errors.Is(err, helper.ErrSilent) && strings.Contains(err.Error(), "out of memory"): // the tool limits its own memory

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/spec"
@@ -87,7 +88,7 @@ func (e *Engine) hostVersion(ctx context.Context, name string) string {
 		return ""
 	}
 	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{"PATH=" + hostroot.Path}, "/", time.Second
-	said := &beginning{}
+	said := &helper.Beginning{}
 	cmd.Stdout = said
 	if cmd.Run() != nil {
 		return ""

@@ -126,7 +126,7 @@ func (e *Engine) orderImage(ctx context.Context, o image.Order, progress func(im
 	o.State = e.Store.Path()
 	o.UID, o.GID = nsproc.IDs()
 	o.Resolver = fmt.Sprintf("nameserver %s\n", gateway.Gateway4)
-	result, err := run[image.Event, image.Result](ctx, image.Argv0, o, progress)
+	result, err := helper.Ask[image.Event, image.Result](ctx, image.Argv0, o, progress)
 	if err == nil && len(result.Images) == 0 {
 		err = helper.ErrSilent
 	}

@@ -296,7 +296,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 		start = func() error { return hostroot.Disown(l.Programs, cmd.Start) }
 	}
 	if err := start(); err != nil {
-		return nil, namespaceError(err)
+		return nil, nsproc.Explain(err)
 	}
 	theirs.Close()
 	l.PID = cmd.Process.Pid
@@ -351,15 +351,6 @@ func handshake(ctx context.Context, conn *unixconn.Conn, l keeper.Launch, group 
 	// A keeper that failed meanwhile is gone, but has said why.
 	_ = conn.SendJSON(wire.Request, struct{}{})
 	return ready, conn.Expect(wire.Reply, &ready)
-}
-
-// namespaceError explains why no namespaces could be made.
-func namespaceError(err error) error {
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
-		return (&spec.Error{Class: spec.ErrSandbox, Op: "create user, mount and pid namespaces", Err: err}).
-			WithHint("this host does not let you make user namespaces; bothy doctor says how to allow them")
-	}
-	return err
 }
 
 // keeperError prefers what the keeper said to how the conversation ended.
