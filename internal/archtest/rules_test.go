@@ -28,6 +28,7 @@ internal/driver
 internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
 internal/keeper
+internal/rootfs
 internal/engine internal/doctor internal/verify
 internal/builder internal/headless
 internal/runner

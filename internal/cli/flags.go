@@ -208,7 +208,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 // hasDocker decides whether a sandbox has a Docker daemon. The flag decides; without it the sandbox
 // has one if the settings or the template ask for it.
 func (f *createFlags) hasDocker(e *engine.Engine, sb *spec.Sandbox) {
-	sb.Docker = sb.Docker || e.AsksForDocker(sb)
+	sb.Docker = sb.Docker || e.Templates().AsksForDocker(sb)
 	if f.changed("docker") {
 		sb.Docker = f.docker
 	}

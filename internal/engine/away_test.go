@@ -129,7 +129,7 @@ func TestAwayHolds(t *testing.T) {
 	must(t, e.PutAway(here, of))
 	programs, err := e.users()
 	must(t, err)
-	images, err := e.imageUsers()
+	images, err := e.Images().Users()
 	must(t, err)
 	if len(programs[pin{"mine", "1.0"}]) != 1 || len(images["sha256:1"]) != 1 {
 		t.Errorf("used are %v and %v", programs, images)

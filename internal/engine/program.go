@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -16,8 +17,8 @@ import (
 // Ground is the system that the programs of a sandbox run on.
 type Ground struct {
 	agent.Target
-	Host  bool        // programs see those of the host
-	image *imageFiles // the files that they see instead
+	Host  bool          // programs see those of the host
+	image *rootfs.Files // the files that they see instead
 }
 
 // HostGround returns the ground of this machine.
@@ -29,9 +30,13 @@ func (e *Engine) GroundOf(ctx context.Context, sb *spec.Sandbox) (Ground, error)
 	if sb.Image == nil {
 		return g, nil
 	}
-	root, err := e.imageRoot(ctx, sb)
-	g.Libc, g.Host, g.image = root.Libc, false, &imageFiles{sandbox: sb, root: root}
-	return g, err
+	g.Host = false
+	root, err := e.Images().Root(ctx, sb)
+	if err != nil {
+		return g, err
+	}
+	g.Libc, g.image = root.Libc, &rootfs.Files{Sandbox: sb, Root: *root}
+	return g, nil
 }
 
 // Progress receives the progress of an installation, with the program's title.

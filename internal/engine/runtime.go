@@ -29,7 +29,7 @@ func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, prog
 	}
 	why := ""
 	if g.image != nil {
-		if why = g.image.lacks(r, need.Version); why == "" {
+		if why = g.image.Lacks(r, need.Version); why == "" {
 			return nil, nil, nil
 		}
 	}

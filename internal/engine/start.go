@@ -21,6 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/nsproc"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -174,13 +175,13 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	if l.Policy, err = e.layersFor(sb); err != nil {
 		return l, err
 	}
-	if l.Image, err = e.launchImage(ctx, sb); err != nil {
+	if l.Image, err = e.Images().Root(ctx, sb); err != nil {
 		return l, err
 	}
 	if l.Image != nil {
 		l.ImageFile, me.home = l.Image.File(), l.Image.Account.Home
-		files := imageFiles{sandbox: sb, root: *l.Image}
-		l.Zones = files.has("/usr/share/zoneinfo/Etc")
+		files := rootfs.Files{Sandbox: sb, Root: *l.Image}
+		l.Zones = files.Has("/usr/share/zoneinfo/Etc")
 	}
 	if err := e.apart(sb); err != nil {
 		return l, err

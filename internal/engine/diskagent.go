@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/quota"
+	"github.com/bothy-dev/bothy/internal/rootfs"
+)
+
+func (e *Engine) diskAgents(m *quota.Meter) ([]rootfs.Item, error) {
+	list, err := e.ListAgents()
+	if err != nil {
+		return nil, err
+	}
+	var items []rootfs.Item
+	for _, a := range list {
+		for _, v := range a.Installed {
+			it := rootfs.Item{Kind: rootfs.KindAgent, Name: a.Name + "@" + v.ID(), Agent: a.Name, Bytes: m.Add(v.Dir), Used: v.Installation.Installed, Holders: v.Sandboxes}
+			switch {
+			case len(v.Sandboxes) > 0:
+				it.Kept = "it is used by sandbox " + strings.Join(v.Sandboxes, ", ")
+			case v.New:
+				it.Kept = "new sandboxes use it"
+			}
+			it.Erase = func() error { return e.RemoveAgent(a.Name, v.ID(), false) }
+			items = append(items, it)
+		}
+	}
+	return items, nil
+}
