@@ -29,6 +29,7 @@ internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
 internal/keeper
 internal/rootfs
+internal/agentprogram
 internal/engine internal/doctor internal/verify
 internal/builder internal/headless
 internal/runner

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -105,7 +106,7 @@ func programName(path string) string {
 }
 
 // wantsVersion tells which version of its agent a command asks for: a version, a
-// tag, [engine.HostVersion] or [engine.TemplateVersion]; none if it leaves the choice to us.
+// tag, [agentprogram.HostVersion] or [agentprogram.TemplateVersion]; none if it leaves the choice to us.
 func (f *createFlags) wantsVersion(l *lodger) (string, error) {
 	switch {
 	case f.upgrade && f.version != "":
@@ -140,14 +141,14 @@ func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.S
 	if l.spec == nil {
 		return nil, nil
 	}
-	ground, err := e.GroundOf(ctx, sb)
+	ground, err := e.Programs().GroundOf(ctx, sb)
 	if err != nil {
 		return nil, err
 	}
 	ctx, release := interruptible(ctx)
 	defer release()
 	progress, end := a.progress()
-	p, notices, err := e.AgentProgram(ctx, l.spec, ground, version, progress)
+	p, notices, err := e.Programs().Choose(ctx, l.spec, ground, version, progress)
 	end()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -175,7 +176,7 @@ func (a *app) rehouse(ctx context.Context, e *engine.Engine, l *lodger, sb *spec
 
 // progress shows how far an installation is: on a terminal in one line that is
 // written again, and wiped at the end, elsewhere in a line for each phase.
-func (a *app) progress() (told engine.Progress, end func()) {
+func (a *app) progress() (told agentprogram.Progress, end func()) {
 	live := term.IsTerminal(a.Err)
 	var last agent.Event
 	told = func(title string, ev agent.Event) {
@@ -269,7 +270,7 @@ func (l *lodger) howToGet(sb *spec.Sandbox) string {
 	if hint == "" && l.spec.Install != nil {
 		hint = fmt.Sprintf("to have Bothy's own: bothy stop %s; bothy run --agent-version %s %s", sb.Name, agent.Latest, sb.Name)
 	}
-	if own := engine.OutOfSight(l.spec.Program); hint != "" && own != "" && sb.Image == nil {
+	if own := agentprogram.OutOfSight(l.spec.Program); hint != "" && own != "" && sb.Image == nil {
 		hint = own + " lies outside of what sandboxes see; " + hint
 	}
 	return hint

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/runner"
@@ -64,7 +65,7 @@ func (g *guests) ready(ctx context.Context, cmd *cobra.Command, first *spec.Agen
 		l := &lodger{name: of.Name, spec: of}
 		version, err := g.flags.wantsVersion(l)
 		if err == nil && version == "" && of.Install == nil && sb.Image == nil {
-			version = engine.HostVersion // it has to be there
+			version = agentprogram.HostVersion // it has to be there
 		}
 		if err == nil {
 			_, err = g.app.house(ctx, g.engine, l, sb, version)

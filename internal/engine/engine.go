@@ -216,7 +216,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := checkCloned(sb); err != nil {
 		return err
 	}
-	if _, _, err := e.programDirs(sb); err != nil { // the program may have been removed since it was chosen
+	if _, _, err := e.Programs().Dirs(sb); err != nil { // the program may have been removed since it was chosen
 		return err
 	}
 	if _, err := e.Images().Root(ctx, sb); err != nil { // likewise

@@ -27,7 +27,7 @@ func (e *Engine) Builds() *rootfs.Builds { return &rootfs.Builds{Images: e.Image
 
 // Disk returns the accounts of the state directory's disk.
 func (e *Engine) Disk() *rootfs.Disk {
-	return &rootfs.Disk{Images: e.Images(), Builds: e.Builds(), Sandboxes: e.diskSandboxes, Agents: e.diskAgents}
+	return &rootfs.Disk{Images: e.Images(), Builds: e.Builds(), Sandboxes: e.diskSandboxes, Agents: e.Programs().ListDisk}
 }
 
 // storeRoom returns the part of the disk that the state directory may take.

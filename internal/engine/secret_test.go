@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/pull"
 	"github.com/bothy-dev/bothy/internal/keeper"
@@ -33,8 +32,6 @@ func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case vault.Argv0:
 		os.Exit(sealer.Main(os.Stdin, os.Stdout))
-	case agent.Argv0:
-		os.Exit(installs())
 	case keeper.Argv0: // one that hangs
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)

@@ -169,7 +169,7 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	l.KnownHosts = knownHosts()
 	l.Login, _ = e.loginInside(sb) // readyForLogin tells why there is none
 	var err error
-	if l.Program, l.Runtime, err = e.programDirs(sb); err != nil {
+	if l.Program, l.Runtime, err = e.Programs().Dirs(sb); err != nil {
 		return l, err
 	}
 	if l.Policy, err = e.layersFor(sb); err != nil {

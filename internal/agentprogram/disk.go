@@ -1,4 +1,4 @@
-package engine
+package agentprogram
 
 import (
 	"strings"
@@ -7,8 +7,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/rootfs"
 )
 
-func (e *Engine) diskAgents(m *quota.Meter) ([]rootfs.Item, error) {
-	list, err := e.ListAgents()
+// ListDisk lists the installed versions as items of the disk: see [rootfs.Lister].
+func (s *Programs) ListDisk(m *quota.Meter) ([]rootfs.Item, error) {
+	list, err := s.List()
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +23,7 @@ func (e *Engine) diskAgents(m *quota.Meter) ([]rootfs.Item, error) {
 			case v.New:
 				it.Kept = "new sandboxes use it"
 			}
-			it.Erase = func() error { return e.RemoveAgent(a.Name, v.ID(), false) }
+			it.Erase = func() error { return s.Remove(a.Name, v.ID(), false) }
 			items = append(items, it)
 		}
 	}
