@@ -5,7 +5,7 @@ import (
 )
 
 // Argv0 is the name under which the binary installs. It is given one
-// Order (see package errand).
+// Order (see package helper).
 const Argv0 = "bothy-install"
 
 // Order is the task of the installing process.

@@ -40,7 +40,7 @@ var startsByName = map[string]string{
 	"internal/hostpath/program.go": "it is what finds programs",
 	"internal/doctor/ask.go":       "/proc/self/exe",
 	"internal/doctor/doctor.go":    "/proc/self/exe",
-	"internal/engine/errand.go":    "/proc/self/exe",
+	"internal/helper/ask.go":       "/proc/self/exe",
 	"internal/vault/ask/ask.go":    "/proc/self/exe",
 	"internal/clone/git.go":        "a program that hostpath has found",
 	"internal/build/step/enter.go": "it starts programs of a sandbox, inside",

@@ -16,7 +16,7 @@ import (
 const Program = program.Build
 
 // Argv0 is the name under which it makes plans: an order comes in, the plan goes out
-// (see package errand).
+// (see package helper).
 const Argv0 = "bothy-build-plan"
 
 // Order asks for a plan.

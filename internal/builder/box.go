@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -85,7 +86,7 @@ func (b *builder) open(ctx context.Context, at int) (*box, error) {
 	}
 	more := []func(store.Sandbox) error{engine.Rules(b.Rules)}
 	if r.key != "" {
-		more = append(more, engine.From(b.shelf.Layer(r.key)))
+		more = append(more, rootfs.BeginWithLayer(b.shelf.Layer(r.key)))
 	}
 	if err := b.engine.Create(ctx, sb, more...); err != nil {
 		return nil, err

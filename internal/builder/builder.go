@@ -115,12 +115,12 @@ func Run(ctx context.Context, e *engine.Engine, o Options) (img image.Image, err
 	if err != nil {
 		return img, err
 	}
-	hold, err := e.Images().Hold() // no image goes that is built on
+	hold, err := e.Images().Shelf().Hold() // no image goes that is built on
 	if err != nil {
 		return img, err
 	}
 	defer hold.Unlock()
-	b := &builder{Options: o, engine: e, shelf: e.Builds(), tool: tool, boxes: map[int]*box{}}
+	b := &builder{Options: o, engine: e, shelf: e.Builds().Shelf(), tool: tool, boxes: map[int]*box{}}
 	if b.work, err = b.shelf.Begin(); err != nil {
 		return img, err
 	}
@@ -168,7 +168,7 @@ func (b *builder) prepare(ctx context.Context) error {
 		}
 	}
 	for {
-		if b.plan, err = b.engine.PlanBuild(ctx, order); err != nil {
+		if b.plan, err = b.engine.Builds().Plan(ctx, order); err != nil {
 			return err
 		}
 		if len(b.plan.Need) == 0 {
@@ -279,7 +279,7 @@ func (b *builder) image(ctx context.Context, ref string) (build.Image, error) {
 	if err != nil {
 		return build.Image{}, err
 	}
-	config, err := b.engine.ImageConfig(img.Digest)
+	config, err := b.engine.Images().Config(img.Digest)
 	return build.Image{Digest: img.Digest, Config: config}, err
 }
 
@@ -398,7 +398,7 @@ func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 		}
 		switch v.Kind {
 		case build.FromImage:
-			img, err := b.engine.BuildBase(ctx, v.Image, b.queued)
+			img, err := b.engine.Builds().Base(ctx, v.Image, b.queued)
 			if err != nil {
 				return err
 			}
@@ -446,7 +446,7 @@ func (b *builder) start(ctx context.Context, v build.Vertex) (root, error) {
 	if v.Base != build.None {
 		return b.roots[v.Base], nil
 	}
-	img, err := b.engine.BuildBase(ctx, image.Scratch, b.queued)
+	img, err := b.engine.Builds().Base(ctx, image.Scratch, b.queued)
 	return root{id: "image " + img.Digest, base: img.Digest}, err
 }
 
@@ -467,11 +467,11 @@ func (b *builder) commit(ctx context.Context) (image.Image, error) {
 		}
 	}
 	if made, ok := b.shelf.Find(key); ok && !b.NoCache {
-		if _, err := os.Lstat(b.engine.Images().Blob(made.Image)); err == nil {
+		if _, err := os.Lstat(b.engine.Images().Shelf().Blob(made.Image)); err == nil {
 			c.Digest = made.Image
 		}
 	}
-	img, err := b.engine.CommitBuild(ctx, c, b.queued)
+	img, err := b.engine.Builds().Commit(ctx, c, b.queued)
 	if err != nil || c.Digest != "" {
 		return img, err
 	}

@@ -73,7 +73,7 @@ func (b *builder) step(ctx context.Context, i int, ev Event) error {
 	}
 	r := b.roots[i]
 	step := cache.Step{Name: v.Name, Base: r.base, Made: time.Now().UTC()}
-	return b.shelf.Put(r.key, step, b.NoCache, func(layer string) error { return b.engine.SaveStep(ctx, x.sandbox, layer) })
+	return b.shelf.Put(r.key, step, b.NoCache, func(layer string) error { return b.engine.Builds().SaveStep(ctx, x.sandbox, layer) })
 }
 
 // secrets are the values that a step may read.
@@ -206,7 +206,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // keepCache saves a cache as a step left it.
 func (b *builder) keepCache(ctx context.Context, x *box, c taken) error {
-	if err := b.engine.RoomForBuild(); err != nil {
+	if err := b.engine.Builds().CheckRoom(); err != nil {
 		return err
 	}
 	to, most := b.shelf.Cache(c.id), cmp.Or(b.Limits.Disk, b.engine.Defaults.Disk, maxCache)

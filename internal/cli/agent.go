@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -26,7 +26,7 @@ func absent(word string) error {
 
 // progress shows how far an installation is: on a terminal in one line that is
 // written again, and wiped at the end, elsewhere in a line for each phase.
-func (a *app) progress() (told engine.Progress, end func()) {
+func (a *app) progress() (told agentprogram.Progress, end func()) {
 	live := term.IsTerminal(a.Err)
 	var last agent.Event
 	told = func(title string, ev agent.Event) {

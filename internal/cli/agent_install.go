@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
@@ -21,7 +22,7 @@ downloads it, checks its hash and shows it to sandboxes that are created from th
 on, if no newer one is installed. A version that is installed is not asked for.`,
 		Args: atLeast(1, "an agent, e.g. claude or claude@latest"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil && i.Spec.Install != nil })
+			return a.completeAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil && i.Spec.Install != nil })
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.engine()
@@ -54,7 +55,7 @@ func wishedAgents(e *engine.Engine, words []string) (list []wishedAgent, err err
 		}
 		w := wishedAgent{version: version}
 		if w.Agent, err = e.Agents.Find(name); err == nil {
-			err = engine.CheckVersion(w.Agent, engine.HostGround(), version)
+			err = agentprogram.CheckVersion(w.Agent, agentprogram.HostGround(), version)
 		}
 		if err != nil {
 			return nil, err
@@ -94,11 +95,11 @@ type installedAgent struct {
 
 func (a *app) installAgent(ctx context.Context, e *engine.Engine, d wishedAgent) (installedAgent, error) {
 	progress, end := a.progress()
-	r, err := e.InstallVersion(ctx, d.Agent, engine.HostGround(), d.version, progress)
+	r, err := e.Programs().InstallVersion(ctx, d.Agent, agentprogram.HostGround(), d.version, progress)
 	var runtime *spec.Program
 	var notices []string
 	if err == nil {
-		runtime, notices, err = e.AgentRuntime(ctx, d.Agent, engine.HostGround(), progress)
+		runtime, notices, err = e.Programs().Runtime(ctx, d.Agent, agentprogram.HostGround(), progress)
 	}
 	end()
 	if ctx.Err() != nil {

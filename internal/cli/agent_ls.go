@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -60,7 +60,7 @@ func (a *app) listAgents() error {
 	if err != nil {
 		return err
 	}
-	infos, err := e.ListAgents()
+	infos, err := e.Programs().List()
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (a *app) listAgents() error {
 	return a.agentTable(list)
 }
 
-func agentRow(i engine.AgentInfo) (listedAgent, error) {
+func agentRow(i agentprogram.Agent) (listedAgent, error) {
 	l := listedAgent{Name: i.Name, Source: i.File, Installed: []listedVersion{}}
 	switch {
 	case errors.Is(i.Broken, spec.ErrNotFound):
@@ -143,26 +143,26 @@ func (a *app) agentTable(list []listedAgent) error {
 
 // described completes the names of agents and of runtimes.
 func (a *app) described(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil })
+	return a.completeAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil })
 }
 
 // knownAgents completes the names of agents, but not of runtimes.
 func (a *app) knownAgents(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil && !i.Spec.Runtime })
+	return a.completeAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil && !i.Spec.Runtime })
 }
 
 // agentsWithLogin completes the names of agents whose description covers the login on the host.
 func (a *app) agentsWithLogin(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return a.completeAgents(nil, func(i engine.AgentInfo) bool { return i.Spec != nil && i.Spec.Login != nil })
+	return a.completeAgents(nil, func(i agentprogram.Agent) bool { return i.Spec != nil && i.Spec.Login != nil })
 }
 
 // completeAgents completes names that are not yet among the arguments.
-func (a *app) completeAgents(args []string, want func(engine.AgentInfo) bool) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeAgents(args []string, want func(agentprogram.Agent) bool) ([]string, cobra.ShellCompDirective) {
 	e, err := a.engine()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	infos, err := e.ListAgents()
+	infos, err := e.Programs().List()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
@@ -18,7 +19,7 @@ func (a *app) agentRmCommand() *cobra.Command {
 		Short: "Remove what is installed of an agent, all versions or one",
 		Args:  atLeast(1, "an agent"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.completeAgents(args, func(i engine.AgentInfo) bool { return len(i.Installed) > 0 })
+			return a.completeAgents(args, func(i agentprogram.Agent) bool { return len(i.Installed) > 0 })
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := a.engine()
@@ -43,7 +44,7 @@ func (a *app) removeAgent(e *engine.Engine, word string, force bool) error {
 	if d, err := e.Agents.Find(name); err == nil {
 		name = d.Name
 	}
-	ids, err := e.AgentIDs(name, version)
+	ids, err := e.Programs().IDs(name, version)
 	if err != nil {
 		return err
 	}
@@ -62,12 +63,12 @@ func (a *app) removeAgent(e *engine.Engine, word string, force bool) error {
 // removes any other.
 func (a *app) removeVersion(e *engine.Engine, name, id string, force bool) error {
 	if !force {
-		if err := e.AgentInUse(name, id); err != nil {
+		if err := e.Programs().CheckUnused(name, id); err != nil {
 			return err
 		}
 		if !a.Ask("remove %s %s?", name, id) {
 			return spec.Errorf(spec.ErrDenied, "%s %s was not removed", name, id)
 		}
 	}
-	return e.RemoveAgent(name, id, force)
+	return e.Programs().Remove(name, id, force)
 }

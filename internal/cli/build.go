@@ -145,10 +145,10 @@ func (a *app) buildImage(ctx context.Context, e *engine.Engine, f buildFlags, o 
 
 // baseOf returns the image that a FROM names: a template by its name, or any other image.
 func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref string, f buildFlags) (image.Image, error) {
-	t, err := e.Templates().Find(image.Short(ref))
+	t, err := e.Templates().Shelf().Find(image.Short(ref))
 	switch {
 	case err == nil:
-		return e.TemplateImage(ctx, t)
+		return e.Builds().TemplateImage(ctx, t)
 	case !savedtemplate.None(err):
 		return image.Image{}, err
 	}
@@ -165,7 +165,7 @@ func tagOf(e *engine.Engine, tag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name, err := e.Templates().Locate(ref.Short())
+	name, err := e.Templates().Shelf().Locate(ref.Short())
 	switch {
 	case err == nil:
 		return "", spec.Errorf(spec.ErrConflict, "a template made from a sandbox has the name %s", name).

@@ -77,7 +77,7 @@ func (a *app) templateNames(_ *cobra.Command, _ []string, _ string) ([]string, c
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	list, err := e.Templates().List()
+	list, err := e.Templates().Shelf().List()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -85,7 +85,7 @@ func (a *app) templateNames(_ *cobra.Command, _ []string, _ string) ([]string, c
 	for _, t := range list {
 		names = append(names, t.Name)
 	}
-	if images, err := e.Images().List(); err == nil {
+	if images, err := e.Images().Shelf().List(); err == nil {
 		for _, i := range images {
 			if i.Name != "" {
 				names = append(names, imageName(i))

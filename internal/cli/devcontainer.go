@@ -189,7 +189,7 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 	if err != nil {
 		return nil, err
 	}
-	img, err := b.engine.Images().Find(ref)
+	img, err := b.engine.Images().Shelf().Find(ref)
 	if b.flags.pull == spec.PullAlways || b.flags.pull == spec.PullMissing && errors.Is(err, spec.ErrNotFound) {
 		img, err = b.app.pullFeature(ctx, b.engine, ref)
 	} else if errors.Is(err, spec.ErrNotFound) { // only this command fetches features
@@ -293,7 +293,7 @@ func (b *devcontainerBuild) resolve(base image.Image, name string) (image.Image,
 
 // of returns the metadata of an image.
 func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
-	config, err := b.engine.ImageConfig(img.Digest)
+	config, err := b.engine.Images().Config(img.Digest)
 	if err != nil {
 		return devcontainer.OfImage{}, err
 	}
@@ -353,7 +353,7 @@ func within(dir string) string {
 // fromDevcontainer makes the template of a new sandbox from a devcontainer.json, and applies the
 // file's settings to the sandbox.
 func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, project, file string, f buildFlags) error {
-	if err := e.HoldImages(); err != nil { // until the sandbox exists that uses them
+	if err := e.Images().Hold(); err != nil { // until the sandbox exists that uses them
 		return err
 	}
 	inside := ""
@@ -371,7 +371,7 @@ func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.S
 	if sb.Template, sb.Image, err = imageTemplate(img); err != nil {
 		return err
 	}
-	root, err := e.Images().Root(img.Digest)
+	root, err := e.Images().Shelf().Root(img.Digest)
 	if err != nil {
 		return err
 	}
@@ -412,7 +412,7 @@ func (a *app) buildDevcontainer(ctx context.Context, e *engine.Engine, f buildFl
 			return image.Image{}, err
 		}
 	}
-	if err := e.HoldImages(); err != nil {
+	if err := e.Images().Hold(); err != nil {
 		return image.Image{}, err
 	}
 	paths, err := e.Paths()

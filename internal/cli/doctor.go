@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -154,7 +155,7 @@ func examine(ctx context.Context, e *engine.Engine, of *spec.Agent) ([]doctor.Ch
 // programCheck tells which program a new sandbox of an agent runs.
 func programCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 	c := doctor.Check{Name: "agent " + of.Name, Result: doctor.OK}
-	version, err := e.Installed(of)
+	version, err := e.Programs().InstalledVersion(of)
 	switch {
 	case err != nil:
 		c.Result, c.Detail, c.Fix = doctor.Warn, err.Error(), spec.Hint(err)
@@ -162,7 +163,7 @@ func programCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 		c.Detail = fmt.Sprintf("%s %s is installed", of.Title, version)
 	case of.Install != nil:
 		c.Detail = of.Title + " is not installed; the first bothy run " + of.Name + " does it"
-	case engine.OnHost(of):
+	case agentprogram.OnHost(of):
 		c.Detail = of.Title + " is a program of this host that sandboxes see"
 	default:
 		c.Result, c.Detail = doctor.Warn, of.Program+" is no program of this host that sandboxes see"

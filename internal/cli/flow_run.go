@@ -15,7 +15,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
-	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -175,15 +174,6 @@ func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*s
 		}
 	}
 	return nil
-}
-
-// budgetable checks that a budget would limit an agent of a run, and prints how.
-func (a *app) budgetable(of *spec.Agent, b spec.Budget, m provision.Metering) error {
-	note, err := provision.Budgetable(of, b, m, true)
-	if note != "" {
-		a.Note("%s", note)
-	}
-	return err
 }
 
 // about returns the name to derive the run's ID from: the first file given, as with Looplia, or else

@@ -28,13 +28,13 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 	if word == spec.TemplateHost {
 		return word, nil, nil
 	}
-	if err := e.HoldImages(); err != nil { // until the sandbox exists that uses it
+	if err := e.Images().Hold(); err != nil { // until the sandbox exists that uses it
 		return "", nil, err
 	}
 	if isPath(word) {
 		return a.templateAt(ctx, e, word, pull, net)
 	}
-	if t, err := e.Templates().Find(word); err == nil {
+	if t, err := e.Templates().Shelf().Find(word); err == nil {
 		if t.Base == spec.TemplateHost {
 			return t.Name, nil, nil
 		}
@@ -43,7 +43,7 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 		return "", nil, err
 	}
 	if image.CheckDigest(word) == nil { // an image without a name, which no registry can be asked for
-		img, err := e.Images().Find(image.Reference{Digest: word})
+		img, err := e.Images().Shelf().Find(image.Reference{Digest: word})
 		if errors.Is(err, spec.ErrNotFound) {
 			err = spec.Errorf(spec.ErrNotFound, "no image %s on this machine", word).WithHint("bothy template ls shows what there is")
 		}
@@ -76,7 +76,7 @@ func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string, 
 	if pull == spec.PullLocal {
 		return a.localImage(ctx, e, ref)
 	}
-	img, err := e.Images().Find(ref)
+	img, err := e.Images().Shelf().Find(ref)
 	if pull == spec.PullAlways || pull == spec.PullMissing && errors.Is(err, spec.ErrNotFound) {
 		return a.pullImage(ctx, e, ref, foreign)
 	}
@@ -89,7 +89,7 @@ func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string, 
 // notFeature refuses an image made from a feature of development containers. Registries have no
 // image of that name or digest.
 func notFeature(e *engine.Engine, img image.Image) error {
-	config, err := e.ImageConfig(img.Digest)
+	config, err := e.Images().Config(img.Digest)
 	if err != nil {
 		return nil //nolint:nilerr // the rest of the image is in its root, which may exist
 	}
@@ -139,7 +139,7 @@ func (a *app) templateAt(ctx context.Context, e *engine.Engine, path, pull strin
 		if err != nil {
 			return nil, err
 		}
-		return e.ReadImages(ctx, real, progress)
+		return e.Images().LoadNameless(ctx, real, progress)
 	})
 	if err != nil {
 		return "", nil, err
@@ -179,7 +179,7 @@ func notBuilt(path string, dir bool) error {
 // pullImage fetches an image and shows the progress.
 func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Reference, foreign bool) (image.Image, error) {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
-		img, err := e.PullImage(ctx, ref, foreign, progress)
+		img, err := e.Images().Pull(ctx, ref, foreign, progress)
 		return []image.Image{img}, err
 	})
 	if err != nil {
@@ -191,7 +191,7 @@ func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Referen
 // localImage finds an image on this machine, and shows the progress if Docker has to provide it.
 func (a *app) localImage(ctx context.Context, e *engine.Engine, ref image.Reference) (image.Image, error) {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
-		img, err := e.LocalImage(ctx, ref, progress)
+		img, err := e.Images().FindLocal(ctx, ref, progress)
 		return []image.Image{img}, err
 	})
 	if err != nil {
@@ -203,7 +203,7 @@ func (a *app) localImage(ctx context.Context, e *engine.Engine, ref image.Refere
 // pullFeature fetches a feature of development containers and shows the progress.
 func (a *app) pullFeature(ctx context.Context, e *engine.Engine, ref image.Reference) (image.Image, error) {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
-		img, err := e.PullFeature(ctx, ref, progress)
+		img, err := e.Images().PullFeature(ctx, ref, progress)
 		return []image.Image{img}, err
 	})
 	if err != nil {
@@ -295,9 +295,9 @@ func (a *app) printImages(list []image.Image) error {
 func (a *app) loadImages(ctx context.Context, e *engine.Engine, from source, name string) error {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
 		if from.spool != nil {
-			return e.LoadSpooled(ctx, from.spool, "standard input", name, progress)
+			return e.Images().LoadSpooled(ctx, from.spool, "standard input", name, progress)
 		}
-		return e.LoadImages(ctx, from.path, name, progress)
+		return e.Images().Load(ctx, from.path, name, progress)
 	})
 	if err != nil {
 		return err
@@ -325,7 +325,7 @@ func (a *app) templatePruneCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			freed, err := e.PruneImages()
+			freed, err := e.Images().Prune()
 			if err != nil {
 				return err
 			}
@@ -340,18 +340,18 @@ func (a *app) templatePruneCommand() *cobra.Command {
 
 // removeTemplate removes a template by name, or an image by name or ID.
 func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
-	shown, err := e.Templates().Locate(name)
-	remove := func() error { return e.Templates().Remove(shown) }
+	shown, err := e.Templates().Shelf().Locate(name)
+	remove := func() error { return e.Templates().Shelf().Remove(shown) }
 	switch {
 	case savedtemplate.None(err):
 		img, err := namedImage(e, name)
 		if err != nil {
 			return err
 		}
-		if err := e.ImageInUse(img); err != nil {
+		if err := e.Images().CheckUnused(img); err != nil {
 			return err
 		}
-		shown, remove = imageName(img), func() error { return e.RemoveImage(img) }
+		shown, remove = imageName(img), func() error { return e.Images().Remove(img) }
 	case err != nil:
 		return err
 	}
@@ -370,11 +370,11 @@ func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 func namedImage(e *engine.Engine, word string) (image.Image, error) {
 	ref, refErr := image.ParseReference(word)
 	if refErr == nil {
-		if img, err := e.Images().Find(ref); err == nil || !errors.Is(err, spec.ErrNotFound) {
+		if img, err := e.Images().Shelf().Find(ref); err == nil || !errors.Is(err, spec.ErrNotFound) {
 			return img, err
 		}
 	}
-	list, err := e.Images().FindID(word)
+	list, err := e.Images().Shelf().FindID(word)
 	if errors.Is(err, spec.ErrNotFound) {
 		err = spec.Errorf(spec.ErrNotFound, "no template %q", word).WithHint("bothy template ls shows what there is")
 	}

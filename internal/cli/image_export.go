@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -65,7 +66,7 @@ func (a *app) writeImage(cmd *cobra.Command, word, name string, to outfile) (img
 	write := func(f *os.File) (err error) {
 		progress, end := a.imageProgress()
 		defer end()
-		img, err = e.WriteImage(ctx, of, ref.Name(), f, progress)
+		img, err = e.Images().Write(ctx, of, ref.Name(), f, progress)
 		return err
 	}
 	if to.whole {
@@ -80,12 +81,12 @@ func (a *app) writeImage(cmd *cobra.Command, word, name string, to outfile) (img
 }
 
 // exported finds the template to write or push, and the name for it.
-func (a *app) exported(word, name string) (*engine.Engine, engine.ImageOf, image.Reference, error) {
+func (a *app) exported(word, name string) (*engine.Engine, rootfs.Source, image.Reference, error) {
 	e, err := a.engine()
 	if err != nil {
-		return nil, engine.ImageOf{}, image.Reference{}, err
+		return nil, rootfs.Source{}, image.Reference{}, err
 	}
-	of, err := e.FindImage(word)
+	of, err := e.Images().FindSource(word)
 	if err != nil {
 		return nil, of, image.Reference{}, err
 	}
@@ -141,7 +142,7 @@ func (a *app) templatePushCommand() *cobra.Command {
 			ctx, release := interruptible(cmd.Context())
 			defer release()
 			progress, end := a.imageProgress()
-			img, err := e.PushImage(ctx, of, ref.Name(), progress)
+			img, err := e.Images().Push(ctx, of, ref.Name(), progress)
 			end()
 			if err != nil {
 				return err

@@ -37,7 +37,7 @@ func (a *app) sourceOf(e *engine.Engine, input string) (source, error) {
 	if !holdsImage(in) {
 		return source{rest: in}, nil
 	}
-	f, err := e.Images().Spool(in)
+	f, err := e.Images().Shelf().Spool(in)
 	if err != nil {
 		err = fmt.Errorf("keep what comes from standard input: %w", err)
 	}

@@ -28,8 +28,8 @@ func TestReviewersBudgetable(t *testing.T) {
 	w, err := (&provision.Provisioner{Engine: e}).MeteringOf(&spec.Request{Secrets: []string{"models"}}, of)
 	must(t, err)
 	a := &app{Console: &console.Console{Err: os.Stderr}}
-	must(t, a.loopBoundable(p, w, []*spec.Agent{of}, nil))
-	if err := a.loopBoundable(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
+	must(t, a.loopBudgetable(p, w, []*spec.Agent{of}, nil))
+	if err := a.loopBudgetable(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("one that reviews: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/runner"
@@ -63,7 +64,7 @@ func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox)
 	for _, of := range all {
 		version := g.request.Version
 		if version == "" && of.Install == nil && sb.Image == nil {
-			version = engine.HostVersion // it has to be there
+			version = agentprogram.HostVersion // it has to be there
 		}
 		if _, err := p.Install(ctx, of, sb, version); err != nil {
 			return &spec.Error{Op: "find the program of " + of.Title, Err: err, Hint: spec.Hint(err)}

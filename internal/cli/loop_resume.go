@@ -111,7 +111,7 @@ func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.S
 		w, err = provision.MeteringIn(l.engine, sb)
 	}
 	if err == nil {
-		err = a.loopBoundable(&l.plan, w, agents, reviewers)
+		err = a.loopBudgetable(&l.plan, w, agents, reviewers)
 	}
 	if err != nil {
 		return run.Event{}, err

@@ -18,7 +18,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -142,7 +141,7 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	if f.plan.Budget() != (spec.Budget{}) {
 		w, err := a.provisioner(e).MeteringOf(&req, agents[0])
 		if err == nil {
-			err = a.loopBoundable(&f.plan, w, agents, slices.Collect(maps.Values(reviewers)))
+			err = a.loopBudgetable(&f.plan, w, agents, slices.Collect(maps.Values(reviewers)))
 		}
 		if err != nil {
 			return err
@@ -213,22 +212,6 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
 	return a.carry(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
-}
-
-// loopBoundable checks that the limits of a loop would limit its agents and reviewers. Reviewers are
-// not lent the secrets of --secret.
-func (a *app) loopBoundable(p *loop.Plan, w provision.Metering, agents, reviewers []*spec.Agent) (err error) {
-	for _, of := range agents {
-		if err == nil {
-			err = a.budgetable(of, p.Budget(), w)
-		}
-	}
-	for _, of := range reviewers {
-		if err == nil {
-			err = a.budgetable(of, p.Budget(), provision.Metering{Own: w.Own})
-		}
-	}
-	return err
 }
 
 // about returns the text to derive the run's ID from.

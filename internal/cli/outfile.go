@@ -192,7 +192,7 @@ func (o outfile) copy(f *os.File) error {
 // spool calls do with an unnamed file, and copies that to the output afterwards. The file can be
 // read back while it is written, and writing does not wait for the output's reader.
 func (o outfile) spool(e *engine.Engine, do func(*os.File) error) error {
-	f, err := e.Images().Spool(io.MultiReader())
+	f, err := e.Images().Shelf().Spool(io.MultiReader())
 	if err != nil {
 		return err
 	}

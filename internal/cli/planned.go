@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
@@ -20,8 +21,8 @@ func (a *app) provisioner(e *engine.Engine) *provision.Provisioner {
 // watcher shows a person what a provisioner tells.
 type watcher struct{ app *app }
 
-func (w watcher) Note(format string, args ...any)       { w.app.Note(format, args...) }
-func (w watcher) Installing() (engine.Progress, func()) { return w.app.progress() }
+func (w watcher) Note(format string, args ...any)             { w.app.Note(format, args...) }
+func (w watcher) Installing() (agentprogram.Progress, func()) { return w.app.progress() }
 
 // templates finds the template of a new sandbox.
 type templates struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -25,13 +25,13 @@ func (a *app) systemCommand() *cobra.Command {
 // diskKinds are the rows of df in order: the name for people, and the command that frees the unused
 // part.
 var diskKinds = []struct{ kind, title, frees string }{
-	{engine.DiskSandbox, "Sandboxes", "bothy prune"},
-	{engine.DiskTemplate, "Templates", "bothy system prune --templates"},
-	{engine.DiskImage, "Images", "bothy system prune --templates"},
-	{engine.DiskBuild, "Builds", "bothy system prune"},
-	{engine.DiskAgent, "Agents", "bothy system prune"},
-	{engine.DiskLeftover, "Leftovers", "bothy system prune"},
-	{engine.DiskCache, "Cache", ""},
+	{rootfs.KindSandbox, "Sandboxes", "bothy prune"},
+	{rootfs.KindTemplate, "Templates", "bothy system prune --templates"},
+	{rootfs.KindImage, "Images", "bothy system prune --templates"},
+	{rootfs.KindBuild, "Builds", "bothy system prune"},
+	{rootfs.KindAgent, "Agents", "bothy system prune"},
+	{rootfs.KindLeftover, "Leftovers", "bothy system prune"},
+	{rootfs.KindCache, "Cache", ""},
 }
 
 // diskItem is an item in JSON.
@@ -46,7 +46,7 @@ type diskItem struct {
 	Kept      string     `json:"kept_because,omitempty"`
 }
 
-func shownItem(it engine.DiskItem) diskItem {
+func shownItem(it rootfs.Item) diskItem {
 	d := diskItem{Kind: it.Kind, Name: it.Name, Agent: it.Agent, Bytes: it.Bytes, Running: it.Running, Sandboxes: it.Holders, Kept: it.Kept}
 	if !it.Used.IsZero() {
 		d.Used = &it.Used
@@ -54,7 +54,7 @@ func shownItem(it engine.DiskItem) diskItem {
 	return d
 }
 
-func shownItems(list []engine.DiskItem) []diskItem {
+func shownItems(list []rootfs.Item) []diskItem {
 	out := make([]diskItem, 0, len(list))
 	for _, it := range list {
 		out = append(out, shownItem(it))
@@ -91,26 +91,26 @@ func (a *app) systemDfCommand() *cobra.Command {
 }
 
 // disk measures the disk usage, and prints what could not be measured.
-func (a *app) disk() (engine.Disk, error) {
+func (a *app) disk() (rootfs.Usage, error) {
 	e, err := a.engine()
 	if err != nil {
-		return engine.Disk{}, err
+		return rootfs.Usage{}, err
 	}
-	d, err := e.Disk()
+	d, err := e.Disk().Measure()
 	if err == nil && d.Unread > 0 {
 		a.Note("%d directories could not be looked into: what they hold is not counted", d.Unread)
 	}
 	return d, err
 }
 
-func (a *app) diskSums(d engine.Disk) error {
+func (a *app) diskSums(d rootfs.Usage) error {
 	w := a.Table()
 	fmt.Fprintln(w, "WHAT\tTOTAL\tIN USE\tSIZE\tRECLAIMABLE\tFREED BY")
 	var kinds []string
 	for _, row := range diskKinds {
 		kinds = append(kinds, row.kind)
 	}
-	all := d.Chosen(engine.Pruning{Kinds: kinds})
+	all := d.Chosen(rootfs.Pruning{Kinds: kinds})
 	for _, row := range diskKinds {
 		total, size := sumOf(d.Items, row.kind)
 		idle, free := sumOf(all, row.kind)
@@ -127,7 +127,7 @@ func (a *app) diskSums(d engine.Disk) error {
 }
 
 // sumOf returns the number of items of a kind, and their size.
-func sumOf(list []engine.DiskItem, kind string) (n int, bytes int64) {
+func sumOf(list []rootfs.Item, kind string) (n int, bytes int64) {
 	for _, it := range list {
 		if it.Kind == kind {
 			n, bytes = n+1, bytes+it.Bytes
@@ -136,7 +136,7 @@ func sumOf(list []engine.DiskItem, kind string) (n int, bytes int64) {
 	return n, bytes
 }
 
-func (a *app) diskItems(list []engine.DiskItem) error {
+func (a *app) diskItems(list []rootfs.Item) error {
 	w := a.Table()
 	fmt.Fprintln(w, "KIND\tNAME\tSIZE\tLAST USED\tKEPT BECAUSE")
 	for _, it := range list {
@@ -166,7 +166,7 @@ const filterHelp = `Filters narrow it down, all of them have to fit:
 
 // pruneCommand removes stopped sandboxes only.
 func (a *app) pruneCommand() *cobra.Command {
-	f := pruneFlags{kinds: []string{engine.DiskSandbox}}
+	f := pruneFlags{kinds: []string{rootfs.KindSandbox}}
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove stopped sandboxes",
 		Long: `Removes sandboxes that are stopped and were not used for two minutes, with their homes. Your
@@ -189,7 +189,7 @@ func (a *app) pruneFlags(c *cobra.Command, f *pruneFlags) *cobra.Command {
 }
 
 func (a *app) systemPruneCommand() *cobra.Command {
-	f := pruneFlags{kinds: []string{engine.DiskBuild, engine.DiskAgent, engine.DiskLeftover}}
+	f := pruneFlags{kinds: []string{rootfs.KindBuild, rootfs.KindAgent, rootfs.KindLeftover}}
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove what nobody uses",
 		Long: `Removes installed versions of agents that no sandbox uses and new ones would not, what
@@ -215,10 +215,6 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 	if err != nil {
 		return err
 	}
-	e, err := a.engine()
-	if err != nil {
-		return err
-	}
 	d, err := a.disk()
 	if err != nil {
 		return err
@@ -237,10 +233,10 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 			return spec.Errorf(spec.ErrDenied, "nothing was removed")
 		}
 	}
-	var done []engine.DiskItem
+	var done []rootfs.Item
 	var errs []error
 	for _, it := range list {
-		err := e.RemoveItem(cmd.Context(), it)
+		err := it.Remove(cmd.Context())
 		if err == nil {
 			done = append(done, it)
 		}
@@ -253,7 +249,7 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 
 // pointToOthers prints other commands that would free something. A user of one kind of prune may
 // have looked for what another removes.
-func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
+func (a *app) pointToOthers(d rootfs.Usage, p rootfs.Pruning) {
 	if a.JSON || len(p.Names) > 0 || len(p.Agents) > 0 || !p.Before.IsZero() {
 		return
 	}
@@ -263,7 +259,7 @@ func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
 		if row.frees == "" || slices.Contains(p.Kinds, row.kind) {
 			continue
 		}
-		if _, free := sumOf(d.Chosen(engine.Pruning{Kinds: []string{row.kind}}), row.kind); free > 0 {
+		if _, free := sumOf(d.Chosen(rootfs.Pruning{Kinds: []string{row.kind}}), row.kind); free > 0 {
 			if sums[row.frees] == 0 {
 				commands = append(commands, row.frees)
 			}
@@ -273,7 +269,7 @@ func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
 	for _, c := range commands {
 		a.Note("%s would free %s more", c, spec.FormatSize(sums[c]))
 	}
-	if !slices.Contains(p.Kinds, engine.DiskSandbox) {
+	if !slices.Contains(p.Kinds, rootfs.KindSandbox) {
 		return
 	}
 	for _, it := range d.Items {
@@ -284,7 +280,7 @@ func (a *app) pointToOthers(d engine.Disk, p engine.Pruning) {
 }
 
 // pruned prints the items that were removed, or would be.
-func (a *app) pruned(list []engine.DiskItem, dry bool) error {
+func (a *app) pruned(list []rootfs.Item, dry bool) error {
 	var sum int64
 	for _, it := range list {
 		sum += it.Bytes
@@ -304,13 +300,13 @@ func (a *app) pruned(list []engine.DiskItem, dry bool) error {
 }
 
 // pruning parses the flags.
-func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
+func (f *pruneFlags) pruning(now time.Time) (p rootfs.Pruning, err error) {
 	p.Kinds = f.kinds
 	if f.sandboxes || f.all {
-		p.Kinds = append(p.Kinds, engine.DiskSandbox)
+		p.Kinds = append(p.Kinds, rootfs.KindSandbox)
 	}
 	if f.templates || f.all {
-		p.Kinds = append(p.Kinds, engine.DiskTemplate, engine.DiskImage)
+		p.Kinds = append(p.Kinds, rootfs.KindTemplate, rootfs.KindImage)
 	}
 	for _, word := range f.filters {
 		key, value, _ := strings.Cut(word, "=")

@@ -44,7 +44,7 @@ func (a *app) saveTemplate(cmd *cobra.Command, sandbox, name, word string) error
 	if err != nil {
 		return err
 	}
-	t, err := e.SaveTemplate(cmd.Context(), sb, name)
+	t, err := e.Templates().Save(cmd.Context(), sb, name)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a *app) export(cmd *cobra.Command, e *engine.Engine, t savedtemplate.Templ
 	if to.std == nil {
 		a.Note("%s lies over the programs of this machine, which are not in %s: that is no container image, and only you can load it", t.Name, to.word)
 	}
-	return to.write(func(w io.Writer) error { return e.ExportTemplate(t.Name, w) })
+	return to.write(func(w io.Writer) error { return e.Templates().Export(t.Name, w) })
 }
 
 func (a *app) templateCommand() *cobra.Command {
@@ -95,15 +95,15 @@ func (a *app) listTemplates() error {
 	if err != nil {
 		return err
 	}
-	list, err := e.Templates().List()
+	list, err := e.Templates().Shelf().List()
 	if err != nil {
 		return err
 	}
-	images, err := e.Images().List()
+	images, err := e.Images().Shelf().List()
 	if err != nil {
 		return err
 	}
-	images = slices.DeleteFunc(images, func(i image.Image) bool { return i.Name == "" && e.IsBuildBase(i.Digest) })
+	images = slices.DeleteFunc(images, func(i image.Image) bool { return i.Name == "" && e.Builds().IsBase(i.Digest) })
 	if a.JSON {
 		return a.PrintJSON(map[string]any{"templates": append([]savedtemplate.Template{}, list...), "images": images})
 	}
@@ -167,7 +167,7 @@ func (a *app) templateLoadCommand() *cobra.Command {
 				return spec.Errorf(spec.ErrUsage, "no file is given, and standard input is a terminal").WithHint("bothy template load FILE")
 			}
 			defer func() { _ = from.Close() }()
-			t, err := e.ImportTemplate(from, name)
+			t, err := e.Templates().Import(from, name)
 			if err != nil {
 				return &spec.Error{Op: "load template", Err: err}
 			}

@@ -127,15 +127,14 @@ func TestAwayHolds(t *testing.T) {
 	_, err := e.Store.Create(of)
 	must(t, err)
 	must(t, e.PutAway(here, of))
-	programs, err := e.users()
+	if err := e.Programs().CheckUnused("mine", "1.0"); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("its program may be removed: %v", err)
+	}
+	images, err := e.Images().Users()
 	must(t, err)
-	images, err := e.imageUsers()
-	must(t, err)
-	if len(programs[pin{"mine", "1.0"}]) != 1 || len(images["sha256:1"]) != 1 {
-		t.Errorf("used are %v and %v", programs, images)
+	if len(images["sha256:1"]) != 1 {
+		t.Errorf("used are %v", images)
 	}
 	must(t, e.Forget(of.ID))
-	if programs, err = e.users(); err != nil || len(programs) != 0 {
-		t.Errorf("used are %v, %v", programs, err)
-	}
+	must(t, e.Programs().CheckUnused("mine", "1.0"))
 }

@@ -1,6 +1,8 @@
 package engine
 
-import "github.com/bothy-dev/bothy/spec"
+import (
+	"github.com/bothy-dev/bothy/spec"
+)
 
 // brokenError is the error of a command for a sandbox whose spec cannot be read.
 func brokenError(sb *spec.Sandbox) error {

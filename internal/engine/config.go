@@ -65,6 +65,9 @@ func shown(sb *spec.Sandbox, path string) bool {
 	})
 }
 
+// under reports whether a path is a directory, or is below it.
+func under(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+
 // maxConfig bounds a file with MCP servers, in bytes. Claude Code's holds its
 // history too.
 const maxConfig = 64 << 20

@@ -9,46 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// TestChosenWithBuilds checks that items that only builds keep are removed after these builds, and
-// stay if one of them stays.
-func TestChosenWithBuilds(t *testing.T) {
-	remove := func() error { return nil }
-	old := time.Unix(1, 0)
-	d := Disk{Items: []DiskItem{
-		{Kind: DiskLeftover, Name: "base", Bytes: 9, Used: old, Kept: "builds", above: []string{"a", "b"}, remove: remove},
-		{Kind: DiskLeftover, Name: "used", Bytes: 9, Used: old, Kept: "a sandbox", remove: remove},
-		{Kind: DiskBuild, Name: "step a", Bytes: 1, Used: old, build: "a", remove: remove},
-		{Kind: DiskBuild, Name: "step b", Bytes: 2, Used: time.Unix(9, 0), build: "b", remove: remove},
-		{Kind: DiskBuild, Name: "a cache", Bytes: 3, Used: old, remove: remove},
-	}}
-	for _, c := range []struct {
-		what string
-		p    Pruning
-		want string
-	}{
-		{"all", Pruning{Kinds: []string{DiskBuild, DiskLeftover}}, "a cache, step b, step a, base"},
-		{"one of the builds stays", Pruning{Kinds: []string{DiskBuild, DiskLeftover}, Before: time.Unix(5, 0)}, "a cache, step a"},
-		{"builds alone", Pruning{Kinds: []string{DiskBuild}}, "a cache, step b, step a"},
-		{"leftovers alone", Pruning{Kinds: []string{DiskLeftover}}, ""},
-	} {
-		got := ""
-		for i, it := range d.Chosen(c.p) {
-			if i > 0 {
-				got += ", "
-			}
-			got += it.Name
-			if it.Kept != "" {
-				t.Errorf("%s: %s is shown as kept: %s", c.what, it.Name, it.Kept)
-			}
-		}
-		if got != c.want {
-			t.Errorf("%s: %q, not %q", c.what, got, c.want)
-		}
-	}
-}
 
 // TestPruneLeavesNeeded checks that pruning leaves sandboxes that are just being made, or that a
 // run could resume with, however long ago they were used.
@@ -60,9 +23,9 @@ func TestPruneLeavesNeeded(t *testing.T) {
 	other := another(e)
 	stays := func(why string) {
 		t.Helper()
-		d, err := other.Disk()
+		d, err := other.Disk().Measure()
 		must(t, err)
-		if list := d.Chosen(Pruning{Kinds: []string{DiskSandbox}}); len(list) != 0 {
+		if list := d.Chosen(rootfs.Pruning{Kinds: []string{rootfs.KindSandbox}}); len(list) != 0 {
 			t.Errorf("%s is to go, although %s", list[0].Name, why)
 		}
 		if got := d.Items[0].Kept; got != why {
@@ -93,16 +56,16 @@ func TestDiskUnread(t *testing.T) {
 	must(t, os.MkdirAll(e.Store.Images(), 0o700))
 	must(t, os.WriteFile(index, []byte("garbage"), 0o600))
 	must(t, os.MkdirAll(filepath.Join(e.Store.Agents(), "mine", ".new-0123"), 0o700))
-	d, err := e.Disk()
+	d, err := e.Disk().Measure()
 	must(t, err)
 	var got []string
 	for _, it := range d.Items {
 		got = append(got, it.Kind)
-		if it.Kind == DiskImage && !strings.Contains(it.Kept, index) {
+		if it.Kind == rootfs.KindImage && !strings.Contains(it.Kept, index) {
 			t.Errorf("the images stay because %q", it.Kept)
 		}
 	}
-	if want := []string{DiskSandbox, DiskImage, DiskLeftover}; !slices.Equal(got, want) {
+	if want := []string{rootfs.KindSandbox, rootfs.KindImage, rootfs.KindLeftover}; !slices.Equal(got, want) {
 		t.Errorf("there are %q, not %q", got, want)
 	}
 }
@@ -119,7 +82,7 @@ func TestDiskOfLayer(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(idle, "file"), make([]byte, 1<<20), 0o600))
 	must(t, os.Chmod(idle, 0))
 	t.Cleanup(func() { _ = os.Chmod(idle, 0o700) })
-	d, err := e.Disk()
+	d, err := e.Disk().Measure()
 	must(t, err)
 	if d.Unread > 0 || len(d.Items) != 1 || d.Items[0].Bytes >= 1<<20 {
 		t.Errorf("%d directories were not looked into, there is %+v", d.Unread, d.Items)

@@ -8,6 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/quota"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,18 +16,18 @@ import (
 // justNow is how long a sandbox is kept after its last use, although no run needs it.
 const justNow = 2 * time.Minute
 
-func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
+func (e *Engine) diskSandboxes(m *quota.Meter) ([]rootfs.Item, error) {
 	infos, err := e.List()
 	if err != nil {
 		return nil, err
 	}
 	claimed := e.claimed()
-	var items []DiskItem
+	var items []rootfs.Item
 	for _, i := range infos {
 		for _, w := range review.Of(i.Spec, e.Store.Sandbox(i.Spec.ID).Review) {
 			m.Leave(w.Layer.Idle()) // only root may look into it
 		}
-		it := DiskItem{Kind: DiskSandbox, Name: i.Spec.Name, Agent: i.Spec.Agent, Bytes: m.Add(e.Store.Sandbox(i.Spec.ID).Dir), Used: i.Spec.CreatedAt}
+		it := rootfs.Item{Kind: rootfs.KindSandbox, Name: i.Spec.Name, Agent: i.Spec.Agent, Bytes: m.Add(e.Store.Sandbox(i.Spec.ID).Dir), Used: i.Spec.CreatedAt}
 		if i.Status.UsedAt != nil {
 			it.Used = *i.Status.UsedAt
 		}
@@ -35,7 +36,7 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 		} else if it.Kept = e.spared(i.Spec, claimed); it.Kept == "" && time.Since(it.Used) < justNow {
 			it.Kept, it.Fresh = "it was used just now", true
 		}
-		it.remove = func() error { return e.removeStopped(i.Spec) }
+		it.Erase = func() error { return e.removeStopped(i.Spec) }
 		items = append(items, it)
 	}
 	return items, nil

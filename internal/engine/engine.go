@@ -21,6 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/price"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -50,7 +51,7 @@ type Engine struct {
 	// with the name of that work. An error means that there may be more. May be nil.
 	Claims func() (map[string]string, error)
 
-	hold   imageHold
+	hold   rootfs.Hold
 	makers makers // of sandboxes for one command: no other process may sweep one before its first start
 	making makers // of unfinished sandboxes: see Making
 }
@@ -128,7 +129,7 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 // appears.
 func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(store.Sandbox) error) error {
 	e.sweep()
-	defer e.releaseImages() // after the names lock is released: it may sweep
+	defer e.Images().Release() // after the names lock is released: it may sweep
 	lock, err := e.holdNames(ctx)
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(stor
 // one creates it.
 func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(store.Sandbox) error) (sb *spec.Sandbox, created bool, err error) {
 	e.sweep()
-	defer e.releaseImages()
+	defer e.Images().Release()
 	lock, err := e.holdNames(ctx)
 	if err != nil {
 		return nil, false, err
@@ -214,10 +215,10 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := checkCloned(sb); err != nil {
 		return err
 	}
-	if _, _, err := e.programDirs(sb); err != nil { // the program may have been removed since it was chosen
+	if _, _, err := e.Programs().Dirs(sb); err != nil { // the program may have been removed since it was chosen
 		return err
 	}
-	if _, err := e.launchImage(ctx, sb); err != nil { // likewise
+	if _, err := e.Images().Root(ctx, sb); err != nil { // likewise
 		return err
 	}
 	if sb.Remove {

@@ -166,10 +166,10 @@ func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint
 // called when the names are the caller's alone; it may be nil.
 func (e *Engine) addCopy(ctx context.Context, sb *spec.Sandbox, last func() error, fill ...func(store.Sandbox) error) error {
 	if sb.Image != nil {
-		if err := e.HoldImages(); err != nil {
+		if err := e.Images().Hold(); err != nil {
 			return err
 		}
-		defer e.releaseImages() // after the names: it may sweep
+		defer e.Images().Release() // after the names: it may sweep
 	}
 	names, err := e.holdNames(ctx)
 	if err != nil {

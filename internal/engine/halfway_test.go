@@ -18,7 +18,7 @@ func (b reviewedBox) wantHalf(sb *spec.Sandbox) {
 	_, reviewed := b.Reviewed(sb)
 	_, applied := b.Apply(sb, w, nil)
 	_, kept := b.Checkpoint(b.Context(), sb, "", "test", false)
-	_, saved := b.SaveTemplate(b.Context(), sb, "half")
+	_, saved := b.Templates().Save(b.Context(), sb, "half")
 	for what, err := range map[string]error{"review": reviewed, "apply": applied, "discard": b.DiscardAll(sb, w), "checkpoint": kept, "template": saved} {
 		if !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
 			b.Errorf("%s says %v", what, err)

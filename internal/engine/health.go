@@ -8,22 +8,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Installed gives the version of an agent that a new sandbox of it uses without
-// asking the registry; empty if none is installed.
-func (e *Engine) Installed(a *spec.Agent) (string, error) {
-	if a.Install == nil {
-		return "", nil
-	}
-	there, ok, err := e.newest(a, agent.TargetOf("/"))
-	if err != nil || !ok {
-		return "", err
-	}
-	return there.ID(), nil
-}
-
-// OnHost tells whether a sandbox finds an agent's program among the host's.
-func OnHost(a *spec.Agent) bool { return onHost(a) == nil }
-
 // PresetHosts are the hosts that an agent and its presets name, and those that come with
 // what it would be lent, each with a port, as HOST:PORT. Patterns are no hosts.
 func (e *Engine) PresetHosts(a *spec.Agent) ([]string, error) {

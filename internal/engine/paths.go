@@ -1,6 +1,8 @@
 package engine
 
-import "github.com/bothy-dev/bothy/internal/hostpath"
+import (
+	"github.com/bothy-dev/bothy/internal/hostpath"
+)
 
 // Paths returns the guard that opens the paths that a person names, and finds the host's programs.
 // It knows the directories that sandboxes write to now.

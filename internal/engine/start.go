@@ -22,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/nsproc"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -170,19 +171,19 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 		l.Login = &keeper.LoginInside{Agent: sb.Agent, How: *how, Vault: e.Store.Secrets()}
 	}
 	var err error
-	if l.Program, l.Runtime, err = e.programDirs(sb); err != nil {
+	if l.Program, l.Runtime, err = e.Programs().Dirs(sb); err != nil {
 		return l, err
 	}
 	if l.Policy, err = e.layersFor(sb); err != nil {
 		return l, err
 	}
-	if l.Image, err = e.launchImage(ctx, sb); err != nil {
+	if l.Image, err = e.Images().Root(ctx, sb); err != nil {
 		return l, err
 	}
 	if l.Image != nil {
 		l.ImageFile, me.home = l.Image.File(), l.Image.Account.Home
-		files := imageFiles{sandbox: sb, root: *l.Image}
-		l.Zones = files.has("/usr/share/zoneinfo/Etc")
+		files := rootfs.Files{Sandbox: sb, Root: *l.Image}
+		l.Zones = files.Has("/usr/share/zoneinfo/Etc")
 	}
 	if err := e.apart(sb); err != nil {
 		return l, err
@@ -298,7 +299,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 		start = func() error { return hostroot.Disown(l.Programs, cmd.Start) }
 	}
 	if err := start(); err != nil {
-		return nil, namespaceError(err)
+		return nil, nsproc.Explain(err)
 	}
 	theirs.Close()
 	l.PID = cmd.Process.Pid
@@ -353,15 +354,6 @@ func handshake(ctx context.Context, conn *unixconn.Conn, l keeper.Launch, group 
 	// A keeper that failed meanwhile is gone, but has said why.
 	_ = conn.SendJSON(wire.Request, struct{}{})
 	return ready, conn.Expect(wire.Reply, &ready)
-}
-
-// namespaceError explains why no namespaces could be made.
-func namespaceError(err error) error {
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
-		return (&spec.Error{Class: spec.ErrSandbox, Op: "create user, mount and pid namespaces", Err: err}).
-			WithHint("this host does not let you make user namespaces; bothy doctor says how to allow them")
-	}
-	return err
 }
 
 // keeperError prefers what the keeper said to how the conversation ended.

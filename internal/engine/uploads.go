@@ -1,6 +1,8 @@
 package engine
 
-import "github.com/bothy-dev/bothy/spec"
+import (
+	"github.com/bothy-dev/bothy/spec"
+)
 
 // Uploads returns how much a sandbox has sent in its life under rules that limit it, by the targets
 // of the rules. If it is sending just now, the real amount may be a little more.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -16,7 +17,7 @@ func TestImageIsUsed(t *testing.T) {
 	e := newEngine(t)
 	img := shelved(t, e, "docker.io/library/tools:v1")
 	old := time.Now().Add(-1000 * time.Hour)
-	dir := e.Images().RootDir(img.Digest)
+	dir := e.Images().Shelf().RootDir(img.Digest)
 	about := dir + "/image.json"
 	must(t, os.MkdirAll(dir, 0o700))
 	must(t, store.WriteJSON(about, image.Root{Version: image.RootVersion, Digest: img.Digest, Built: old}))
@@ -24,10 +25,10 @@ func TestImageIsUsed(t *testing.T) {
 	must(t, os.Chtimes(about, old, old))
 	used := func() time.Time {
 		t.Helper()
-		d, err := e.Disk()
+		d, err := e.Disk().Measure()
 		must(t, err)
 		for _, it := range d.Items {
-			if it.Kind == DiskImage {
+			if it.Kind == rootfs.KindImage {
 				return it.Used
 			}
 		}

@@ -3,7 +3,7 @@ package image
 import "time"
 
 // Argv0 is the name under which the binary fetches images. It is given
-// one Order (see package errand).
+// one Order (see package helper).
 const Argv0 = "bothy-image"
 
 // Order is a task for the process that fetches images.

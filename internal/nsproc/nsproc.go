@@ -3,6 +3,7 @@
 package nsproc
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // InnerID is the uid and gid that root of the host has inside. It is not zero,
@@ -32,6 +35,16 @@ func Attributes() *syscall.SysProcAttr {
 		attr.AmbientCaps = append(attr.AmbientCaps, uintptr(c))
 	}
 	return attr
+}
+
+// Explain says of an error of starting a process that the host lets the caller make no namespaces,
+// if that is the reason. It returns other errors as they are.
+func Explain(err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+		return (&spec.Error{Class: spec.ErrSandbox, Op: "create user, mount and pid namespaces", Err: err}).
+			WithHint("this host does not let you make user namespaces; bothy doctor says how to allow them")
+	}
+	return err
 }
 
 // IDs are the uid and gid that the caller's files belong to inside.

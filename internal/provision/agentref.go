@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -128,7 +129,7 @@ func (r *AgentRef) howToGet(sb *spec.Sandbox) string {
 	if hint == "" && r.Spec.Install != nil {
 		hint = fmt.Sprintf("to have Bothy's own: bothy stop %s; bothy run --agent-version %s %s", sb.Name, agent.Latest, sb.Name)
 	}
-	if own := engine.OutOfSight(r.Spec.Program); hint != "" && own != "" && sb.Image == nil {
+	if own := agentprogram.OutOfSight(r.Spec.Program); hint != "" && own != "" && sb.Image == nil {
 		hint = own + " lies outside of what sandboxes see; " + hint
 	}
 	return hint

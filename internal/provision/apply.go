@@ -49,7 +49,7 @@ func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 	if err := p.Templates.Resolve(ctx, &pl.Request, sb); err != nil {
 		return err
 	}
-	sb.Docker = sb.Docker || p.Engine.AsksForDocker(sb)
+	sb.Docker = sb.Docker || p.Engine.Templates().AsksForDocker(sb)
 	if pl.Request.Docker != nil {
 		sb.Docker = *pl.Request.Docker
 	}
@@ -82,12 +82,12 @@ func (p *Provisioner) Install(ctx context.Context, of *spec.Agent, sb *spec.Sand
 	if of == nil {
 		return nil, nil
 	}
-	ground, err := p.Engine.GroundOf(ctx, sb)
+	ground, err := p.Engine.Programs().GroundOf(ctx, sb)
 	if err != nil {
 		return nil, err
 	}
 	step, end := p.Watcher.Installing()
-	program, notices, err := p.Engine.AgentProgram(ctx, of, ground, version, step)
+	program, notices, err := p.Engine.Programs().Choose(ctx, of, ground, version, step)
 	end()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

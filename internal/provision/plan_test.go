@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/settings"
@@ -34,7 +35,7 @@ func (hostTemplates) Resolve(_ context.Context, req *spec.Request, sb *spec.Sand
 type notes struct{ list []string }
 
 func (n *notes) Note(format string, _ ...any) { n.list = append(n.list, format) }
-func (n *notes) Installing() (engine.Progress, func()) {
+func (n *notes) Installing() (agentprogram.Progress, func()) {
 	return func(string, agent.Event) {}, func() {}
 }
 

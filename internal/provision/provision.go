@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -35,7 +36,7 @@ type Watcher interface {
 	Note(format string, args ...any)
 	// Installing returns a function that receives the progress of an installation, and one to call at
 	// its end.
-	Installing() (step engine.Progress, end func())
+	Installing() (step agentprogram.Progress, end func())
 }
 
 // Agents returns the agents that a person can choose: the built-in ones, and those described beside

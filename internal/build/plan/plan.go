@@ -422,7 +422,7 @@ const (
 	maxPlan    = 64 << 20
 )
 
-// Run is Make as an errand, in a process of its own, whose memory it bounds. It reports no
+// Run is Make as a helper, in a process of its own, whose memory it bounds. It reports no
 // progress.
 func Run(ctx context.Context, o build.Order, _ func(struct{})) (build.Plan, error) {
 	debug.SetMemoryLimit(memoryGoal)

@@ -1,4 +1,4 @@
-package engine
+package agentprogram
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/helper"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/spec"
@@ -36,9 +37,15 @@ func hostFile(name string) (string, bool) {
 	return "", false
 }
 
-// onHost refuses an agent whose program a sandbox will not find among the host's.
-func onHost(a *spec.Agent) error {
-	if _, ok := hostFile(a.Program); ok {
+// OnHost reports whether a sandbox finds an agent's program among the host's.
+func OnHost(a *spec.Agent) bool {
+	_, ok := hostFile(a.Program)
+	return ok
+}
+
+// checkOnHost refuses an agent whose program a sandbox will not find among the host's.
+func (s *Programs) checkOnHost(a *spec.Agent) error {
+	if OnHost(a) {
 		return nil
 	}
 	err := spec.Errorf(spec.ErrNotFound, "%s is not among the programs of the host that a sandbox sees", a.Program)
@@ -48,7 +55,7 @@ func onHost(a *spec.Agent) error {
 		hint = cmp.Or(agent.HowToGet(a, "SANDBOX"), "install it for all users")
 	case own != "":
 		hint = fmt.Sprintf("install it for all users; or, if it is a program in one file, show it to the sandbox: --agent-version %s -v %s:%s:ro; or %s",
-			TemplateVersion, own, filepath.Join(caller().home, ".local/bin", a.Program), hint)
+			TemplateVersion, own, filepath.Join(s.Home(), ".local/bin", a.Program), hint)
 	}
 	if own != "" {
 		hint = own + " lies outside of them; " + hint
@@ -74,9 +81,9 @@ const versionTime = 10 * time.Second
 
 // hostVersion asks a program of the host for its version. It returns the empty string if the
 // program does not exist, or does not report a version.
-func (e *Engine) hostVersion(ctx context.Context, name string) string {
+func (s *Programs) hostVersion(ctx context.Context, name string) string {
 	file, ok := hostFile(name)
-	paths, err := e.Paths()
+	paths, err := hostpath.Load(s.Store)
 	if !ok || err != nil {
 		return ""
 	}
@@ -87,7 +94,7 @@ func (e *Engine) hostVersion(ctx context.Context, name string) string {
 		return ""
 	}
 	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{"PATH=" + hostroot.Path}, "/", time.Second
-	said := &beginning{}
+	said := &helper.Beginning{}
 	cmd.Stdout = said
 	if cmd.Run() != nil {
 		return ""

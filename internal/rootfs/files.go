@@ -1,4 +1,4 @@
-package engine
+package rootfs
 
 import (
 	"errors"
@@ -18,32 +18,32 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// imageFiles are the files that programs of a sandbox with an image see.
-type imageFiles struct {
-	sandbox *spec.Sandbox
-	root    image.Root
+// Files are the files that programs of a sandbox with an image see.
+type Files struct {
+	Sandbox *spec.Sandbox
+	Root    image.Root
 }
 
 // maxTold bounds a file that states a version, in bytes.
 const maxTold = 256 << 10
 
-// lacks returns why a runtime of the image cannot be used, or the empty string if it can. It runs
+// Lacks returns why a runtime of the image cannot be used, or the empty string if it can. It runs
 // none of the image's programs: it reads the version from a file beside the program. In doubt it
 // refuses the runtime.
-func (i *imageFiles) lacks(r *spec.Agent, least string) (why string) {
-	if sb := i.sandbox; sb.Template != sb.Image.Name && sb.Template != sb.Image.Digest {
+func (i *Files) Lacks(r *spec.Agent, least string) (why string) {
+	if sb := i.Sandbox; sb.Template != sb.Image.Name && sb.Template != sb.Image.Digest {
 		return fmt.Sprintf("what template %s has changed in its image is not known", sb.Template)
 	}
-	if sets := func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }; slices.ContainsFunc(i.sandbox.Env, sets) ||
-		i.sandbox.Devcontainer != nil && slices.ContainsFunc(i.sandbox.Devcontainer.Env, sets) {
+	if sets := func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }; slices.ContainsFunc(i.Sandbox.Env, sets) ||
+		i.Sandbox.Devcontainer != nil && slices.ContainsFunc(i.Sandbox.Devcontainer.Env, sets) {
 		return "the sandbox has a PATH of its own"
 	}
-	f, err := store.OpenRegular(i.root.File(), 0)
+	f, err := store.OpenRegular(i.Root.File(), 0)
 	if err != nil {
 		return err.Error()
 	}
 	defer f.Close()
-	version, err := i.version(f, r)
+	version, err := i.programVersion(f, r)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("the image has no %s", r.Program)
@@ -55,9 +55,9 @@ func (i *imageFiles) lacks(r *spec.Agent, least string) (why string) {
 	return ""
 }
 
-// has reports whether the image has a directory or file; in doubt it is false.
-func (i *imageFiles) has(name string) bool {
-	f, err := store.OpenRegular(i.root.File(), 0)
+// Has reports whether the image has a directory or file; in doubt it is false.
+func (i *Files) Has(name string) bool {
+	f, err := store.OpenRegular(i.Root.File(), 0)
 	if err != nil {
 		return false
 	}
@@ -70,14 +70,14 @@ func (i *imageFiles) has(name string) bool {
 	return err == nil && n != nil
 }
 
-// version returns the version of a runtime's program, as a file states it. If the image lacks the
+// programVersion returns the version of a runtime's program, as a file states it. If the image lacks the
 // program, the error is fs.ErrNotExist.
-func (i *imageFiles) version(f *os.File, r *spec.Agent) (string, error) {
+func (i *Files) programVersion(f *os.File, r *spec.Agent) (string, error) {
 	files, err := erofs.Open(f)
 	if err != nil {
 		return "", err
 	}
-	program, err := i.program(files, r.Program)
+	program, err := i.findProgram(files, r.Program)
 	if err != nil {
 		return "", err
 	}
@@ -102,16 +102,16 @@ func (i *imageFiles) version(f *os.File, r *spec.Agent) (string, error) {
 	return version, nil
 }
 
-// program finds a program as the sandbox finds it, and resolves links on the way. It refuses a
+// findProgram finds a program as the sandbox finds it, and resolves links on the way. It refuses a
 // program that not everybody may run, or that the sandbox may hide by something else.
-func (i *imageFiles) program(files *erofs.Reader, name string) (string, error) {
+func (i *Files) findProgram(files *erofs.Reader, name string) (string, error) {
 	search := hostroot.Path
-	for _, kv := range i.root.Env {
+	for _, kv := range i.Root.Env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok && v != "" {
 			search = v
 		}
 	}
-	for dir := range strings.SplitSeq(i.root.Account.Home+"/.local/bin:"+search, ":") {
+	for dir := range strings.SplitSeq(i.Root.Account.Home+"/.local/bin:"+search, ":") {
 		if !path.IsAbs(dir) {
 			return "", errors.New("the image's PATH has a directory that is not absolute")
 		}
@@ -121,7 +121,7 @@ func (i *imageFiles) program(files *erofs.Reader, name string) (string, error) {
 			return "", err
 		case n == nil || n.IsDir():
 			continue
-		case i.hidden(program) || under(program, i.root.Account.Home) || !everybodys(files, program, n):
+		case i.hidden(program) || under(program, i.Root.Account.Home) || !everybodys(files, program, n):
 			return "", fmt.Errorf("the image's %s may not be there for everybody", program)
 		}
 		magic := make([]byte, len(elf))
@@ -134,8 +134,10 @@ func (i *imageFiles) program(files *erofs.Reader, name string) (string, error) {
 }
 
 // hidden reports whether the sandbox may see something else at a path.
-func (i *imageFiles) hidden(name string) bool {
-	return shown(i.sandbox, name) || slices.ContainsFunc(i.sandbox.Private, func(dir string) bool { return under(name, dir) })
+func (i *Files) hidden(name string) bool {
+	covered := func(m spec.Mount) bool { return under(name, m.Target) }
+	return slices.ContainsFunc(i.Sandbox.Workspaces, covered) || slices.ContainsFunc(i.Sandbox.Volumes, covered) ||
+		slices.ContainsFunc(i.Sandbox.Private, func(dir string) bool { return under(name, dir) })
 }
 
 // elf is how programs begin.

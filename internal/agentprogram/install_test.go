@@ -1,10 +1,11 @@
-package engine
+package agentprogram
 
 import (
 	"context"
 	"errors"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,14 +15,37 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/install"
 	"github.com/bothy-dev/bothy/internal/agent/registrytest"
+	"github.com/bothy-dev/bothy/internal/rootfs"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // failing is the variable that makes the installing process exit at once.
 const failing = "BOTHY_TEST_INSTALL_FAILS"
 
-// installs is the installing process. It first reports its process ID.
-func installs() int {
+func TestMain(m *testing.M) {
+	if os.Args[0] == agent.Argv0 {
+		os.Exit(runInstaller())
+	}
+	os.Exit(m.Run())
+}
+
+func newPrograms(t *testing.T) *Programs {
+	t.Helper()
+	s, err := store.Open(filepath.Join(t.TempDir(), "state"))
+	must(t, err)
+	return &Programs{Store: s, Images: &rootfs.Images{Store: s}}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runInstaller is the installing process. It first reports its process ID.
+func runInstaller() int {
 	if os.Getenv(failing) != "" {
 		_, _ = os.Stderr.WriteString("no such luck\nmore\n")
 		return 7
@@ -42,11 +66,11 @@ func tool(t *testing.T) (*registrytest.Registry, agent.Request) {
 	return r, agent.Request{Name: "tool", Source: agent.Source{Package: "tool", Platforms: map[string]agent.Platform{"any": {Binary: "bin/tool"}}}}
 }
 
-func TestInstallAgent(t *testing.T) {
+func TestInstall(t *testing.T) {
 	r, request := tool(t)
-	e := newEngine(t)
+	p := newPrograms(t)
 	told := 0
-	got, err := e.InstallAgent(here, request, func(agent.Event) { told++ })
+	got, err := p.Install(t.Context(), request, func(agent.Event) { told++ })
 	must(t, err)
 	if b, err := os.ReadFile(got.Path()); err != nil || string(b) != "tool" || !got.Fresh || told < 3 {
 		t.Errorf("%q, %v, %+v, %d events", b, err, got, told)
@@ -54,17 +78,17 @@ func TestInstallAgent(t *testing.T) {
 	// An exact version that is installed needs no process.
 	t.Setenv(failing, "1")
 	request.Version = "1.0.0"
-	again, err := e.InstallAgent(here, request, nil)
+	again, err := p.Install(t.Context(), request, nil)
 	if err != nil || again.Installation != got.Installation {
 		t.Errorf("%+v, %v", again, err)
 	}
 	request.Version = "2.0.0"
-	_, err = e.InstallAgent(here, request, nil)
+	_, err = p.Install(t.Context(), request, nil)
 	if err == nil || !strings.Contains(err.Error(), "exit status 7: no such luck") || strings.Contains(err.Error(), "more") || spec.Hint(err) == "" {
 		t.Errorf("%v", err)
 	}
 	t.Setenv(failing, "")
-	if _, err = e.InstallAgent(here, request, nil); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(spec.Hint(err), "1.0.0") {
+	if _, err = p.Install(t.Context(), request, nil); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(spec.Hint(err), "1.0.0") {
 		t.Errorf("%v", err)
 	}
 	if n := len(r.Asked(".tgz")); n != 1 {
@@ -90,13 +114,13 @@ func hangs(r *registrytest.Registry) (gone chan struct{}) {
 	return gone
 }
 
-// TestInstallAgentCancelled checks that Ctrl-C ends the process and its work.
-func TestInstallAgentCancelled(t *testing.T) {
+// TestInstallCancelled checks that Ctrl-C ends the process and its work.
+func TestInstallCancelled(t *testing.T) {
 	r, request := tool(t)
 	gone := hangs(r)
-	ctx, cancel := context.WithCancelCause(here)
+	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
-	_, err := newEngine(t).InstallAgent(ctx, request, func(e agent.Event) {
+	_, err := newPrograms(t).Install(ctx, request, func(e agent.Event) {
 		if e.Phase == agent.Downloading {
 			cancel(enough)
 		}
@@ -107,12 +131,12 @@ func TestInstallAgentCancelled(t *testing.T) {
 	<-gone
 }
 
-// TestInstallAgentKilled checks that the error says that the process was killed.
-func TestInstallAgentKilled(t *testing.T) {
+// TestInstallKilled checks that the error says that the process was killed.
+func TestInstallKilled(t *testing.T) {
 	r, request := tool(t)
 	gone := hangs(r)
 	var pid atomic.Int64
-	_, err := newEngine(t).InstallAgent(here, request, func(e agent.Event) {
+	_, err := newPrograms(t).Install(t.Context(), request, func(e agent.Event) {
 		switch e.Phase {
 		case agent.Waiting:
 			pid.Store(e.Bytes)

@@ -1,4 +1,4 @@
-package engine
+package rootfs
 
 import (
 	"errors"
@@ -17,39 +17,45 @@ import (
 // space of its disk has fallen by as much as was left.
 const believed = time.Minute
 
-// room returns an error if the state directory takes more of the disk than it may. It checks only
-// if there is a limit. It counts every file only if the last count, and the change of free space
-// since, do not decide.
-func (e *Engine) room() error {
-	_, err := e.roomLeft()
+// Room is the part of the disk that a state directory may take.
+type Room struct {
+	Store *store.Store
+	Limit int64 // in bytes; 0 means no limit
+}
+
+// Check returns an error of class [spec.ErrConflict] if the state directory takes more of the disk
+// than it may. It checks only if there is a limit. It counts every file only if the last count, and
+// the change of free space since, do not decide.
+func (r Room) Check() error {
+	_, err := r.Left()
 	return err
 }
 
-// roomLeft is room that also returns how many bytes are left, if there is a limit.
-func (e *Engine) roomLeft() (int64, error) {
-	if e.StoreLimit <= 0 {
+// Left is Check that also returns how many bytes are left, if there is a limit.
+func (r Room) Left() (int64, error) {
+	if r.Limit <= 0 {
 		return 0, nil
 	}
-	before, err := diskNow(e.Store.Path())
+	before, err := diskNow(r.Store.Path())
 	if err != nil {
 		return 0, err
 	}
 	var last storeCount
-	err = store.ReadJSON(e.Store.Counted(), &last)
+	err = store.ReadJSON(r.Store.Counted(), &last)
 	if errors.Is(err, spec.ErrNewer) {
 		return 0, err
 	}
-	if err == nil && last.leaves(e.StoreLimit, before) {
-		return last.left(e.StoreLimit, before), nil
+	if err == nil && last.leaves(r.Limit, before) {
+		return last.left(r.Limit, before), nil
 	}
 	var m quota.Meter
-	before.Taken = m.Add(e.Store.Path())
-	if before.Taken > e.StoreLimit {
-		return 0, spec.Errorf(spec.ErrConflict, "Bothy's files take %s of the disk, and store_limit allows %s", mebibytes(before.Taken), mebibytes(e.StoreLimit)).
+	before.Taken = m.Add(r.Store.Path())
+	if before.Taken > r.Limit {
+		return 0, spec.Errorf(spec.ErrConflict, "Bothy's files take %s of the disk, and store_limit allows %s", mebibytes(before.Taken), mebibytes(r.Limit)).
 			WithHint(image.RoomHint)
 	}
-	_ = store.WriteJSON(e.Store.Counted(), before) // if this fails, it is counted again
-	return before.left(e.StoreLimit, before), nil
+	_ = store.WriteJSON(r.Store.Counted(), before) // if this fails, it is counted again
+	return before.left(r.Limit, before), nil
 }
 
 // storeCount is a count of the state directory's use of the disk.

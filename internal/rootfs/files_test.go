@@ -1,4 +1,4 @@
-package engine
+package rootfs
 
 import (
 	"maps"
@@ -16,13 +16,13 @@ import (
 
 // imageWith returns the files of a sandbox's image. The beginning of a text makes it a program, or
 // a link ("-> ").
-func imageWith(t *testing.T, files map[string]string) *imageFiles {
+func imageWith(t *testing.T, files map[string]string) *Files {
 	t.Helper()
-	i := &imageFiles{
-		sandbox: &spec.Sandbox{Template: "img:v1", Image: &spec.Image{Name: "img:v1", Digest: "sha256:0"}},
-		root:    image.Root{Dir: t.TempDir(), Account: image.Account{Home: "/home/me"}, Env: []string{"PATH=/opt/bin:/bin"}},
+	i := &Files{
+		Sandbox: &spec.Sandbox{Template: "img:v1", Image: &spec.Image{Name: "img:v1", Digest: "sha256:0"}},
+		Root:    image.Root{Dir: t.TempDir(), Account: image.Account{Home: "/home/me"}, Env: []string{"PATH=/opt/bin:/bin"}},
 	}
-	name, _ := image.Files(i.root.Dir)
+	name, _ := image.Files(i.Root.Dir)
 	f, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestImageRuntime(t *testing.T) {
 	}
 	for what, x := range map[string]struct {
 		files  map[string]string
-		change func(*imageFiles)
+		change func(*Files)
 		least  string
 		why    string // a part of it; empty: it is used
 	}{
@@ -90,13 +90,13 @@ func TestImageRuntime(t *testing.T) {
 		"a script stands for it":  {files: with(map[string]string{"opt/bin/engine": "#!/bin/sh"}), why: "but a script"},
 		"nobody may run it":       {files: with(map[string]string{"opt/bin/engine": "x"}), why: "for everybody"},
 		"it is at home":           {files: map[string]string{"home/me/.local/bin/engine": elf, "home/me/.local/include/engine/version.h": header}, why: "for everybody"},
-		"the path is relative":    {files: usual, change: func(i *imageFiles) { i.root.Env = []string{"PATH=.:/opt/bin"} }, why: "not absolute"},
-		"the image sets no path":  {files: map[string]string{"usr/bin/engine": elf, "usr/include/engine/version.h": header}, change: func(i *imageFiles) { i.root.Env = nil }},
-		"a path of the sandbox":   {files: usual, change: func(i *imageFiles) { i.sandbox.Env = []string{"PATH=/x"} }, why: "PATH of its own"},
-		"a saved template":        {files: usual, change: func(i *imageFiles) { i.sandbox.Template = "mine:v1" }, why: "mine:v1 has changed"},
-		"a workspace hides it":    {files: usual, change: func(i *imageFiles) { i.sandbox.Workspaces = []spec.Mount{{Target: "/opt"}} }, why: "for everybody"},
-		"something private does":  {files: usual, change: func(i *imageFiles) { i.sandbox.Private = []string{"/opt/bin"} }, why: "for everybody"},
-		"the image is gone":       {files: usual, change: func(i *imageFiles) { i.root.Dir = "/nowhere" }, why: "/nowhere"},
+		"the path is relative":    {files: usual, change: func(i *Files) { i.Root.Env = []string{"PATH=.:/opt/bin"} }, why: "not absolute"},
+		"the image sets no path":  {files: map[string]string{"usr/bin/engine": elf, "usr/include/engine/version.h": header}, change: func(i *Files) { i.Root.Env = nil }},
+		"a path of the sandbox":   {files: usual, change: func(i *Files) { i.Sandbox.Env = []string{"PATH=/x"} }, why: "PATH of its own"},
+		"a saved template":        {files: usual, change: func(i *Files) { i.Sandbox.Template = "mine:v1" }, why: "mine:v1 has changed"},
+		"a workspace hides it":    {files: usual, change: func(i *Files) { i.Sandbox.Workspaces = []spec.Mount{{Target: "/opt"}} }, why: "for everybody"},
+		"something private does":  {files: usual, change: func(i *Files) { i.Sandbox.Private = []string{"/opt/bin"} }, why: "for everybody"},
+		"the image is gone":       {files: usual, change: func(i *Files) { i.Root.Dir = "/nowhere" }, why: "/nowhere"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			i := imageWith(t, x.files)
@@ -106,14 +106,14 @@ func TestImageRuntime(t *testing.T) {
 			if x.least == "" {
 				x.least = "20.0.0"
 			}
-			why := i.lacks(engine, x.least)
+			why := i.Lacks(engine, x.least)
 			if (why == "") != (x.why == "") || !strings.Contains(why, x.why) {
 				t.Errorf("it lacks %q, not %q", why, x.why)
 			}
 		})
 	}
 	silent := &spec.Agent{Title: "Engine", Program: "engine"}
-	if why := imageWith(t, usual).lacks(silent, "1.0.0"); !strings.Contains(why, "not known which version") {
+	if why := imageWith(t, usual).Lacks(silent, "1.0.0"); !strings.Contains(why, "not known which version") {
 		t.Errorf("it lacks %q", why)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package agentprogram
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// AgentInfo describes an agent for a list.
-type AgentInfo struct {
+// Agent describes an agent for a list.
+type Agent struct {
 	Name string
 	// Spec is the agent's description. File is the user's file that holds it; it is empty for an
 	// agent that comes with Bothy.
@@ -19,28 +19,28 @@ type AgentInfo struct {
 	File string
 	// Broken says why Spec is nil.
 	Broken    error
-	Installed []InstalledAgent // newest first
+	Installed []Installed // newest first
 }
 
-// InstalledAgent is an installed version.
-type InstalledAgent struct {
+// Installed is an installed version.
+type Installed struct {
 	agent.Installation
 	New       bool     // new sandboxes use it
 	Sandboxes []string // names of the sandboxes that use it
 }
 
-// ListAgents returns all agents by name. It includes agents whose description is gone while a
+// List returns all agents by name. It includes agents whose description is gone while a
 // version is still installed.
-func (e *Engine) ListAgents() ([]AgentInfo, error) {
-	names, err := e.Agents.Names()
+func (s *Programs) List() ([]Agent, error) {
+	names, err := s.Agents.Names()
 	if err != nil {
 		return nil, err
 	}
-	installed, err := agent.Installed(e.Store)
+	installed, err := agent.Installed(s.Store)
 	if err != nil {
 		return nil, err
 	}
-	users, err := e.users()
+	users, err := s.users()
 	if err != nil {
 		return nil, err
 	}
@@ -50,29 +50,29 @@ func (e *Engine) ListAgents() ([]AgentInfo, error) {
 		}
 	}
 	slices.Sort(names)
-	list := make([]AgentInfo, 0, len(names))
+	list := make([]Agent, 0, len(names))
 	for _, name := range names {
-		info := AgentInfo{Name: name}
-		info.Spec, info.Broken = e.Agents.Find(name)
-		_, info.File, _ = e.Agents.Text(name) // Find reports why it cannot be read
+		info := Agent{Name: name}
+		info.Spec, info.Broken = s.Agents.Find(name)
+		_, info.File, _ = s.Agents.Text(name) // Find reports why it cannot be read
 		for _, i := range installed {
 			if i.Name != name {
 				continue
 			}
-			info.Installed = append(info.Installed, InstalledAgent{Installation: i, Sandboxes: users[pin{name, i.ID()}]})
+			info.Installed = append(info.Installed, Installed{Installation: i, Sandboxes: users[pin{name, i.ID()}]})
 		}
-		e.markNew(&info)
+		s.markNew(&info)
 		list = append(list, info)
 	}
 	return list, nil
 }
 
 // markNew marks the version that new sandboxes use.
-func (e *Engine) markNew(info *AgentInfo) {
+func (s *Programs) markNew(info *Agent) {
 	if info.Spec == nil || info.Spec.Install == nil {
 		return
 	}
-	there, ok, err := e.newest(info.Spec, agent.TargetOf("/"))
+	there, ok, err := s.newest(info.Spec, agent.TargetOf("/"))
 	if err != nil || !ok {
 		return // the agent does not run on this host, or no version is installed
 	}
@@ -86,18 +86,18 @@ type pin struct{ name, id string }
 
 // users returns the names of the sandboxes that use each installation, including sandboxes that are
 // put away.
-func (e *Engine) users() (map[pin][]string, error) {
-	list, err := e.Store.List()
+func (s *Programs) users() (map[pin][]string, error) {
+	list, err := s.Store.List()
 	if err != nil {
 		return nil, err
 	}
 	users := map[pin][]string{}
 	for _, sb := range list {
 		if sb.Broken == "" {
-			uses(users, sb)
+			addUses(users, sb)
 		}
 	}
-	if err := e.eachAway(func(r *record) error { uses(users, r.Sandbox); return nil }); err != nil {
+	if err := s.EachAway(func(sb *spec.Sandbox) error { addUses(users, sb); return nil }); err != nil {
 		return nil, err
 	}
 	for _, names := range users {
@@ -106,17 +106,17 @@ func (e *Engine) users() (map[pin][]string, error) {
 	return users, nil
 }
 
-func uses(users map[pin][]string, sb *spec.Sandbox) {
+func addUses(users map[pin][]string, sb *spec.Sandbox) {
 	for p := sb.Program; p != nil; p = p.Runtime {
 		at := pin{cmp.Or(p.From, sb.Agent), p.Installation}
 		users[at] = append(users[at], sb.Name)
 	}
 }
 
-// AgentInUse returns an error that names the sandboxes that use an installation, or nil if none
+// CheckUnused returns an error of class [spec.ErrConflict] that names the sandboxes that use an installation, or nil if none
 // does.
-func (e *Engine) AgentInUse(name, id string) error {
-	users, err := e.users()
+func (s *Programs) CheckUnused(name, id string) error {
+	users, err := s.users()
 	if err != nil {
 		return err
 	}
@@ -128,26 +128,26 @@ func (e *Engine) AgentInUse(name, id string) error {
 		WithHint("give it another version (bothy run --upgrade %s), or use --force: it does not start then", names[0])
 }
 
-// RemoveAgent removes an installation. Without force it keeps one that a sandbox uses. The names
+// Remove removes an installation. Without force it keeps one that a sandbox uses. The names
 // lock keeps new sandboxes from using it meanwhile.
-func (e *Engine) RemoveAgent(name, id string, force bool) error {
-	lock, err := e.Store.NamesLock(context.Background())
+func (s *Programs) Remove(name, id string, force bool) error {
+	lock, err := s.Store.NamesLock(context.Background())
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	return agent.Remove(e.Store, name, id, func() error {
+	return agent.Remove(s.Store, name, id, func() error {
 		if force {
 			return nil
 		}
-		return e.AgentInUse(name, id)
+		return s.CheckUnused(name, id)
 	})
 }
 
-// AgentIDs returns the installations of an agent that match a version; an empty version matches
+// IDs returns the installations of an agent that match a version; an empty version matches
 // all. It returns an error of class [spec.ErrNotFound] if none match.
-func (e *Engine) AgentIDs(name, version string) ([]string, error) {
-	home, err := agent.HomeOf(e.Store, name)
+func (s *Programs) IDs(name, version string) ([]string, error) {
+	home, err := agent.HomeOf(s.Store, name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package engine
+package rootfs
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 )
 
 // leftover returns the item for the remains of an interrupted image, template or installation.
-func leftover(m *quota.Meter, of, at string, remove func() error) DiskItem {
-	it := DiskItem{Kind: DiskLeftover, Name: path.Join(of, filepath.Base(at)), Bytes: m.Add(at), remove: remove}
+func leftover(m *quota.Meter, of, at string, remove func() error) Item {
+	it := Item{Kind: KindLeftover, Name: path.Join(of, filepath.Base(at)), Bytes: m.Add(at), Erase: remove}
 	if info, err := os.Lstat(at); err == nil {
 		it.Used = info.ModTime()
 	}
@@ -25,13 +25,13 @@ func leftover(m *quota.Meter, of, at string, remove func() error) DiskItem {
 
 // leftOfImages returns interrupted downloads, and files of no image. Some of them may just be in
 // the making.
-func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
-	shelf := e.Images()
+func (d *Disk) leftOfImages(m *quota.Meter) ([]Item, error) {
+	shelf := d.Images.Shelf()
 	parts, err := shelf.Parts()
 	if err != nil {
 		return nil, err
 	}
-	used, unknown := e.imagesInUse()
+	used, unknown := d.Images.usedDigests()
 	strays, err := shelf.Strays(used)
 	if err != nil { // a removal reports the error: an unreadable file may refer to any of them
 		strays = nil
@@ -43,10 +43,10 @@ func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
 	if err != nil {
 		return nil, err
 	}
-	var items []DiskItem
+	var items []Item
 	for _, p := range parts {
 		it := leftover(m, "image", p, func() error {
-			return e.changeImages(func(s image.Shelf) error { return s.RemovePart(p) })
+			return d.Images.change(func(s image.Shelf) error { return s.RemovePart(p) })
 		})
 		it.Kept = kept
 		items = append(items, it)
@@ -55,7 +55,7 @@ func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
 		kept = unknown.Error()
 	}
 	for _, p := range strays {
-		it := leftover(m, "image", p, func() error { return e.removeStray(p) })
+		it := leftover(m, "image", p, func() error { return d.removeStray(p) })
 		it.Kept = kept
 		items = append(items, it)
 	}
@@ -82,9 +82,9 @@ func imagesBusy(s image.Shelf) (string, error) {
 }
 
 // removeStray removes a file that belongs to no image.
-func (e *Engine) removeStray(p string) error {
-	return e.changeImages(func(s image.Shelf) error {
-		used, err := e.imagesInUse()
+func (d *Disk) removeStray(p string) error {
+	return d.Images.change(func(s image.Shelf) error {
+		used, err := d.Images.usedDigests()
 		if err != nil {
 			return err
 		}
@@ -94,13 +94,13 @@ func (e *Engine) removeStray(p string) error {
 
 // leftOfTemplates returns the remains of templates that a command was saving, replacing or
 // removing.
-func (e *Engine) leftOfTemplates(m *quota.Meter) ([]DiskItem, error) {
-	shelf := e.Templates()
+func (d *Disk) leftOfTemplates(m *quota.Meter) ([]Item, error) {
+	shelf := d.Images.templates()
 	list, err := shelf.Leftovers()
 	if err != nil {
 		return nil, err
 	}
-	var items []DiskItem
+	var items []Item
 	for _, l := range list {
 		it := leftover(m, "template", l.Path, func() error { return shelf.RemoveLeftover(l.Path) })
 		if l.Busy {
@@ -112,14 +112,14 @@ func (e *Engine) leftOfTemplates(m *quota.Meter) ([]DiskItem, error) {
 }
 
 // leftOfAgents returns the remains of interrupted installations.
-func (e *Engine) leftOfAgents(m *quota.Meter) ([]DiskItem, error) {
-	names, err := os.ReadDir(e.Store.Agents())
+func (d *Disk) leftOfAgents(m *quota.Meter) ([]Item, error) {
+	names, err := os.ReadDir(d.Images.Store.Agents())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var items []DiskItem
+	var items []Item
 	for _, n := range names {
-		h, err := agent.HomeOf(e.Store, n.Name())
+		h, err := agent.HomeOf(d.Images.Store, n.Name())
 		if err != nil {
 			continue
 		}

@@ -1,4 +1,4 @@
-package engine
+package agentprogram
 
 import (
 	"context"
@@ -9,20 +9,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// InstallAgent makes sure that a program is installed, and reports its progress. If the exact
+// Install makes sure that a program is installed, and reports its progress. If the exact
 // version is installed, it starts no process and asks no registry. When ctx ends, the work stops;
 // the next call resumes the download.
-func (e *Engine) InstallAgent(ctx context.Context, r agent.Request, progress func(agent.Event)) (agent.Result, error) {
+func (s *Programs) Install(ctx context.Context, r agent.Request, progress func(agent.Event)) (agent.Result, error) {
 	if err := r.Check(); err != nil {
 		return agent.Result{}, err
 	}
-	if there, ok := agent.Present(e.Store, r); ok {
+	if there, ok := agent.Present(s.Store, r); ok {
 		return agent.Result{Installation: there}, nil
 	}
-	if err := e.room(); err != nil {
+	if err := s.Images.Room.Check(); err != nil {
 		return agent.Result{}, err
 	}
-	result, err := run[agent.Event, agent.Result](ctx, agent.Argv0, agent.Order{State: e.Store.Path(), Request: r}, progress)
+	result, err := helper.Ask[agent.Event, agent.Result](ctx, agent.Argv0, agent.Order{State: s.Store.Path(), Request: r}, progress)
 	if errors.Is(err, helper.ErrSilent) {
 		err = &spec.Error{Op: "install " + r.Name + " " + r.Version, Err: err, Hint: "run it again: it goes on where it ended"}
 	}

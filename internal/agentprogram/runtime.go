@@ -1,4 +1,4 @@
-package engine
+package agentprogram
 
 import (
 	"context"
@@ -9,31 +9,31 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// AgentRuntime returns the installation of the runtime that an agent needs. It installs one if no
+// Runtime returns the installation of the runtime that an agent needs. It installs one if no
 // installed version is new enough. It returns nil if the agent needs none, or if the host or the
 // image has one. The notices say why the image's own runtime is not used.
-func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, progress Progress) (*spec.Program, []string, error) {
+func (s *Programs) Runtime(ctx context.Context, a *spec.Agent, g Ground, progress Progress) (*spec.Program, []string, error) {
 	if a.Install == nil || a.Install.Needs == nil {
 		return nil, nil, nil
 	}
 	need := a.Install.Needs
-	r, err := e.Agents.Find(need.Name)
+	r, err := s.Agents.Find(need.Name)
 	if err == nil && !r.Runtime {
 		err = spec.Errorf(spec.ErrUsage, "%s is an agent, and nothing that others run on", need.Name)
 	}
 	if err != nil {
 		return nil, nil, &spec.Error{Op: "find what " + a.Title + " runs on", Err: err}
 	}
-	if g.Host && agent.AtLeast(e.hostVersion(ctx, r.Program), need.Version) {
+	if g.Host && agent.AtLeast(s.hostVersion(ctx, r.Program), need.Version) {
 		return nil, nil, nil
 	}
 	why := ""
 	if g.image != nil {
-		if why = g.image.lacks(r, need.Version); why == "" {
+		if why = g.image.Lacks(r, need.Version); why == "" {
 			return nil, nil, nil
 		}
 	}
-	p, notices, err := e.newEnough(ctx, r, g, need.Version, progress)
+	p, notices, err := s.newEnough(ctx, r, g, need.Version, progress)
 	if err != nil {
 		lacks := "the host"
 		if !g.Host {
@@ -52,18 +52,18 @@ func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, prog
 
 // newEnough returns the newest installation of a runtime, or else installs the version that its
 // description means.
-func (e *Engine) newEnough(ctx context.Context, r *spec.Agent, g Ground, least string, progress Progress) (*spec.Program, []string, error) {
+func (s *Programs) newEnough(ctx context.Context, r *spec.Agent, g Ground, least string, progress Progress) (*spec.Program, []string, error) {
 	if r.Install == nil {
 		return nil, nil, errors.New("its description does not say where it is to be had")
 	}
-	there, ok, err := e.newest(r, g.Target)
+	there, ok, err := s.newest(r, g.Target)
 	if err != nil {
 		return nil, nil, err
 	}
 	if ok && agent.AtLeast(there.Release, least) {
 		return programOf(r, there), nil, nil
 	}
-	got, err := e.InstallVersion(ctx, r, g, "", progress)
+	got, err := s.InstallVersion(ctx, r, g, "", progress)
 	if err == nil && !agent.AtLeast(got.Release, least) {
 		err = spec.Errorf(nil, "%s %s is too old", r.Title, got.Release)
 	}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/rootfs"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Images returns the container images of the state directory.
+func (e *Engine) Images() *rootfs.Images {
+	return &rootfs.Images{Store: e.Store, Room: e.storeRoom(), Sandboxes: lifeCycle{e}, Held: &e.hold, Say: e.say}
+}
+
+// Templates returns the templates that were made from sandboxes.
+func (e *Engine) Templates() *rootfs.Templates {
+	return &rootfs.Templates{Images: e.Images(), Sealer: lifeCycle{e}}
+}
+
+// Builds returns the builds of images, and the cache of their steps.
+func (e *Engine) Builds() *rootfs.Builds { return &rootfs.Builds{Images: e.Images()} }
+
+// Disk returns the accounts of the state directory's disk.
+func (e *Engine) Disk() *rootfs.Disk {
+	return &rootfs.Disk{Images: e.Images(), Builds: e.Builds(), Sandboxes: e.diskSandboxes, Agents: e.Programs().ListDisk}
+}
+
+// storeRoom returns the part of the disk that the state directory may take.
+func (e *Engine) storeRoom() rootfs.Room { return rootfs.Room{Store: e.Store, Limit: e.StoreLimit} }
+
+// room returns an error if the state directory takes more of the disk than it may.
+func (e *Engine) room() error { return e.storeRoom().Check() }
+
+// begin has a new sandbox begin with what its template holds.
+func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
+	return e.Templates().Begin(ctx, sb)
+}
+
+// lifeCycle is what package rootfs needs of the engine.
+type lifeCycle struct{ engine *Engine }
+
+// EachAway implements [rootfs.Sandboxes].
+func (l lifeCycle) EachAway(do func(*spec.Sandbox) error) error {
+	return l.engine.eachAway(func(r *record) error { return do(r.Sandbox) })
+}
+
+// Usable implements [rootfs.Sandboxes].
+func (l lifeCycle) Usable(sb *spec.Sandbox) error {
+	if sb.Broken != "" {
+		return brokenError(sb)
+	}
+	return nil
+}
+
+// WithSavedLayer implements [rootfs.Sandboxes].
+func (l lifeCycle) WithSavedLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error {
+	return l.engine.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
+		defer c.Close()
+		if err := askToSave(c); err != nil {
+			return err
+		}
+		return do()
+	}, func() error {
+		if err := l.engine.Whole(sb); err != nil {
+			return err
+		}
+		return do()
+	})
+}
+
+// WithRunningLayer implements [rootfs.Sandboxes].
+func (l lifeCycle) WithRunningLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error {
+	return l.engine.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+		defer c.Close()
+		defer context.AfterFunc(ctx, func() { c.Close() })()
+		if err := askToSave(c); err != nil {
+			return err
+		}
+		return do()
+	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", sb.Name) })
+}
+
+// askToSave has a keeper save the root layer of its sandbox.
+func askToSave(c *unixconn.Conn) error {
+	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpSave}); err != nil {
+		return spec.ErrStopping
+	}
+	return c.Expect(wire.Reply, &spec.RootLayer{})
+}
+
+// StripHome implements [rootfs.Sandboxes].
+func (l lifeCycle) StripHome(sb *spec.Sandbox, home *os.Root) error { return l.engine.strip(sb, home) }
+
+// Failure implements [rootfs.Sandboxes].
+func (l lifeCycle) Failure(op string, sb *spec.Sandbox, err error) error {
+	return l.engine.opError(op, sb, err)
+}
+
+// Seal implements [rootfs.Sealer].
+func (l lifeCycle) Seal(to io.Writer, write func(io.Writer) error) error {
+	return l.engine.sealFile(to, write)
+}
+
+// Open implements [rootfs.Sealer].
+func (l lifeCycle) Open(from io.Reader) (io.Reader, error) { return l.engine.openSealed(from) }
