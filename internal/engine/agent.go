@@ -19,7 +19,7 @@ func (e *Engine) InstallAgent(ctx context.Context, r agent.Request, progress fun
 	if there, ok := agent.Present(e.Store, r); ok {
 		return agent.Result{Installation: there}, nil
 	}
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		return agent.Result{}, err
 	}
 	result, err := run[agent.Event, agent.Result](ctx, agent.Argv0, agent.Order{State: e.Store.Path(), Request: r}, progress)

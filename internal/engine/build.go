@@ -24,7 +24,7 @@ import (
 )
 
 // RoomForBuild returns an error if the state directory is too full for a build.
-func (e *Engine) RoomForBuild() error { return e.room() }
+func (e *Engine) RoomForBuild() error { return e.CheckRoom() }
 
 // PlanBuild has bothy-build make a plan of a Dockerfile.
 func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, error) {
@@ -110,7 +110,7 @@ func (e *Engine) ImageConfig(digest string) ([]byte, error) {
 
 // SaveStep saves a running sandbox's root layer, and links its files into a new directory.
 func (e *Engine) SaveStep(ctx context.Context, sb *spec.Sandbox, to string) error {
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		return err
 	}
 	save := func() error {
@@ -124,7 +124,7 @@ func (e *Engine) SaveStep(ctx context.Context, sb *spec.Sandbox, to string) erro
 		}
 		return layer.Link(current, to)
 	}
-	return e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	return e.TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 		if err := askToSave(c); err != nil {

@@ -79,34 +79,11 @@ func (e *Engine) tellClone(c clone.Clone, made *clone.Made) {
 	}
 }
 
-// replaceClones notes that the files of a sandbox's clones are about to be replaced. Its lock keeps
-// fetches out meanwhile.
-func (e *Engine) replaceClones(sb *spec.Sandbox, replace func() error) error {
-	list := e.clones(sb)
-	if len(list) == 0 {
-		return replace()
-	}
-	lock, err := store.TryLock(e.Store.Sandbox(sb.ID).CloneLock())
-	if errors.Is(err, store.ErrLocked) {
-		return spec.Errorf(spec.ErrConflict, "somebody fetches from sandbox %s just now", sb.Name).WithHint("try again when that is done")
-	}
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	for _, c := range list {
-		if err := c.Changed(); err != nil {
-			return err
-		}
-	}
-	return replace()
-}
-
 // Cloned returns the repositories from which a sandbox's commits can be fetched. These are its
 // clones or, if its changes are reviewed, the repositories with its layers over them.
 func (e *Engine) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
 	if sb.Broken != "" {
-		return nil, brokenError(sb)
+		return nil, BrokenError(sb)
 	}
 	if err := e.repositoriesAnswer(sb); err != nil {
 		return nil, err

@@ -85,13 +85,13 @@ func Replaced(st spec.Status) (source, what string) {
 	return "", ""
 }
 
-// answers returns an error if a directory of the host that a sandbox shares does not answer: a
+// DirectoriesAnswer returns an error if a directory of the host that a sandbox shares does not answer: a
 // program that looks at it would hang, and so would this one.
-func (e *Engine) answers(sb *spec.Sandbox) error {
+func (e *Engine) DirectoriesAnswer(sb *spec.Sandbox) error {
 	return answering(sb, func(m spec.Mount) bool { return !sb.Clones(m) }) // nothing of the host is mounted
 }
 
-// repositoriesAnswer is answers that includes the repositories that a sandbox clones.
+// repositoriesAnswer is DirectoriesAnswer that includes the repositories that a sandbox clones.
 func (e *Engine) repositoriesAnswer(sb *spec.Sandbox) error {
 	return answering(sb, func(spec.Mount) bool { return true })
 }
@@ -118,7 +118,7 @@ func (e *Engine) sameDirectories(sb *spec.Sandbox) error {
 	case "":
 		return nil
 	case hostpath.Silence:
-		return e.answers(sb)
+		return e.DirectoriesAnswer(sb)
 	}
 	if what == hostpath.Gone {
 		e.say("%s is gone on the host; sandbox %s still works on the directory that it was started on", source, sb.Name)

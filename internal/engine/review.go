@@ -15,7 +15,7 @@ import (
 // Reviewed returns the workspaces of a sandbox whose changes wait for a review.
 func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 	if sb.Broken != "" {
-		return nil, brokenError(sb)
+		return nil, BrokenError(sb)
 	}
 	if sb.Mode() == spec.WorkspaceClone {
 		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on a clone of its own: what it commits is fetched, not applied", sb.Name).
@@ -25,7 +25,7 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s writes to your files at once: there is nothing to review", sb.Name).
 			WithHint("a sandbox is made for reviews: bothy create --workspace %s ...", spec.WorkspaceReview)
 	}
-	if err := e.answers(sb); err != nil {
+	if err := e.DirectoriesAnswer(sb); err != nil {
 		return nil, err
 	}
 	if err := e.Whole(sb); err != nil {
@@ -171,7 +171,7 @@ func (e *Engine) tidyWorkspaces(sb *spec.Sandbox) error {
 	if sb.Broken != "" || sb.Mode() != spec.WorkspaceReview {
 		return nil
 	}
-	if err := e.answers(sb); err != nil {
+	if err := e.DirectoriesAnswer(sb); err != nil {
 		return err
 	}
 	d := e.Store.Sandbox(sb.ID)
@@ -207,6 +207,16 @@ func (e *Engine) readyLayers(sb *spec.Sandbox) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// PrepareLayers prepares the layers over the workspaces of a stopped sandbox as a start does, and
+// records the host's names below them. The caller holds the sandbox's lock.
+func (e *Engine) PrepareLayers(sb *spec.Sandbox) error {
+	if err := e.readyLayers(sb); err != nil {
+		return err
+	}
+	e.rememberNames(sb)
 	return nil
 }
 

@@ -17,15 +17,15 @@ import (
 // space of its disk has fallen by as much as was left.
 const believed = time.Minute
 
-// room returns an error if the state directory takes more of the disk than it may. It checks only
+// CheckRoom returns an error if the state directory takes more of the disk than it may. It checks only
 // if there is a limit. It counts every file only if the last count, and the change of free space
 // since, do not decide.
-func (e *Engine) room() error {
+func (e *Engine) CheckRoom() error {
 	_, err := e.roomLeft()
 	return err
 }
 
-// roomLeft is room that also returns how many bytes are left, if there is a limit.
+// roomLeft is CheckRoom that also returns how many bytes are left, if there is a limit.
 func (e *Engine) roomLeft() (int64, error) {
 	if e.StoreLimit <= 0 {
 		return 0, nil

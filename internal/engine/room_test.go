@@ -52,7 +52,7 @@ func TestRoom(t *testing.T) {
 		}
 	}
 	write(2 << 20)
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		t.Errorf("without a limit: %v", err)
 	}
 	if _, err := os.Lstat(s.Counted()); err == nil {
@@ -60,12 +60,12 @@ func TestRoom(t *testing.T) {
 	}
 	e.StoreLimit = 1 << 20
 	for range 2 { // a full directory is counted each time
-		if err := e.room(); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
+		if err := e.CheckRoom(); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
 			t.Errorf("beyond the limit: %v", err)
 		}
 	}
 	write(100)
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		t.Errorf("when the room is there again: %v", err)
 	}
 	// Bothy trusts a count of its own, and nothing that was written in its place.
@@ -73,13 +73,13 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(2 << 20)
-	if err := e.room(); !errors.Is(err, spec.ErrConflict) {
+	if err := e.CheckRoom(); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("beyond the limit, with another disk's count: %v", err)
 	}
 	if err := os.WriteFile(s.Counted(), []byte(`{"version":1,"at":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.room(); !errors.Is(err, spec.ErrConflict) {
+	if err := e.CheckRoom(); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("beyond the limit, with half of a count: %v", err)
 	}
 }
@@ -91,7 +91,7 @@ func TestRoomCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := &Engine{Store: s, StoreLimit: 1 << 50} // more than other processes write meanwhile
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		t.Fatal(err)
 	}
 	var first, second, third storeCount
@@ -102,7 +102,7 @@ func TestRoomCounted(t *testing.T) {
 		}
 	}
 	read(&first)
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		t.Fatal(err)
 	}
 	if read(&second); !second.At.Equal(first.At) {
@@ -112,7 +112,7 @@ func TestRoomCounted(t *testing.T) {
 	if err := store.WriteJSON(s.Counted(), first); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		t.Fatal(err)
 	}
 	if read(&third); !third.At.After(first.At) || third.Taken <= 0 {

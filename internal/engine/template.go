@@ -36,11 +36,11 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 	if err != nil {
 		return savedtemplate.Template{}, err
 	}
-	if err := e.room(); err != nil {
-		return savedtemplate.Template{}, e.opError("save sandbox "+sb.Name, sb, err)
+	if err := e.CheckRoom(); err != nil {
+		return savedtemplate.Template{}, e.OpError("save sandbox "+sb.Name, sb, err)
 	}
 	if sb.Broken != "" {
-		return savedtemplate.Template{}, brokenError(sb)
+		return savedtemplate.Template{}, BrokenError(sb)
 	}
 	t := savedtemplate.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC(), Docker: sb.Docker}
 	if sb.Image != nil {
@@ -78,7 +78,7 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 		return save()
 	})
 	if err != nil {
-		return t, e.opError("save sandbox "+sb.Name, sb, err)
+		return t, e.OpError("save sandbox "+sb.Name, sb, err)
 	}
 	return t, nil
 }
@@ -94,17 +94,17 @@ func askToSave(c *unixconn.Conn) error {
 // strip takes out of a home what is lent to its sandbox, and where that may be used:
 // others begin with their own. Somebody inside may have made anything there.
 func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
-	if err := e.removeLendable(sb, home); err != nil {
+	if err := e.RemoveLendable(sb, home); err != nil {
 		return err
 	}
 	return credential.ForgetNpm(home)
 }
 
-// removeLendable takes the files out of a home that are its sandbox's alone: what the
+// RemoveLendable takes the files out of a home that are its sandbox's alone: what the
 // agent of the sandbox has of a credential, and what any other logged in with that was run
 // there. Where others would look there may be what leads out of the home, as with somebody
 // whose settings lie in the workspace.
-func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
+func (e *Engine) RemoveLendable(sb *spec.Sandbox, home *os.Root) error {
 	anybodys, err := e.Agents.LoginFiles()
 	if err != nil {
 		return err
@@ -234,15 +234,15 @@ func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox
 // can read, or have made: its layer is one of the wall's own, which is given to the wall
 // as it is.
 func (e *Engine) ExportTemplate(name string, to io.Writer) error {
-	return e.sealFile(to, func(sealed io.Writer) error { return e.Templates().Export(name, sealed) })
+	return e.SealFile(to, func(sealed io.Writer) error { return e.Templates().Export(name, sealed) })
 }
 
 // ImportTemplate reads what ExportTemplate wrote. The name may be empty.
 func (e *Engine) ImportTemplate(from io.Reader, name string) (savedtemplate.Template, error) {
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		return savedtemplate.Template{}, err
 	}
-	open, err := e.openSealed(from)
+	open, err := e.OpenSealed(from)
 	if errors.Is(err, envelope.ErrNone) {
 		err = spec.Errorf(spec.ErrUsage, "it is no image, and no template that bothy save -o has sealed").
 			WithHint("what others have made is taken as an image alone: bothy save -o of a sandbox with an image (-t IMAGE) makes one")
