@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -27,7 +28,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	if err := e.unforked(sb); err != nil {
 		return nil, err
 	}
-	if err := e.DirectoriesAnswer(sb); err != nil {
+	if err := hostpath.CheckShared(sb); err != nil {
 		return nil, err
 	}
 	waits, done := context.WithTimeout(ctx, startTimeout)

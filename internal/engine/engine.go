@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/changes"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -184,7 +185,7 @@ func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 // create adds a new sandbox that begins with the contents of its template. The caller holds the
 // names lock.
 func (e *Engine) create(ctx context.Context, sb *spec.Sandbox, more []func(store.Sandbox) error) error {
-	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb), e.makeClones(ctx, sb)}, more...)...)
+	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb), e.Changes().MakeClones(ctx, sb)}, more...)...)
 }
 
 // add adds a sandbox. The caller holds the names lock.
@@ -203,7 +204,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 			return &spec.Error{Class: spec.ErrSandbox, Op: "create a sandbox", Err: err, Hint: spec.Hint(err)}
 		}
 	}
-	if err := e.checkReviewed(sb); err != nil {
+	if err := e.Changes().CheckReviewed(sb); err != nil {
 		return err
 	}
 	_ = e.Store.SweepNew()
@@ -217,7 +218,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := checkFree(sb.Name, taken); err != nil {
 		return err
 	}
-	if err := checkCloned(sb); err != nil {
+	if err := changes.CheckCloned(sb); err != nil {
 		return err
 	}
 	if _, _, err := e.programDirs(sb); err != nil { // the program may have been removed since it was chosen

@@ -23,8 +23,8 @@ func newReviewedBox(t *testing.T) reviewedBox {
 	sb := wish(dir)
 	sb.WorkspaceMode = spec.WorkspaceReview
 	must(t, e.Create(t.Context(), sb))
-	must(t, e.PrepareLayers(sb))
-	list, err := e.Reviewed(sb)
+	must(t, e.Changes().Ready(sb))
+	list, err := e.Changes().Reviewed(sb)
 	must(t, err)
 	return reviewedBox{e, sb, list[0].Layer.Upper()}
 }

@@ -72,11 +72,11 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	if err := furnish(sb); err != nil {
 		return nil, err
 	}
-	if err := e.readyLayers(sb); err != nil {
+	if err := e.Changes().Ready(sb); err != nil {
 		return nil, err
 	}
 	remembering := make(chan struct{})
-	go func() { defer close(remembering); e.rememberNames(sb) }() // while the wall comes up
+	go func() { defer close(remembering); e.Changes().RememberNames(sb) }() // while the wall comes up
 	defer func() { <-remembering }()
 	reading, enough := context.WithCancel(ctx)
 	lent := make(chan credential.Lent, 1)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -292,7 +293,7 @@ func (e *Engine) release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) (lef
 		}
 		err := cgroup.Remove(path)
 		if errors.Is(err, unix.EBUSY) {
-			if hung := e.DirectoriesAnswer(sb); hung != nil {
+			if hung := hostpath.CheckShared(sb); hung != nil {
 				e.say("processes of sandbox %s cannot be killed while they wait for a file system, and end when it answers: %v; until then the control group %s stays", sb.Name, hung, path)
 				left, err = path, nil
 			}

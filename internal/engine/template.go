@@ -39,8 +39,8 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 	if err := e.CheckRoom(); err != nil {
 		return savedtemplate.Template{}, e.OpError("save sandbox "+sb.Name, sb, err)
 	}
-	if sb.Broken != "" {
-		return savedtemplate.Template{}, BrokenError(sb)
+	if err := sb.CheckBroken(); err != nil {
+		return savedtemplate.Template{}, err
 	}
 	t := savedtemplate.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC(), Docker: sb.Docker}
 	if sb.Image != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -203,7 +203,7 @@ func checkFilesDiffer(m *checkpoint.Making) error {
 // openCheckpoints locks a sandbox's checkpoints for a caller that compares them with the
 // directories that the sandbox shares.
 func (s *Snapshots) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
-	if err := s.engine.DirectoriesAnswer(sb); err != nil {
+	if err := hostpath.CheckShared(sb); err != nil {
 		return s.Checkpoints(sb), nil, err
 	}
 	return s.lockCheckpoints(sb)
@@ -213,8 +213,8 @@ func (s *Snapshots) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.
 // checkpoints, sandbox, review.
 func (s *Snapshots) lockCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
 	shelf := s.Checkpoints(sb)
-	if sb.Broken != "" {
-		return shelf, nil, engine.BrokenError(sb)
+	if err := sb.CheckBroken(); err != nil {
+		return shelf, nil, err
 	}
 	defer s.engine.Patiently("another command works with the checkpoints of sandbox %s; waiting for it", sb.Name)()
 	lock, err := shelf.Lock()

@@ -182,7 +182,12 @@ func (x *Exchange) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 		return err
 	}
 	defer unlock()
-	return x.snapshots.engine.PrepareLayers(sb)
+	workspaces := x.snapshots.engine.Changes()
+	if err := workspaces.Ready(sb); err != nil {
+		return err
+	}
+	workspaces.RememberNames(sb)
+	return nil
 }
 
 // Join makes a checkpoint of a sandbox that merges its present state with the changes from one of

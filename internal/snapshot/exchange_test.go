@@ -25,7 +25,7 @@ func newReviewedBox(t *testing.T) reviewedBox {
 	sb.WorkspaceMode = spec.WorkspaceReview
 	must(t, s.engine.Create(t.Context(), sb))
 	must(t, NewExchange(s).ReadyToJoin(t.Context(), sb))
-	list, err := s.engine.Reviewed(sb)
+	list, err := s.engine.Changes().Reviewed(sb)
 	must(t, err)
 	return reviewedBox{t, s, sb, list[0].Layer.Upper(), s.directory(sb).Home()}
 }
@@ -54,7 +54,7 @@ func (b reviewedBox) want(dir, name, text string) {
 // file from another sandbox is new, or replaces one that the host deleted.
 func TestReadyToJoinKnowsNames(t *testing.T) {
 	b := newReviewedBox(t)
-	list, err := b.engine.Reviewed(b.sb)
+	list, err := b.engine.Changes().Reviewed(b.sb)
 	must(t, err)
 	if _, err := os.Stat(filepath.Join(list[0].Layer.Dir, "names")); err != nil {
 		t.Error(err)

@@ -15,16 +15,16 @@ import (
 func (b reviewedBox) wantHalf(sb *spec.Sandbox) {
 	b.Helper()
 	w := review.Of(sb, b.directory(sb).Review)[0]
-	_, reviewed := b.engine.Reviewed(sb)
-	_, applied := b.engine.Apply(sb, w, nil)
+	_, reviewed := b.engine.Changes().Reviewed(sb)
+	_, applied := b.engine.Changes().Apply(sb, w, nil)
 	_, kept := b.Checkpoint(b.Context(), sb, "", "test", false)
 	_, saved := b.engine.SaveTemplate(b.Context(), sb, "half")
-	for what, err := range map[string]error{"review": reviewed, "apply": applied, "discard": b.engine.DiscardAll(sb, w), "checkpoint": kept, "template": saved} {
+	for what, err := range map[string]error{"review": reviewed, "apply": applied, "discard": b.engine.Changes().DiscardAll(sb, w), "checkpoint": kept, "template": saved} {
 		if !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
 			b.Errorf("%s says %v", what, err)
 		}
 	}
-	if !b.engine.Pending(sb) {
+	if !b.engine.Changes().Pending(sb) {
 		b.Error("nothing is said to wait in it")
 	}
 }
@@ -42,7 +42,7 @@ func TestReviewWaitsForRestore(t *testing.T) {
 	if _, err := shelf.Restore(p, b.sourcesIn(b.sb, b.directory(b.sb)), func() error { return full }); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
-	if _, err := b.engine.Reviewed(b.sb); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) != "try again in a moment" {
+	if _, err := b.engine.Changes().Reviewed(b.sb); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) != "try again in a moment" {
 		t.Errorf("while somebody is at it, it says %v", err)
 	}
 	mine.Unlock()
@@ -51,7 +51,7 @@ func TestReviewWaitsForRestore(t *testing.T) {
 	must(t, err)
 	must(t, b.finishRestore(b.sb))
 	lock.Unlock()
-	_, err = b.engine.Reviewed(b.sb)
+	_, err = b.engine.Changes().Reviewed(b.sb)
 	must(t, err)
 	b.want(b.up, "file", "one")
 }
@@ -79,7 +79,7 @@ func TestHandOutCutShort(t *testing.T) {
 	}
 	must(t, os.RemoveAll(filepath.Dir(stone)))
 	must(t, NewExchange(b.Snapshots).HandOut(t.Context(), b.sb, p, to))
-	list, err := b.engine.Reviewed(to)
+	list, err := b.engine.Changes().Reviewed(to)
 	must(t, err)
 	b.want(list[0].Layer.Upper(), "file", "one")
 }
