@@ -119,6 +119,14 @@ func CheckTasks(access string) error {
 	return Errorf(ErrUsage, "%q is nothing that a sandbox may do with tasks", access).WithHint("say %s, %s or %s", TasksRead, TasksAdd, TasksWrite)
 }
 
+// CheckBroken returns an error if the sandbox's spec cannot be read.
+func (s *Sandbox) CheckBroken() error {
+	if s.Broken == "" {
+		return nil
+	}
+	return Errorf(ErrConflict, "sandbox %s is broken: %s", s.Name, s.Broken).WithHint("%s", s.Mend)
+}
+
 // Primary is the directory commands start in: the workdir that was asked for,
 // else the first workspace, else the empty string for "the home directory".
 func (s *Sandbox) Primary() string {

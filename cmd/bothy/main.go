@@ -13,10 +13,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent/install"
 	"github.com/bothy-dev/bothy/internal/cli"
 	"github.com/bothy-dev/bothy/internal/doctor"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath/look"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/pull"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/task/database"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -52,8 +52,8 @@ func run(args []string) int {
 			return spec.ExitOK // the inner probe: being started was all
 		}
 		return doctor.Probe()
-	case engine.AttendArgv0:
-		if engine.Attend(args[1:]) != nil {
+	case snapshot.AttendArgv0:
+		if snapshot.Attend(args[1:]) != nil {
 			return spec.ExitError
 		}
 		return spec.ExitOK

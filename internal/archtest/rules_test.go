@@ -18,7 +18,7 @@ internal/passwd internal/program
 internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/slowread internal/envelope internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/strictyaml internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
 internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried
 internal/hostroot internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
-internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
+internal/changes internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
 internal/loopserver internal/settings internal/credential
 internal/agent/npm internal/image/pull
 internal/agent/install
@@ -31,6 +31,7 @@ internal/keeper
 internal/rootfs
 internal/agentprogram
 internal/engine internal/doctor internal/verify
+internal/snapshot
 internal/builder internal/headless internal/provision
 internal/runner
 internal/cli/console
@@ -63,7 +64,7 @@ var doors = []struct {
 	{"github.com/tailscale/hujson", []string{"internal/devcontainer", "internal/oauthfile"}, "JSON with comments is what editors write, and people into settings of agents; nothing of ours is"},
 	{"filippo.io/age", []string{"internal/vault/sealer"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/vault/sealer"}, "the desktop's keyring, and nothing else on the bus"},
-	{"os/exec", []string{"internal/hostpath", "internal/helper", "internal/credential", "internal/engine", "internal/doctor", "internal/clone", "internal/build/step", "internal/task/book", "internal/vault/ask", "client", "examples/loop"}, "who starts processes on the host is easy to review; programs of the host are found and prepared by hostpath; credential runs the commands that print secrets; helper has processes of bothy read untrusted input; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside; who keeps tasks has them kept by a process; who seals a value has that done by one"},
+	{"os/exec", []string{"internal/hostpath", "internal/helper", "internal/credential", "internal/engine", "internal/snapshot", "internal/doctor", "internal/clone", "internal/build/step", "internal/task/book", "internal/vault/ask", "client", "examples/loop"}, "who starts processes on the host is easy to review; programs of the host are found and prepared by hostpath; who makes checkpoints has a process of its own make those that nobody asks for; credential runs the commands that print secrets; helper has processes of bothy read untrusted input; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside; who keeps tasks has them kept by a process; who seals a value has that done by one"},
 	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/tokenrefresh", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver", "internal/hostproxy/transport"}, "the gateway looks into requests and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, by proxies that one package tells both of, and nobody else speaks HTTP"},
 	{"github.com/moby", []string{"internal/build/plan", "internal/build/step"}, "BuildKit promises no API, and is not for the binary that sandboxes start from"},
 	{"github.com/tonistiigi", []string{"internal/build/plan", "internal/build/step"}, "how BuildKit walks through trees and copies them"},

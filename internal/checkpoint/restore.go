@@ -106,6 +106,27 @@ func (s Shelf) Whole() error {
 	return errInterrupted()
 }
 
+// CheckWhole refuses the files of a sandbox, by its name, if they are half of a checkpoint: a restore
+// is at work, or was interrupted. None of the files can be trusted, and a missing file least of all.
+func (s Shelf) CheckWhole(sandbox string) error {
+	half := s.Whole()
+	if half == nil {
+		return nil
+	}
+	lock, err := s.TryLock()
+	if errors.Is(err, store.ErrLocked) {
+		return spec.Errorf(spec.ErrConflict, "a checkpoint of sandbox %s is being restored", sandbox).WithHint("try again in a moment")
+	}
+	if err == nil {
+		half = s.Whole() // no process restores it any more
+		lock.Unlock()
+	}
+	if half == nil {
+		return nil
+	}
+	return &spec.Error{Op: "use the files of " + sandbox, Err: half}
+}
+
 // ready checks that all needed contents exist, before anything is touched.
 func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
 	trees, packs, err := s.readyFor(p, func(tree string) func(*Entry) bool {

@@ -22,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -188,8 +189,12 @@ func (a *app) engine() (*engine.Engine, error) {
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}
 	e.Claims = func() (map[string]string, error) { return claimsOf(e) }
+	snapshots(e)
 	return e, nil
 }
+
+// snapshots returns the snapshots of an engine's sandboxes.
+func snapshots(e *engine.Engine) *snapshot.Snapshots { return snapshot.New(e) }
 
 // paths returns the guard for paths that a person names. It knows the directories that sandboxes
 // write to.

@@ -109,7 +109,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []stri
 			}
 			continue
 		}
-		done, err := e.Apply(sb, r.Workspace, orders)
+		done, err := e.Changes().Apply(sb, r.Workspace, orders)
 		t.add(r, done)
 		if err != nil {
 			_ = t.print()

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -50,7 +51,7 @@ func (a *app) checkpointCreateCommand() *cobra.Command {
 					return err
 				}
 			}
-			p, err := e.Checkpoint(cmd.Context(), sb, name, "asked for", full)
+			p, err := snapshots(e).Checkpoint(cmd.Context(), sb, name, "asked for", full)
 			if err != nil {
 				return err
 			}
@@ -78,7 +79,7 @@ func (a *app) checkpointLsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shelf := e.Checkpoints(sb)
+			shelf := snapshots(e).Checkpoints(sb)
 			list, damaged, err := shelf.All()
 			if err != nil {
 				return err
@@ -160,7 +161,7 @@ func (a *app) checkpointOf(ref, point string) (*engine.Engine, *spec.Sandbox, ch
 	if err != nil {
 		return nil, nil, checkpoint.Point{}, err
 	}
-	p, err := e.Checkpoints(sb).Find(point)
+	p, err := snapshots(e).Checkpoints(sb).Find(point)
 	return e, sb, p, err
 }
 
@@ -176,11 +177,11 @@ func (a *app) checkpointShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			from, err := a.shownSince(e.Checkpoints(sb), p, since)
+			from, err := a.shownSince(snapshots(e).Checkpoints(sb), p, since)
 			if err != nil {
 				return err
 			}
-			changes, err := e.CheckpointChanges(sb, from, p)
+			changes, err := snapshots(e).Changes(sb, from, p)
 			if err != nil {
 				return err
 			}
@@ -191,7 +192,7 @@ func (a *app) checkpointShowCommand() *cobra.Command {
 				return a.PrintJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]checkpoint.Change{}, changes...)})
 			}
 			for _, c := range changes {
-				if place := engine.PlaceOf(sb, c); place != "" {
+				if place := snapshot.PlaceOf(sb, c); place != "" {
 					fmt.Fprintf(a.Out, "%-8s  %s\n", c.Kind, review.Quote(place))
 				}
 			}
@@ -223,7 +224,7 @@ func (a *app) shownSince(shelf checkpoint.Shelf, p checkpoint.Point, since strin
 func (a *app) checkpointRestoreCommand() *cobra.Command {
 	var to string
 	var force bool
-	var o engine.RestoreOptions
+	var o snapshot.RestoreOptions
 	c := &cobra.Command{
 		Use:   "restore [-f] SANDBOX CHECKPOINT",
 		Short: "Have a sandbox be what it was",
@@ -245,7 +246,7 @@ func (a *app) checkpointRestoreCommand() *cobra.Command {
 					return err
 				}
 			}
-			r, err := e.Restore(cmd.Context(), sb, p, o)
+			r, err := snapshots(e).Restore(cmd.Context(), sb, p, o)
 			if r.Before != nil {
 				a.Note("what there was is checkpoint %s", r.Before.Name)
 			}
@@ -270,7 +271,7 @@ func (a *app) checkpointRestoreCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-func (a *app) printRestored(p checkpoint.Point, r engine.Restored) error {
+func (a *app) printRestored(p checkpoint.Point, r snapshot.Restored) error {
 	if !a.JSON {
 		_, err := fmt.Fprintln(a.Out, p.Name)
 		return err
@@ -294,7 +295,7 @@ func notBack(skipped []string) error {
 // noteBeneath prints the host directories that changed since the checkpoint, for example by an
 // apply. Checkpoints do not hold them, so the sandbox sees them as they are now.
 func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point) {
-	list, err := e.ChangedBeneath(sb, p.CreatedAt)
+	list, err := snapshots(e).ChangedBeneath(sb, p.CreatedAt)
 	switch {
 	case err != nil:
 		a.Note("whether your directories were changed since could not be learned: %v", err)
@@ -305,7 +306,7 @@ func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point
 
 // wantsBack asks before a restore that loses data for good or that changes directories shared with
 // the host. Where the CLI cannot ask, the error's hint is wayBack.
-func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOptions, wayBack string) error {
+func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o snapshot.RestoreOptions, wayBack string) error {
 	stake := ""
 	if dirs := shared(sb); len(dirs) > 0 && !o.NoWorkspace {
 		stake = ", those in " + console.Printable(strings.Join(dirs, ", ")) + " included, whoever changed them since"
@@ -339,7 +340,7 @@ func shared(sb *spec.Sandbox) (list []string) {
 func (a *app) restoreTo(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point, name string, files bool) error {
 	ctx, release := interruptible(cmd.Context())
 	defer release()
-	forks, err := e.Fork(ctx, sb, p, []string{name}, files)
+	forks, err := snapshots(e).Fork(ctx, sb, p, []string{name}, files)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -373,9 +374,9 @@ func (a *app) checkpointRmCommand() *cobra.Command {
 			}
 			var errs []error
 			for _, ref := range args[1:] {
-				p, err := e.Checkpoints(sb).FindAny(ref)
+				p, err := snapshots(e).Checkpoints(sb).FindAny(ref)
 				if err == nil {
-					err = e.RemoveCheckpoint(sb, p)
+					err = snapshots(e).Remove(sb, p)
 				}
 				if err != nil {
 					errs = append(errs, err)
@@ -397,7 +398,7 @@ func (a *app) sandboxAndCheckpoint(cmd *cobra.Command, args []string, word strin
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, err := e.Checkpoints(sb).List()
+	list, err := snapshots(e).Checkpoints(sb).List()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -33,9 +33,9 @@ what was written is ever imported. Its network rules are in it, what was lent is
 				return err
 			}
 			if to.whole {
-				return to.write(func(w io.Writer) error { return e.ExportCheckpoint(sb, p.Name, w) })
+				return to.write(func(w io.Writer) error { return snapshots(e).Export(sb, p.Name, w) })
 			}
-			return to.spool(e, func(f *os.File) error { return e.ExportCheckpoint(sb, p.Name, f) })
+			return to.spool(e, func(f *os.File) error { return snapshots(e).Export(sb, p.Name, f) })
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")
@@ -70,7 +70,7 @@ end before anything counts.`,
 			if err != nil {
 				return err
 			}
-			sb, err := e.ImportCheckpoint(cmd.Context(), in, name, r)
+			sb, err := snapshots(e).Import(cmd.Context(), in, name, r)
 			if err != nil {
 				return err
 			}

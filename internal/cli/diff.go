@@ -59,7 +59,7 @@ func (a *app) reviewed(ref string) (*engine.Engine, *spec.Sandbox, []*reviewed, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	workspaces, err := e.Reviewed(sb)
+	workspaces, err := e.Changes().Reviewed(sb)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -90,7 +90,7 @@ func manyOf(list []*reviewed) string {
 // them one day.
 func forgetAll(e *engine.Engine, sb *spec.Sandbox, list []*reviewed) error {
 	for _, r := range list {
-		if err := e.DiscardAll(sb, r.Workspace); err != nil {
+		if err := e.Changes().DiscardAll(sb, r.Workspace); err != nil {
 			return err
 		}
 	}
@@ -99,13 +99,13 @@ func forgetAll(e *engine.Engine, sb *spec.Sandbox, list []*reviewed) error {
 
 func (a *app) discardIn(e *engine.Engine, sb *spec.Sandbox, r *reviewed, t *settlement) error {
 	if r.unlisted != nil {
-		if err := e.DiscardAll(sb, r.Workspace); err != nil {
+		if err := e.Changes().DiscardAll(sb, r.Workspace); err != nil {
 			return err
 		}
 		a.Note("all changes in %s were discarded", review.Quote(r.Source))
 		return nil
 	}
-	done, err := e.Discard(sb, r.Workspace, r.changes)
+	done, err := e.Changes().Discard(sb, r.Workspace, r.changes)
 	t.add(r, done)
 	return err
 }

@@ -55,7 +55,7 @@ func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []st
 	if err != nil {
 		return err
 	}
-	all, err := e.Cloned(sb)
+	all, err := e.Changes().Cloned(sb)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []st
 	}
 	var done []fetched
 	for _, c := range list {
-		report, err := e.Fetch(cmd.Context(), sb, c, inside, clone.Order{Branches: branches, DryRun: f.dryRun, MaxBytes: most})
+		report, err := e.Changes().Fetch(cmd.Context(), sb, c, inside, clone.Order{Branches: branches, DryRun: f.dryRun, MaxBytes: most})
 		if err != nil {
 			return err
 		}

@@ -264,7 +264,7 @@ func (l *flowing) cancel() error {
 			rooms[room] = sb
 		}
 	}
-	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: runner.NewFlow(nil, l.engine, rooms, nil)}).Stop(context.Background(), events, actor())
+	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: runner.NewFlow(nil, l.engine, snapshots(l.engine), rooms, nil)}).Stop(context.Background(), events, actor())
 	l.ours = err == nil
 	switch {
 	case err != nil || !l.plan.Remove:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -51,9 +52,9 @@ func (m *flowMaking) settle(ctx context.Context, copies bool) (err error) {
 	case !copies:
 		err = spec.Errorf(spec.ErrUsage, "--fork %s: no step of this flow works in a copy", f.of.Name)
 	case f.past != "":
-		f.point, err = m.engine.Checkpoints(f.of).Find(f.past)
+		f.point, err = snapshots(m.engine).Checkpoints(f.of).Find(f.past)
 	default:
-		f.point, err = m.engine.Checkpoint(ctx, f.of, "", "flow", false)
+		f.point, err = snapshots(m.engine).Checkpoint(ctx, f.of, "", "flow", false)
 	}
 	return err
 }
@@ -64,5 +65,5 @@ func (m *flowMaking) continues(ctx context.Context, copied *spec.Sandbox) error 
 	if f.of == nil {
 		return nil
 	}
-	return m.engine.HandOut(ctx, f.of, f.point, copied)
+	return snapshot.NewExchange(snapshots(m.engine)).HandOut(ctx, f.of, f.point, copied)
 }

@@ -83,7 +83,7 @@ func (a *app) flowResumeCommand() *cobra.Command {
 				}
 				events = append(events, ev)
 			}
-			works := runner.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
+			works := runner.NewFlow(hosting{a, l.engine}, l.engine, snapshots(l.engine), made, agents)
 			return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
 		},
 	}

@@ -150,7 +150,7 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 		a.Note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
 	a.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
-	works := runner.NewFlow(hosting{a, e}, e, m.made, agents)
+	works := runner.NewFlow(hosting{a, e}, e, snapshots(e), m.made, agents)
 	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
 }
 

@@ -17,7 +17,7 @@ import (
 func TestStopTooLate(t *testing.T) {
 	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowing{plan: flow.Plan{Flow: f}}
+	l := &flowing{engine: emptyEngine(t), plan: flow.Plan{Flow: f}}
 	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
 	must(t, err)
 	h, _, err := l.run.Host()
@@ -46,7 +46,7 @@ func TestStopTooLate(t *testing.T) {
 func TestStopSkipped(t *testing.T) {
 	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowing{plan: flow.Plan{Flow: f}}
+	l := &flowing{engine: emptyEngine(t), plan: flow.Plan{Flow: f}}
 	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
 	must(t, err)
 	h, _, err := l.run.Host()

@@ -69,11 +69,11 @@ func (a *app) printForks(forks []*spec.Sandbox) error {
 // fork makes the forks. With an error it also returns those that it made.
 func fork(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, names []string, from string, files bool) ([]*spec.Sandbox, error) {
 	if from == "" {
-		return e.ForkNow(ctx, sb, names, files)
+		return snapshots(e).ForkNow(ctx, sb, names, files)
 	}
-	p, err := e.Checkpoints(sb).Find(from)
+	p, err := snapshots(e).Checkpoints(sb).Find(from)
 	if err != nil {
 		return nil, err
 	}
-	return e.Fork(ctx, sb, p, names, files)
+	return snapshots(e).Fork(ctx, sb, p, names, files)
 }

@@ -77,7 +77,7 @@ func (a *app) loopResumeCommand() *cobra.Command {
 			}
 			ctx, release := enduring(cmd.Context())
 			defer release()
-			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, runner.NewLoop(hosting{a, l.engine}, l.engine, sb, of, &l.plan, places, l.run.Originals()), deskOf(l.engine, &l.plan, l.run)}, events)
+			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, of, &l.plan, places, l.run.Originals()), deskOf(l.engine, &l.plan, l.run)}, events)
 		},
 	}
 	more.addTo(c, true)

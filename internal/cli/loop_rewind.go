@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -62,12 +63,12 @@ func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.E
 	if err != nil {
 		return err
 	}
-	p, err := l.engine.Checkpoints(sb).Find(strconv.FormatInt(b.Checkpoint, 10))
+	p, err := snapshots(l.engine).Checkpoints(sb).Find(strconv.FormatInt(b.Checkpoint, 10))
 	if errors.Is(err, spec.ErrNotFound) {
 		err = spec.Errorf(spec.ErrNotFound, "checkpoint %d, which iteration %d ended with, was removed", b.Checkpoint, n)
 	}
 	if err == nil && !force {
-		err = a.wantsBack(sb, p, engine.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
+		err = a.wantsBack(sb, p, snapshot.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
 	}
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.E
 			return err
 		}
 	}
-	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: runner.NewLoop(hosting{a, l.engine}, l.engine, sb, nil, &l.plan, nil, l.run.Originals()), Desk: deskOf(l.engine, &l.plan, l.run)}
+	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, nil, &l.plan, nil, l.run.Originals()), Desk: deskOf(l.engine, &l.plan, l.run)}
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}

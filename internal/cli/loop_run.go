@@ -211,7 +211,7 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carry(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carry(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, snapshots(e), sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about returns the text to derive the run's ID from.

@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -40,12 +41,13 @@ func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox,
 	if !p.Parallel() {
 		return nil, nil
 	}
-	if err := e.ReadyToJoin(ctx, sb); err != nil {
+	s := snapshots(e)
+	if err := snapshot.NewExchange(s).ReadyToJoin(ctx, sb); err != nil {
 		return nil, err
 	}
-	from, err := e.Checkpoint(ctx, sb, "", fmt.Sprintf("for %d workers", p.Workers), false)
+	from, err := s.Checkpoint(ctx, sb, "", fmt.Sprintf("for %d workers", p.Workers), false)
 	for n := 1; err == nil && n <= p.Workers; n++ {
-		_, err = e.ForkNoted(ctx, sb, from, sb.Name+"-"+strconv.Itoa(n), true, func(at *spec.Sandbox) error {
+		_, err = s.ForkNoted(ctx, sb, from, sb.Name+"-"+strconv.Itoa(n), true, func(at *spec.Sandbox) error {
 			list = append(list, loop.Place{Seat: loop.Seat{Worker: n}, ID: at.ID, Sandbox: at.Name})
 			return noted(list[n-1])
 		})

@@ -41,7 +41,7 @@ func (a *app) rmCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				what := ""
-				if !force && e.Pending(sb) {
+				if !force && e.Changes().Pending(sb) {
 					var err error
 					if what, err = pending(e, sb); !a.CanAsk() {
 						return err

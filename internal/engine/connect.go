@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -27,7 +28,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	if err := e.unforked(sb); err != nil {
 		return nil, err
 	}
-	if err := e.answers(sb); err != nil {
+	if err := hostpath.CheckShared(sb); err != nil {
 		return nil, err
 	}
 	waits, done := context.WithTimeout(ctx, startTimeout)
@@ -40,7 +41,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	ctx, cancel := context.WithTimeout(ctx, startTimeout) // a full timeout, however long that took
 	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
-	defer e.patiently("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)()
+	defer e.Patiently("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)()
 	waiting := patience{limit: silentTime}
 	for {
 		c, err := dial(d)
@@ -49,7 +50,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 				c.Close()
 				return nil, err
 			}
-			e.attend(sb)
+			e.sayRunning(sb)
 			return c, nil
 		}
 		if waiting.over(err) {
@@ -67,7 +68,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 			c, err := e.start(ctx, sb, lock)
 			lock.Unlock()
 			if err == nil {
-				e.attend(sb)
+				e.sayRunning(sb)
 			}
 			return c, err
 		case errors.Is(err, store.ErrLocked):
@@ -83,6 +84,17 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 				WithHint("see what its keeper says: bothy logs --source keeper %s", sb.Name)
 		case <-time.After(lockPoll):
 		}
+	}
+}
+
+// Dial returns a conversation with the keeper of a running sandbox, by its ID. Unlike [Engine.Connect] it does
+// not start the sandbox, and does not wait.
+func (e *Engine) Dial(id string) (*unixconn.Conn, error) { return dial(e.Store.Sandbox(id)) }
+
+// sayRunning tells the owner of [Engine.Running] that a sandbox runs.
+func (e *Engine) sayRunning(sb *spec.Sandbox) {
+	if e.Running != nil {
+		e.Running(sb)
 	}
 }
 

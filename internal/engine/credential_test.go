@@ -85,7 +85,6 @@ type fakeKeeper struct {
 	own     atomic.Bool // the last are without the project's
 	refuse  atomic.Bool
 	ends    atomic.Bool // in the middle of what it is asked
-	follow  func() wire.Happened
 }
 
 func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
@@ -111,9 +110,7 @@ func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
 					f.own.Store(ask.Op == wire.OpOwnPolicy)
 					f.rules <- ask.Policy
 				}
-				if ask.Op == wire.OpFollow && f.follow != nil {
-					_ = c.SendJSON(wire.Reply, f.follow())
-				} else if f.ends.Load() {
+				if f.ends.Load() {
 					l.Close()
 				} else if f.refuse.Load() {
 					_ = c.SendError(errors.New("no"))

@@ -65,7 +65,7 @@ func (e *Engine) spared(sb *spec.Sandbox, c claims) string {
 		return "it is being made"
 	case c.by[sb.ID] != "":
 		return "the run " + c.by[sb.ID] + " could go on with it"
-	case e.Pending(sb):
+	case e.Changes().Pending(sb):
 		return "it " + e.unsaved(sb)
 	case c.unread != nil:
 		return "a run may need it that cannot be read: " + c.unread.Error()
@@ -73,7 +73,7 @@ func (e *Engine) spared(sb *spec.Sandbox, c claims) string {
 	return ""
 }
 
-// unsaved returns why [Engine.Pending] reports a sandbox.
+// unsaved returns why [changes.Workspaces.Pending] reports a sandbox.
 func (e *Engine) unsaved(sb *spec.Sandbox) string {
 	switch {
 	case sb.Broken != "":

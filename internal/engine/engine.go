@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/changes"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/rootfs"
@@ -51,6 +52,12 @@ type Engine struct {
 	// with the name of that work. An error means that there may be more. May be nil.
 	Claims func() (map[string]string, error)
 
+	// BeforeStart is called before a sandbox starts, under the sandbox's lock. It finishes restores
+	// that were interrupted. If it is nil, a sandbox with half-restored files does not start.
+	BeforeStart func(*spec.Sandbox) error
+	// Running is called for a sandbox that was started, or is found running. May be nil.
+	Running func(*spec.Sandbox)
+
 	hold   rootfs.Hold
 	makers makers // of sandboxes for one command: no other process may sweep one before its first start
 	making makers // of unfinished sandboxes: see Making
@@ -68,8 +75,8 @@ func (e *Engine) say(format string, args ...any) {
 	}
 }
 
-// patiently tells the user the reason for a long wait, unless done is called before.
-func (e *Engine) patiently(format string, args ...any) (done func()) {
+// Patiently tells the user the reason for a long wait, unless done is called before.
+func (e *Engine) Patiently(format string, args ...any) (done func()) {
 	notice := time.AfterFunc(waitNotice, func() { e.say(format, args...) })
 	return func() { notice.Stop() }
 }
@@ -128,7 +135,7 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 // directory. The files that the functions in more write exist as soon as the sandbox's directory
 // appears.
 func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(store.Sandbox) error) error {
-	e.sweep()
+	e.Sweep()
 	defer e.Images().Release() // after the names lock is released: it may sweep
 	lock, err := e.holdNames(ctx)
 	if err != nil {
@@ -142,7 +149,7 @@ func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(stor
 // agent in the same directory. Otherwise it creates the wish. Of several concurrent callers only
 // one creates it.
 func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(store.Sandbox) error) (sb *spec.Sandbox, created bool, err error) {
-	e.sweep()
+	e.Sweep()
 	defer e.Images().Release()
 	lock, err := e.holdNames(ctx)
 	if err != nil {
@@ -159,7 +166,7 @@ func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(st
 // holdNames takes the names lock. A holder keeps it for long if it clones a repository for a
 // sandbox.
 func (e *Engine) holdNames(ctx context.Context) (*store.Lock, error) {
-	defer e.patiently("another bothy makes a sandbox; waiting for it")()
+	defer e.Patiently("another bothy makes a sandbox; waiting for it")()
 	return e.Store.NamesLock(ctx)
 }
 
@@ -179,12 +186,12 @@ func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 // create adds a new sandbox that begins with the contents of its template. The caller holds the
 // names lock.
 func (e *Engine) create(ctx context.Context, sb *spec.Sandbox, more []func(store.Sandbox) error) error {
-	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb), e.makeClones(ctx, sb)}, more...)...)
+	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb), e.Changes().MakeClones(ctx, sb)}, more...)...)
 }
 
 // add adds a sandbox. The caller holds the names lock.
 func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
-	if err := e.room(); err != nil {
+	if err := e.CheckRoom(); err != nil {
 		return err
 	}
 	if err := workspace.Check(sb); err != nil {
@@ -198,7 +205,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 			return &spec.Error{Class: spec.ErrSandbox, Op: "create a sandbox", Err: err, Hint: spec.Hint(err)}
 		}
 	}
-	if err := e.checkReviewed(sb); err != nil {
+	if err := e.Changes().CheckReviewed(sb); err != nil {
 		return err
 	}
 	_ = e.Store.SweepNew()
@@ -212,7 +219,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := checkFree(sb.Name, taken); err != nil {
 		return err
 	}
-	if err := checkCloned(sb); err != nil {
+	if err := changes.CheckCloned(sb); err != nil {
 		return err
 	}
 	if _, _, err := e.Programs().Dirs(sb); err != nil { // the program may have been removed since it was chosen
@@ -231,16 +238,16 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	return err
 }
 
-// sweep removes the remains of crashed commands: half-removed directories, half-made forks, and
+// Sweep removes the remains of crashed commands: half-removed directories, half-made forks, and
 // sandboxes for one command that is over.
-func (e *Engine) sweep() {
+func (e *Engine) Sweep() {
 	_ = e.Store.Sweep()
 	list, err := e.Store.List()
 	if err != nil {
 		return
 	}
 	for _, sb := range list {
-		_ = e.Checkpoints(sb).Tidy() // a killed command may have left a memory image
+		_ = e.shelf(sb).Tidy() // a killed command may have left a memory image
 		if sb.Build != nil && !cache.Running(sb.Build.Lock) {
 			_ = e.Remove(context.Background(), sb, true)
 			continue
@@ -272,9 +279,9 @@ func (e *Engine) names() (map[string]bool, error) {
 	return taken, nil
 }
 
-// free refuses names that no sandbox can have, or that are taken. It accepts an empty name, which
+// CheckNames refuses names that no sandbox can have, or that are taken. It accepts an empty name, which
 // is chosen when it is needed.
-func (e *Engine) free(names []string) error {
+func (e *Engine) CheckNames(names []string) error {
 	taken, err := e.names()
 	for _, name := range names {
 		if err == nil && name != "" {
@@ -337,9 +344,9 @@ func errRemoved(sb *spec.Sandbox) error {
 	return spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
 }
 
-// opError is the error of an operation on a sandbox. If the sandbox was removed meanwhile, opError
+// OpError is the error of an operation on a sandbox. If the sandbox was removed meanwhile, OpError
 // reports that, and not the file that was missed first.
-func (e *Engine) opError(op string, sb *spec.Sandbox, err error) error {
+func (e *Engine) OpError(op string, sb *spec.Sandbox, err error) error {
 	if !e.Store.Has(sb.ID) {
 		err = errRemoved(sb)
 	}

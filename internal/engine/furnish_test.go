@@ -115,7 +115,7 @@ func TestOwnLoginsStay(t *testing.T) {
 		root, err := os.OpenRoot(home)
 		must(t, err)
 		defer root.Close()
-		for _, take := range []func(*spec.Sandbox, *os.Root) error{e.strip, e.removeLendable} {
+		for _, take := range []func(*spec.Sandbox, *os.Root) error{e.strip, e.RemoveLendable} {
 			for _, f := range append(files, "notes") {
 				must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, f)), 0o700))
 				must(t, os.WriteFile(filepath.Join(home, f), []byte("their own"), 0o600))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -36,22 +35,14 @@ func (e *Engine) Invite(ctx context.Context, of *spec.Sandbox, g Guest, noted fu
 }
 
 func (e *Engine) invite(ctx context.Context, of *spec.Sandbox, g Guest, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
-	first, err := e.Agents.Find(of.Agent)
-	if err != nil {
-		return nil, err // what was opened for it could not be told from what the user wants
-	}
-	played, err := playedBy(of, g.Agent)
-	if err != nil {
-		return nil, err
-	}
-	rules, err := e.rulesFor(of, first, g.Agent)
+	as, err := e.ReplaceAgent(of, g.Agent, g.Program)
 	if err != nil {
 		return nil, err
 	}
 	sb := *of
 	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), g.Name, time.Now().UTC()
 	sb.Ports, sb.Checkpoint, sb.Remove = nil, "", false
-	inhabit(&sb, first, g.Agent, g.Program, played)
+	as.Describe(&sb)
 	sb.Config = of.Config && (len(g.Agent.Config) > 0 || g.Agent.Servers != nil)
 	if err := noted(&sb); err != nil {
 		return nil, err
@@ -59,21 +50,13 @@ func (e *Engine) invite(ctx context.Context, of *spec.Sandbox, g Guest, noted fu
 	from := e.Store.Sandbox(of.ID)
 	script := func(d store.Sandbox) error { return copyDocument(from.Mock(), d.Mock()) }
 	sent := func(d store.Sandbox) error { return copyDocument(from.Uploads(), d.Uploads()) }
-	if err := e.Create(ctx, &sb, Rules(rules), script, sent, e.Making(&sb)); err != nil {
+	if err := e.Create(ctx, &sb, Rules(as.rules), script, sent, e.Making(&sb)); err != nil {
 		return nil, err
 	}
 	if err := e.lendGuest(ctx, of, &sb, g); err != nil {
 		return nil, errors.Join(err, e.TakeBack(&sb))
 	}
 	return &sb, e.Made(&sb)
-}
-
-// inhabit has a sandbox that was described for one agent be another's.
-func inhabit(sb *spec.Sandbox, first, a *spec.Agent, p *spec.Program, played *Mock) {
-	env := without(sb.Env, ofAgent(sb, first))
-	sb.Agent, sb.Program, sb.Command, sb.Config = a.Name, p, nil, false
-	sb.Env = slices.Concat(agent.Env(a), agent.ServerEnv(a, sb.ModelServer), env)
-	played.Apply(sb)
 }
 
 // lendGuest lends a guest what it is to have, and what it logs in with is not what the

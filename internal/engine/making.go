@@ -82,7 +82,7 @@ func (e *Engine) afterMaking(ctx context.Context, sb *spec.Sandbox) (started fun
 // needs it and had to wait.
 func (e *Engine) waitForMaker(ctx context.Context, sb *spec.Sandbox, needed bool) (lock, wanted *store.Lock, err error) {
 	d := e.Store.Sandbox(sb.ID)
-	defer e.patiently("sandbox %s is being made by another bothy, which may be asking for something; waiting for it", sb.Name)()
+	defer e.Patiently("sandbox %s is being made by another bothy, which may be asking for something; waiting for it", sb.Name)()
 	for {
 		lock, err = store.TryLockThere(d.MakingLock())
 		if errors.Is(err, fs.ErrNotExist) { // it is made, or was removed

@@ -85,30 +85,6 @@ func Replaced(st spec.Status) (source, what string) {
 	return "", ""
 }
 
-// answers returns an error if a directory of the host that a sandbox shares does not answer: a
-// program that looks at it would hang, and so would this one.
-func (e *Engine) answers(sb *spec.Sandbox) error {
-	return answering(sb, func(m spec.Mount) bool { return !sb.Clones(m) }) // nothing of the host is mounted
-}
-
-// repositoriesAnswer is answers that includes the repositories that a sandbox clones.
-func (e *Engine) repositoriesAnswer(sb *spec.Sandbox) error {
-	return answering(sb, func(spec.Mount) bool { return true })
-}
-
-func answering(sb *spec.Sandbox, matters func(spec.Mount) bool) error {
-	var paths []string
-	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
-		if matters(m) {
-			paths = append(paths, m.Source)
-		}
-	}
-	for _, err := range hostpath.Silent(paths) {
-		return &spec.Error{Class: spec.ErrSandbox, Op: "use sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
-	}
-	return nil
-}
-
 // sameDirectories refuses to work in a running sandbox if its directory was replaced by another on
 // the host. If the directory is gone on the host, only the sandbox still has it, and it may be
 // wanted.
@@ -118,7 +94,7 @@ func (e *Engine) sameDirectories(sb *spec.Sandbox) error {
 	case "":
 		return nil
 	case hostpath.Silence:
-		return e.answers(sb)
+		return hostpath.CheckShared(sb)
 	}
 	if what == hostpath.Gone {
 		e.say("%s is gone on the host; sandbox %s still works on the directory that it was started on", source, sb.Name)

@@ -54,28 +54,9 @@ func (e *Engine) untouched(p programs) error {
 // build identifies the build of the programs: see [driver.Build].
 func (p programs) build() (string, error) { return driver.Build(p.keeper, p.guest) }
 
-// memoryBuild returns the build with which a sandbox would resume from memory.
-func memoryBuild() (string, error) {
-	p, err := findPrograms()
-	if err != nil {
-		return "", err
-	}
-	return p.build()
-}
-
 // tell tells the keeper about the programs of its build.
 func (p programs) tell(l *keeper.Launch) (err error) {
 	l.Bothy, l.Guest = fmt.Sprintf("/proc/self/fd/%d", keeper.BothyFD), p.guest
 	l.Build, err = p.build()
 	return err
-}
-
-// startedByOther reports whether a sandbox belongs to a keeper of another build than the keeper
-// that is found now.
-func startedByOther(pid int) (bool, error) {
-	p, err := findPrograms()
-	if err != nil {
-		return false, err
-	}
-	return driver.OtherBuild(pid, p.keeper), nil
 }

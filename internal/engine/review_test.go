@@ -9,6 +9,40 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// reviewedBox is a sandbox with a layer over its workspace, in which nothing runs.
+type reviewedBox struct {
+	*Engine
+	sb *spec.Sandbox
+	up string
+}
+
+func newReviewedBox(t *testing.T) reviewedBox {
+	e := newEngine(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	sb := wish(dir)
+	sb.WorkspaceMode = spec.WorkspaceReview
+	must(t, e.Create(t.Context(), sb))
+	must(t, e.Changes().Ready(sb))
+	list, err := e.Changes().Reviewed(sb)
+	must(t, err)
+	return reviewedBox{e, sb, list[0].Layer.Upper()}
+}
+
+// TestPruneLeavesHalf checks that pruning keeps a sandbox whose files are half of a checkpoint, and
+// that such a sandbox does not start as long as nothing finishes the restore.
+func TestPruneLeavesHalf(t *testing.T) {
+	b := newReviewedBox(t)
+	must(t, os.MkdirAll(b.Store.Sandbox(b.sb.ID).Checkpoints(), 0o700))
+	must(t, os.WriteFile(filepath.Join(b.Store.Sandbox(b.sb.ID).Checkpoints(), "restoring.json"), []byte("{}"), 0o600))
+	if err := b.removeStopped(b.sb); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("removing it says %v", err)
+	}
+	if _, err := b.Connect(t.Context(), b.sb); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("a start says %v", err)
+	}
+}
+
 // TestPruneLeavesPending checks that pruning keeps changes that came to wait for a review since the
 // sandboxes were listed.
 func TestPruneLeavesPending(t *testing.T) {

@@ -33,8 +33,9 @@ func (e *Engine) Disk() *rootfs.Disk {
 // storeRoom returns the part of the disk that the state directory may take.
 func (e *Engine) storeRoom() rootfs.Room { return rootfs.Room{Store: e.Store, Limit: e.StoreLimit} }
 
-// room returns an error if the state directory takes more of the disk than it may.
-func (e *Engine) room() error { return e.storeRoom().Check() }
+// CheckRoom returns an error of class [spec.ErrConflict] if the state directory takes more of the disk
+// than it may.
+func (e *Engine) CheckRoom() error { return e.storeRoom().Check() }
 
 // begin has a new sandbox begin with what its template holds.
 func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
@@ -51,10 +52,7 @@ func (l lifeCycle) EachAway(do func(*spec.Sandbox) error) error {
 
 // Usable implements [rootfs.Sandboxes].
 func (l lifeCycle) Usable(sb *spec.Sandbox) error {
-	if sb.Broken != "" {
-		return brokenError(sb)
-	}
-	return nil
+	return sb.CheckBroken()
 }
 
 // WithSavedLayer implements [rootfs.Sandboxes].
@@ -75,7 +73,7 @@ func (l lifeCycle) WithSavedLayer(ctx context.Context, sb *spec.Sandbox, do func
 
 // WithRunningLayer implements [rootfs.Sandboxes].
 func (l lifeCycle) WithRunningLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error {
-	return l.engine.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	return l.engine.TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 		if err := askToSave(c); err != nil {
@@ -98,13 +96,13 @@ func (l lifeCycle) StripHome(sb *spec.Sandbox, home *os.Root) error { return l.e
 
 // Failure implements [rootfs.Sandboxes].
 func (l lifeCycle) Failure(op string, sb *spec.Sandbox, err error) error {
-	return l.engine.opError(op, sb, err)
+	return l.engine.OpError(op, sb, err)
 }
 
 // Seal implements [rootfs.Sealer].
 func (l lifeCycle) Seal(to io.Writer, write func(io.Writer) error) error {
-	return l.engine.sealFile(to, write)
+	return l.engine.SealFile(to, write)
 }
 
 // Open implements [rootfs.Sealer].
-func (l lifeCycle) Open(from io.Reader) (io.Reader, error) { return l.engine.openSealed(from) }
+func (l lifeCycle) Open(from io.Reader) (io.Reader, error) { return l.engine.OpenSealed(from) }

@@ -54,7 +54,7 @@ func (e *Engine) SetUp(ctx context.Context, sb *spec.Sandbox, attaches bool, do 
 
 // lockSetUp waits until no other command sets the sandbox up.
 func (e *Engine) lockSetUp(ctx context.Context, sb *spec.Sandbox, d store.Sandbox) (*store.Lock, error) {
-	defer e.patiently("another command sets sandbox %s up; waiting for it", sb.Name)()
+	defer e.Patiently("another command sets sandbox %s up; waiting for it", sb.Name)()
 	for {
 		lock, err := store.TryLock(d.SetUpLock())
 		if !errors.Is(err, store.ErrLocked) {
@@ -108,7 +108,7 @@ func (e *Engine) setUpOnce(ctx context.Context, sb *spec.Sandbox, had *setUps, d
 
 // keepSetUp brings a command's changes to the disk, and then records the command.
 func (e *Engine) keepSetUp(ctx context.Context, sb *spec.Sandbox, had *setUps) error {
-	err := e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	err := e.TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 		return askToSave(c)
@@ -157,9 +157,9 @@ func each(ctx context.Context, sb *spec.Sandbox, when string, do func(context.Co
 	return nil
 }
 
-// setUpsAt returns the record of a sandbox as of a given time, for files that are restored to that
+// SetUpsAt returns the record of a sandbox as of a given time, for files that are restored to that
 // time: they have no trace of later commands.
-func setUpsAt(d store.Sandbox, at time.Time) ([]byte, error) {
+func SetUpsAt(d store.Sandbox, at time.Time) ([]byte, error) {
 	had, err := readSetUps(d)
 	if err != nil {
 		return nil, err
@@ -172,13 +172,4 @@ func setUpsAt(d store.Sandbox, at time.Time) ([]byte, error) {
 		then.Done = append(then.Done, t)
 	}
 	return json.Marshal(then)
-}
-
-// writeSetUps writes the result of setUpsAt for another sandbox, or the same.
-func writeSetUps(from store.Sandbox, at time.Time, to store.Sandbox) error {
-	text, err := setUpsAt(from, at)
-	if err != nil {
-		return err
-	}
-	return store.WriteFile(to.SetUp(), text)
 }

@@ -43,8 +43,8 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	return e.startWith(ctx, sb, lock, nil)
 }
 
-// startWith is start for a sandbox that may have a past to go on from.
-func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *past) (*unixconn.Conn, error) {
+// startWith is start for a sandbox that may have a memory image to resume from.
+func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *Memory) (*unixconn.Conn, error) {
 	d := e.Store.Sandbox(sb.ID)
 	sb, err := e.Store.Load(sb.ID) // it may have been changed before the lock was taken
 	if err != nil {
@@ -63,10 +63,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	if err := e.clean(sb, d); err != nil {
 		return nil, err
 	}
-	if err := e.Checkpoints(sb).Tidy(); err != nil {
-		return nil, err
-	}
-	if err := e.finishRestore(sb); err != nil {
+	if err := e.finishFiles(sb); err != nil {
 		return nil, err
 	}
 	furnish := e.refurnish
@@ -76,11 +73,11 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	if err := furnish(sb); err != nil {
 		return nil, err
 	}
-	if err := e.readyLayers(sb); err != nil {
+	if err := e.Changes().Ready(sb); err != nil {
 		return nil, err
 	}
 	remembering := make(chan struct{})
-	go func() { defer close(remembering); e.rememberNames(sb) }() // while the wall comes up
+	go func() { defer close(remembering); e.Changes().RememberNames(sb) }() // while the wall comes up
 	defer func() { <-remembering }()
 	reading, enough := context.WithCancel(ctx)
 	lent := make(chan credential.Lent, 1)
@@ -107,7 +104,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 		launch.Loans, launch.Unlent = n.Loans, n.Unlent
 		e.tellGit(&launch, <-person)
 		if from != nil {
-			launch.GoOn, launch.Authority = from.dir, from.authority()
+			launch.GoOn, launch.Authority = from.Dir, from.Authority()
 		}
 		e.Credentials().WriteHome(sb, n)
 		if err = context.Cause(ctx); err == nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -50,6 +51,21 @@ func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox, grace time.Duration
 			lost = said
 		}
 	})
+	return lock, lost, err
+}
+
+// Halt stops a sandbox with the usual grace, and returns its lock: no other command starts it before
+// the caller releases the lock. lost is the error of a sandbox that has stopped without saving all
+// of its state. If the sandbox was removed meanwhile, the error is ErrNotFound.
+func (e *Engine) Halt(ctx context.Context, sb *spec.Sandbox) (lock *store.Lock, lost, err error) {
+	lock, lost, err = e.halt(ctx, sb, 0)
+	if err == nil && lock == nil {
+		err = errRemoved(sb)
+	}
+	if err != nil && lock != nil {
+		lock.Unlock()
+		lock = nil
+	}
 	return lock, lost, err
 }
 
@@ -277,7 +293,7 @@ func (e *Engine) release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) (lef
 		}
 		err := cgroup.Remove(path)
 		if errors.Is(err, unix.EBUSY) {
-			if hung := e.answers(sb); hung != nil {
+			if hung := hostpath.CheckShared(sb); hung != nil {
 				e.say("processes of sandbox %s cannot be killed while they wait for a file system, and end when it answers: %v; until then the control group %s stays", sb.Name, hung, path)
 				left, err = path, nil
 			}

@@ -18,17 +18,17 @@ import (
 // strip takes out of a home what is lent to its sandbox, and where that may be used:
 // others begin with their own. Somebody inside may have made anything there.
 func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
-	if err := e.removeLendable(sb, home); err != nil {
+	if err := e.RemoveLendable(sb, home); err != nil {
 		return err
 	}
 	return credential.ForgetNpm(home)
 }
 
-// removeLendable takes the files out of a home that are its sandbox's alone: what the
+// RemoveLendable takes the files out of a home that are its sandbox's alone: what the
 // agent of the sandbox has of a credential, and what any other logged in with that was run
 // there. Where others would look there may be what leads out of the home, as with somebody
 // whose settings lie in the workspace.
-func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
+func (e *Engine) RemoveLendable(sb *spec.Sandbox, home *os.Root) error {
 	anybodys, err := e.Agents.LoginFiles()
 	if err != nil {
 		return err

@@ -22,11 +22,11 @@ import (
 func (e *Engine) tell(ctx context.Context, sb *spec.Sandbox, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	return e.tellWithin(ctx, sb, ask, idle)
+	return e.TellWithin(ctx, sb, ask, idle)
 }
 
-// tellWithin is tell for a change that may take as long as the context allows.
-func (e *Engine) tellWithin(ctx context.Context, sb *spec.Sandbox, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
+// TellWithin is tell for a change that may take as long as the context allows.
+func (e *Engine) TellWithin(ctx context.Context, sb *spec.Sandbox, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	return e.tellPatiently(ctx, sb, silentTime, ask, idle)
 }
 
@@ -55,11 +55,11 @@ func orderSoon(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, limit ti
 // the keeper lives on.
 const maxSevered = 3
 
-// tellPatiently is tellWithin that retries a silent keeper for limit. ask must be safe to repeat.
+// tellPatiently is TellWithin that retries a silent keeper for limit. ask must be safe to repeat.
 func (e *Engine) tellPatiently(ctx context.Context, sb *spec.Sandbox, limit time.Duration, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	d := e.Store.Sandbox(sb.ID)
 	waiting, ends := patience{limit: limit}, 0
-	defer e.patiently("sandbox %s does not answer yet; waiting for it", sb.Name)()
+	defer e.Patiently("sandbox %s does not answer yet; waiting for it", sb.Name)()
 	for {
 		c, err := dial(d)
 		switch {

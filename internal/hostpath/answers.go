@@ -237,3 +237,27 @@ func hangsAt(proc, at string, limit time.Duration) bool {
 	began, err := strconv.ParseInt(words[3], 10, 64)
 	return err == nil && time.Duration(sinceBoot()-began) > limit
 }
+
+// CheckShared returns an error if a directory of the host that a sandbox shares does not answer: a
+// program that looks at it would hang, and so would this one.
+func CheckShared(sb *spec.Sandbox) error {
+	return checkAnswers(sb, func(m spec.Mount) bool { return !sb.Clones(m) }) // nothing of the host is mounted
+}
+
+// CheckSources is CheckShared that includes the repositories that a sandbox clones.
+func CheckSources(sb *spec.Sandbox) error {
+	return checkAnswers(sb, func(spec.Mount) bool { return true })
+}
+
+func checkAnswers(sb *spec.Sandbox, matters func(spec.Mount) bool) error {
+	var paths []string
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		if matters(m) {
+			paths = append(paths, m.Source)
+		}
+	}
+	for _, err := range Silent(paths) {
+		return &spec.Error{Class: spec.ErrSandbox, Op: "use sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
+	}
+	return nil
+}

@@ -60,7 +60,7 @@ func (b *Bench) Join(ctx context.Context, base, theirs int64, cause string) (loo
 	if err != nil {
 		return loop.Join{}, err
 	}
-	j, err := b.engine.Join(ctx, b.Sandbox, from, to, cause)
+	j, err := b.exchange().Join(ctx, b.Sandbox, from, to, cause)
 	return loop.Join{Checkpoint: j.Point.Number, Ours: j.Ours.Number, Alone: j.Alone, Conflicts: j.Conflicts, Texts: j.Texts}, err
 }
 
@@ -74,7 +74,7 @@ func (b *Bench) Hand(ctx context.Context, seat loop.Seat, number int64) error {
 	if err != nil {
 		return err
 	}
-	return b.engine.HandOut(ctx, b.Sandbox, p, at.Sandbox)
+	return b.exchange().HandOut(ctx, b.Sandbox, p, at.Sandbox)
 }
 
 // Settle has the loop's sandbox hold a checkpoint.
@@ -87,7 +87,7 @@ func (b *Bench) Settle(ctx context.Context, ours, number int64) error {
 	if err != nil {
 		return err
 	}
-	moved, err := b.engine.Settle(ctx, b.Sandbox, before, p)
+	moved, err := b.exchange().Settle(ctx, b.Sandbox, before, p)
 	if err == nil && moved {
 		err = loop.ErrMoved
 	}
@@ -106,11 +106,11 @@ func (b *Bench) Remake(ctx context.Context, seat loop.Seat, before []loop.Place,
 	if err != nil {
 		return p, err
 	}
-	from, err := b.engine.Checkpoint(ctx, b.Sandbox, "", "for "+old.Sandbox.Name+", which is made anew", false)
+	from, err := b.snapshots.Checkpoint(ctx, b.Sandbox, "", "for "+old.Sandbox.Name+", which is made anew", false)
 	if err != nil {
 		return p, err
 	}
-	sb, err := b.engine.ForkNoted(ctx, b.Sandbox, from, old.Sandbox.Name, true, func(at *spec.Sandbox) error {
+	sb, err := b.snapshots.ForkNoted(ctx, b.Sandbox, from, old.Sandbox.Name, true, func(at *spec.Sandbox) error {
 		p = loop.Place{Seat: seat, ID: at.ID, Sandbox: at.Name}
 		return noted(p)
 	})

@@ -31,7 +31,7 @@ type coming struct {
 // used again as long as all goes well: a read that takes too long costs it its sandbox.
 func (c *copies) reading(ctx context.Context, limit spec.Duration, do func(context.Context, *spec.Sandbox) (well bool, err error)) (err error) {
 	if c.read == nil {
-		if c.read, err = c.shop.engine.Proof(ctx, c.of, c.point); err != nil {
+		if c.read, err = c.shop.snapshots.Proof(ctx, c.of, c.point); err != nil {
 			return err
 		}
 		c.ahead(ctx)
@@ -61,7 +61,7 @@ func (c *copies) running(ctx context.Context, do func(*spec.Sandbox) error) erro
 func (c *copies) take(ctx context.Context) (*spec.Sandbox, error) {
 	was := c.next
 	if c.next = nil; was == nil {
-		return c.shop.engine.Proof(ctx, c.of, c.point)
+		return c.shop.snapshots.Proof(ctx, c.of, c.point)
 	}
 	<-was.made
 	return was.sandbox, was.err
@@ -76,7 +76,7 @@ func (c *copies) ahead(ctx context.Context) {
 	c.next = next
 	c.shop.going.Go(func() {
 		defer close(next.made)
-		if next.sandbox, next.err = c.shop.engine.Proof(ctx, c.of, c.point); next.err != nil {
+		if next.sandbox, next.err = c.shop.snapshots.Proof(ctx, c.of, c.point); next.err != nil {
 			return
 		}
 		if conn, err := c.shop.engine.Connect(ctx, next.sandbox); err == nil { // else its command says so

@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -34,8 +35,8 @@ var _ flow.Shop = (*Flow)(nil)
 
 // NewFlow returns the shop of a flow with these sandboxes, by the names of their rooms, and these
 // agents, by their names.
-func NewFlow(h Host, e *engine.Engine, sandboxes map[string]*spec.Sandbox, agents map[string]*spec.Agent) *Flow {
-	return &Flow{shop: shop{host: h, engine: e}, sandboxes: sandboxes, agents: agents}
+func NewFlow(h Host, e *engine.Engine, s *snapshot.Snapshots, sandboxes map[string]*spec.Sandbox, agents map[string]*spec.Agent) *Flow {
+	return &Flow{shop: shop{host: h, engine: e, snapshots: s}, sandboxes: sandboxes, agents: agents}
 }
 
 // flowRoot is the directory inside that contains the directories of the tries: the files of an
@@ -109,7 +110,7 @@ func (s *Flow) silence(ctx context.Context) error {
 // judge has a command judge a copy of the directory in a fresh sandbox that is removed afterwards.
 // It gets no credentials, so it cannot pay for a model.
 func (s *Flow) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
-	p, err := s.engine.Checkpoint(ctx, of, "", "to judge it", false)
+	p, err := s.snapshots.Checkpoint(ctx, of, "", "to judge it", false)
 	if err != nil {
 		return d, err
 	}

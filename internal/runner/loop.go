@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -34,8 +35,8 @@ var _ loop.Shop = (*Loop)(nil)
 // NewLoop returns the shop of a loop in a sandbox. The agent is nil if none will work. elsewhere
 // may be nil: no agent works in another place. originals is the directory for copies of protected
 // files.
-func NewLoop(h Host, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places, originals string) *Loop {
-	return &Loop{shop: shop{host: h, engine: e}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
+func NewLoop(h Host, e *engine.Engine, s *snapshot.Snapshots, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places, originals string) *Loop {
+	return &Loop{shop: shop{host: h, engine: e, snapshots: s}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
 }
 
 // Close waits for background work that no caller waits for. The loop's work is over then.
@@ -142,7 +143,7 @@ func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	list, err := s.engine.WorkChanges(s.Sandbox, by.Sandbox, from, to)
+	list, err := s.snapshots.WorkChanges(s.Sandbox, by.Sandbox, from, to)
 	return len(list), err
 }
 
@@ -153,7 +154,7 @@ func (s *Loop) Restore(ctx context.Context, number int64) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.engine.Restore(ctx, s.Sandbox, p, engine.RestoreOptions{})
+	r, err := s.snapshots.Restore(ctx, s.Sandbox, p, snapshot.RestoreOptions{})
 	if r.Before != nil {
 		s.host.Note("what there was is checkpoint %s", r.Before.Name)
 	}
@@ -172,12 +173,12 @@ func (s *Loop) Beneath(number int64) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.engine.ChangedBeneath(s.Sandbox, p.CreatedAt)
+	return s.snapshots.ChangedBeneath(s.Sandbox, p.CreatedAt)
 }
 
 // checkpoint finds one of the loop's sandbox.
 func (s *Loop) checkpoint(number int64) (checkpoint.Point, error) {
-	return s.engine.Checkpoints(s.Sandbox).Find(strconv.FormatInt(number, 10))
+	return s.snapshots.Checkpoints(s.Sandbox).Find(strconv.FormatInt(number, 10))
 }
 
 // lower sets the gateway's budget, unless the current one is smaller: a person may have set that.

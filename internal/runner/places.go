@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -73,9 +74,9 @@ func (s *Loop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
 	if err != nil || !s.own(at) {
 		return 0, err
 	}
-	p, err := s.engine.Checkpoint(ctx, s.Sandbox, "", "for "+at.Sandbox.Name, false)
+	p, err := s.snapshots.Checkpoint(ctx, s.Sandbox, "", "for "+at.Sandbox.Name, false)
 	if err == nil {
-		err = s.engine.HandOut(ctx, s.Sandbox, p, at.Sandbox)
+		err = s.exchange().HandOut(ctx, s.Sandbox, p, at.Sandbox)
 	}
 	return p.Number, err
 }
@@ -89,9 +90,9 @@ func (s *Loop) point(ctx context.Context, seat loop.Seat, cause string) (checkpo
 		return checkpoint.Point{}, err
 	}
 	if !s.own(at) {
-		return s.engine.Checkpoint(ctx, s.Sandbox, "", cause, false)
+		return s.snapshots.Checkpoint(ctx, s.Sandbox, "", cause, false)
 	}
-	p, err := s.engine.HandIn(ctx, s.Sandbox, at.Sandbox, cause)
+	p, err := s.exchange().HandIn(ctx, s.Sandbox, at.Sandbox, cause)
 	if err == nil && seat.Worker == 0 {
 		err = s.settle(ctx, p)
 	}
@@ -100,7 +101,7 @@ func (s *Loop) point(ctx context.Context, seat loop.Seat, cause string) (checkpo
 
 // settle copies a checkpoint into the loop's sandbox. The old files are kept.
 func (s *Loop) settle(ctx context.Context, p checkpoint.Point) error {
-	_, err := s.engine.Restore(ctx, s.Sandbox, p, engine.RestoreOptions{NoWorkspace: true, Files: true})
+	_, err := s.snapshots.Restore(ctx, s.Sandbox, p, snapshot.RestoreOptions{NoWorkspace: true, Files: true})
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 // unknown.
 func TestPlaceOfNobody(t *testing.T) {
 	own, other := &spec.Sandbox{ID: "1"}, &spec.Sandbox{ID: "2"}
-	s := NewLoop(nil, nil, own, &spec.Agent{Name: "one"}, &loop.Plan{Agent: "one"}, NewPlaces(map[loop.Seat]Place{{Agent: "two"}: {Sandbox: other}}), "")
+	s := NewLoop(nil, nil, nil, own, &spec.Agent{Name: "one"}, &loop.Plan{Agent: "one"}, NewPlaces(map[loop.Seat]Place{{Agent: "two"}: {Sandbox: other}}), "")
 	for seat, want := range map[loop.Seat]*spec.Sandbox{{}: own, {Agent: "one"}: own, {Agent: "two"}: other} {
 		if at, err := s.at(seat); err != nil || at.Sandbox != want {
 			t.Errorf("%+v is at %+v, %v", seat, at, err)

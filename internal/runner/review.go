@@ -7,7 +7,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
@@ -27,9 +27,9 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 	if err != nil {
 		return o, err
 	}
-	sb, err := s.engine.Review(ctx, s.Sandbox, p, engine.Reviewer{Agent: of, Program: program, Budget: job.Budget})
+	sb, err := s.proofFor(ctx, p, of, program, job.Budget)
 	if err != nil {
-		return o, err
+		return o, &spec.Error{Op: "make a copy of " + s.Sandbox.Name + " to have it reviewed", Err: err}
 	}
 	defer s.remove(ctx, sb)
 	began := time.Now()
@@ -40,6 +40,29 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 		meter(&o.Work, spec.Bill{}, bill, began)
 	}
 	return o, errors.Join(err, berr)
+}
+
+// proofFor makes a copy of the work for a reviewer: with its program, its variables and, unless a
+// model is played, its login. Its presets replace those of the agent whose work is judged. Models may
+// take the budget for it.
+func (s *Loop) proofFor(ctx context.Context, p checkpoint.Point, of *spec.Agent, program *spec.Program, budget spec.Budget) (*spec.Sandbox, error) {
+	as, err := s.engine.ReplaceAgent(s.Sandbox, of, program)
+	if err != nil {
+		return nil, err
+	}
+	describe := func(sb *spec.Sandbox) {
+		as.Describe(sb)
+		sb.Budget = budget
+	}
+	sb, err := s.snapshots.ProofAs(ctx, s.Sandbox, p, describe, as.WriteRules)
+	if err != nil || sb.Mock != nil {
+		return sb, err
+	}
+	if err := s.engine.Credentials().LogIn(ctx, sb, of); err != nil {
+		_ = s.engine.Remove(context.WithoutCancel(ctx), sb, true)
+		return nil, err
+	}
+	return sb, nil
 }
 
 // read has the reviewer read the work, and takes its verdict out. Its sandbox runs on meanwhile: a

@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,8 +30,9 @@ type Host interface {
 
 // shop has the common parts of all work.
 type shop struct {
-	host   Host
-	engine *engine.Engine
+	host      Host
+	engine    *engine.Engine
+	snapshots *snapshot.Snapshots
 	// going counts background work, which has to be over at the end.
 	going sync.WaitGroup
 }
@@ -38,6 +40,9 @@ type shop struct {
 // Grace is how long the remaining processes may take to end when work is over: the agent has
 // ended, so none of them has anything to save.
 const Grace = time.Second
+
+// exchange brings work from one sandbox to another.
+func (s *shop) exchange() *snapshot.Exchange { return snapshot.NewExchange(s.snapshots) }
 
 // in is a sandbox that programs are run in.
 func (s *shop) in(sb *spec.Sandbox) *headless.Session {
@@ -61,7 +66,7 @@ func run(ctx context.Context, enough <-chan struct{}, in *headless.Session, q wi
 
 // inProof calls f with a copy of a sandbox's work, which is removed afterwards.
 func (s *shop) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, f func(*spec.Sandbox) error) error {
-	sb, err := s.engine.Proof(ctx, of, p)
+	sb, err := s.snapshots.Proof(ctx, of, p)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"errors"
@@ -14,21 +14,18 @@ import (
 // wantHalf checks that no operation trusts a sandbox's files.
 func (b reviewedBox) wantHalf(sb *spec.Sandbox) {
 	b.Helper()
-	w := review.Of(sb, b.Store.Sandbox(sb.ID).Review)[0]
-	_, reviewed := b.Reviewed(sb)
-	_, applied := b.Apply(sb, w, nil)
+	w := review.Of(sb, b.directory(sb).Review)[0]
+	_, reviewed := b.engine.Changes().Reviewed(sb)
+	_, applied := b.engine.Changes().Apply(sb, w, nil)
 	_, kept := b.Checkpoint(b.Context(), sb, "", "test", false)
-	_, saved := b.Templates().Save(b.Context(), sb, "half")
-	for what, err := range map[string]error{"review": reviewed, "apply": applied, "discard": b.DiscardAll(sb, w), "checkpoint": kept, "template": saved} {
+	_, saved := b.engine.Templates().Save(b.Context(), sb, "half")
+	for what, err := range map[string]error{"review": reviewed, "apply": applied, "discard": b.engine.Changes().DiscardAll(sb, w), "checkpoint": kept, "template": saved} {
 		if !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
 			b.Errorf("%s says %v", what, err)
 		}
 	}
-	if !b.Pending(sb) {
+	if !b.engine.Changes().Pending(sb) {
 		b.Error("nothing is said to wait in it")
-	}
-	if err := b.removeStopped(sb); !errors.Is(err, spec.ErrConflict) {
-		b.Errorf("pruning it says %v", err)
 	}
 }
 
@@ -42,19 +39,19 @@ func TestReviewWaitsForRestore(t *testing.T) {
 	shelf, mine, err := b.openCheckpoints(b.sb)
 	must(t, err)
 	full := errors.New("the disk is full")
-	if _, err := shelf.Restore(p, b.kept(b.sb, b.Store.Sandbox(b.sb.ID)), func() error { return full }); !errors.Is(err, full) {
+	if _, err := shelf.Restore(p, b.sourcesIn(b.sb, b.directory(b.sb)), func() error { return full }); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
-	if _, err := b.Reviewed(b.sb); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) != "try again in a moment" {
+	if _, err := b.engine.Changes().Reviewed(b.sb); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) != "try again in a moment" {
 		t.Errorf("while somebody is at it, it says %v", err)
 	}
 	mine.Unlock()
 	b.wantHalf(b.sb)
-	lock, err := store.TryLock(b.Store.Sandbox(b.sb.ID).Lock())
+	lock, err := store.TryLock(b.directory(b.sb).Lock())
 	must(t, err)
 	must(t, b.finishRestore(b.sb))
 	lock.Unlock()
-	_, err = b.Reviewed(b.sb)
+	_, err = b.engine.Changes().Reviewed(b.sb)
 	must(t, err)
 	b.want(b.up, "file", "one")
 }
@@ -67,22 +64,22 @@ func TestHandOutCutShort(t *testing.T) {
 	p := b.keep()
 	to := wish(b.sb.Workspaces[0].Source)
 	to.WorkspaceMode = spec.WorkspaceReview
-	must(t, b.Create(t.Context(), to))
+	must(t, b.engine.Create(t.Context(), to))
 	stone := filepath.Join(b.Checkpoints(b.sb).Dir, "known-"+to.ID, "stone")
 	must(t, os.MkdirAll(stone, 0o700))
-	if err := b.HandOut(t.Context(), b.sb, p, to); err == nil {
+	if err := NewExchange(b.Snapshots).HandOut(t.Context(), b.sb, p, to); err == nil {
 		t.Fatal("it was handed out")
 	}
 	b.wantHalf(to)
 	if err := b.finishRestore(to); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("a start says %v", err)
 	}
-	if _, err := b.HandIn(t.Context(), b.sb, to, "test"); !errors.Is(err, spec.ErrConflict) {
+	if _, err := NewExchange(b.Snapshots).HandIn(t.Context(), b.sb, to, "test"); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("handing it in says %v", err)
 	}
 	must(t, os.RemoveAll(filepath.Dir(stone)))
-	must(t, b.HandOut(t.Context(), b.sb, p, to))
-	list, err := b.Reviewed(to)
+	must(t, NewExchange(b.Snapshots).HandOut(t.Context(), b.sb, p, to))
+	list, err := b.engine.Changes().Reviewed(to)
 	must(t, err)
 	b.want(list[0].Layer.Upper(), "file", "one")
 }

@@ -1,4 +1,4 @@
-package engine
+package changes
 
 import (
 	"context"
@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // clones returns the clones of a sandbox.
-func (e *Engine) clones(sb *spec.Sandbox) []clone.Clone {
-	return clone.Of(sb, e.Store.Sandbox(sb.ID).Clone)
+func (ws *Workspaces) clones(sb *spec.Sandbox) []clone.Clone {
+	return clone.Of(sb, ws.Store.Sandbox(sb.ID).Clone)
 }
 
-// checkCloned checks that git references can contain the sandbox's name.
-func checkCloned(sb *spec.Sandbox) error {
+// CheckCloned checks that git references can contain the sandbox's name.
+func CheckCloned(sb *spec.Sandbox) error {
 	if sb.Mode() != spec.WorkspaceClone {
 		return nil
 	}
@@ -30,20 +31,20 @@ func checkCloned(sb *spec.Sandbox) error {
 // cloneNotice is how long a clone takes before the user is told.
 const cloneNotice = 2 * time.Second
 
-// makeClones makes the clones of a new sandbox.
-func (e *Engine) makeClones(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
+// MakeClones returns the step of a sandbox's creation that makes its clones.
+func (ws *Workspaces) MakeClones(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
 		all := clone.Of(sb, d.Clone)
 		if len(all) == 0 {
 			return nil
 		}
-		paths, err := e.Paths()
+		paths, err := hostpath.Load(ws.Store)
 		if err != nil {
 			return err
 		}
 		seen := map[string]string{}
 		for _, c := range all {
-			patience := time.AfterFunc(cloneNotice, func() { e.say("cloning %s", c.Source) })
+			patience := time.AfterFunc(cloneNotice, func() { ws.say("cloning %s", c.Source) })
 			made, err := clone.Make(ctx, paths, c.Source, c.Dir)
 			patience.Stop()
 			if err != nil {
@@ -58,75 +59,52 @@ func (e *Engine) makeClones(ctx context.Context, sb *spec.Sandbox) func(store.Sa
 					WithHint("make a sandbox for each")
 			}
 			seen[rec.Git] = c.Source
-			e.tellClone(c, made)
+			ws.tellClone(c, made)
 		}
 		return nil
 	}
 }
 
 // tellClone tells the user at which commit a clone is, and which parts it lacks.
-func (e *Engine) tellClone(c clone.Clone, made *clone.Made) {
+func (ws *Workspaces) tellClone(c clone.Clone, made *clone.Made) {
 	at := made.Commit[:12]
 	if made.Branch != "" {
 		at = made.Branch + " at " + at
 	}
-	e.say("cloned %s: %s; what is not committed is not in it", c.Source, at)
+	ws.say("cloned %s: %s; what is not committed is not in it", c.Source, at)
 	if made.Submodules > 0 {
-		e.say("its %d submodules are empty inside; there: git submodule update --init", made.Submodules)
+		ws.say("its %d submodules are empty inside; there: git submodule update --init", made.Submodules)
 	}
 	if made.Pointers > 0 {
-		e.say("%d files that git LFS keeps are pointers inside; there: git lfs pull", made.Pointers)
+		ws.say("%d files that git LFS keeps are pointers inside; there: git lfs pull", made.Pointers)
 	}
-}
-
-// replaceClones notes that the files of a sandbox's clones are about to be replaced. Its lock keeps
-// fetches out meanwhile.
-func (e *Engine) replaceClones(sb *spec.Sandbox, replace func() error) error {
-	list := e.clones(sb)
-	if len(list) == 0 {
-		return replace()
-	}
-	lock, err := store.TryLock(e.Store.Sandbox(sb.ID).CloneLock())
-	if errors.Is(err, store.ErrLocked) {
-		return spec.Errorf(spec.ErrConflict, "somebody fetches from sandbox %s just now", sb.Name).WithHint("try again when that is done")
-	}
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	for _, c := range list {
-		if err := c.Changed(); err != nil {
-			return err
-		}
-	}
-	return replace()
 }
 
 // Cloned returns the repositories from which a sandbox's commits can be fetched. These are its
 // clones or, if its changes are reviewed, the repositories with its layers over them.
-func (e *Engine) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
-	if sb.Broken != "" {
-		return nil, brokenError(sb)
+func (ws *Workspaces) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
+	if err := sb.CheckBroken(); err != nil {
+		return nil, err
 	}
-	if err := e.repositoriesAnswer(sb); err != nil {
+	if err := hostpath.CheckSources(sb); err != nil {
 		return nil, err
 	}
 	switch sb.Mode() {
 	case spec.WorkspaceClone:
-		return e.clones(sb), nil
+		return ws.clones(sb), nil
 	case spec.WorkspaceReview:
-		return e.repositories(sb)
+		return ws.repositories(sb)
 	}
 	return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on your files, not on a clone: there is nothing to fetch", sb.Name).
 		WithHint("a sandbox is made with a clone: bothy create --workspace %s ...", spec.WorkspaceClone)
 }
 
 // repositories returns the repositories among the reviewed workspaces.
-func (e *Engine) repositories(sb *spec.Sandbox) (list []clone.Clone, err error) {
+func (ws *Workspaces) repositories(sb *spec.Sandbox) (list []clone.Clone, err error) {
 	if err := clone.CheckName(sb.Name); err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "what is fetched from a sandbox of the name %q could not be called so: %w", sb.Name, err)
 	}
-	lock, err := store.WaitLock(e.Store.Sandbox(sb.ID).CloneLock())
+	lock, err := store.WaitLock(ws.Store.Sandbox(sb.ID).CloneLock())
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +114,7 @@ func (e *Engine) repositories(sb *spec.Sandbox) (list []clone.Clone, err error) 
 		if !sb.Reviews(m) {
 			continue
 		}
-		c := clone.Clone{Mount: m, Dir: e.Store.Sandbox(sb.ID).Clone(i)}
+		c := clone.Clone{Mount: m, Dir: ws.Store.Sandbox(sb.ID).Clone(i)}
 		if err := c.Adopt(); err != nil {
 			errs = append(errs, &spec.Error{Op: "find the repository of " + m.Source, Err: err, Hint: spec.Hint(err)})
 			continue
@@ -151,18 +129,18 @@ func (e *Engine) repositories(sb *spec.Sandbox) (list []clone.Clone, err error) 
 
 // Fetch brings the commits of a sandbox into the repository that was cloned. Concurrent calls take
 // turns.
-func (e *Engine) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone, inside clone.Inside, o clone.Order) (*clone.Report, error) {
-	lock, err := store.WaitLock(e.Store.Sandbox(sb.ID).CloneLock())
+func (ws *Workspaces) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone, inside clone.Inside, o clone.Order) (*clone.Report, error) {
+	lock, err := store.WaitLock(ws.Store.Sandbox(sb.ID).CloneLock())
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
 	if sb.Mode() == spec.WorkspaceClone { // a start would finish the restore, and wait for this lock
-		if err := e.Whole(sb); err != nil {
+		if err := ws.whole(sb); err != nil {
 			return nil, err
 		}
 	}
-	if o.Paths, err = e.Paths(); err != nil {
+	if o.Paths, err = hostpath.Load(ws.Store); err != nil {
 		return nil, err
 	}
 	o.Sandbox, o.Moved = sb.Name, sb.Mode() == spec.WorkspaceReview && len(o.Branches) == 0

@@ -1,9 +1,8 @@
-package engine
+package snapshot
 
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,15 +14,15 @@ import (
 // TestForgetsDisk checks that the use of the disk is measured again if a sandbox's files are about
 // to change, and not if the attempt fails.
 func TestForgetsDisk(t *testing.T) {
-	e, sb := newEngine(t), wish(t.TempDir())
-	must(t, e.Create(t.Context(), sb))
-	d := e.Store.Sandbox(sb.ID)
+	s, sb := newSnapshots(t), wish(t.TempDir())
+	must(t, s.engine.Create(t.Context(), sb))
+	d := s.directory(sb)
 	must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Stopped, Disk: &spec.DiskUse{}}))
-	_, mine, err := e.openCheckpoints(sb)
+	_, mine, err := s.openCheckpoints(sb)
 	must(t, err)
 	defer mine.Unlock()
 	keep := func() error {
-		_, err := e.keepBefore(sb, checkpoint.Point{Name: "there"}, e.kept(sb, d), false)
+		_, err := s.keepPresent(sb, checkpoint.Point{Name: "there"}, s.sourcesIn(sb, d), false)
 		return err
 	}
 	must(t, os.Mkdir(d.ReviewLock(), 0o700)) // no process can hold it
@@ -36,24 +35,12 @@ func TestForgetsDisk(t *testing.T) {
 	}
 }
 
-// newMovable makes a sandbox of a workspace that can be moved away.
-func newMovable(t *testing.T) (*Engine, string, *spec.Sandbox) {
-	e := newEngine(t)
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	dir = filepath.Join(dir, "work")
-	must(t, os.Mkdir(dir, 0o755))
-	sb := wish(dir)
-	must(t, e.Create(t.Context(), sb))
-	return e, dir, sb
-}
-
 // TestRestoreWorkspaceAway checks that a restore begins nothing while the workspace is moved away:
 // otherwise it would be finished, unasked, once the workspace is back. A restore that does not need
 // the workspace works.
 func TestRestoreWorkspaceAway(t *testing.T) {
-	e, dir, sb := newMovable(t)
-	b := reviewedBox{t, e, sb, dir, e.Store.Sandbox(sb.ID).Home()}
+	s, dir, sb := newMovable(t)
+	b := reviewedBox{t, s, sb, dir, s.directory(sb).Home()}
 	must(t, os.MkdirAll(b.home, 0o700))
 	b.write(b.home, "file", "one")
 	b.write(dir, "file", "one")
@@ -70,7 +57,7 @@ func TestRestoreWorkspaceAway(t *testing.T) {
 			if r, err := b.Restore(t.Context(), sb, p, o); !errors.Is(err, class) || !strings.Contains(spec.Hint(err), "put it back") || r.Before != nil {
 				t.Errorf("with %+v going back says %v", o, err)
 			}
-			must(t, b.Whole(sb))
+			must(t, b.engine.Whole(sb))
 		}
 	}
 	must(t, os.Rename(dir, dir+"-away"))
@@ -91,16 +78,16 @@ func TestRestoreWorkspaceAway(t *testing.T) {
 // TestFinishWorkspaceAway checks that the error asks for a directory that was moved away during a
 // restore, and not for more room.
 func TestFinishWorkspaceAway(t *testing.T) {
-	e, dir, sb := newMovable(t)
-	p, err := e.Checkpoint(t.Context(), sb, "", "test", false)
+	s, dir, sb := newMovable(t)
+	p, err := s.Checkpoint(t.Context(), sb, "", "test", false)
 	must(t, err)
-	shelf := e.Checkpoints(sb)
+	shelf := s.Checkpoints(sb)
 	full := errors.New("the disk is full")
-	if _, err := shelf.Restore(p, e.kept(sb, e.Store.Sandbox(sb.ID)), func() error { return full }); !errors.Is(err, full) {
+	if _, err := shelf.Restore(p, s.sourcesIn(sb, s.directory(sb)), func() error { return full }); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
 	must(t, os.Remove(dir))
-	if err := e.finishRestore(sb); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(spec.Hint(err), "put it back") {
+	if err := s.finishRestore(sb); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(spec.Hint(err), "put it back") {
 		t.Errorf("a start says %v", err)
 	}
 }

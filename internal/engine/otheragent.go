@@ -1,64 +1,54 @@
 package engine
 
 import (
-	"context"
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Reviewer is an agent that judges what another one did.
-type Reviewer struct {
-	Agent   *spec.Agent
-	Program *spec.Program // nil: that of the template
-	Budget  spec.Budget   // what models may take for it
+// Replacement is an agent that gets a sandbox like one that was made for another agent.
+type Replacement struct {
+	rules        policy.Block // those of the other sandbox, with this agent's presets
+	first, agent *spec.Agent
+	program      *spec.Program
+	played       *Mock
 }
 
-// Review makes a proof in which a reviewer lives: with its program, its variables, what
-// its presets let it reach in the place of those of the agent whose work is judged, and,
-// unless models are played, its login. All of it goes with the proof.
-func (e *Engine) Review(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, r Reviewer) (*spec.Sandbox, error) {
-	e.sweep()
-	sb, err := e.review(ctx, of, p, r)
+// ReplaceAgent prepares a sandbox like another one for another agent. The program is nil if it is
+// that of the template. The error tells why the agent cannot have such a sandbox.
+func (e *Engine) ReplaceAgent(of *spec.Sandbox, by *spec.Agent, program *spec.Program) (*Replacement, error) {
+	first, err := e.Agents.Find(of.Agent)
 	if err != nil {
-		return nil, &spec.Error{Op: "make a copy of " + of.Name + " to have it reviewed", Err: err}
+		return nil, err // its rules could not be told from those that the user wants
 	}
-	return sb, nil
+	played, err := playedBy(of, by)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := e.rulesFor(of, first, by)
+	if err != nil {
+		return nil, err
+	}
+	return &Replacement{rules, first, by, program, played}, nil
 }
 
-func (e *Engine) review(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, r Reviewer) (*spec.Sandbox, error) {
-	worker, err := e.Agents.Find(of.Agent)
-	if err != nil {
-		return nil, err // what was opened for it could not be told from what the user wants
-	}
-	played, err := playedBy(of, r.Agent)
-	if err != nil {
-		return nil, err
-	}
-	rules, err := e.rulesFor(of, worker, r.Agent)
-	if err != nil {
-		return nil, err
-	}
-	settle := func(sb *spec.Sandbox) {
-		inhabit(sb, worker, r.Agent, r.Program, played)
-		sb.Budget = r.Budget
-	}
-	sb, err := e.proof(ctx, of, p, settle, func(d store.Sandbox) error {
-		return store.WriteFile(d.Policy(), (&policy.File{Block: rules}).Encode())
-	})
-	if err != nil || played != nil {
-		return sb, err
-	}
-	if err := e.Credentials().LogIn(ctx, sb, r.Agent); err != nil {
-		_ = e.Remove(context.WithoutCancel(ctx), sb, true)
-		return nil, err
-	}
-	return sb, nil
+// Describe changes the description of a sandbox like the other one: the agent, its program and its
+// variables.
+func (r *Replacement) Describe(sb *spec.Sandbox) {
+	env := without(sb.Env, ofAgent(sb, r.first))
+	sb.Agent, sb.Program, sb.Command, sb.Config = r.agent.Name, r.program, nil, false
+	sb.Env = slices.Concat(agent.Env(r.agent), agent.ServerEnv(r.agent, sb.ModelServer), env)
+	r.played.Apply(sb)
+}
+
+// WriteRules writes the other sandbox's own rules into the directory of a new sandbox, with the
+// presets of this agent in the place of those of the other agent.
+func (r *Replacement) WriteRules(d store.Sandbox) error {
+	return store.WriteFile(d.Policy(), (&policy.File{Block: r.rules}).Encode())
 }
 
 // rulesFor are a sandbox's own rules for another agent than the one it was made for.

@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -29,9 +30,9 @@ const (
 
 // attendant makes the automatic checkpoints of a running sandbox.
 type attendant struct {
-	engine *Engine
-	sb     *spec.Sandbox
-	log    *log.Logger
+	snapshots *Snapshots
+	sb        *spec.Sandbox
+	log       *log.Logger
 
 	when   spec.Occasions
 	look   *time.Ticker // when to check the branches
@@ -71,8 +72,9 @@ func attend(ctx context.Context, args []string, logger *log.Logger) error {
 	if err != nil {
 		return err
 	}
+	e := &engine.Engine{Store: s, StoreLimit: limit}
 	a := &attendant{
-		engine: &Engine{Store: s, StoreLimit: limit}, log: logger, look: time.NewTicker(commitPoll), pass: time.NewTicker(commitPoll),
+		snapshots: New(e), log: logger, look: time.NewTicker(commitPoll), pass: time.NewTicker(commitPoll),
 	}
 	defer a.look.Stop()
 	defer a.pass.Stop()
@@ -94,24 +96,23 @@ func attend(ctx context.Context, args []string, logger *log.Logger) error {
 // again reports whether the sandbox runs, wants an attendant and has none. It returns the
 // attendant's lock.
 func (a *attendant) again(id string) (*store.Lock, bool) {
-	sb, err := a.engine.Store.Load(id)
+	sb, err := a.snapshots.engine.Store.Load(id)
 	if err != nil || sb.Checkpoint == "" {
 		return nil, false
 	}
-	d := a.engine.Store.Sandbox(id)
-	c, err := dial(d)
+	c, err := a.snapshots.engine.Dial(id)
 	if err != nil {
 		return nil, false
 	}
 	c.Close()
-	lock, err := store.TryLock(d.AttendLock())
+	lock, err := store.TryLock(a.snapshots.directory(sb).AttendLock())
 	return lock, err == nil
 }
 
 // once follows the sandbox until it ends, or until its spec asks for no more checkpoints.
 func (a *attendant) once(ctx context.Context, id string) (err error) {
 	a.seen, a.cause, a.rest, a.saved = wire.Happened{}, "", nil, nil
-	c, err := dial(a.engine.Store.Sandbox(id))
+	c, err := a.snapshots.engine.Dial(id)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (a *attendant) once(ctx context.Context, id string) (err error) {
 
 // load reads the spec, and starts to wait for its occasions.
 func (a *attendant) load(id string) (err error) {
-	if a.sb, err = a.engine.Store.Load(id); err != nil {
+	if a.sb, err = a.snapshots.engine.Store.Load(id); err != nil {
 		return err
 	}
 	return a.set()
@@ -233,12 +234,12 @@ func (a *attendant) make(ctx context.Context) {
 	if idly {
 		since = a.saved
 	}
-	did, err := a.engine.checkpointUnasked(ctx, a.sb, cause, since)
+	did, err := a.snapshots.checkpointUnasked(ctx, a.sb, cause, since)
 	wait := attendShare * did.took
 	switch {
 	case err == nil, errors.Is(err, errUnchanged):
 		a.saved = did.saved
-	case errors.Is(err, spec.ErrStopping), !a.engine.Store.Has(a.sb.ID): // the sandbox ends, and so does the attendant
+	case errors.Is(err, spec.ErrStopping), !a.snapshots.engine.Store.Has(a.sb.ID): // the sandbox ends, and so does the attendant
 	default:
 		a.log.Printf("%s: no checkpoint: %v", cause, err)
 		a.want(cause, idly)
@@ -251,7 +252,7 @@ func (a *attendant) make(ctx context.Context) {
 func (a *attendant) moved() (cause string) {
 	before := a.states
 	a.states = map[string]string{}
-	for dir, over := range repositories(a.sb, a.engine.Store.Sandbox(a.sb.ID)) {
+	for dir, over := range repositories(a.sb, a.snapshots.directory(a.sb)) {
 		state, commit := clone.Tip(over...)
 		a.states[dir] = state
 		if was, known := before[dir]; known && was != state && state != "" {

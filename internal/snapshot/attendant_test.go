@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"bytes"
@@ -14,12 +14,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A workspace that was moved away is said, and the checkpoint made once it is back; one of
-// a sandbox that was removed is not to be made any more.
+// TestAttendantWorkspaceAway checks that the attendant reports a workspace that was moved away, and
+// makes the checkpoint once it is back. It makes none of a sandbox that was removed.
 func TestAttendantWorkspaceAway(t *testing.T) {
-	e, dir, sb := newMovable(t)
+	s, dir, sb := newMovable(t)
 	var said bytes.Buffer
-	a := &attendant{engine: e, sb: sb, log: log.New(&said, "", 0), cause: "turn 1"}
+	a := &attendant{snapshots: s, sb: sb, log: log.New(&said, "", 0), cause: "turn 1"}
 	must(t, os.Rename(dir, dir+"-away"))
 	a.make(t.Context())
 	if !bytes.Contains(said.Bytes(), []byte("turn 1: no checkpoint: ")) || a.cause != "turn 1" {
@@ -27,10 +27,10 @@ func TestAttendantWorkspaceAway(t *testing.T) {
 	}
 	must(t, os.Rename(dir+"-away", dir))
 	a.make(t.Context())
-	if list, err := e.Checkpoints(sb).List(); err != nil || len(list) != 1 || list[0].Cause != "turn 1" || a.cause != "" {
+	if list, err := s.Checkpoints(sb).List(); err != nil || len(list) != 1 || list[0].Cause != "turn 1" || a.cause != "" {
 		t.Errorf("%v, %+v, and %q is to be made", err, list, a.cause)
 	}
-	must(t, e.Remove(t.Context(), sb, true))
+	must(t, s.engine.Remove(t.Context(), sb, true))
 	said.Reset()
 	a.cause = "turn 2"
 	a.make(t.Context())
@@ -39,10 +39,11 @@ func TestAttendantWorkspaceAway(t *testing.T) {
 	}
 }
 
-// The wait for somebody else's checkpoint is no work.
+// TestAttemptWaits checks that the time of an attempt does not count the wait for another command's
+// checkpoint.
 func TestAttemptWaits(t *testing.T) {
-	e, _, sb := newMovable(t)
-	_, theirs, err := e.openCheckpoints(sb)
+	s, _, sb := newMovable(t)
+	_, theirs, err := s.openCheckpoints(sb)
 	must(t, err)
 	type result struct {
 		attempt
@@ -50,7 +51,7 @@ func TestAttemptWaits(t *testing.T) {
 	}
 	done := make(chan result)
 	go func() {
-		did, err := e.checkpointUnasked(t.Context(), sb, "test", nil)
+		did, err := s.checkpointUnasked(t.Context(), sb, "test", nil)
 		done <- result{did, err}
 	}()
 	time.Sleep(100 * time.Millisecond) // the longer it waits, the surer is what this finds
@@ -63,32 +64,32 @@ func TestAttemptWaits(t *testing.T) {
 	}
 }
 
-// What is said to have been looked at is the root layer's save of the moment that was kept,
-// and not one that came later.
+// TestAttemptLookedAt checks that an attempt reports the save of the root layer that it looked at,
+// and not a later one.
 func TestAttemptLookedAt(t *testing.T) {
-	e, _, sb := newMovable(t)
-	d := e.Store.Sandbox(sb.ID)
+	s, _, sb := newMovable(t)
+	d := s.directory(sb)
 	write := func(at time.Time) {
 		must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Stopped, Root: spec.RootLayer{SavedAt: &at}}))
 	}
 	one := time.Now().UTC()
 	write(one)
-	did, err := e.checkpointUnasked(t.Context(), sb, "test", nil)
+	did, err := s.checkpointUnasked(t.Context(), sb, "test", nil)
 	must(t, err)
 	if did.saved == nil || !did.saved.Equal(one) {
 		t.Errorf("%v was looked at, and not %v", did.saved, one)
 	}
-	if again, err := e.checkpointUnasked(t.Context(), sb, "test", did.saved); !errors.Is(err, errUnchanged) || again.saved == nil || !again.saved.Equal(one) {
+	if again, err := s.checkpointUnasked(t.Context(), sb, "test", did.saved); !errors.Is(err, errUnchanged) || again.saved == nil || !again.saved.Equal(one) {
 		t.Errorf("%v: %v was looked at, and not %v", err, again.saved, one)
 	}
 	write(one.Add(time.Second))
-	if _, err := e.checkpointUnasked(t.Context(), sb, "test", did.saved); !errors.Is(err, errUnchanged) {
+	if _, err := s.checkpointUnasked(t.Context(), sb, "test", did.saved); !errors.Is(err, errUnchanged) {
 		t.Error(err)
 	}
 }
 
-// What happened before the attendant listened counts: a change of the spec while it came, and
-// a turn. The keeper tells of both in its first answer alone.
+// TestAttendantComesLate checks that events before the attendant listened count: a change of the
+// spec, and a turn. The keeper reports both in its first answer alone.
 func TestAttendantComesLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		when, then string // in the spec, before and after the attendant asks
@@ -104,18 +105,16 @@ func TestAttendantComesLate(t *testing.T) {
 		"none":         {"each-turn", "each-turn", wire.Happened{}, spec.Occasions{Turn: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, _, sb := newMovable(t)
-			d := e.Store.Sandbox(sb.ID)
+			s, _, sb := newMovable(t)
+			d := s.directory(sb)
 			write := func(when string) {
 				sb.Checkpoint = when
 				must(t, store.WriteJSON(d.Spec(), sb))
 			}
 			write(c.when)
-			k := &fakeKeeper{}
-			k.refuse.Store(true)
-			k.follow = func() wire.Happened { write(c.then); return c.happened }
+			k := &followedKeeper{func() wire.Happened { write(c.then); return c.happened }}
 			k.serve(t, d)
-			a := &attendant{engine: e, log: log.New(io.Discard, "", 0), look: time.NewTicker(time.Hour), pass: time.NewTicker(time.Hour)}
+			a := &attendant{snapshots: s, log: log.New(io.Discard, "", 0), look: time.NewTicker(time.Hour), pass: time.NewTicker(time.Hour)}
 			must(t, a.once(t.Context(), sb.ID))
 			if a.when != c.want {
 				t.Errorf("it waits for %+v, not %+v", a.when, c.want)

@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"os"
@@ -12,22 +12,22 @@ import (
 // reviewedBox is a sandbox with a layer over its workspace, in which nothing runs.
 type reviewedBox struct {
 	*testing.T
-	*Engine
+	*Snapshots
 	sb       *spec.Sandbox
 	up, home string
 }
 
 func newReviewedBox(t *testing.T) reviewedBox {
-	e := newEngine(t)
+	s := newSnapshots(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	sb := wish(dir)
 	sb.WorkspaceMode = spec.WorkspaceReview
-	must(t, e.Create(t.Context(), sb))
-	must(t, e.ReadyToJoin(t.Context(), sb))
-	list, err := e.Reviewed(sb)
+	must(t, s.engine.Create(t.Context(), sb))
+	must(t, NewExchange(s).ReadyToJoin(t.Context(), sb))
+	list, err := s.engine.Changes().Reviewed(sb)
 	must(t, err)
-	return reviewedBox{t, e, sb, list[0].Layer.Upper(), e.Store.Sandbox(sb.ID).Home()}
+	return reviewedBox{t, s, sb, list[0].Layer.Upper(), s.directory(sb).Home()}
 }
 
 func (b reviewedBox) write(dir, name, text string) {
@@ -54,7 +54,7 @@ func (b reviewedBox) want(dir, name, text string) {
 // file from another sandbox is new, or replaces one that the host deleted.
 func TestReadyToJoinKnowsNames(t *testing.T) {
 	b := newReviewedBox(t)
-	list, err := b.Reviewed(b.sb)
+	list, err := b.engine.Changes().Reviewed(b.sb)
 	must(t, err)
 	if _, err := os.Stat(filepath.Join(list[0].Layer.Dir, "names")); err != nil {
 		t.Error(err)
@@ -70,14 +70,14 @@ func TestSettle(t *testing.T) {
 	done := b.keep()
 	must(t, os.Remove(filepath.Join(b.up, "done")))
 	b.write(b.home, "mine", "since")
-	moved, err := b.Settle(t.Context(), b.sb, ours, done)
+	moved, err := NewExchange(b.Snapshots).Settle(t.Context(), b.sb, ours, done)
 	if must(t, err); moved {
 		t.Error("it is said to be changed")
 	}
 	b.want(b.up, "done", "done")
 	b.want(b.home, "mine", "since")
 	p := b.keep()
-	changes, err := b.CheckpointChanges(b.sb, done, p)
+	changes, err := b.Changes(b.sb, done, p)
 	if must(t, err); len(changes) != 1 || changes[0].Tree != "home" {
 		t.Errorf("what is kept then is otherwise: %v", changes)
 	}
@@ -90,7 +90,7 @@ func TestSettleMoved(t *testing.T) {
 	b.write(b.up, "file", "theirs")
 	done := b.keep()
 	b.write(b.up, "file", "yours")
-	moved, err := b.Settle(t.Context(), b.sb, ours, done)
+	moved, err := NewExchange(b.Snapshots).Settle(t.Context(), b.sb, ours, done)
 	if must(t, err); !moved {
 		t.Error("it is not said to be changed")
 	}

@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"errors"
@@ -22,8 +22,8 @@ const clockStep = 20 * time.Millisecond
 // that changed since a given time. These are the files below the layer of a reviewed workspace, and
 // the files that the sandbox only reads. It goes by the change time (ctime), which no program can
 // set. If only names were added or removed, it names the directory.
-func (e *Engine) ChangedBeneath(sb *spec.Sandbox, since time.Time) (list []string, err error) {
-	rules := workspace.Rules{State: e.Store.Path()}
+func (s *Snapshots) ChangedBeneath(sb *spec.Sandbox, since time.Time) (list []string, err error) {
+	rules := workspace.Rules{State: s.engine.Store.Path()}
 	for _, m := range sb.Workspaces {
 		if !sb.Reviews(m) && !m.ReadOnly {
 			continue

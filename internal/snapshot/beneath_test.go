@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"os"
@@ -21,7 +21,7 @@ func TestChangedBeneath(t *testing.T) {
 		must(t, os.Chtimes(path, time.Time{}, time.Unix(1_000_000_000, 0)))
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
-	e := newEngine(t)
+	s := newSnapshots(t)
 	mounts := []spec.Mount{{Source: dir, Target: dir}, {Source: only, Target: only, ReadOnly: true}}
 	now := time.Now()
 	for _, c := range []struct {
@@ -33,13 +33,13 @@ func TestChangedBeneath(t *testing.T) {
 		{spec.WorkspaceReview, now.Add(time.Hour), nil},
 		{spec.WorkspaceLive, now.Add(-time.Hour), []string{filepath.Join(only, "read")}},
 	} {
-		got, err := e.ChangedBeneath(&spec.Sandbox{WorkspaceMode: c.mode, Workspaces: mounts}, c.since)
+		got, err := s.ChangedBeneath(&spec.Sandbox{WorkspaceMode: c.mode, Workspaces: mounts}, c.since)
 		if must(t, err); !slices.Equal(got, c.want) {
 			t.Errorf("%s, since %s: %q, want %q", c.mode, c.since.Sub(now), got, c.want)
 		}
 	}
 	must(t, os.Remove(filepath.Join(dir, "sub", "file")))
-	if got, err := e.ChangedBeneath(&spec.Sandbox{WorkspaceMode: spec.WorkspaceReview, Workspaces: mounts[:1]}, now.Add(-time.Hour)); err != nil || !slices.Contains(got, filepath.Join(dir, "sub")) {
+	if got, err := s.ChangedBeneath(&spec.Sandbox{WorkspaceMode: spec.WorkspaceReview, Workspaces: mounts[:1]}, now.Add(-time.Hour)); err != nil || !slices.Contains(got, filepath.Join(dir, "sub")) {
 		t.Errorf("a file was removed: %q, %v", got, err)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -24,26 +25,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Checkpoints returns the checkpoints of a sandbox.
-func (e *Engine) Checkpoints(sb *spec.Sandbox) checkpoint.Shelf {
-	return checkpoint.Shelf{Dir: e.Store.Sandbox(sb.ID).Checkpoints()}
-}
-
 // workspaceTree prefixes the names of the trees that are directories of the host.
 const workspaceTree = "workspace/"
 
 // reviewTree prefixes the names of the layers over reviewed workspaces.
 const reviewTree = "review/"
 
-// kept returns the directories of a sandbox that a checkpoint holds: its home, its private
+// sourcesIn returns the directories of a sandbox that a checkpoint holds: its home, its private
 // directories, the layers over its workspaces, its clones of them, and those that it writes to
 // directly.
-func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
+func (s *Snapshots) sourcesIn(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 	list := []checkpoint.Source{{Name: "home", Dir: d.Home()}}
 	for i := range sb.Private {
 		list = append(list, checkpoint.Source{Name: "private/" + strconv.Itoa(i), Dir: d.Private(i)})
 	}
-	rules := workspace.Rules{State: e.Store.Path()}
+	rules := workspace.Rules{State: s.engine.Store.Path()}
 	for i, m := range sb.Workspaces {
 		if sb.Reviews(m) {
 			list = append(list, checkpoint.Source{
@@ -99,21 +95,21 @@ const checkpointTime = 15 * time.Minute
 
 // Checkpoint keeps the present files of a sandbox; a full one also keeps the memory of its
 // programs. A running sandbox pauses for a moment. The name may be empty; cause is for people.
-func (e *Engine) Checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
-	p, err := e.checkpoint(ctx, sb, name, cause, full)
+func (s *Snapshots) Checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
+	p, err := s.checkpoint(ctx, sb, name, cause, full)
 	if err != nil {
-		return p, e.opError("make a checkpoint of "+sb.Name, sb, err)
+		return p, s.engine.OpError("make a checkpoint of "+sb.Name, sb, err)
 	}
 	return p, nil
 }
 
-func (e *Engine) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
-	shelf, lock, err := e.openCheckpoints(sb)
+func (s *Snapshots) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
+	shelf, lock, err := s.openCheckpoints(sb)
 	if err != nil {
 		return checkpoint.Point{}, err
 	}
 	defer lock.Unlock()
-	if err := e.room(); err != nil {
+	if err := s.engine.CheckRoom(); err != nil {
 		return checkpoint.Point{}, err
 	}
 	m, err := shelf.Begin(name, cause)
@@ -121,12 +117,12 @@ func (e *Engine) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause s
 		return checkpoint.Point{}, err
 	}
 	if !full {
-		_, err := e.keep(ctx, sb, m, "")
+		_, err := s.keepState(ctx, sb, m, "")
 		return m.End(err)
 	}
-	at, err := e.keep(ctx, sb, m, m.MemoryPlace())
+	at, err := s.keepState(ctx, sb, m, m.MemoryPlace())
 	if err == nil {
-		e.sealAuthority(ctx, sb, m.MemoryPlace(), at.authority)
+		s.sealAuthority(ctx, sb, m.MemoryPlace(), at.authority)
 		err = m.KeptMemory()
 	}
 	return m.End(err)
@@ -144,8 +140,8 @@ type attempt struct {
 // checkpointUnasked makes an automatic checkpoint. It returns errUnchanged if nothing has changed
 // since the one before. With the time of the root layer's save back then, a sandbox that seems
 // unchanged need not pause. It also removes surplus older checkpoints.
-func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause string, saved *time.Time) (did attempt, err error) {
-	shelf, lock, err := e.openCheckpoints(sb)
+func (s *Snapshots) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause string, saved *time.Time) (did attempt, err error) {
+	shelf, lock, err := s.openCheckpoints(sb)
 	if err != nil {
 		return did, err
 	}
@@ -154,7 +150,7 @@ func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause 
 	if err := shelf.Thin(time.Now()); err != nil { // a full disk may have no room without that
 		return did, err
 	}
-	if err := e.room(); err != nil {
+	if err := s.engine.CheckRoom(); err != nil {
 		return did, err
 	}
 	m, err := shelf.Begin("", cause)
@@ -162,41 +158,41 @@ func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause 
 		return did, err
 	}
 	m.Point().Unasked = true
-	did.saved, err = e.keepChanges(ctx, sb, m, saved)
+	did.saved, err = s.keepChanges(ctx, sb, m, saved)
 	if _, err := m.End(err); err != nil {
 		return did, err
 	}
 	return did, shelf.Thin(time.Now())
 }
 
-// keepChanges calls keep if anything is new. It returns when the root layer that it looked at was
+// keepChanges calls keepState if anything is new. It returns when the root layer that it looked at was
 // saved.
-func (e *Engine) keepChanges(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, saved *time.Time) (*time.Time, error) {
-	if root := e.Status(sb).Root.SavedAt; saved != nil && root != nil && root.Equal(*saved) {
-		if err := m.Warm(e.kept(sb, e.Store.Sandbox(sb.ID))); err != nil {
+func (s *Snapshots) keepChanges(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, saved *time.Time) (*time.Time, error) {
+	if root := s.engine.Status(sb).Root.SavedAt; saved != nil && root != nil && root.Equal(*saved) {
+		if err := m.Warm(s.sourcesIn(sb, s.directory(sb))); err != nil {
 			return nil, err
 		}
-		if err := filesDiffer(m); err != nil {
+		if err := checkFilesDiffer(m); err != nil {
 			return root, err
 		}
 	}
-	at, err := e.keep(ctx, sb, m, "")
+	at, err := s.keepState(ctx, sb, m, "")
 	if err != nil {
 		return nil, err
 	}
-	return at.saved, differs(m)
+	return at.saved, checkDiffers(m)
 }
 
-// differs returns errUnchanged if a checkpoint holds the same as the one before.
-func differs(m *checkpoint.Making) error {
+// checkDiffers returns errUnchanged if a checkpoint holds the same as the one before.
+func checkDiffers(m *checkpoint.Making) error {
 	if same, err := layer.Same(m.ParentLayer(), m.Layer()); err != nil || !same {
 		return err
 	}
-	return filesDiffer(m)
+	return checkFilesDiffer(m)
 }
 
-// filesDiffer is differs without the root layer.
-func filesDiffer(m *checkpoint.Making) error {
+// checkFilesDiffer is checkDiffers without the root layer.
+func checkFilesDiffer(m *checkpoint.Making) error {
 	same, err := m.Unchanged()
 	if err == nil && same {
 		return errUnchanged
@@ -206,21 +202,21 @@ func filesDiffer(m *checkpoint.Making) error {
 
 // openCheckpoints locks a sandbox's checkpoints for a caller that compares them with the
 // directories that the sandbox shares.
-func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
-	if err := e.answers(sb); err != nil {
-		return e.Checkpoints(sb), nil, err
+func (s *Snapshots) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
+	if err := hostpath.CheckShared(sb); err != nil {
+		return s.Checkpoints(sb), nil, err
 	}
-	return e.lockCheckpoints(sb)
+	return s.lockCheckpoints(sb)
 }
 
 // lockCheckpoints locks a sandbox's checkpoints for the caller. Locks are taken in this order:
 // checkpoints, sandbox, review.
-func (e *Engine) lockCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
-	shelf := e.Checkpoints(sb)
-	if sb.Broken != "" {
-		return shelf, nil, brokenError(sb)
+func (s *Snapshots) lockCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Lock, error) {
+	shelf := s.Checkpoints(sb)
+	if err := sb.CheckBroken(); err != nil {
+		return shelf, nil, err
 	}
-	defer e.patiently("another command works with the checkpoints of sandbox %s; waiting for it", sb.Name)()
+	defer s.engine.Patiently("another command works with the checkpoints of sandbox %s; waiting for it", sb.Name)()
 	lock, err := shelf.Lock()
 	return shelf, lock, err
 }
@@ -231,18 +227,18 @@ type moment struct {
 	authority *wire.Authority // the authority that programs trust, if their memory is kept
 }
 
-// keep keeps the state of a sandbox. It does as much as possible before the sandbox pauses, or
+// keepState keeps the state of a sandbox. It does as much as possible before the sandbox pauses, or
 // before it locks the sandbox against a start. A memory image goes to the directory memory, if that
 // is named.
-func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, memory string) (at moment, err error) {
-	d := e.Store.Sandbox(sb.ID)
-	sources := e.kept(sb, d)
+func (s *Snapshots) keepState(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, memory string) (at moment, err error) {
+	d := s.directory(sb)
+	sources := s.sourcesIn(sb, d)
 	if err := m.Warm(sources); err != nil {
 		return at, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
-	err = e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) (err error) {
+	err = s.engine.TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) (err error) {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 		at, err = keepStill(d, sources, m, c, memory)
@@ -328,7 +324,7 @@ func brokenOff(d store.Sandbox, err error) error {
 		WithHint("try again; if that is of no use, stop it first: bothy stop")
 }
 
-// keepIdle is keep for a sandbox that does not run. The caller holds its lock.
+// keepIdle is keepState for a sandbox that does not run. The caller holds its lock.
 func keepIdle(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Making) error {
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
@@ -368,9 +364,9 @@ func keepLayer(m *checkpoint.Making, d store.Sandbox) error {
 	return err
 }
 
-// RemoveCheckpoint removes a checkpoint.
-func (e *Engine) RemoveCheckpoint(sb *spec.Sandbox, p checkpoint.Point) error {
-	shelf, lock, err := e.lockCheckpoints(sb)
+// Remove removes a checkpoint.
+func (s *Snapshots) Remove(sb *spec.Sandbox, p checkpoint.Point) error {
+	shelf, lock, err := s.lockCheckpoints(sb)
 	if err != nil {
 		return err
 	}
@@ -378,10 +374,10 @@ func (e *Engine) RemoveCheckpoint(sb *spec.Sandbox, p checkpoint.Point) error {
 	return shelf.Remove(p)
 }
 
-// CheckpointChanges returns the differences of one checkpoint of a sandbox from another. If from
+// Changes returns the differences of one checkpoint of a sandbox from another. If from
 // has no number, it compares with nothing.
-func (e *Engine) CheckpointChanges(sb *spec.Sandbox, from, to checkpoint.Point) ([]checkpoint.Change, error) {
-	shelf := e.Checkpoints(sb)
+func (s *Snapshots) Changes(sb *spec.Sandbox, from, to checkpoint.Point) ([]checkpoint.Change, error) {
+	shelf := s.Checkpoints(sb)
 	packs := shelf.Packs()
 	defer packs.Close()
 	var err error
@@ -402,7 +398,7 @@ func (e *Engine) CheckpointChanges(sb *spec.Sandbox, from, to checkpoint.Point) 
 }
 
 // isHome reports whether a tree is the home, which is restored whenever all of a sandbox is.
-func isHome(s checkpoint.Source) bool { return s.Name == "home" }
+func isHome(src checkpoint.Source) bool { return src.Name == "home" }
 
 // isWorkspace reports whether a tree is a directory of the host.
-func isWorkspace(s checkpoint.Source) bool { return strings.HasPrefix(s.Name, workspaceTree) }
+func isWorkspace(src checkpoint.Source) bool { return strings.HasPrefix(src.Name, workspaceTree) }

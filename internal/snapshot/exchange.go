@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"context"
@@ -12,45 +12,51 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// Exchange brings the work of sandboxes that work on the same directories from one to another.
+type Exchange struct{ snapshots *Snapshots }
+
+// NewExchange returns the exchange of work between the sandboxes of snapshots.
+func NewExchange(s *Snapshots) *Exchange { return &Exchange{s} }
+
 // HandOut puts the state that one sandbox held at a checkpoint into another sandbox of the same
 // workspaces: into its workspaces and its private directories. The other keeps its home, its
 // programs and its leases. HandOut stops it, and its state there is lost. After an interrupted
 // HandOut it holds half of the new state; it neither starts nor is reviewed until HandOut is
 // repeated.
-func (e *Engine) HandOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, to *spec.Sandbox) error {
-	if err := e.handOut(ctx, of, p, to); err != nil {
+func (x *Exchange) HandOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, to *spec.Sandbox) error {
+	if err := x.handOut(ctx, of, p, to); err != nil {
 		return &spec.Error{Op: "hand what " + of.Name + " held at checkpoint " + p.Name + " to " + to.Name, Err: err}
 	}
 	return nil
 }
 
-func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, to *spec.Sandbox) error {
+func (x *Exchange) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, to *spec.Sandbox) error {
 	if err := sameWork(of, to); err != nil {
 		return err
 	}
-	shelf, mine, err := e.openCheckpoints(of)
+	shelf, mine, err := x.snapshots.openCheckpoints(of)
 	if err != nil {
 		return err
 	}
 	defer mine.Unlock()
-	theirs, its, err := e.openCheckpoints(to)
+	theirs, its, err := x.snapshots.openCheckpoints(to)
 	if err != nil {
 		return err
 	}
 	defer its.Unlock()
-	lock, err := e.halted(ctx, to)
+	lock, err := x.halt(ctx, to)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
 	back, err := theirs.Interrupted()
 	if err == nil && (back == nil || !back.Handed) { // a restore covers more than a handover
-		err = e.finish(to, theirs)
+		err = x.snapshots.finishInterrupted(to, theirs)
 	}
 	if err != nil {
 		return err
 	}
-	d := e.Store.Sandbox(to.ID)
+	d := x.snapshots.directory(to)
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
 		return err
@@ -59,38 +65,38 @@ func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Poi
 	if err := forgetDisk(d); err != nil {
 		return err
 	}
-	return e.replaceClones(to, func() error { return shelf.Hand(p, to.ID, theirs, e.work(to)) })
+	return x.snapshots.replaceClones(to, func() error { return shelf.Hand(p, to.ID, theirs, workIn(x.snapshots.sourcesIn(to, d))) })
 }
 
 // HandIn makes a checkpoint of a sandbox with the workspaces and private directories of another
 // sandbox, which has worked on a handover. HandIn does not change the sandbox itself: the caller
-// can do that with [Engine.Restore]. Both sandboxes are stopped.
-func (e *Engine) HandIn(ctx context.Context, to, from *spec.Sandbox, cause string) (checkpoint.Point, error) {
-	p, err := e.handIn(ctx, to, from, cause)
+// can do that with [Snapshots.Restore]. Both sandboxes are stopped.
+func (x *Exchange) HandIn(ctx context.Context, to, from *spec.Sandbox, cause string) (checkpoint.Point, error) {
+	p, err := x.handIn(ctx, to, from, cause)
 	if err != nil {
 		err = &spec.Error{Op: "make a checkpoint of " + to.Name + " with what " + from.Name + " has done", Err: err}
 	}
 	return p, err
 }
 
-func (e *Engine) handIn(ctx context.Context, to, from *spec.Sandbox, cause string) (p checkpoint.Point, err error) {
+func (x *Exchange) handIn(ctx context.Context, to, from *spec.Sandbox, cause string) (p checkpoint.Point, err error) {
 	if err := sameWork(to, from); err != nil {
 		return p, err
 	}
-	shelf, unlock, err := e.still(ctx, to)
+	shelf, unlock, err := x.stopAndLock(ctx, to)
 	if err != nil {
 		return p, err
 	}
 	defer unlock()
-	lock, err := e.halted(ctx, from)
+	lock, err := x.halt(ctx, from)
 	if err != nil {
 		return p, err
 	}
 	defer lock.Unlock()
-	if err := e.finishRestore(from); err != nil { // a half-restored state is not its work
+	if err := x.snapshots.finishRestore(from); err != nil { // a half-restored state is not its work
 		return p, err
 	}
-	theirs, err := store.WaitLock(e.Store.Sandbox(from.ID).ReviewLock())
+	theirs, err := store.WaitLock(x.snapshots.directory(from).ReviewLock())
 	if err != nil {
 		return p, err
 	}
@@ -99,18 +105,18 @@ func (e *Engine) handIn(ctx context.Context, to, from *spec.Sandbox, cause strin
 	if err != nil {
 		return p, err
 	}
-	d := e.Store.Sandbox(to.ID)
-	return m.End(keepIdle(d, instead(e.kept(to, d), e.work(from)), m))
+	d := x.snapshots.directory(to)
+	return m.End(keepIdle(d, replaceSources(x.snapshots.sourcesIn(to, d), workIn(x.snapshots.sourcesIn(from, x.snapshots.directory(from)))), m))
 }
 
-// still stops a sandbox, and locks it and its checkpoints for the caller. It also finishes an
+// stopAndLock stops a sandbox, and locks it and its checkpoints for the caller. It also finishes an
 // interrupted restore.
-func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.Shelf, unlock func(), err error) {
-	shelf, mine, err := e.openCheckpoints(sb)
+func (x *Exchange) stopAndLock(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.Shelf, unlock func(), err error) {
+	shelf, mine, err := x.snapshots.openCheckpoints(sb)
 	if err != nil {
 		return shelf, nil, err
 	}
-	lock, err := e.halted(ctx, sb)
+	lock, err := x.halt(ctx, sb)
 	if err != nil {
 		mine.Unlock()
 		return shelf, nil, err
@@ -119,8 +125,8 @@ func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.
 		lock.Unlock()
 		mine.Unlock()
 	}
-	if err = e.finish(sb, shelf); err == nil {
-		err = e.room()
+	if err = x.snapshots.finishInterrupted(sb, shelf); err == nil {
+		err = x.snapshots.engine.CheckRoom()
 	}
 	if err != nil {
 		unlock()
@@ -128,27 +134,19 @@ func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.
 	return shelf, unlock, err
 }
 
-// halted stops a sandbox, and returns its lock.
-func (e *Engine) halted(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
-	lock, lost, err := e.halt(ctx, sb, 0)
+// halt stops a sandbox, and returns its lock.
+func (x *Exchange) halt(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
+	lock, lost, err := x.snapshots.engine.Halt(ctx, sb)
 	if lost != nil {
-		e.say("%v", lost)
-	}
-	if err == nil && lock == nil {
-		err = errRemoved(sb)
+		x.snapshots.say("%v", lost)
 	}
 	return lock, err
 }
 
-// work returns the directories of a sandbox that hold its work, except those of the host.
-func (e *Engine) work(sb *spec.Sandbox) []checkpoint.Source {
-	return slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool { return isWorkspace(s) || !isWork(s.Name) })
-}
-
-// instead replaces directories in the list by others of the same names.
-func instead(list, others []checkpoint.Source) []checkpoint.Source {
-	for i, s := range list {
-		if n := slices.IndexFunc(others, func(o checkpoint.Source) bool { return o.Name == s.Name }); n >= 0 {
+// replaceSources replaces directories in the list by others of the same names.
+func replaceSources(list, others []checkpoint.Source) []checkpoint.Source {
+	for i, src := range list {
+		if n := slices.IndexFunc(others, func(o checkpoint.Source) bool { return o.Name == src.Name }); n >= 0 {
 			list[i] = others[n]
 		}
 	}
@@ -178,16 +176,17 @@ type Joined struct {
 // ReadyToJoin prepares the layers of a sandbox for a merge. From here on Bothy can tell that a
 // change of the host is newer than the work inside, and that a file that the host deletes did
 // exist.
-func (e *Engine) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
-	_, unlock, err := e.still(ctx, sb)
+func (x *Exchange) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
+	_, unlock, err := x.stopAndLock(ctx, sb)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := e.readyLayers(sb); err != nil {
+	workspaces := x.snapshots.engine.Changes()
+	if err := workspaces.Ready(sb); err != nil {
 		return err
 	}
-	e.rememberNames(sb)
+	workspaces.RememberNames(sb)
 	return nil
 }
 
@@ -195,19 +194,19 @@ func (e *Engine) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 // its checkpoints to another. If both changed a path, only texts are merged, by their lines. Git's
 // own files stay as the sandbox has them: commits are not brought along, only files. Join stops the
 // sandbox, and does not change its files.
-func (e *Engine) Join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (Joined, error) {
-	j, err := e.join(ctx, sb, base, theirs, cause)
+func (x *Exchange) Join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (Joined, error) {
+	j, err := x.join(ctx, sb, base, theirs, cause)
 	if err != nil {
 		err = &spec.Error{Op: "bring what was done into " + sb.Name, Err: err}
 	}
 	return j, err
 }
 
-func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (j Joined, err error) {
+func (x *Exchange) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (j Joined, err error) {
 	if sb.Mode() != spec.WorkspaceReview {
 		return j, spec.Errorf(spec.ErrUsage, "only what is kept for a review can be brought together")
 	}
-	shelf, unlock, err := e.still(ctx, sb)
+	shelf, unlock, err := x.stopAndLock(ctx, sb)
 	if err != nil {
 		return j, err
 	}
@@ -216,8 +215,8 @@ func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkp
 	if err != nil {
 		return j, err
 	}
-	d := e.Store.Sandbox(sb.ID)
-	ours, err := m.End(keepIdle(d, e.kept(sb, d), m))
+	d := x.snapshots.directory(sb)
+	ours, err := m.End(keepIdle(d, x.snapshots.sourcesIn(sb, d), m))
 	if err != nil {
 		return j, err
 	}
@@ -244,29 +243,29 @@ func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkp
 // changed since another checkpoint. In that case it changes nothing, and moved is true. The check
 // and the change are one step: no other command can change anything in between. Settle keeps the
 // state before in a checkpoint; the home and the programs stay as they are. The sandbox is stopped.
-func (e *Engine) Settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoint.Point) (moved bool, err error) {
-	if moved, err = e.settle(ctx, sb, since, p); err != nil {
+func (x *Exchange) Settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoint.Point) (moved bool, err error) {
+	if moved, err = x.settle(ctx, sb, since, p); err != nil {
 		err = &spec.Error{Op: "put what was done into " + sb.Name, Err: err}
 	}
 	return moved, err
 }
 
-func (e *Engine) settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoint.Point) (bool, error) {
-	_, unlock, err := e.still(ctx, sb)
+func (x *Exchange) settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoint.Point) (bool, error) {
+	_, unlock, err := x.stopAndLock(ctx, sb)
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	sources := slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool { return !isReview(s.Name) })
-	before, err := e.keepBefore(sb, p, sources, false)
+	sources := slices.DeleteFunc(x.snapshots.sourcesIn(sb, x.snapshots.directory(sb)), func(src checkpoint.Source) bool { return !isReview(src.Name) })
+	before, err := x.snapshots.keepPresent(sb, p, sources, false)
 	if err != nil {
 		return false, err
 	}
-	list, err := e.CheckpointChanges(sb, since, *before)
+	list, err := x.snapshots.Changes(sb, since, *before)
 	if err != nil || slices.ContainsFunc(list, func(c checkpoint.Change) bool { return isReview(c.Tree) && isInside(c.Path) }) {
 		return err == nil, err
 	}
-	_, err = e.goBack(sb, p, sources)
+	_, err = x.snapshots.restoreFiles(sb, p, sources)
 	return false, err
 }
 

@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"slices"
@@ -15,15 +15,15 @@ import (
 // that has handed the second checkpoint in. WorkChanges leaves out git's notes about unchanged
 // files. It also leaves out files of the layer over a workspace that equal the host's: the first
 // write to a file copies it there, whatever is written.
-func (e *Engine) WorkChanges(sb, by *spec.Sandbox, from, to checkpoint.Point) ([]checkpoint.Change, error) {
-	list, err := e.CheckpointChanges(sb, from, to)
+func (s *Snapshots) WorkChanges(sb, by *spec.Sandbox, from, to checkpoint.Point) ([]checkpoint.Change, error) {
+	list, err := s.Changes(sb, from, to)
 	if err != nil {
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(c checkpoint.Change) bool {
 		return !isWork(c.Tree) || PlaceOf(sb, c) == "" || isIndex(c.Path)
 	})
-	layers := review.Of(by, e.Store.Sandbox(by.ID).Review)
+	layers := review.Of(by, s.directory(by).Review)
 	for i, m := range by.Workspaces {
 		if !by.Reviews(m) {
 			continue

@@ -1,12 +1,14 @@
-package engine
+package snapshot
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -32,19 +34,19 @@ type Restored struct {
 
 // Restore restores a sandbox's files from a checkpoint. Its programs resume from there, if their
 // memory was kept. A running sandbox is stopped. The rules and the leases stay those of today.
-func (e *Engine) Restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (Restored, error) {
-	r, err := e.restore(ctx, sb, p, o)
+func (s *Snapshots) Restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (Restored, error) {
+	r, err := s.restore(ctx, sb, p, o)
 	if err != nil {
-		err = e.opError(fmt.Sprintf("restore checkpoint %s of %s", p.Name, sb.Name), sb, err)
+		err = s.engine.OpError(fmt.Sprintf("restore checkpoint %s of %s", p.Name, sb.Name), sb, err)
 	}
 	return r, err
 }
 
-func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (r Restored, err error) {
+func (s *Snapshots) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (r Restored, err error) {
 	if sb.Remove {
 		return r, spec.Errorf(spec.ErrUsage, "it was made for one command, and goes with it").WithHint("begin a new one from it: bothy checkpoint restore --to NAME")
 	}
-	shelf, mine, err := e.openCheckpoints(sb)
+	shelf, mine, err := s.openCheckpoints(sb)
 	if err != nil {
 		return r, err
 	}
@@ -58,30 +60,27 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	if _, err := shelf.Trees(p); err != nil { // before anything is stopped or kept
 		return r, err
 	}
-	var past *past
+	var memory *engine.Memory
 	if p.Memory > 0 && !o.Files {
-		if past, err = e.openPast(ctx, sb, p); err != nil {
+		if memory, err = s.openMemory(ctx, sb, p); err != nil {
 			return r, err
 		}
 	}
-	sources := e.kept(sb, e.Store.Sandbox(sb.ID))
-	if past != nil && o.NoWorkspace && slices.ContainsFunc(sources, isWorkspace) {
+	sources := s.sourcesIn(sb, s.directory(sb))
+	if memory != nil && o.NoWorkspace && slices.ContainsFunc(sources, isWorkspace) {
 		return r, spec.Errorf(spec.ErrUsage, "programs cannot go on over files that are not what they were").
 			WithHint("put your directories back, too, or leave the programs: --files")
 	}
-	if err := reachable(p, sources, o); err != nil { // before anything is stopped
+	if err := checkReachable(p, sources, o); err != nil { // before anything is stopped
 		return r, err
 	}
-	r.Ran = e.Status(sb).State != spec.Stopped
-	if past != nil && r.Ran {
-		past.authority() // before anything is stopped
+	r.Ran = s.engine.Status(sb).State != spec.Stopped
+	if memory != nil && r.Ran {
+		memory.Authority() // before anything is stopped
 	}
-	lock, lost, err := e.halt(ctx, sb, 0)
+	lock, lost, err := s.engine.Halt(ctx, sb)
 	if err != nil {
 		return r, err
-	}
-	if lock == nil {
-		return r, errRemoved(sb)
 	}
 	defer lock.Unlock()
 	if lost != nil && !o.Discard {
@@ -93,27 +92,27 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	}
 	if o.NoWorkspace {
 		// But it restores a workspace that is half of another checkpoint.
-		sources = slices.DeleteFunc(sources, func(s checkpoint.Source) bool {
-			return isWorkspace(s) && (back == nil || !slices.Contains(back.Trees, s.Name))
+		sources = slices.DeleteFunc(sources, func(src checkpoint.Source) bool {
+			return isWorkspace(src) && (back == nil || !slices.Contains(back.Trees, src.Name))
 		})
 	}
 	if !o.Discard {
-		if r.Before, err = e.keepBefore(sb, p, sources, back != nil); err != nil {
+		if r.Before, err = s.keepPresent(sb, p, sources, back != nil); err != nil {
 			return r, (&spec.Error{Op: "keep what there is", Err: err}).WithHint("--discard does without")
 		}
 	}
-	if r.Skipped, err = e.goBack(sb, p, sources); err != nil {
-		return r, halfway(sb, shelf, r.Before, err)
+	if r.Skipped, err = s.restoreFiles(sb, p, sources); err != nil {
+		return r, halfRestored(sb, shelf, r.Before, err)
 	}
-	if past == nil {
+	if memory == nil {
 		return r, nil
 	}
 	if len(r.Skipped) > 0 {
-		e.say("programs do not go on: not all files are what they were")
+		s.say("programs do not go on: not all files are what they were")
 		return r, nil
 	}
-	e.sayOver(p, e.asItIs(sb, false))
-	if err := e.startFrom(ctx, sb, lock, past); err != nil {
+	s.warnSharedFiles(p, s.sharedPlaces(sb, false))
+	if err := s.engine.Resume(ctx, sb, lock, memory); err != nil {
 		return r, (&spec.Error{Op: "have its programs go on", Err: err}).
 			WithHint("its files are what they were; the next command starts it anew")
 	}
@@ -121,22 +120,22 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	return r, nil
 }
 
-// reachable checks that the directories exist that are to be restored, or kept.
-func reachable(p checkpoint.Point, sources []checkpoint.Source, o RestoreOptions) error {
+// checkReachable checks that the directories exist that are to be restored, or kept.
+func checkReachable(p checkpoint.Point, sources []checkpoint.Source, o RestoreOptions) error {
 	for i := range sources {
-		s := &sources[i]
-		if isWorkspace(*s) && o.NoWorkspace || o.Discard && !slices.Contains(p.Trees, s.Name) {
+		src := &sources[i]
+		if isWorkspace(*src) && o.NoWorkspace || o.Discard && !slices.Contains(p.Trees, src.Name) {
 			continue
 		}
-		if err := s.Reach(); err != nil {
+		if err := src.Reach(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// halfway adds a hint about files that are half restored, for example because the disk was full.
-func halfway(sb *spec.Sandbox, shelf checkpoint.Shelf, before *checkpoint.Point, failed error) error {
+// halfRestored adds a hint about files that are half restored, for example because the disk was full.
+func halfRestored(sb *spec.Sandbox, shelf checkpoint.Shelf, before *checkpoint.Point, failed error) error {
 	if back, err := shelf.Interrupted(); back == nil && err == nil {
 		return failed
 	}
@@ -147,21 +146,21 @@ func halfway(sb *spec.Sandbox, shelf checkpoint.Shelf, before *checkpoint.Point,
 	return (&spec.Error{Op: "put its files back", Err: failed}).WithHint("once that is mended, start it, which goes on with it; or %s", undo)
 }
 
-// keepBefore makes a checkpoint of the present state. Files that are not in it must not be removed.
-// If a restore is repeated, keepBefore makes none that equals the one before, because the user may
+// keepPresent makes a checkpoint of the present state. Files that are not in it must not be removed.
+// If a restore is repeated, keepPresent makes none that equals the one before, because the user may
 // try often.
-func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source, again bool) (*checkpoint.Point, error) {
-	m, err := e.Checkpoints(sb).BeginBefore(p)
+func (s *Snapshots) keepPresent(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source, again bool) (*checkpoint.Point, error) {
+	m, err := s.Checkpoints(sb).BeginBefore(p)
 	if err != nil {
 		return nil, err
 	}
-	d := e.Store.Sandbox(sb.ID)
-	all := slices.DeleteFunc(e.kept(sb, d), func(s checkpoint.Source) bool { // also of directories that are not restored
-		stays := isWorkspace(s) && !slices.ContainsFunc(sources, func(o checkpoint.Source) bool { return o.Name == s.Name })
-		if !stays || s.Reach() == nil {
+	d := s.directory(sb)
+	all := slices.DeleteFunc(s.sourcesIn(sb, d), func(src checkpoint.Source) bool { // also of directories that are not restored
+		stays := isWorkspace(src) && !slices.ContainsFunc(sources, func(o checkpoint.Source) bool { return o.Name == src.Name })
+		if !stays || src.Reach() == nil {
 			return false
 		}
-		e.say("%s is not where it was, and not in the checkpoint of what there is", s.Dir)
+		s.say("%s is not where it was, and not in the checkpoint of what there is", src.Dir)
 		return true
 	})
 	err = keepIdle(d, all, m)
@@ -169,7 +168,7 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 		sources[i].Before = m.Tree(sources[i].Name)
 	}
 	if err == nil && again {
-		err = differs(m)
+		err = checkDiffers(m)
 	}
 	var before checkpoint.Point
 	err = store.AtOnce(func() (ended error) {
@@ -190,9 +189,9 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 	return &before, nil
 }
 
-// goBack restores files. The caller holds the locks of the checkpoints and of the sandbox.
-func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source) ([]string, error) {
-	d := e.Store.Sandbox(sb.ID)
+// restoreFiles restores files. The caller holds the locks of the checkpoints and of the sandbox.
+func (s *Snapshots) restoreFiles(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source) ([]string, error) {
+	d := s.directory(sb)
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
 		return nil, err
@@ -201,15 +200,15 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 	if err := forgetDisk(d); err != nil {
 		return nil, err
 	}
-	shelf := e.Checkpoints(sb)
+	shelf := s.Checkpoints(sb)
 	var skipped []string
-	err = e.replaceClones(sb, func() (err error) {
+	err = s.replaceClones(sb, func() (err error) {
 		skipped, err = shelf.Restore(p, sources, func() error {
 			if !slices.ContainsFunc(sources, isHome) { // programs belong to the files that they have written there
 				return nil
 			}
 			if sb.Devcontainer != nil {
-				if err := writeSetUps(d, p.CreatedAt, d); err != nil {
+				if err := restoreSetUps(d, p.CreatedAt, d); err != nil {
 					return err
 				}
 			}
@@ -218,6 +217,29 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 		return err
 	})
 	return skipped, err
+}
+
+// replaceClones notes that the files of a sandbox's clones are about to be replaced. Its lock keeps
+// fetches out meanwhile.
+func (s *Snapshots) replaceClones(sb *spec.Sandbox, replace func() error) error {
+	list := s.clones(sb)
+	if len(list) == 0 {
+		return replace()
+	}
+	lock, err := store.TryLock(s.directory(sb).CloneLock())
+	if errors.Is(err, store.ErrLocked) {
+		return spec.Errorf(spec.ErrConflict, "somebody fetches from sandbox %s just now", sb.Name).WithHint("try again when that is done")
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	for _, c := range list {
+		if err := c.Changed(); err != nil {
+			return err
+		}
+	}
+	return replace()
 }
 
 // forgetDisk has the next start measure the sandbox's use of the disk again, because its files are
@@ -232,24 +254,24 @@ func forgetDisk(d store.Sandbox) error {
 }
 
 // finishRestore finishes an interrupted restore. The caller holds the sandbox's lock.
-func (e *Engine) finishRestore(sb *spec.Sandbox) error {
-	shelf := e.Checkpoints(sb)
+func (s *Snapshots) finishRestore(sb *spec.Sandbox) error {
+	shelf := s.Checkpoints(sb)
 	back, err := shelf.Interrupted()
 	if back == nil && err == nil {
 		return nil
 	}
 	if back != nil && back.Handed {
-		return e.Whole(sb)
+		return s.engine.Whole(sb)
 	}
 	lock, err := shelf.TryLock()
 	if errors.Is(err, store.ErrLocked) {
-		return errRestoring(sb)
+		return s.engine.Whole(sb) // which tells so, unless the other process is done by now
 	}
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	if err := e.finish(sb, shelf); err != nil {
+	if err := s.finishInterrupted(sb, shelf); err != nil {
 		failed := &spec.Error{Op: "finish restoring a checkpoint of " + sb.Name, Err: err}
 		if errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrDenied) { // a directory was moved away, as the error says
 			return failed
@@ -259,33 +281,7 @@ func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 	return nil
 }
 
-func errRestoring(sb *spec.Sandbox) error {
-	return spec.Errorf(spec.ErrConflict, "a checkpoint of sandbox %s is being restored", sb.Name).WithHint("try again in a moment")
-}
-
-// Whole refuses a sandbox whose files are half of a checkpoint: a restore is at work, or was
-// interrupted. None of the files can be trusted, and a missing file least of all.
-func (e *Engine) Whole(sb *spec.Sandbox) error {
-	shelf := e.Checkpoints(sb)
-	half := shelf.Whole()
-	if half == nil {
-		return nil
-	}
-	lock, err := shelf.TryLock()
-	if errors.Is(err, store.ErrLocked) {
-		return errRestoring(sb)
-	}
-	if err == nil {
-		half = shelf.Whole() // no process restores it any more
-		lock.Unlock()
-	}
-	if half == nil {
-		return nil
-	}
-	return &spec.Error{Op: "use the files of " + sb.Name, Err: half}
-}
-
-func (e *Engine) finish(sb *spec.Sandbox, shelf checkpoint.Shelf) error {
+func (s *Snapshots) finishInterrupted(sb *spec.Sandbox, shelf checkpoint.Shelf) error {
 	back, err := shelf.Interrupted()
 	if back == nil || err != nil {
 		return err
@@ -296,13 +292,23 @@ func (e *Engine) finish(sb *spec.Sandbox, shelf checkpoint.Shelf) error {
 	if back.Point.Number == 0 {
 		return spec.Errorf(spec.ErrConflict, "the checkpoint is there no more, or cannot be read")
 	}
-	e.say("going back to checkpoint %s was interrupted; going on with it", back.Point.Name)
-	sources := slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool {
-		return !slices.Contains(back.Trees, s.Name)
+	s.say("going back to checkpoint %s was interrupted; going on with it", back.Point.Name)
+	sources := slices.DeleteFunc(s.sourcesIn(sb, s.directory(sb)), func(src checkpoint.Source) bool {
+		return !slices.Contains(back.Trees, src.Name)
 	})
-	if _, err := e.keepBefore(sb, back.Point, sources, true); err != nil {
+	if _, err := s.keepPresent(sb, back.Point, sources, true); err != nil {
 		return err
 	}
-	_, err = e.goBack(sb, back.Point, sources)
+	_, err = s.restoreFiles(sb, back.Point, sources)
 	return err
+}
+
+// restoreSetUps writes which commands of its devcontainer.json one sandbox had run at a time into
+// the directory of another, or its own: restored files have no trace of later commands.
+func restoreSetUps(from store.Sandbox, at time.Time, to store.Sandbox) error {
+	text, err := engine.SetUpsAt(from, at)
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(to.SetUp(), text)
 }

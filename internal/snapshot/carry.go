@@ -1,9 +1,8 @@
-package engine
+package snapshot
 
 import (
 	"archive/tar"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -45,17 +45,17 @@ const (
 	maxCarried     = 16 << 20
 )
 
-// ExportCheckpoint writes a checkpoint to a file that only the owner of this state
+// Export writes a checkpoint to a file that only the owner of this state
 // directory can read.
-func (e *Engine) ExportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) error {
-	if err := e.exportCheckpoint(sb, ref, to); err != nil {
+func (s *Snapshots) Export(sb *spec.Sandbox, ref string, to io.Writer) error {
+	if err := s.export(sb, ref, to); err != nil {
 		return &spec.Error{Op: fmt.Sprintf("export checkpoint %s of %s", ref, sb.Name), Err: err}
 	}
 	return nil
 }
 
-func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) error {
-	shelf, lock, err := e.lockCheckpoints(sb)
+func (s *Snapshots) export(sb *spec.Sandbox, ref string, to io.Writer) error {
+	shelf, lock, err := s.lockCheckpoints(sb)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 	if err != nil {
 		return err
 	}
-	c, err := e.carried(sb, p)
+	c, err := s.carried(sb, p)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 	if err != nil {
 		return err
 	}
-	return e.sealFile(to, func(sealed io.Writer) error {
+	return s.engine.SealFile(to, func(sealed io.Writer) error {
 		w := tar.NewWriter(sealed)
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: carriedName, Size: int64(len(about)), Mode: 0o600}); err != nil {
 			return err
@@ -87,45 +87,13 @@ func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 	})
 }
 
-// sealFile seals the output of write with the owner's key. Only the owner of this state directory
-// can read it, or can have made it.
-func (e *Engine) sealFile(to io.Writer, write func(io.Writer) error) error {
-	key, err := e.ownerKey(true)
-	if err != nil {
-		return err
-	}
-	sealed, err := envelope.NewWriter(to, key)
-	if err != nil {
-		return err
-	}
-	if err := write(sealed); err != nil {
-		return err
-	}
-	return sealed.Close()
-}
-
-// openSealed returns the content of a file that sealFile wrote. The caller must read to its end
-// before it trusts any of it. The error is envelope.ErrNone if the file was never sealed.
-func (e *Engine) openSealed(from io.Reader) (io.Reader, error) {
-	key, without := e.ownerKey(false)
-	open, err := envelope.NewReader(from, key)
-	switch {
-	case errors.Is(err, envelope.ErrNone):
-	case without != nil:
-		return nil, without
-	case errors.Is(err, envelope.ErrOther):
-		return nil, spec.Errorf(spec.ErrDenied, "%w", err).WithHint("copy owner.key from the state directory of the Bothy that has exported it")
-	}
-	return open, err
-}
-
 // carried collects the data beside a checkpoint.
-func (e *Engine) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error) {
-	d := e.Store.Sandbox(sb.ID)
-	if _, err := e.Uploads(sb); err != nil { // an unreadable record would be forgotten
+func (s *Snapshots) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error) {
+	d := s.directory(sb)
+	if _, err := s.engine.Uploads(sb); err != nil { // an unreadable record would be forgotten
 		return nil, err
 	}
-	c := &carried{Version: carriedVersion, Bothy: e.Version, Arch: runtime.GOARCH, At: time.Now().UTC(), Sandbox: sb}
+	c := &carried{Version: carriedVersion, Bothy: s.engine.Version, Arch: runtime.GOARCH, At: time.Now().UTC(), Sandbox: sb}
 	for path, text := range map[string]*[]byte{d.Policy(): &c.Policy, d.Mock(): &c.Mock, d.Uploads(): &c.Uploads} {
 		data, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +103,7 @@ func (e *Engine) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error)
 	}
 	if sb.Devcontainer != nil {
 		var err error
-		if c.SetUp, err = setUpsAt(d, p.CreatedAt); err != nil {
+		if c.SetUp, err = engine.SetUpsAt(d, p.CreatedAt); err != nil {
 			return nil, err
 		}
 	}
@@ -155,62 +123,31 @@ func (e *Engine) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error)
 	return c, nil
 }
 
-// ownerKey returns the key that seals exported files. With fresh, it makes a missing key.
-func (e *Engine) ownerKey(fresh bool) ([]byte, error) {
-	path := e.Store.OwnerKey()
-	key, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && fresh {
-		lock, err := e.Store.NamesLock(context.Background()) // so that only one of two callers makes it
-		if err != nil {
-			return nil, err
-		}
-		defer lock.Unlock()
-		if _, err := os.Lstat(path); err == nil {
-			return e.ownerKey(false)
-		}
-		key = make([]byte, envelope.KeySize)
-		_, _ = rand.Read(key) // it does not fail
-		if err := store.WriteFile(path, key); err != nil {
-			return nil, err
-		}
-		e.say("files are sealed with %s: who wants to import them elsewhere, or after a reset, keeps a copy of it", path)
-		return key, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, spec.Errorf(spec.ErrDenied, "there is no %s: nothing was ever exported from here", path).
-			WithHint("copy owner.key from the state directory of the Bothy that has exported it")
-	}
-	if err == nil && len(key) != envelope.KeySize {
-		err = spec.Errorf(nil, "%s is damaged", path)
-	}
-	return key, err
-}
-
-// ImportCheckpoint makes a sandbox that begins from an exported checkpoint, and that owns it. Its
+// Import makes a sandbox that begins from an exported checkpoint, and that owns it. Its
 // directories are checked as any that are to be shared. The name may be empty.
-func (e *Engine) ImportCheckpoint(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
-	sb, err := e.importCheckpoint(ctx, from, name, rules)
+func (s *Snapshots) Import(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
+	sb, err := s.importFile(ctx, from, name, rules)
 	if err != nil {
 		return nil, &spec.Error{Op: "import a checkpoint", Err: err}
 	}
 	return sb, nil
 }
 
-func (e *Engine) importCheckpoint(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
-	open, err := e.openSealed(from)
+func (s *Snapshots) importFile(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
+	open, err := s.engine.OpenSealed(from)
 	if errors.Is(err, envelope.ErrNone) {
 		err = spec.Errorf(spec.ErrUsage, "it is no file that bothy checkpoint export has made")
 	}
 	if err != nil {
 		return nil, err
 	}
-	stage, lock, err := e.stageImport()
+	stage, lock, err := s.stageImport()
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
 	defer func() { _ = store.RemoveTree(stage) }()
-	if err := e.room(); err != nil {
+	if err := s.engine.CheckRoom(); err != nil {
 		return nil, err
 	}
 	c, p, err := receive(open, checkpoint.Shelf{Dir: stage})
@@ -223,7 +160,7 @@ func (e *Engine) importCheckpoint(ctx context.Context, from io.Reader, name stri
 	sb := *c.Sandbox
 	sb.ID, sb.CreatedAt, sb.Ports, sb.Remove = store.NewID(), time.Now().UTC(), nil, false
 	if len(sb.HostPorts) > 0 { // something else may listen here
-		e.say("ports of the host are not open to it: bothy ports NAME --allow-host-port opens one")
+		s.say("ports of the host are not open to it: bothy ports NAME --allow-host-port opens one")
 		sb.HostPorts = nil
 	}
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
@@ -234,14 +171,14 @@ func (e *Engine) importCheckpoint(ctx context.Context, from io.Reader, name stri
 	if name != "" {
 		sb.Name = name
 	}
-	e.sayLeft(p)
-	return &sb, e.settleImport(ctx, &sb, c, p, stage)
+	s.tellLeftOut(p)
+	return &sb, s.settleImport(ctx, &sb, c, p, stage)
 }
 
 // stageImport returns the directory into which a checkpoint is imported. Only one import runs at a
 // time.
-func (e *Engine) stageImport() (string, *store.Lock, error) {
-	dir := e.Store.Imports()
+func (s *Snapshots) stageImport() (string, *store.Lock, error) {
+	dir := s.engine.Store.Imports()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, err
 	}
@@ -283,8 +220,8 @@ func receive(open io.Reader, shelf checkpoint.Shelf) (*carried, checkpoint.Point
 }
 
 // settleImport creates the sandbox.
-func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried, p checkpoint.Point, stage string) error {
-	return e.addCopy(ctx, sb, nil, func(d store.Sandbox) error {
+func (s *Snapshots) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried, p checkpoint.Point, stage string) error {
+	return s.engine.AddCopy(ctx, sb, nil, func(d store.Sandbox) error {
 		if err := os.Rename(stage, d.Checkpoints()); err != nil {
 			return err
 		}
@@ -308,7 +245,7 @@ func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried,
 				return err
 			}
 		}
-		if err := e.fillFiles(checkpoint.Shelf{Dir: d.Checkpoints()}, p, sb, d); err != nil {
+		if err := s.fillFiles(checkpoint.Shelf{Dir: d.Checkpoints()}, p, sb, d); err != nil {
 			return err
 		}
 		return store.SyncFS(d.Dir)

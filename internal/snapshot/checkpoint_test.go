@@ -1,4 +1,4 @@
-package engine
+package snapshot
 
 import (
 	"errors"
@@ -35,8 +35,8 @@ func conns(t *testing.T) (keeper, command *unixconn.Conn) {
 // TestBrokenOff checks the error if a keeper breaks off: it said why, it ends, or it waited too
 // long.
 func TestBrokenOff(t *testing.T) {
-	e, _, sb := newMovable(t)
-	d := e.Store.Sandbox(sb.ID)
+	s, _, sb := newMovable(t)
+	d := s.directory(sb)
 	for name, c := range map[string]struct {
 		says  error
 		state spec.State
@@ -50,7 +50,7 @@ func TestBrokenOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: c.state}))
-			shelf, lock, err := e.openCheckpoints(sb)
+			shelf, lock, err := s.openCheckpoints(sb)
 			must(t, err)
 			defer lock.Unlock()
 			m, err := shelf.Begin("", "test")

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// AddCopy adds a sandbox that is described like another one, which may be removed meanwhile. fill
+// fills its directory before the sandbox appears. AddCopy calls last, which may be nil, when no
+// other caller can take a name: last may still choose the sandbox's name.
+func (e *Engine) AddCopy(ctx context.Context, sb *spec.Sandbox, last func() error, fill ...func(store.Sandbox) error) error {
+	if sb.Image != nil {
+		if err := e.Images().Hold(); err != nil {
+			return err
+		}
+		defer e.Images().Release() // after the names: it may sweep
+	}
+	names, err := e.holdNames(ctx)
+	if err != nil {
+		return err
+	}
+	defer names.Unlock()
+	if last != nil {
+		if err := last(); err != nil {
+			return err
+		}
+	}
+	return e.add(ctx, sb, fill...)
+}
+
+// AddForCommand adds a sandbox that [ForCommand] has described. It begins with the contents of its
+// template, and then fill fills its directory.
+func (e *Engine) AddForCommand(ctx context.Context, sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
+	return e.AddCopy(ctx, sb, nil, append([]func(store.Sandbox) error{e.begin(ctx, sb)}, fill...)...)
+}
+
+// ForCommand describes a sandbox like another one that serves one command, and is removed with it.
+// kind is the first part of its name.
+func ForCommand(like *spec.Sandbox, kind string) *spec.Sandbox {
+	sb := *like
+	sb.ID, sb.CreatedAt = store.NewID(), time.Now().UTC()
+	sb.Name = kind + "-" + sb.ID
+	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Tasks, sb.Loop, sb.Remove = nil, nil, "", "", "", true
+	return &sb
+}
+
+// Fresh makes a sandbox like another one was when that was new. It works on the same live
+// workspaces, under the same rules. It has nothing else of the other, because root inside may have
+// changed that. It has no leases. It serves one command and goes with it.
+func (e *Engine) Fresh(ctx context.Context, like *spec.Sandbox) (*spec.Sandbox, error) {
+	if len(like.Workspaces) > 0 && like.Mode() != spec.WorkspaceLive {
+		return nil, spec.Errorf(spec.ErrUsage, "the workspaces of %s are not live: a new sandbox would not see what waits there", like.Name)
+	}
+	e.Sweep()
+	sb := ForCommand(like, "fresh")
+	rules := func(d store.Sandbox) error { return e.CopyRules(like, d) }
+	if err := e.AddForCommand(ctx, sb, rules); err != nil {
+		return nil, &spec.Error{Op: "make a sandbox like " + like.Name, Err: err}
+	}
+	return sb, nil
+}
+
+// CopyRules copies a sandbox's rules to the directory of another sandbox, with the uploads under
+// rules that limit them, and the script of its mock.
+func (e *Engine) CopyRules(of *spec.Sandbox, d store.Sandbox) error {
+	from := e.Store.Sandbox(of.ID)
+	return store.AtOnce(
+		func() error { return copyDocument(from.Policy(), d.Policy()) },
+		func() error { return copyDocument(from.Mock(), d.Mock()) },
+		func() error { return copyDocument(from.Uploads(), d.Uploads()) },
+	)
+}
+
+// copyDocument copies a file, if it exists.
+func copyDocument(from, to string) error {
+	data, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", filepath.Base(from), err)
+	}
+	return store.WriteFile(to, data)
+}

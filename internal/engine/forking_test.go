@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestHalfFork checks that a fork is incomplete until its programs resume in it. No command starts
+// it before, and it is removed if its maker was killed. A fork that was started has work in it, and
+// stays.
+func TestHalfFork(t *testing.T) {
+	e := newEngine(t)
+	maker := &Engine{Store: e.Store, Agents: e.Agents}
+	for _, name := range []string{"half", "started", "whole"} {
+		fork := wish("")
+		fork.Name = name
+		must(t, maker.AddCopy(t.Context(), fork, nil, maker.Forking(fork)))
+		if _, err := e.Connect(t.Context(), fork); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "is being forked") {
+			t.Errorf("while it is made: %v", err)
+		}
+		e.Sweep()
+		switch name {
+		case "started":
+			now := time.Now()
+			must(t, store.WriteJSON(e.Store.Sandbox(fork.ID).Status(), spec.Status{State: spec.Stopped, StartedAt: &now}))
+			maker.makers.end(fork.ID)
+		case "whole":
+			must(t, maker.Forked(fork))
+		default:
+			maker.makers.end(fork.ID) // the kernel does that for a killed maker
+			if _, err := e.Connect(t.Context(), fork); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "half a fork") {
+				t.Errorf("half made: %v", err)
+			}
+		}
+	}
+	e.Sweep()
+	if got := names(t, e); !slices.Equal(got, []string{"started", "whole"}) {
+		t.Errorf("there are %q", got)
+	}
+}

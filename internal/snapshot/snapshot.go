@@ -1,0 +1,55 @@
+// Package snapshot keeps the state of sandboxes, and brings it back: checkpoints, restores, forks,
+// images of memory, copies of work to be judged, and the exchange of work between sandboxes. The
+// format and the storage of checkpoints are those of package checkpoint. The engine owns the life
+// cycle of the sandboxes.
+package snapshot
+
+import (
+	"fmt"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Snapshots makes and uses the snapshots of an engine's sandboxes.
+type Snapshots struct{ engine *engine.Engine }
+
+// New returns the snapshots of an engine's sandboxes. From then on a start of the engine finishes a
+// restore that was interrupted, and starts the attendant that makes automatic checkpoints.
+func New(e *engine.Engine) *Snapshots {
+	s := &Snapshots{e}
+	e.BeforeStart, e.Running = s.prepareStart, s.attend
+	return s
+}
+
+// prepareStart removes what a killed command has left among a sandbox's checkpoints, and finishes
+// an interrupted restore. The caller holds the sandbox's lock.
+func (s *Snapshots) prepareStart(sb *spec.Sandbox) error {
+	if err := s.Checkpoints(sb).Tidy(); err != nil {
+		return err
+	}
+	return s.finishRestore(sb)
+}
+
+// Checkpoints returns the checkpoints of a sandbox.
+func (s *Snapshots) Checkpoints(sb *spec.Sandbox) checkpoint.Shelf {
+	return checkpoint.Shelf{Dir: s.directory(sb).Checkpoints()}
+}
+
+// directory returns the directory of a sandbox.
+func (s *Snapshots) directory(sb *spec.Sandbox) store.Sandbox { return s.engine.Store.Sandbox(sb.ID) }
+
+// clones returns the clones of a sandbox.
+func (s *Snapshots) clones(sb *spec.Sandbox) []clone.Clone {
+	return clone.Of(sb, s.directory(sb).Clone)
+}
+
+// say tells the user the current step.
+func (s *Snapshots) say(format string, args ...any) {
+	if s.engine.Progress != nil {
+		s.engine.Progress(fmt.Sprintf(format, args...))
+	}
+}
