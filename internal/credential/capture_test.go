@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A login made inside is lent again at every start, is listed, goes to no other sandbox, and
-// ends with its lease.
+// TestCaptured checks that a login that was made inside is lent again at every start, is listed,
+// goes to no other sandbox, and ends with its lease.
 func TestCaptured(t *testing.T) {
 	e, _, said := signedIn(t)
 	sb := wish(t.TempDir())
@@ -77,7 +77,7 @@ func TestCaptured(t *testing.T) {
 		t.Errorf("a start with leases that cannot be read: %v", err)
 	}
 	if _, err := e.Revoke(here, sb, func(*spec.Lease) bool { return false }); err == nil {
-		t.Error("nobody hears that the leases cannot be read")
+		t.Error("unreadable leases are not reported")
 	}
 	tokenless(t, dir)
 	// A login of the host is none of it.
@@ -103,7 +103,7 @@ func keepLogin(t *testing.T, e *desk, sb *spec.Sandbox, l *spec.Lease) oauthfile
 	return f
 }
 
-// loggedIn is a sandbox of claude in which somebody has logged in, and what was said.
+// loggedIn returns a sandbox of claude with a login that was made inside.
 func loggedIn(t *testing.T) (*desk, *spec.Sandbox, oauthfile.File, *[]string) {
 	t.Helper()
 	e, _, said := signedIn(t)
@@ -116,7 +116,8 @@ func loggedIn(t *testing.T) (*desk, *spec.Sandbox, oauthfile.File, *[]string) {
 	return e, sb, keepLogin(t, e, sb, &l), said
 }
 
-// isLent wants the login to be lent, or not with a reason and what to do.
+// isLent checks that the login is lent or, if why is not empty, that it is not, with a reason and a
+// hint.
 func isLent(t *testing.T, e *desk, sb *spec.Sandbox, why, hint string) {
 	t.Helper()
 	n := e.ForStart(here, sb)
@@ -133,8 +134,8 @@ func isLent(t *testing.T, e *desk, sb *spec.Sandbox, why, hint string) {
 
 const logInAgain = "bothy secret revoke claude-login@box, on the host, then log in again in the sandbox"
 
-// A login that is damaged, or sealed for a key that is gone, is not lent, and it is said
-// what to do. What there is of it stays until its lease is ended.
+// TestCapturedDamaged checks that a login that is damaged, or sealed for a missing key, is not
+// lent, that the user is told what to do, and that the rest of it stays until its lease ends.
 func TestCapturedDamaged(t *testing.T) {
 	e, sb, f, _ := loggedIn(t)
 	whole, err := os.ReadFile(f.Path)
@@ -152,7 +153,8 @@ func TestCapturedDamaged(t *testing.T) {
 	isLent(t, e, sb, "for another key", logInAgain)
 }
 
-// A start waits for a while for who changes the secrets, and for the key as long as it takes.
+// TestFirstKeyTime checks that a start waits for a limited time for a process that changes the
+// secrets, and without a limit for the key.
 func TestFirstKeyTime(t *testing.T) {
 	usual := vaultTime
 	vaultTime = time.Nanosecond
@@ -169,7 +171,7 @@ func TestFirstKeyTime(t *testing.T) {
 	}
 }
 
-// Where the secrets are locked, so is the login.
+// TestCapturedLocked checks that a passphrase locks the login with the secrets.
 func TestCapturedLocked(t *testing.T) {
 	words := filepath.Join(t.TempDir(), "words")
 	must(t, os.WriteFile(words, []byte("correct horse\n"), 0o600))
@@ -189,7 +191,8 @@ func TestCapturedLocked(t *testing.T) {
 	}
 }
 
-// What an earlier Bothy wrote in clear is sealed by the next start.
+// TestCapturedInClear checks that the next start seals a login that an earlier Bothy wrote in
+// clear.
 func TestCapturedInClear(t *testing.T) {
 	e, sb, f, _ := loggedIn(t)
 	plain := f
@@ -205,7 +208,8 @@ func TestCapturedInClear(t *testing.T) {
 	}
 }
 
-// The key is there before somebody can log in, where somebody may.
+// TestFirstKey checks that a start makes the key of the vault if a user may log in inside, and only
+// then.
 func TestFirstKey(t *testing.T) {
 	e, _, said := signedIn(t)
 	key := func() string {
@@ -239,10 +243,32 @@ func TestFirstKey(t *testing.T) {
 	}
 }
 
-// tokenless wants nothing of a login in a sandbox's directory.
+// tokenless checks that a sandbox's directory has nothing of a login.
 func tokenless(t *testing.T, dir store.Sandbox) {
 	t.Helper()
 	if left, err := os.ReadDir(dir.Logins()); err != nil || len(left) > 0 {
 		t.Errorf("there are %v, %v", left, err)
+	}
+}
+
+// TestSeal checks that a value that is kept outside of the vault can be opened again, and only with its
+// key.
+func TestSeal(t *testing.T) {
+	e := newDesk(t)
+	sealed, err := e.Seal(here, "authority", []byte(canary))
+	must(t, err)
+	if strings.Contains(sealed, canary) {
+		t.Error("it is in clear")
+	}
+	again, err := e.Seal(here, "authority", []byte(canary))
+	must(t, err)
+	for _, s := range []string{sealed, again} {
+		if value, err := e.Open(here, "authority", s); err != nil || string(value) != canary {
+			t.Errorf("%q, %v", value, err)
+		}
+	}
+	must(t, os.RemoveAll(e.vault().Dir))
+	if value, err := e.Open(here, "authority", sealed); err == nil {
+		t.Errorf("without the key: %q", value)
 	}
 }

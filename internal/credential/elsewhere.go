@@ -15,9 +15,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// elsewhere says how the host has an agent ask another server than that of one of its
-// services, for people; the empty string, if it does not. What the agent has in the environment
-// of that service is for that server then.
+// otherServer says how the host makes an agent ask another server than that of one of its services. It
+// returns the empty string if the host does not. If it does, the agent's credentials on the host for
+// that service are for the other server.
 func otherServer(a *spec.Agent, service string) string {
 	home, err := store.Home()
 	for i := range a.Elsewhere {
@@ -28,7 +28,7 @@ func otherServer(a *spec.Agent, service string) string {
 		if server := unknownServer(o, os.Getenv(o.Variable)); server != "" {
 			return fmt.Sprintf("it is for %s, which $%s names", server, o.Variable)
 		}
-		if o.File == "" || err != nil { // there is no file either of which it could be
+		if o.File == "" || err != nil { // no file can name a server
 			continue
 		}
 		for _, k := range serverPlaces(o, home) {
@@ -40,7 +40,7 @@ func otherServer(a *spec.Agent, service string) string {
 	return ""
 }
 
-// other gives the server that a text names, if it is not one of those that are known.
+// unknownServer returns the server that a text names, if the agent's description does not list it.
 func unknownServer(o *spec.AgentElsewhere, url string) string {
 	if server := serverOf(url); !slices.Contains(o.Own, server) {
 		return server
@@ -48,7 +48,7 @@ func unknownServer(o *spec.AgentElsewhere, url string) string {
 	return ""
 }
 
-// places are where files may name a server.
+// serverPlaces returns the places in files that may name a server.
 func serverPlaces(o *spec.AgentElsewhere, home string) []oauthfile.Key {
 	at := func(file, directory string) oauthfile.Key {
 		return oauthfile.FindKey(spec.AgentKey{File: file, Directory: directory, Key: o.Key}, home, os.Getenv)
@@ -57,7 +57,7 @@ func serverPlaces(o *spec.AgentElsewhere, home string) []oauthfile.Key {
 	for _, file := range o.Also {
 		switch {
 		case path.IsAbs(file):
-			found, _ := filepath.Glob(file) // which was judged
+			found, _ := filepath.Glob(file) // the pattern was checked
 			for _, f := range found {
 				list = append(list, oauthfile.Key{Path: f, Pointer: o.Key})
 			}
@@ -70,7 +70,7 @@ func serverPlaces(o *spec.AgentElsewhere, home string) []oauthfile.Key {
 	return list
 }
 
-// elsewhereIn is elsewhere for a file.
+// otherServerIn is otherServer for one place in a file.
 func otherServerIn(o *spec.AgentElsewhere, k oauthfile.Key) string {
 	told, err := k.Plain()
 	if err != nil {
@@ -82,8 +82,9 @@ func otherServerIn(o *spec.AgentElsewhere, k oauthfile.Key) string {
 	return ""
 }
 
-// Elsewhere says how the host has any agent ask another server than a service's, as
-// elsewhere does: what the environment has of that service may be for that one.
+// Elsewhere says how the host makes any agent ask another server than that of a service: credentials of
+// the service in the environment may be for the other server. It returns the empty string if the host
+// does not.
 func (v *Values) Elsewhere(service string) (string, error) {
 	names, err := v.Agents.Names()
 	if err != nil {
@@ -104,13 +105,12 @@ func (v *Values) Elsewhere(service string) (string, error) {
 	return "", nil
 }
 
-// forOther says why what a lease of what an agent has would be now is for another server than
-// those that it goes to: what stands in the environment, or in files, may have changed since it
-// was lent. A lease for hosts that somebody chose is for those.
+// refuseOther refuses a lease whose value is for another server by now: the environment or the files of
+// the host may have changed since it was lent. It accepts a lease for hosts that the user chose.
 func (v *Values) refuseOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) error {
 	s, err := d.Find(l.Secret)
 	if err != nil {
-		return nil // which is said by who reads it
+		return nil // reading its value fails, and reports this
 	}
 	if of := vault.FindService(s.Service); of == nil || !slices.Equal(l.Hosts, of.Hosts) {
 		return nil
@@ -128,8 +128,8 @@ func (v *Values) refuseOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease)
 	return nil
 }
 
-// finder is the agent that finds a secret on the host whenever a sandbox starts; nil for one
-// that is kept, or read in a way that its user chose, and where nobody looks.
+// finderOf returns the agent that a secret is found for on the host, anew at each start. It returns nil
+// for a secret that the vault stores, or that is read in a way that the user chose.
 func (v *Values) finderOf(sb *spec.Sandbox, s *vault.Secret) (*spec.Agent, error) {
 	switch {
 	case s.Source.Kind == vault.SourceEnvironment:
@@ -140,8 +140,7 @@ func (v *Values) finderOf(sb *spec.Sandbox, s *vault.Secret) (*spec.Agent, error
 	return nil, nil
 }
 
-// isOfOccasion tells whether a secret is what an agent finds on the host whenever it looks,
-// and no more.
+// isOfOccasion reports whether a secret is only what an agent finds on the host each time it looks.
 func isOfOccasion(a *spec.Agent, s *vault.Secret) bool {
 	switch s.Source.Kind {
 	case vault.SourceKey, vault.SourceTool:
@@ -152,8 +151,8 @@ func isOfOccasion(a *spec.Agent, s *vault.Secret) bool {
 	return false
 }
 
-// serverOf gives the server that a URL names, or a name alone: with its port, unless that
-// is the usual one.
+// serverOf returns the server of a URL, or of a name alone, with its port unless that is the usual
+// one.
 func serverOf(url string) string {
 	_, rest, ok := strings.Cut(url, "://")
 	if !ok {
@@ -169,8 +168,9 @@ func serverOf(url string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(rest), ":443"), ".")
 }
 
-// meant is a credential of one of an agent's services. One for another server is not lent.
-func (c Found) meant(a *spec.Agent, service string) Found {
+// unlessElsewhere returns a credential of one of an agent's services, or why it is unfit, if it is for
+// another server.
+func (c Found) unlessElsewhere(a *spec.Agent, service string) Found {
 	if c.Secret == "" {
 		return c
 	}

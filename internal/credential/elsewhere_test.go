@@ -15,8 +15,8 @@ import (
 
 const bearer = "tok-CANARYCANARYCANARYCANARY0123456789"
 
-// What the agent is to send as a bearer is found in the environment, and lent as that; of a
-// kind that is known it counts as such.
+// TestBearerOfEnvironment checks that a bearer token in the environment is lent as one, and as a
+// key or a login if its value has the shape of one.
 func TestBearerOfEnvironment(t *testing.T) {
 	for value, want := range map[string]struct {
 		variable string
@@ -50,7 +50,7 @@ func TestBearerOfEnvironment(t *testing.T) {
 	}
 }
 
-// So is one in the agent's settings.
+// TestBearerOfSettings checks that a bearer token in the agent's settings is lent as one.
 func TestBearerOfSettings(t *testing.T) {
 	e, path, _ := signedIn(t)
 	must(t, os.Remove(path))
@@ -67,7 +67,8 @@ func TestBearerOfSettings(t *testing.T) {
 	}
 }
 
-// Of several that are set it is said which is lent, and which is not.
+// TestSeveralVariables checks that the user is told which of several variables is lent, and which
+// is not.
 func TestSeveralVariables(t *testing.T) {
 	e, path, said := signedIn(t)
 	must(t, os.Remove(path))
@@ -82,7 +83,8 @@ func TestSeveralVariables(t *testing.T) {
 	}
 }
 
-// A variable counts before the login, with which another may pay: that is said whenever it is.
+// TestVariableBeforeLogin checks that a variable counts before the login, and that the user is told
+// so each time: another account may pay for the login.
 func TestVariableBeforeLogin(t *testing.T) {
 	e, path, said := signedIn(t)
 	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
@@ -102,8 +104,8 @@ func TestVariableBeforeLogin(t *testing.T) {
 	}
 }
 
-// A key that the agent was told on the host not to use is not lent by itself, whether or not it
-// is a secret by now; by its name it is.
+// TestRefusedKey checks that a key that the user told the agent not to use is lent only by its
+// name, whether or not it is a secret by now.
 func TestRefusedKey(t *testing.T) {
 	e, path, said := signedIn(t)
 	const key = "sk-ant-api03-CANARYCANARY0123456789"
@@ -138,7 +140,8 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// Which counts does not hang on which was there first, and what is passed over is said.
+// TestVariableThatBecameSecret checks that the choice does not depend on the order in which
+// variables became secrets, and that the user is told what is passed over.
 func TestVariableThatBecameSecret(t *testing.T) {
 	e, path, said := signedIn(t)
 	must(t, os.Remove(path))
@@ -161,8 +164,8 @@ func TestVariableThatBecameSecret(t *testing.T) {
 	}
 }
 
-// What stands beside the name of another server is for that, and goes to no server of the
-// agent's services. A login is its service's all the same.
+// TestElsewhere checks that a credential beside the name of another server is not lent for the
+// servers of the agent's services, and that a login is.
 func TestElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		agent string
@@ -251,7 +254,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// Which server of several an agent is told to ask otherwise than usual is for one service.
+// TestElsewhereOfServices checks that a variable with the name of another server concerns one
+// service of several.
 func TestElsewhereOfServices(t *testing.T) {
 	e, _, _ := signedIn(t)
 	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
@@ -269,7 +273,7 @@ func TestElsewhereOfServices(t *testing.T) {
 	}
 }
 
-// What a whole machine is told counts as well.
+// TestElsewhereOfMachine checks that files for the whole machine count.
 func TestElsewhereOfMachine(t *testing.T) {
 	e, _, _ := signedIn(t)
 	own, etc := t.TempDir(), t.TempDir()
@@ -289,8 +293,8 @@ func TestElsewhereOfMachine(t *testing.T) {
 	}
 }
 
-// A secret that is read from a variable is no more than the variable; one that is kept is
-// what its user set it for.
+// TestElsewhereOfSecrets checks that a secret that is read from a variable is judged like the
+// variable, and a stored one is not.
 func TestElsewhereOfSecrets(t *testing.T) {
 	e, path, _ := signedIn(t)
 	must(t, os.Remove(path))
@@ -308,7 +312,8 @@ func TestElsewhereOfSecrets(t *testing.T) {
 	}
 }
 
-// A file that may name another server, and that nobody can read, has nothing be lent either.
+// TestElsewhereUnread checks that nothing is lent if a file that may name another server cannot be
+// read.
 func TestElsewhereUnread(t *testing.T) {
 	e, path, _ := signedIn(t)
 	must(t, os.Remove(path))
@@ -322,7 +327,8 @@ func TestElsewhereUnread(t *testing.T) {
 	}
 }
 
-// Nor does a sandbox get it that was lent it before, unless somebody chose the host.
+// TestElsewhereSince checks that a start refuses an earlier lease whose value is for another server
+// by now, unless the user chose the host.
 func TestElsewhereSince(t *testing.T) {
 	e, path, said := signedIn(t)
 	must(t, os.Remove(path))

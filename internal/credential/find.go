@@ -17,22 +17,22 @@ import (
 
 // Found is what an agent can log in with on this host.
 type Found struct {
-	Secret string // the secret it is, or becomes when it is lent; empty: there is none
-	Where  string // it is, for people
-	Unfit  string // why one that is there cannot be lent
-	// Besides tells of others that were there to choose from; empty, or to be said behind.
+	Secret string // its secret, or the name of the secret that SecretFor makes of it; empty: none can be lent
+	Where  string // its place, for the user
+	Unfit  string // why it cannot be lent
+	// Besides names other credentials that were not chosen, to be appended to a message about this
+	// one. It may be empty.
 	Besides string
 
-	add  *NewSecret       // it is no secret yet
-	say  string           // when it becomes one
-	from *spec.AgentToken // it is of another program, and may turn out to be no good
+	add  *NewSecret       // the secret to make of it; nil if the secret exists
+	say  string           // the message about it
+	from *spec.AgentToken // its description, if it is a token of another program, which may not fit
 }
 
-// Find looks for what an agent can log in with: a secret of the vault,
-// or else one that stands in the caller's environment, or else what the agent
-// logged in with on the host, or else a key that it was given there, or else a token
-// of another program that it takes. The first of the agent's services that there is
-// counts. Nothing is changed.
+// Find looks for something that an agent can log in with, and changes nothing. It returns, in this
+// order: a secret of the vault, a variable of the caller's environment, the agent's login on the host,
+// a key that the agent keeps there, a token of another program. Of several services of the agent, the
+// first with a credential counts.
 func (v *Values) Find(a *spec.Agent) (Found, error) {
 	have, err := v.Secrets()
 	if err != nil {
@@ -40,9 +40,9 @@ func (v *Values) Find(a *spec.Agent) (Found, error) {
 	}
 	for _, service := range a.Credentials {
 		for _, s := range have {
-			// Logins and keys of agents come last, and as a tool's token are lent to who
-			// was given them only. Variables come next, secrets by now or not: else what
-			// is lent would hang on which was there first.
+			// Logins, keys and tokens belong to one agent, and come last. Variables come before
+			// them, whether or not they are secrets by now: the order in which they became secrets
+			// must not matter.
 			own := !slices.Contains([]vault.SourceKind{vault.SourceLogin, vault.SourceKey, vault.SourceTool}, s.Source.Kind)
 			if !own || !serves(a, &s, service) || ofVariable(a, &s) {
 				continue
@@ -67,7 +67,7 @@ func (v *Values) Find(a *spec.Agent) (Found, error) {
 	return c, err
 }
 
-// given is Find for what the agent, or another program that it goes by, was given.
+// findGiven is Find for keys of the agent, and for tokens of other programs.
 func (v *Values) findGiven(a *spec.Agent, have []vault.Secret) (Found, error) {
 	c := givenKey(a, have)
 	if c.Secret == "" {
@@ -79,8 +79,8 @@ func (v *Values) findGiven(a *spec.Agent, have []vault.Secret) (Found, error) {
 	return c, nil
 }
 
-// serves tells whether a secret is of one of an agent's services: by what the vault knows,
-// or, of a service that only the description knows, by its name.
+// serves reports whether a secret belongs to one of an agent's services. A secret of a service that
+// only the agent's description defines has the name of the service.
 func serves(a *spec.Agent, s *vault.Secret, service string) bool {
 	if _, own := a.Services[service]; own {
 		return s.Service == "" && s.Name == service
@@ -88,8 +88,8 @@ func serves(a *spec.Agent, s *vault.Secret, service string) bool {
 	return s.Service == service
 }
 
-// inEnvironment is Find for variables, of somebody who may have logged in. One that
-// is for another server, or that the agent is not to use, is told if there is no other.
+// inEnvironment is Find for variables of the environment. If none can be lent, it returns the first
+// that is for another server, or that the agent is not to use. logged is the agent's login.
 func inEnvironment(a *spec.Agent, have []vault.Secret, logged Found) (unfit Found) {
 	for _, service := range a.Credentials {
 		for _, variable := range agent.Variables(a, service) {
@@ -102,7 +102,7 @@ func inEnvironment(a *spec.Agent, have []vault.Secret, logged Found) (unfit Foun
 				Secret: service, Where: "$" + variable + " of your environment", Besides: besides,
 				add: &NewSecret{Name: service, Service: serviceOf(a, service, value), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}},
 				say: fmt.Sprintf("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder%s", variable, service, besides),
-			}.meant(a, service).wanted(a, service, value)
+			}.unlessElsewhere(a, service).unlessRefused(a, service, value)
 			i := slices.IndexFunc(have, func(h vault.Secret) bool { return h.Name == service })
 			switch {
 			case c.Secret == "" && unfit.Where == "":
@@ -110,22 +110,22 @@ func inEnvironment(a *spec.Agent, have []vault.Secret, logged Found) (unfit Foun
 			case c.Secret != "" && i < 0:
 				return c
 			case c.Secret != "" && ofVariable(a, &have[i]) && have[i].Source.Variable == variable:
-				return c.known()
+				return c.asSecret()
 			}
 		}
 	}
 	return unfit
 }
 
-// ofVariable tells whether a secret is what one of an agent's variables became.
+// ofVariable reports whether a secret was made of one of an agent's variables.
 func ofVariable(a *spec.Agent, s *vault.Secret) bool {
 	return s.Source.Kind == vault.SourceEnvironment && slices.Contains(a.Credentials, s.Name) &&
 		slices.Contains(agent.Variables(a, s.Name), s.Source.Variable)
 }
 
-// known is a credential that is a secret by now: that is worth a word only if another is
-// passed over.
-func (c Found) known() Found {
+// asSecret returns a credential that is a secret by now. The user is told about it only if another
+// credential was passed over.
+func (c Found) asSecret() Found {
 	c.add, c.Where = nil, "the secret "+c.Secret
 	if c.Besides == "" {
 		c.say = ""
@@ -133,8 +133,8 @@ func (c Found) known() Found {
 	return c
 }
 
-// besides tells of what counts less than the variable with a value, and is something else:
-// other variables, and the login, with which another may pay.
+// passedOver names the credentials that are passed over for a variable with a value: variables with
+// other values, and the login, which another account may pay for.
 func passedOver(a *spec.Agent, value string, logged Found) (said string) {
 	var more []string
 	for _, service := range a.Credentials {
@@ -156,9 +156,9 @@ func passedOver(a *spec.Agent, value string, logged Found) (said string) {
 	return said + ", nor " + logged.Where
 }
 
-// wanted is a credential whose value is not among those that its user told the agent on this
-// host not to use: it would not use it there, and one who pays otherwise meant that.
-func (c Found) wanted(a *spec.Agent, service, value string) Found {
+// unlessRefused returns a credential, or why it is unfit, if the user told the agent on this host not to
+// use its value: the agent pays with something else there.
+func (c Found) unlessRefused(a *spec.Agent, service, value string) Found {
 	home, err := store.Home()
 	if c.Secret == "" || err != nil {
 		return c
@@ -185,8 +185,8 @@ func (c Found) wanted(a *spec.Agent, service, value string) Found {
 	return c
 }
 
-// serviceOf gives the service of the vault that a value is of: none if only the agent's
-// description knows it. A subscription's token is often set where an API key is expected.
+// serviceOf returns the service of a value in the vault; "" if only the agent's description defines
+// it. Users often set a subscription's token where an API key is expected.
 func serviceOf(a *spec.Agent, service, value string) string {
 	if _, own := a.Services[service]; own {
 		return ""
@@ -194,7 +194,21 @@ func serviceOf(a *spec.Agent, service, value string) string {
 	return vault.SortService(service, []byte(value))
 }
 
-// loggedIn is Find for what the agent logged in with on the host.
+// earlier returns the source of a secret that an earlier Find made for an agent; nil if there is none.
+// taken reports that another secret has the name.
+func earlier(have []vault.Secret, name string, kind vault.SourceKind, a *spec.Agent) (source *vault.Source, taken bool) {
+	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	source = &have[i].Source
+	return source, source.Kind != kind || source.Agent != a.Name
+}
+
+// otherKind says that another secret has the name for a credential.
+func otherKind(name string) string { return name + " is a secret of another kind" }
+
+// findLogin is Find for the agent's login on the host.
 func (v *Values) findLogin(a *spec.Agent, have []vault.Secret) Found {
 	if a.Login == nil {
 		return Found{}
@@ -209,21 +223,21 @@ func (v *Values) findLogin(a *spec.Agent, have []vault.Secret) Found {
 		c.Unfit = spec.Advised(err)
 		return c
 	}
-	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
-	if i >= 0 && (have[i].Source.Kind != vault.SourceLogin || have[i].Source.Agent != a.Name) {
-		c.Unfit = name + " is a secret of another kind"
+	before, taken := earlier(have, name, vault.SourceLogin, a)
+	if taken {
+		c.Unfit = otherKind(name)
 		return c
 	}
 	c.Secret, c.Where = name, "your login "+n.Source.Path
-	if i < 0 || have[i].Source.Path != n.Source.Path {
+	if before == nil || before.Path != n.Source.Path {
 		c.add = &n
 		c.say = fmt.Sprintf("your login %s is lent, as the secret %s; the sandbox sees placeholders", n.Source.Path, name)
 	}
 	return c
 }
 
-// givenKey is Find for keys that the agent was given on the host. One that cannot
-// be lent is told if there is no other.
+// givenKey is Find for keys that the agent keeps on the host. If none can be lent, it returns the first
+// that cannot.
 func givenKey(a *spec.Agent, have []vault.Secret) (found Found) {
 	if len(a.Keys) == 0 {
 		return Found{}
@@ -235,7 +249,7 @@ func givenKey(a *spec.Agent, have []vault.Secret) (found Found) {
 	var first spec.AgentKey
 	var more []string
 	for _, how := range a.Keys {
-		c := judgeKey(a, how, home, have).meant(a, how.Service)
+		c := judgeKey(a, how, home, have).unlessElsewhere(a, how.Service)
 		switch {
 		case c.Secret != "" && found.Secret == "":
 			found, first = c, how
@@ -257,7 +271,7 @@ func givenKey(a *spec.Agent, have []vault.Secret) (found Found) {
 	return found
 }
 
-// keyOf is givenKey for one of the places that a description names.
+// judgeKey is givenKey for one of the places that a description names.
 func judgeKey(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret) (c Found) {
 	key := oauthfile.FindKey(how, home, os.Getenv)
 	value, err := key.Read()
@@ -271,19 +285,19 @@ func judgeKey(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret
 		c.Unfit = fmt.Sprintf("%v; if you trust it: bothy secret set %s --command COMMAND", err, how.Service)
 		return c
 	}
-	if err != nil && !errors.Is(err, spec.ErrDenied) { // nobody knows whether there is one
+	if err != nil && !errors.Is(err, spec.ErrDenied) { // the file may or may not have a key
 		c.Where = "what " + key.Path + " may have of a key"
 	}
 	source := vault.Source{Kind: vault.SourceKey, Agent: a.Name, Path: key.Path, Pointer: key.Pointer}
-	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
+	before, taken := earlier(have, name, vault.SourceKey, a)
 	switch {
 	case err != nil:
 		c.Unfit = spec.Advised(err)
 		return c
-	case i >= 0 && (have[i].Source.Kind != vault.SourceKey || have[i].Source.Agent != a.Name):
-		c.Unfit = name + " is a secret of another kind"
+	case taken:
+		c.Unfit = otherKind(name)
 		return c
-	case i < 0 || !reflect.DeepEqual(have[i].Source, source):
+	case before == nil || !reflect.DeepEqual(*before, source):
 		c.add = &NewSecret{Name: name, Service: vault.SortService(how.Service, []byte(value)), Source: source}
 		c.say = fmt.Sprintf("%s is lent, as the secret %s; the sandbox sees a placeholder", c.Where, name)
 	}

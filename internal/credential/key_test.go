@@ -11,8 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
-// Keys that agents were given on the host are found where they keep them, and lent to that
-// agent alone.
+// TestGivenKeys checks that keys are found where agents keep them, and lent to that agent alone.
 func TestGivenKeys(t *testing.T) {
 	const key = "sk-ant-api03-CANARYCANARYCANARYCANARY0123456789"
 	auth := `{"github-copilot":{"type":"oauth","refresh":"x"},"openrouter":{"type":"api","key":"@"}}`
@@ -73,8 +72,8 @@ func TestGivenKeys(t *testing.T) {
 	}
 }
 
-// A login counts before a key, and what one agent was given is not another's. What cannot
-// be lent is told, unless another can.
+// TestGivenKeyIsLast checks that a login counts before a key, that a key is lent to no other agent,
+// and that the user is told of one that cannot be lent unless another can.
 func TestGivenKeyIsLast(t *testing.T) {
 	e, path, _ := signedIn(t)
 	home := os.Getenv("HOME")
@@ -118,7 +117,8 @@ func TestGivenKeyIsLast(t *testing.T) {
 	}
 }
 
-// A helper that prints keys is told of, and how to have it used; it is not run.
+// TestHelperIsTold checks that a command that prints keys is not run, and that the user is told how
+// to use it.
 func TestHelperIsTold(t *testing.T) {
 	e, path, said := signedIn(t)
 	must(t, os.Remove(path))
@@ -136,7 +136,7 @@ func TestHelperIsTold(t *testing.T) {
 	}
 }
 
-// Of several keys it is said which is lent, and which are not.
+// TestSeveralKeys checks that the user is told which of several keys is lent, and which are not.
 func TestSeveralKeys(t *testing.T) {
 	const key = "sk-CANARYCANARY0123456789"
 	for name, c := range map[string]struct {

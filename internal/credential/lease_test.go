@@ -16,8 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// placed gives the files that came into their places in a directory while something was done,
-// in their order.
+// placed returns the files that do moved to their places in a directory, in order.
 func placed(t *testing.T, dir string, do func()) (names []string) {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -40,8 +39,8 @@ func placed(t *testing.T, dir string, do func()) (names []string) {
 	return names
 }
 
-// Who is killed while they lend leaves no mark of a credential that was never lent, and while
-// they revoke none without the mark.
+// TestLentMark checks the order of writes: a process that is killed while it lends leaves no mark
+// without a lease, and one that is killed while it revokes leaves a mark.
 func TestLentMark(t *testing.T) {
 	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("anthropic", canary)))
@@ -60,7 +59,7 @@ func TestLentMark(t *testing.T) {
 	if got := placed(t, d.Dir, lend); !slices.Equal(got, []string{leases, mark}) {
 		t.Errorf("lending writes %q", got)
 	}
-	must(t, os.Remove(d.Lent())) // as whoever is killed between the two leaves it
+	must(t, os.Remove(d.Lent())) // as a process that is killed between the two writes leaves it
 	if e.NeverLent(sb) {
 		t.Error("its lease counts as none")
 	}
@@ -86,7 +85,7 @@ func TestLentMark(t *testing.T) {
 	}
 }
 
-// What can never be lent is told before the secret's source is asked.
+// TestTermsFirst checks that terms that no value can satisfy are refused before the source is read.
 func TestTermsFirst(t *testing.T) {
 	e := newDesk(t)
 	ran := filepath.Join(t.TempDir(), "ran")

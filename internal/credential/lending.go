@@ -50,28 +50,37 @@ func (b *Broker) ForStart(ctx context.Context, sb *spec.Sandbox) Lent {
 		} else if err := b.Values.refuseOther(sb, d, &l); err != nil {
 			v = got{err: err}
 		}
-		if err := l.Place.Check(); err != nil { // the gateway would refuse all loans
-			if l.Live(now) {
-				err = spec.Errorf(nil, "secret %s: %w", l.Secret, err).WithHint("bothy secret revoke %s, and lend it to another place", l.ID)
-				out.Unlent = append(out.Unlent, b.reportUnlent(sb, l, err))
-			}
-			continue
-		}
-		loan := wire.Loan{Lease: l}
-		if l.Live(now) {
-			loan = v.loan(l)
-			if v.err == nil && v.login != nil && l.Renewal != "" && !isCaptured(l) {
-				v.err = v.login.addFile(&out, &l)
-			}
-			if v.err != nil {
-				out.Unlent = append(out.Unlent, b.reportUnlent(sb, l, v.err))
-			}
-		}
-		out.Loans = append(out.Loans, loan)
+		b.addLoan(&out, sb, l, v, now)
 	}
 	return out
 }
 
+// addLoan adds a lease with its value. A lease that has run out goes without: the gateway still knows
+// its placeholder. The gateway would refuse all loans for one with an invalid place, so that one is left
+// out.
+func (b *Broker) addLoan(to *Lent, sb *spec.Sandbox, l spec.Lease, v got, now time.Time) {
+	live := l.Live(now)
+	if err := l.Place.Check(); err != nil {
+		if live {
+			err = spec.Errorf(nil, "secret %s: %w", l.Secret, err).WithHint("bothy secret revoke %s, and lend it to another place", l.ID)
+			to.Unlent = append(to.Unlent, b.reportUnlent(sb, l, err))
+		}
+		return
+	}
+	loan := wire.Loan{Lease: l}
+	if live {
+		loan = v.loan(l)
+		if v.err == nil && v.login != nil && l.Renewal != "" && !isCaptured(l) {
+			v.err = v.login.addFile(to, &l)
+		}
+		if v.err != nil {
+			to.Unlent = append(to.Unlent, b.reportUnlent(sb, l, v.err))
+		}
+	}
+	to.Loans = append(to.Loans, loan)
+}
+
+// secretsOf returns the secrets of leases, each once.
 func secretsOf(leases []spec.Lease) []string {
 	var names []string
 	for _, l := range leases {

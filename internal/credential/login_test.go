@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A login is lent as placeholders in the file where its program looks.
+// TestLogin checks that a login is lent as placeholders in the file where its program looks.
 func TestLogin(t *testing.T) {
 	e, path, said := signedIn(t)
 	name, err := e.SecretFor(here, claude(t, e))
@@ -61,7 +61,8 @@ func TestLogin(t *testing.T) {
 	credentialtest.NowhereIn(t, e.Store.Path(), "CANARY")
 }
 
-// A home that somebody inside prepared leads nowhere.
+// TestLoginInHostileHome checks that a login is written to no place outside of a home, whatever
+// programs inside have made there.
 func TestLoginInHostileHome(t *testing.T) {
 	e, _, said := signedIn(t)
 	sb := wish(t.TempDir())
@@ -96,8 +97,8 @@ func TestLoginInHostileHome(t *testing.T) {
 	}
 }
 
-// What an agent keeps beside its login stays, whatever else somebody inside made of the
-// file; what it logs in with itself does not.
+// TestBesideLogin checks that members of the file beside the login stay, and that credentials of
+// the agent do not.
 func TestBesideLogin(t *testing.T) {
 	e, _, _ := signedIn(t)
 	sb := wish(t.TempDir())
@@ -129,7 +130,7 @@ func TestBesideLogin(t *testing.T) {
 	}
 }
 
-// The order: what was stored, what stands in the environment, and then the login.
+// TestLoginComesLast checks the order: stored secrets, variables, the login.
 func TestLoginComesLast(t *testing.T) {
 	e, _, _ := signedIn(t)
 	a := claude(t, e)
@@ -148,7 +149,7 @@ func TestLoginComesLast(t *testing.T) {
 	}
 }
 
-// A login that is none is not lent, and a start says why.
+// TestLoginRefused checks that an invalid login is not lent, and that a start says why.
 func TestLoginRefused(t *testing.T) {
 	e, path, said := signedIn(t)
 	a := claude(t, e)
@@ -180,7 +181,8 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
-// What codex needs of its tokens is in what stands for them, and no more.
+// TestLoginOfJWTs checks that placeholders for tokens of codex have the claims that it needs, and
+// no other.
 func TestLoginOfJWTs(t *testing.T) {
 	e, _, _ := signedIn(t)
 	a, err := e.Agents.Find("codex")

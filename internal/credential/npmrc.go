@@ -15,17 +15,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// npmrcName is where npm looks, and its like: in the home. It has no variable for a
-// token that every shell would pass on.
+// npmrcName is the file in a home with the settings of npm, and of programs like it. npm has no variable
+// for a token.
 const npmrcName = ".npmrc"
 
-// Around what is lent stand two lines. All else in the file is somebody's own.
+// These two lines enclose what is lent. Everything else in the file is the user's.
 const (
 	lentBegins = "# Lent by bothy, and written anew at every start:"
 	lentEnds   = "# End of what is lent by bothy."
 )
 
-// npmLines are what leases have npm told.
+// npmLines returns the lines for npm that leases need.
 func npmLines(leases []spec.Lease) (lines []string) {
 	for _, l := range leases {
 		for _, s := range l.Settings {
@@ -59,12 +59,12 @@ func (b *Broker) tellNpm(sb *spec.Sandbox, loans []wire.Loan) {
 	}
 }
 
-// changeNpmrc puts lines into the file in place of those it was given before.
+// changeNpmrc puts lines into the file in place of those of an earlier start.
 func changeNpmrc(home *os.Root, lines []string) error {
 	before, err := readHome(home, npmrcName)
 	if err != nil {
 		if len(lines) == 0 {
-			return nil // nothing of ours is in what cannot be read
+			return nil // an unreadable file has no lines of ours
 		}
 		return err
 	}
@@ -78,10 +78,9 @@ func changeNpmrc(home *os.Root, lines []string) error {
 	return replaceHome(home, npmrcName, after)
 }
 
-// withLines is the text of the file with the lines between ours instead of what
-// stands there. They come last, for npm goes by what it reads last: where a secret
-// is lent no other credential is of use. Which registry is asked stays somebody's own
-// choice.
+// withLines returns the text of the file with new lines between the two that enclose them. They come
+// last, because the last setting wins in npm: where a secret is lent, no other credential works. The
+// choice of a registry stays the user's.
 func withLines(before string, lines []string) string {
 	own := withoutLent(before)
 	if len(lines) == 0 {
@@ -100,7 +99,7 @@ func withLines(before string, lines []string) string {
 	}
 	lent := lentBegins + "\n" + strings.Join(said, "\n") + "\n" + lentEnds + "\n"
 	at := len(own)
-	if i := strings.Index("\n"+own, "\n["); i >= 0 { // what stands in a section means nothing to npm
+	if i := strings.Index("\n"+own, "\n["); i >= 0 { // npm ignores sections
 		at = i
 	}
 	if at > 0 && own[at-1] != '\n' {
@@ -109,7 +108,7 @@ func withLines(before string, lines []string) string {
 	return own[:at] + lent + own[at:]
 }
 
-// withoutLent takes out what stands between our lines, and those.
+// withoutLent removes the two lines and everything between them.
 func withoutLent(text string) string {
 	var own strings.Builder
 	for {
@@ -128,8 +127,8 @@ func withoutLent(text string) string {
 	return own.String()
 }
 
-// readHome reads a small file of a home, in which somebody inside may have made
-// anything. One that is not there is empty.
+// readHome reads a small file of a home, in which programs of the sandbox may have made anything. A
+// missing file is empty.
 func readHome(home *os.Root, name string) (string, error) {
 	f, err := home.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +148,8 @@ func readHome(home *os.Root, name string) (string, error) {
 	return string(data), err
 }
 
-// replaceHome writes a file of a home anew, so that a link to the old one, which may
-// be anything, has nothing of it.
+// replaceHome replaces a file of a home by a new one: a hard link to the old file does not get the
+// text.
 func replaceHome(home *os.Root, name, text string) error {
 	next := name + ".bothy"
 	if err := home.RemoveAll(next); err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// otherToken is Find for tokens of other programs of the host. One that cannot be
-// lent is told if there is no other.
+// findToken is Find for tokens of other programs of the host. If none can be lent, it returns the first
+// that cannot.
 func (v *Values) findToken(a *spec.Agent, have []vault.Secret) (unfit Found, err error) {
 	for i := range a.Tokens {
 		c, err := v.judgeToken(a, &a.Tokens[i], have)
-		c = c.meant(a, a.Tokens[i].Service)
+		c = c.unlessElsewhere(a, a.Tokens[i].Service)
 		if err != nil || c.Secret != "" {
 			return c, err
 		}
@@ -25,7 +25,7 @@ func (v *Values) findToken(a *spec.Agent, have []vault.Secret) (unfit Found, err
 	return unfit, nil
 }
 
-// tokenOf is otherToken for one of those that a description names.
+// judgeToken is findToken for one of the tokens that a description names.
 func (v *Values) judgeToken(a *spec.Agent, how *spec.AgentToken, have []vault.Secret) (c Found, err error) {
 	if !slices.Contains(hostcreds.Names(), how.Tool) {
 		return c, spec.Errorf(spec.ErrUsage, "tokens: no tokens of %q are known", how.Tool)
@@ -35,22 +35,22 @@ func (v *Values) judgeToken(a *spec.Agent, how *spec.AgentToken, have []vault.Se
 		return c, err
 	}
 	c.Where = "the token of " + how.Tool + " in " + t.From
-	if t.Host == "" { // nobody knows whether there is one
+	if t.Host == "" { // the file may or may not have a token
 		c.Where = "what " + t.From + " may have of a token"
 	}
 	name := a.Name + "-" + how.Tool + "-token"
 	source := vault.Source{Kind: vault.SourceTool, Agent: a.Name, Tool: how.Tool, For: t.For}
-	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
+	before, taken := earlier(have, name, vault.SourceTool, a)
 	switch {
 	case t.Err != nil:
 		c.Unfit = spec.Advised(t.Err)
 	case t.Command == nil && !vault.Takes(how.Service, t.Service, t.Value):
-		c.Unfit = spec.Advised(otherKind(a, how))
-	case i >= 0 && (have[i].Source.Kind != vault.SourceTool || have[i].Source.Agent != a.Name):
-		c.Unfit = name + " is a secret of another kind"
+		c.Unfit = spec.Advised(errOtherKind(a, how.Service))
+	case taken:
+		c.Unfit = otherKind(name)
 	default:
 		c.Secret, c.from = name, how
-		if i < 0 || have[i].Source.For != t.For {
+		if before == nil || before.For != t.For {
 			c.add = &NewSecret{Name: name, Service: how.Service, Source: source}
 			c.say = c.Where + " is lent, as the secret " + name + ", for what " + a.Title + " asks with it and nothing else; the sandbox sees a placeholder"
 		}
@@ -58,8 +58,8 @@ func (v *Values) judgeToken(a *spec.Agent, how *spec.AgentToken, have []vault.Se
 	return c, nil
 }
 
-// tokenFor is what the tool has for the server, or a file of it that cannot be read; nil if
-// neither.
+// hostToken returns the token that a tool has for a server. If it has none, it returns a file of the
+// tool that cannot be read, or else nil.
 func (v *Values) hostToken(how *spec.AgentToken) (*hostcreds.Token, error) {
 	list, err := v.Tokens(how.Tool)
 	for _, host := range []string{how.Server, ""} {
@@ -71,18 +71,19 @@ func (v *Values) hostToken(how *spec.AgentToken) (*hostcreds.Token, error) {
 	return nil, err
 }
 
-func otherKind(a *spec.Agent, how *spec.AgentToken) error {
-	return spec.Errorf(spec.ErrDenied, "it is of a kind that %s does not take", a.Title).WithHint("bothy secret set %s", how.Service)
+// errOtherKind is the error for a token of a kind that an agent does not take.
+func errOtherKind(a *spec.Agent, service string) error {
+	return spec.Errorf(spec.ErrDenied, "it is of a kind that %s does not take", a.Title).WithHint("bothy secret set %s", service)
 }
 
-// tryToken reads a token of another program before a sandbox has a lease of it: what has to
-// be asked of that program may not be there, or be of another kind.
+// tryToken reads a token that another program prints, before a sandbox gets a lease of it: the program
+// may have none, or one of another kind.
 func (v *Values) tryToken(ctx context.Context, a *spec.Agent, c Found) error {
 	if c.from == nil {
 		return nil
 	}
 	t, err := v.hostToken(c.from)
-	if err != nil || t == nil || t.Command == nil { // it is here already
+	if err != nil || t == nil || t.Command == nil { // no program has to be asked
 		return err
 	}
 	ctx, settle := untilSignal(ctx)
@@ -92,13 +93,13 @@ func (v *Values) tryToken(ctx context.Context, a *spec.Agent, c Found) error {
 		value, err = vault.CleanValue(value)
 	}
 	if err == nil && !vault.Takes(c.from.Service, t.Service, value) {
-		err = otherKind(a, c.from)
+		err = errOtherKind(a, c.from.Service)
 	}
 	return err
 }
 
-// narrow has a token of another program, and a key that may do more than the agent needs, go to
-// where the agent needs it, and nowhere else, unless the terms say so themselves.
+// narrowTerms limits a token of another program, and a key that allows more than the agent needs, to the
+// paths that the agent needs. Terms with paths of their own stay as they are.
 func narrowTerms(a *spec.Agent, s *vault.Secret, t *vault.Terms) {
 	if s.Source.Agent != a.Name || len(t.Paths) > 0 {
 		return

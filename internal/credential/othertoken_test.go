@@ -14,7 +14,7 @@ import (
 
 const ofGitHub = "gho_CANARYCANARYCANARYCANARY012345678901"
 
-// gh gives the host a gh that has a token, or none, in the keyring.
+// gh installs a gh that runs a script when it is asked for a token of its keyring.
 func gh(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,9 +23,8 @@ func gh(t *testing.T, script string) {
 	credentialtest.PutHome(t, ".config/gh/hosts.yml", "github.com:\n  user: me\n", 0o600)
 }
 
-// A token of another program that an agent takes is found where that has it, and lent for
-// what the agent needs of the service's hosts: to the other hosts of its program it never
-// goes, and the agent's variable alone has its placeholder.
+// TestOtherToken checks that a token of another program is found, and lent only for the paths that
+// the agent needs, under the agent's own variable.
 func TestOtherToken(t *testing.T) {
 	for name, c := range map[string]struct {
 		set   func(t *testing.T)
@@ -84,8 +83,8 @@ func TestOtherToken(t *testing.T) {
 	}
 }
 
-// One that the agent does not take, or that cannot be had, is told and not lent, and its
-// own comes before it.
+// TestOtherTokenUnfit checks that a token that the agent does not take, or that cannot be read, is
+// reported and not lent, and that the agent's own key comes before it.
 func TestOtherTokenUnfit(t *testing.T) {
 	for name, c := range map[string]struct {
 		set func(t *testing.T)
@@ -124,7 +123,7 @@ func TestOtherTokenUnfit(t *testing.T) {
 	}
 }
 
-// A tool that is not known is an error, not a token less.
+// TestOtherTokenOfNobody checks that an unknown tool is an error.
 func TestOtherTokenOfNobody(t *testing.T) {
 	e, _, _ := signedIn(t)
 	dir := t.TempDir()

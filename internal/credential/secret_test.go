@@ -42,7 +42,7 @@ func TestStoredSecret(t *testing.T) {
 	}
 }
 
-// Two at once make one key, and no value is lost.
+// TestConcurrentSecrets checks that concurrent callers make one key, and lose no value.
 func TestConcurrentSecrets(t *testing.T) {
 	e := newDesk(t)
 	var wg sync.WaitGroup
@@ -105,7 +105,8 @@ func TestSources(t *testing.T) {
 	nowhere(t, e)
 }
 
-// A sandbox starts without what cannot be had, and it is said.
+// TestSourceFailsAtStart checks that a sandbox starts without a value that cannot be read, and that
+// the user is told.
 func TestSourceFailsAtStart(t *testing.T) {
 	e := newDesk(t)
 	file := filepath.Join(t.TempDir(), "value")
@@ -130,8 +131,8 @@ func TestSourceFailsAtStart(t *testing.T) {
 	}
 }
 
-// A place in which no secret can stand costs its own lease only, and what a
-// command says is written nowhere.
+// TestUnlent checks that an invalid place concerns only its own lease, and that the record of a
+// failed command has nothing of what it printed.
 func TestUnlent(t *testing.T) {
 	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary)))
@@ -193,7 +194,8 @@ func TestPassphrase(t *testing.T) {
 	must(t, e.SetSecret(here, stored("another", canary)))
 }
 
-// A passphrase that was cut would lock the key with another than its owner has.
+// TestPassphraseFile checks that a passphrase is never cut: the key would be locked with another
+// one.
 func TestPassphraseFile(t *testing.T) {
 	e := newDesk(t)
 	words := filepath.Join(t.TempDir(), "words")
@@ -212,7 +214,8 @@ func TestPassphraseFile(t *testing.T) {
 	must(t, e.SetSecret(here, stored("mine", canary)))
 }
 
-// What is corrupted is refused and kept; leases can be revoked all the same.
+// TestCorruptedVault checks that a corrupted vault is refused and stays as it is, and that leases
+// can be revoked meanwhile.
 func TestCorruptedVault(t *testing.T) {
 	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary)))
@@ -286,7 +289,8 @@ func TestLeaseClash(t *testing.T) {
 	}
 }
 
-// A value that is replaced between its reading and its lending is not lent.
+// TestSetWhileLending checks that a value that is replaced between its reading and its lending is
+// not lent.
 func TestSetWhileLending(t *testing.T) {
 	e := newDesk(t)
 	words := filepath.Join(t.TempDir(), "words")
@@ -311,8 +315,8 @@ func TestSetWhileLending(t *testing.T) {
 	}
 }
 
-// The same for a source that is read when it is lent: a lease that is made while
-// a secret gets another source neither keeps the old value nor loses the new one.
+// TestLendWhileSetting checks that a lease that is made while a secret gets another source ends up
+// with the new value.
 func TestLendWhileSetting(t *testing.T) {
 	e := newDesk(t)
 	dir := t.TempDir()

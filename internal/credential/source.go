@@ -18,15 +18,14 @@ import (
 // commandTimeout bounds a command that prints a value.
 const commandTimeout = 30 * time.Second
 
-// errLate is why a command was ended that took longer.
+// errLate is the cause for ending a command that took longer.
 var errLate = fmt.Errorf("it did not end within %s", commandTimeout)
 
-// runSource runs the command of a secret, in a process group of its own: if it
-// fails, is too late or not wanted any more, nothing it started stays behind,
-// but what made itself a daemon. Its standard input is empty. If we are in the
-// foreground of a terminal it is lent that: a password manager may have a
-// question, for /dev/tty. Its words on standard error are the user's to see, if
-// it fails.
+// runSource runs the command of a secret in a process group of its own, and returns what the command
+// prints. If the command fails, is late, or ctx ends, runSource kills the group; only a daemon survives.
+// The command's standard input is empty. If this process is in the foreground of a terminal, the command
+// gets the terminal meanwhile: a password manager may ask the user at /dev/tty. The error of a command
+// that fails has the last line of its standard error.
 func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out []byte, err error) {
 	t := borrowTerminal()
 	defer t.close()
@@ -41,7 +40,7 @@ func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out [
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	killAll := func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.Cancel = killAll
-	cmd.WaitDelay = time.Second // what it started may hold our pipe
+	cmd.WaitDelay = time.Second // a child of it may hold our pipe
 	if err = cmd.Start(); err == nil {
 		t.lend(cmd.Process.Pid)
 		if err = cmd.Wait(); err != nil {
@@ -59,17 +58,17 @@ func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out [
 	return printed.Bytes(), nil
 }
 
-// commandError is why a command gave no value.
+// commandError is the error of a command that printed no value.
 type commandError struct {
 	err  error
-	line string // the last that it wrote to standard error
+	line string // the last of its standard error
 }
 
 func (e *commandError) Error() string { return "its command failed: " + e.err.Error() + e.said() }
 
 func (e *commandError) Unwrap() error { return e.err }
 
-// said is the end of the error, in the command's own words.
+// said returns the end of the error, in the command's own words.
 func (e *commandError) said() string {
 	if e.line == "" {
 		return ""
@@ -77,9 +76,9 @@ func (e *commandError) said() string {
 	return ": " + e.line
 }
 
-// untilSignal gives a context that ends with a signal that is to end this
-// process, so that the process groups it made end before. Settle then lets the
-// signal do what it would have done. It is called when they have.
+// untilSignal returns a context that ends when a signal comes that would end this process: the process
+// groups of commands must end first. The caller calls settle when they have ended; it raises the signal
+// again.
 func untilSignal(ctx context.Context) (_ context.Context, settle func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var ends []os.Signal
@@ -99,7 +98,7 @@ func untilSignal(ctx context.Context) (_ context.Context, settle func()) {
 		}
 	}()
 	return ctx, func() {
-		signal.Stop(sigs) // what was sent by now has arrived
+		signal.Stop(sigs) // a signal that was sent by now has arrived
 		close(sigs)
 		if s, ok := <-came; ok {
 			term.Raise(s.(unix.Signal))

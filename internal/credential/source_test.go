@@ -25,7 +25,7 @@ import (
 // this text, as bothy would.
 const readerVar = "BOTHY_TEST_SOURCE"
 
-// readSourceOf is what it does then.
+// readSourceOf prints the value of a command, as this binary does when it is started again.
 func readSourceOf(script string) int {
 	s := vault.Secret{Name: "mine", Source: vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", script}}}
 	dir, err := os.MkdirTemp("", "source")
@@ -88,23 +88,23 @@ func (f *family) up(t *testing.T) {
 		if n > 0 {
 			return
 		}
-		if !errors.Is(err, io.EOF) || time.Now().After(deadline) { // nobody has opened it yet
+		if !errors.Is(err, io.EOF) || time.Now().After(deadline) { // the other end is not open yet
 			t.Fatalf("it does not come up: %v", err)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// gone waits until nobody of it is left.
+// gone waits until all processes of the family have ended.
 func (f *family) gone(t *testing.T) {
 	t.Helper()
 	_ = f.end.SetReadDeadline(time.Now().Add(time.Minute))
 	if rest, err := io.ReadAll(f.end); err != nil {
-		t.Errorf("somebody is left: %q, %v", rest, err)
+		t.Errorf("a process of it is left: %q, %v", rest, err)
 	}
 }
 
-// What a command started ends with it, when nobody wants the value any more.
+// TestCommandCancelled checks that a cancelled command ends with all that it started.
 func TestCommandCancelled(t *testing.T) {
 	f := newFamily(t)
 	ctx, cancel := context.WithCancel(here)
@@ -122,7 +122,7 @@ func TestCommandCancelled(t *testing.T) {
 	f.gone(t)
 }
 
-// The same when a command fails and leaves something running.
+// TestCommandLeavesSomething checks that a failed command ends with all that it started.
 func TestCommandLeavesSomething(t *testing.T) {
 	f := newFamily(t)
 	ready := filepath.Join(t.TempDir(), "ready")
@@ -140,16 +140,16 @@ func TestCommandLeavesSomething(t *testing.T) {
 	f.gone(t)
 }
 
-// heed has a signal be heeded by what is started: whoever started the tests may have had it
-// ignored, as nohup does, and shells do for what is in the background.
+// heed makes sure that processes started by the test do not ignore a signal, as they would under
+// nohup.
 func heed(t *testing.T, s os.Signal) {
 	heeded := make(chan os.Signal, 1)
 	signal.Notify(heeded, s)
 	t.Cleanup(func() { signal.Stop(heeded) })
 }
 
-// A signal that ends this process ends all of the command, and the process dies
-// of it all the same.
+// TestCommandInterrupted checks that a signal that ends this process ends the command first, and
+// this process after it.
 func TestCommandInterrupted(t *testing.T) {
 	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		f := newFamily(t)
@@ -166,8 +166,8 @@ func TestCommandInterrupted(t *testing.T) {
 	}
 }
 
-// A command may ask a question at the terminal, in the foreground of which we
-// are again afterwards.
+// TestCommandAsks checks that a command may ask a question at the terminal, and that this process
+// is in the foreground again afterwards.
 func TestCommandAsks(t *testing.T) {
 	line, screen := onTerminal(t, reader(`printf 'who? ' >/dev/tty; read x </dev/tty; echo "$x"`))
 	screen.waitFor(t, "who? ")
@@ -176,7 +176,8 @@ func TestCommandAsks(t *testing.T) {
 	screen.waitFor(t, "value: "+canary)
 }
 
-// An interrupt from the keyboard goes to the command alone, and is ours.
+// TestCommandInterruptedAtTerminal checks that an interrupt from the keyboard, which only the
+// command receives, ends this process too.
 func TestCommandInterruptedAtTerminal(t *testing.T) {
 	heed(t, unix.SIGINT)
 	cmd := reader(`stty -echo </dev/tty; printf 'who? ' >/dev/tty; read x </dev/tty`)
@@ -201,7 +202,7 @@ type screen struct {
 	text     []byte
 }
 
-// onTerminal starts a command as the first of a session with a terminal.
+// onTerminal starts a command as the first process of a session with a terminal.
 func onTerminal(t *testing.T, cmd *exec.Cmd) (*os.File, *screen) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is this process's, to be lent to a process group. Nil is none.
+// terminal is the terminal of this process, for a process group to use. A nil terminal does nothing.
 type terminal struct {
 	fd       int
 	settings *unix.Termios
 }
 
-// oneTerminal is held by who has borrowed the terminal: two questions at once
-// could not be told apart.
+// oneTerminal is locked while a command has the terminal: a user could not tell the questions of two
+// commands apart.
 var oneTerminal sync.Mutex
 
-// borrowTerminal gives the terminal if we are in its foreground, as soon as
-// nobody else has it.
+// borrowTerminal waits until no command has the terminal, and returns it. It returns nil if this process
+// is not in the terminal's foreground.
 func borrowTerminal() *terminal {
 	oneTerminal.Lock()
 	if t := openTerminal(); t != nil {
@@ -48,7 +48,7 @@ func openTerminal() *terminal {
 	return t
 }
 
-// close gives the terminal to who else waits for it.
+// close lets the next command have the terminal.
 func (t *terminal) close() {
 	if t != nil {
 		_ = unix.Close(t.fd)
@@ -56,7 +56,7 @@ func (t *terminal) close() {
 	}
 }
 
-// lend puts a process group into the foreground. If it wanted to read before, it
+// lend puts a process group into the foreground, and continues it: a group that tried to read before
 // was stopped.
 func (t *terminal) lend(group int) {
 	if t != nil && t.foreground(group) == nil {
@@ -64,9 +64,9 @@ func (t *terminal) lend(group int) {
 	}
 }
 
-// takeBack puts us into the foreground again. What ended otherwise than well may
-// have left the terminal without echo, and an interrupt from the keyboard was
-// meant for us, too: it went to the foreground only.
+// takeBack puts this process into the foreground again. A command that failed may have left the terminal
+// without echo, so takeBack restores the settings. An interrupt from the keyboard went only to the
+// command, so takeBack passes it on.
 func (t *terminal) takeBack(err error) {
 	if t == nil {
 		return
@@ -83,8 +83,8 @@ func (t *terminal) takeBack(err error) {
 	}
 }
 
-// foreground sets the terminal's foreground process group. Who is not in it
-// itself would be stopped for that by SIGTTOU, unless it blocks that signal.
+// foreground sets the terminal's foreground process group. SIGTTOU would stop a caller outside of the
+// present one, so foreground blocks that signal.
 func (t *terminal) foreground(group int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

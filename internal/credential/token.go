@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Tokens are those that tools of this host have, of all tools without a name. A
-// command that would print one is looked for and not run.
+// Tokens returns the tokens that some tools have on this host; without a name, those of all tools. It
+// looks for commands that print tokens, and does not run them.
 func (v *Values) Tokens(tools ...string) ([]hostcreds.Token, error) {
 	home, err := store.Home()
 	if err != nil {
@@ -42,8 +42,8 @@ func (v *Values) Tokens(tools ...string) ([]hostcreds.Token, error) {
 	return list, nil
 }
 
-// ChooseTokens gives the tokens that choices mean. It is an error if there is none
-// for one of them; those beside it that cannot be lent are told.
+// ChooseTokens returns the tokens that choices name. It returns an error if a choice has no token that
+// can be lent. It tells the user of further tokens that cannot be lent.
 func (v *Values) ChooseTokens(choices []hostcreds.Choice) ([]hostcreds.Token, error) {
 	chosen, missing, err := v.matchTokens(choices)
 	if err != nil || len(missing) == 0 {
@@ -52,8 +52,8 @@ func (v *Values) ChooseTokens(choices []hostcreds.Choice) ([]hostcreds.Token, er
 	return nil, missing[0]
 }
 
-// UsualTokens is ChooseTokens for choices that are made for any host: of what there
-// is not nothing is said.
+// UsualTokens is ChooseTokens for choices that were made for any host: it leaves out a choice that this
+// host has no token for.
 func (v *Values) UsualTokens(choices []hostcreds.Choice) ([]hostcreds.Token, error) {
 	chosen, missing, err := v.matchTokens(choices)
 	for _, m := range missing {
@@ -64,6 +64,7 @@ func (v *Values) UsualTokens(choices []hostcreds.Choice) ([]hostcreds.Token, err
 	return chosen, err
 }
 
+// matchTokens returns the tokens that choices name, and an error for each choice without one.
 func (v *Values) matchTokens(choices []hostcreds.Choice) (chosen []hostcreds.Token, missing []error, err error) {
 	if len(choices) == 0 {
 		return nil, nil, nil
@@ -98,7 +99,7 @@ func (v *Values) matchTokens(choices []hostcreds.Choice) (chosen []hostcreds.Tok
 	return chosen, missing, nil
 }
 
-// noToken says why there is no token for a choice.
+// noToken returns the error for a choice without a token.
 func noToken(c hostcreds.Choice, bad []hostcreds.Token) error {
 	if len(bad) > 0 {
 		return unlendable(&bad[0])
@@ -111,7 +112,7 @@ func noToken(c hostcreds.Choice, bad []hostcreds.Token) error {
 		WithHint("log in with that tool on the host; bothy secret sources shows what there is")
 }
 
-// unlendable says why a token is not lent.
+// unlendable returns the error for a token that cannot be lent.
 func unlendable(t *hostcreds.Token) error {
 	what := "the token of " + t.Tool
 	if t.For != "" {
@@ -120,7 +121,7 @@ func unlendable(t *hostcreds.Token) error {
 	return &spec.Error{Op: fmt.Sprintf("%s in %s", what, t.From), Err: t.Err, Hint: spec.Hint(t.Err)}
 }
 
-// LendToken lends a sandbox the token of a tool. If it has it already the lease is
+// LendToken lends a sandbox the token of a tool. If the sandbox has a lease of it, the returned lease is
 // nil.
 func (b *Broker) LendToken(ctx context.Context, sb *spec.Sandbox, t *hostcreds.Token) (*spec.Lease, error) {
 	name, err := b.Values.tokenSecret(t)
@@ -137,8 +138,8 @@ func (b *Broker) LendToken(ctx context.Context, sb *spec.Sandbox, t *hostcreds.T
 	return l, err
 }
 
-// secretOf gives the secret that is read from where a token stands. If there is none, one is
-// made of a name that no other has.
+// tokenSecret returns the secret that is read from the place of a token. If the vault has none,
+// tokenSecret adds it under a free name.
 func (v *Values) tokenSecret(t *hostcreds.Token) (string, error) {
 	source := vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For}
 	have, err := v.Secrets()
@@ -153,14 +154,13 @@ func (v *Values) tokenSecret(t *hostcreds.Token) (string, error) {
 		return "", err
 	}
 	defer c.End()
-	if name := nameOf(c.Secrets, source); name != "" { // somebody was faster
+	if name := nameOf(c.Secrets, source); name != "" { // another process was faster
 		return name, nil
 	}
 	return v.addSecret(c, NewSecret{Name: freeSecret(c.Document, t), Service: t.Service, Source: source})
 }
 
-// addSecret adds one that is not there yet, and so lent to nobody. The caller has the lock of
-// the vault.
+// addSecret adds a new secret, which no sandbox is lent. The caller holds the lock of the vault.
 func (v *Values) addSecret(c *vault.Change, n NewSecret) (string, error) {
 	if err := vault.CheckName(n.Name); err != nil {
 		return "", err
@@ -172,7 +172,7 @@ func (v *Values) addSecret(c *vault.Change, n NewSecret) (string, error) {
 	return s.Name, nil
 }
 
-// nameOf gives the secret of a source.
+// nameOf returns the name of the secret with a source.
 func nameOf(have []vault.Secret, source vault.Source) string {
 	for _, s := range have {
 		if reflect.DeepEqual(s.Source, source) {
@@ -182,7 +182,7 @@ func nameOf(have []vault.Secret, source vault.Source) string {
 	return ""
 }
 
-// freeSecret is the usual name of the secret for a token, numbered if it is taken.
+// freeSecret returns the usual name of the secret for a token, numbered if it is taken.
 func freeSecret(d *vault.Document, t *hostcreds.Token) string {
 	base := "lent-" + t.Tool
 	if t.Host != "" && t.Tool != "github" {
@@ -196,7 +196,7 @@ func freeSecret(d *vault.Document, t *hostcreds.Token) string {
 	return name
 }
 
-// inName keeps what may stand in the name of a secret.
+// inName replaces a character that the name of a secret cannot have.
 func inName(r rune) rune {
 	if r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
 		return r

@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// atHome gives an engine of somebody with files in their home.
+// atHome returns a desk on a host with files in the home directory, and without variables of tools.
 func atHome(t *testing.T, files map[string]string) (e *desk, home string, said *[]string) {
 	t.Helper()
 	e = newDesk(t)
@@ -45,7 +45,7 @@ func choices(t *testing.T, words ...string) []hostcreds.Choice {
 	return list
 }
 
-// lendAll lends a new sandbox all that choices mean.
+// lendAll lends a new sandbox all tokens that choices name.
 func lendAll(t *testing.T, e *desk, words ...string) *spec.Sandbox {
 	t.Helper()
 	sb := wish(t.TempDir())
@@ -63,7 +63,7 @@ func lendAll(t *testing.T, e *desk, words ...string) *spec.Sandbox {
 	return sb
 }
 
-// The value is read again at every start, from where the tool has it.
+// TestLendToken checks that every start reads a token again from where the tool keeps it.
 func TestLendToken(t *testing.T) {
 	e, home, said := atHome(t, map[string]string{
 		".npmrc":           "//registry.npmjs.org/:_authToken=npm_canary456789012345678901234567890123\n//npm.example.com/:_authToken=canary-of-the-other\n",
@@ -95,7 +95,8 @@ func TestLendToken(t *testing.T) {
 	credentialtest.NowhereIn(t, e.Store.Path(), "canary")
 }
 
-// What cannot be lent is said; with nothing else it is an error.
+// TestChooseTokens checks that the user is told of tokens that cannot be lent, and that a choice
+// without any other is an error.
 func TestChooseTokens(t *testing.T) {
 	e, home, said := atHome(t, map[string]string{
 		".git-credentials": "https://me:password1@git.example.com\nhttp://me:password2@plain.example.com\n",
@@ -128,7 +129,8 @@ func TestChooseTokens(t *testing.T) {
 	}
 }
 
-// gh is asked for what it has in the desktop's keyring, and only when it is lent.
+// TestTokenOfGh checks that gh is asked for a token of the desktop's keyring only when the token is
+// lent.
 func TestTokenOfGh(t *testing.T) {
 	e, home, _ := atHome(t, map[string]string{".config/gh/hosts.yml": "github.com:\n  user: me\n", "bin/gh": "#!/bin/sh\necho \"$*\" >> ~/asked\necho gho_canary456789012345678901234567890123\n"})
 	t.Setenv("PATH", "/usr/bin:/bin")
@@ -154,7 +156,8 @@ func TestTokenOfGh(t *testing.T) {
 	credentialtest.NowhereIn(t, e.Store.Path(), "canary")
 }
 
-// A secret of one's own of the same name stays.
+// TestTokenNames checks that a secret of the user's with the usual name of a token's secret stays
+// as it is.
 func TestTokenNames(t *testing.T) {
 	e, _, _ := atHome(t, map[string]string{".git-credentials": "https://me:password1@git.example.com\nhttps://you:password2@git.example.com\n"})
 	must(t, e.SetSecret(here, stored("lent-git-git.example.com", "of-my-own")))
@@ -174,8 +177,7 @@ func TestTokenNames(t *testing.T) {
 	}
 }
 
-// Of two accounts of one host that are lent at once each has its own secret; the same account
-// has one.
+// TestTokensAtOnce checks that concurrent callers make one secret for each account of a host.
 func TestTokensAtOnce(t *testing.T) {
 	e, _, _ := atHome(t, map[string]string{".git-credentials": "https://me:password1@git.example.com\nhttps://you:password2@git.example.com\n"})
 	chosen, err := e.ChooseTokens(choices(t, "git"))
@@ -220,7 +222,7 @@ func npmLease(text ...string) spec.Lease {
 	return l
 }
 
-// What a person has in the file stays, byte for byte.
+// TestWithLines checks that the user's part of the file stays, byte for byte.
 func TestWithLines(t *testing.T) {
 	lines := npmLines([]spec.Lease{npmLease("//a.example/:_authToken={placeholder}", "@a:registry=https://a.example/"), npmLease("//b.example/:_password={placeholder:base64}", "@a:registry=https://a.example/")})
 	if s := strings.Join(lines, " "); s != "//a.example/:_authToken=PLACE @a:registry=https://a.example/ //b.example/:_password=UExBQ0U=" {
@@ -253,7 +255,8 @@ func TestWithLines(t *testing.T) {
 	}
 }
 
-// A home that somebody inside prepared leads nowhere.
+// TestNpmrcInHostileHome checks that the settings are written to no place outside of a home,
+// whatever programs inside have made there.
 func TestNpmrcInHostileHome(t *testing.T) {
 	lines := []string{"//a.example/:_authToken=PLACE"}
 	for name, prepare := range map[string]func(dir, victim string){
@@ -289,8 +292,8 @@ func TestNpmrcInHostileHome(t *testing.T) {
 	}
 }
 
-// A hard link to the file does not see what is lent, and a planted temporary file
-// is no door.
+// TestNpmrcIsAnotherFile checks that a hard link to the file does not get what is lent, and that a
+// planted temporary file leads nowhere.
 func TestNpmrcIsAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(t.TempDir(), "other")
@@ -318,7 +321,8 @@ func TestNpmrcIsAnotherFile(t *testing.T) {
 	}
 }
 
-// A token that one sandbox is lent is no credential of other sandboxes' agents.
+// TestTokenIsNoCredential checks that a token that one sandbox is lent is not lent to agents of
+// other sandboxes.
 func TestTokenIsNoCredential(t *testing.T) {
 	e, _, _ := atHome(t, map[string]string{".config/gh/hosts.yml": "github.com:\n  oauth_token: gho_canary456789012345678901234567890123\n"})
 	lendAll(t, e, "github")

@@ -16,8 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// busVariables lead to the desktop's keyring. The process that holds keys gets
-// nothing else of the environment.
+// busVariables lead to the desktop's keyring. The process that holds keys gets no other variable.
 var busVariables = []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}
 
 // askSealer sends an order to the sealing process.
@@ -171,7 +170,7 @@ func (v *Values) sealValue(ctx context.Context, c *vault.Change, name string, va
 func (v *Values) ForgetKey(ctx context.Context) error {
 	d, err := v.vault().Read()
 	if err != nil || d.Guard != vault.GuardKeyring {
-		return nil // corrupted: there is no telling which key
+		return nil // a corrupted document does not say which key
 	}
 	_, err = v.askSealer(ctx, vault.Order{Op: vault.OpForget, Recipient: d.Recipient})
 	return err
