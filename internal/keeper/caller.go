@@ -170,7 +170,7 @@ func (k *Keeper) lead(ctx context.Context, asked []spec.Named) []spec.Named {
 		}
 	}
 	if len(fresh) > 0 {
-		r, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskNamed, Named: fresh, Places: k.places})
+		r, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskNamed, Named: fresh, Places: k.places})
 		if err != nil || len(r.Led) != len(fresh) {
 			k.event("named.unlinked", map[string]any{"paths": fresh, "error": errorText(err)})
 			r.Led = make([]bool, len(fresh))

@@ -25,7 +25,7 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 		if user == "" {
 			user = k.spec.User
 		}
-		r, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskUser, User: user})
+		r, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskUser, User: user})
 		if err != nil {
 			return driver.Process{}, err
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 )
 
 // TestSignalledDirs makes, renames and writes entries of directories. It checks that each change is
@@ -28,7 +30,7 @@ func TestSignalledDirs(t *testing.T) {
 	}
 	expect := func(what string, told bool) {
 		t.Helper()
-		limit := patience
+		limit := keepertest.Patience
 		if !told {
 			limit = 50 * time.Millisecond
 		}

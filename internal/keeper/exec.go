@@ -87,7 +87,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	if ask.Detached {
 		pump()
 		if !ask.Command.TTY {
-			_ = st.l.send(wire.Frame{Kind: wire.EOF, Stream: st.id}) // a detached program gets no input
+			_ = st.CloseInput() // a detached program gets no input
 		}
 		return c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: pid})
 	}
@@ -104,7 +104,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind string) (*session, error) {
 	k.spawning.RLock()
 	defer k.spawning.RUnlock()
-	st, pid, err := k.link.spawn(ctx, sp)
+	st, pid, err := k.link.Spawn(ctx, sp)
 	if err != nil {
 		return nil, err
 	}

@@ -11,19 +11,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// answers makes init name a program whenever it is asked for the largest, until the link ends.
-func (in *inside) answers(r wire.InitReply) {
-	for {
-		f, err := wire.Read(in.sock)
-		var q wire.InitAsk
-		if err != nil || f.Decode(&q) != nil {
-			return
-		}
-		r.ID = q.ID
-		in.json(wire.Reply, 0, r)
-	}
-}
-
 // TestMemoryShortLog checks that a sandbox that fills its memory, and names programs that cannot be
 // ended, does not fill the host's disk with the keeper's log.
 func TestMemoryShortLog(t *testing.T) {
@@ -35,9 +22,9 @@ func TestMemoryShortLog(t *testing.T) {
 		"long words":      {wire.InitReply{Error: strings.Repeat("x", wire.MaxPayload/2)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, in := connect(t)
-			in.hello()
-			go in.answers(tt.says)
+			l, in := connectInit(t)
+			in.Hello()
+			go in.Answers(tt.says)
 			var said bytes.Buffer
 			k := &Keeper{link: l, wall: &wall{kill: tt.kill}, log: slog.New(slog.NewTextHandler(&said, nil))}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -58,9 +45,9 @@ func TestMemoryShortLog(t *testing.T) {
 // TestMemoryShortNotes checks that a note shortens init's name for an ended program, as a person reads it,
 // and that only the last notes are kept.
 func TestMemoryShortNotes(t *testing.T) {
-	l, in := connect(t)
-	in.hello()
-	go in.answers(wire.InitReply{PID: 9, Command: strings.Repeat("\x00", wire.MaxPayload/8)})
+	l, in := connectInit(t)
+	in.Hello()
+	go in.Answers(wire.InitReply{PID: 9, Command: strings.Repeat("\x00", wire.MaxPayload/8)})
 	k := kept(t)
 	k.link, k.wall, k.sessions = l, &wall{}, sessions{live: map[string]*session{}}
 	s := &session{}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -15,15 +17,15 @@ import (
 // requests, and blocks a stop only until the keeper gives up the link.
 func TestInitThatDoesNotListen(t *testing.T) {
 	t.Parallel() // it waits for answerTimeout
-	l, in := connect(t)
-	in.hello()
+	l, in := connectInit(t)
+	in.Hello()
 	sessions := table()
-	s := &session{st: spawned(t, l, in), why: fell}
+	s := &session{st: startStream(t, l, in), why: fell}
 	sessions.add(s, kindAgent, wire.Command{TTY: true}, 7)
 	go s.pump()
 	go func() {
 		for range 5000 { // each is answered with credit, which init never reads
-			in.say(wire.Frame{Kind: wire.Data, Stream: s.st.id, Payload: []byte("x")})
+			in.Say(wire.Frame{Kind: wire.Data, Stream: s.st.ID, Payload: []byte("x")})
 		}
 	}()
 	time.Sleep(300 * time.Millisecond)
@@ -34,15 +36,17 @@ func TestInitThatDoesNotListen(t *testing.T) {
 	go func() { defer close(looked); sessions.list() }()
 	select {
 	case <-looked:
-	case <-time.After(answerTimeout / 2):
+	case <-time.After(initlink.AnswerTimeout / 2):
 		t.Error("who looks waits")
 	}
 	select {
 	case <-hung:
-	case <-time.After(2 * answerTimeout):
+	case <-time.After(2 * initlink.AnswerTimeout):
 		t.Error("who stops waits")
 	}
-	if !l.over() {
+	select {
+	case <-l.Down():
+	case <-time.After(keepertest.Patience):
 		t.Error("the link goes on")
 	}
 }
@@ -53,7 +57,7 @@ func TestTellWhileFinishing(t *testing.T) {
 		sessions := table()
 		s := &session{}
 		sessions.add(s, kindExec, wire.Command{}, 7)
-		ours, theirs := conns(t)
+		ours, theirs := keepertest.Conns(t)
 		s.attach(&viewer{conn: ours})
 		var wg sync.WaitGroup
 		wg.Go(func() { sessions.tell("note") })
@@ -85,24 +89,7 @@ func TestWorkDuringSave(t *testing.T) {
 	<-saved
 	select {
 	case <-saved:
-	case <-time.After(time.Duration(s.layer().Bound) + patience):
+	case <-time.After(time.Duration(s.layer().Bound) + keepertest.Patience):
 		t.Error("not saved")
-	}
-}
-
-// TestExitBeforeReply plays an init that reports a program's end without having reported its start.
-func TestExitBeforeReply(t *testing.T) {
-	l, in := connect(t)
-	in.hello()
-	go func() { in.say(wire.ExitFrame(in.hear().Stream, wire.Ended{})) }()
-	done := make(chan error, 1)
-	go func() {
-		_, _, err := l.spawn(context.Background(), wire.Spawn{Args: []string{"sh"}})
-		done <- err
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		t.Error("spawn waits for ever")
 	}
 }

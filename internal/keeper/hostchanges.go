@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/dirwatch"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 	var w *dirwatch.Watcher
 	failed := false
 	for since := 0; since < maxHostDirs; { // init names at most this many, and a hostile program may speak for it
-		r, err := k.link.wait(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
+		r, err := k.link.AskPatiently(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
 		if err != nil || len(r.Watched) == 0 {
 			break
 		}
@@ -45,7 +46,7 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 		for _, dir := range r.Watched {
 			if err := k.watchOnHost(w, string(dir)); err != nil && !failed {
 				failed = true // once: the inside must not fill the log
-				k.event("watch.failed", map[string]any{"path": clip(string(dir)), "error": err.Error()})
+				k.event("watch.failed", map[string]any{"path": initlink.Clip(string(dir)), "error": err.Error()})
 			}
 		}
 	}
@@ -107,7 +108,7 @@ func (k *Keeper) tellChanges(ctx context.Context, list []dirwatch.Change) {
 		}
 	}
 	for some := range slices.Chunk(changes, wire.MaxChanges) {
-		if _, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskChanged, Changes: some}); err != nil {
+		if _, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskChanged, Changes: some}); err != nil {
 			k.log.Warn("tell the inside of changes on the host", "err", err)
 			return
 		}

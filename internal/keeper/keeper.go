@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -40,7 +41,7 @@ type Keeper struct {
 
 	driver    string
 	wall      driver.Wall
-	link      *link
+	link      *initlink.Link
 	agent     agentSocket
 	gateway   Gateway
 	traffic   *traffic
@@ -290,7 +291,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	}()
 	k.driver, k.built = d.Name(), m
 	if k.memory == nil {
-		k.link = newLink(k.wall.Control())
+		k.link = initlink.New(k.wall.Control())
 		if err := k.attached(context.Background()); err != nil {
 			return nil, err
 		}
@@ -345,7 +346,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 		k.stop("keeper received "+s.String(), stopGrace)
 	case <-k.wall.Done():
 		k.fell()
-	case <-k.link.down:
+	case <-k.link.Down():
 		select {
 		case <-k.wall.Done(): // init went because the wall did
 		case <-time.After(500 * time.Millisecond):

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -216,7 +217,7 @@ func TestBackgroundSave(t *testing.T) {
 		work()
 		select {
 		case <-saved:
-		case <-time.After(time.Duration(s.layer().Bound) + patience): // a slow disk is not kept busy all the time
+		case <-time.After(time.Duration(s.layer().Bound) + keepertest.Patience): // a slow disk is not kept busy all the time
 			t.Fatal("not saved")
 		}
 		for quiet := false; !quiet; { // saves of work done during a save
@@ -228,7 +229,7 @@ func TestBackgroundSave(t *testing.T) {
 		}
 	}
 	cancel()
-	within(t, "run", func() { <-done })
+	keepertest.Within(t, "run", func() { <-done })
 }
 
 func TestNear(t *testing.T) {
@@ -290,7 +291,7 @@ func TestStopGrace(t *testing.T) {
 		k := bare()
 		k.asked, k.stopped = make(chan struct{}), make(chan struct{})
 		close(k.stopped)
-		ours, theirs := conns(t)
+		ours, theirs := keepertest.Conns(t)
 		must(t, k.answer(t.Context(), ours, x.ask))
 		theirs.Close()
 		if k.grace != x.want {
@@ -364,7 +365,7 @@ func serving(t *testing.T, path string) *Keeper {
 	t.Cleanup(func() {
 		cancel()
 		l.Close()
-		within(t, "serve", k.wg.Wait)
+		keepertest.Within(t, "serve", k.wg.Wait)
 	})
 	return k
 }
@@ -377,7 +378,7 @@ func TestServe(t *testing.T) {
 		must(t, err)
 		c := unixconn.New(uc)
 		defer c.Close()
-		must(t, uc.SetDeadline(time.Now().Add(patience)))
+		must(t, uc.SetDeadline(time.Now().Add(keepertest.Patience)))
 		must(t, c.Expect(wire.Hello, &wire.Greeting{}))
 		send(c)
 		return c.Expect(wire.Reply, &struct{}{})

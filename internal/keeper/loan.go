@@ -210,7 +210,7 @@ func (k *Keeper) openAgent(ctx context.Context, lent []spec.Lease) {
 	if k.agent.open || time.Since(k.agent.tried) < agentPause {
 		return
 	}
-	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskListen, Listen: wire.Listen{Path: wire.AgentSocket, To: k.agent.at}})
+	_, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskListen, Listen: wire.Listen{Path: wire.AgentSocket, To: k.agent.at}})
 	if err != nil {
 		k.log.Warn("have a socket for the SSH agent", "err", err)
 		k.agent.tried = time.Now()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostroot"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -160,7 +161,7 @@ func (k *Keeper) remember() *Memory {
 	m := &Memory{Version: memoryVersion, Certificate: id.Authority.Certificate, Names: id.Names}
 	m.built(k.built)
 	m.Program, m.Runtime = k.launch.Program, k.launch.Runtime
-	m.Message = k.link.last()
+	m.Message = k.link.LastNumber()
 	m.LastSession, m.Sessions = k.sessions.keep()
 	return m
 }
@@ -173,10 +174,11 @@ func (t *sessions) keep() (last int, list []keptSession) {
 		if s.st == nil {
 			continue
 		}
-		kept := keptSession{Info: s.info, Stream: s.st.id, Logged: s.log != nil}
-		if !s.st.keep(&kept) {
+		credit, held, runs := s.st.Balance()
+		if !runs {
 			continue
 		}
+		kept := keptSession{Info: s.info, Stream: s.st.ID, Credit: credit, Held: held, Logged: s.log != nil}
 		s.mu.Lock()
 		if s.limit > 0 {
 			kept.Limit, kept.Mark = spec.Duration(s.limit), s.mark
@@ -189,30 +191,22 @@ func (t *sessions) keep() (last int, list []keptSession) {
 	return t.next, list
 }
 
-// keep notes how many bytes may be sent in each direction. It is false if the program has ended.
-func (s *stream) keep(k *keptSession) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k.Credit, k.Held = s.credit+s.sending, s.held
-	return !s.ended
-}
-
 // takeUp continues with an init whose memory was restored, and with the programs under it.
 func (k *Keeper) takeUp() error {
 	m := k.memory
-	k.link = resumeLink(k.wall.Control(), m.Message)
+	k.link = initlink.Continue(k.wall.Control(), m.Message)
 	k.sessions.next = m.LastSession
 	adopted := make([]*session, len(m.Sessions))
 	for i, kept := range m.Sessions {
 		adopted[i] = k.adopt(kept)
 	}
-	if err := k.link.resume(); err != nil {
+	if err := k.link.Resume(); err != nil {
 		return fmt.Errorf("go on with what runs: %w", err)
 	}
 	for i, s := range adopted {
 		kept := m.Sessions[i]
 		if kept.Held > 0 {
-			_ = k.link.send(wire.CreditFrame(kept.Stream, kept.Held))
+			_ = k.link.Send(wire.CreditFrame(kept.Stream, kept.Held))
 		}
 		k.wg.Go(func() { s.pump(); k.ended(s) })
 		if kept.Limit > 0 {
@@ -224,7 +218,7 @@ func (k *Keeper) takeUp() error {
 
 // adopt makes a session of a program that runs already. It has no viewers yet.
 func (k *Keeper) adopt(kept keptSession) *session {
-	s := &session{st: k.link.resumeStream(kept.Stream, kept.Credit), why: k.obituary, fell: k.wall.Done()}
+	s := &session{st: k.link.ResumeStream(kept.Stream, kept.Credit), why: k.obituary, fell: k.wall.Done()}
 	if kept.Logged {
 		s.log = k.output
 	}

@@ -165,7 +165,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 
 // join asks init to connect a server on the inside's loopback to the gateway.
 func (k *Keeper) join(ctx context.Context, j wire.Join) error {
-	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskJoin, Join: j})
+	_, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskJoin, Join: j})
 	return err
 }
 

@@ -61,7 +61,7 @@ func (k *Keeper) endTree(s *session, sig unix.Signal, mark string) {
 	ctx, cancel := context.WithTimeout(context.Background(), orphanGrace)
 	defer cancel()
 	t := wire.Tree{PID: s.info.PID, Mark: mark, Signal: int(sig)}
-	if _, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskTree, Tree: t}); err != nil {
+	if _, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskTree, Tree: t}); err != nil {
 		k.log.Warn("end a command", "session", s.info.ID, "err", err)
 		_ = s.signal(int(sig))
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -26,9 +27,9 @@ const (
 // session is one running program and its viewers.
 type session struct {
 	info spec.Session
-	st   *stream        // under init: with a terminal, or detached
-	proc driver.Running // started by the wall: with the caller's own descriptors
-	why  func() error   // explains the sandbox's end, once it has ended
+	st   *initlink.Stream // under init: with a terminal, or detached
+	proc driver.Running   // started by the wall: with the caller's own descriptors
+	why  func() error     // explains the sandbox's end, once it has ended
 	fell <-chan struct{}
 	log  io.Writer // output of a detached session; may be nil
 	hush *hush     // of the agent at its terminal; else nil
@@ -123,7 +124,7 @@ func (t *sessions) list() []spec.Session {
 // slows the program, like a slow terminal. Without viewers output is only logged.
 func (s *session) pump() {
 	for {
-		f, ok := s.st.output()
+		f, ok := s.st.Output()
 		if !ok {
 			s.finish(wire.Ended{}, s.why())
 			return
@@ -145,7 +146,7 @@ func (s *session) pump() {
 				s.detach(v)
 			}
 		}
-		s.st.grant(f)
+		s.st.Grant(f)
 	}
 }
 
@@ -274,5 +275,5 @@ func (s *session) signal(sig int) error {
 	if s.proc != nil {
 		return s.proc.Signal(sig)
 	}
-	return s.st.l.send(wire.SignalFrame(s.st.id, sig))
+	return s.st.Signal(sig)
 }

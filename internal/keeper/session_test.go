@@ -1,11 +1,9 @@
 package keeper
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -14,27 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// conns returns both ends of a command's connection.
-func conns(t testing.TB) (keeper, command *unixconn.Conn) {
-	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
-	var list []*unixconn.Conn
-	for _, fd := range fds {
-		f := os.NewFile(uintptr(fd), "pair")
-		c, err := net.FileConn(f)
-		must(t, err)
-		f.Close()
-		list = append(list, unixconn.New(c.(*net.UnixConn)))
-	}
-	t.Cleanup(func() { list[0].Close(); list[1].Close() })
-	return list[0], list[1]
-}
 
 // table returns an empty table of sessions.
 func table() *sessions { return &sessions{live: map[string]*session{}} }
@@ -67,7 +50,7 @@ func TestAttachWhileFinishing(t *testing.T) {
 		start := make(chan struct{})
 		var heard [viewers]int
 		for i := range viewers {
-			ours, theirs := conns(t)
+			ours, theirs := keepertest.Conns(t)
 			wg.Go(func() {
 				<-start
 				if !s.attach(&viewer{conn: ours}) {
@@ -98,7 +81,7 @@ func TestAttachWhileFinishing(t *testing.T) {
 		wg.Go(func() { <-start; s.finish(wire.Ended{Code: 5}, nil) })
 		wg.Go(func() { <-start; sessions.list(); s.resize(); s.watching() })
 		close(start)
-		within(t, "the end", wg.Wait)
+		keepertest.Within(t, "the end", wg.Wait)
 		for i, n := range heard {
 			if n != 1 {
 				t.Fatalf("round %d: viewer %d heard of the end %d times", round, i, n)
@@ -125,7 +108,7 @@ func TestFinishTells(t *testing.T) {
 			sessions := table()
 			s := &session{}
 			sessions.add(s, kindExec, wire.Command{}, 7)
-			ours, theirs := conns(t)
+			ours, theirs := keepertest.Conns(t)
 			if !s.attach(&viewer{conn: ours}) {
 				t.Fatal("a fresh session has ended")
 			}
@@ -158,9 +141,9 @@ func TestSessionTable(t *testing.T) {
 	if sessions.agent() != nil {
 		t.Error("a program without a terminal can be attached to")
 	}
-	agent := &session{st: &stream{}}
+	agent := &session{st: &initlink.Stream{}}
 	sessions.add(agent, kindAgent, wire.Command{TTY: true}, 8)
-	exec := &session{st: &stream{}}
+	exec := &session{st: &initlink.Stream{}}
 	sessions.add(exec, kindExec, wire.Command{}, 9)
 	if sessions.agent() != agent {
 		t.Error("the agent is another")
@@ -182,24 +165,24 @@ func TestSessionTable(t *testing.T) {
 // TestPump checks that a program's output reaches every terminal. A vanished terminal is forgotten and
 // blocks no other.
 func TestPump(t *testing.T) {
-	l, in := connect(t)
-	in.hello()
+	l, in := connectInit(t)
+	in.Hello()
 	sessions := table()
-	s := &session{st: spawned(t, l, in)}
+	s := &session{st: startStream(t, l, in)}
 	r, w, err := os.Pipe()
 	must(t, err)
 	s.log = w
 	sessions.add(s, kindAgent, wire.Command{TTY: true}, 7)
-	one, first := conns(t)
-	two, second := conns(t)
-	gone, third := conns(t)
+	one, first := keepertest.Conns(t)
+	two, second := keepertest.Conns(t)
+	gone, third := keepertest.Conns(t)
 	for _, c := range []*unixconn.Conn{one, two, gone} {
 		s.attach(&viewer{conn: c})
 	}
 	third.Close()
 	go s.pump()
-	in.say(wire.Frame{Kind: wire.Data, Stream: s.st.id, Payload: []byte("hello")}, wire.ExitFrame(s.st.id, wire.Ended{Code: 4}))
-	within(t, "the output", func() {
+	in.Say(wire.Frame{Kind: wire.Data, Stream: s.st.ID, Payload: []byte("hello")}, wire.ExitFrame(s.st.ID, wire.Ended{Code: 4}))
+	keepertest.Within(t, "the output", func() {
 		for _, c := range []*unixconn.Conn{first, second} {
 			f, err := c.Receive()
 			if err != nil || f.Kind != wire.Data || string(f.Payload) != "hello" {
@@ -216,21 +199,21 @@ func TestPump(t *testing.T) {
 	if b, _ := io.ReadAll(r); string(b) != "hello" {
 		t.Errorf("the log has %q", b)
 	}
-	if f := in.hear(); f.Kind != wire.Credit {
+	if f := in.Hear(); f.Kind != wire.Credit {
 		t.Errorf("init got kind %d instead of credit", f.Kind)
 	}
 }
 
 // TestPumpWithoutInit checks that all callers hear that the sandbox ended when the link is lost.
 func TestPumpWithoutInit(t *testing.T) {
-	l, in := connect(t)
-	in.hello()
-	s := &session{st: spawned(t, l, in), why: fell}
+	l, in := connectInit(t)
+	in.Hello()
+	s := &session{st: startStream(t, l, in), why: fell}
 	table().add(s, kindExec, wire.Command{}, 7)
-	ours, theirs := conns(t)
+	ours, theirs := keepertest.Conns(t)
 	s.attach(&viewer{conn: ours})
-	in.sock.Close()
-	within(t, "pump", s.pump)
+	in.Sock.Close()
+	keepertest.Within(t, "pump", s.pump)
 	if err := theirs.Expect(wire.Exit, &struct{}{}); !errors.Is(err, spec.ErrSandbox) {
 		t.Errorf("the viewer got %v", err)
 	}
@@ -248,16 +231,16 @@ func TestResize(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.sizes), func(t *testing.T) {
-			l, in := connect(t)
-			in.hello()
-			s := &session{st: spawned(t, l, in)}
+			l, in := connectInit(t)
+			in.Hello()
+			s := &session{st: startStream(t, l, in)}
 			table().add(s, kindAgent, wire.Command{TTY: true}, 7)
 			s.resize() // without viewers nothing is sent
 			for _, w := range tt.sizes {
 				s.attach(&viewer{size: w})
 			}
 			s.resize()
-			f := in.hear()
+			f := in.Hear()
 			if w, err := f.Winsize(); f.Kind != wire.Resize || err != nil || w != tt.want {
 				t.Errorf("kind %d, %v, %v, want %v", f.Kind, w, err, tt.want)
 			}
@@ -267,9 +250,9 @@ func TestResize(t *testing.T) {
 
 // TestCommand checks what a terminal may send; the rest is dropped.
 func TestCommand(t *testing.T) {
-	l, in := connect(t)
-	in.hello()
-	s := &session{st: spawned(t, l, in)}
+	l, in := connectInit(t)
+	in.Hello()
+	s := &session{st: startStream(t, l, in)}
 	table().add(s, kindAgent, wire.Command{TTY: true}, 7)
 	v := &viewer{}
 	s.attach(v)
@@ -285,8 +268,8 @@ func TestCommand(t *testing.T) {
 		must(t, s.command(f, v))
 	}
 	for _, want := range []wire.Kind{wire.Data, wire.Resize, wire.Signal, wire.EOF} {
-		if f := in.hear(); f.Kind != want || f.Stream != s.st.id {
-			t.Errorf("init got kind %d for stream %d, want %d for %d", f.Kind, f.Stream, want, s.st.id)
+		if f := in.Hear(); f.Kind != want || f.Stream != s.st.ID {
+			t.Errorf("init got kind %d for stream %d, want %d for %d", f.Kind, f.Stream, want, s.st.ID)
 		}
 	}
 }
@@ -325,27 +308,27 @@ func TestAbandon(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		k := bare()
 		k.spec.Remove, k.asked = made, make(chan struct{})
-		l, in := connect(t)
+		l, in := connectInit(t)
 		k.link = l
-		in.hello()
+		in.Hello()
 		p := &fakeProgram{end: make(chan driver.Exit, 1)}
 		s := &session{proc: p}
 		table().add(s, kindExec, wire.Command{}, 9)
-		ours, theirs := conns(t)
+		ours, theirs := keepertest.Conns(t)
 		done := make(chan struct{})
 		go func() { defer close(done); k.obey(ours, s) }()
 		must(t, theirs.Send(wire.SignalFrame(0, 10)))
 		must(t, theirs.Send(wire.Frame{Kind: wire.Data, Payload: []byte("ignored")}))
 		must(t, theirs.Send(wire.Frame{Kind: wire.Signal, Payload: []byte{200}}))
 		theirs.Close()
-		in.ends(9, 1)
+		ends(t, in, 9, 1)
 		if k.discard {
 			t.Error("it is destroyed while its program may still end")
 		}
 		p.end <- driver.Exit{Signal: 1}
 		s.wait()
-		in.ends(9, 9)
-		within(t, "obey", func() { <-done })
+		ends(t, in, 9, 9)
+		keepertest.Within(t, "obey", func() { <-done })
 		if got := fmt.Sprint(p.sigs); got != "[10]" {
 			t.Errorf("it got the signals %v", got)
 		}
@@ -359,12 +342,9 @@ func TestAbandon(t *testing.T) {
 }
 
 // ends checks that the keeper asks for a signal to all that a program has started.
-func (in *inside) ends(pid, sig int) {
-	in.t.Helper()
-	var q wire.InitAsk
-	must(in.t, json.Unmarshal(in.hear().Payload, &q))
-	if q.Ask != wire.AskTree || q.Tree.PID != pid || q.Tree.Signal != sig {
-		in.t.Errorf("it is asked for %+v, not to end %d by %d", q, pid, sig)
+func ends(t *testing.T, in *keepertest.Inside, pid, sig int) {
+	t.Helper()
+	if q := in.Asked(wire.AskTree); q.Tree.PID != pid || q.Tree.Signal != sig {
+		t.Errorf("it is asked for %+v, not to end %d by %d", q, pid, sig)
 	}
-	in.json(wire.Reply, 0, wire.InitReply{ID: q.ID})
 }

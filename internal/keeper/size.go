@@ -11,7 +11,7 @@ func (s *session) resize() {
 	s.sizing.Lock() // the last size sent must be the current one
 	defer s.sizing.Unlock()
 	if w := s.size(); w.Rows > 0 && s.st != nil {
-		_ = s.st.l.send(wire.ResizeFrame(s.st.id, w))
+		_ = s.st.Resize(w)
 	}
 }
 

@@ -10,14 +10,14 @@ import (
 // sized returns a session with a terminal and its viewer, and the sizes that the program is told.
 func sized(t *testing.T) (s *session, v *viewer, told func() wire.Winsize) {
 	t.Helper()
-	l, in := connect(t)
-	s = &session{st: newStream(l, 3)}
+	l, in := connectInit(t)
+	s = &session{st: l.ResumeStream(3, wire.Window)}
 	table().add(s, kindAgent, wire.Command{TTY: true}, 7)
 	v = &viewer{size: wire.Winsize{Rows: 24, Cols: 80}}
 	s.attach(v)
 	return s, v, func() wire.Winsize {
 		t.Helper()
-		w, err := in.hear().Winsize()
+		w, err := in.Hear().Winsize()
 		must(t, err)
 		return w
 	}

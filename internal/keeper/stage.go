@@ -132,10 +132,11 @@ func (k *Keeper) attached(ctx context.Context) error {
 	if len(k.attach) == 0 && !k.spec.Docker { // at whose socket init listens before it says a word
 		return nil
 	}
-	if err := k.link.ready(ctx); err != nil {
+	greeting, err := k.link.Greeting(ctx)
+	if err != nil {
 		return err
 	}
-	n := k.link.greeting.Attached
+	n := greeting.Attached
 	switch {
 	case n == len(k.attach):
 		return nil
@@ -143,6 +144,6 @@ func (k *Keeper) attached(ctx context.Context) error {
 		return spec.Errorf(spec.ErrSandbox, "init says that it attached %d of %d mounts", n, len(k.attach))
 	}
 	target := k.attach[n].Target
-	return spec.Errorf(spec.ErrConflict, "the mount point %s changed while the sandbox started: %w", target, unix.Errno(k.link.greeting.Errno)).
+	return spec.Errorf(spec.ErrConflict, "the mount point %s changed while the sandbox started: %w", target, unix.Errno(greeting.Errno)).
 		WithHint("a program, perhaps in another sandbox, is changing the directories above it; end it, and start the sandbox again")
 }

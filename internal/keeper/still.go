@@ -104,7 +104,7 @@ func leftOr(there context.Context, err error) error {
 // the keeper is incomplete, and no program is half started.
 func (k *Keeper) freeze(ctx context.Context, dir string) (resume func(), kept *Memory, err error) {
 	k.spawning.Lock()
-	speak, err := k.link.silence(ctx)
+	speak, err := k.link.Quiesce(ctx)
 	if err != nil {
 		k.spawning.Unlock()
 		return nil, nil, err

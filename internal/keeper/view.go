@@ -59,9 +59,9 @@ func (s *session) command(f wire.Frame, v *viewer) error {
 	switch f.Kind {
 	case wire.Data:
 		s.drawn() // the program sees its true size before it gets input
-		return s.st.input(f.Payload)
+		return s.st.Input(f.Payload)
 	case wire.EOF:
-		return s.st.l.send(wire.Frame{Kind: wire.EOF, Stream: s.st.id})
+		return s.st.CloseInput()
 	case wire.Resize:
 		w, err := f.Winsize()
 		if err != nil {

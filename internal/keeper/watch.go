@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -174,14 +175,14 @@ func near(current, limit int64) bool {
 
 // killLargest ends the program with the most memory, as init sees it.
 func (k *Keeper) killLargest(ctx context.Context, current, limit int64) error {
-	victim, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskLargest})
+	victim, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskLargest})
 	if err != nil || victim.PID <= 1 {
 		return err
 	}
 	if err := k.wall.Signal(ctx, victim.PID, int(unix.SIGKILL)); err != nil {
 		return fmt.Errorf("end process %d: %w", victim.PID, err)
 	}
-	name := clip(victim.Command)
+	name := initlink.Clip(victim.Command)
 	k.event("memory.killed", map[string]any{
 		"pid": victim.PID, "command": name, "used": current, "limit": limit,
 	})

@@ -126,7 +126,7 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 	if text.String() == w.known {
 		return
 	}
-	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskWorktrees, Worktrees: ask})
+	_, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskWorktrees, Worktrees: ask})
 	if err != nil && w.failed == "" { // once: the inside must not fill the log
 		w.failed = err.Error()
 		k.event("worktrees.unprotected", map[string]any{"error": w.failed})
@@ -252,7 +252,7 @@ func (k *Keeper) clearWorktrees() {
 	if k.worktrees.known == "" {
 		return
 	}
-	if _, err := k.link.ask(context.Background(), wire.InitAsk{Ask: wire.AskWorktrees}); err != nil {
+	if _, err := k.link.Ask(context.Background(), wire.InitAsk{Ask: wire.AskWorktrees}); err != nil {
 		k.log.Warn("remove placeholders of worktrees", "err", err)
 	}
 }
