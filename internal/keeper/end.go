@@ -190,7 +190,7 @@ func (k *Keeper) shutDown() {
 			k.halt(context.Background())
 		}
 		if err == nil {
-			bounded(hangTime, k.clearWorktrees)
+			bounded(hangTime, k.worktrees.removeAll)
 			err = k.saver.saveLast(context.Background())
 		}
 		if err != nil {

@@ -298,9 +298,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	} else if err := k.takeUp(); err != nil {
 		return nil, err
 	}
-	if k.worktrees != nil {
-		k.protectWorktrees()
-	}
+	k.worktrees.protect(k.link, k.memory == nil)
 	k.log.Info("up", "wall", time.Since(began))
 	k.saver = newSaver(k)
 	k.ports.serve(k.gateway)
@@ -338,7 +336,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	go k.watchDisk(ctx)
 	go k.watchOrphan(ctx)
 	go k.tellHostChanges(ctx)
-	go k.followWorktrees(ctx)
+	go k.worktrees.follow(ctx)
 	go k.stayCaughtUp(ctx)
 	select {
 	case <-k.asked:

@@ -44,7 +44,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 		k.places = append(k.places, wire.Place{Path: m.Target, Own: m.Memory || m.Exclusive && !m.ReadOnly})
 	}
 	if k.spec.Build == nil {
-		k.worktrees = searchWorktrees(mounts, k.places)
+		k.worktrees = searchWorktrees(mounts, k.places, k.log, k.event)
 	}
 	root := filepath.Join(scratch, "root")
 	if err := k.assemble(root, mounts); err != nil {

@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -22,18 +23,27 @@ import (
 // The keeper only reads the host's files here, beneath the shared directories. It finds their
 // git directories, and notices changes to the lists of worktrees.
 type worktrees struct {
+	log   *slog.Logger
+	event func(kind string, fields map[string]any) // writes an event of the sandbox
+	init  asker                                    // set by Protect, before any program runs
+
 	mounts []wire.Place
-	shared []searchedDir
+	shared []searchedDir  // set before found is closed
 	found  chan struct{}  // closed when dirs is set
 	told   chan os.Signal // receives when a list changes; nil: lists are polled
 	asked  chan struct{}  // receives when a command begins
 
-	mu      sync.Mutex // held while init is told
+	mu      sync.Mutex // guards all below; also held while init is told, so that it learns the lists in order
 	dirs    []gitDir
 	known   string        // the lists that init was told
 	lists   signalledDirs // the lists, and the directories above them
 	entries signalledDirs // the entries of the lists
 	failed  string        // the error that was reported
+}
+
+// asker asks init.
+type asker interface {
+	Ask(context.Context, wire.InitAsk) (wire.InitReply, error)
 }
 
 const (
@@ -51,9 +61,9 @@ const (
 )
 
 // searchWorktrees starts to look for git directories beneath the mounts.
-func searchWorktrees(mounts []driver.Mount, places []wire.Place) *worktrees {
+func searchWorktrees(mounts []driver.Mount, places []wire.Place, log *slog.Logger, event func(kind string, fields map[string]any)) *worktrees {
 	w := &worktrees{
-		mounts: places, found: make(chan struct{}), asked: make(chan struct{}, 1),
+		log: log, event: event, mounts: places, found: make(chan struct{}), asked: make(chan struct{}, 1),
 		lists: signalledDirs{most: maxSignalledDirs}, entries: signalledDirs{most: maxSignalledDirs},
 	}
 	var shared []driver.Mount
@@ -70,23 +80,26 @@ func searchWorktrees(mounts []driver.Mount, places []wire.Place) *worktrees {
 	return w
 }
 
-// protectWorktrees makes the placeholders before any program runs. If programs continue from memory,
-// it keeps their placeholders.
-func (k *Keeper) protectWorktrees() {
-	w := k.worktrees
+// protect makes the placeholders before any program runs. If programs continue from memory, fresh is
+// false and their placeholders stay. A nil worktrees protects nothing.
+func (w *worktrees) protect(init asker, fresh bool) {
+	if w == nil {
+		return
+	}
+	w.init = init
 	select {
 	case <-w.found:
 	case <-time.After(searchPatience):
-		k.event("worktrees.unprotected", map[string]any{"error": "the search for git directories takes too long"})
+		w.event("worktrees.unprotected", map[string]any{"error": "the search for git directories takes too long"})
 		return
 	}
 	if len(w.shared) == 0 {
 		return
 	}
 	if w.told = notifyChanges(); w.told == nil {
-		k.log.Warn("watch for new worktrees: this kernel has no dnotify; they are polled")
+		w.log.Warn("watch for new worktrees: this kernel has no dnotify; they are polled")
 	}
-	k.updateWorktrees(context.Background(), k.memory == nil)
+	w.update(context.Background(), fresh)
 }
 
 // searched tells whether the search is done and found shared directories.
@@ -99,10 +112,9 @@ func (w *worktrees) searched() bool {
 	}
 }
 
-// updateWorktrees tells init of the worktrees, unless init knows the same ones.
-func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
-	w := k.worktrees
-	if w == nil || !w.searched() {
+// update tells init of the worktrees, unless init knows the same ones.
+func (w *worktrees) update(ctx context.Context, fresh bool) {
+	if !w.searched() {
 		return
 	}
 	w.mu.Lock()
@@ -126,18 +138,17 @@ func (k *Keeper) updateWorktrees(ctx context.Context, fresh bool) {
 	if text.String() == w.known {
 		return
 	}
-	_, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskWorktrees, Worktrees: ask})
+	_, err := w.init.Ask(ctx, wire.InitAsk{Ask: wire.AskWorktrees, Worktrees: ask})
 	if err != nil && w.failed == "" { // once: the inside must not fill the log
 		w.failed = err.Error()
-		k.event("worktrees.unprotected", map[string]any{"error": w.failed})
+		w.event("worktrees.unprotected", map[string]any{"error": w.failed})
 	}
 	w.known = text.String()
 }
 
-// followWorktrees tells init of changes on the host until the sandbox ends. It returns early if
+// follow tells init of changes on the host until the sandbox ends. It returns early if
 // nothing is to be followed.
-func (k *Keeper) followWorktrees(ctx context.Context) {
-	w := k.worktrees
+func (w *worktrees) follow(ctx context.Context) {
 	if w == nil || !w.searched() {
 		return
 	}
@@ -171,7 +182,7 @@ func (k *Keeper) followWorktrees(ctx context.Context) {
 			next, due = time.Now().Add(max(searchPause, searchShare*time.Since(began))), nil
 		}
 		began = time.Now()
-		k.updateWorktrees(ctx, false)
+		w.update(ctx, false)
 		pause = max(worktreesPause, worktreesShare*time.Since(began))
 	}
 }
@@ -189,15 +200,16 @@ func (w *worktrees) searchAgain() {
 	w.dirs = addNew(w.dirs, found)
 }
 
-// commandBegins tells init of the worktrees before a command, and starts a search for new
+// beginCommand tells init of the worktrees before a command, and starts a search for new
 // repositories.
-func (k *Keeper) commandBegins(ctx context.Context) {
-	k.updateWorktrees(ctx, false)
-	if k.worktrees != nil {
-		select {
-		case k.worktrees.asked <- struct{}{}:
-		default:
-		}
+func (w *worktrees) beginCommand(ctx context.Context) {
+	if w == nil {
+		return
+	}
+	w.update(ctx, false)
+	select {
+	case w.asked <- struct{}{}:
+	default:
 	}
 }
 
@@ -241,18 +253,18 @@ func (w *worktrees) watchAbove(d gitDir) {
 	}
 }
 
-// clearWorktrees removes the placeholders when programs have ended: saved ones would outlive their
+// removeAll removes the placeholders when programs have ended: saved ones would outlive their
 // worktrees.
-func (k *Keeper) clearWorktrees() {
-	if k.worktrees == nil || !k.worktrees.searched() {
+func (w *worktrees) removeAll() {
+	if w == nil || !w.searched() {
 		return
 	}
-	k.worktrees.mu.Lock()
-	defer k.worktrees.mu.Unlock()
-	if k.worktrees.known == "" {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known == "" {
 		return
 	}
-	if _, err := k.link.Ask(context.Background(), wire.InitAsk{Ask: wire.AskWorktrees}); err != nil {
-		k.log.Warn("remove placeholders of worktrees", "err", err)
+	if _, err := w.init.Ask(context.Background(), wire.InitAsk{Ask: wire.AskWorktrees}); err != nil {
+		w.log.Warn("remove placeholders of worktrees", "err", err)
 	}
 }
