@@ -25,7 +25,7 @@ import (
 type worktrees struct {
 	log   *slog.Logger
 	event func(kind string, fields map[string]any) // writes an event of the sandbox
-	init  asker                                    // set by Protect, before any program runs
+	init  asker                                    // set by protect, before any program runs
 
 	mounts []wire.Place
 	shared []searchedDir  // set before found is closed
@@ -38,7 +38,10 @@ type worktrees struct {
 	known   string        // the lists that init was told
 	lists   signalledDirs // the lists, and the directories above them
 	entries signalledDirs // the entries of the lists
-	failed  string        // the error that was reported
+	// failed is the error of the last question, empty after a success: init may or may not have
+	// carried it out. failedAt is when it failed.
+	failed   string
+	failedAt time.Time
 }
 
 // asker asks init.
@@ -54,6 +57,10 @@ const (
 	searchDelay    = time.Second / 4       // a search waits this long for a new command to start
 	searchPause    = time.Second           // between two searches for git directories, at least
 	searchShare    = 100                   // searches take at most a hundredth of the time
+
+	// retryPause is how long the keeper waits to ask again an init that failed: a root process inside
+	// can stop init, and each command would wait for the answer.
+	retryPause = 30 * time.Second
 
 	// maxSignalledDirs bounds how many directories are open for their signals, for lists and for
 	// their entries. A program inside can make new ones without end.
@@ -119,6 +126,9 @@ func (w *worktrees) update(ctx context.Context, fresh bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.failed != "" && time.Since(w.failedAt) < retryPause {
+		return
+	}
 	var text strings.Builder
 	ask := wire.Worktrees{Mounts: w.mounts, Fresh: fresh}
 	for _, d := range w.dirs {
@@ -129,22 +139,27 @@ func (w *worktrees) update(ctx context.Context, fresh bool) {
 		if list != "" {
 			fmt.Fprintf(&text, "%s\n%s", d.inside, list)
 		}
-		if list != "" || w.known != "" {
+		if list != "" || w.mayHavePlaceholders() {
 			ask.GitDirs = append(ask.GitDirs, d.inside)
 		}
 	}
 	w.lists.keepSeen()
 	w.entries.keepSeen()
-	if text.String() == w.known {
+	if text.String() == w.known && w.failed == "" {
 		return
 	}
-	_, err := w.init.Ask(ctx, wire.InitAsk{Ask: wire.AskWorktrees, Worktrees: ask})
-	if err != nil && w.failed == "" { // once: the inside must not fill the log
-		w.failed = err.Error()
-		w.event("worktrees.unprotected", map[string]any{"error": w.failed})
+	if _, err := w.init.Ask(ctx, wire.InitAsk{Ask: wire.AskWorktrees, Worktrees: ask}); err != nil {
+		if w.failed == "" { // once in a row: the inside must not fill the log
+			w.event("worktrees.unprotected", map[string]any{"error": err.Error()})
+		}
+		w.failed, w.failedAt = err.Error(), time.Now()
+		return
 	}
-	w.known = text.String()
+	w.known, w.failed = text.String(), ""
 }
+
+// mayHavePlaceholders reports whether init has made placeholders, or may have done so before it failed.
+func (w *worktrees) mayHavePlaceholders() bool { return w.known != "" || w.failed != "" }
 
 // follow tells init of changes on the host until the sandbox ends. It returns early if
 // nothing is to be followed.
@@ -261,7 +276,7 @@ func (w *worktrees) removeAll() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.known == "" {
+	if !w.mayHavePlaceholders() {
 		return
 	}
 	if _, err := w.init.Ask(context.Background(), wire.InitAsk{Ask: wire.AskWorktrees}); err != nil {
