@@ -190,7 +190,7 @@ func (k *Keeper) shutDown() {
 			k.halt(context.Background())
 		}
 		if err == nil {
-			bounded(hangTime, k.worktrees.removeAll)
+			bounded(hangTime, k.worktrees.RemoveAll)
 			err = k.saver.saveLast(context.Background())
 		}
 		if err != nil {

@@ -38,7 +38,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 			return k.rejoin(c, running, ask.Detached, v, started)
 		}
 	}
-	k.worktrees.beginCommand(ctx)
+	k.worktrees.BeginCommand(ctx)
 	bound := k.bounding(&ask.Command)
 	p, err := k.process(ctx, ask.Command)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -48,7 +49,7 @@ type Keeper struct {
 	mock      *Mock                                 // nil: no server is mocked
 	keeping   sync.Mutex                            // held while a login made inside is stored
 	refused   string                                // why the gateway refused the secrets
-	worktrees *worktrees                            // nil for a build
+	worktrees *worktrees.Guard                      // nil for a build
 	places    []wire.Place                          // mounts over the root
 	naming    sync.Mutex                            // held while links at named paths are made
 	led       map[spec.Named]bool                   // the paths that init was asked to make, and whether they lead there
@@ -298,7 +299,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	} else if err := k.takeUp(); err != nil {
 		return nil, err
 	}
-	k.worktrees.protect(k.link, k.memory == nil)
+	k.worktrees.Protect(k.link, k.memory == nil)
 	k.log.Info("up", "wall", time.Since(began))
 	k.saver = newSaver(k)
 	k.ports.serve(k.gateway)
@@ -336,7 +337,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	go k.watchDisk(ctx)
 	go k.watchOrphan(ctx)
 	go k.tellHostChanges(ctx)
-	go k.worktrees.follow(ctx)
+	go k.worktrees.Follow(ctx)
 	go k.stayCaughtUp(ctx)
 	select {
 	case <-k.asked:

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/hostroot"
+	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -44,7 +45,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 		k.places = append(k.places, wire.Place{Path: m.Target, Own: m.Memory || m.Exclusive && !m.ReadOnly})
 	}
 	if k.spec.Build == nil {
-		k.worktrees = searchWorktrees(mounts, k.places, k.log, k.event)
+		k.worktrees = worktrees.Search(mounts, k.places, k.log, k.event)
 	}
 	root := filepath.Join(scratch, "root")
 	if err := k.assemble(root, mounts); err != nil {

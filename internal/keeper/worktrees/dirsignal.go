@@ -1,4 +1,4 @@
-package keeper
+package worktrees
 
 import (
 	"os"
@@ -42,9 +42,9 @@ func notifyChanges() chan os.Signal {
 	return changes
 }
 
-// add watches the directory that fd has open, for events of those above. It ignores directories
+// watchDir watches the directory that fd has open, for events of those above. It ignores directories
 // beyond the limit.
-func (s *signalledDirs) add(fd, events int) {
+func (s *signalledDirs) watchDir(fd, events int) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
 		return

@@ -1,4 +1,4 @@
-package keeper
+package worktrees
 
 import (
 	"os"
@@ -63,7 +63,7 @@ func TestGitDirSearchBound(t *testing.T) {
 	must(t, err)
 	defer root.Close()
 	s := &gitDirSearch{visits: gitDirVisits - 5}
-	s.visit(searchedDir{root: root, rel: "."})
+	s.visitDir(searchedDir{root: root, rel: "."})
 	if len(s.queue) != 4 {
 		t.Errorf("%d directories wait, and 4 will be visited", len(s.queue))
 	}

@@ -1,4 +1,5 @@
-package keeper
+// Package worktrees keeps git inside from deleting its records of worktrees that only the host has.
+package worktrees
 
 import (
 	"context"
@@ -17,21 +18,21 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// worktrees keeps git inside from deleting its records of linked worktrees that only the host has:
+// Guard keeps git inside from deleting its records of linked worktrees that only the host has:
 // "git worktree prune", and gc, delete the HEAD and the index of each one whose directory is
 // missing. Init puts a placeholder at the path of each such worktree.
 // The keeper only reads the host's files here, beneath the shared directories. It finds their
 // git directories, and notices changes to the lists of worktrees.
-type worktrees struct {
+type Guard struct {
 	log   *slog.Logger
 	event func(kind string, fields map[string]any) // writes an event of the sandbox
-	init  asker                                    // set by protect, before any program runs
+	init  asker                                    // set by Protect, before any program runs
 
-	mounts []wire.Place
-	shared []searchedDir  // set before found is closed
-	found  chan struct{}  // closed when dirs is set
-	told   chan os.Signal // receives when a list changes; nil: lists are polled
-	asked  chan struct{}  // receives when a command begins
+	mounts  []wire.Place
+	shared  []searchedDir  // set before found is closed
+	found   chan struct{}  // closed when dirs is set
+	signals chan os.Signal // receives when a list changes; nil: lists are polled
+	asked   chan struct{}  // receives when a command begins
 
 	mu      sync.Mutex // guards all below; also held while init is told, so that it learns the lists in order
 	dirs    []gitDir
@@ -51,9 +52,9 @@ type asker interface {
 
 const (
 	searchPatience = 5 * time.Second // how long a start waits for the search
-	worktreesPoll  = time.Second
-	worktreesPause = 50 * time.Millisecond // changes within it are handled at once
-	worktreesShare = 10                    // checks take at most a tenth of the time
+	pollEvery      = time.Second
+	changePause    = 50 * time.Millisecond // changes within it are handled at once
+	checkShare     = 10                    // checks take at most a tenth of the time
 	searchDelay    = time.Second / 4       // a search waits this long for a new command to start
 	searchPause    = time.Second           // between two searches for git directories, at least
 	searchShare    = 100                   // searches take at most a hundredth of the time
@@ -67,9 +68,9 @@ const (
 	maxSignalledDirs = 256
 )
 
-// searchWorktrees starts to look for git directories beneath the mounts.
-func searchWorktrees(mounts []driver.Mount, places []wire.Place, log *slog.Logger, event func(kind string, fields map[string]any)) *worktrees {
-	w := &worktrees{
+// Search starts to look for git directories beneath the mounts.
+func Search(mounts []driver.Mount, places []wire.Place, log *slog.Logger, event func(kind string, fields map[string]any)) *Guard {
+	w := &Guard{
 		log: log, event: event, mounts: places, found: make(chan struct{}), asked: make(chan struct{}, 1),
 		lists: signalledDirs{most: maxSignalledDirs}, entries: signalledDirs{most: maxSignalledDirs},
 	}
@@ -87,9 +88,9 @@ func searchWorktrees(mounts []driver.Mount, places []wire.Place, log *slog.Logge
 	return w
 }
 
-// protect makes the placeholders before any program runs. If programs continue from memory, fresh is
-// false and their placeholders stay. A nil worktrees protects nothing.
-func (w *worktrees) protect(init asker, fresh bool) {
+// Protect makes the placeholders before any program runs. If programs continue from memory, fresh is
+// false and their placeholders stay. A nil Guard protects nothing.
+func (w *Guard) Protect(init asker, fresh bool) {
 	if w == nil {
 		return
 	}
@@ -103,14 +104,14 @@ func (w *worktrees) protect(init asker, fresh bool) {
 	if len(w.shared) == 0 {
 		return
 	}
-	if w.told = notifyChanges(); w.told == nil {
+	if w.signals = notifyChanges(); w.signals == nil {
 		w.log.Warn("watch for new worktrees: this kernel has no dnotify; they are polled")
 	}
-	w.update(context.Background(), fresh)
+	w.tellInit(context.Background(), fresh)
 }
 
-// searched tells whether the search is done and found shared directories.
-func (w *worktrees) searched() bool {
+// hasShared tells whether the search is done and found shared directories.
+func (w *Guard) hasShared() bool {
 	select {
 	case <-w.found:
 		return len(w.shared) > 0
@@ -119,9 +120,9 @@ func (w *worktrees) searched() bool {
 	}
 }
 
-// update tells init of the worktrees, unless init knows the same ones.
-func (w *worktrees) update(ctx context.Context, fresh bool) {
-	if !w.searched() {
+// tellInit tells init of the worktrees, unless init knows the same ones.
+func (w *Guard) tellInit(ctx context.Context, fresh bool) {
+	if !w.hasShared() {
 		return
 	}
 	w.mu.Lock()
@@ -135,7 +136,7 @@ func (w *worktrees) update(ctx context.Context, fresh bool) {
 		if hostpath.Answers(d.root.Name()) != nil {
 			return // the known ones stay
 		}
-		list := w.list(d)
+		list := w.describeList(d)
 		if list != "" {
 			fmt.Fprintf(&text, "%s\n%s", d.inside, list)
 		}
@@ -159,22 +160,22 @@ func (w *worktrees) update(ctx context.Context, fresh bool) {
 }
 
 // mayHavePlaceholders reports whether init has made placeholders, or may have done so before it failed.
-func (w *worktrees) mayHavePlaceholders() bool { return w.known != "" || w.failed != "" }
+func (w *Guard) mayHavePlaceholders() bool { return w.known != "" || w.failed != "" }
 
-// follow tells init of changes on the host until the sandbox ends. It returns early if
+// Follow tells init of changes on the host until the sandbox ends. It returns early if
 // nothing is to be followed.
-func (w *worktrees) follow(ctx context.Context) {
-	if w == nil || !w.searched() {
+func (w *Guard) Follow(ctx context.Context) {
+	if w == nil || !w.hasShared() {
 		return
 	}
 	var poll <-chan time.Time
-	if w.told == nil {
-		tick := time.NewTicker(worktreesPoll)
+	if w.signals == nil {
+		tick := time.NewTicker(pollEvery)
 		defer tick.Stop()
 		poll = tick.C
 	}
 	var due <-chan time.Time // of the next search, while something has changed since the last
-	next, pause := time.Now().Add(searchPause), worktreesPause
+	next, pause := time.Now().Add(searchPause), changePause
 	for {
 		select {
 		case <-ctx.Done():
@@ -186,7 +187,7 @@ func (w *worktrees) follow(ctx context.Context) {
 			}
 			continue
 		case <-due:
-		case <-w.told:
+		case <-w.signals:
 			time.Sleep(pause)
 		}
 		began := time.Now()
@@ -197,13 +198,13 @@ func (w *worktrees) follow(ctx context.Context) {
 			next, due = time.Now().Add(max(searchPause, searchShare*time.Since(began))), nil
 		}
 		began = time.Now()
-		w.update(ctx, false)
-		pause = max(worktreesPause, worktreesShare*time.Since(began))
+		w.tellInit(ctx, false)
+		pause = max(changePause, checkShare*time.Since(began))
 	}
 }
 
 // searchAgain adds git directories that were made since the last search.
-func (w *worktrees) searchAgain() {
+func (w *Guard) searchAgain() {
 	for _, d := range w.shared {
 		if hostpath.Answers(d.root.Name()) != nil {
 			return
@@ -212,32 +213,32 @@ func (w *worktrees) searchAgain() {
 	found := findGitDirs(w.shared)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dirs = addNew(w.dirs, found)
+	w.dirs = addNewDirs(w.dirs, found)
 }
 
-// beginCommand tells init of the worktrees before a command, and starts a search for new
+// BeginCommand tells init of the worktrees before a command, and starts a search for new
 // repositories.
-func (w *worktrees) beginCommand(ctx context.Context) {
+func (w *Guard) BeginCommand(ctx context.Context) {
 	if w == nil {
 		return
 	}
-	w.update(ctx, false)
+	w.tellInit(ctx, false)
 	select {
 	case w.asked <- struct{}{}:
 	default:
 	}
 }
 
-// list describes the registered worktrees; the text differs after each change. list adds the
+// describeList describes the registered worktrees; the text differs after each change. It adds the
 // directories that signal the next change to the signalled ones. Changes beyond their limit are
 // seen with the next command.
-func (w *worktrees) list(d gitDir) string {
+func (w *Guard) describeList(d gitDir) string {
 	w.watchAbove(d)
 	fd, err := openBeneath(d.root, d.rel+"/worktrees", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return ""
 	}
-	w.lists.add(fd, dnNames)
+	w.lists.watchDir(fd, dnNames)
 	f := os.NewFile(uintptr(fd), "worktrees")
 	defer f.Close()
 	names, _ := f.Readdirnames(wire.MaxWorktrees)
@@ -248,7 +249,7 @@ func (w *worktrees) list(d gitDir) string {
 		if err != nil {
 			continue
 		}
-		w.entries.add(id, dnNames|dnModify)
+		w.entries.watchDir(id, dnNames|dnModify)
 		var st unix.Stat_t
 		if unix.Fstatat(id, "gitdir", &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 			fmt.Fprintf(&text, "%q %d %d %d.%09d\n", name, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec)
@@ -259,19 +260,19 @@ func (w *worktrees) list(d gitDir) string {
 }
 
 // watchAbove watches for the list of worktrees, or a directory above it, to be made or replaced.
-func (w *worktrees) watchAbove(d gitDir) {
+func (w *Guard) watchAbove(d gitDir) {
 	for _, rel := range []string{".", d.rel, d.rel + "/modules"} {
 		if fd, err := openBeneath(d.root, rel, unix.O_RDONLY|unix.O_DIRECTORY); err == nil {
-			w.lists.add(fd, dnNames)
+			w.lists.watchDir(fd, dnNames)
 			unix.Close(fd)
 		}
 	}
 }
 
-// removeAll removes the placeholders when programs have ended: saved ones would outlive their
+// RemoveAll removes the placeholders when programs have ended: saved ones would outlive their
 // worktrees.
-func (w *worktrees) removeAll() {
-	if w == nil || !w.searched() {
+func (w *Guard) RemoveAll() {
+	if w == nil || !w.hasShared() {
 		return
 	}
 	w.mu.Lock()

@@ -1,4 +1,4 @@
-package keeper
+package worktrees
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestUpdateAfterFailure(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, ".git", "worktrees", "one", "gitdir"), nil, 0o644))
 	synctest.Test(t, func(t *testing.T) {
 		events := 0
-		w := searchWorktrees([]driver.Mount{{Source: dir, Target: "/w"}}, nil, nil, func(string, map[string]any) { events++ })
+		w := Search([]driver.Mount{{Source: dir, Target: "/w"}}, nil, nil, func(string, map[string]any) { events++ })
 		init := &fakeInit{err: errors.New("init does not answer")}
 		<-w.found
 		w.init = init
@@ -42,18 +42,18 @@ func TestUpdateAfterFailure(t *testing.T) {
 				t.Errorf("%s init was asked %d times with %d events, want %d and %d", what, len(init.asked), events, asked, told)
 			}
 		}
-		w.update(t.Context(), true)
+		w.tellInit(t.Context(), true)
 		expect("at first", 1, 1)
-		w.update(t.Context(), false)
+		w.tellInit(t.Context(), false)
 		expect("right after the failure", 1, 1)
 		time.Sleep(retryPause)
-		w.update(t.Context(), false)
+		w.tellInit(t.Context(), false)
 		expect("after a second failure", 2, 1)
 		time.Sleep(retryPause)
 		init.err = nil
-		w.update(t.Context(), false)
+		w.tellInit(t.Context(), false)
 		expect("after a pause", 3, 1)
-		w.update(t.Context(), false)
+		w.tellInit(t.Context(), false)
 		expect("after a success", 3, 1)
 		if last := init.asked[2]; len(last.GitDirs) != 1 || last.GitDirs[0] != "/w/.git" {
 			t.Errorf("init was told of %+v", last)
@@ -61,7 +61,7 @@ func TestUpdateAfterFailure(t *testing.T) {
 
 		must(t, os.RemoveAll(filepath.Join(dir, ".git", "worktrees", "one")))
 		init.err = errors.New("init does not answer")
-		w.update(t.Context(), false)
+		w.tellInit(t.Context(), false)
 		expect("after a later failure", 4, 2)
 	})
 }

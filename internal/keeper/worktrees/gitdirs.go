@@ -1,4 +1,4 @@
-package keeper
+package worktrees
 
 import (
 	"io/fs"
@@ -49,14 +49,14 @@ func findGitDirs(shared []searchedDir) []gitDir {
 	for len(s.queue) > 0 && s.visits < gitDirVisits && len(s.found) < maxGitDirs {
 		next := s.queue[0]
 		s.queue = s.queue[1:]
-		s.visit(next)
+		s.visitDir(next)
 	}
 	return s.found
 }
 
-// addNew adds the git directories that are not known yet. It keeps the known ones: a program
+// addNewDirs adds the git directories that are not known yet. It keeps the known ones: a program
 // inside must not push them out by making others.
-func addNew(known, found []gitDir) []gitDir {
+func addNewDirs(known, found []gitDir) []gitDir {
 	for _, d := range found {
 		if len(known) < maxGitDirs && !slices.ContainsFunc(known, func(k gitDir) bool { return k.inside == d.inside }) {
 			known = append(known, d)
@@ -78,30 +78,30 @@ type searchedDir struct {
 	depth  int
 }
 
-func (d searchedDir) child(name string, depth int) searchedDir {
+func (d searchedDir) childDir(name string, depth int) searchedDir {
 	d.rel, d.depth = path.Join(d.rel, name), depth
 	return d
 }
 
-func (s *gitDirSearch) visit(d searchedDir) {
+func (s *gitDirSearch) visitDir(d searchedDir) {
 	s.visits++
 	if d.isGitDir() {
 		if d.rel != ".git" { // the start adds .git of the shared directory itself
 			s.found = append(s.found, gitDir{d.root, d.rel, path.Join(d.inside, d.rel)})
 		}
-		s.enqueue(d.child("modules", 1)) // names of submodules may contain slashes
+		s.enqueue(d.childDir("modules", 1)) // names of submodules may contain slashes
 		return
 	}
 	if path.Base(d.rel) == ".git" {
 		return
 	}
-	s.enqueue(d.child(".git", d.depth+1))
+	s.enqueue(d.childDir(".git", d.depth+1))
 	if d.depth >= gitDirDepth {
 		return
 	}
 	for _, name := range d.directories() {
 		if name != ".git" {
-			s.enqueue(d.child(name, d.depth+1))
+			s.enqueue(d.childDir(name, d.depth+1))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package keeper
+package worktrees
 
 import (
 	"os"
@@ -25,7 +25,7 @@ func TestSignalledDirs(t *testing.T) {
 		t.Helper()
 		f, err := os.Open(path)
 		must(t, err)
-		s.add(int(f.Fd()), events)
+		s.watchDir(int(f.Fd()), events)
 		must(t, f.Close())
 	}
 	expect := func(what string, told bool) {
@@ -83,9 +83,9 @@ func TestSignalledDirsBound(t *testing.T) {
 	must(t, err)
 	defer root.Close()
 	d := gitDir{root: root, rel: ".git"}
-	w := &worktrees{lists: signalledDirs{most: most}, entries: signalledDirs{most: most}}
+	w := &Guard{lists: signalledDirs{most: most}, entries: signalledDirs{most: most}}
 	look := func() {
-		w.list(d)
+		w.describeList(d)
 		w.lists.keepSeen()
 		w.entries.keepSeen()
 	}
