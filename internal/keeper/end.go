@@ -175,7 +175,7 @@ func (k *Keeper) shutDown() {
 		k.ports.close()
 		k.gateway.Close()
 		_ = k.bill.close() // the user who had it made may want to know
-		k.traffic.close()
+		k.traffic.Close()
 		wg.Wait()
 		return
 	}
@@ -206,7 +206,7 @@ func (k *Keeper) shutDown() {
 		k.unsaved = k.uncounted(err)
 	}
 	k.closeUploads()
-	k.traffic.close()
+	k.traffic.Close()
 	if verdict != nil {
 		k.auditDisk()
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/traffic"
 	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -45,7 +46,7 @@ type Keeper struct {
 	link      *initlink.Link
 	agent     agentSocket
 	gateway   Gateway
-	traffic   *traffic
+	traffic   *traffic.Log
 	mock      *Mock                                 // nil: no server is mocked
 	keeping   sync.Mutex                            // held while a login made inside is stored
 	refused   string                                // why the gateway refused the secrets
@@ -233,11 +234,11 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	if k.events, err = audit.Open(dir.Log("events.jsonl"), audit.Options{}); err != nil {
 		return nil, err
 	}
-	records, err := audit.Open(dir.NetworkLog(), audit.Options{MaxBytes: networkBytes})
+	records, err := audit.Open(dir.NetworkLog(), audit.Options{MaxBytes: traffic.MaxBytes})
 	if err != nil {
 		return nil, err
 	}
-	k.traffic = newTraffic(sb.Name, records, k.log, k.noteNetwork)
+	k.traffic = traffic.New(sb.Name, records, k.log, k.noteNetwork)
 	if k.output, err = audit.OpenOutput(dir.Log("output.log"), 0); err != nil {
 		return nil, err
 	}

@@ -159,7 +159,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	if len(card.Gateways) > 0 {
 		k.agent.at = netip.AddrPortFrom(card.Gateways[0], wire.AgentPort)
 	}
-	k.traffic.guard(k.gateway.Pause)
+	k.traffic.PauseWhileBroken(k.gateway.Pause)
 	return card, nil
 }
 
@@ -205,8 +205,8 @@ func (k *Keeper) setPolicy(layers json.RawMessage, own bool) error {
 	}
 	k.policy, k.rules = p, inputs
 	k.gateway.SetPolicy(p)
-	k.traffic.flush()
-	k.traffic.record(spec.NetworkRecord{Event: spec.NetworkPolicy, Sandbox: k.spec.Name, Generation: p.Generation()})
+	k.traffic.Flush()
+	k.traffic.Record(spec.NetworkRecord{Event: spec.NetworkPolicy, Sandbox: k.spec.Name, Generation: p.Generation()})
 	return nil
 }
 
@@ -232,5 +232,10 @@ func (k *Keeper) logTraffic(r spec.NetworkRecord) {
 	if r.Direction == spec.DirectionIn {
 		k.served.Add(1)
 	}
-	k.traffic.record(r)
+	k.traffic.Record(r)
+}
+
+// noteNetwork writes the state of the network log into the status.
+func (k *Keeper) noteNetwork() {
+	k.status.update(func(st *spec.Status) { st.NetworkPaused = k.traffic.PausedBecause() })
 }

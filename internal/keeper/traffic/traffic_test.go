@@ -1,10 +1,11 @@
-package keeper
+package traffic
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -42,12 +43,12 @@ func (g *gate) paused() string {
 	return g.reason
 }
 
-func openTraffic(t *testing.T, path string) *traffic {
+func openTraffic(t *testing.T, path string) *Log {
 	t.Helper()
 	log, err := audit.Open(path, audit.Options{MaxBytes: 64 << 10})
 	must(t, err)
-	tr := newTraffic("box", log, quiet(), func() {})
-	t.Cleanup(tr.close)
+	tr := New("box", log, slog.New(slog.DiscardHandler), func() {})
+	t.Cleanup(tr.Close)
 	return tr
 }
 
@@ -91,20 +92,20 @@ func TestRepeatedRefusals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	synctest.Test(t, func(t *testing.T) {
 		tr := openTraffic(t, path)
-		defer tr.close()
-		tr.record(denial("a.example"))
+		defer tr.Close()
+		tr.Record(denial("a.example"))
 		if list := recorded(t, path); len(list) != 1 || list[0].Name != "a.example" || list[0].Count != 0 {
 			t.Fatalf("at once there is %+v", list)
 		}
 		const each = 10_000
 		for range 600 { // ten minutes of it
 			for range each / 100 {
-				tr.record(denial("a.example"))
+				tr.Record(denial("a.example"))
 			}
 			time.Sleep(time.Second)
 		}
-		tr.record(denial("b.example"))
-		tr.close()
+		tr.Record(denial("b.example"))
+		tr.Close()
 		list := recorded(t, path)
 		lines, times := counts(list)
 		if times != 600*each/100+2 {
@@ -124,18 +125,18 @@ func TestRefusalForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	synctest.Test(t, func(t *testing.T) {
 		tr := openTraffic(t, path)
-		defer tr.close()
+		defer tr.Close()
 		for range 3 {
-			tr.record(denial("a.example"))
+			tr.Record(denial("a.example"))
 			time.Sleep(time.Minute)
 		}
 		if list := recorded(t, path); len(list) != 3 || list[2].Count != 0 {
 			t.Errorf("there is %+v", list)
 		}
 		// It does so too after a change of the rules.
-		tr.record(denial("a.example"))
-		tr.flush()
-		tr.record(denial("a.example"))
+		tr.Record(denial("a.example"))
+		tr.Flush()
+		tr.Record(denial("a.example"))
 		if list := recorded(t, path); len(list) != 5 {
 			t.Errorf("there is %+v", list)
 		}
@@ -146,7 +147,7 @@ func TestRefusalForgotten(t *testing.T) {
 }
 
 // holds counts the held kinds; a sweep may be due just now.
-func (t *traffic) holds() int {
+func (t *Log) holds() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.held)
@@ -159,24 +160,24 @@ func TestRefusalFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, err := audit.Open(path, audit.Options{})
 		must(t, err)
-		tr := newTraffic("box", log, quiet(), func() {})
-		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: "useful.example"})
+		tr := New("box", log, slog.New(slog.DiscardHandler), func() {})
+		tr.Record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: "useful.example"})
 		n, path64k := int64(0), strings.Repeat("/<", 32<<10)
 		for range 3600 { // an hour
 			for range 10 {
 				r := denial(fmt.Sprintf("%d.%s.example", n, strings.Repeat("x", 200)))
 				r.Event = []string{spec.NetworkLookup, spec.NetworkRequest, spec.NetworkFlow, spec.NetworkSecret}[n%4]
 				r.Path, r.Reason = path64k, path64k
-				tr.record(r)
+				tr.Record(r)
 				n++
 			}
 			time.Sleep(time.Second)
 		}
-		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Name: "caught.example", Addr: netip.MustParseAddr("192.0.2.1")})
+		tr.Record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Name: "caught.example", Addr: netip.MustParseAddr("192.0.2.1")})
 		if held := tr.holds(); held > maxHeld {
 			t.Errorf("%d are held", held)
 		}
-		tr.close()
+		tr.Close()
 		list := recorded(t, path)
 		if list[0].Name != "useful.example" {
 			t.Errorf("it begins with %+v", list[0])
@@ -207,22 +208,22 @@ func TestPacketsHideNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	log, err := audit.Open(path, audit.Options{})
 	must(t, err)
-	tr := newTraffic("box", log, quiet(), func() {})
+	tr := New("box", log, slog.New(slog.DiscardHandler), func() {})
 	for n := range 2 * maxHeld {
 		r := denial(fmt.Sprintf("%d.example", n))
 		r.Event, r.Protocol = spec.NetworkFlow, []string{spec.ProtocolUDP, spec.ProtocolICMP, spec.ProtocolIP}[n%3]
-		tr.record(r)
+		tr.Record(r)
 	}
 	r := denial("caught.example")
 	r.Event, r.Protocol = spec.NetworkFlow, "tcp"
-	tr.record(r)
-	tr.record(spec.NetworkRecord{Event: spec.NetworkSuppressed, Verdict: spec.VerdictDeny, Suppressed: 7000})
+	tr.Record(r)
+	tr.Record(spec.NetworkRecord{Event: spec.NetworkSuppressed, Verdict: spec.VerdictDeny, Suppressed: 7000})
 	defer func() {
 		if _, times := counts(recorded(t, path)); times != 2*maxHeld+1+7000 {
 			t.Errorf("it tells of %d refusals", times)
 		}
 	}()
-	defer tr.close()
+	defer tr.Close()
 	list := recorded(t, path)
 	if len(list) != lineBurst+1 || list[lineBurst].Name != "caught.example" {
 		t.Errorf("%d records, the last %+v", len(list), list[len(list)-1])
@@ -235,7 +236,7 @@ func TestAllowedIsNotCounted(t *testing.T) {
 	tr := openTraffic(t, path)
 	for range 20 {
 		for _, state := range []string{spec.FlowOpened, spec.FlowClosed} {
-			tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, State: state, Verdict: spec.VerdictAllow, Name: "a.example", Port: 443})
+			tr.Record(spec.NetworkRecord{Event: spec.NetworkFlow, State: state, Verdict: spec.VerdictAllow, Name: "a.example", Port: 443})
 		}
 	}
 	if list := recorded(t, path); len(list) != 40 || list[0].State != spec.FlowOpened || list[39].State != spec.FlowClosed {
@@ -250,8 +251,8 @@ func TestEndsAreNotCounted(t *testing.T) {
 	tr := openTraffic(t, path)
 	for range 20 {
 		for _, verdict := range []string{spec.VerdictDeny, spec.VerdictError} {
-			tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, State: spec.FlowClosed, Verdict: verdict, Name: "a.example", Port: 443})
-			tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: verdict, Name: "a.example", Port: 443})
+			tr.Record(spec.NetworkRecord{Event: spec.NetworkFlow, State: spec.FlowClosed, Verdict: verdict, Name: "a.example", Port: 443})
+			tr.Record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: verdict, Name: "a.example", Port: 443})
 		}
 	}
 	list := recorded(t, path)
@@ -273,7 +274,7 @@ func TestUselessIsCounted(t *testing.T) {
 	tr := openTraffic(t, path)
 	for range 20 {
 		for _, verdict := range []string{spec.VerdictAllow, spec.VerdictError} {
-			tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: verdict, Name: "a.example", Port: 443})
+			tr.Record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: verdict, Name: "a.example", Port: 443})
 		}
 	}
 	if list := recorded(t, path); len(list) != 2 {
@@ -282,21 +283,21 @@ func TestUselessIsCounted(t *testing.T) {
 }
 
 // passing records an allowed connection, and a request over it.
-func passing(tr *traffic, n int, name, path string) {
+func passing(tr *Log, n int, name, path string) {
 	r := spec.NetworkRecord{
 		Event: spec.NetworkFlow, Sandbox: "box", Verdict: spec.VerdictAllow, Name: name, Port: 443, Protocol: "tls",
 		Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), Rule: "allow " + name, Source: "sandbox", Reason: "a rule allows it",
 	}
 	r.State, r.Flow = spec.FlowOpened, fmt.Sprint("run-", n)
-	tr.record(r)
+	tr.Record(r)
 	q := r
 	q.Event, q.State, q.Flow, q.Method, q.Path, q.Status = spec.NetworkRequest, "", "", fmt.Sprint("M", n), path, 200+n%100
-	tr.record(q)
+	tr.Record(q)
 	r.State, r.Up, r.Down, r.Duration = spec.FlowClosed, 1000, 10, int64(n)
 	if n%3 == 0 {
 		r.Verdict, r.Reason = spec.VerdictError, fmt.Sprint("broken off at ", n)
 	}
-	tr.record(r)
+	tr.Record(r)
 }
 
 // TestPassedFlood makes as many allowed connections and requests as it can, to one host or to many. It
@@ -309,7 +310,7 @@ func TestPassedFlood(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log, err := audit.Open(path, audit.Options{})
 				must(t, err)
-				tr := newTraffic("box", log, quiet(), func() {})
+				tr := New("box", log, slog.New(slog.DiscardHandler), func() {})
 				passing(tr, 0, "before.example", "/taken")
 				n := 1
 				flood := func(times int) {
@@ -329,7 +330,7 @@ func TestPassedFlood(t *testing.T) {
 					flood(50)
 					time.Sleep(time.Second)
 				}
-				tr.close()
+				tr.Close()
 				if held := len(tr.passed.crowded); held != 0 {
 					t.Errorf("%d flows that have ended are remembered", held)
 				}
@@ -380,11 +381,11 @@ func TestPassedFlood(t *testing.T) {
 func TestNothingIsPushedOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	synctest.Test(t, func(t *testing.T) {
-		log, err := audit.Open(path, audit.Options{MaxBytes: networkBytes})
+		log, err := audit.Open(path, audit.Options{MaxBytes: MaxBytes})
 		must(t, err)
-		tr := newTraffic("box", log, quiet(), func() {})
-		for size(t, path) < networkBytes-4000 {
-			tr.write(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Name: strings.Repeat("a", 1000)})
+		tr := New("box", log, slog.New(slog.DiscardHandler), func() {})
+		for size(t, path) < MaxBytes-4000 {
+			tr.writeLine(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Name: strings.Repeat("a", 1000)})
 		}
 		passing(tr, 0, "before.example", "/taken")
 		label := strings.Repeat(strings.Repeat("a", 60)+".", 3) + "example"
@@ -395,26 +396,26 @@ func TestNothingIsPushedOut(t *testing.T) {
 			}
 		}
 		flood := func(n int) {
-			tr.record(passed(spec.NetworkRequest, "one.example"))
-			tr.record(passed(spec.NetworkRequest, "two.example"))
+			tr.Record(passed(spec.NetworkRequest, "one.example"))
+			tr.Record(passed(spec.NetworkRequest, "two.example"))
 			name := fmt.Sprint("h", n, ".", label)
 			r := passed(spec.NetworkFlow, name)
 			r.State, r.Flow = spec.FlowOpened, fmt.Sprint("run-", n)
-			tr.record(r)
-			tr.record(passed(spec.NetworkRequest, name))
+			tr.Record(r)
+			tr.Record(passed(spec.NetworkRequest, name))
 			r.State = spec.FlowClosed
-			tr.record(r)
+			tr.Record(r)
 			r = passed(spec.NetworkSecret, name)
 			r.Secret, r.Lease = "anthropic", "lease-0c8f38ea19e0"
-			tr.record(r)
+			tr.Record(r)
 			for _, event := range []string{spec.NetworkLookup, spec.NetworkFlow, spec.NetworkRequest, spec.NetworkSecret} {
 				r = passed(event, "no-"+name)
 				r.Verdict, r.Suggest = spec.VerdictDeny, "bothy policy allow box "+r.Name
-				tr.record(r)
+				tr.Record(r)
 			}
 			r = passed(spec.NetworkFlow, name)
 			r.Verdict, r.Protocol = spec.VerdictDeny, spec.ProtocolUDP
-			tr.record(r)
+			tr.Record(r)
 		}
 		for n := range 3000 {
 			flood(n)
@@ -423,7 +424,7 @@ func TestNothingIsPushedOut(t *testing.T) {
 			flood(3000 + n)
 			time.Sleep(time.Second)
 		}
-		tr.close()
+		tr.Close()
 		if !slices.ContainsFunc(recorded(t, path), func(r spec.NetworkRecord) bool { return r.Name == "before.example" && r.Path == "/taken" }) {
 			t.Errorf("it is gone: %d and %d bytes were written since", size(t, path+".1"), size(t, path))
 		}
@@ -447,7 +448,7 @@ func TestPassedFloodOfHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, err := audit.Open(path, audit.Options{})
 		must(t, err)
-		tr := newTraffic("box", log, quiet(), func() {})
+		tr := New("box", log, slog.New(slog.DiscardHandler), func() {})
 		const all = 8 * maxDestinations
 		for n := range all {
 			passing(tr, n, fmt.Sprintf("h%d.example", n), "/")
@@ -455,7 +456,7 @@ func TestPassedFloodOfHosts(t *testing.T) {
 		if len(tr.passed.each) > maxDestinations || tr.many > maxPassed {
 			t.Errorf("%d hosts are remembered, %d kinds are held", len(tr.passed.each), tr.many)
 		}
-		tr.close()
+		tr.Close()
 		var up int64
 		for _, r := range recorded(t, path) {
 			up += r.Up
@@ -472,7 +473,7 @@ func TestRecordKind(t *testing.T) {
 	a := denial("a.example")
 	b := a
 	b.Time, b.Generation, b.Up, b.Down, b.Duration = time.Now(), 7, 1, 2, 3
-	if kind(a) != kind(b) {
+	if kindOf(a) != kindOf(b) {
 		t.Error("they are different")
 	}
 	for _, change := range []func(*spec.NetworkRecord){
@@ -482,7 +483,7 @@ func TestRecordKind(t *testing.T) {
 	} {
 		c := a
 		change(&c)
-		if kind(a) == kind(c) {
+		if kindOf(a) == kindOf(c) {
 			t.Errorf("%+v is the same", c)
 		}
 	}
@@ -499,19 +500,19 @@ func testFullLog(t *testing.T, dir string) {
 	changes := make(chan string, 10)
 	log, err := audit.Open(path, audit.Options{})
 	must(t, err)
-	var tr *traffic
-	tr = newTraffic("box", log, quiet(), func() { changes <- tr.paused() })
-	defer tr.close()
+	var tr *Log
+	tr = New("box", log, slog.New(slog.DiscardHandler), func() { changes <- tr.PausedBecause() })
+	defer tr.Close()
 	g := &gate{}
-	tr.guard(g.pause)
-	tr.record(denial("before.example"))
+	tr.PauseWhileBroken(g.pause)
+	tr.Record(denial("before.example"))
 
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("fill disk: %v", err)
 	}
 	for i := range 200 { // the last block of the log may have room
-		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: fmt.Sprint(i, ".example")})
+		tr.Record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: fmt.Sprint(i, ".example")})
 		if g.paused() != "" {
 			break
 		}
@@ -523,7 +524,7 @@ func testFullLog(t *testing.T, dir string) {
 		t.Errorf("who is told of it reads %q", why)
 	}
 	for i := range 500 {
-		tr.record(denial(fmt.Sprint(i, ".lost.example")))
+		tr.Record(denial(fmt.Sprint(i, ".lost.example")))
 	}
 	must(t, os.Remove(ballast))
 	if why := <-changes; why != "" {
@@ -532,8 +533,8 @@ func testFullLog(t *testing.T, dir string) {
 	if g.paused() != "" || g.times != 2 {
 		t.Errorf("the gateway is paused by %q, and was told %d times", g.paused(), g.times)
 	}
-	tr.record(denial("after.example"))
-	tr.flush()
+	tr.Record(denial("after.example"))
+	tr.Flush()
 
 	var text []string
 	list := recorded(t, path)
@@ -559,17 +560,17 @@ func BenchmarkFlow(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	tr := newTraffic("box", log, quiet(), func() {})
-	defer tr.close()
+	tr := New("box", log, slog.New(slog.DiscardHandler), func() {})
+	defer tr.Close()
 	r := spec.NetworkRecord{
 		Event: spec.NetworkFlow, Sandbox: "box", Generation: 7, Verdict: spec.VerdictAllow, Name: "api.example.com", Port: 443, Protocol: "https",
 		Addr: netip.MustParseAddr("192.0.2.1"), Rule: "allow api.example.com:443", Source: "sandbox", Reason: "a rule allows it",
 	}
 	for b.Loop() {
 		r.State, r.Up, r.Down = spec.FlowOpened, 0, 0
-		tr.record(r)
+		tr.Record(r)
 		r.State, r.Up, r.Down = spec.FlowClosed, 1000, 2000
-		tr.record(r)
+		tr.Record(r)
 	}
 }
 
@@ -581,15 +582,15 @@ func BenchmarkRefusals(b *testing.B) {
 	}
 	for name, many := range map[string]int{"same": 1, "different": 1 << 20} {
 		b.Run(name, func(b *testing.B) {
-			tr := newTraffic("box", log, quiet(), func() {})
-			defer tr.close()
+			tr := New("box", log, slog.New(slog.DiscardHandler), func() {})
+			defer tr.Close()
 			names := make([]spec.NetworkRecord, min(many, 1<<14))
 			for i := range names {
 				names[i] = denial(fmt.Sprint(i, ".example"))
 			}
 			b.ResetTimer()
 			for i := range b.N {
-				tr.record(names[i%len(names)])
+				tr.Record(names[i%len(names)])
 			}
 		})
 	}

@@ -1,4 +1,6 @@
-package keeper
+// Package traffic writes the log of what the gateway reports, within bounds that the inside cannot
+// exceed.
+package traffic
 
 import (
 	"fmt"
@@ -13,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// traffic writes the network log: refusals, and the start and end of connections.
+// Log writes the network log: refusals, and the start and end of connections.
 // The inside decides how often something is refused. So refusals must not push everything else
 // out of a log of bounded size, nor keep the disk busy. The first refusal of its kind is
 // written at once. Its repetitions are counted, and make one line at the end of each window; a
@@ -22,20 +24,20 @@ import (
 // however it ends. If there are very many it has neither, and both are counted: see allowance.
 // Unrecorded traffic is not allowed: while the log cannot be written the gateway lets nothing
 // new through.
-type traffic struct {
+type Log struct {
 	sandbox string
 	log     *audit.Log
 	said    *slog.Logger
 	changed func() // called when the log stops or starts being writable
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards all below, and the order of lines in log
 	pause  func(reason string) // the gateway's; nil before a gateway exists
 	reason string              // why it is paused; empty if it is not
 	held   map[spec.NetworkRecord]*repeated
 	lines  map[string]*rate.Limiter // by kind of event: many names do not hide a connection
 	passed *allowance               // for allowed traffic
 	many   int                      // allowed ones among those held
-	lost   lost                     // neither recorded nor reported yet
+	lost   lostRecords              // neither recorded nor reported yet
 	told   time.Time                // time of the last report of lost ones
 	timer  *time.Timer              // for the next window that ends; nil: no window is open
 	closed chan struct{}
@@ -49,8 +51,8 @@ type repeated struct {
 	due    time.Time
 }
 
-// lost counts records without a line, not even a common one.
-type lost struct {
+// lostRecords counts records without a line, not even a common one.
+type lostRecords struct {
 	refused          int64
 	passed, up, down int64 // allowed traffic, and its bytes
 }
@@ -71,15 +73,17 @@ const (
 	mendEvery = time.Second // between two attempts to write again
 )
 
-func newTraffic(sandbox string, log *audit.Log, said *slog.Logger, changed func()) *traffic {
-	return &traffic{
+// New writes to log. It tells said of errors, and calls changed when log stops or starts being
+// writable.
+func New(sandbox string, log *audit.Log, said *slog.Logger, changed func()) *Log {
+	return &Log{
 		sandbox: sandbox, log: log, said: said, changed: changed,
 		held: map[spec.NetworkRecord]*repeated{}, lines: map[string]*rate.Limiter{}, passed: newAllowance(), closed: make(chan struct{}),
 	}
 }
 
-// guard makes the log pause the gateway while it cannot be written.
-func (t *traffic) guard(pause func(reason string)) {
+// PauseWhileBroken makes the log pause the gateway while it cannot be written.
+func (t *Log) PauseWhileBroken(pause func(reason string)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pause = pause
@@ -88,15 +92,15 @@ func (t *traffic) guard(pause func(reason string)) {
 	}
 }
 
-// paused returns why the network is paused; empty if it is not.
-func (t *traffic) paused() string {
+// PausedBecause returns why the network is paused; empty if it is not.
+func (t *Log) PausedBecause() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.reason
 }
 
-// record writes a record now or later.
-func (t *traffic) record(r spec.NetworkRecord) {
+// Record writes a record now or later.
+func (t *Log) Record(r spec.NetworkRecord) {
 	shorten(&r)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,31 +111,31 @@ func (t *traffic) record(r spec.NetworkRecord) {
 		return
 	}
 	if !repeats(r) {
-		if isRare(r) || t.passed.has(&r, now) {
-			t.write(r)
+		if isRare(r) || t.passed.admit(&r, now) {
+			t.writeLine(r)
 			return
 		}
-		r = summed(r)
+		r = sharedFields(r)
 	}
-	key := kind(r)
+	key := kindOf(r)
 	if again := t.held[key]; again != nil {
-		again.add(r)
+		again.addRecord(r)
 		return
 	}
-	first := t.hold(key, now)
+	first := t.holdKind(key, now)
 	switch {
-	case t.reason == "" && t.take(r, now):
-		t.write(r)
+	case t.reason == "" && t.takeLine(r, now):
+		t.writeLine(r)
 	case first != nil:
-		first.add(r)
+		first.addRecord(r)
 	default:
-		t.lose(&r, 1)
+		t.countLost(&r, 1)
 		t.schedule(now)
 	}
 }
 
-// hold makes an entry for the repetitions of a record, if the table has room.
-func (t *traffic) hold(key spec.NetworkRecord, now time.Time) *repeated {
+// holdKind makes an entry for the repetitions of a record, if the table has room.
+func (t *Log) holdKind(key spec.NetworkRecord, now time.Time) *repeated {
 	isFull := len(t.held)-t.many >= maxHeld
 	if !repeats(key) {
 		isFull = t.many >= maxPassed
@@ -175,15 +179,15 @@ func shorten(r *spec.NetworkRecord) {
 	}
 }
 
-// kind returns the fields that a record shares with its repetitions.
-func kind(r spec.NetworkRecord) spec.NetworkRecord {
+// kindOf returns the fields that a record shares with its repetitions.
+func kindOf(r spec.NetworkRecord) spec.NetworkRecord {
 	r.Time, r.Generation, r.Body, r.Up, r.Down, r.Duration, r.Count = time.Time{}, 0, 0, 0, 0, 0, 0
 	return r
 }
 
-// lose counts a record as lost, n times. It counts a connection at its end, and not again at its
+// countLost counts a record as lost, n times. It counts a connection at its end, and not again at its
 // beginning.
-func (t *traffic) lose(r *spec.NetworkRecord, n int64) {
+func (t *Log) countLost(r *spec.NetworkRecord, n int64) {
 	switch {
 	case repeats(*r):
 		t.lost.refused += n
@@ -193,15 +197,15 @@ func (t *traffic) lose(r *spec.NetworkRecord, n int64) {
 	}
 }
 
-func (a *repeated) add(r spec.NetworkRecord) {
+func (a *repeated) addRecord(r spec.NetworkRecord) {
 	r.Up, r.Down = r.Up+a.latest.Up, r.Down+a.latest.Down
 	a.latest = r
 	a.n++
 }
 
-// take takes a line from the bucket of a kind of event; a long record takes several. Allowed traffic
+// takeLine takes a line from the bucket of a kind of event; a long record takes several. Allowed traffic
 // has buckets of its own, and so have refused packets of any kind.
-func (t *traffic) take(r spec.NetworkRecord, now time.Time) bool {
+func (t *Log) takeLine(r spec.NetworkRecord, now time.Time) bool {
 	of := r.Event
 	switch {
 	case !repeats(r):
@@ -218,15 +222,15 @@ func (t *traffic) take(r spec.NetworkRecord, now time.Time) bool {
 }
 
 // schedule plans a sweep for the end of the next window.
-func (t *traffic) schedule(now time.Time) {
+func (t *Log) schedule(now time.Time) {
 	if t.timer == nil && !t.isClosed() {
-		t.timer = time.AfterFunc(t.next(now).Sub(now), t.sweep)
+		t.timer = time.AfterFunc(t.nextSweep(now).Sub(now), t.sweepWindows)
 	}
 }
 
-func (t *traffic) next(now time.Time) time.Time {
+func (t *Log) nextSweep(now time.Time) time.Time {
 	at := now.Add(longestWindow)
-	if t.lost != (lost{}) {
+	if t.lost != (lostRecords{}) {
 		at = now.Add(tellEvery)
 	}
 	for _, a := range t.held {
@@ -240,9 +244,9 @@ func (t *traffic) next(now time.Time) time.Time {
 	return at
 }
 
-// sweep writes the repetitions of windows that have ended, and forgets entries without
+// sweepWindows writes the repetitions of windows that have ended, and forgets entries without
 // repetitions.
-func (t *traffic) sweep() {
+func (t *Log) sweepWindows() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -259,9 +263,9 @@ func (t *traffic) sweep() {
 				t.many--
 			}
 		default:
-			if !t.tell(a, now) && repeats(key) {
-				t.lose(&a.latest, a.n)
-				a.clear()
+			if !t.writeRepeated(a, now) && repeats(key) {
+				t.countLost(&a.latest, a.n)
+				a.clearSums()
 			}
 			a.window = min(2*a.window, longestWindow)
 			a.due = now.Add(a.window)
@@ -270,24 +274,24 @@ func (t *traffic) sweep() {
 	if t.reason == "" && now.Sub(t.told) >= tellEvery {
 		t.tellLost(now)
 	}
-	if len(t.held) > 0 || t.lost != (lost{}) {
+	if len(t.held) > 0 || t.lost != (lostRecords{}) {
 		t.schedule(now)
 	}
 }
 
-// flush writes all records that are only counted so far. A later record counts as the first of its
+// Flush writes all records that are only counted so far. A later record counts as the first of its
 // kind again.
-func (t *traffic) flush() {
+func (t *Log) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	for _, a := range t.held {
 		switch {
-		case t.tell(a, now):
+		case t.writeRepeated(a, now):
 		case repeats(a.latest), t.reason != "":
-			t.lose(&a.latest, a.n)
+			t.countLost(&a.latest, a.n)
 		default:
-			t.put(a)
+			t.writeSum(a)
 		}
 	}
 	clear(t.held)
@@ -297,79 +301,79 @@ func (t *traffic) flush() {
 	}
 }
 
-// tell writes one line for all repetitions, if the bucket has a line left. Allowed traffic is held
+// writeRepeated writes one line for all repetitions, if the bucket has a line left. Allowed traffic is held
 // until it has one.
-func (t *traffic) tell(a *repeated, now time.Time) bool {
+func (t *Log) writeRepeated(a *repeated, now time.Time) bool {
 	if a.n == 0 {
 		return true
 	}
-	if t.reason != "" || !t.take(a.latest, now) {
+	if t.reason != "" || !t.takeLine(a.latest, now) {
 		return false
 	}
-	t.put(a)
+	t.writeSum(a)
 	return true
 }
 
-// put writes one line for all repetitions.
-func (t *traffic) put(a *repeated) {
+// writeSum writes one line for all repetitions.
+func (t *Log) writeSum(a *repeated) {
 	if a.latest.Count = 0; a.n > 1 {
 		a.latest.Count = a.n
 	}
-	t.write(a.latest)
-	a.clear()
+	t.writeLine(a.latest)
+	a.clearSums()
 }
 
-func (a *repeated) clear() { a.n, a.latest.Up, a.latest.Down = 0, 0, 0 }
+func (a *repeated) clearSums() { a.n, a.latest.Up, a.latest.Down = 0, 0, 0 }
 
 // tellLost writes one line for all refusals without a line, and one for allowed traffic.
-func (t *traffic) tellLost(now time.Time) {
-	if t.lost == (lost{}) {
+func (t *Log) tellLost(now time.Time) {
+	if t.lost == (lostRecords{}) {
 		return
 	}
 	was := t.lost
-	t.lost, t.told = lost{}, now
+	t.lost, t.told = lostRecords{}, now
 	r := spec.NetworkRecord{Event: spec.NetworkSuppressed, Sandbox: t.sandbox}
 	if was.refused > 0 {
 		r.Verdict, r.Suppressed, r.Reason = spec.VerdictDeny, was.refused, "more was refused than can be recorded one by one"
-		t.write(r)
+		t.writeLine(r)
 	}
 	if was.passed > 0 {
 		r.Verdict, r.Suppressed, r.Reason = spec.VerdictAllow, was.passed, tooMuch
 		r.Up, r.Down = was.up, was.down
-		t.write(r)
+		t.writeLine(r)
 	}
 	if t.log.Lost() {
 		t.lost = was
 	}
 }
 
-// write writes one line now.
-func (t *traffic) write(r spec.NetworkRecord) {
+// writeLine writes one line now.
+func (t *Log) writeLine(r spec.NetworkRecord) {
 	event := r.Event
 	r.Event, r.Time = "", time.Time{}
 	err := t.log.Write(event, r)
 	switch {
 	case t.log.Lost() && t.reason == "":
-		t.fail(err)
+		t.closeNetwork(err)
 	case err != nil:
 		t.said.Warn("write network log", "err", err)
 	}
 }
 
-// fail closes the network until the log can be written again.
-func (t *traffic) fail(err error) {
+// closeNetwork closes the network until the log can be written again.
+func (t *Log) closeNetwork(err error) {
 	t.reason = fmt.Sprintf("the network is closed because its log cannot be written: %v", err)
 	if t.pause != nil {
 		t.pause(t.reason)
 	}
 	t.said.Error("the network is closed", "err", err)
 	if !t.isClosed() {
-		go t.mend(time.Now())
+		go t.retryWriting(time.Now())
 	}
 }
 
-// mend retries until the log can be written.
-func (t *traffic) mend(since time.Time) {
+// retryWriting retries until the log can be written.
+func (t *Log) retryWriting(since time.Time) {
 	t.changed()
 	for {
 		select {
@@ -377,7 +381,7 @@ func (t *traffic) mend(since time.Time) {
 			return
 		case <-time.After(mendEvery):
 		}
-		if t.mended() {
+		if t.isMended() {
 			t.said.Warn("the network is open again", "closed_since", since.UTC().Format(time.RFC3339))
 			t.changed()
 			return
@@ -385,7 +389,7 @@ func (t *traffic) mend(since time.Time) {
 	}
 }
 
-func (t *traffic) mended() bool {
+func (t *Log) isMended() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.log.Retry() != nil {
@@ -401,7 +405,7 @@ func (t *traffic) mended() bool {
 	return true
 }
 
-func (t *traffic) isClosed() bool {
+func (t *Log) isClosed() bool {
 	select {
 	case <-t.closed:
 		return true
@@ -410,10 +414,10 @@ func (t *traffic) isClosed() bool {
 	}
 }
 
-// close writes all records that are only counted so far. Afterwards only the first of each kind is
+// Close writes all records that are only counted so far. Afterwards only the first of each kind is
 // recorded.
-func (t *traffic) close() {
-	t.flush()
+func (t *Log) Close() {
+	t.Flush()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.isClosed() {
@@ -422,9 +426,4 @@ func (t *traffic) close() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-}
-
-// noteNetwork writes the state of the network log into the status.
-func (k *Keeper) noteNetwork() {
-	k.status.update(func(st *spec.Status) { st.NetworkPaused = k.traffic.paused() })
 }

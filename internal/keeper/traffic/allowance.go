@@ -1,4 +1,4 @@
-package keeper
+package traffic
 
 import (
 	"net/netip"
@@ -17,9 +17,9 @@ import (
 // line, up to the number of destinations that have such lines reserved. All these lines
 // together fill half of a log file, so the end of the previous file is kept until this file
 // is full.
-// until it is full.
 const (
-	networkBytes = 8 << 20 // of a file of the log
+	// MaxBytes is the size of a file of the log.
+	MaxBytes = 8 << 20
 
 	eachBurst, eachRate = 3 << 19, 1 << 10 // bytes, and bytes a second
 	allBurst, allRate   = 2 << 20, 2 << 10
@@ -52,25 +52,25 @@ func newAllowance() *allowance {
 	}
 }
 
-// has takes the bytes that a record of allowed traffic needs, and reports whether they were
+// admit takes the bytes that a record of allowed traffic needs, and reports whether they were
 // available. A flow whose opening got a line also gets one for its end.
-func (a *allowance) has(r *spec.NetworkRecord, now time.Time) bool {
+func (a *allowance) admit(r *spec.NetworkRecord, now time.Time) bool {
 	switch r.State {
 	case spec.FlowClosed:
 		_, crowded := a.crowded[r.Flow]
 		delete(a.crowded, r.Flow)
 		return !crowded
 	case spec.FlowOpened:
-		if a.take(r, 2*lineSize(r), now) {
+		if a.takeBytes(r, 2*lineSize(r), now) {
 			return true
 		}
 		a.crowded[r.Flow] = struct{}{}
 		return false
 	}
-	return a.take(r, lineSize(r), now)
+	return a.takeBytes(r, lineSize(r), now)
 }
 
-func (a *allowance) take(r *spec.NetworkRecord, n int, now time.Time) bool {
+func (a *allowance) takeBytes(r *spec.NetworkRecord, n int, now time.Time) bool {
 	to := destination{name: r.Name, port: r.Port, in: r.Direction == spec.DirectionIn}
 	if to.name == "" && !to.in { // a client from outside uses a new port, and perhaps a new address, each time
 		to.addr = r.Addr
@@ -78,7 +78,7 @@ func (a *allowance) take(r *spec.NetworkRecord, n int, now time.Time) bool {
 	left := a.each[to]
 	isNew := left == nil
 	if isNew {
-		if a.sweep(now); len(a.each) >= maxDestinations {
+		if a.forgetRefilled(now); len(a.each) >= maxDestinations {
 			return false
 		}
 		left = rate.NewLimiter(eachRate, eachBurst)
@@ -87,9 +87,9 @@ func (a *allowance) take(r *spec.NetworkRecord, n int, now time.Time) bool {
 	return left.AllowN(now, n) && (a.all.AllowN(now, n) || isNew && a.first.AllowN(now, 1))
 }
 
-// sweep forgets destinations whose allowance has fully refilled, once there are many. It
+// forgetRefilled forgets destinations whose allowance has fully refilled, once there are many. It
 // scans all of them, so it runs at most once a second.
-func (a *allowance) sweep(now time.Time) {
+func (a *allowance) forgetRefilled(now time.Time) {
 	if len(a.each) < maxDestinations || now.Sub(a.swept) < time.Second {
 		return
 	}
@@ -115,9 +115,9 @@ func lineSize(r *spec.NetworkRecord) int {
 	return n
 }
 
-// summed keeps the fields that a record shares with other allowed records of its destination.
+// sharedFields keeps the fields that a record shares with other allowed records of its destination.
 // It drops the fields that a program inside can vary each time.
-func summed(r spec.NetworkRecord) spec.NetworkRecord {
+func sharedFields(r spec.NetworkRecord) spec.NetworkRecord {
 	if r.Name != "" || r.Direction == spec.DirectionIn {
 		r.Addr = netip.Addr{}
 	}
