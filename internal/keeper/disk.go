@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/quota"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -135,8 +136,8 @@ func (k *Keeper) watchDisk(ctx context.Context) {
 			return quota.Use{Bytes: use.Bytes, Files: use.Files}, whole
 		},
 		Worked: func() bool {
-			now := cpuTime(k.wall.Pids())
-			did := now-worked >= idleCPU
+			now := usage.CPU(k.wall.Pids())
+			did := now-worked >= usage.IdleCPU
 			if did {
 				worked = now
 			}

@@ -172,7 +172,7 @@ func (k *Keeper) shutDown() {
 		var wg sync.WaitGroup
 		wg.Go(stopping)
 		k.takeDown()
-		k.ports.close()
+		k.ports.Close()
 		k.gateway.Close()
 		_ = k.bill.close() // the user who had it made may want to know
 		k.traffic.Close()
@@ -200,7 +200,7 @@ func (k *Keeper) shutDown() {
 		}
 	}
 	k.takeDown()
-	k.ports.close()
+	k.ports.Close()
 	k.gateway.Close()
 	if err := k.bill.close(); err != nil && k.unsaved == nil { // which has the same reason
 		k.unsaved = k.uncounted(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
+	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -70,7 +71,7 @@ func TestTellWhileFinishing(t *testing.T) {
 
 // TestWorkDuringSave checks that work done while a save is written to disk is saved within the bound.
 func TestWorkDuringSave(t *testing.T) {
-	pid, work := worker(t)
+	pid, work := keepertest.Worker(t)
 	saved := make(chan struct{}, 100)
 	first := true
 	s := &saver{wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond}
@@ -81,7 +82,7 @@ func TestWorkDuringSave(t *testing.T) {
 		}
 		saved <- struct{}{}
 	}
-	s.worked = cpuTime([]int{pid})
+	s.worked = usage.CPU([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go s.run(ctx)

@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/ports"
 	"github.com/bothy-dev/bothy/internal/keeper/traffic"
 	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -61,7 +62,7 @@ type Keeper struct {
 	saver    *saver
 	status   *status
 	sessions sessions
-	ports    ports
+	ports    *ports.Table
 	happened happenings
 	bill     *bill
 	uploads  *uploadlimit.Ledger
@@ -224,7 +225,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	}
 	now := time.Now().UTC()
 	before := dir.ReadStatus()
-	k.ranBefore, k.ports.last = before.StartedAt != nil, before.Ports
+	k.ranBefore, k.ports = before.StartedAt != nil, ports.New(before.Ports)
 	k.disk.before, k.disk.doubt, k.crashed = before.Disk, before.Crashed, before.Crashed
 	k.status = &status{dir: dir, log: k.log, st: spec.Status{
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
@@ -278,7 +279,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	if err := k.trust(k.gateway.Certificate(), k.gateway.KnownHosts()); err != nil {
 		return nil, fmt.Errorf("make programs inside trust the gateway: %w", err)
 	}
-	if err := k.ports.claim(k.spec.Ports); err != nil {
+	if err := k.ports.Claim(k.spec.Ports); err != nil {
 		return nil, k.busyPort(err)
 	}
 	k.lend()
@@ -303,7 +304,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	k.worktrees.Protect(k.link, k.memory == nil)
 	k.log.Info("up", "wall", time.Since(began))
 	k.saver = newSaver(k)
-	k.ports.serve(k.gateway)
+	k.ports.Serve(k.gateway)
 	listener, err := listen(k.dir.Control())
 	if err != nil {
 		return nil, fmt.Errorf("open the control socket: %w", err)
@@ -316,7 +317,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 func (k *Keeper) record() {
 	defer close(k.recorded)
 	k.status.update(func(st *spec.Status) {
-		st.State, st.Root, st.Ports = spec.Running, k.saver.layer(), k.ports.list()
+		st.State, st.Root, st.Ports = spec.Running, k.saver.layer(), k.ports.List()
 	})
 	k.event("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
 }

@@ -17,10 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
+	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -140,71 +139,17 @@ func TestSaver(t *testing.T) {
 	}
 }
 
-// worker is a process that works on request.
-func worker(t *testing.T) (pid int, work func()) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `while read x; do i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo; done`)
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
-	return cmd.Process.Pid, func() {
-		_, err := fmt.Fprintln(in)
-		must(t, err)
-		_, err = out.Read(make([]byte, 1))
-		must(t, err)
-	}
-}
-
-// TestCPUTime checks that the time of all threads of all processes counts, including ended threads.
-// The time of an ended process does not count.
-func TestCPUTime(t *testing.T) {
-	const spent = 20 * time.Millisecond
-	before := cpuTime([]int{os.Getpid()})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the thread ends with us
-		var from, now unix.Timespec
-		_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &from)
-		for now.Nano()-from.Nano() < int64(spent) {
-			_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
-		}
-	}()
-	<-done
-	if got := cpuTime([]int{os.Getpid()}) - before; got < spent {
-		t.Errorf("%v, one thread alone used %v", got, spent)
-	}
-	pid, work := worker(t)
-	work() // work on another processor counts up to its last tick: at first, nothing
-	alone := cpuTime([]int{pid})
-	work()
-	if after := cpuTime([]int{pid}); after <= alone || alone <= 0 {
-		t.Errorf("%v before the work, %v after", alone, after)
-	}
-	if both := cpuTime([]int{pid, os.Getpid()}); both <= cpuTime([]int{pid}) {
-		t.Errorf("both together used %v", both)
-	}
-	gone := exec.CommandContext(t.Context(), "/bin/true")
-	must(t, gone.Run())
-	if got := cpuTime([]int{gone.Process.Pid}); got != 0 {
-		t.Errorf("a process that has ended used %v", got)
-	}
-}
-
 // TestBackgroundSave checks that a layer is saved in the background after work, within the bound,
 // and not without work.
 func TestBackgroundSave(t *testing.T) {
-	pid, work := worker(t)
+	pid, work := keepertest.Worker(t)
 	saved := make(chan struct{}, 100)
 	s := &saver{
 		wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond,
 		note: func(spec.RootLayer) { saved <- struct{}{} },
 	}
 	work() // its startup is work too
-	s.worked = cpuTime([]int{pid})
+	s.worked = usage.CPU([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.run(ctx) }()

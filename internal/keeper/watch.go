@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,14 +30,14 @@ func (k *Keeper) idle(ctx context.Context) {
 	}
 	tick := time.NewTicker(min(idlePoll, max(limit/4, 50*time.Millisecond)))
 	defer tick.Stop()
-	since, cpu, at, served := time.Now(), cpuTime(k.wall.Pids()), time.Now(), k.served.Load()
+	since, cpu, at, served := time.Now(), usage.CPU(k.wall.Pids()), time.Now(), k.served.Load()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now, used := time.Now(), cpuTime(k.wall.Pids())
+		now, used := time.Now(), usage.CPU(k.wall.Pids())
 		busy := k.busy() || k.visited() || (used-cpu).Seconds() > idleShare*now.Sub(at).Seconds()+saveAllowance.Seconds()
 		cpu, at = used, now
 		if n := k.served.Load(); n != served {
@@ -79,7 +80,7 @@ func (k *Keeper) visited() bool {
 // usage returns what the sandbox's processes use of the host.
 func (k *Keeper) usage() spec.Usage {
 	pids := append(k.wall.Pids(), os.Getpid())
-	return spec.Usage{CPUSeconds: cpuTime(pids).Seconds(), Memory: resident(pids)}
+	return spec.Usage{CPUSeconds: usage.CPU(pids).Seconds(), Memory: usage.Resident(pids)}
 }
 
 // The keeper checks memory often enough to see use pass half of the limit, and very often from
@@ -154,11 +155,11 @@ func (k *Keeper) memoryGauge(ctx context.Context, limit int64) func() (used int6
 	}
 	last, at := int64(0), time.Duration(0)
 	return func() (int64, bool) {
-		if cpuTime(k.wall.Pids())-at < idleCPU {
+		if usage.CPU(k.wall.Pids())-at < usage.IdleCPU {
 			return last, false
 		}
 		used, err := k.wall.Memory(ctx)
-		at = cpuTime(k.wall.Pids())
+		at = usage.CPU(k.wall.Pids())
 		if err == nil {
 			last = used
 		}

@@ -3,8 +3,10 @@
 package keepertest
 
 import (
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -148,4 +150,29 @@ func (in *Inside) Answers(r wire.InitReply) {
 func (in *Inside) Starts(pid int) {
 	f := in.Hear()
 	in.JSON(wire.Reply, f.Stream, wire.Spawned{PID: pid})
+}
+
+// Worker is a process that works on request.
+func Worker(t *testing.T) (pid int, work func()) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `while read x; do i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo; done`)
+	in, err := cmd.StdinPipe()
+	check(t, err)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	return cmd.Process.Pid, func() {
+		_, err := fmt.Fprintln(in)
+		check(t, err)
+		_, err = out.Read(make([]byte, 1))
+		check(t, err)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -30,7 +30,7 @@ type Log struct {
 	said    *slog.Logger
 	changed func() // called when the log stops or starts being writable
 
-	mu     sync.Mutex // guards all below, and the order of lines in log
+	mu     sync.Mutex          // guards all below, and the order of lines in log
 	pause  func(reason string) // the gateway's; nil before a gateway exists
 	reason string              // why it is paused; empty if it is not
 	held   map[spec.NetworkRecord]*repeated

@@ -1,4 +1,4 @@
-package keeper
+package usage
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 func TestResident(t *testing.T) {
 	const size, slack = 64 << 20, 24 << 20
 	pids := []int{os.Getpid(), os.Getpid()}
-	grown := func(before int64) int64 { return resident(pids) - before }
-	before := resident(pids)
+	grown := func(before int64) int64 { return Resident(pids) - before }
+	before := Resident(pids)
 	if before <= 0 {
 		t.Fatal("nothing is counted")
 	}

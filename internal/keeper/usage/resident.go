@@ -1,4 +1,4 @@
-package keeper
+package usage
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resident returns the memory use of processes. It counts their mappings, with a share of each
+// Resident returns the memory use of processes. It counts their mappings, with a share of each
 // shared page, and all of their files in memory. Such a file holds the memory of programs
 // inside. After a restore only pages that were touched since are mapped.
-func resident(pids []int) int64 {
+func Resident(pids []int) int64 {
 	var total int64
 	files := map[uint64]int64{}
 	for _, pid := range pids {

@@ -1,4 +1,4 @@
-package keeper
+package ports
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 
 // door is a gateway that records published ports.
 type door struct {
-	Gateway
 	open map[string]uint16 // by address
 }
 
@@ -45,14 +44,14 @@ func taken(t *testing.T) string {
 
 func TestPorts(t *testing.T) {
 	d := &door{open: map[string]uint16{}}
-	var ps ports
-	defer func() { _ = ps.set(nil, d) }()
-	must(t, ps.claim(wished(t, "3000", "127.0.0.1::3001")))
+	var ps Table
+	defer func() { _ = ps.Set(nil, d) }()
+	must(t, ps.Claim(wished(t, "3000", "127.0.0.1::3001")))
 	if len(d.open) != 0 {
 		t.Error("somebody is answered before the wall stands")
 	}
-	ps.serve(d)
-	list := ps.list()
+	ps.Serve(d)
+	list := ps.List()
 	if len(list) != len(d.open) || len(list) < 2 {
 		t.Fatalf("published is %+v, answered %+v", list, d.open)
 	}
@@ -67,19 +66,19 @@ func TestPorts(t *testing.T) {
 	}
 
 	// Unchanged ports stay open; a republished port gets its former place.
-	must(t, ps.set(wished(t, "127.0.0.1::3001"), d))
-	if got := ps.list(); len(got) != 1 || !slices.Contains(list, got[0]) {
+	must(t, ps.Set(wished(t, "127.0.0.1::3001"), d))
+	if got := ps.List(); len(got) != 1 || !slices.Contains(list, got[0]) {
 		t.Errorf("left of %+v is %+v", list, got)
 	}
-	must(t, ps.set(wished(t, "3000", "127.0.0.1::3001"), d))
-	for _, p := range ps.list() {
+	must(t, ps.Set(wished(t, "3000", "127.0.0.1::3001"), d))
+	for _, p := range ps.List() {
 		if !slices.Contains(list, p) {
 			t.Errorf("%+v was not among %+v", p, list)
 		}
 	}
-	must(t, ps.set(nil, d))
-	if len(ps.list())+len(d.open) != 0 {
-		t.Errorf("still there: %+v, %+v", ps.list(), d.open)
+	must(t, ps.Set(nil, d))
+	if len(ps.List())+len(d.open) != 0 {
+		t.Errorf("still there: %+v, %+v", ps.List(), d.open)
 	}
 	for _, p := range list {
 		if c, err := net.Dial("tcp", net.JoinHostPort(p.HostIP.String(), port(p))); err == nil {
@@ -94,14 +93,14 @@ func port(p spec.Port) string { return (spec.Port{Port: p.HostPort}).String() }
 // TestPortsClose checks that an ending sandbox publishes nothing any more.
 func TestPortsClose(t *testing.T) {
 	d := &door{open: map[string]uint16{}}
-	var ps ports
-	must(t, ps.set(wished(t, "3000"), d))
-	ps.close()
-	if err := ps.set(wished(t, "3001"), d); !errors.Is(err, spec.ErrStopping) {
+	var ps Table
+	must(t, ps.Set(wished(t, "3000"), d))
+	ps.Close()
+	if err := ps.Set(wished(t, "3001"), d); !errors.Is(err, spec.ErrStopping) {
 		t.Errorf("at the end: %v", err)
 	}
-	if len(d.open)+len(ps.list()) != 0 {
-		t.Errorf("still there: %+v, %+v", ps.list(), d.open)
+	if len(d.open)+len(ps.List()) != 0 {
+		t.Errorf("still there: %+v, %+v", ps.List(), d.open)
 	}
 }
 
@@ -109,18 +108,18 @@ func TestPortsClose(t *testing.T) {
 func TestPortsTaken(t *testing.T) {
 	busy := taken(t) + ":3000"
 	d := &door{open: map[string]uint16{}}
-	var ps ports
-	if err := ps.claim(wished(t, busy)); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
+	var ps Table
+	if err := ps.Claim(wished(t, busy)); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
 		t.Errorf("at a start: %v", err)
 	}
-	ps = ports{}
-	must(t, ps.set(wished(t, "4000", "4001"), d))
-	defer func() { _ = ps.set(nil, d) }()
-	before := ps.list()
-	if err := ps.set(wished(t, "4001", "4002", busy), d); !errors.Is(err, spec.ErrConflict) {
+	ps = Table{}
+	must(t, ps.Set(wished(t, "4000", "4001"), d))
+	defer func() { _ = ps.Set(nil, d) }()
+	before := ps.List()
+	if err := ps.Set(wished(t, "4001", "4002", busy), d); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("at a change: %v", err)
 	}
-	after := ps.list()
+	after := ps.List()
 	if len(after) != len(before) || len(d.open) != len(before) {
 		t.Errorf("before %+v, after %+v, answered %+v", before, after, d.open)
 	}
@@ -139,8 +138,8 @@ func TestPortsTaken(t *testing.T) {
 	defer l.Close()
 	_, six, err := net.SplitHostPort(l.Addr().String())
 	must(t, err)
-	if p, err := bind(wished(t, six+":3000")[0], nil); err == nil {
-		p.end()
+	if p, err := listenFor(wished(t, six+":3000")[0], nil); err == nil {
+		p.closeListeners()
 		t.Error("half of the loopback is enough")
 	}
 }
@@ -149,8 +148,8 @@ func TestPortsUnpublishable(t *testing.T) {
 	for text, class := range map[string]error{
 		"192.0.2.77:8080:3000": spec.ErrConflict, "[2001:db8::77]::3000": spec.ErrConflict,
 	} {
-		if p, err := bind(wished(t, text)[0], nil); err == nil {
-			p.end()
+		if p, err := listenFor(wished(t, text)[0], nil); err == nil {
+			p.closeListeners()
 			t.Errorf("%s is published", text)
 		} else if !errors.Is(err, class) || spec.Hint(err) == "" {
 			t.Errorf("%s: %v", text, err)

@@ -1,4 +1,5 @@
-package keeper
+// Package ports publishes ports of a sandbox on the host.
+package ports
 
 import (
 	"errors"
@@ -10,34 +11,43 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ports are the published ports. The listeners belong to this process, which is in the host's
+// Table holds the published ports. The listeners belong to this process, which is in the host's
 // network: they close with the process, however it ends.
-type ports struct {
-	mu     sync.Mutex
-	open   []*published
-	last   []spec.Port // host ports of the sandbox's last run
-	closed bool        // the sandbox is ending: it publishes nothing any more
+type Table struct {
+	mu        sync.Mutex   // guards all below; held while listeners open and close
+	published []*published // those with listeners
+	last      []spec.Port  // host ports of the sandbox's last run
+	closed    bool         // the sandbox is ending: it publishes nothing any more
+}
+
+// New publishes nothing yet. before are the ports of the sandbox's last run: a request without
+// a host port gets its former one if that is free.
+func New(before []spec.Port) *Table { return &Table{last: before} }
+
+// Gateway carries connections inside.
+type Gateway interface {
+	// Publish carries connections to a listener to a port inside. The returned function closes the
+	// listener and ends those connections.
+	Publish(l *net.TCPListener, port uint16) (end func())
 }
 
 // published is a requested port with its listeners. A request without an address has listeners on
 // both loopback addresses.
 type published struct {
-	wish      spec.Port
+	request   spec.Port
 	listeners []*net.TCPListener
 	ends      []func() // set once it takes connections
 }
 
-// at returns its places on the host.
-func (p *published) at() []spec.Port {
+// hostPorts returns its places on the host.
+func (p *published) hostPorts() []spec.Port {
 	var list []spec.Port
 	for _, l := range p.listeners {
 		a := l.Addr().(*net.TCPAddr).AddrPort()
-		list = append(list, spec.Port{HostIP: a.Addr().Unmap(), HostPort: a.Port(), Port: p.wish.Port, Protocol: p.wish.Protocol})
+		list = append(list, spec.Port{HostIP: a.Addr().Unmap(), HostPort: a.Port(), Port: p.request.Port, Protocol: p.request.Protocol})
 	}
 	return list
 }
@@ -45,12 +55,12 @@ func (p *published) at() []spec.Port {
 // serve starts to take connections.
 func (p *published) serve(g Gateway) {
 	for _, l := range p.listeners {
-		p.ends = append(p.ends, g.Publish(l, p.wish.Port))
+		p.ends = append(p.ends, g.Publish(l, p.request.Port))
 	}
 }
 
-// end closes the listeners and their connections.
-func (p *published) end() {
+// closeListeners closes the listeners and their connections.
+func (p *published) closeListeners() {
 	for _, end := range p.ends {
 		end()
 	}
@@ -59,96 +69,96 @@ func (p *published) end() {
 	}
 }
 
-// claim binds all ports of the spec. It takes no connections yet.
-func (t *ports) claim(wishes []spec.Port) error {
+// Claim binds all ports of the spec. It takes no connections yet.
+func (t *Table) Claim(wishes []spec.Port) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, wish := range wishes {
-		p, err := bind(wish, t.last)
+		p, err := listenFor(wish, t.last)
 		if err != nil {
 			return err
 		}
-		t.open = append(t.open, p)
+		t.published = append(t.published, p)
 	}
 	return nil
 }
 
-// serve starts to take connections on all of them.
-func (t *ports) serve(g Gateway) {
+// Serve starts to take connections on all of them.
+func (t *Table) Serve(g Gateway) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range t.open {
+	for _, p := range t.published {
 		p.serve(g)
 	}
 }
 
-// list returns the places of the ports.
-func (t *ports) list() []spec.Port {
+// List returns the places of the ports.
+func (t *Table) List() []spec.Port {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := []spec.Port{}
-	for _, p := range t.open {
-		list = append(list, p.at()...)
+	for _, p := range t.published {
+		list = append(list, p.hostPorts()...)
 	}
 	return list
 }
 
-// set publishes these ports and no others. If one fails the old ports are published again, but
+// Set publishes these ports and no others. If one fails the old ports are published again, but
 // connections to ports that were to be closed have ended.
-func (t *ports) set(wishes []spec.Port, g Gateway) error {
+func (t *Table) Set(wishes []spec.Port, g Gateway) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return spec.Errorf(spec.ErrStopping, "the sandbox is stopping")
 	}
 	var kept, gone, added []*published
-	for _, p := range t.open {
-		if slices.Contains(wishes, p.wish) {
+	for _, p := range t.published {
+		if slices.Contains(wishes, p.request) {
 			kept = append(kept, p)
 			continue
 		}
 		gone = append(gone, p)
-		t.last = append(p.at(), t.last[:min(len(t.last), maxLast)]...)
-		p.end()
+		t.last = append(p.hostPorts(), t.last[:min(len(t.last), maxLast)]...)
+		p.closeListeners()
 	}
 	open := func(wish spec.Port) error {
-		p, err := bind(wish, t.last)
+		p, err := listenFor(wish, t.last)
 		if err == nil {
 			added = append(added, p)
 		}
 		return err
 	}
 	for _, wish := range wishes {
-		if slices.ContainsFunc(kept, func(p *published) bool { return p.wish == wish }) {
+		if slices.ContainsFunc(kept, func(p *published) bool { return p.request == wish }) {
 			continue
 		}
 		if err := open(wish); err != nil {
 			for _, p := range added {
-				p.end()
+				p.closeListeners()
 			}
 			added = nil
 			for _, p := range gone {
-				err = errors.Join(err, open(p.wish))
+				err = errors.Join(err, open(p.request))
 			}
-			t.open = t.begin(kept, added, g)
+			t.published = t.serveAdded(kept, added, g)
 			return err
 		}
 	}
-	t.open = t.begin(kept, added, g)
+	t.published = t.serveAdded(kept, added, g)
 	return nil
 }
 
-// close closes all of them, for good.
-func (t *ports) close() {
+// Close closes all of them, for good.
+func (t *Table) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range t.open {
-		p.end()
+	for _, p := range t.published {
+		p.closeListeners()
 	}
-	t.open, t.closed = nil, true
+	t.published, t.closed = nil, true
 }
 
-func (t *ports) begin(kept, added []*published, g Gateway) []*published {
+func (t *Table) serveAdded(kept, added []*published, g Gateway) []*published {
 	for _, p := range added {
 		p.serve(g)
 	}
@@ -161,11 +171,11 @@ const maxLast = 256
 // freeTries is how often bind looks for a port that is free on both loopback addresses.
 const freeTries = 20
 
-// bind listens for a published port. A request without a host port gets its former one if that is
+// listenFor listens for a published port. A request without a host port gets its former one if that is
 // free, otherwise any free one.
-func bind(wish spec.Port, before []spec.Port) (*published, error) {
+func listenFor(wish spec.Port, before []spec.Port) (*published, error) {
 	if wish.HostPort != 0 {
-		p, err := bindAt(wish, wish.HostPort)
+		p, err := listenOn(wish, wish.HostPort)
 		if err != nil {
 			return nil, unpublishable(wish, err)
 		}
@@ -173,13 +183,13 @@ func bind(wish spec.Port, before []spec.Port) (*published, error) {
 	}
 	for _, b := range before {
 		if b.Port == wish.Port && (b.HostIP == wish.HostIP || !wish.HostIP.IsValid() && b.HostIP.IsLoopback()) {
-			if p, err := bindAt(wish, b.HostPort); err == nil {
+			if p, err := listenOn(wish, b.HostPort); err == nil {
 				return p, nil
 			}
 		}
 	}
 	for try := 1; ; try++ {
-		p, err := bindAt(wish, 0)
+		p, err := listenOn(wish, 0)
 		if err == nil {
 			return p, nil
 		}
@@ -189,8 +199,8 @@ func bind(wish spec.Port, before []spec.Port) (*published, error) {
 	}
 }
 
-func bindAt(wish spec.Port, port uint16) (*published, error) {
-	p := &published{wish: wish}
+func listenOn(wish spec.Port, port uint16) (*published, error) {
+	p := &published{request: wish}
 	addresses := []netip.Addr{wish.HostIP}
 	if !wish.HostIP.IsValid() {
 		addresses = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
@@ -201,7 +211,7 @@ func bindAt(wish spec.Port, port uint16) (*published, error) {
 			continue // a host without IPv6
 		}
 		if err != nil {
-			p.end()
+			p.closeListeners()
 			return nil, err
 		}
 		p.listeners = append(p.listeners, l)
@@ -237,34 +247,4 @@ func unpublishable(wish spec.Port, err error) error {
 			WithHint("ip addr tells which it has; without an address a port is published on the loopback")
 	}
 	return fmt.Errorf("publish port %d: %w", wish.Port, err)
-}
-
-// answerPorts publishes ports and opens host ports for a caller.
-func (k *Keeper) answerPorts(c *unixconn.Conn, want wire.Ports) error {
-	if err := k.begin(); err != nil {
-		return err
-	}
-	defer k.end()
-	<-k.recorded
-	err := k.ports.set(want.Published, k.gateway)
-	if errors.Is(err, spec.ErrStopping) {
-		return err
-	}
-	at := k.ports.list()
-	k.status.update(func(st *spec.Status) { st.Ports = at })
-	if err != nil {
-		return err
-	}
-	k.gateway.SetHostPorts(want.Host)
-	k.event("ports", map[string]any{"published": want.Published, "host": want.Host})
-	return c.SendJSON(wire.Reply, wire.Ports{Published: at, Host: want.Host})
-}
-
-// busyPort adds a hint how an existing sandbox can give a port up.
-func (k *Keeper) busyPort(err error) error {
-	said, ok := errors.AsType[*spec.Error](err)
-	if ok && k.ranBefore && errors.Is(err, spec.ErrConflict) {
-		said.Hint += fmt.Sprintf("; bothy ports %s --unpublish PORT gives it up", k.spec.Name)
-	}
-	return err
 }
