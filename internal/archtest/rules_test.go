@@ -28,6 +28,7 @@ internal/driver
 internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
 internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/usage
+internal/keeper/session
 internal/keeper
 internal/rootfs
 internal/agentprogram

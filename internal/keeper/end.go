@@ -267,11 +267,11 @@ func (k *Keeper) endPrograms() error {
 		}
 		if !asked {
 			if k.verdict != nil {
-				k.sessions.fail(k.verdict)
+				k.sessions.FailAll(k.verdict)
 			} else {
-				k.sessions.tell("the sandbox is being stopped: " + k.reason)
+				k.sessions.NoteAll("the sandbox is being stopped: " + k.reason)
 			}
-			k.sessions.hangUp() // shells ignore SIGTERM
+			k.sessions.HangUp() // shells ignore SIGTERM
 			for _, t := range tasks {
 				if t.PID != 1 {
 					_ = k.wall.Signal(ctx, t.PID, int(unix.SIGTERM))

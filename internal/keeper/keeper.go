@@ -21,6 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/ports"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/keeper/traffic"
 	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -61,7 +62,8 @@ type Keeper struct {
 
 	saver    *saver
 	status   *status
-	sessions sessions
+	sessions *session.Table
+	ender    *session.Ender
 	ports    *ports.Table
 	happened happenings
 	bill     *bill
@@ -220,7 +222,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	k := &Keeper{
 		spec: sb, dir: dir, launch: l, layers: layer.Store{Dir: dir.Layers()},
 		log:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		sessions: sessions{live: map[string]*session{}},
+		sessions: session.NewTable(),
 		recorded: make(chan struct{}), asked: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	now := time.Now().UTC()
@@ -294,7 +296,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	}()
 	k.driver, k.built = d.Name(), m
 	if k.memory == nil {
-		k.link = initlink.New(k.wall.Control())
+		k.useLink(initlink.New(k.wall.Control()))
 		if err := k.attached(context.Background()); err != nil {
 			return nil, err
 		}
@@ -310,6 +312,11 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 		return nil, fmt.Errorf("open the control socket: %w", err)
 	}
 	return listener, nil
+}
+
+// useLink makes a link to init the keeper's.
+func (k *Keeper) useLink(l *initlink.Link) {
+	k.link, k.ender = l, session.NewEnder(l, k.log)
 }
 
 // record writes to disk that the sandbox runs. The caller that started it does not wait for the
@@ -334,7 +341,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	if k.spec.Build == nil { // a build's layer is saved at the end of a step
 		go k.saver.run(ctx)
 	}
-	go k.idle(ctx)
+	go k.stopWhenIdle(ctx)
 	go k.guardMemory(ctx)
 	go k.watchDisk(ctx)
 	go k.watchOrphan(ctx)
@@ -413,16 +420,13 @@ func (k *Keeper) end() {
 }
 
 // ended cleans up after a session.
-func (k *Keeper) ended(s *session) {
-	k.sessions.remove(s)
-	if s.hush != nil {
-		s.hush.end()
-	}
-	fields := map[string]any{"session": s.info.ID, "kind": s.info.Kind}
-	if s.err != nil {
-		fields["error"] = s.err.Error()
+func (k *Keeper) ended(s *session.Session) {
+	k.sessions.Remove(s)
+	fields := map[string]any{"session": s.Info().ID, "kind": s.Info().Kind}
+	if exit, err := s.Result(); err != nil {
+		fields["error"] = err.Error()
 	} else {
-		fields["exit"] = s.exit.Status()
+		fields["exit"] = exit.Status()
 	}
 	k.event("session.ended", fields)
 }

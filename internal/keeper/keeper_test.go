@@ -19,6 +19,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
@@ -302,7 +303,7 @@ func serving(t *testing.T, path string) *Keeper {
 	k := bare()
 	k.status = &status{dir: store.Sandbox{Dir: t.TempDir()}, log: quiet()}
 	k.asked, k.stopped = make(chan struct{}), make(chan struct{})
-	k.sessions.live = map[string]*session{}
+	k.sessions = session.NewTable()
 	l, err := listen(path)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -138,7 +138,6 @@ const (
 	defaultSaveEvery = 5 * time.Second
 	stopGrace        = 2 * time.Second        // between SIGTERM and SIGKILL inside
 	verdictGrace     = 500 * time.Millisecond // the same if the sandbox is stopped for its own misbehaviour
-	orphanGrace      = 5 * time.Second        // for a command whose caller vanished
 
 	startTime      = 2 * time.Second // how long a start may take, roughly
 	startGCPercent = 400             // see Begin

@@ -5,7 +5,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
-	"github.com/bothy-dev/bothy/internal/wire"
 )
 
 func must(t testing.TB, err error) {
@@ -19,13 +18,4 @@ func must(t testing.TB, err error) {
 func connectInit(t testing.TB) (*initlink.Link, *keepertest.Inside) {
 	t.Helper()
 	return keepertest.Connect(t, initlink.New)
-}
-
-// startStream returns the stream of a program that init claims to have started.
-func startStream(t testing.TB, l *initlink.Link, in *keepertest.Inside) *initlink.Stream {
-	t.Helper()
-	go in.Starts(7)
-	s, _, err := l.Spawn(t.Context(), wire.Spawn{Args: []string{"sh"}})
-	must(t, err)
-	return s
 }

@@ -22,8 +22,8 @@ const idlePoll = 10 * time.Second
 // idleShare is the part of one processor below which the programs inside count as idle.
 const idleShare = 0.01
 
-// idle stops a sandbox that is unused and has no working program.
-func (k *Keeper) idle(ctx context.Context) {
+// stopWhenIdle stops a sandbox that is unused and has no working program.
+func (k *Keeper) stopWhenIdle(ctx context.Context) {
 	limit := time.Duration(k.spec.IdleTimeout)
 	if limit <= 0 {
 		return
@@ -64,7 +64,7 @@ func (k *Keeper) busy() bool {
 	if active > 0 {
 		return true
 	}
-	for _, s := range k.sessions.list() {
+	for _, s := range k.sessions.List() {
 		if s.Attached > 0 {
 			return true
 		}
@@ -187,7 +187,7 @@ func (k *Keeper) killLargest(ctx context.Context, current, limit int64) error {
 	k.event("memory.killed", map[string]any{
 		"pid": victim.PID, "command": name, "used": current, "limit": limit,
 	})
-	k.sessions.tell(fmt.Sprintf("%s (process %d) was ended: the sandbox neared its memory limit of %d MiB",
+	k.sessions.NoteAll(fmt.Sprintf("%s (process %d) was ended: the sandbox neared its memory limit of %d MiB",
 		name, victim.PID, limit>>20))
 	time.Sleep(memoryPoll)
 	return nil

@@ -7,11 +7,14 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 )
@@ -168,6 +171,37 @@ func Worker(t *testing.T) (pid int, work func()) {
 		_, err = out.Read(make([]byte, 1))
 		check(t, err)
 	}
+}
+
+// Program is a program of the wall: Wait blocks until the test ends it.
+type Program struct {
+	End  chan driver.Exit
+	mu   sync.Mutex
+	sigs []int
+}
+
+// NewProgram returns a program that runs.
+func NewProgram() *Program { return &Program{End: make(chan driver.Exit, 1)} }
+
+// PID returns the program's number inside.
+func (p *Program) PID() int { return 9 }
+
+// Wait returns how the program ended.
+func (p *Program) Wait() (driver.Exit, error) { return <-p.End, nil }
+
+// Signal notes a signal.
+func (p *Program) Signal(sig int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sigs = append(p.sigs, sig)
+	return nil
+}
+
+// Signals returns the signals that the program got.
+func (p *Program) Signals() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.sigs)
 }
 
 func check(t testing.TB, err error) {

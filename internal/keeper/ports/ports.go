@@ -168,7 +168,7 @@ func (t *Table) serveAdded(kept, added []*published, g Gateway) []*published {
 // maxLast bounds the remembered places of ports.
 const maxLast = 256
 
-// freeTries is how often bind looks for a port that is free on both loopback addresses.
+// freeTries is how often listenFor looks for a port that is free on both loopback addresses.
 const freeTries = 20
 
 // listenFor listens for a published port. A request without a host port gets its former one if that is

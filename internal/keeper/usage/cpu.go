@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idleCPU is how much CPU time an idle wall uses in a minute. Below it no program inside can have
+// IdleCPU is how much CPU time an idle wall uses in a minute. Below it no program inside can have
 // changed a file.
 const IdleCPU = 2 * time.Millisecond
 

@@ -1,4 +1,4 @@
-package keeper
+package session
 
 import (
 	"testing"
@@ -14,8 +14,8 @@ func TestOverdueIsSpoken(t *testing.T) {
 		50 * time.Millisecond:          "the command took longer than 50ms, and was ended",
 		time.Hour + 30*time.Nanosecond: "the command took longer than 1h0m0s, and was ended",
 	} {
-		var s session
-		if s.overdue(limit); s.late.Error() != want {
+		var s Session
+		if s.noteOverdue(limit); s.late.Error() != want {
 			t.Errorf("after %s it says %q", limit, s.late)
 		}
 	}

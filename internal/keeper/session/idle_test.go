@@ -1,4 +1,4 @@
-package keeper
+package session
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestHush checks that a program waits when it is silent for a while, until it prints or ends.
-func TestHush(t *testing.T) {
+// TestIdle checks that a program waits when it is silent for a while, until it prints or ends.
+func TestIdle(t *testing.T) {
 	told := make(chan *time.Time, 10)
 	next := func(what string, waiting bool) {
 		t.Helper()
@@ -20,17 +20,17 @@ func TestHush(t *testing.T) {
 			t.Fatalf("%s: nothing is told", what)
 		}
 	}
-	h := newHush(50*time.Millisecond, func(since *time.Time) { told <- since })
-	h.heard()
+	i := newIdle(50*time.Millisecond, func(since *time.Time) { told <- since })
+	i.noteOutput()
 	next("silence", true)
-	h.heard()
+	i.noteOutput()
 	next("a word", false)
-	h.heard()
+	i.noteOutput()
 	next("silence again", true)
-	h.end()
+	i.stop()
 	next("the end", false)
-	h.heard()
-	h.silent()
+	i.noteOutput()
+	i.checkSilence()
 	select {
 	case since := <-told:
 		t.Errorf("after the end: %v", since)
@@ -38,32 +38,32 @@ func TestHush(t *testing.T) {
 	}
 }
 
-// TestHushOfOneWhoTalks checks that a program does not wait as long as it prints.
-func TestHushOfOneWhoTalks(t *testing.T) {
-	h := newHush(time.Hour, func(since *time.Time) { t.Errorf("told: %v", since) })
+// TestIdleWhilePrinting checks that a program does not wait as long as it prints.
+func TestIdleWhilePrinting(t *testing.T) {
+	i := newIdle(time.Hour, func(since *time.Time) { t.Errorf("told: %v", since) })
 	for range 100 {
-		h.heard()
+		i.noteOutput()
 	}
-	h.silent() // the timer fires early
-	h.end()
+	i.checkSilence() // the timer fires early
+	i.stop()
 }
 
-// TestHushOfOneWhoStarts checks that a program counts as starting until its first output, however late.
-func TestHushOfOneWhoStarts(t *testing.T) {
+// TestIdleBeforeFirstOutput checks that a program counts as starting until its first output, however late.
+func TestIdleBeforeFirstOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []*time.Time
-		h := newHush(time.Second, func(since *time.Time) { told = append(told, since) })
+		i := newIdle(time.Second, func(since *time.Time) { told = append(told, since) })
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if told != nil {
 			t.Errorf("told before its first word: %v", told)
 		}
-		h.heard()
+		i.noteOutput()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(told) != 1 || told[0] == nil {
 			t.Errorf("told after it: %v", told)
 		}
-		h.end()
+		i.stop()
 	})
 }

@@ -1,4 +1,4 @@
-package keeper
+package session
 
 import (
 	"testing"
@@ -8,13 +8,13 @@ import (
 )
 
 // sized returns a session with a terminal and its viewer, and the sizes that the program is told.
-func sized(t *testing.T) (s *session, v *viewer, told func() wire.Winsize) {
+func sized(t *testing.T) (s *Session, v *Viewer, told func() wire.Winsize) {
 	t.Helper()
 	l, in := connectInit(t)
-	s = &session{st: l.ResumeStream(3, wire.Window)}
-	table().add(s, kindAgent, wire.Command{TTY: true}, 7)
-	v = &viewer{size: wire.Winsize{Rows: 24, Cols: 80}}
-	s.attach(v)
+	s = &Session{stream: l.ResumeStream(3, wire.Window)}
+	NewTable().Add(s, KindAgent, wire.Command{TTY: true}, 7)
+	v = &Viewer{size: wire.Winsize{Rows: 24, Cols: 80}}
+	s.Attach(v)
 	return s, v, func() wire.Winsize {
 		t.Helper()
 		w, err := in.Hear().Winsize()
@@ -31,10 +31,10 @@ var (
 // TestRedraw checks that a new terminal makes the program see a smaller size until it has written
 // something, or its viewer has typed, or left.
 func TestRedraw(t *testing.T) {
-	for name, then := range map[string]func(*session, *viewer){
-		"it wrote":        func(s *session, _ *viewer) { s.wrote(); s.wrote() },
-		"something typed": func(s *session, v *viewer) { _ = s.command(wire.Frame{Kind: wire.Data}, v) },
-		"it left":         func(s *session, v *viewer) { s.detach(v) },
+	for name, then := range map[string]func(*Session, *Viewer){
+		"it wrote":        func(s *Session, _ *Viewer) { s.noteOutput(); s.noteOutput() },
+		"something typed": func(s *Session, v *Viewer) { _ = s.command(wire.Frame{Kind: wire.Data}, v) },
+		"it left":         func(s *Session, v *Viewer) { s.detach(v) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, v, told := sized(t)

@@ -1,4 +1,4 @@
-package keeper
+package session
 
 import (
 	"time"
@@ -7,17 +7,17 @@ import (
 )
 
 // resize gives the program the largest size that every viewer can show.
-func (s *session) resize() {
+func (s *Session) resize() {
 	s.sizing.Lock() // the last size sent must be the current one
 	defer s.sizing.Unlock()
-	if w := s.size(); w.Rows > 0 && s.st != nil {
-		_ = s.st.Resize(w)
+	if w := s.sizeForAll(); w.Rows > 0 && s.stream != nil {
+		_ = s.stream.Resize(w)
 	}
 }
 
-// size returns the size that fits every viewer. It is slightly smaller while the program is to
+// sizeForAll returns the size that fits every viewer. It is slightly smaller while the program is to
 // redraw: some programs only do so if their width has changed.
-func (s *session) size() wire.Winsize {
+func (s *Session) sizeForAll() wire.Winsize {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.smallest()
@@ -29,7 +29,7 @@ func (s *session) size() wire.Winsize {
 	return w
 }
 
-func (s *session) smallest() (w wire.Winsize) {
+func (s *Session) smallest() (w wire.Winsize) {
 	for v := range s.viewers {
 		if v.size.Rows == 0 || v.size.Cols == 0 {
 			continue
@@ -62,17 +62,17 @@ const (
 // redraw makes a full-screen program or a line editor redraw for a new terminal: it shrinks the
 // size slightly, and restores it once the program has written something. An earlier restore
 // could go unnoticed: a busy program would then find its old size.
-func (s *session) redraw(within time.Duration) {
+func (s *Session) redraw(within time.Duration) {
 	s.mu.Lock()
 	if s.drawing == nil { // else the program will redraw for both
-		s.drawing = &drawing{timer: time.AfterFunc(within, s.drawn)}
+		s.drawing = &drawing{timer: time.AfterFunc(within, s.restoreSize)}
 	}
 	s.mu.Unlock()
 	s.resize()
 }
 
-// wrote is called for all output of the program.
-func (s *session) wrote() {
+// noteOutput is called for all output of the program.
+func (s *Session) noteOutput() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d := s.drawing; d != nil && !d.wrote {
@@ -81,8 +81,8 @@ func (s *session) wrote() {
 	}
 }
 
-// drawn restores the program's size, if it was reduced.
-func (s *session) drawn() {
+// restoreSize restores the program's size, if it was reduced.
+func (s *Session) restoreSize() {
 	s.mu.Lock()
 	d := s.drawing
 	s.drawing = nil

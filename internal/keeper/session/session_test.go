@@ -1,4 +1,4 @@
-package keeper
+package session
 
 import (
 	"errors"
@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -19,32 +16,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// table returns an empty table of sessions.
-func table() *sessions { return &sessions{live: map[string]*session{}} }
-
-// fakeProgram is a program of the wall: Wait blocks until the test ends it.
-type fakeProgram struct {
-	end  chan driver.Exit
-	mu   sync.Mutex
-	sigs []int
-}
-
-func (p *fakeProgram) PID() int                   { return 9 }
-func (p *fakeProgram) Wait() (driver.Exit, error) { return <-p.end, nil }
-func (p *fakeProgram) Signal(sig int) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sigs = append(p.sigs, sig)
-	return nil
-}
-
 // TestAttachWhileFinishing checks that every terminal that attaches while a program ends hears of the end
 // exactly once.
 func TestAttachWhileFinishing(t *testing.T) {
 	for round := range 40 {
-		sessions := table()
-		s := &session{}
-		sessions.add(s, kindAgent, wire.Command{}, 7)
+		sessions := NewTable()
+		s := &Session{}
+		sessions.Add(s, KindAgent, wire.Command{}, 7)
 		const viewers = 4
 		var wg sync.WaitGroup
 		start := make(chan struct{})
@@ -53,8 +31,8 @@ func TestAttachWhileFinishing(t *testing.T) {
 			ours, theirs := keepertest.Conns(t)
 			wg.Go(func() {
 				<-start
-				if !s.attach(&viewer{conn: ours}) {
-					_ = s.tellEnd(ours)
+				if !s.Attach(&Viewer{conn: ours}) {
+					_ = s.TellEnd(ours)
 				}
 			})
 			wg.Go(func() {
@@ -79,7 +57,7 @@ func TestAttachWhileFinishing(t *testing.T) {
 			})
 		}
 		wg.Go(func() { <-start; s.finish(wire.Ended{Code: 5}, nil) })
-		wg.Go(func() { <-start; sessions.list(); s.resize(); s.watching() })
+		wg.Go(func() { <-start; sessions.List(); s.resize(); s.watching() })
 		close(start)
 		keepertest.Within(t, "the end", wg.Wait)
 		for i, n := range heard {
@@ -105,14 +83,14 @@ func TestFinishTells(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			sessions := table()
-			s := &session{}
-			sessions.add(s, kindExec, wire.Command{}, 7)
+			sessions := NewTable()
+			s := &Session{}
+			sessions.Add(s, KindExec, wire.Command{}, 7)
 			ours, theirs := keepertest.Conns(t)
-			if !s.attach(&viewer{conn: ours}) {
+			if !s.Attach(&Viewer{conn: ours}) {
 				t.Fatal("a fresh session has ended")
 			}
-			sessions.tell("memory is short")
+			sessions.NoteAll("memory is short")
 			s.finish(tt.exit, tt.err)
 			f, err := theirs.Receive()
 			must(t, err)
@@ -135,30 +113,30 @@ func TestFinishTells(t *testing.T) {
 }
 
 func TestSessionTable(t *testing.T) {
-	sessions := table()
-	direct := &session{proc: &fakeProgram{}}
-	sessions.add(direct, kindAgent, wire.Command{Args: []string{"a"}}, 7)
-	if sessions.agent() != nil {
+	sessions := NewTable()
+	direct := &Session{proc: keepertest.NewProgram()}
+	sessions.Add(direct, KindAgent, wire.Command{Args: []string{"a"}}, 7)
+	if sessions.Agent() != nil {
 		t.Error("a program without a terminal can be attached to")
 	}
-	agent := &session{st: &initlink.Stream{}}
-	sessions.add(agent, kindAgent, wire.Command{TTY: true}, 8)
-	exec := &session{st: &initlink.Stream{}}
-	sessions.add(exec, kindExec, wire.Command{}, 9)
-	if sessions.agent() != agent {
+	agent := &Session{stream: &initlink.Stream{}}
+	sessions.Add(agent, KindAgent, wire.Command{TTY: true}, 8)
+	exec := &Session{stream: &initlink.Stream{}}
+	sessions.Add(exec, KindExec, wire.Command{}, 9)
+	if sessions.Agent() != agent {
 		t.Error("the agent is another")
 	}
 	ids := map[string]int{}
-	for _, i := range sessions.list() {
+	for _, i := range sessions.List() {
 		ids[i.ID] = i.Attached
 	}
 	if len(ids) != 3 || ids[direct.info.ID] != 1 || ids[agent.info.ID] != 0 {
 		t.Errorf("listed: %v", ids)
 	}
-	sessions.remove(agent)
-	sessions.remove(agent)
-	if sessions.agent() != nil || len(sessions.list()) != 2 {
-		t.Errorf("left: %v", sessions.list())
+	sessions.Remove(agent)
+	sessions.Remove(agent)
+	if sessions.Agent() != nil || len(sessions.List()) != 2 {
+		t.Errorf("left: %v", sessions.List())
 	}
 }
 
@@ -167,21 +145,21 @@ func TestSessionTable(t *testing.T) {
 func TestPump(t *testing.T) {
 	l, in := connectInit(t)
 	in.Hello()
-	sessions := table()
-	s := &session{st: startStream(t, l, in)}
+	sessions := NewTable()
+	s := &Session{stream: startStream(t, l, in)}
 	r, w, err := os.Pipe()
 	must(t, err)
 	s.log = w
-	sessions.add(s, kindAgent, wire.Command{TTY: true}, 7)
+	sessions.Add(s, KindAgent, wire.Command{TTY: true}, 7)
 	one, first := keepertest.Conns(t)
 	two, second := keepertest.Conns(t)
 	gone, third := keepertest.Conns(t)
 	for _, c := range []*unixconn.Conn{one, two, gone} {
-		s.attach(&viewer{conn: c})
+		s.Attach(&Viewer{conn: c})
 	}
 	third.Close()
-	go s.pump()
-	in.Say(wire.Frame{Kind: wire.Data, Stream: s.st.ID, Payload: []byte("hello")}, wire.ExitFrame(s.st.ID, wire.Ended{Code: 4}))
+	go s.CarryOutput()
+	in.Say(wire.Frame{Kind: wire.Data, Stream: s.stream.ID, Payload: []byte("hello")}, wire.ExitFrame(s.stream.ID, wire.Ended{Code: 4}))
 	keepertest.Within(t, "the output", func() {
 		for _, c := range []*unixconn.Conn{first, second} {
 			f, err := c.Receive()
@@ -208,12 +186,12 @@ func TestPump(t *testing.T) {
 func TestPumpWithoutInit(t *testing.T) {
 	l, in := connectInit(t)
 	in.Hello()
-	s := &session{st: startStream(t, l, in), why: fell}
-	table().add(s, kindExec, wire.Command{}, 7)
+	s := &Session{stream: startStream(t, l, in), ending: Ending{Explain: fell}}
+	NewTable().Add(s, KindExec, wire.Command{}, 7)
 	ours, theirs := keepertest.Conns(t)
-	s.attach(&viewer{conn: ours})
+	s.Attach(&Viewer{conn: ours})
 	in.Sock.Close()
-	keepertest.Within(t, "pump", s.pump)
+	keepertest.Within(t, "pump", s.CarryOutput)
 	if err := theirs.Expect(wire.Exit, &struct{}{}); !errors.Is(err, spec.ErrSandbox) {
 		t.Errorf("the viewer got %v", err)
 	}
@@ -233,11 +211,11 @@ func TestResize(t *testing.T) {
 		t.Run(fmt.Sprint(tt.sizes), func(t *testing.T) {
 			l, in := connectInit(t)
 			in.Hello()
-			s := &session{st: startStream(t, l, in)}
-			table().add(s, kindAgent, wire.Command{TTY: true}, 7)
+			s := &Session{stream: startStream(t, l, in)}
+			NewTable().Add(s, KindAgent, wire.Command{TTY: true}, 7)
 			s.resize() // without viewers nothing is sent
 			for _, w := range tt.sizes {
-				s.attach(&viewer{size: w})
+				s.Attach(&Viewer{size: w})
 			}
 			s.resize()
 			f := in.Hear()
@@ -252,10 +230,10 @@ func TestResize(t *testing.T) {
 func TestCommand(t *testing.T) {
 	l, in := connectInit(t)
 	in.Hello()
-	s := &session{st: startStream(t, l, in)}
-	table().add(s, kindAgent, wire.Command{TTY: true}, 7)
-	v := &viewer{}
-	s.attach(v)
+	s := &Session{stream: startStream(t, l, in)}
+	NewTable().Add(s, KindAgent, wire.Command{TTY: true}, 7)
+	v := &Viewer{}
+	s.Attach(v)
 	for _, f := range []wire.Frame{{Kind: wire.Resize, Payload: []byte("x")}, wire.SignalFrame(0, 65), {Kind: wire.Signal}} {
 		if err := s.command(f, v); err == nil {
 			t.Errorf("a malformed frame of kind %d is fine", f.Kind)
@@ -268,83 +246,77 @@ func TestCommand(t *testing.T) {
 		must(t, s.command(f, v))
 	}
 	for _, want := range []wire.Kind{wire.Data, wire.Resize, wire.Signal, wire.EOF} {
-		if f := in.Hear(); f.Kind != want || f.Stream != s.st.ID {
-			t.Errorf("init got kind %d for stream %d, want %d for %d", f.Kind, f.Stream, want, s.st.ID)
+		if f := in.Hear(); f.Kind != want || f.Stream != s.stream.ID {
+			t.Errorf("init got kind %d for stream %d, want %d for %d", f.Kind, f.Stream, want, s.stream.ID)
 		}
 	}
 }
 
-// TestPlainStream checks that only pipes are handed on.
-func TestPlainStream(t *testing.T) {
-	r, w, err := os.Pipe()
-	must(t, err)
-	defer r.Close()
-	defer w.Close()
-	for _, f := range []*os.File{r, w} {
-		must(t, plainStream(f))
+// TestInitThatDoesNotListen checks that an init that talks and never listens does not block status
+// requests, and blocks a stop only until the keeper gives up the link.
+func TestInitThatDoesNotListen(t *testing.T) {
+	t.Parallel() // it waits for answerTimeout
+	l, in := connectInit(t)
+	in.Hello()
+	sessions := NewTable()
+	s := &Session{stream: startStream(t, l, in), ending: Ending{Explain: fell}}
+	sessions.Add(s, KindAgent, wire.Command{TTY: true}, 7)
+	go s.CarryOutput()
+	go func() {
+		for range 5000 { // each is answered with credit, which init never reads
+			in.Say(wire.Frame{Kind: wire.Data, Stream: s.stream.ID, Payload: []byte("x")})
+		}
+	}()
+	time.Sleep(300 * time.Millisecond)
+	hung := make(chan struct{})
+	go func() { defer close(hung); sessions.HangUp() }()
+	time.Sleep(50 * time.Millisecond)
+	looked := make(chan struct{})
+	go func() { defer close(looked); sessions.List() }()
+	select {
+	case <-looked:
+	case <-time.After(initlink.AnswerTimeout / 2):
+		t.Error("who looks waits")
 	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	must(t, err)
-	defer unix.Close(fds[1])
-	others := []*os.File{os.NewFile(uintptr(fds[0]), "a socket")}
-	for _, name := range []string{"/dev/null", "/dev/ptmx", ".", "session_test.go"} {
-		if f, err := os.Open(name); err == nil {
-			others = append(others, f)
-		}
+	select {
+	case <-hung:
+	case <-time.After(2 * initlink.AnswerTimeout):
+		t.Error("who stops waits")
 	}
-	for _, f := range others {
-		if err := plainStream(f); !errors.Is(err, spec.ErrDenied) {
-			t.Errorf("%s: %v", f.Name(), err)
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+	select {
+	case <-l.Down():
+	case <-time.After(keepertest.Patience):
+		t.Error("the link goes on")
 	}
 }
 
-// TestAbandon checks that a vanished caller's program ends with all that it has started, and that a
-// sandbox made for that caller ends too.
-func TestAbandon(t *testing.T) {
-	for _, made := range []bool{false, true} {
-		k := bare()
-		k.spec.Remove, k.asked = made, make(chan struct{})
-		l, in := connectInit(t)
-		k.link = l
-		in.Hello()
-		p := &fakeProgram{end: make(chan driver.Exit, 1)}
-		s := &session{proc: p}
-		table().add(s, kindExec, wire.Command{}, 9)
+// TestTellWhileFinishing checks that notes may arrive while the end is reported.
+func TestTellWhileFinishing(t *testing.T) {
+	for range 200 {
+		sessions := NewTable()
+		s := &Session{}
+		sessions.Add(s, KindExec, wire.Command{}, 7)
 		ours, theirs := keepertest.Conns(t)
-		done := make(chan struct{})
-		go func() { defer close(done); k.obey(ours, s) }()
-		must(t, theirs.Send(wire.SignalFrame(0, 10)))
-		must(t, theirs.Send(wire.Frame{Kind: wire.Data, Payload: []byte("ignored")}))
-		must(t, theirs.Send(wire.Frame{Kind: wire.Signal, Payload: []byte{200}}))
+		s.Attach(&Viewer{conn: ours})
+		var wg sync.WaitGroup
+		wg.Go(func() { sessions.NoteAll("note") })
+		wg.Go(func() { s.finish(wire.Ended{}, nil) })
+		wg.Wait()
+		ours.Close()
 		theirs.Close()
-		ends(t, in, 9, 1)
-		if k.discard {
-			t.Error("it is destroyed while its program may still end")
-		}
-		p.end <- driver.Exit{Signal: 1}
-		s.wait()
-		ends(t, in, 9, 9)
-		keepertest.Within(t, "obey", func() { <-done })
-		if got := fmt.Sprint(p.sigs); got != "[10]" {
-			t.Errorf("it got the signals %v", got)
-		}
-		if s.exit.Signal != 1 || s.err != nil {
-			t.Errorf("it ended with %v, %v", s.exit, s.err)
-		}
-		if k.stopping != made || k.discard != made {
-			t.Errorf("made for it %t, it is destroyed %t", made, k.discard)
-		}
 	}
 }
 
-// ends checks that the keeper asks for a signal to all that a program has started.
-func ends(t *testing.T, in *keepertest.Inside, pid, sig int) {
-	t.Helper()
-	if q := in.Asked(wire.AskTree); q.Tree.PID != pid || q.Tree.Signal != sig {
-		t.Errorf("it is asked for %+v, not to end %d by %d", q, pid, sig)
+// TestNotesAreBounded checks that only the last notes are kept.
+func TestNotesAreBounded(t *testing.T) {
+	sessions := NewTable()
+	s := &Session{}
+	sessions.Add(s, KindExec, wire.Command{}, 7)
+	for range 1000 {
+		sessions.NoteAll("again")
+	}
+	sessions.NoteAll("the last")
+	if n := len(s.notes); n > maxNotes || s.notes[n-1] != "the last" || s.notes[0] != "again" {
+		t.Errorf("there are %d notes", n)
 	}
 }
