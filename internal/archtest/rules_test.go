@@ -27,7 +27,7 @@ internal/guest internal/driver/gvisor/starter
 internal/driver
 internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
-internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/usage
+internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/usage internal/keeper/launch internal/keeper/status
 internal/keeper/session
 internal/keeper
 internal/rootfs

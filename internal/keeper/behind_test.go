@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -19,7 +20,7 @@ func TestCatchUpWithLeases(t *testing.T) {
 	k := bare()
 	k.gateway, k.log = g, quiet()
 	k.dir = store.Sandbox{Dir: t.TempDir()}
-	k.status = &status{dir: k.dir, log: k.log}
+	k.status = status.New(k.dir, k.log, spec.Status{})
 	k.launch.Rules = filepath.Join(t.TempDir(), "policy.yaml")
 	k.policy, _ = policy.Compile(1, policy.Input{Layer: policy.LayerUser}, policy.Input{Layer: policy.LayerSandbox})
 	k.rules = []policy.Input{{Layer: policy.LayerUser}, {Layer: policy.LayerSandbox}}

@@ -15,13 +15,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// LoginInside says how the host keeps the tokens of an agent that logs in inside.
-type LoginInside struct {
-	Agent string          `json:"agent"` // its name
-	How   spec.AgentLogin `json:"how"`
-	Vault string          `json:"vault"` // the directory of the secrets, whose key, lock and log are used
-}
-
 // Capture keeps tokens that programs inside receive.
 type Capture struct {
 	How spec.AgentLogin

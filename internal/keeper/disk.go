@@ -114,7 +114,7 @@ func (k *Keeper) surveyDisk() {
 		k.disk.allowed = diskLimit(k.launch.Disk, quota.Use{Bytes: known.Bytes, Files: known.Files})
 		now := *known
 		now.Limit, now.FilesLimit = k.disk.allowed.Bytes, k.disk.allowed.Files
-		k.status.note(func(st *spec.Status) { st.Disk = &now })
+		k.status.Note(func(st *spec.Status) { st.Disk = &now })
 	}
 }
 
@@ -155,7 +155,7 @@ func (k *Keeper) watchDisk(ctx context.Context) {
 
 // counted notes the disk use, and tells whether the sandbox may go on.
 func (k *Keeper) counted(use spec.DiskUse, look quota.Look) bool {
-	k.status.note(func(st *spec.Status) { // if the keeper dies, the next one counts anew
+	k.status.Note(func(st *spec.Status) { // if the keeper dies, the next one counts anew
 		st.Disk = &use
 		st.Limits = heldDisk(st.Limits, use.Uncounted)
 	})
@@ -179,7 +179,7 @@ func (k *Keeper) auditDisk() {
 	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
 	if use, whole := k.countDisk(ctx, &quota.Meter{}); whole {
-		k.status.note(func(st *spec.Status) { st.Disk = &use })
+		k.status.Note(func(st *spec.Status) { st.Disk = &use })
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/quota"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -108,7 +109,7 @@ func kept(t *testing.T) *Keeper {
 			WorkspaceMode: spec.WorkspaceReview, Private: []string{"/w/node_modules"},
 			Workspaces: []spec.Mount{{Source: dir.Dir, Target: "/w"}, {Source: "/", Target: "/ro", ReadOnly: true}},
 		},
-		status: &status{dir: dir, log: quiet()},
+		status: status.New(dir, quiet(), spec.Status{}),
 		asked:  make(chan struct{}),
 	}
 }
@@ -167,14 +168,14 @@ func TestSurveyDisk(t *testing.T) {
 		if k.disk.first.Whole != x.counted {
 			t.Errorf("%s: counted is %v", name, k.disk.first.Whole)
 		}
-		if d := k.status.get().Disk; d == nil || d.Limit != allowed {
+		if d := k.status.Get().Disk; d == nil || d.Limit != allowed {
 			t.Errorf("%s: the status says %+v", name, d)
 		}
 	}
 	k := kept(t)
 	k.spec.Build = &spec.Build{}
 	k.surveyDisk()
-	if k.status.get().Disk != nil {
+	if k.status.Get().Disk != nil {
 		t.Error("a step of a build is watched")
 	}
 }

@@ -28,7 +28,7 @@ func (k *Keeper) fell() {
 		k.stopping, k.reason = true, reason
 	}
 	k.mu.Unlock()
-	k.status.update(func(st *spec.Status) { st.Crashed = true })
+	k.status.Update(func(st *spec.Status) { st.Crashed = true })
 }
 
 // fallTime is how long the keeper waits to notice a dying wall.
@@ -164,7 +164,7 @@ func (k *Keeper) shutDown() {
 	discard, verdict := k.discard, k.verdict
 	k.mu.Unlock()
 	stopping := func() {
-		k.status.update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
+		k.status.Update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
 	}
 	if discard {
 		// In parallel with the rest, as it waits for the disk: the process that removes the sandbox
@@ -211,7 +211,7 @@ func (k *Keeper) shutDown() {
 		k.auditDisk()
 	}
 	now := time.Now().UTC()
-	k.status.update(func(st *spec.Status) {
+	k.status.Update(func(st *spec.Status) {
 		st.State, st.StoppedAt, st.KeeperPID = spec.Stopped, &now, 0
 	})
 	k.event("stopped", map[string]any{"reason": k.reason})

@@ -63,7 +63,7 @@ func (k *Keeper) rejoin(c *unixconn.Conn, running *session.Session, detached boo
 		info := running.Info()
 		return c.SendJSON(wire.Reply, wire.Started{Session: info.ID, PID: info.PID, Existing: true})
 	}
-	k.status.used()
+	k.status.NoteUsed()
 	return running.View(v)
 }
 
@@ -85,7 +85,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	k.wg.Go(func() { bound(s) })
 	<-k.recorded
 	if ask.Agent && ask.Command.TTY {
-		s.ReportIdle(k.status.waiting, false)
+		s.ReportIdle(k.status.NoteWaiting, false)
 	}
 	pump := func() { k.wg.Go(func() { s.CarryOutput(); k.ended(s) }) }
 	if ask.Detached {
@@ -101,7 +101,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 		return nil
 	}
 	pump()
-	k.status.used()
+	k.status.NoteUsed()
 	s.Watch(v)
 	return nil
 }

@@ -20,8 +20,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/keeper/ports"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/keeper/traffic"
 	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -36,7 +38,7 @@ import (
 type Keeper struct {
 	spec    *spec.Sandbox
 	dir     store.Sandbox
-	launch  Launch
+	launch  launch.Settings
 	layers  layer.Store
 	account wire.Account // who commands run as by default
 	log     *slog.Logger
@@ -61,7 +63,7 @@ type Keeper struct {
 	javaServed bool
 
 	saver    *saver
-	status   *status
+	status   *status.File
 	sessions *session.Table
 	ender    *session.Ender
 	ports    *ports.Table
@@ -148,7 +150,7 @@ func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	if b.conn, err = launchConn(); err != nil {
 		return nil, err
 	}
-	var l Launch
+	var l launch.Settings
 	if err := b.conn.Expect(wire.Request, &l); err != nil {
 		return nil, fmt.Errorf("read launch: %w", err)
 	}
@@ -214,7 +216,7 @@ func launchConn() (*unixconn.Conn, error) {
 }
 
 // newKeeper opens the keeper's files for writing, and reads its configuration.
-func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
+func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 	sb := &spec.Sandbox{}
 	if err := store.ReadJSON(dir.Spec(), sb); err != nil {
 		return nil, err
@@ -229,10 +231,10 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	before := dir.ReadStatus()
 	k.ranBefore, k.ports = before.StartedAt != nil, ports.New(before.Ports)
 	k.disk.before, k.disk.doubt, k.crashed = before.Disk, before.Crashed, before.Crashed
-	k.status = &status{dir: dir, log: k.log, st: spec.Status{
+	k.status = status.New(dir, k.log, spec.Status{
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
 		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root, Mounted: l.Mounted,
-	}}
+	})
 	var err error
 	if k.events, err = audit.Open(dir.Log("events.jsonl"), audit.Options{}); err != nil {
 		return nil, err
@@ -285,7 +287,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 		return nil, k.busyPort(err)
 	}
 	k.lend()
-	k.status.note(func(st *spec.Status) { st.Unlent = k.notLent() }) // written once it runs: until then it was not started
+	k.status.Note(func(st *spec.Status) { st.Unlent = k.notLent() }) // written once it runs: until then it was not started
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
 		return nil, k.badLayer(m.Restore, err)
 	}
@@ -323,7 +325,7 @@ func (k *Keeper) useLink(l *initlink.Link) {
 // disk, but the keeper acknowledges no command before.
 func (k *Keeper) record() {
 	defer close(k.recorded)
-	k.status.update(func(st *spec.Status) {
+	k.status.Update(func(st *spec.Status) {
 		st.State, st.Root, st.Ports = spec.Running, k.saver.layer(), k.ports.List()
 	})
 	k.event("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
@@ -380,7 +382,7 @@ func (k *Keeper) beginStart() (started func(), err error) {
 		return nil, k.tooLate()
 	}
 	k.active++
-	k.status.used()
+	k.status.NoteUsed()
 	k.starts.Add(1)
 	return sync.OnceFunc(k.starts.Done), nil
 }
@@ -404,7 +406,7 @@ func (k *Keeper) begin() error {
 		return k.tooLate()
 	}
 	k.active++
-	k.status.used()
+	k.status.NoteUsed()
 	return nil
 }
 
@@ -416,7 +418,7 @@ func (k *Keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.active--
-	k.status.used()
+	k.status.NoteUsed()
 }
 
 // ended cleans up after a session.

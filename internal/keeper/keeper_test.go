@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
@@ -248,7 +249,7 @@ func TestStopGrace(t *testing.T) {
 
 func TestStopOnce(t *testing.T) {
 	k := bare()
-	k.status = &status{dir: store.Sandbox{Dir: t.TempDir()}, log: quiet()}
+	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
 	k.asked = make(chan struct{})
 	must(t, k.begin())
 	if !k.busy() {
@@ -301,7 +302,7 @@ func TestListen(t *testing.T) {
 func serving(t *testing.T, path string) *Keeper {
 	t.Helper()
 	k := bare()
-	k.status = &status{dir: store.Sandbox{Dir: t.TempDir()}, log: quiet()}
+	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
 	k.asked, k.stopped = make(chan struct{}), make(chan struct{})
 	k.sessions = session.NewTable()
 	l, err := listen(path)

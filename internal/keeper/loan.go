@@ -56,7 +56,7 @@ func (k *Keeper) setLoans(loans []wire.Loan) error {
 // noteUnlent writes the leases without effect into the status.
 func (k *Keeper) noteUnlent() {
 	list := k.notLent()
-	k.status.update(func(st *spec.Status) { st.Unlent = list })
+	k.status.Update(func(st *spec.Status) { st.Unlent = list })
 }
 
 // answerLoans changes the lent secrets for a caller.

@@ -172,7 +172,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	if err := k.makeStages(root, mounts); err != nil {
 		return err
 	}
-	k.status.st.Gaps = host.Gaps()
+	k.status.Note(func(st *spec.Status) { st.Gaps = host.Gaps() })
 	k.trust = host.Trust
 	k.javaServed = host.Java()
 	return nil

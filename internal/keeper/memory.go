@@ -7,6 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -127,7 +128,7 @@ func (m *Memory) fit(d *driver.Machine, dir string) error {
 
 // installed checks that the installations are those that programs have in memory: gVisor does not
 // check whether a file has changed.
-func (m *Memory) installed(l Launch) error {
+func (m *Memory) installed(l launch.Settings) error {
 	if m.Program == l.Program && m.Runtime == l.Runtime {
 		return nil
 	}
@@ -178,7 +179,7 @@ func (k *Keeper) takeUp() error {
 func (k *Keeper) adopt(kept session.Kept) *session.Session {
 	s := session.UnderInit(k.link.ResumeStream(kept.Stream, kept.Credit), k.outputOf(kept.Logged), k.ending())
 	if kept.Info.Kind == session.KindAgent && kept.Info.TTY {
-		s.ReportIdle(k.status.waiting, true)
+		s.ReportIdle(k.status.NoteWaiting, true)
 	}
 	k.sessions.Put(s, kept.Info)
 	return s

@@ -237,5 +237,5 @@ func (k *Keeper) logTraffic(r spec.NetworkRecord) {
 
 // noteNetwork writes the state of the network log into the status.
 func (k *Keeper) noteNetwork() {
-	k.status.update(func(st *spec.Status) { st.NetworkPaused = k.traffic.PausedBecause() })
+	k.status.Update(func(st *spec.Status) { st.NetworkPaused = k.traffic.PausedBecause() })
 }

@@ -21,7 +21,7 @@ func (k *Keeper) answerPorts(c *unixconn.Conn, want wire.Ports) error {
 		return err
 	}
 	at := k.ports.List()
-	k.status.update(func(st *spec.Status) { st.Ports = at })
+	k.status.Update(func(st *spec.Status) { st.Ports = at })
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,8 @@ type saver struct {
 func newSaver(k *Keeper) *saver {
 	s := &saver{
 		wall: k.wall, store: k.layers, log: k.log, every: time.Duration(k.launch.SaveEvery),
-		note:  func(r spec.RootLayer) { k.status.update(func(st *spec.Status) { st.Root = r }) },
-		state: k.status.get().Root,
+		note:  func(r spec.RootLayer) { k.status.Update(func(st *spec.Status) { st.Root = r }) },
+		state: k.status.Get().Root,
 		must:  k.built.Mounts,
 	}
 	if s.every <= 0 {

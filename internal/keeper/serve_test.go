@@ -12,7 +12,9 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -94,7 +96,7 @@ func (crowded) Flows() []spec.Flow {
 func TestStatusOfACrowd(t *testing.T) {
 	k := bare()
 	k.log, k.gateway, k.wall, k.recorded = quiet(), crowded{}, &wall{}, make(chan struct{})
-	k.status, k.sessions, k.policy = &status{}, session.NewTable(), &policy.Policy{}
+	k.status, k.sessions, k.policy = status.New(store.Sandbox{}, quiet(), spec.Status{}), session.NewTable(), &policy.Policy{}
 	close(k.recorded)
 	near, far := keepertest.Conns(t)
 	k.wg.Go(func() {
