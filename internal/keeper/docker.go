@@ -25,7 +25,7 @@ func (k *Keeper) dockerMount() (driver.Mount, error) {
 	if err != nil {
 		return driver.Mount{}, fmt.Errorf("find the root layer: %w", err)
 	}
-	limit, err := k.layerLimit(saved)
+	limit, err := k.disk.LayerLimit(saved)
 	return driver.Mount{Source: dir, Target: guest.DockerData, Memory: true, Kept: true, Mode: 0o711, Size: limit}, err
 }
 

@@ -208,7 +208,7 @@ func (k *Keeper) shutDown() {
 	k.closeUploads()
 	k.traffic.Close()
 	if verdict != nil {
-		k.auditDisk()
+		k.disk.Audit(k.wall)
 	}
 	now := time.Now().UTC()
 	k.status.Update(func(st *spec.Status) {
@@ -290,5 +290,16 @@ func (k *Keeper) drain() {
 	select {
 	case <-done:
 	case <-time.After(time.Second):
+	}
+}
+
+// halt stops all writes for good: the caller then takes the wall down.
+func (k *Keeper) halt(ctx context.Context) {
+	err := k.wall.Settle(ctx)
+	if err == nil {
+		_, err = k.wall.Pause(ctx)
+	}
+	if err != nil {
+		k.log.Warn("have the sandbox stand still", "err", err)
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -49,7 +51,10 @@ func TestMemoryShortNotes(t *testing.T) {
 	l, in := connectInit(t)
 	in.Hello()
 	go in.Answers(wire.InitReply{PID: 9, Command: strings.Repeat("\x00", wire.MaxPayload/8)})
-	k := kept(t)
+	k := bare()
+	events, err := audit.Open(filepath.Join(t.TempDir(), "events.jsonl"), audit.Options{})
+	must(t, err)
+	k.events = events
 	k.link, k.wall, k.sessions = l, &wall{}, session.NewTable()
 	s := session.Direct(keepertest.NewProgram(), session.Ending{})
 	k.sessions.Add(s, session.KindExec, wire.Command{}, 9)

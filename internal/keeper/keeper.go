@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
+	"github.com/bothy-dev/bothy/internal/keeper/disk"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/keeper/ports"
@@ -70,7 +71,7 @@ type Keeper struct {
 	happened happenings
 	bill     *bill
 	uploads  *uploadlimit.Ledger
-	disk     diskWatch
+	disk     *disk.Watch
 	served   atomic.Int64 // connections to published ports that have ended
 
 	memory *Memory           // belongs to the image that it goes on from; else nil
@@ -127,7 +128,7 @@ func Begin(dir string) *Boot {
 		made := b.err == nil
 		close(b.made)
 		if made {
-			b.keeper.surveyDisk()
+			b.keeper.disk.Survey()
 			b.machine, b.err = b.keeper.machine()
 		}
 	}()
@@ -230,10 +231,14 @@ func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 	now := time.Now().UTC()
 	before := dir.ReadStatus()
 	k.ranBefore, k.ports = before.StartedAt != nil, ports.New(before.Ports)
-	k.disk.before, k.disk.doubt, k.crashed = before.Disk, before.Crashed, before.Crashed
+	k.crashed = before.Crashed
 	k.status = status.New(dir, k.log, spec.Status{
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
 		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root, Mounted: l.Mounted,
+	})
+	k.disk = disk.New(disk.Options{
+		Spec: sb, Dir: dir, Layers: k.layers, Limit: l.Disk, Before: before.Disk, Doubt: before.Crashed,
+		Status: k.status, Event: k.event, Stop: k.stopFor,
 	})
 	var err error
 	if k.events, err = audit.Open(dir.Log("events.jsonl"), audit.Options{}); err != nil {
@@ -345,7 +350,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	}
 	go k.stopWhenIdle(ctx)
 	go k.guardMemory(ctx)
-	go k.watchDisk(ctx)
+	go k.disk.Follow(ctx, k.wall)
 	go k.watchOrphan(ctx)
 	go k.tellHostChanges(ctx)
 	go k.worktrees.Follow(ctx)

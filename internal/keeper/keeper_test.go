@@ -270,6 +270,16 @@ func TestStopOnce(t *testing.T) {
 	}
 }
 
+// TestStopFor checks that a sandbox that is stopped for its misbehaviour says so, with a hint.
+func TestStopFor(t *testing.T) {
+	k := bare()
+	k.asked = make(chan struct{})
+	k.stopFor("disk limit of 4 MiB")
+	if k.reason != "disk limit of 4 MiB" || k.grace != verdictGrace || spec.ExitCode(k.verdict) != spec.ExitSandbox || spec.Hint(k.verdict) == "" {
+		t.Errorf("it is stopped for %q within %s: %v", k.reason, k.grace, k.verdict)
+	}
+}
+
 func TestListen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 30))
 	must(t, os.MkdirAll(dir, 0o700))

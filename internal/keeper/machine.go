@@ -67,7 +67,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	if err != nil {
 		return driver.Machine{}, fmt.Errorf("find the root layer: %w", err)
 	}
-	limit, err := k.layerLimit(restore)
+	limit, err := k.disk.LayerLimit(restore)
 	if err != nil {
 		return driver.Machine{}, err
 	}

@@ -1,4 +1,4 @@
-package keeper
+package disk
 
 import (
 	"context"
@@ -32,18 +32,18 @@ func rootLimit(limit, saved int64) int64 {
 	return most
 }
 
-// layerLimit is the size limit, in bytes, of a root layer that starts from a save, and of Docker's
+// LayerLimit is the size limit, in bytes, of a root layer that starts from a save, and of Docker's
 // file system beside it; each has this limit of its own.
-func (k *Keeper) layerLimit(saved string) (int64, error) {
-	if !k.watchesDisk() { // the root layer then gets the whole limit
-		return k.launch.Disk, nil
+func (w *Watch) LayerLimit(saved string) (int64, error) {
+	if !w.hasLimit() { // the root layer then gets the whole limit
+		return w.Limit, nil
 	}
 	size, err := layerSize(saved)
-	return rootLimit(k.launch.Disk, size), err
+	return rootLimit(w.Limit, size), err
 }
 
-// diskLimit returns the limit of a sandbox that had this use when it started.
-func diskLimit(limit int64, had quota.Use) quota.Use {
+// allowedUse returns the limit of a sandbox that had this use when it started.
+func allowedUse(limit int64, had quota.Use) quota.Use {
 	allowed := quota.Use{Bytes: limit, Files: max(limit/bytesPerFile, minFiles)}
 	if had.Bytes > allowed.Bytes {
 		allowed.Bytes = had.Bytes + spareBytes
@@ -54,14 +54,14 @@ func diskLimit(limit int64, had quota.Use) quota.Use {
 	return allowed
 }
 
-// overDisk says why a sandbox may not go on with its disk use; empty if it may. limit is the
+// whyOver says why a sandbox may not go on with its disk use; empty if it may. limit is the
 // limit that the user asked for.
-func overDisk(limit int64, use spec.DiskUse) string {
+func whyOver(limit int64, use spec.DiskUse) string {
 	switch {
 	case use.Bytes > use.Limit:
 		most := slices.MaxFunc(use.Parts, func(a, b spec.DiskPart) int { return int(min(max(a.Bytes-b.Bytes, -1), 1)) })
 		return fmt.Sprintf("disk limit of %s%s: it keeps %s, most of it in %s (%s)",
-			sizeText(limit), exception(limit, use), sizeText(use.Bytes), most.What, sizeText(most.Bytes))
+			sizeText(limit), explainLimit(limit, use), sizeText(use.Bytes), most.What, sizeText(most.Bytes))
 	case use.Files > use.FilesLimit:
 		most := slices.MaxFunc(use.Parts, func(a, b spec.DiskPart) int { return int(min(max(a.Files-b.Files, -1), 1)) })
 		return fmt.Sprintf("disk limit of %s: it keeps more than %d files and directories, most of them in %s", sizeText(limit), use.FilesLimit, most.What)
@@ -69,8 +69,8 @@ func overDisk(limit int64, use spec.DiskUse) string {
 	return ""
 }
 
-// exception explains a limit that differs from the one the user asked for.
-func exception(limit int64, use spec.DiskUse) string {
+// explainLimit explains a limit that differs from the one the user asked for.
+func explainLimit(limit int64, use spec.DiskUse) string {
 	if use.Limit == limit {
 		return ""
 	}
@@ -89,9 +89,9 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// heldDisk says whether the disk limit is enforced, given the number of directories that could not
+// enforcement says whether the disk limit is enforced, given the number of directories that could not
 // be read.
-func heldDisk(limits []spec.Enforcement, uncounted int) []spec.Enforcement {
+func enforcement(limits []spec.Enforcement, uncounted int) []spec.Enforcement {
 	list := slices.Clone(limits)
 	for i := range list {
 		if list[i].Limit != spec.LimitDisk {

@@ -1,6 +1,7 @@
-package keeper
+package disk
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/quota"
@@ -29,7 +29,7 @@ func TestDiskLimit(t *testing.T) {
 		"more files":              {gib, quota.Use{Bytes: mib, Files: minFiles + 1}, quota.Use{Bytes: gib, Files: minFiles + 1 + spareFiles}},
 		"a limit that was larger": {gib, quota.Use{Bytes: 5 * gib, Files: 5 * minFiles}, quota.Use{Bytes: 5*gib + 64*mib, Files: 5*minFiles + spareFiles}},
 	} {
-		if got := diskLimit(x.limit, x.had); got != x.want {
+		if got := allowedUse(x.limit, x.had); got != x.want {
 			t.Errorf("%s: %+v, not %+v", name, got, x.want)
 		}
 	}
@@ -65,7 +65,7 @@ func TestOverDisk(t *testing.T) {
 	} {
 		u := use
 		x.change(&u)
-		if got := overDisk(64*mib, u); got != x.want {
+		if got := whyOver(64*mib, u); got != x.want {
 			t.Errorf("%s: %q, not %q", name, got, x.want)
 		}
 		if u.Over() != (x.want != "") {
@@ -76,17 +76,17 @@ func TestOverDisk(t *testing.T) {
 
 func TestHeldDisk(t *testing.T) {
 	limits := []spec.Enforcement{{Limit: spec.LimitPids, Enforced: true}, {Limit: spec.LimitDisk, Enforced: true}}
-	blind := heldDisk(limits, 2)
+	blind := enforcement(limits, 2)
 	if !limits[1].Enforced || blind[1].Enforced || blind[1].Reason == "" || !blind[0].Enforced {
 		t.Errorf("with directories that cannot be looked into: %+v", blind)
 	}
-	if again := heldDisk(blind, 0); !slices.Equal(again, limits) {
+	if again := enforcement(blind, 0); !slices.Equal(again, limits) {
 		t.Errorf("when they can be again: %+v", again)
 	}
 }
 
-// kept returns a keeper of a sandbox with a file of a MiB in each of its places.
-func kept(t *testing.T) *Keeper {
+// watched returns the watch of a sandbox with a file of a MiB in each of its places.
+func watched(t *testing.T) *Watch {
 	t.Helper()
 	dir := store.Sandbox{Dir: t.TempDir()}
 	write := func(path string) {
@@ -100,23 +100,20 @@ func kept(t *testing.T) *Keeper {
 	} {
 		write(path)
 	}
-	events, err := audit.Open(dir.Log("events.jsonl"), audit.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = events.Close() })
-	return &Keeper{
-		dir: dir, events: events, layers: layer.Store{Dir: dir.Layers()}, log: quiet(), launch: Launch{Disk: 4 << 20},
-		spec: &spec.Sandbox{
+	return New(Options{
+		Dir: dir, Layers: layer.Store{Dir: dir.Layers()}, Limit: 4 << 20,
+		Spec: &spec.Sandbox{
 			WorkspaceMode: spec.WorkspaceReview, Private: []string{"/w/node_modules"},
 			Workspaces: []spec.Mount{{Source: dir.Dir, Target: "/w"}, {Source: "/", Target: "/ro", ReadOnly: true}},
 		},
-		status: status.New(dir, quiet(), spec.Status{}),
-		asked:  make(chan struct{}),
-	}
+		Status: status.New(dir, slog.New(slog.DiscardHandler), spec.Status{}),
+		Event:  func(string, map[string]any) {},
+	})
 }
 
 func TestCountDisk(t *testing.T) {
-	k := kept(t)
-	use, whole := k.countDisk(t.Context(), &quota.Meter{})
+	w := watched(t)
+	use, whole := w.countUse(t.Context(), &quota.Meter{}, nil)
 	if !whole || use.Bytes < 4<<20 || use.Bytes > 4<<20+200<<10 {
 		t.Errorf("of four MiB %d bytes were counted, whole: %v", use.Bytes, whole)
 	}
@@ -131,9 +128,9 @@ func TestCountDisk(t *testing.T) {
 	if got := strings.Join(names, ", "); got != `the changes of "/w", the home directory, the private directory "/w/node_modules", the root layer` {
 		t.Error(got)
 	}
-	k.spec.WorkspaceMode = spec.WorkspaceClone
-	k.spec.Workspaces[1].ReadOnly = false
-	if use, _ := k.countDisk(t.Context(), &quota.Meter{}); !slices.ContainsFunc(use.Parts, func(p spec.DiskPart) bool {
+	w.Spec.WorkspaceMode = spec.WorkspaceClone
+	w.Spec.Workspaces[1].ReadOnly = false
+	if use, _ := w.countUse(t.Context(), &quota.Meter{}, nil); !slices.ContainsFunc(use.Parts, func(p spec.DiskPart) bool {
 		return p.What == `the clone of "/ro"` && p.Bytes >= 1<<20 && p.Bytes < 1<<20+100<<10
 	}) {
 		t.Errorf("no clone, or too much of it: %+v", use.Parts)
@@ -158,45 +155,43 @@ func TestSurveyDisk(t *testing.T) {
 		"its keeper died":        {2 << 20, old, true, true, true},
 		"it is known to be over": {512 << 10, old, false, true, true},
 	} {
-		k := kept(t)
-		k.launch.Disk, k.disk.before, k.disk.doubt = x.limit, x.before, x.doubt
-		k.surveyDisk()
-		allowed := k.disk.allowed.Bytes
+		w := watched(t)
+		w.Limit, w.Before, w.Doubt = x.limit, x.before, x.doubt
+		w.Survey()
+		allowed := w.allowed.Bytes
 		if over := allowed > 4<<20+spare && allowed < 5<<20+spare; over != x.over || !over && allowed != x.limit {
 			t.Errorf("%s: it may have %d", name, allowed)
 		}
-		if k.disk.first.Whole != x.counted {
-			t.Errorf("%s: counted is %v", name, k.disk.first.Whole)
+		if w.first.Whole != x.counted {
+			t.Errorf("%s: counted is %v", name, w.first.Whole)
 		}
-		if d := k.status.Get().Disk; d == nil || d.Limit != allowed {
+		if d := w.Status.Get().Disk; d == nil || d.Limit != allowed {
 			t.Errorf("%s: the status says %+v", name, d)
 		}
 	}
-	k := kept(t)
-	k.spec.Build = &spec.Build{}
-	k.surveyDisk()
-	if k.status.Get().Disk != nil {
+	w := watched(t)
+	w.Spec.Build = &spec.Build{}
+	w.Survey()
+	if w.Status.Get().Disk != nil {
 		t.Error("a step of a build is watched")
 	}
 }
 
-// TestCounted checks that too much use stops a sandbox with an explanation. Repeated incomplete
+// TestJudge checks that too much use stops a sandbox with an explanation. Repeated incomplete
 // counts stop it too, but the first of them do not.
-func TestCounted(t *testing.T) {
-	k := kept(t)
-	k.disk.allowed = diskLimit(k.launch.Disk, quota.Use{})
-	use, _ := k.countDisk(t.Context(), &quota.Meter{})
-	if fits := (spec.DiskUse{Bytes: 1, Limit: 4 << 20, FilesLimit: minFiles, Uncounted: 1}); !k.counted(fits, quota.Look{Blind: maxBlind - 1}) {
+func TestJudge(t *testing.T) {
+	w := watched(t)
+	w.allowed = allowedUse(w.Limit, quota.Use{})
+	use, _ := w.countUse(t.Context(), &quota.Meter{}, nil)
+	why := ""
+	w.Stop = func(reason string) { why = reason }
+	if fits := (spec.DiskUse{Bytes: 1, Limit: 4 << 20, FilesLimit: minFiles, Uncounted: 1}); !w.judgeUse(fits, quota.Look{Blind: maxBlind - 1}) {
 		t.Error("one that fits, as far as is known, is stopped")
 	}
-	if k.counted(use, quota.Look{Whole: true}) || k.verdict == nil || !strings.Contains(k.reason, "disk limit of 4 MiB") {
-		t.Errorf("one that is over goes on: %q, %v", k.reason, k.verdict)
+	if w.judgeUse(use, quota.Look{Whole: true}) || !strings.Contains(why, "disk limit of 4 MiB") {
+		t.Errorf("one that is over goes on: %q", why)
 	}
-	if spec.ExitCode(k.verdict) != spec.ExitSandbox || spec.Hint(k.verdict) == "" {
-		t.Errorf("what is told: %v", k.verdict)
-	}
-	blind := kept(t)
-	if blind.counted(spec.DiskUse{Bytes: 1, Limit: 4 << 20, FilesLimit: minFiles, Uncounted: 3, Parts: use.Parts}, quota.Look{Blind: maxBlind}) || !strings.Contains(blind.reason, "3 directories") {
-		t.Errorf("one that hides what it has goes on: %q", blind.reason)
+	if w.judgeUse(spec.DiskUse{Bytes: 1, Limit: 4 << 20, FilesLimit: minFiles, Uncounted: 3, Parts: use.Parts}, quota.Look{Blind: maxBlind}) || !strings.Contains(why, "3 directories") {
+		t.Errorf("one that hides what it has goes on: %q", why)
 	}
 }
