@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/trust"
@@ -135,14 +134,5 @@ func TestProcess(t *testing.T) {
 				t.Errorf("process() = %+v, want %q in %s", p, tt.args, tt.dir)
 			}
 		})
-	}
-}
-
-// What could not be created is not started either.
-func TestMountsRefused(t *testing.T) {
-	k := bare()
-	k.spec.Volumes = []spec.Mount{{Source: "/a", Target: hostroot.Agent}}
-	if _, err := k.mounts(t.TempDir()); !errors.Is(err, spec.ErrUsage) {
-		t.Error(err)
 	}
 }

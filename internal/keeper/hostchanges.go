@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/machine"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -24,7 +25,7 @@ const maxHostDirs = 2048
 // watches only host directories that a program inside watches. Without one, the only cost is a
 // pending question to init.
 func (k *Keeper) tellHostChanges(ctx context.Context) {
-	if !slices.ContainsFunc(k.built.Mounts, sharedWithHost) {
+	if !slices.ContainsFunc(k.built.Mounts, machine.SharedWithHost) {
 		return
 	}
 	var w *dirwatch.Watcher
@@ -53,8 +54,6 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 	<-ctx.Done()
 }
 
-func sharedWithHost(m driver.Mount) bool { return !m.Memory && !m.Exclusive }
-
 // watchOnHost watches the host directory of a path inside. The inside names the path, so
 // watchOnHost follows no link and watches nothing that another mount hides.
 func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
@@ -62,7 +61,7 @@ func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
 		return unix.EINVAL
 	}
 	m, ok := k.mountAt(inside)
-	if !ok || !sharedWithHost(m) {
+	if !ok || !machine.SharedWithHost(m) {
 		return unix.ENOENT
 	}
 	if err := hostpath.Answers(m.Source); err != nil {
@@ -95,7 +94,7 @@ func (k *Keeper) mountAt(inside string) (driver.Mount, bool) {
 			return m, true
 		}
 	}
-	return innermost(k.built.Mounts, inside)
+	return machine.Innermost(k.built.Mounts, inside)
 }
 
 // tellChanges reports changes to init, a bounded number at a time.

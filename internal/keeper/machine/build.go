@@ -1,4 +1,4 @@
-package keeper
+package machine
 
 import (
 	"path/filepath"
@@ -10,15 +10,15 @@ import (
 
 // buildMounts lists what lies over the root of a sandbox for steps of a build. All else
 // is in the root layer, the home and /tmp too: it is what a step results in.
-func (k *Keeper) buildMounts(scratch string) ([]driver.Mount, error) {
-	list := []driver.Mount{{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4}}
+func (b *Builder) buildMounts(scratch string) ([]driver.Mount, error) {
+	list := []driver.Mount{{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: b.Launch.Memory / 4}}
 	for _, m := range []struct{ source, target string }{
-		{k.spec.Build.Program, build.ProgramPath}, {k.spec.Build.Context, build.ContextPath},
+		{b.Spec.Build.Program, build.ProgramPath}, {b.Spec.Build.Context, build.ContextPath},
 	} {
 		if m.source == "" {
 			continue
 		}
-		source, err := k.pin(m.source, filepath.Join(scratch, "mnt", filepath.Base(m.target)))
+		source, err := b.pinSource(m.source, filepath.Join(scratch, "mnt", filepath.Base(m.target)))
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
-package keeper
+package machine
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -27,43 +26,39 @@ import (
 // Bothy's own and read-only, and init, before anything else runs inside, attaches it
 // to its target, name by name and through no link (guest/attach.go).
 
-// stage chooses the mounts that init attaches, and notes what it shall do.
-func (k *Keeper) stage(list []driver.Mount) {
+// stageMounts chooses the mounts that init attaches, and notes what it shall do.
+func (b *Builder) stageMounts(list []driver.Mount) {
 	var steps []wire.Attachment
 	for i, m := range list {
-		inRoot := k.launch.Image == nil && hostroot.Visible(m.Target)
-		inMount := slices.ContainsFunc(list[:i], func(o driver.Mount) bool { return changeable(o) && contains(o.Target, m.Target) })
+		inRoot := b.Launch.Image == nil && hostroot.Visible(m.Target)
+		inMount := slices.ContainsFunc(list[:i], func(o driver.Mount) bool { return SharedWithHost(o) && isInside(o.Target, m.Target) })
 		if m.Memory || !inRoot && !inMount {
 			continue
 		}
 		list[i].Stage = path.Join(guest.Stages, strconv.Itoa(len(steps)))
-		steps = append(steps, wire.Attachment{Stage: list[i].Stage, Target: m.Target, Make: !below(list[:i], m.Target)})
+		steps = append(steps, wire.Attachment{Stage: list[i].Stage, Target: m.Target, Make: !isBelow(list[:i], m.Target)})
 	}
-	for _, anchor := range k.anchors() {
+	for _, anchor := range b.anchors() {
 		steps = append(steps, wire.Attachment{Target: anchor})
 	}
 	slices.SortStableFunc(steps, func(a, b wire.Attachment) int {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
 	})
-	k.attach = steps
+	b.attach = steps
 }
 
-// changeable tells whether somebody else may change the directory while the sandbox
-// starts: a program in another sandbox, or of the host.
-func changeable(m driver.Mount) bool { return !m.Memory && !m.Exclusive }
-
-// contains tells whether a path lies below another.
-func contains(outer, p string) bool {
+// isInside tells whether a path lies below another.
+func isInside(outer, p string) bool {
 	return strings.HasPrefix(p, strings.TrimSuffix(outer, "/")+"/")
 }
 
 // anchors are the directories between a shared directory and a hidden one below it.
 // Each is mounted onto itself: a mount point cannot be renamed, so the inside cannot
 // move the parents of what is hidden.
-func (k *Keeper) anchors() (list []string) {
-	for _, m := range slices.Concat(k.spec.Workspaces, k.spec.Volumes, k.launch.Config) {
-		for _, h := range k.launch.Hidden {
-			for d := path.Dir(h); contains(m.Target, h) && contains(m.Target, d); d = path.Dir(d) {
+func (b *Builder) anchors() (list []string) {
+	for _, m := range slices.Concat(b.Spec.Workspaces, b.Spec.Volumes, b.Launch.Config) {
+		for _, h := range b.Launch.Hidden {
+			for d := path.Dir(h); isInside(m.Target, h) && isInside(m.Target, d); d = path.Dir(d) {
 				if !slices.Contains(list, d) {
 					list = append(list, d)
 				}
@@ -76,9 +71,9 @@ func (k *Keeper) anchors() (list []string) {
 // coverHidden mounts an empty directory over what is hidden in a mount, as the host's
 // kernel sees it: what is covered here cannot be reached by the wall's processes
 // either. It stays covered wherever it is renamed to.
-func (k *Keeper) coverHidden(m spec.Mount, source, empty string) error {
-	for _, h := range k.launch.Hidden {
-		if !contains(m.Target, h) {
+func (b *Builder) coverHidden(m spec.Mount, source, empty string) error {
+	for _, h := range b.Launch.Hidden {
+		if !isInside(m.Target, h) {
 			continue
 		}
 		rel, err := filepath.Rel(m.Target, h)
@@ -89,7 +84,7 @@ func (k *Keeper) coverHidden(m spec.Mount, source, empty string) error {
 		if err != nil {
 			return noPoint(h, m.Target, err)
 		}
-		err = unix.Mount(empty, procFD(fd), "", unix.MS_BIND, "")
+		err = unix.Mount(empty, descriptorPath(fd), "", unix.MS_BIND, "")
 		unix.Close(fd)
 		if err != nil {
 			return fmt.Errorf("cover %s: %w", h, err)
@@ -99,7 +94,7 @@ func (k *Keeper) coverHidden(m spec.Mount, source, empty string) error {
 }
 
 // makeStages makes the stages in the root tree, and the list that init reads.
-func (k *Keeper) makeStages(root string, list []driver.Mount) error {
+func (b *Builder) makeStages(root string, list []driver.Mount) error {
 	dir := filepath.Join(root, guest.Stages)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -110,7 +105,7 @@ func (k *Keeper) makeStages(root string, list []driver.Mount) error {
 		}
 		at := filepath.Join(root, m.Stage)
 		err := error(nil)
-		if isDir(m.Source) {
+		if isDirectory(m.Source) {
 			err = os.Mkdir(at, 0o755)
 		} else {
 			err = os.WriteFile(at, nil, 0o644)
@@ -119,31 +114,9 @@ func (k *Keeper) makeStages(root string, list []driver.Mount) error {
 			return fmt.Errorf("make a stage for %s: %w", m.Target, err)
 		}
 	}
-	data, err := json.Marshal(k.attach)
+	data, err := json.Marshal(b.attach)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(root, guest.Attachments), data, 0o644)
-}
-
-// attached waits until init has attached everything. Before that nothing may run
-// inside: it would see, and might use, what lies below the mounts.
-func (k *Keeper) attached(ctx context.Context) error {
-	if len(k.attach) == 0 && !k.spec.Docker { // at whose socket init listens before it says a word
-		return nil
-	}
-	greeting, err := k.link.Greeting(ctx)
-	if err != nil {
-		return err
-	}
-	n := greeting.Attached
-	switch {
-	case n == len(k.attach):
-		return nil
-	case n < 0 || n > len(k.attach):
-		return spec.Errorf(spec.ErrSandbox, "init says that it attached %d of %d mounts", n, len(k.attach))
-	}
-	target := k.attach[n].Target
-	return spec.Errorf(spec.ErrConflict, "the mount point %s changed while the sandbox started: %w", target, unix.Errno(greeting.Errno)).
-		WithHint("a program, perhaps in another sandbox, is changing the directories above it; end it, and start the sandbox again")
 }

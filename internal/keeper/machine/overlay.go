@@ -1,4 +1,4 @@
-package keeper
+package machine
 
 import (
 	"fmt"
@@ -21,14 +21,14 @@ const overlayOptions = "userxattr,index=off,xino=off"
 
 // overlay mounts the layer of the n-th workspace over a pinned directory, and returns the path of
 // the merged view.
-func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (string, error) {
-	layer := review.Layer{Dir: k.dir.Review(n)}
+func (b *Builder) overlay(m spec.Mount, lower string, n int, scratch string) (string, error) {
+	layer := review.Layer{Dir: b.Dir.Review(n)}
 	at := filepath.Join(scratch, "review", strconv.Itoa(n))
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return "", err
 	}
 	if err := keepsAttributes(layer.Work()); err != nil {
-		return "", unreviewable(m, fmt.Errorf("%s keeps no attributes of files: %w", k.dir.Dir, err))
+		return "", unreviewable(m, fmt.Errorf("%s keeps no attributes of files: %w", b.Dir.Dir, err))
 	}
 	options := []string{overlayOptions}
 	for _, d := range []struct{ name, path string }{
@@ -45,17 +45,17 @@ func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (str
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ",")); err != nil {
 		return "", unreviewable(m, fmt.Errorf("mount an overlay: %w", err))
 	}
-	return at, k.cutLinks(layer, lower, at)
+	return at, b.cutLinks(layer, lower, at)
 }
 
 // cutLinks makes hard links to one host file separate files in a newly mounted overlay.
-func (k *Keeper) cutLinks(layer review.Layer, lower, at string) error {
-	lock, err := store.WaitLock(k.dir.ReviewLock())
+func (b *Builder) cutLinks(layer review.Layer, lower, at string) error {
+	lock, err := store.WaitLock(b.Dir.ReviewLock())
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	for _, w := range review.Of(k.spec, k.dir.Review) {
+	for _, w := range review.Of(b.Spec, b.Dir.Review) {
 		if w.Layer == layer {
 			return w.CutLinks(lower, at)
 		}

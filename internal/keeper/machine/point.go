@@ -1,4 +1,4 @@
-package keeper
+package machine
 
 import (
 	"errors"
@@ -39,8 +39,8 @@ func kindOf(fd int) (uint32, error) {
 	return st.Mode & unix.S_IFMT, nil
 }
 
-// procFD returns a path that leads to an open descriptor and nowhere else.
-func procFD(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+// descriptorPath returns a path that leads to an open descriptor and nowhere else.
+func descriptorPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
 // makePointFor makes a mount point of the same type as a host file.
 func makePointFor(source, dir, rel string) error {
@@ -62,7 +62,7 @@ func makePoint(dir, rel string, asDir bool) error {
 	steps := strings.Split(filepath.Clean(rel), "/")
 	for i, name := range steps {
 		if !asDir && i == len(steps)-1 {
-			return makeFile(at, name)
+			return makeFilePoint(at, name)
 		}
 		if err := unix.Mkdirat(at, name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
 			return err
@@ -77,8 +77,8 @@ func makePoint(dir, rel string, asDir bool) error {
 	return nil
 }
 
-// makeFile makes a file to mount another over, unless it exists.
-func makeFile(dir int, name string) error {
+// makeFilePoint makes a file to mount another over, unless it exists.
+func makeFilePoint(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
