@@ -5,10 +5,12 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/command"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -71,10 +73,10 @@ func (k *Keeper) rejoin(c *unixconn.Conn, running *session.Session, detached boo
 func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *session.Viewer, bound func(*session.Session), started func()) error {
 	sp := wire.Spawn{
 		Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
-		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size, Umask: k.umask(ask.Command.Caller),
+		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size, Umask: k.commands.Umask(ask.Command.Caller),
 	}
 	if sp.TTY {
-		sp.Terminals = terminals(value(sp.Env, "TERM", ""))
+		sp.Terminals = command.Terminals(sp.Env)
 	}
 	s, err := k.spawn(ctx, ask, sp, kind)
 	if err != nil {
@@ -203,4 +205,26 @@ func (k *Keeper) abandon(s *session.Session) {
 		defer k.destroy("who it was made for is gone")
 	}
 	k.ender.EndAll(s, unix.SIGHUP)
+}
+
+// process turns a command into something the wall can run.
+func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, error) {
+	r, err := k.commands.Resolve(ctx, c)
+	if err != nil {
+		return driver.Process{}, err
+	}
+	lent := k.lent(time.Now())
+	k.openAgent(ctx, lent)
+	return k.commands.Process(r, lent, k.tellsJava()), nil
+}
+
+// tellsJava tells whether Java must be told of the sandbox's authority: something is looked into,
+// and no key store of the host's Java has it.
+func (k *Keeper) tellsJava() bool {
+	if k.javaServed {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mock != nil || len(k.loans) > 0 || k.policy != nil && k.policy.Inspects()
 }

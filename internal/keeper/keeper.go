@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
+	"github.com/bothy-dev/bothy/internal/keeper/command"
 	"github.com/bothy-dev/bothy/internal/keeper/disk"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
@@ -57,8 +58,6 @@ type Keeper struct {
 	refused   string                                // why the gateway refused the secrets
 	worktrees *worktrees.Guard                      // nil for a build
 	places    []wire.Place                          // mounts over the root
-	naming    sync.Mutex                            // held while links at named paths are made
-	led       map[spec.Named]bool                   // the paths that init was asked to make, and whether they lead there
 	trust     func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
 	// javaServed says that the host's Java finds the sandbox's authority by itself.
 	javaServed bool
@@ -67,6 +66,7 @@ type Keeper struct {
 	status   *status.File
 	sessions *session.Table
 	ender    *session.Ender
+	commands *command.Preparer
 	ports    *ports.Table
 	happened happenings
 	bill     *bill
@@ -324,6 +324,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 // useLink makes a link to init the keeper's.
 func (k *Keeper) useLink(l *initlink.Link) {
 	k.link, k.ender = l, session.NewEnder(l, k.log)
+	k.commands = command.New(command.Options{Spec: k.spec, Launch: &k.launch, Account: k.account, Places: k.places, Init: l, Event: k.event})
 }
 
 // record writes to disk that the sandbox runs. The caller that started it does not wait for the

@@ -3,8 +3,12 @@ package keeper
 import (
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/keeper/command"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func must(t testing.TB, err error) {
@@ -18,4 +22,14 @@ func must(t testing.TB, err error) {
 func connectInit(t testing.TB) (*initlink.Link, *keepertest.Inside) {
 	t.Helper()
 	return keepertest.Connect(t, initlink.New)
+}
+
+func bare() *Keeper {
+	k := &Keeper{
+		spec:     &spec.Sandbox{ID: "0123456789ab", Name: "box", Env: []string{"FROM=spec", "HOME=/elsewhere", "PIP_CERT=/corp.pem"}},
+		account:  wire.Account{Name: "me", UID: 1000, GID: 1000, Home: "/home/me", Shell: "/bin/bash"},
+		sessions: session.NewTable(),
+	}
+	k.commands = command.New(command.Options{Spec: k.spec, Launch: &k.launch, Account: k.account})
+	return k
 }

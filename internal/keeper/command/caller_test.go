@@ -1,10 +1,11 @@
-package keeper
+package command
 
 import (
 	"reflect"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,34 +16,34 @@ func TestSearchPath(t *testing.T) {
 	shared := []spec.Mount{{Source: "/project", Target: "/project"}, {Source: "/private", Target: "/elsewhere"}}
 	for _, tt := range []struct {
 		name string
-		k    *Keeper
+		o    Options
 		want string
 	}{
 		{
-			"host", &Keeper{spec: &spec.Sandbox{Workspaces: shared}, launch: Launch{Hidden: []string{"/project/.git/state"}}},
+			"host", Options{Spec: &spec.Sandbox{Workspaces: shared}, Launch: &launch.Settings{Hidden: []string{"/project/.git/state"}}},
 			"/.bothy/bin:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin:/project/bin",
 		},
 		{
-			"tasks", &Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}},
+			"tasks", Options{Spec: &spec.Sandbox{Tasks: spec.TasksRead}, Launch: &launch.Settings{}},
 			"/.bothy/bin:/.bothy/tasks:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin",
 		},
 		{
-			"image", &Keeper{spec: &spec.Sandbox{Workspaces: shared[:1]}, launch: Launch{Hidden: []string{"/project/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
+			"image", Options{Spec: &spec.Sandbox{Workspaces: shared[:1]}, Launch: &launch.Settings{Hidden: []string{"/project/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
 			"/.bothy/bin:/home/u/.local/bin:/own:/bin:/project/bin",
 		},
 		{
-			"devcontainer", &Keeper{spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}},
+			"devcontainer", Options{Spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}, Launch: &launch.Settings{}},
 			"/.bothy/bin:/home/u/.local/bin:/dev/own",
 		},
 	} {
-		if got := tt.k.searchPath(who, caller); got != tt.want {
+		if got := New(tt.o).searchPath(who, caller); got != tt.want {
 			t.Errorf("%s:\n%s, want\n%s", tt.name, got, tt.want)
 		}
 	}
 }
 
 func TestKeepOwn(t *testing.T) {
-	k := &Keeper{spec: &spec.Sandbox{Tasks: spec.TasksRead}}
+	k := New(Options{Spec: &spec.Sandbox{Tasks: spec.TasksRead}})
 	for have, want := range map[string]string{
 		"/bin": "/.bothy/bin:/.bothy/tasks:/bin", "": "/.bothy/bin:/.bothy/tasks",
 		"/bin:/.bothy/bin": "/.bothy/tasks:/bin:/.bothy/bin", "/.bothy/tasks:/.bothy/bin": "/.bothy/tasks:/.bothy/bin",
@@ -80,17 +81,17 @@ func TestLanguage(t *testing.T) {
 	set.TZ = "UTC+3"
 	img := &image.Root{}
 	for _, tt := range []struct {
-		l    Launch
+		l    launch.Settings
 		c    wire.Caller
 		want []string
 	}{
-		{Launch{}, c, []string{"LANG=de_DE.UTF-8", "LC_ALL=C"}},
-		{Launch{}, set, []string{"LANG=de_DE.UTF-8", "LC_ALL=C", "TZ=UTC+3"}},
-		{Launch{Image: img}, set, []string{"LC_ALL=C"}},
-		{Launch{Image: img, Zones: true}, set, []string{"LC_ALL=C", "TZ=UTC+3"}},
-		{Launch{Image: img, Zones: true}, c, []string{"LC_ALL=C", "TZ=Europe/Berlin"}},
+		{launch.Settings{}, c, []string{"LANG=de_DE.UTF-8", "LC_ALL=C"}},
+		{launch.Settings{}, set, []string{"LANG=de_DE.UTF-8", "LC_ALL=C", "TZ=UTC+3"}},
+		{launch.Settings{Image: img}, set, []string{"LC_ALL=C"}},
+		{launch.Settings{Image: img, Zones: true}, set, []string{"LC_ALL=C", "TZ=UTC+3"}},
+		{launch.Settings{Image: img, Zones: true}, c, []string{"LC_ALL=C", "TZ=Europe/Berlin"}},
 	} {
-		k := &Keeper{launch: tt.l}
+		k := New(Options{Launch: &tt.l})
 		if got := k.language(tt.c); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%+v: %q, want %q", tt.l, got, tt.want)
 		}

@@ -1,4 +1,4 @@
-package keeper
+package command
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has what the settings of a caller come to inside.
+// This file decides what the settings of a caller become inside.
 
-// ownPath are Bothy's own directories of PATH.
-func (k *Keeper) ownPath() []string {
+// ownDirectories are Bothy's own directories of PATH.
+func (m *Preparer) ownDirectories() []string {
 	list := []string{ownBin}
-	if k.spec.Tasks != "" {
+	if m.Spec.Tasks != "" {
 		list = append(list, ownTasks)
 	}
-	if k.spec.Loop != "" {
+	if m.Spec.Loop != "" {
 		list = append(list, ownLoop)
 	}
 	return list
@@ -35,21 +35,21 @@ const (
 // an image or a devcontainer.json says where programs are to be looked for. Those of the host's
 // programs come in their order before the template's usual ones. Shared ones come last: what an
 // agent writes there takes no system program's place, of those that a check runs least of all.
-func (k *Keeper) searchPath(who wire.Account, c wire.Caller) string {
+func (m *Preparer) searchPath(who wire.Account, c wire.Caller) string {
 	var usual string
 	fixed := false
-	if i := k.launch.Image; i != nil {
-		usual = value(i.Env, "PATH", usual)
+	if i := m.Launch.Image; i != nil {
+		usual = lastValue(i.Env, "PATH", usual)
 	}
-	if d := k.spec.Devcontainer; d != nil {
-		if v := value(d.Env, "PATH", ""); v != "" {
+	if d := m.Spec.Devcontainer; d != nil {
+		if v := lastValue(d.Env, "PATH", ""); v != "" {
 			usual, fixed = v, true
 		}
 	}
 	if usual == "" {
 		usual = hostroot.Path
 	}
-	list := append(k.ownPath(), strings.TrimSuffix(who.Home, "/")+"/.local/bin")
+	list := append(m.ownDirectories(), strings.TrimSuffix(who.Home, "/")+"/.local/bin")
 	add := func(dirs ...string) {
 		for _, dir := range dirs {
 			if !slices.Contains(list, dir) {
@@ -61,10 +61,10 @@ func (k *Keeper) searchPath(who wire.Account, c wire.Caller) string {
 	if !fixed {
 		for _, dir := range c.Path {
 			switch {
-			case k.covered(dir):
-			case k.shares(dir):
+			case m.isCovered(dir):
+			case m.isShared(dir):
 				shared = append(shared, dir)
-			case k.launch.Image == nil && (hostroot.Visible(dir+"/") || hostroot.Visible(dir)):
+			case m.Launch.Image == nil && (hostroot.Visible(dir+"/") || hostroot.Visible(dir)):
 				programs = append(programs, dir)
 			}
 		}
@@ -75,22 +75,22 @@ func (k *Keeper) searchPath(who wire.Account, c wire.Caller) string {
 	return strings.Join(list, ":")
 }
 
-// covered tells whether a directory of the sandbox's own covers one of the host.
-func (k *Keeper) covered(dir string) bool {
-	return slices.ContainsFunc(k.launch.Hidden, func(top string) bool { return workspace.Within(top, dir) })
+// isCovered tells whether a directory of the sandbox's own covers one of the host.
+func (m *Preparer) isCovered(dir string) bool {
+	return slices.ContainsFunc(m.Launch.Hidden, func(top string) bool { return workspace.Within(top, dir) })
 }
 
-// shares tells whether a directory of the host is shared, and at its own path inside.
-func (k *Keeper) shares(dir string) bool {
-	return slices.ContainsFunc(k.spec.Named, func(n spec.Named) bool { return workspace.Within(n.Path, dir) }) ||
-		slices.ContainsFunc(slices.Concat(k.spec.Workspaces, k.spec.Volumes), func(m spec.Mount) bool {
-			return m.Source == m.Target && workspace.Within(m.Target, dir)
+// isShared tells whether a directory of the host is shared, and at its own path inside.
+func (m *Preparer) isShared(dir string) bool {
+	return slices.ContainsFunc(m.Spec.Named, func(n spec.Named) bool { return workspace.Within(n.Path, dir) }) ||
+		slices.ContainsFunc(slices.Concat(m.Spec.Workspaces, m.Spec.Volumes), func(w spec.Mount) bool {
+			return w.Source == w.Target && workspace.Within(w.Target, dir)
 		})
 }
 
 // keepOwn puts Bothy's own directories before a PATH that was set by hand and lacks them: the
 // agent is found there, and sudo.
-func (k *Keeper) keepOwn(env []string) {
+func (m *Preparer) keepOwn(env []string) {
 	for i, kv := range env {
 		list, ok := strings.CutPrefix(kv, "PATH=")
 		if !ok {
@@ -98,7 +98,7 @@ func (k *Keeper) keepOwn(env []string) {
 		}
 		dirs := strings.Split(list, ":")
 		var lacks []string
-		for _, own := range k.ownPath() {
+		for _, own := range m.ownDirectories() {
 			if !slices.Contains(dirs, own) {
 				lacks = append(lacks, own)
 			}
@@ -112,25 +112,26 @@ func (k *Keeper) keepOwn(env []string) {
 
 // language are the caller's settings that give way to an image's: whoever made that knows
 // which languages and time zones are in it.
-func (k *Keeper) language(c wire.Caller) (env []string) {
+func (m *Preparer) language(c wire.Caller) (env []string) {
 	for _, kv := range c.Locale {
 		_, v, _ := strings.Cut(kv, "=")
-		if k.launch.Image == nil || v == "C" || v == "POSIX" || v == "C.UTF-8" {
+		if m.Launch.Image == nil || v == "C" || v == "POSIX" || v == "C.UTF-8" {
 			env = append(env, kv)
 		}
 	}
 	switch {
-	case c.TZ != "" && (k.launch.Image == nil || k.launch.Zones):
+	case c.TZ != "" && (m.Launch.Image == nil || m.Launch.Zones):
 		env = append(env, "TZ="+c.TZ)
-	case c.Zone != "" && k.launch.Image != nil && k.launch.Zones: // else /etc/localtime is the host's
+	case c.Zone != "" && m.Launch.Image != nil && m.Launch.Zones: // else /etc/localtime is the host's
 		env = append(env, "TZ="+c.Zone)
 	}
 	return env
 }
 
-// terminals are names under which a terminal may be known inside if it is not by its own, the
+// Terminals returns names under which a terminal may be known inside if it is not by its own, the
 // best first.
-func terminals(name string) []string {
+func Terminals(env []string) []string {
+	name := lastValue(env, "TERM", "")
 	family := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 	}
@@ -147,9 +148,9 @@ func terminals(name string) []string {
 	return []string{"xterm-256color", "xterm"}
 }
 
-// umask is the file mode mask of a caller's programs; empty in a build.
-func (k *Keeper) umask(c wire.Caller) string {
-	if k.spec.Build != nil {
+// Umask is the file mode mask of a caller's programs; empty in a build.
+func (m *Preparer) Umask(c wire.Caller) string {
+	if m.Spec.Build != nil {
 		return ""
 	}
 	return c.Umask
@@ -158,32 +159,32 @@ func (k *Keeper) umask(c wire.Caller) string {
 // maxNamed bounds how many links are made for one command.
 const maxNamed = 16
 
-// lead has the paths by which shared directories were named lead there inside. It returns those
+// makeLinks has the paths by which shared directories were named lead there inside. It returns those
 // that do.
-func (k *Keeper) lead(ctx context.Context, asked []spec.Named) []spec.Named {
-	k.naming.Lock()
-	defer k.naming.Unlock()
+func (m *Preparer) makeLinks(ctx context.Context, asked []spec.Named) []spec.Named {
+	m.naming.Lock()
+	defer m.naming.Unlock()
 	var fresh []spec.Named
-	for _, n := range slices.Concat(k.spec.Named, asked[:min(len(asked), maxNamed)]) {
-		if _, done := k.led[n]; !done && k.mayLead(n) && len(k.led)+len(fresh) < 2*maxNamed {
+	for _, n := range slices.Concat(m.Spec.Named, asked[:min(len(asked), maxNamed)]) {
+		if _, done := m.led[n]; !done && m.mayLead(n) && len(m.led)+len(fresh) < 2*maxNamed {
 			fresh = append(fresh, n)
 		}
 	}
 	if len(fresh) > 0 {
-		r, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskNamed, Named: fresh, Places: k.places})
+		r, err := m.Init.Ask(ctx, wire.InitAsk{Ask: wire.AskNamed, Named: fresh, Places: m.Places})
 		if err != nil || len(r.Led) != len(fresh) {
-			k.event("named.unlinked", map[string]any{"paths": fresh, "error": errorText(err)})
+			m.Event("named.unlinked", map[string]any{"paths": fresh, "error": errorText(err)})
 			r.Led = make([]bool, len(fresh))
 		}
-		if k.led == nil {
-			k.led = map[spec.Named]bool{}
+		if m.led == nil {
+			m.led = map[spec.Named]bool{}
 		}
 		for i, n := range fresh {
-			k.led[n] = r.Led[i]
+			m.led[n] = r.Led[i]
 		}
 	}
 	var led []spec.Named
-	for n, leads := range k.led {
+	for n, leads := range m.led {
 		if leads {
 			led = append(led, n)
 		}
@@ -199,8 +200,8 @@ func errorText(err error) string {
 }
 
 // mayLead tells whether a link at a path is to lead to what is mounted at another.
-func (k *Keeper) mayLead(n spec.Named) bool {
-	if n.Path == n.Target || !slices.ContainsFunc(k.spec.Workspaces, func(m spec.Mount) bool { return m.Target == n.Target }) {
+func (m *Preparer) mayLead(n spec.Named) bool {
+	if n.Path == n.Target || !slices.ContainsFunc(m.Spec.Workspaces, func(w spec.Mount) bool { return w.Target == n.Target }) {
 		return false
 	}
 	return len(n.Path) > 1 && n.Path[0] == '/' && !strings.HasPrefix(n.Path+"/", "/"+hostroot.Own+"/")
@@ -224,15 +225,4 @@ func namedDir(dir string, asked bool, led, named []spec.Named) (at, pwd string) 
 		}
 	}
 	return dir, ""
-}
-
-// tellsJava tells whether Java must be told of the sandbox's authority: something is looked into,
-// and no key store of the host's Java has it.
-func (k *Keeper) tellsJava() bool {
-	if k.javaServed {
-		return false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.mock != nil || len(k.loans) > 0 || k.policy != nil && k.policy.Inspects()
 }

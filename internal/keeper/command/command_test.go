@@ -1,4 +1,4 @@
-package keeper
+package command
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -63,18 +63,18 @@ func TestLastWinsProperties(t *testing.T) {
 	}
 }
 
-func bare() *Keeper {
-	return &Keeper{
-		spec:     &spec.Sandbox{ID: "0123456789ab", Name: "box", Env: []string{"FROM=spec", "HOME=/elsewhere", "PIP_CERT=/corp.pem"}},
-		account:  wire.Account{Name: "me", UID: 1000, GID: 1000, Home: "/home/me", Shell: "/bin/bash"},
-		sessions: session.NewTable(),
-	}
+func preparing() *Preparer {
+	return New(Options{
+		Spec:    &spec.Sandbox{ID: "0123456789ab", Name: "box", Env: []string{"FROM=spec", "HOME=/elsewhere", "PIP_CERT=/corp.pem"}},
+		Launch:  &launch.Settings{},
+		Account: wire.Account{Name: "me", UID: 1000, GID: 1000, Home: "/home/me", Shell: "/bin/bash"},
+	})
 }
 
 func TestEnvironment(t *testing.T) {
-	k := bare()
+	m := preparing()
 	env := map[string]string{}
-	for _, kv := range k.environment(k.account, wire.Command{Env: []string{"FROM=command", "X=1", "nonsense"}}, nil) {
+	for _, kv := range m.environment(m.Account, wire.Command{Env: []string{"FROM=command", "X=1", "nonsense"}}, nil, false) {
 		name, value, _ := strings.Cut(kv, "=")
 		if _, twice := env[name]; twice {
 			t.Errorf("%s stands there twice", name)
@@ -91,47 +91,48 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestProcess(t *testing.T) {
+func TestResolve(t *testing.T) {
 	tests := []struct {
 		name    string
-		change  func(*Keeper)
+		change  func(*Preparer)
 		command wire.Command
 		dir     string
 		args    []string
 		err     error
 	}{
 		{"nothing asked for", nil, wire.Command{}, "/home/me", []string{"/bin/bash"}, nil},
-		{"a workspace", func(k *Keeper) { k.spec.Workspaces = []spec.Mount{{Source: "/a", Target: "/b"}} }, wire.Command{Args: []string{"ls"}}, "/b", []string{"ls"}, nil},
-		{"a workdir", func(k *Keeper) { k.spec.Workdir = "/w" }, wire.Command{}, "/w", []string{"/bin/bash"}, nil},
-		{"a directory", func(k *Keeper) { k.spec.Workdir = "/w" }, wire.Command{Dir: "/d"}, "/d", []string{"/bin/bash"}, nil},
-		{"an image's directory", func(k *Keeper) { k.launch.Image = &image.Root{Workdir: "/srv/w"} }, wire.Command{}, "/srv/w", []string{"/bin/bash"}, nil},
-		{"an image's directory that is hidden", func(k *Keeper) { k.launch.Image = &image.Root{Workdir: "/tmp/w"} }, wire.Command{}, "/home/me", []string{"/bin/bash"}, nil},
-		{"an image's directory that a volume lies over", func(k *Keeper) {
-			k.launch.Image = &image.Root{Workdir: "/tmp/w"}
-			k.spec.Volumes = []spec.Mount{{Source: "/a", Target: "/tmp/w"}}
+		{"a workspace", func(m *Preparer) { m.Spec.Workspaces = []spec.Mount{{Source: "/a", Target: "/b"}} }, wire.Command{Args: []string{"ls"}}, "/b", []string{"ls"}, nil},
+		{"a workdir", func(m *Preparer) { m.Spec.Workdir = "/w" }, wire.Command{}, "/w", []string{"/bin/bash"}, nil},
+		{"a directory", func(m *Preparer) { m.Spec.Workdir = "/w" }, wire.Command{Dir: "/d"}, "/d", []string{"/bin/bash"}, nil},
+		{"an image's directory", func(m *Preparer) { m.Launch.Image = &image.Root{Workdir: "/srv/w"} }, wire.Command{}, "/srv/w", []string{"/bin/bash"}, nil},
+		{"an image's directory that is hidden", func(m *Preparer) { m.Launch.Image = &image.Root{Workdir: "/tmp/w"} }, wire.Command{}, "/home/me", []string{"/bin/bash"}, nil},
+		{"an image's directory that a volume lies over", func(m *Preparer) {
+			m.Launch.Image = &image.Root{Workdir: "/tmp/w"}
+			m.Spec.Volumes = []spec.Mount{{Source: "/a", Target: "/tmp/w"}}
 		}, wire.Command{}, "/tmp/w", []string{"/bin/bash"}, nil},
-		{"an image's directory in one that is private", func(k *Keeper) {
-			k.launch.Image = &image.Root{Workdir: "/dev/shm/p/w"}
-			k.spec.Private = []string{"/dev/shm/p"}
+		{"an image's directory in one that is private", func(m *Preparer) {
+			m.Launch.Image = &image.Root{Workdir: "/dev/shm/p/w"}
+			m.Spec.Private = []string{"/dev/shm/p"}
 		}, wire.Command{}, "/dev/shm/p/w", []string{"/bin/bash"}, nil},
-		{"an image's directory beside a volume", func(k *Keeper) {
-			k.launch.Image = &image.Root{Workdir: "/tmp/w2"}
-			k.spec.Volumes = []spec.Mount{{Source: "/a", Target: "/tmp/w"}, {Source: "/b", Target: "/tmp/w2/below"}}
+		{"an image's directory beside a volume", func(m *Preparer) {
+			m.Launch.Image = &image.Root{Workdir: "/tmp/w2"}
+			m.Spec.Volumes = []spec.Mount{{Source: "/a", Target: "/tmp/w"}, {Source: "/b", Target: "/tmp/w2/below"}}
 		}, wire.Command{}, "/home/me", []string{"/bin/bash"}, nil},
 		{"a relative directory", nil, wire.Command{Dir: "d"}, "", nil, spec.ErrUsage},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			k := bare()
+			m := preparing()
 			if tt.change != nil {
-				tt.change(k)
+				tt.change(m)
 			}
-			p, err := k.process(context.Background(), tt.command)
+			r, err := m.Resolve(context.Background(), tt.command)
 			if !errors.Is(err, tt.err) {
-				t.Fatalf("process() = %v, want %v", err, tt.err)
+				t.Fatalf("resolve() = %v, want %v", err, tt.err)
 			}
+			p := r.process
 			if err == nil && (p.Dir != tt.dir || !slices.Equal(p.Args, tt.args) || p.UID != 1000) {
-				t.Errorf("process() = %+v, want %q in %s", p, tt.args, tt.dir)
+				t.Errorf("resolve() = %+v, want %q in %s", p, tt.args, tt.dir)
 			}
 		})
 	}
