@@ -6,7 +6,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/checkpoint"
-	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -63,7 +63,7 @@ func (e *Engine) review(ctx context.Context, of *spec.Sandbox, p checkpoint.Poin
 
 // rulesFor are a sandbox's own rules for another agent than the one it was made for.
 func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.Block, error) {
-	own, err := keeper.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
+	own, err := grants.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
 		return policy.Block{}, err
 	}

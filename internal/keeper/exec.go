@@ -213,18 +213,15 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	if err != nil {
 		return driver.Process{}, err
 	}
-	lent := k.lent(time.Now())
-	k.openAgent(ctx, lent)
+	lent := k.grants.Lent(time.Now())
+	if err := k.agent.openFor(ctx, k.link, lent); err != nil {
+		k.log.Warn("have a socket for the SSH agent", "err", err)
+	}
 	return k.commands.Process(r, lent, k.tellsJava()), nil
 }
 
 // tellsJava tells whether Java must be told of the sandbox's authority: something is looked into,
 // and no key store of the host's Java has it.
 func (k *Keeper) tellsJava() bool {
-	if k.javaServed {
-		return false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.mock != nil || len(k.loans) > 0 || k.policy != nil && k.policy.Inspects()
+	return !k.javaServed && (k.mock != nil || k.grants.Inspects())
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/keeper/command"
 	"github.com/bothy-dev/bothy/internal/keeper/disk"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/keeper/ports"
@@ -29,7 +30,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper/traffic"
 	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
 	"github.com/bothy-dev/bothy/internal/layer"
-	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -52,9 +52,9 @@ type Keeper struct {
 	link      *initlink.Link
 	agent     agentSocket
 	gateway   Gateway
+	grants    *grants.Grants
 	traffic   *traffic.Log
 	mock      *Mock                                 // nil: no server is mocked
-	keeping   sync.Mutex                            // held while a login made inside is stored
 	refused   string                                // why the gateway refused the secrets
 	worktrees *worktrees.Guard                      // nil for a build
 	places    []wire.Place                          // mounts over the root
@@ -85,11 +85,7 @@ type Keeper struct {
 	crashed   bool // the last run did not end properly
 
 	mu       sync.Mutex
-	policy   *policy.Policy // of the network, in force
-	rules    []policy.Input // its sources
-	loans    []wire.Loan    // the secrets the gateway has
-	unlent   []spec.Unlent  // and the leases without effect
-	active   int            // commands being served
+	active   int // commands being served
 	stopping bool
 	discard  bool // save nothing
 	reason   string
@@ -100,7 +96,6 @@ type Keeper struct {
 	stopped  chan struct{} // closed when it has
 	unsaved  error         // what the end lost; set before stopped is closed
 	wg       sync.WaitGroup
-	behind   behind
 	starts   sync.WaitGroup // programs being started; grows with mu held, and not once stopping is set
 }
 
@@ -260,7 +255,8 @@ func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 	if err := k.layers.Sweep(); err != nil {
 		return nil, fmt.Errorf("clean the layers: %w", err)
 	}
-	if k.policy, k.rules, err = compile(1, l.Policy); err != nil {
+	k.grants, err = grants.New(grants.Options{Spec: sb, Dir: dir, Launch: &k.launch, Traffic: k.traffic, Log: k.log, OnUnlent: k.noteUnlent})
+	if err != nil {
 		return nil, err
 	}
 	if k.mock, err = k.openMock(); err != nil {
@@ -291,8 +287,8 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	if err := k.ports.Claim(k.spec.Ports); err != nil {
 		return nil, k.busyPort(err)
 	}
-	k.lend()
-	k.status.Note(func(st *spec.Status) { st.Unlent = k.notLent() }) // written once it runs: until then it was not started
+	k.refused = k.grants.LendFirst()
+	k.status.Note(func(st *spec.Status) { st.Unlent = k.grants.NotLent() }) // written once it runs: until then it was not started
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
 		return nil, k.badLayer(m.Restore, err)
 	}
@@ -355,7 +351,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	go k.watchOrphan(ctx)
 	go k.tellHostChanges(ctx)
 	go k.worktrees.Follow(ctx)
-	go k.stayCaughtUp(ctx)
+	go k.grants.StayCaughtUp(ctx)
 	select {
 	case <-k.asked:
 	case s := <-sigs:

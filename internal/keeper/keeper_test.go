@@ -25,8 +25,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/vault"
-	"github.com/bothy-dev/bothy/internal/vault/sealer"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -36,9 +34,6 @@ import (
 const dialRole = "BOTHY_TEST_KEEPER_DIAL"
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == vault.Argv0 {
-		os.Exit(sealer.Main(os.Stdin, os.Stdout))
-	}
 	if path := os.Getenv(dialRole); path != "" {
 		os.Exit(dial(path))
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/keeper/command"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
@@ -31,5 +32,10 @@ func bare() *Keeper {
 		sessions: session.NewTable(),
 	}
 	k.commands = command.New(command.Options{Spec: k.spec, Launch: &k.launch, Account: k.account})
+	k.launch.Policy = []byte("[]")
+	var err error
+	if k.grants, err = grants.New(grants.Options{Spec: k.spec, Launch: &k.launch, Log: quiet()}); err != nil {
+		panic(err)
+	}
 	return k
 }

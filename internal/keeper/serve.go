@@ -177,7 +177,7 @@ func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
 
 // standing returns the status of the sandbox.
 func (k *Keeper) standing(ctx context.Context) *wire.KeeperStatus {
-	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.Get(), Sessions: k.sessions.List(), Usage: k.usage(), Generation: k.generation()}
+	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.Get(), Sessions: k.sessions.List(), Usage: k.usage(), Generation: k.grants.Generation()}
 	st.Usage.Sessions = len(st.Sessions)
 	st.SetFlows(k.gateway.Flows())
 	if list, err := k.wall.Tasks(ctx); err == nil {

@@ -11,9 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
-	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/keeper/status"
-	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -96,7 +94,7 @@ func (crowded) Flows() []spec.Flow {
 func TestStatusOfACrowd(t *testing.T) {
 	k := bare()
 	k.log, k.gateway, k.wall, k.recorded = quiet(), crowded{}, &wall{}, make(chan struct{})
-	k.status, k.sessions, k.policy = status.New(store.Sandbox{}, quiet(), spec.Status{}), session.NewTable(), &policy.Policy{}
+	k.status = status.New(store.Sandbox{}, quiet(), spec.Status{})
 	close(k.recorded)
 	near, far := keepertest.Conns(t)
 	k.wg.Go(func() {

@@ -1,4 +1,4 @@
-package keeper
+package grants
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -24,20 +25,20 @@ import (
 )
 
 // keeps makes a keeper that keeps logins made inside, with a lease of another secret.
-func keeps(t *testing.T) (*Keeper, *lender) {
+func keeps(t *testing.T) (*Grants, *lender) {
 	t.Helper()
-	g, k := &lender{}, bare()
-	k.gateway, k.log, k.dir = g, quiet(), store.Sandbox{Dir: t.TempDir()}
-	k.launch.Bothy = ask.Self
+	g, k := &lender{}, granting()
+	k.gateway, k.Dir = g, store.Sandbox{Dir: t.TempDir()}
+	k.Launch.Bothy = ask.Self
 	other := loan("a", "one")
-	if err := errors.Join(vault.WriteLeases(k.dir.Leases(), []spec.Lease{other.Lease}), k.setLoans(append(k.loans, other))); err != nil {
+	if err := errors.Join(vault.WriteLeases(k.Dir.Leases(), []spec.Lease{other.Lease}), k.setLoans(append(k.loans, other))); err != nil {
 		t.Fatal(err)
 	}
-	k.launch.Login = &LoginInside{Agent: "tool", Vault: filepath.Join(k.dir.Dir, "secrets"), How: spec.AgentLogin{
+	k.Launch.Login = &launch.Login{Agent: "tool", Vault: filepath.Join(k.Dir.Dir, "secrets"), How: spec.AgentLogin{
 		File: ".tool/login.json", Service: "claude", Access: "/a", Refresh: "/r", Expires: "/e", Identity: "/i", Claims: []string{"/plan"},
 		Endpoint: "https://auth.example.com/oauth/token", Again: "tool login", Capture: &spec.AgentCapture{},
 	}}
-	keyed(t, k.launch.Login.Vault)
+	keyed(t, k.Launch.Login.Vault)
 	return k, g
 }
 
@@ -85,23 +86,23 @@ func TestKeepLogin(t *testing.T) {
 	if _, _, err := k.keepLogin(t.Context(), grant(2)); !errors.Is(err, oauthfile.ErrLoggedIn) || !strings.Contains(err.Error(), "bothy secret revoke tool-login@box, on the host, first") {
 		t.Errorf("a second one: %v", err)
 	}
-	if l.Secret != "tool-login@box" || l.Captured != "tool" || l.Sandbox != k.spec.ID || len(l.Env) != 0 || l.Hosts[0] != "api.anthropic.com:443" ||
+	if l.Secret != "tool-login@box" || l.Captured != "tool" || l.Sandbox != k.Spec.ID || len(l.Env) != 0 || l.Hosts[0] != "api.anthropic.com:443" ||
 		!strings.HasPrefix(l.Placeholder, "sk-ant-oat01-") || !strings.HasPrefix(l.Renewal, "sk-ant-ort01-") || strings.Contains(l.Placeholder+l.Renewal, "REAL") {
 		t.Errorf("%+v", l)
 	}
 	k.has(t, g, "a=one "+l.ID+"="+grant(1).Access, l.ID)
-	if info, err := os.Stat(k.dir.Login(l.ID)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(k.Dir.Login(l.ID)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
 	d, err := g.inForce(t).Read()
 	if err != nil || d.Access != grant(1).Access || d.Refresh != grant(1).Refresh || time.Until(d.Expires) > time.Hour {
 		t.Errorf("%+v, %v", d, err)
 	}
-	log, _ := os.ReadFile(filepath.Join(k.launch.Login.Vault, "audit.jsonl"))
+	log, _ := os.ReadFile(filepath.Join(k.Launch.Login.Vault, "audit.jsonl"))
 	if strings.Contains(string(log), "REAL") || strings.Count(string(log), "tool-login@box") != 1 {
 		t.Errorf("%s", log)
 	}
-	if _, err := os.Stat(k.dir.Lent()); err != nil {
+	if _, err := os.Stat(k.Dir.Lent()); err != nil {
 		t.Error(err)
 	}
 }
@@ -110,7 +111,7 @@ func TestKeepLogin(t *testing.T) {
 // uses for renewals. The key of the secrets opens that key for the next keeper.
 func TestKeepLoginSealed(t *testing.T) {
 	k, g := keeps(t)
-	key := keyed(t, k.launch.Login.Vault)
+	key := keyed(t, k.Launch.Login.Vault)
 	if _, _, err := k.keepLogin(t.Context(), grant(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -130,8 +131,8 @@ func TestKeepLoginSealed(t *testing.T) {
 	if d, err := f.Read(); err != nil || d.Refresh != grant(1).Refresh {
 		t.Errorf("%+v, %v", d, err)
 	}
-	harness.AbsentInFiles(t, k.dir.Dir, grant(1).Access)
-	harness.AbsentInFiles(t, k.dir.Dir, grant(1).Refresh)
+	harness.AbsentInFiles(t, k.Dir.Dir, grant(1).Access)
+	harness.AbsentInFiles(t, k.Dir.Dir, grant(1).Refresh)
 }
 
 // TestKeepLoginAfterRevoke checks that another login is kept once the lease of the first has ended.
@@ -143,7 +144,7 @@ func TestKeepLoginAfterRevoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := loan("a", "one").Lease
-	if err := errors.Join(vault.WriteLeases(k.dir.Leases(), []spec.Lease{other}), k.changeLoans(wire.LoanChange{Keep: []string{"a"}}), os.Remove(k.dir.Login(first.ID))); err != nil {
+	if err := errors.Join(vault.WriteLeases(k.Dir.Leases(), []spec.Lease{other}), k.ChangeLoans(wire.LoanChange{Keep: []string{"a"}}), os.Remove(k.Dir.Login(first.ID))); err != nil {
 		t.Fatal(err)
 	}
 	gateway := k.gateway
@@ -162,17 +163,17 @@ func TestKeepLoginAfterRevoke(t *testing.T) {
 
 // has checks the secrets in force, and that the disk and the list of leases contain exactly the
 // named logins.
-func (k *Keeper) has(t *testing.T, g *lender, force string, logins ...string) {
+func (k *Grants) has(t *testing.T, g *lender, force string, logins ...string) {
 	t.Helper()
 	if got := g.holds(); got != force {
 		t.Errorf("in force is %s\nand not %s", got, force)
 	}
-	list, err := vault.ReadLeases(k.dir.Leases())
+	list, err := vault.ReadLeases(k.Dir.Leases())
 	if want := append([]string{"a"}, logins...); err != nil || !slices.EqualFunc(list, want, func(l spec.Lease, id string) bool { return l.ID == id }) {
 		t.Errorf("%+v, %v", list, err)
 	}
-	names, _ := filepath.Glob(filepath.Join(k.dir.Dir, "login", "*"))
-	if !slices.EqualFunc(names, logins, func(name, id string) bool { return name == k.dir.Login(id) }) {
+	names, _ := filepath.Glob(filepath.Join(k.Dir.Dir, "login", "*"))
+	if !slices.EqualFunc(names, logins, func(name, id string) bool { return name == k.Dir.Login(id) }) {
 		t.Errorf("there are %v", names)
 	}
 }
@@ -190,36 +191,36 @@ func TestKeepIdentity(t *testing.T) {
 
 // TestKeepLoginFails checks that a failed login leaves nothing behind and changes nothing else.
 func TestKeepLoginFails(t *testing.T) {
-	for what, spoil := range map[string]func(*Keeper, *oauthfile.Grant){
-		"no renewal":   func(_ *Keeper, g *oauthfile.Grant) { g.Refresh = "" },
-		"an odd token": func(_ *Keeper, g *oauthfile.Grant) { g.Access = "two words that are none" },
-		"a huge one":   func(_ *Keeper, g *oauthfile.Grant) { g.Access = strings.Repeat("x", 9<<10) },
-		"no key":       func(k *Keeper, _ *oauthfile.Grant) { _ = os.Remove(filepath.Join(k.launch.Login.Vault, "vault.json")) },
-		"a broken vault": func(k *Keeper, _ *oauthfile.Grant) {
-			_ = os.WriteFile(filepath.Join(k.launch.Login.Vault, "vault.json"), []byte("{"), 0o600)
+	for what, spoil := range map[string]func(*Grants, *oauthfile.Grant){
+		"no renewal":   func(_ *Grants, g *oauthfile.Grant) { g.Refresh = "" },
+		"an odd token": func(_ *Grants, g *oauthfile.Grant) { g.Access = "two words that are none" },
+		"a huge one":   func(_ *Grants, g *oauthfile.Grant) { g.Access = strings.Repeat("x", 9<<10) },
+		"no key":       func(k *Grants, _ *oauthfile.Grant) { _ = os.Remove(filepath.Join(k.Launch.Login.Vault, "vault.json")) },
+		"a broken vault": func(k *Grants, _ *oauthfile.Grant) {
+			_ = os.WriteFile(filepath.Join(k.Launch.Login.Vault, "vault.json"), []byte("{"), 0o600)
 		},
-		"an odd key": func(k *Keeper, _ *oauthfile.Grant) {
-			_ = os.WriteFile(filepath.Join(k.launch.Login.Vault, "vault.json"), []byte(`{"version":1,"guard":"file","recipient":"age1nobody","secrets":[]}`), 0o600)
+		"an odd key": func(k *Grants, _ *oauthfile.Grant) {
+			_ = os.WriteFile(filepath.Join(k.Launch.Login.Vault, "vault.json"), []byte(`{"version":1,"guard":"file","recipient":"age1nobody","secrets":[]}`), 0o600)
 		},
-		"no lock":        func(k *Keeper, _ *oauthfile.Grant) { k.launch.Login.Vault = "/dev/null/secrets" },
-		"broken leases":  func(k *Keeper, _ *oauthfile.Grant) { _ = os.WriteFile(k.dir.Leases(), []byte("{"), 0o600) },
-		"no place":       func(k *Keeper, _ *oauthfile.Grant) { _ = os.WriteFile(filepath.Join(k.dir.Dir, "login"), nil, 0o600) },
-		"an old gateway": func(k *Keeper, _ *oauthfile.Grant) { k.gateway = refusing{k.gateway} },
+		"no lock":        func(k *Grants, _ *oauthfile.Grant) { k.Launch.Login.Vault = "/dev/null/secrets" },
+		"broken leases":  func(k *Grants, _ *oauthfile.Grant) { _ = os.WriteFile(k.Dir.Leases(), []byte("{"), 0o600) },
+		"no place":       func(k *Grants, _ *oauthfile.Grant) { _ = os.WriteFile(filepath.Join(k.Dir.Dir, "login"), nil, 0o600) },
+		"an old gateway": func(k *Grants, _ *oauthfile.Grant) { k.gateway = refusing{k.gateway} },
 	} {
 		t.Run(what, func(t *testing.T) {
 			k, g := keeps(t)
 			tokens := grant(1)
 			spoil(k, &tokens)
-			before, _ := os.ReadFile(k.dir.Leases())
+			before, _ := os.ReadFile(k.Dir.Leases())
 			if l, _, err := k.keepLogin(t.Context(), tokens); err == nil || l != nil {
 				t.Errorf("%+v", l)
 			} else if text, _ := json.Marshal(err.Error()); strings.Contains(string(text), "REAL") {
 				t.Errorf("%s", text)
 			}
-			if after, _ := os.ReadFile(k.dir.Leases()); string(after) != string(before) {
+			if after, _ := os.ReadFile(k.Dir.Leases()); string(after) != string(before) {
 				t.Errorf("the leases are %s", after)
 			}
-			if names, _ := filepath.Glob(filepath.Join(k.dir.Dir, "login", "*")); len(names) > 0 {
+			if names, _ := filepath.Glob(filepath.Join(k.Dir.Dir, "login", "*")); len(names) > 0 {
 				t.Errorf("there are %v", names)
 			}
 			if got := g.holds(); got != "a=one" {
@@ -233,7 +234,7 @@ func TestKeepLoginFails(t *testing.T) {
 // holder may be asking a user for a passphrase.
 func TestKeepLoginLocked(t *testing.T) {
 	k, g := keeps(t)
-	c, err := vault.Vault{Dir: k.launch.Login.Vault}.BeginBlind()
+	c, err := vault.Vault{Dir: k.Launch.Login.Vault}.BeginBlind()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +251,8 @@ func TestKeepLoginLocked(t *testing.T) {
 // TestKeepLoginSweeps checks that a new login removes files of logins that have no lease.
 func TestKeepLoginSweeps(t *testing.T) {
 	k, g := keeps(t)
-	left := k.dir.Login("lease-killed")
-	if err := errors.Join(os.Mkdir(k.dir.Logins(), 0o700), os.WriteFile(left, []byte("{}"), 0o600), os.WriteFile(left+".bothy", []byte("{}"), 0o600)); err != nil {
+	left := k.Dir.Login("lease-killed")
+	if err := errors.Join(os.Mkdir(k.Dir.Logins(), 0o700), os.WriteFile(left, []byte("{}"), 0o600), os.WriteFile(left+".bothy", []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	l, _, err := k.keepLogin(t.Context(), grant(1))
@@ -297,11 +298,11 @@ func TestKeepLoginWithoutLock(t *testing.T) {
 	if _, _, err := k.keepLogin(t.Context(), grant(1)); err != nil {
 		t.Fatal(err)
 	}
-	k.launch.Login.Vault += "-other"
+	k.Launch.Login.Vault += "-other"
 	if _, _, err := k.keepLogin(t.Context(), grant(2)); !errors.Is(err, oauthfile.ErrLoggedIn) {
 		t.Error(err)
 	}
-	if _, err := os.Stat(k.launch.Login.Vault); !os.IsNotExist(err) {
+	if _, err := os.Stat(k.Launch.Login.Vault); !os.IsNotExist(err) {
 		t.Errorf("the vault was opened: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package keeper
+package grants
 
 import (
 	"context"
@@ -24,11 +24,11 @@ type Capture struct {
 	Keep func(context.Context, oauthfile.Grant) (lease *spec.Lease, identity string, err error)
 }
 
-func (k *Keeper) captures() *Capture {
-	if k.launch.Login == nil {
+func (g *Grants) Capture() *Capture {
+	if g.Launch.Login == nil {
 		return nil
 	}
-	return &Capture{How: k.launch.Login.How, Keep: k.keepLogin}
+	return &Capture{How: g.Launch.Login.How, Keep: g.keepLogin}
 }
 
 // keepTime is how long a login waits to be kept.
@@ -45,44 +45,44 @@ func (d tooLong) Error() string { return fmt.Sprintf("it took longer than %v", t
 // keepLogin makes a login from tokens, for this sandbox alone, and lends it. A sandbox has at
 // most one such login: otherwise a program inside with another account's tokens could redirect
 // all that the agent says to that account. keepLogin waits for the lock under which leases
-// change. A holder of that lock never waits for k.mu, but may be asking a user something, so
+// change. A holder of that lock never waits for g.mu, but may be asking a user something, so
 // the wait is short. Logins are kept one after the other: a file lock orders nothing within a
 // process.
-func (k *Keeper) keepLogin(ctx context.Context, g oauthfile.Grant) (*spec.Lease, string, error) {
+func (g *Grants) keepLogin(ctx context.Context, tokens oauthfile.Grant) (*spec.Lease, string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, keepTime, errKeepTime) // includes the wait for earlier logins
 	defer cancel()
-	k.keeping.Lock()
-	defer k.keeping.Unlock()
+	g.keeping.Lock()
+	defer g.keeping.Unlock()
 	now := time.Now()
-	if _, err := k.loggedOut(now); err != nil { // only then is the lock needed
+	if _, err := g.loggedOut(now); err != nil { // only then is the lock needed
 		return nil, "", err
 	}
-	c, err := vault.Vault{Dir: k.launch.Login.Vault}.TryBegin(ctx)
+	c, err := vault.Vault{Dir: g.Launch.Login.Vault}.TryBegin(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	defer c.End()
-	list, err := k.loggedOut(now)
+	list, err := g.loggedOut(now)
 	if err != nil {
 		return nil, "", err
 	}
-	loan, identity, err := k.newLogin(ctx, g, now)
+	loan, identity, err := g.newLogin(ctx, tokens, now)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := k.lendLogin(list, loan); err != nil {
-		return nil, "", errors.Join(err, oauthfile.Sweep(k.dir, list))
+	if err := g.lendLogin(list, loan); err != nil {
+		return nil, "", errors.Join(err, oauthfile.Sweep(g.Dir, list))
 	}
-	if err := oauthfile.Sweep(k.dir, append(list, loan.Lease)); err != nil {
-		k.log.Warn("remove what is left of logins", "err", err)
+	if err := oauthfile.Sweep(g.Dir, append(list, loan.Lease)); err != nil {
+		g.Log.Warn("remove what is left of logins", "err", err)
 	}
-	k.noteLogin(c, &loan.Lease)
+	g.noteLogin(c, &loan.Lease)
 	return &loan.Lease, identity, nil
 }
 
 // loggedOut returns the leases; it is an error if one is of a login made inside.
-func (k *Keeper) loggedOut(now time.Time) ([]spec.Lease, error) {
-	list, err := vault.ReadLeases(k.dir.Leases())
+func (g *Grants) loggedOut(now time.Time) ([]spec.Lease, error) {
+	list, err := vault.ReadLeases(g.Dir.Leases())
 	if err != nil {
 		return nil, err
 	}
@@ -95,27 +95,27 @@ func (k *Keeper) loggedOut(now time.Time) ([]spec.Lease, error) {
 }
 
 // newLogin writes a login, sealed, and makes a lease for it.
-func (k *Keeper) newLogin(ctx context.Context, g oauthfile.Grant, now time.Time) (*wire.Loan, string, error) {
-	from := k.launch.Login
-	s := vault.Secret{Name: from.Agent + "-login@" + k.spec.Name, Service: from.How.Service}
-	l, err := vault.NewLease(&s, k.spec.ID, vault.Terms{Env: []string{}}, []byte(g.Access), now)
+func (g *Grants) newLogin(ctx context.Context, tokens oauthfile.Grant, now time.Time) (*wire.Loan, string, error) {
+	from := g.Launch.Login
+	s := vault.Secret{Name: from.Agent + "-login@" + g.Spec.Name, Service: from.How.Service}
+	l, err := vault.NewLease(&s, g.Spec.ID, vault.Terms{Env: []string{}}, []byte(tokens.Access), now)
 	if err != nil {
 		return nil, "", err
 	}
 	l.Captured = from.Agent
-	f := oauthfile.File{Path: k.dir.Login(l.ID), How: from.How, Inside: true, Secret: s.Name}
-	if f.Seal, err = loginKey(ctx, k.launch.Bothy, from.Vault); err != nil {
+	f := oauthfile.File{Path: g.Dir.Login(l.ID), How: from.How, Inside: true, Secret: s.Name}
+	if f.Seal, err = loginKey(ctx, g.Launch.Bothy, from.Vault); err != nil {
 		return nil, "", err
 	}
-	d, err := f.Create(g, now)
+	d, err := f.Create(tokens, now)
 	if err != nil {
 		return nil, "", err
 	}
 	access, _ := d.StandIn()
 	vault.StandIn(&l, s.Service, access, d.Refresh)
 	identity := ""
-	if g.Identity != "" {
-		identity = d.StandInIdentity(g.Identity)
+	if tokens.Identity != "" {
+		identity = d.StandInIdentity(tokens.Identity)
 	}
 	return &wire.Loan{
 		Lease: l, Value: wire.Value(d.Access), Masked: []wire.Value{wire.Value(d.Refresh)},
@@ -134,29 +134,29 @@ func loginKey(ctx context.Context, program, dir string) (*wire.Seal, error) {
 
 // lendLogin adds a lease to those on the disk and puts it into force. If the gateway refuses
 // it, lendLogin removes it from the disk again; the others stay lent as before.
-func (k *Keeper) lendLogin(others []spec.Lease, loan *wire.Loan) error {
-	if err := vault.WriteLeases(k.dir.Leases(), append(slices.Clone(others), loan.Lease)); err != nil {
+func (g *Grants) lendLogin(others []spec.Lease, loan *wire.Loan) error {
+	if err := vault.WriteLeases(g.Dir.Leases(), append(slices.Clone(others), loan.Lease)); err != nil {
 		return err
 	}
-	if err := store.WriteFile(k.dir.Lent(), nil); err != nil { // after the leases: a kill in between then leaves no mark without a lease
-		return errors.Join(err, vault.WriteLeases(k.dir.Leases(), others))
+	if err := store.WriteFile(g.Dir.Lent(), nil); err != nil { // after the leases: a kill in between then leaves no mark without a lease
+		return errors.Join(err, vault.WriteLeases(g.Dir.Leases(), others))
 	}
 	change := wire.LoanChange{Put: []wire.Loan{*loan}, Keep: []string{loan.ID}}
 	for _, l := range others {
 		change.Keep = append(change.Keep, l.ID)
 	}
-	err := k.changeLoans(change)
+	err := g.ChangeLoans(change)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("lend a login: %w", err), vault.WriteLeases(k.dir.Leases(), others))
+		err = errors.Join(fmt.Errorf("lend a login: %w", err), vault.WriteLeases(g.Dir.Leases(), others))
 	}
 	return err
 }
 
 // noteLogin writes the kept login into the log of the secrets. If that fails the login stays
 // kept, and the keeper logs a warning.
-func (k *Keeper) noteLogin(c *vault.Change, l *spec.Lease) {
-	err := c.Note("login", map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": k.spec.Name, "sandbox_id": k.spec.ID, "hosts": l.Hosts, "place": l.Place.Kind})
+func (g *Grants) noteLogin(c *vault.Change, l *spec.Lease) {
+	err := c.Note("login", map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": g.Spec.Name, "sandbox_id": g.Spec.ID, "hosts": l.Hosts, "place": l.Place.Kind})
 	if err != nil {
-		k.log.Warn("write the log of the secrets", "err", err)
+		g.Log.Warn("write the log of the secrets", "err", err)
 	}
 }

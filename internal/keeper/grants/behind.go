@@ -1,4 +1,4 @@
-package keeper
+package grants
 
 import (
 	"bytes"
@@ -26,9 +26,9 @@ const (
 	catchUpPause = 50 * time.Millisecond // between two checks; it also passes while a keeper is stopped
 )
 
-// behind holds the versions of the files that the keeper has seen.
-type behind struct {
-	mu            sync.Mutex
+// seenFiles holds the versions of the files that the keeper has seen.
+type seenFiles struct {
+	mu            sync.Mutex // guards all below; held while files are read and put into force
 	looked        time.Time
 	rules, leases string // stamps of the files that are in force
 }
@@ -42,35 +42,35 @@ func stampOf(path string) string {
 	return fmt.Sprint(st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec)
 }
 
-// catchUp puts rules and leases into force that were written without telling the keeper. An
+// CatchUp puts rules and leases into force that were written without telling the keeper. An
 // unreadable file changes nothing, and the next check reads it again.
-func (k *Keeper) catchUp() {
-	k.behind.mu.Lock()
-	defer k.behind.mu.Unlock()
-	if time.Since(k.behind.looked) < catchUpPause {
+func (g *Grants) CatchUp() {
+	g.behind.mu.Lock()
+	defer g.behind.mu.Unlock()
+	if time.Since(g.behind.looked) < catchUpPause {
 		return
 	}
-	k.behind.looked = time.Now()
-	if now := stampOf(k.launch.Rules) + stampOf(k.dir.Policy()); now != k.behind.rules {
-		if err := k.rereadRules(); err != nil {
-			k.log.Warn("read the rules again", "err", err)
+	g.behind.looked = time.Now()
+	if now := stampOf(g.Launch.Rules) + stampOf(g.Dir.Policy()); now != g.behind.rules {
+		if err := g.rereadRules(); err != nil {
+			g.Log.Warn("read the rules again", "err", err)
 		} else {
-			k.behind.rules = now
+			g.behind.rules = now
 		}
 	}
-	if now := stampOf(k.dir.Leases()); now != k.behind.leases {
-		if err := k.rereadLeases(); err != nil {
-			k.log.Warn("read the leases again", "err", err)
+	if now := stampOf(g.Dir.Leases()); now != g.behind.leases {
+		if err := g.rereadLeases(); err != nil {
+			g.Log.Warn("read the leases again", "err", err)
 		} else {
-			k.behind.leases = now
+			g.behind.leases = now
 		}
 	}
 }
 
 // rereadRules puts changed rules of the user and of the sandbox into force. Only commands read
 // the project's rules: the keeper opens no file that the inside made.
-func (k *Keeper) rereadRules() error {
-	inputs, err := OwnLayers(k.launch.Rules, k.dir.Policy())
+func (g *Grants) rereadRules() error {
+	inputs, err := OwnLayers(g.Launch.Rules, g.Dir.Policy())
 	if err != nil {
 		return err
 	}
@@ -78,19 +78,19 @@ func (k *Keeper) rereadRules() error {
 	if err != nil {
 		return err
 	}
-	k.mu.Lock()
-	own := slices.DeleteFunc(slices.Clone(k.rules), func(in policy.Input) bool { return in.Layer == policy.LayerProject })
-	k.mu.Unlock()
+	g.mu.Lock()
+	own := slices.DeleteFunc(slices.Clone(g.rules), func(in policy.Input) bool { return in.Layer == policy.LayerProject })
+	g.mu.Unlock()
 	if known, err := json.Marshal(own); err == nil && bytes.Equal(known, layers) {
 		return nil
 	}
-	return k.setPolicy(layers, true)
+	return g.SetPolicy(layers, true)
 }
 
 // rereadLeases takes back leases that were revoked. Only commands bring the values of new
 // leases.
-func (k *Keeper) rereadLeases() error {
-	list, err := vault.ReadLeases(k.dir.Leases())
+func (g *Grants) rereadLeases() error {
+	list, err := vault.ReadLeases(g.Dir.Leases())
 	if err != nil {
 		return err
 	}
@@ -98,20 +98,20 @@ func (k *Keeper) rereadLeases() error {
 	for i := range list {
 		keep[i] = list[i].ID
 	}
-	k.mu.Lock()
-	revoked := slices.ContainsFunc(k.loans, func(l wire.Loan) bool { return !l.Taken && !slices.Contains(keep, l.ID) }) ||
-		slices.ContainsFunc(k.unlent, func(u spec.Unlent) bool { return !slices.Contains(keep, u.Lease) })
-	k.mu.Unlock()
+	g.mu.Lock()
+	revoked := slices.ContainsFunc(g.loans, func(l wire.Loan) bool { return !l.Taken && !slices.Contains(keep, l.ID) }) ||
+		slices.ContainsFunc(g.unlent, func(u spec.Unlent) bool { return !slices.Contains(keep, u.Lease) })
+	g.mu.Unlock()
 	if !revoked {
 		return nil
 	}
-	err = k.changeLoans(wire.LoanChange{Keep: keep})
-	k.noteUnlent()
+	err = g.ChangeLoans(wire.LoanChange{Keep: keep})
+	g.OnUnlent(g.NotLent())
 	return err
 }
 
-// stayCaughtUp checks periodically, for the traffic under way.
-func (k *Keeper) stayCaughtUp(ctx context.Context) {
+// StayCaughtUp checks periodically, for the traffic under way.
+func (g *Grants) StayCaughtUp(ctx context.Context) {
 	tick := time.NewTicker(catchUpEvery)
 	defer tick.Stop()
 	for {
@@ -119,7 +119,7 @@ func (k *Keeper) stayCaughtUp(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			k.catchUp()
+			g.CatchUp()
 		}
 	}
 }

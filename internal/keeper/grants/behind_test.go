@@ -1,11 +1,10 @@
-package keeper
+package grants
 
 import (
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -17,20 +16,20 @@ import (
 // was not told: the file lacks the lease or is gone. An unreadable file changes nothing.
 func TestCatchUpWithLeases(t *testing.T) {
 	g := &lender{}
-	k := bare()
-	k.gateway, k.log = g, quiet()
-	k.dir = store.Sandbox{Dir: t.TempDir()}
-	k.status = status.New(k.dir, k.log, spec.Status{})
-	k.launch.Rules = filepath.Join(t.TempDir(), "policy.yaml")
-	k.policy, _ = policy.Compile(1, policy.Input{Layer: policy.LayerUser}, policy.Input{Layer: policy.LayerSandbox})
+	k := granting()
+	k.gateway = g
+	k.Dir = store.Sandbox{Dir: t.TempDir()}
+	k.OnUnlent = func([]spec.Unlent) {}
+	k.Launch.Rules = filepath.Join(t.TempDir(), "policy.yaml")
+	k.rulesInForce, _ = policy.Compile(1, policy.Input{Layer: policy.LayerUser}, policy.Input{Layer: policy.LayerSandbox})
 	k.rules = []policy.Input{{Layer: policy.LayerUser}, {Layer: policy.LayerSandbox}}
 	look := func() {
 		k.behind.looked = time.Time{}
-		k.catchUp()
+		k.CatchUp()
 	}
 	write := func(list ...spec.Lease) {
 		t.Helper()
-		if err := vault.WriteLeases(k.dir.Leases(), list); err != nil {
+		if err := vault.WriteLeases(k.Dir.Leases(), list); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +47,7 @@ func TestCatchUpWithLeases(t *testing.T) {
 	if got := g.holds(); got != "a=*1 b=2" {
 		t.Errorf("one was revoked: %s", got)
 	}
-	if err := store.WriteFile(k.dir.Leases(), []byte("{")); err != nil {
+	if err := store.WriteFile(k.Dir.Leases(), []byte("{")); err != nil {
 		t.Fatal(err)
 	}
 	look()

@@ -1,4 +1,4 @@
-package keeper
+package grants
 
 import (
 	"errors"
@@ -66,10 +66,10 @@ func loan(id, value string) wire.Loan {
 
 func TestLoans(t *testing.T) {
 	g := &lender{}
-	k := bare()
-	k.gateway, k.log = g, quiet()
-	k.launch.Loans = []wire.Loan{loan("a", "one"), loan("b", "two")}
-	k.lend()
+	k := granting()
+	k.gateway = g
+	k.Launch.Loans = []wire.Loan{loan("a", "one"), loan("b", "two")}
+	k.LendFirst()
 	badly := func(id string) wire.Loan {
 		l := loan(id, "x")
 		l.Secret = "bad"
@@ -93,11 +93,11 @@ func TestLoans(t *testing.T) {
 		{"a bad one in the place of another", wire.LoanChange{Put: []wire.Loan{badly("a")}, Keep: []string{"a"}}, "b=*two d=*four a=*one-six-three", true},
 		{"everything revoked", wire.LoanChange{}, "b=*two d=*four a=*one-six-three", false},
 	} {
-		if err := k.changeLoans(step.change); (err != nil) != step.fails || g.masks() != step.want {
+		if err := k.ChangeLoans(step.change); (err != nil) != step.fails || g.masks() != step.want {
 			t.Errorf("%s: the gateway has %q, want %q (%v)", step.what, g.masks(), step.want, err)
 		}
 	}
-	if len(k.launch.Loans) != 0 {
+	if len(k.Launch.Loans) != 0 {
 		t.Error("the launch still has the secrets")
 	}
 }
@@ -106,18 +106,18 @@ func TestLoans(t *testing.T) {
 // without them. Only a gateway that would go on lending secrets that were taken back ends with none.
 func TestRefusedLoans(t *testing.T) {
 	g := &lender{}
-	k := bare()
-	k.gateway, k.log = g, quiet()
-	k.launch.Loans = []wire.Loan{loan("a", "one"), loan("b", "two")}
-	k.lend()
+	k := granting()
+	k.gateway = g
+	k.Launch.Loans = []wire.Loan{loan("a", "one"), loan("b", "two")}
+	k.LendFirst()
 	bad := loan("c", "x")
 	bad.Secret = "bad"
 	k.gateway = never{t, g}
-	if err := k.changeLoans(wire.LoanChange{Put: []wire.Loan{bad}, Keep: []string{"a", "b", "c"}}); err == nil || g.holds() != "a=one b=two" || g.had != 2 {
+	if err := k.ChangeLoans(wire.LoanChange{Put: []wire.Loan{bad}, Keep: []string{"a", "b", "c"}}); err == nil || g.holds() != "a=one b=two" || g.had != 2 {
 		t.Errorf("it has %s, %v", g.holds(), err)
 	}
 	k.gateway, g.none = g, errors.New("it takes none")
-	if err := k.changeLoans(wire.LoanChange{Keep: []string{"a"}}); !errors.Is(err, g.none) || len(g.has) > 0 || len(k.lent(time.Now())) > 0 {
+	if err := k.ChangeLoans(wire.LoanChange{Keep: []string{"a"}}); !errors.Is(err, g.none) || len(g.has) > 0 || len(k.Lent(time.Now())) > 0 {
 		t.Errorf("it has %s, %v", g.holds(), err)
 	}
 }
@@ -138,41 +138,41 @@ func (g never) SetLoans(loans []wire.Loan) error {
 // TestUnlent checks that a gateway that refuses at the start has no secrets, and that the caller is told.
 func TestUnlent(t *testing.T) {
 	g := &lender{}
-	k := bare()
-	k.gateway, k.log = g, quiet()
+	k := granting()
+	k.gateway = g
 	bad := loan("a", "one")
 	bad.Secret = "bad"
-	k.launch.Loans = []wire.Loan{bad, loan("b", "two")}
-	k.lend()
-	if k.refused == "" || len(g.has) != 0 || len(k.lent(time.Now())) != 0 {
-		t.Errorf("%q, %q", k.refused, g.holds())
+	k.Launch.Loans = []wire.Loan{bad, loan("b", "two")}
+	refused := k.LendFirst()
+	if refused == "" || len(g.has) != 0 || len(k.Lent(time.Now())) != 0 {
+		t.Errorf("%q, %q", refused, g.holds())
 	}
 	// The status lists each one until it is lent or revoked.
-	if got := k.notLent(); len(got) != 2 || got[0].Lease != "a" || !strings.Contains(got[0].Reason, "it is bad") {
+	if got := k.NotLent(); len(got) != 2 || got[0].Lease != "a" || !strings.Contains(got[0].Reason, "it is bad") {
 		t.Errorf("not lent are %+v", got)
 	}
-	if err := k.changeLoans(wire.LoanChange{Keep: []string{"a", "b"}, Put: []wire.Loan{bad}}); err == nil || len(k.notLent()) != 2 {
-		t.Errorf("not lent are %+v, %v", k.notLent(), err)
+	if err := k.ChangeLoans(wire.LoanChange{Keep: []string{"a", "b"}, Put: []wire.Loan{bad}}); err == nil || len(k.NotLent()) != 2 {
+		t.Errorf("not lent are %+v, %v", k.NotLent(), err)
 	}
-	if err := k.changeLoans(wire.LoanChange{Keep: []string{"b"}}); err != nil || len(k.notLent()) != 1 {
-		t.Errorf("not lent are %+v, %v", k.notLent(), err)
+	if err := k.ChangeLoans(wire.LoanChange{Keep: []string{"b"}}); err != nil || len(k.NotLent()) != 1 {
+		t.Errorf("not lent are %+v, %v", k.NotLent(), err)
 	}
-	if err := k.changeLoans(wire.LoanChange{Keep: []string{"b"}, Put: []wire.Loan{loan("b", "two")}}); err != nil || len(k.notLent()) != 0 {
-		t.Errorf("not lent are %+v, %v", k.notLent(), err)
+	if err := k.ChangeLoans(wire.LoanChange{Keep: []string{"b"}, Put: []wire.Loan{loan("b", "two")}}); err != nil || len(k.NotLent()) != 0 {
+		t.Errorf("not lent are %+v, %v", k.NotLent(), err)
 	}
 }
 
 // TestLent checks that only leases in force are shown to programs.
 func TestLent(t *testing.T) {
-	k := bare()
-	k.gateway, k.log = &lender{}, quiet()
+	k := granting()
+	k.gateway = &lender{}
 	now := time.Now()
 	over, empty := loan("over", "1"), loan("empty", "")
 	over.Until = now.Add(-time.Second)
-	k.launch.Loans = []wire.Loan{loan("a", "one"), over, loan("b", "two"), empty}
-	k.lend()
+	k.Launch.Loans = []wire.Loan{loan("a", "one"), over, loan("b", "two"), empty}
+	k.LendFirst()
 	ids := func() (list []string) {
-		for _, l := range k.lent(now) {
+		for _, l := range k.Lent(now) {
 			list = append(list, l.ID)
 		}
 		return list
@@ -180,7 +180,7 @@ func TestLent(t *testing.T) {
 	if got := ids(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("lent are %q", got)
 	}
-	must(t, k.changeLoans(wire.LoanChange{Keep: []string{"b"}}))
+	must(t, k.ChangeLoans(wire.LoanChange{Keep: []string{"b"}}))
 	if got := ids(); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("after a revocation lent are %q", got)
 	}
@@ -194,7 +194,7 @@ func TestTakenLoansAreBounded(t *testing.T) {
 		loans = append(loans, taken)
 	}
 	loans = append(loans, loan("kept", "value"))
-	if got := latest(loans); len(got) != maxTaken+1 || got[maxTaken].ID != "kept" {
+	if got := dropOldTaken(loans); len(got) != maxTaken+1 || got[maxTaken].ID != "kept" {
 		t.Errorf("%d are left", len(got))
 	}
 }
