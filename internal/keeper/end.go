@@ -23,11 +23,7 @@ func (k *Keeper) fell() {
 	if why := k.postMortem(); why != "" {
 		reason += ": " + why
 	}
-	k.mu.Lock()
-	if !k.stopping {
-		k.stopping, k.reason = true, reason
-	}
-	k.mu.Unlock()
+	k.life.fall(reason)
 	k.status.Update(func(st *spec.Status) { st.Crashed = true })
 }
 
@@ -84,39 +80,13 @@ func mayHaveRun(sandbox string, err error) error {
 		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
 }
 
-// stop asks the sandbox to end. Only the first request counts.
-func (k *Keeper) stop(reason string, grace time.Duration) {
-	if grace <= 0 {
-		grace = stopGrace
-	}
-	k.ask(reason, grace, nil)
-}
-
 // stopFor stops the sandbox for its own misbehaviour. Callers that wait for a program are told why.
 func (k *Keeper) stopFor(why string) {
 	hint := "what was written is kept, and the next command starts it again, with some room to clean up in"
 	if k.spec.Limits.Disk == 0 {
 		hint += "; or let sandboxes have more: disk in config.yaml"
 	}
-	k.ask(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
-}
-
-func (k *Keeper) ask(reason string, grace time.Duration, verdict error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stopping {
-		return
-	}
-	k.stopping, k.reason, k.grace, k.verdict = true, reason, grace, verdict
-	close(k.asked)
-}
-
-// destroy asks the sandbox to end at once, and saves nothing.
-func (k *Keeper) destroy(reason string) {
-	k.mu.Lock()
-	k.discard = true
-	k.mu.Unlock()
-	k.stop(reason, time.Millisecond)
+	k.life.ask(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
 }
 
 // orphanPoll is how often a keeper checks whether its sandbox is an orphan.
@@ -133,7 +103,7 @@ func (k *Keeper) watchOrphan(ctx context.Context) {
 		case <-tick.C:
 		}
 		if why := k.orphan(); why != "" {
-			k.destroy(why)
+			k.life.destroy(why)
 			return
 		}
 	}
@@ -149,9 +119,7 @@ func (k *Keeper) orphan() string {
 	if !k.spec.Remove || k.dir.Awaited() {
 		return ""
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.active > 0 {
+	if k.life.isServing() {
 		return ""
 	}
 	return "no command came"
@@ -160,13 +128,11 @@ func (k *Keeper) orphan() string {
 // shutDown ends the programs inside, saves the root layer, takes the wall down
 // and writes the last status.
 func (k *Keeper) shutDown() {
-	k.mu.Lock()
-	discard, verdict := k.discard, k.verdict
-	k.mu.Unlock()
+	how := k.life.ending()
 	stopping := func() {
-		k.status.Update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
+		k.status.Update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, how.reason })
 	}
-	if discard {
+	if how.discard {
 		// In parallel with the rest, as it waits for the disk: the process that removes the sandbox
 		// reads there which cgroup to remove.
 		var wg sync.WaitGroup
@@ -184,9 +150,9 @@ func (k *Keeper) shutDown() {
 	case <-k.wall.Done():
 	default:
 		k.saver.wait() // a memory image may be being cancelled: its caller gets an answer only after that
-		k.awaitStarts()
-		err := k.endPrograms()
-		if err == nil && verdict != nil { // a save takes its time, and the sandbox must not write more
+		k.life.awaitStarts(k.wall.Done())
+		err := k.endPrograms(how)
+		if err == nil && how.verdict != nil { // a save takes its time, and the sandbox must not write more
 			k.halt(context.Background())
 		}
 		if err == nil {
@@ -207,14 +173,14 @@ func (k *Keeper) shutDown() {
 	}
 	k.closeUploads()
 	k.traffic.Close()
-	if verdict != nil {
+	if how.verdict != nil {
 		k.disk.Audit(k.wall)
 	}
 	now := time.Now().UTC()
 	k.status.Update(func(st *spec.Status) {
 		st.State, st.StoppedAt, st.KeeperPID = spec.Stopped, &now, 0
 	})
-	k.event("stopped", map[string]any{"reason": k.reason})
+	k.event("stopped", map[string]any{"reason": how.reason})
 }
 
 // lost explains the effect of a failed last save.
@@ -252,10 +218,10 @@ const hangTime = 5 * time.Second
 
 // endPrograms asks all programs inside to end and waits a little. An error means that the wall
 // does not answer.
-func (k *Keeper) endPrograms() error {
-	ctx, cancel := context.WithTimeout(context.Background(), k.grace+hangTime)
+func (k *Keeper) endPrograms(how ending) error {
+	ctx, cancel := context.WithTimeout(context.Background(), how.grace+hangTime)
 	defer cancel()
-	deadline := time.Now().Add(k.grace)
+	deadline := time.Now().Add(how.grace)
 	asked := false
 	for {
 		tasks, err := k.wall.Tasks(ctx)
@@ -266,10 +232,10 @@ func (k *Keeper) endPrograms() error {
 			return nil
 		}
 		if !asked {
-			if k.verdict != nil {
-				k.sessions.FailAll(k.verdict)
+			if how.verdict != nil {
+				k.sessions.FailAll(how.verdict)
 			} else {
-				k.sessions.NoteAll("the sandbox is being stopped: " + k.reason)
+				k.sessions.NoteAll("the sandbox is being stopped: " + how.reason)
 			}
 			k.sessions.HangUp() // shells ignore SIGTERM
 			for _, t := range tasks {

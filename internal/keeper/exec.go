@@ -20,17 +20,17 @@ import (
 // answerExec starts a program and stays with it. It does not start a second agent session: it
 // attaches the caller to the running one.
 func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
-	started, err := k.beginStart()
+	started, err := k.life.beginStart()
 	if err != nil {
 		return err
 	}
 	defer started()
-	defer k.end()
+	defer k.life.end()
 	ctx = context.WithoutCancel(ctx) // a stop does not cancel a start that has begun
 	if k.spec.Remove && !ask.Detached && !ask.Prepares {
 		// The caller that made the sandbox for this one command is served. If that caller has
 		// vanished, nothing else would take the sandbox down.
-		defer k.destroy("its command ended")
+		defer k.life.destroy("its command ended")
 	}
 	v := session.NewViewer(c, ask.Command.Size)
 	if ask.Agent && ask.Command.TTY {
@@ -116,7 +116,7 @@ func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind st
 	if err != nil {
 		return nil, err
 	}
-	s := session.UnderInit(st, k.outputOf(ask.Detached || ask.Agent), k.ending())
+	s := session.UnderInit(st, k.outputOf(ask.Detached || ask.Agent), k.sessionEnding())
 	k.sessions.Add(s, kind, ask.Command, pid)
 	return s, nil
 }
@@ -147,7 +147,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 		f.Close()
 	}
 	files = nil
-	s := session.Direct(proc, k.ending())
+	s := session.Direct(proc, k.sessionEnding())
 	k.sessions.Add(s, kind, cmd, proc.PID())
 	started()
 	k.wg.Go(func() { s.AwaitEnd(); k.ended(s) })
@@ -184,8 +184,8 @@ func (k *Keeper) obey(c *unixconn.Conn, s *session.Session) {
 	}
 }
 
-// ending tells programs how the sandbox ended.
-func (k *Keeper) ending() session.Ending {
+// sessionEnding tells programs how the sandbox ended.
+func (k *Keeper) sessionEnding() session.Ending {
 	return session.Ending{Explain: k.obituary, Fell: k.wall.Done()}
 }
 
@@ -202,7 +202,7 @@ func (k *Keeper) outputOf(logged bool) io.Writer {
 // down.
 func (k *Keeper) abandon(s *session.Session) {
 	if k.spec.Remove {
-		defer k.destroy("who it was made for is gone")
+		defer k.life.destroy("who it was made for is gone")
 	}
 	k.ender.EndAll(s, unix.SIGHUP)
 }

@@ -48,7 +48,7 @@ func TestPlainStream(t *testing.T) {
 func TestAbandon(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		k := bare()
-		k.spec.Remove, k.asked = made, make(chan struct{})
+		k.spec.Remove = made
 		l, in := connectInit(t)
 		k.useLink(l)
 		in.Hello()
@@ -63,7 +63,7 @@ func TestAbandon(t *testing.T) {
 		must(t, theirs.Send(wire.Frame{Kind: wire.Signal, Payload: []byte{200}}))
 		theirs.Close()
 		ends(t, in, 9, 1)
-		if k.discard {
+		if k.life.how.discard {
 			t.Error("it is destroyed while its program may still end")
 		}
 		p.End <- driver.Exit{Signal: 1}
@@ -76,8 +76,8 @@ func TestAbandon(t *testing.T) {
 		if exit, err := s.Result(); exit.Signal != 1 || err != nil {
 			t.Errorf("it ended with %v, %v", exit, err)
 		}
-		if k.stopping != made || k.discard != made {
-			t.Errorf("made for it %t, it is destroyed %t", made, k.discard)
+		if k.life.stopping != made || k.life.how.discard != made {
+			t.Errorf("made for it %t, it is destroyed %t", made, k.life.how.discard)
 		}
 	}
 }

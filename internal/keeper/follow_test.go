@@ -12,7 +12,7 @@ import (
 
 func follower(t *testing.T) (k *Keeper, hear func() uint64, leave func() error, done chan error, stop context.CancelFunc) {
 	t.Helper()
-	k = &Keeper{spec: &spec.Sandbox{Name: "box"}}
+	k = bare()
 	ctx, cancel := context.WithCancel(t.Context())
 	ours, theirs := keepertest.Conns(t)
 	done = make(chan error, 1)

@@ -84,19 +84,11 @@ type Keeper struct {
 	ranBefore bool // this is not the sandbox's first start
 	crashed   bool // the last run did not end properly
 
-	mu       sync.Mutex
-	active   int // commands being served
-	stopping bool
-	discard  bool // save nothing
-	reason   string
-	verdict  error // why the sandbox is stopped for its own misbehaviour
-	grace    time.Duration
+	life     *life
 	recorded chan struct{} // closed when the status on disk says that it runs
-	asked    chan struct{} // closed when the sandbox is to stop
 	stopped  chan struct{} // closed when it has
 	unsaved  error         // what the end lost; set before stopped is closed
 	wg       sync.WaitGroup
-	starts   sync.WaitGroup // programs being started; grows with mu held, and not once stopping is set
 }
 
 // Boot is a keeper that is starting up.
@@ -221,7 +213,7 @@ func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 		spec: sb, dir: dir, launch: l, layers: layer.Store{Dir: dir.Layers()},
 		log:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		sessions: session.NewTable(),
-		recorded: make(chan struct{}), asked: make(chan struct{}), stopped: make(chan struct{}),
+		recorded: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	now := time.Now().UTC()
 	before := dir.ReadStatus()
@@ -231,6 +223,7 @@ func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
 		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root, Mounted: l.Mounted,
 	})
+	k.life = newLife(sb.Name, k.status.NoteUsed)
 	k.disk = disk.New(disk.Options{
 		Spec: sb, Dir: dir, Layers: k.layers, Limit: l.Disk, Before: before.Disk, Doubt: before.Crashed,
 		Status: k.status, Event: k.event, Stop: k.stopFor,
@@ -353,9 +346,9 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	go k.worktrees.Follow(ctx)
 	go k.grants.StayCaughtUp(ctx)
 	select {
-	case <-k.asked:
+	case <-k.life.asked:
 	case s := <-sigs:
-		k.stop("keeper received "+s.String(), stopGrace)
+		k.life.stop("keeper received "+s.String(), stopGrace)
 	case <-k.wall.Done():
 		k.fell()
 	case <-k.link.Down():
@@ -373,54 +366,6 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	l.Close()
 	close(k.stopped)
 	k.drain()
-}
-
-// beginStart is begin for a command that starts a program. The sandbox does not stop until started
-// is called. So a stop either sees the started program, or prevents its start.
-func (k *Keeper) beginStart() (started func(), err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stopping {
-		return nil, k.tooLate()
-	}
-	k.active++
-	k.status.NoteUsed()
-	k.starts.Add(1)
-	return sync.OnceFunc(k.starts.Done), nil
-}
-
-// awaitStarts returns when no start is under way, or when none can succeed soon.
-func (k *Keeper) awaitStarts() {
-	done := make(chan struct{})
-	go func() { k.starts.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-k.wall.Done():
-	case <-time.After(hangTime):
-	}
-}
-
-// begin admits a command; end dismisses it.
-func (k *Keeper) begin() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stopping {
-		return k.tooLate()
-	}
-	k.active++
-	k.status.NoteUsed()
-	return nil
-}
-
-func (k *Keeper) tooLate() error {
-	return spec.Errorf(spec.ErrStopping, "sandbox %s is stopping", k.spec.Name).WithHint("try again in a moment")
-}
-
-func (k *Keeper) end() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.active--
-	k.status.NoteUsed()
 }
 
 // ended cleans up after a session.

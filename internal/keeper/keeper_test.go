@@ -231,13 +231,13 @@ func TestStopGrace(t *testing.T) {
 		{wire.Ask{Op: wire.OpStop}, stopGrace},
 	} {
 		k := bare()
-		k.asked, k.stopped = make(chan struct{}), make(chan struct{})
+		k.stopped = make(chan struct{})
 		close(k.stopped)
 		ours, theirs := keepertest.Conns(t)
 		must(t, k.answer(t.Context(), ours, x.ask))
 		theirs.Close()
-		if k.grace != x.want {
-			t.Errorf("of %+v it is %s", x.ask, k.grace)
+		if k.life.how.grace != x.want {
+			t.Errorf("of %+v it is %s", x.ask, k.life.how.grace)
 		}
 	}
 }
@@ -245,22 +245,21 @@ func TestStopGrace(t *testing.T) {
 func TestStopOnce(t *testing.T) {
 	k := bare()
 	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
-	k.asked = make(chan struct{})
-	must(t, k.begin())
+	must(t, k.life.begin())
 	if !k.busy() {
 		t.Error("nobody is served")
 	}
-	k.end()
+	k.life.end()
 	if k.busy() {
 		t.Error("somebody is served")
 	}
-	k.stop("first", 0)
-	k.stop("second", time.Hour)
-	k.destroy("removed")
-	if k.reason != "first" || k.grace != stopGrace || !k.discard {
-		t.Errorf("reason %q, grace %v, discard %t", k.reason, k.grace, k.discard)
+	k.life.stop("first", 0)
+	k.life.stop("second", time.Hour)
+	k.life.destroy("removed")
+	if k.life.how.reason != "first" || k.life.how.grace != stopGrace || !k.life.how.discard {
+		t.Errorf("reason %q, grace %v, discard %t", k.life.how.reason, k.life.how.grace, k.life.how.discard)
 	}
-	if err := k.begin(); !errors.Is(err, spec.ErrStopping) {
+	if err := k.life.begin(); !errors.Is(err, spec.ErrStopping) {
 		t.Errorf("a command while it stops: %v", err)
 	}
 }
@@ -268,10 +267,9 @@ func TestStopOnce(t *testing.T) {
 // TestStopFor checks that a sandbox that is stopped for its misbehaviour says so, with a hint.
 func TestStopFor(t *testing.T) {
 	k := bare()
-	k.asked = make(chan struct{})
 	k.stopFor("disk limit of 4 MiB")
-	if k.reason != "disk limit of 4 MiB" || k.grace != verdictGrace || spec.ExitCode(k.verdict) != spec.ExitSandbox || spec.Hint(k.verdict) == "" {
-		t.Errorf("it is stopped for %q within %s: %v", k.reason, k.grace, k.verdict)
+	if k.life.how.reason != "disk limit of 4 MiB" || k.life.how.grace != verdictGrace || spec.ExitCode(k.life.how.verdict) != spec.ExitSandbox || spec.Hint(k.life.how.verdict) == "" {
+		t.Errorf("it is stopped for %q within %s: %v", k.life.how.reason, k.life.how.grace, k.life.how.verdict)
 	}
 }
 
@@ -308,7 +306,7 @@ func serving(t *testing.T, path string) *Keeper {
 	t.Helper()
 	k := bare()
 	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
-	k.asked, k.stopped = make(chan struct{}), make(chan struct{})
+	k.stopped = make(chan struct{})
 	k.sessions = session.NewTable()
 	l, err := listen(path)
 	must(t, err)
@@ -381,7 +379,7 @@ func TestServeRefusesOthers(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	select {
-	case <-k.asked:
+	case <-k.life.asked:
 		t.Error("a stranger stopped it")
 	default:
 	}

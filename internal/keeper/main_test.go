@@ -29,7 +29,7 @@ func bare() *Keeper {
 	k := &Keeper{
 		spec:     &spec.Sandbox{ID: "0123456789ab", Name: "box", Env: []string{"FROM=spec", "HOME=/elsewhere", "PIP_CERT=/corp.pem"}},
 		account:  wire.Account{Name: "me", UID: 1000, GID: 1000, Home: "/home/me", Shell: "/bin/bash"},
-		sessions: session.NewTable(),
+		sessions: session.NewTable(), life: newLife("box", func() {}),
 	}
 	k.commands = command.New(command.Options{Spec: k.spec, Launch: &k.launch, Account: k.account})
 	k.launch.Policy = []byte("[]")

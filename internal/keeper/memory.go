@@ -177,7 +177,7 @@ func (k *Keeper) takeUp() error {
 
 // adopt makes a session of a program that runs already. It has no viewers yet.
 func (k *Keeper) adopt(kept session.Kept) *session.Session {
-	s := session.UnderInit(k.link.ResumeStream(kept.Stream, kept.Credit), k.outputOf(kept.Logged), k.ending())
+	s := session.UnderInit(k.link.ResumeStream(kept.Stream, kept.Credit), k.outputOf(kept.Logged), k.sessionEnding())
 	if kept.Info.Kind == session.KindAgent && kept.Info.TTY {
 		s.ReportIdle(k.status.NoteWaiting, true)
 	}

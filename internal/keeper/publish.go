@@ -11,10 +11,10 @@ import (
 
 // answerPorts publishes ports and opens host ports for a caller.
 func (k *Keeper) answerPorts(c *unixconn.Conn, want wire.Ports) error {
-	if err := k.begin(); err != nil {
+	if err := k.life.begin(); err != nil {
 		return err
 	}
-	defer k.end()
+	defer k.life.end()
 	<-k.recorded
 	err := k.ports.Set(want.Published, k.gateway)
 	if errors.Is(err, spec.ErrStopping) {

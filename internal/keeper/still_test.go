@@ -23,7 +23,7 @@ func stander(t *testing.T) (*Keeper, *wall) {
 	t.Helper()
 	w := &wall{}
 	s := &saver{wall: w, store: layer.Store{Dir: t.TempDir()}, log: quiet(), note: func(spec.RootLayer) {}}
-	return &Keeper{saver: s, wall: w, asked: make(chan struct{})}, w
+	return &Keeper{saver: s, wall: w, life: newLife("box", func() {})}, w
 }
 
 // TestStandsStill checks that a caller does not keep a sandbox paused after it goes, or when the
@@ -31,7 +31,7 @@ func stander(t *testing.T) (*Keeper, *wall) {
 func TestStandsStill(t *testing.T) {
 	for name, leave := range map[string]func(k *Keeper, client io.Closer){
 		"gone":          func(_ *Keeper, c io.Closer) { _ = c.Close() },
-		"it shall stop": func(k *Keeper, _ io.Closer) { close(k.asked) },
+		"it shall stop": func(k *Keeper, _ io.Closer) { close(k.life.asked) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, w := stander(t)

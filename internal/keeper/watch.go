@@ -47,7 +47,7 @@ func (k *Keeper) stopWhenIdle(ctx context.Context) {
 			since = now
 		}
 		if now.Sub(since) >= limit {
-			k.stop(fmt.Sprintf("idle for %s", limit), stopGrace)
+			k.life.stop(fmt.Sprintf("idle for %s", limit), stopGrace)
 			return
 		}
 	}
@@ -58,10 +58,7 @@ const saveAllowance = 20 * time.Millisecond
 
 // busy reports whether a caller watches a program inside, or waits for one.
 func (k *Keeper) busy() bool {
-	k.mu.Lock()
-	active := k.active
-	k.mu.Unlock()
-	if active > 0 {
+	if k.life.isServing() {
 		return true
 	}
 	for _, s := range k.sessions.List() {
