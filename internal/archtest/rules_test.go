@@ -27,6 +27,8 @@ internal/guest internal/driver/gvisor/starter
 internal/driver
 internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
+internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/usage internal/keeper/launch internal/keeper/status
+internal/keeper/session internal/keeper/disk internal/keeper/machine internal/keeper/command internal/keeper/grants
 internal/keeper
 internal/rootfs
 internal/agentprogram
@@ -40,7 +42,7 @@ internal/cli
 cmd/bothy cmd/bothy-keeper cmd/bothy-guest cmd/bothy-build
 client
 examples/...
-internal/archtest internal/leaktest internal/racetest internal/smalldisk internal/task/tasktest internal/trust/clienttest internal/agent/registrytest internal/image/imagetest internal/credential/credentialtest test/... bench/...
+internal/archtest internal/leaktest internal/racetest internal/smalldisk internal/keeper/keepertest internal/task/tasktest internal/trust/clienttest internal/agent/registrytest internal/image/imagetest internal/credential/credentialtest test/... bench/...
 `
 
 // exceptions are imports against the order of the layers, each with its reason.
@@ -79,7 +81,7 @@ var doors = []struct {
 
 // suites are packages that exist only for tests of others. The binary must not
 // link them.
-var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/racetest", "internal/smalldisk", "internal/task/tasktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/credential/credentialtest", "internal/archtest", "test", "bench"}
+var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/racetest", "internal/smalldisk", "internal/keeper/keepertest", "internal/task/tasktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/credential/credentialtest", "internal/archtest", "test", "bench"}
 
 // namedBy are the files and packages whose strings may have the name of an agent, each
 // with its reason. Everybody else learns what there is to know of one from its

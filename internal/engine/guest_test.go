@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -65,7 +65,7 @@ func TestInvite(t *testing.T) {
 		if want := append(agent.Env(other), "MINE=1"); !slices.Equal(kept.Env, want) {
 			t.Errorf("it has the variables %v, want %v", kept.Env, want)
 		}
-		b, err := keeper.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
+		b, err := grants.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
 		must(t, err)
 		if want := append([]string{"debian"}, other.Presets...); !slices.Equal(b.Presets, want) || b.Default != policy.Deny {
 			t.Errorf("it may reach %+v, want %v", b.Block, want)

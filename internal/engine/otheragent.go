@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -53,7 +53,7 @@ func (r *Replacement) WriteRules(d store.Sandbox) error {
 
 // rulesFor are a sandbox's own rules for another agent than the one it was made for.
 func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.Block, error) {
-	own, err := keeper.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
+	own, err := grants.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
 		return policy.Block{}, err
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -44,9 +44,9 @@ func (e *Engine) PolicyLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 // ownLayers are those that nobody inside can have written.
 func (e *Engine) ownLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	if sb != nil {
-		return keeper.OwnLayers(e.Store.Policy(), e.Store.Sandbox(sb.ID).Policy())
+		return grants.OwnLayers(e.Store.Policy(), e.Store.Sandbox(sb.ID).Policy())
 	}
-	user, err := keeper.ReadPolicy(e.Store.Policy())
+	user, err := grants.ReadPolicy(e.Store.Policy())
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func Rules(b policy.Block) func(store.Sandbox) error {
 // HasRules tells whether a sandbox's own layer says all that a block does. It
 // may say more.
 func (e *Engine) HasRules(sb *spec.Sandbox, b policy.Block) (bool, error) {
-	own, err := keeper.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
+	own, err := grants.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
 		return false, err
 	}

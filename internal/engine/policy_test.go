@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -203,7 +203,7 @@ func TestRulesForAllThatCanBeTold(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], idle.Name) {
 		t.Errorf("it is said: %q", said)
 	}
-	if user, err := keeper.ReadPolicy(e.Store.Policy()); err != nil || len(user.Deny) != 1 {
+	if user, err := grants.ReadPolicy(e.Store.Policy()); err != nil || len(user.Deny) != 1 {
 		t.Errorf("the user's rules are %+v, %v", user, err)
 	}
 }

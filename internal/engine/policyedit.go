@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -55,7 +55,7 @@ func (e *Engine) rewritePolicy(sb *spec.Sandbox, edit func(*policy.File) error) 
 	if sb != nil {
 		path = e.Store.Sandbox(sb.ID).Policy()
 	}
-	f, err := keeper.ReadPolicy(path)
+	f, err := grants.ReadPolicy(path)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (e *Engine) fits(sb *spec.Sandbox, own *policy.File) error {
 	if sb == nil {
 		return nil // the user's file depends on no other, and every change of it was checked
 	}
-	user, err := keeper.ReadPolicy(e.Store.Policy())
+	user, err := grants.ReadPolicy(e.Store.Policy())
 	if err == nil {
 		_, err = policy.Compile(0, policy.Input{Layer: policy.LayerUser, Block: user.Block}, policy.Input{Layer: policy.LayerSandbox, Block: own.Block})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/keeper/machine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -22,7 +23,7 @@ const answersPoll = 2 * time.Second
 // answer returns an error if a mount that is shared with the host does not answer for [hungTime].
 func answer(mounts []driver.Mount) error {
 	for _, m := range mounts {
-		if sharedWithHost(m) && hostpath.AnswersWithin(m.Source, hungTime) != nil {
+		if machine.SharedWithHost(m) && hostpath.AnswersWithin(m.Source, hungTime) != nil {
 			return spec.Errorf(spec.ErrSandbox, "the directory that is shared as %s does not answer: its file system seems to hang", m.Target).
 				WithHint("bring its server back, or unmount it on the host")
 		}
@@ -60,7 +61,7 @@ func whileAnswering(ctx context.Context, mounts []driver.Mount, do func(context.
 // shared with the host: a process that looks at a hung file system does not end.
 func (k *Keeper) takeDown() {
 	for _, m := range k.built.Mounts {
-		if sharedWithHost(m) && strings.HasPrefix(m.Source, k.dir.Scratch()+"/") {
+		if machine.SharedWithHost(m) && strings.HasPrefix(m.Source, k.dir.Scratch()+"/") {
 			_ = unix.Unmount(m.Source, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // in the keeper's own namespace
 		}
 	}

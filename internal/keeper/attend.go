@@ -50,8 +50,8 @@ func (k *Keeper) hear(a *attendant) error {
 	select {
 	case <-a.word:
 		return nil
-	case <-k.asked:
-		_ = a.SendError(k.tooLate())
+	case <-k.life.asked:
+		_ = a.SendError(k.life.tooLate())
 	case <-a.gone:
 	case <-time.After(stillTime):
 	}

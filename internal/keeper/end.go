@@ -23,12 +23,8 @@ func (k *Keeper) fell() {
 	if why := k.postMortem(); why != "" {
 		reason += ": " + why
 	}
-	k.mu.Lock()
-	if !k.stopping {
-		k.stopping, k.reason = true, reason
-	}
-	k.mu.Unlock()
-	k.status.update(func(st *spec.Status) { st.Crashed = true })
+	k.life.fall(reason)
+	k.status.Update(func(st *spec.Status) { st.Crashed = true })
 }
 
 // fallTime is how long the keeper waits to notice a dying wall.
@@ -84,39 +80,13 @@ func mayHaveRun(sandbox string, err error) error {
 		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
 }
 
-// stop asks the sandbox to end. Only the first request counts.
-func (k *Keeper) stop(reason string, grace time.Duration) {
-	if grace <= 0 {
-		grace = stopGrace
-	}
-	k.ask(reason, grace, nil)
-}
-
 // stopFor stops the sandbox for its own misbehaviour. Callers that wait for a program are told why.
 func (k *Keeper) stopFor(why string) {
 	hint := "what was written is kept, and the next command starts it again, with some room to clean up in"
 	if k.spec.Limits.Disk == 0 {
 		hint += "; or let sandboxes have more: disk in config.yaml"
 	}
-	k.ask(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
-}
-
-func (k *Keeper) ask(reason string, grace time.Duration, verdict error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stopping {
-		return
-	}
-	k.stopping, k.reason, k.grace, k.verdict = true, reason, grace, verdict
-	close(k.asked)
-}
-
-// destroy asks the sandbox to end at once, and saves nothing.
-func (k *Keeper) destroy(reason string) {
-	k.mu.Lock()
-	k.discard = true
-	k.mu.Unlock()
-	k.stop(reason, time.Millisecond)
+	k.life.ask(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
 }
 
 // orphanPoll is how often a keeper checks whether its sandbox is an orphan.
@@ -133,7 +103,7 @@ func (k *Keeper) watchOrphan(ctx context.Context) {
 		case <-tick.C:
 		}
 		if why := k.orphan(); why != "" {
-			k.destroy(why)
+			k.life.destroy(why)
 			return
 		}
 	}
@@ -149,9 +119,7 @@ func (k *Keeper) orphan() string {
 	if !k.spec.Remove || k.dir.Awaited() {
 		return ""
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.active > 0 {
+	if k.life.isServing() {
 		return ""
 	}
 	return "no command came"
@@ -160,22 +128,20 @@ func (k *Keeper) orphan() string {
 // shutDown ends the programs inside, saves the root layer, takes the wall down
 // and writes the last status.
 func (k *Keeper) shutDown() {
-	k.mu.Lock()
-	discard, verdict := k.discard, k.verdict
-	k.mu.Unlock()
+	how := k.life.ending()
 	stopping := func() {
-		k.status.update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
+		k.status.Update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, how.reason })
 	}
-	if discard {
+	if how.discard {
 		// In parallel with the rest, as it waits for the disk: the process that removes the sandbox
 		// reads there which cgroup to remove.
 		var wg sync.WaitGroup
 		wg.Go(stopping)
 		k.takeDown()
-		k.ports.close()
+		k.ports.Close()
 		k.gateway.Close()
 		_ = k.bill.close() // the user who had it made may want to know
-		k.traffic.close()
+		k.traffic.Close()
 		wg.Wait()
 		return
 	}
@@ -184,13 +150,13 @@ func (k *Keeper) shutDown() {
 	case <-k.wall.Done():
 	default:
 		k.saver.wait() // a memory image may be being cancelled: its caller gets an answer only after that
-		k.awaitStarts()
-		err := k.endPrograms()
-		if err == nil && verdict != nil { // a save takes its time, and the sandbox must not write more
+		k.life.awaitStarts(k.wall.Done())
+		err := k.endPrograms(how)
+		if err == nil && how.verdict != nil { // a save takes its time, and the sandbox must not write more
 			k.halt(context.Background())
 		}
 		if err == nil {
-			bounded(hangTime, k.clearWorktrees)
+			bounded(hangTime, k.worktrees.RemoveAll)
 			err = k.saver.saveLast(context.Background())
 		}
 		if err != nil {
@@ -200,21 +166,21 @@ func (k *Keeper) shutDown() {
 		}
 	}
 	k.takeDown()
-	k.ports.close()
+	k.ports.Close()
 	k.gateway.Close()
 	if err := k.bill.close(); err != nil && k.unsaved == nil { // which has the same reason
 		k.unsaved = k.uncounted(err)
 	}
 	k.closeUploads()
-	k.traffic.close()
-	if verdict != nil {
-		k.auditDisk()
+	k.traffic.Close()
+	if how.verdict != nil {
+		k.disk.Audit(k.wall)
 	}
 	now := time.Now().UTC()
-	k.status.update(func(st *spec.Status) {
+	k.status.Update(func(st *spec.Status) {
 		st.State, st.StoppedAt, st.KeeperPID = spec.Stopped, &now, 0
 	})
-	k.event("stopped", map[string]any{"reason": k.reason})
+	k.event("stopped", map[string]any{"reason": how.reason})
 }
 
 // lost explains the effect of a failed last save.
@@ -252,10 +218,10 @@ const hangTime = 5 * time.Second
 
 // endPrograms asks all programs inside to end and waits a little. An error means that the wall
 // does not answer.
-func (k *Keeper) endPrograms() error {
-	ctx, cancel := context.WithTimeout(context.Background(), k.grace+hangTime)
+func (k *Keeper) endPrograms(how ending) error {
+	ctx, cancel := context.WithTimeout(context.Background(), how.grace+hangTime)
 	defer cancel()
-	deadline := time.Now().Add(k.grace)
+	deadline := time.Now().Add(how.grace)
 	asked := false
 	for {
 		tasks, err := k.wall.Tasks(ctx)
@@ -266,12 +232,12 @@ func (k *Keeper) endPrograms() error {
 			return nil
 		}
 		if !asked {
-			if k.verdict != nil {
-				k.sessions.fail(k.verdict)
+			if how.verdict != nil {
+				k.sessions.FailAll(how.verdict)
 			} else {
-				k.sessions.tell("the sandbox is being stopped: " + k.reason)
+				k.sessions.NoteAll("the sandbox is being stopped: " + how.reason)
 			}
-			k.sessions.hangUp() // shells ignore SIGTERM
+			k.sessions.HangUp() // shells ignore SIGTERM
 			for _, t := range tasks {
 				if t.PID != 1 {
 					_ = k.wall.Signal(ctx, t.PID, int(unix.SIGTERM))
@@ -290,5 +256,16 @@ func (k *Keeper) drain() {
 	select {
 	case <-done:
 	case <-time.After(time.Second):
+	}
+}
+
+// halt stops all writes for good: the caller then takes the wall down.
+func (k *Keeper) halt(ctx context.Context) {
+	err := k.wall.Settle(ctx)
+	if err == nil {
+		_, err = k.wall.Pause(ctx)
+	}
+	if err != nil {
+		k.log.Warn("have the sandbox stand still", "err", err)
 	}
 }

@@ -2,12 +2,16 @@ package keeper
 
 import (
 	"context"
+	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/command"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -16,37 +20,37 @@ import (
 // answerExec starts a program and stays with it. It does not start a second agent session: it
 // attaches the caller to the running one.
 func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
-	started, err := k.beginStart()
+	started, err := k.life.beginStart()
 	if err != nil {
 		return err
 	}
 	defer started()
-	defer k.end()
+	defer k.life.end()
 	ctx = context.WithoutCancel(ctx) // a stop does not cancel a start that has begun
 	if k.spec.Remove && !ask.Detached && !ask.Prepares {
 		// The caller that made the sandbox for this one command is served. If that caller has
 		// vanished, nothing else would take the sandbox down.
-		defer k.destroy("its command ended")
+		defer k.life.destroy("its command ended")
 	}
-	v := &viewer{conn: c, size: ask.Command.Size}
+	v := session.NewViewer(c, ask.Command.Size)
 	if ask.Agent && ask.Command.TTY {
 		k.agents.Lock()
 		done, unlock := started, sync.OnceFunc(k.agents.Unlock)
 		defer unlock()
 		started = func() { unlock(); done() }
-		if running := k.sessions.agent(); running != nil {
+		if running := k.sessions.Agent(); running != nil {
 			return k.rejoin(c, running, ask.Detached, v, started)
 		}
 	}
-	k.commandBegins(ctx)
-	bound := k.bounding(&ask.Command)
+	k.worktrees.BeginCommand(ctx)
+	bound := k.ender.LimitTime(&ask.Command)
 	p, err := k.process(ctx, ask.Command)
 	if err != nil {
 		return err
 	}
-	kind := kindExec
+	kind := session.KindExec
 	if ask.Agent {
-		kind = kindAgent
+		kind = session.KindAgent
 	}
 	if !ask.Command.TTY && !ask.Detached {
 		return k.execDirect(ctx, c, ask.Command, p, kind, bound, started)
@@ -55,70 +59,71 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 }
 
 // rejoin attaches a caller to the agent's running session, or reports that session.
-func (k *Keeper) rejoin(c *unixconn.Conn, running *session, detached bool, v *viewer, started func()) error {
+func (k *Keeper) rejoin(c *unixconn.Conn, running *session.Session, detached bool, v *session.Viewer, started func()) error {
 	started()
 	if detached {
-		return c.SendJSON(wire.Reply, wire.Started{Session: running.info.ID, PID: running.info.PID, Existing: true})
+		info := running.Info()
+		return c.SendJSON(wire.Reply, wire.Started{Session: info.ID, PID: info.PID, Existing: true})
 	}
-	return k.view(c, running, v)
+	k.status.NoteUsed()
+	return running.View(v)
 }
 
 // execSession runs a program under init: with a terminal, or detached.
-func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer, bound func(*session), started func()) error {
+func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *session.Viewer, bound func(*session.Session), started func()) error {
 	sp := wire.Spawn{
 		Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
-		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size, Umask: k.umask(ask.Command.Caller),
+		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size, Umask: k.commands.Umask(ask.Command.Caller),
 	}
 	if sp.TTY {
-		sp.Terminals = terminals(value(sp.Env, "TERM", ""))
+		sp.Terminals = command.Terminals(sp.Env)
 	}
 	s, err := k.spawn(ctx, ask, sp, kind)
 	if err != nil {
 		return k.lostStart(err)
 	}
 	started()
-	st, pid := s.st, s.info.PID
+	reply := wire.Started{Session: s.Info().ID, PID: s.Info().PID}
 	k.wg.Go(func() { bound(s) })
 	<-k.recorded
 	if ask.Agent && ask.Command.TTY {
-		s.hush = newHush(hushTime, k.status.waiting)
+		s.ReportIdle(k.status.NoteWaiting, false)
 	}
-	pump := func() { k.wg.Go(func() { s.pump(); k.ended(s) }) }
+	pump := func() { k.wg.Go(func() { s.CarryOutput(); k.ended(s) }) }
 	if ask.Detached {
 		pump()
 		if !ask.Command.TTY {
-			_ = st.l.send(wire.Frame{Kind: wire.EOF, Stream: st.id}) // a detached program gets no input
+			_ = s.CloseInput() // a detached program gets no input
 		}
-		return c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: pid})
+		return c.SendJSON(wire.Reply, reply)
 	}
-	s.attach(v) // before the pump, so that the viewer sees the first byte
-	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: pid}); err != nil {
+	s.Attach(v) // before the pump, so that the viewer sees the first byte
+	if err := c.SendJSON(wire.Reply, reply); err != nil {
 		pump()
 		return nil
 	}
 	pump()
-	return k.watch(c, s, v)
+	k.status.NoteUsed()
+	s.Watch(v)
+	return nil
 }
 
 // spawn starts a program under init and notes it, as one step with regard to a memory save.
-func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind string) (*session, error) {
+func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind string) (*session.Session, error) {
 	k.spawning.RLock()
 	defer k.spawning.RUnlock()
-	st, pid, err := k.link.spawn(ctx, sp)
+	st, pid, err := k.link.Spawn(ctx, sp)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{st: st, why: k.obituary, fell: k.wall.Done()}
-	if ask.Detached || ask.Agent {
-		s.log = k.output
-	}
-	k.sessions.add(s, kind, ask.Command, pid)
+	s := session.UnderInit(st, k.outputOf(ask.Detached || ask.Agent), k.sessionEnding())
+	k.sessions.Add(s, kind, ask.Command, pid)
 	return s, nil
 }
 
 // execDirect runs a program on the caller's descriptors. If the caller vanishes, the keeper hangs up
 // the program with its children, and kills them a little later.
-func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string, bound func(*session), started func()) error {
+func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string, bound func(*session.Session), started func()) error {
 	files := c.TakeFiles()
 	defer func() {
 		for _, f := range files {
@@ -142,21 +147,21 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 		f.Close()
 	}
 	files = nil
-	s := &session{proc: proc, why: k.obituary, fell: k.wall.Done()}
-	k.sessions.add(s, kind, cmd, proc.PID())
+	s := session.Direct(proc, k.sessionEnding())
+	k.sessions.Add(s, kind, cmd, proc.PID())
 	started()
-	k.wg.Go(func() { s.wait(); k.ended(s) })
+	k.wg.Go(func() { s.AwaitEnd(); k.ended(s) })
 	settled := make(chan struct{})
 	k.wg.Go(func() { defer close(settled); bound(s) })
 	<-k.recorded
-	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: proc.PID()}); err != nil {
+	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.Info().ID, PID: proc.PID()}); err != nil {
 		k.abandon(s)
 		return nil
 	}
 	go k.obey(c, s)
-	<-s.life.Done()
+	<-s.Done()
 	<-settled // all its processes have ended
-	return s.tellEnd(c)
+	return s.TellEnd(c)
 }
 
 // plainStream admits only pipes made for this purpose. No terminal, device, socket or file of the
@@ -172,33 +177,51 @@ func plainStream(f *os.File) error {
 	return nil
 }
 
-// obey carries out the requests of a caller without a terminal for its program, and notices when
-// the caller goes away.
-func (k *Keeper) obey(c *unixconn.Conn, s *session) {
-	for {
-		f, err := c.Receive()
-		if err != nil {
-			select {
-			case <-s.life.Done():
-			default:
-				k.abandon(s)
-			}
-			return
-		}
-		if f.Kind == wire.Signal {
-			if sig, err := f.SignalValue(); err == nil {
-				_ = s.proc.Signal(sig)
-			}
-		}
+// obey serves a caller without a terminal while its program runs.
+func (k *Keeper) obey(c *unixconn.Conn, s *session.Session) {
+	if s.Obey(c) {
+		k.abandon(s)
 	}
+}
+
+// sessionEnding tells programs how the sandbox ended.
+func (k *Keeper) sessionEnding() session.Ending {
+	return session.Ending{Explain: k.obituary, Fell: k.wall.Done()}
+}
+
+// outputOf returns the log of a program's output, or nil if none is kept.
+func (k *Keeper) outputOf(logged bool) io.Writer {
+	if !logged {
+		return nil
+	}
+	return k.output
 }
 
 // abandon ends a program whose caller vanished, with all processes that it started. A sandbox made
 // for one command ends with it, even if more commands were to follow: nothing else would take it
 // down.
-func (k *Keeper) abandon(s *session) {
+func (k *Keeper) abandon(s *session.Session) {
 	if k.spec.Remove {
-		defer k.destroy("who it was made for is gone")
+		defer k.life.destroy("who it was made for is gone")
 	}
-	k.endAll(s, unix.SIGHUP)
+	k.ender.EndAll(s, unix.SIGHUP)
+}
+
+// process turns a command into something the wall can run.
+func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, error) {
+	r, err := k.commands.Resolve(ctx, c)
+	if err != nil {
+		return driver.Process{}, err
+	}
+	lent := k.grants.Lent(time.Now())
+	if err := k.agent.openFor(ctx, k.link, lent); err != nil {
+		k.log.Warn("have a socket for the SSH agent", "err", err)
+	}
+	return k.commands.Process(r, lent, k.tellsJava()), nil
+}
+
+// tellsJava tells whether Java must be told of the sandbox's authority: something is looked into,
+// and no key store of the host's Java has it.
+func (k *Keeper) tellsJava() bool {
+	return !k.javaServed && (k.mock != nil || k.grants.Inspects())
 }

@@ -60,7 +60,7 @@ func (k *Keeper) answerFollow(ctx context.Context, c *unixconn.Conn) error {
 		case <-gone:
 			return nil
 		case <-ctx.Done():
-			return k.tooLate()
+			return k.life.tooLate()
 		}
 	}
 }

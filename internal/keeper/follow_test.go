@@ -5,15 +5,16 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func follower(t *testing.T) (k *Keeper, hear func() uint64, leave func() error, done chan error, stop context.CancelFunc) {
 	t.Helper()
-	k = &Keeper{spec: &spec.Sandbox{Name: "box"}}
+	k = bare()
 	ctx, cancel := context.WithCancel(t.Context())
-	ours, theirs := conns(t)
+	ours, theirs := keepertest.Conns(t)
 	done = make(chan error, 1)
 	go func() { done <- k.answerFollow(ctx, ours); _ = ours.Close() }()
 	hear = func() uint64 {

@@ -5,24 +5,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
-
-// answers makes init name a program whenever it is asked for the largest, until the link ends.
-func (in *inside) answers(r wire.InitReply) {
-	for {
-		f, err := wire.Read(in.sock)
-		var q wire.InitAsk
-		if err != nil || f.Decode(&q) != nil {
-			return
-		}
-		r.ID = q.ID
-		in.json(wire.Reply, 0, r)
-	}
-}
 
 // TestMemoryShortLog checks that a sandbox that fills its memory, and names programs that cannot be
 // ended, does not fill the host's disk with the keeper's log.
@@ -35,9 +26,9 @@ func TestMemoryShortLog(t *testing.T) {
 		"long words":      {wire.InitReply{Error: strings.Repeat("x", wire.MaxPayload/2)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, in := connect(t)
-			in.hello()
-			go in.answers(tt.says)
+			l, in := connectInit(t)
+			in.Hello()
+			go in.Answers(tt.says)
 			var said bytes.Buffer
 			k := &Keeper{link: l, wall: &wall{kill: tt.kill}, log: slog.New(slog.NewTextHandler(&said, nil))}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -55,25 +46,22 @@ func TestMemoryShortLog(t *testing.T) {
 	}
 }
 
-// TestMemoryShortNotes checks that a note shortens init's name for an ended program, as a person reads it,
-// and that only the last notes are kept.
+// TestMemoryShortNotes checks that a note shortens init's name for an ended program, as a person reads it.
 func TestMemoryShortNotes(t *testing.T) {
-	l, in := connect(t)
-	in.hello()
-	go in.answers(wire.InitReply{PID: 9, Command: strings.Repeat("\x00", wire.MaxPayload/8)})
-	k := kept(t)
-	k.link, k.wall, k.sessions = l, &wall{}, sessions{live: map[string]*session{}}
-	s := &session{}
-	k.sessions.live["1"] = s
+	l, in := connectInit(t)
+	in.Hello()
+	go in.Answers(wire.InitReply{PID: 9, Command: strings.Repeat("\x00", wire.MaxPayload/8)})
+	k := bare()
+	events, err := audit.Open(filepath.Join(t.TempDir(), "events.jsonl"), audit.Options{})
+	must(t, err)
+	k.events = events
+	k.link, k.wall, k.sessions = l, &wall{}, session.NewTable()
+	s := session.Direct(keepertest.NewProgram(), session.Ending{})
+	k.sessions.Add(s, session.KindExec, wire.Command{}, 9)
 	must(t, k.killLargest(t.Context(), 99, 100))
-	if len(s.notes) != 1 || len(s.notes[0]) > 2<<10 {
-		t.Errorf("%d notes of %d bytes", len(s.notes), len(s.notes[0]))
-	}
-	for range 1000 {
-		k.sessions.tell("again")
-	}
-	k.sessions.tell("the last")
-	if n := len(s.notes); n > maxNotes || s.notes[n-1] != "the last" || s.notes[0] != "again" {
-		t.Errorf("there are %d notes", n)
+	ours, theirs := keepertest.Conns(t)
+	go func() { _ = s.TellEnd(ours) }()
+	if f, err := theirs.Receive(); err != nil || f.Kind != wire.Note || len(f.Payload) > 2<<10 {
+		t.Errorf("it is told %d bytes of kind %d, %v", len(f.Payload), f.Kind, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/dirwatch"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/machine"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -23,13 +25,13 @@ const maxHostDirs = 2048
 // watches only host directories that a program inside watches. Without one, the only cost is a
 // pending question to init.
 func (k *Keeper) tellHostChanges(ctx context.Context) {
-	if !slices.ContainsFunc(k.built.Mounts, sharedWithHost) {
+	if !slices.ContainsFunc(k.built.Mounts, machine.SharedWithHost) {
 		return
 	}
 	var w *dirwatch.Watcher
 	failed := false
 	for since := 0; since < maxHostDirs; { // init names at most this many, and a hostile program may speak for it
-		r, err := k.link.wait(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
+		r, err := k.link.AskPatiently(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
 		if err != nil || len(r.Watched) == 0 {
 			break
 		}
@@ -45,14 +47,12 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 		for _, dir := range r.Watched {
 			if err := k.watchOnHost(w, string(dir)); err != nil && !failed {
 				failed = true // once: the inside must not fill the log
-				k.event("watch.failed", map[string]any{"path": clip(string(dir)), "error": err.Error()})
+				k.event("watch.failed", map[string]any{"path": initlink.Clip(string(dir)), "error": err.Error()})
 			}
 		}
 	}
 	<-ctx.Done()
 }
-
-func sharedWithHost(m driver.Mount) bool { return !m.Memory && !m.Exclusive }
 
 // watchOnHost watches the host directory of a path inside. The inside names the path, so
 // watchOnHost follows no link and watches nothing that another mount hides.
@@ -61,7 +61,7 @@ func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
 		return unix.EINVAL
 	}
 	m, ok := k.mountAt(inside)
-	if !ok || !sharedWithHost(m) {
+	if !ok || !machine.SharedWithHost(m) {
 		return unix.ENOENT
 	}
 	if err := hostpath.Answers(m.Source); err != nil {
@@ -94,7 +94,7 @@ func (k *Keeper) mountAt(inside string) (driver.Mount, bool) {
 			return m, true
 		}
 	}
-	return innermost(k.built.Mounts, inside)
+	return machine.Innermost(k.built.Mounts, inside)
 }
 
 // tellChanges reports changes to init, a bounded number at a time.
@@ -107,7 +107,7 @@ func (k *Keeper) tellChanges(ctx context.Context, list []dirwatch.Change) {
 		}
 	}
 	for some := range slices.Chunk(changes, wire.MaxChanges) {
-		if _, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskChanged, Changes: some}); err != nil {
+		if _, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskChanged, Changes: some}); err != nil {
 			k.log.Warn("tell the inside of changes on the host", "err", err)
 			return
 		}

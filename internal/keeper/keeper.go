@@ -19,8 +19,17 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
+	"github.com/bothy-dev/bothy/internal/keeper/command"
+	"github.com/bothy-dev/bothy/internal/keeper/disk"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
+	"github.com/bothy-dev/bothy/internal/keeper/ports"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
+	"github.com/bothy-dev/bothy/internal/keeper/traffic"
+	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
 	"github.com/bothy-dev/bothy/internal/layer"
-	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -31,7 +40,7 @@ import (
 type Keeper struct {
 	spec    *spec.Sandbox
 	dir     store.Sandbox
-	launch  Launch
+	launch  launch.Settings
 	layers  layer.Store
 	account wire.Account // who commands run as by default
 	log     *slog.Logger
@@ -40,29 +49,29 @@ type Keeper struct {
 
 	driver    string
 	wall      driver.Wall
-	link      *link
+	link      *initlink.Link
 	agent     agentSocket
 	gateway   Gateway
-	traffic   *traffic
+	grants    *grants.Grants
+	traffic   *traffic.Log
 	mock      *Mock                                 // nil: no server is mocked
-	keeping   sync.Mutex                            // held while a login made inside is stored
 	refused   string                                // why the gateway refused the secrets
-	worktrees *worktrees                            // nil for a build
+	worktrees *worktrees.Guard                      // nil for a build
 	places    []wire.Place                          // mounts over the root
-	naming    sync.Mutex                            // held while links at named paths are made
-	led       map[spec.Named]bool                   // the paths that init was asked to make, and whether they lead there
 	trust     func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
 	// javaServed says that the host's Java finds the sandbox's authority by itself.
 	javaServed bool
 
 	saver    *saver
-	status   *status
-	sessions sessions
-	ports    ports
+	status   *status.File
+	sessions *session.Table
+	ender    *session.Ender
+	commands *command.Preparer
+	ports    *ports.Table
 	happened happenings
 	bill     *bill
 	uploads  *uploadlimit.Ledger
-	disk     diskWatch
+	disk     *disk.Watch
 	served   atomic.Int64 // connections to published ports that have ended
 
 	memory *Memory           // belongs to the image that it goes on from; else nil
@@ -75,24 +84,11 @@ type Keeper struct {
 	ranBefore bool // this is not the sandbox's first start
 	crashed   bool // the last run did not end properly
 
-	mu       sync.Mutex
-	policy   *policy.Policy // of the network, in force
-	rules    []policy.Input // its sources
-	loans    []wire.Loan    // the secrets the gateway has
-	unlent   []spec.Unlent  // and the leases without effect
-	active   int            // commands being served
-	stopping bool
-	discard  bool // save nothing
-	reason   string
-	verdict  error // why the sandbox is stopped for its own misbehaviour
-	grace    time.Duration
+	life     *life
 	recorded chan struct{} // closed when the status on disk says that it runs
-	asked    chan struct{} // closed when the sandbox is to stop
 	stopped  chan struct{} // closed when it has
 	unsaved  error         // what the end lost; set before stopped is closed
 	wg       sync.WaitGroup
-	behind   behind
-	starts   sync.WaitGroup // programs being started; grows with mu held, and not once stopping is set
 }
 
 // Boot is a keeper that is starting up.
@@ -119,7 +115,7 @@ func Begin(dir string) *Boot {
 		made := b.err == nil
 		close(b.made)
 		if made {
-			b.keeper.surveyDisk()
+			b.keeper.disk.Survey()
 			b.machine, b.err = b.keeper.machine()
 		}
 	}()
@@ -142,7 +138,7 @@ func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	if b.conn, err = launchConn(); err != nil {
 		return nil, err
 	}
-	var l Launch
+	var l launch.Settings
 	if err := b.conn.Expect(wire.Request, &l); err != nil {
 		return nil, fmt.Errorf("read launch: %w", err)
 	}
@@ -208,7 +204,7 @@ func launchConn() (*unixconn.Conn, error) {
 }
 
 // newKeeper opens the keeper's files for writing, and reads its configuration.
-func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
+func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 	sb := &spec.Sandbox{}
 	if err := store.ReadJSON(dir.Spec(), sb); err != nil {
 		return nil, err
@@ -216,26 +212,31 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	k := &Keeper{
 		spec: sb, dir: dir, launch: l, layers: layer.Store{Dir: dir.Layers()},
 		log:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		sessions: sessions{live: map[string]*session{}},
-		recorded: make(chan struct{}), asked: make(chan struct{}), stopped: make(chan struct{}),
+		sessions: session.NewTable(),
+		recorded: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	now := time.Now().UTC()
 	before := dir.ReadStatus()
-	k.ranBefore, k.ports.last = before.StartedAt != nil, before.Ports
-	k.disk.before, k.disk.doubt, k.crashed = before.Disk, before.Crashed, before.Crashed
-	k.status = &status{dir: dir, log: k.log, st: spec.Status{
+	k.ranBefore, k.ports = before.StartedAt != nil, ports.New(before.Ports)
+	k.crashed = before.Crashed
+	k.status = status.New(dir, k.log, spec.Status{
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
 		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root, Mounted: l.Mounted,
-	}}
+	})
+	k.life = newLife(sb.Name, k.status.NoteUsed)
+	k.disk = disk.New(disk.Options{
+		Spec: sb, Dir: dir, Layers: k.layers, Limit: l.Disk, Before: before.Disk, Doubt: before.Crashed,
+		Status: k.status, Event: k.event, Stop: k.stopFor,
+	})
 	var err error
 	if k.events, err = audit.Open(dir.Log("events.jsonl"), audit.Options{}); err != nil {
 		return nil, err
 	}
-	records, err := audit.Open(dir.NetworkLog(), audit.Options{MaxBytes: networkBytes})
+	records, err := audit.Open(dir.NetworkLog(), audit.Options{MaxBytes: traffic.MaxBytes})
 	if err != nil {
 		return nil, err
 	}
-	k.traffic = newTraffic(sb.Name, records, k.log, k.noteNetwork)
+	k.traffic = traffic.New(sb.Name, records, k.log, k.noteNetwork)
 	if k.output, err = audit.OpenOutput(dir.Log("output.log"), 0); err != nil {
 		return nil, err
 	}
@@ -247,7 +248,8 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	if err := k.layers.Sweep(); err != nil {
 		return nil, fmt.Errorf("clean the layers: %w", err)
 	}
-	if k.policy, k.rules, err = compile(1, l.Policy); err != nil {
+	k.grants, err = grants.New(grants.Options{Spec: sb, Dir: dir, Launch: &k.launch, Traffic: k.traffic, Log: k.log, OnUnlent: k.noteUnlent})
+	if err != nil {
 		return nil, err
 	}
 	if k.mock, err = k.openMock(); err != nil {
@@ -275,11 +277,11 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	if err := k.trust(k.gateway.Certificate(), k.gateway.KnownHosts()); err != nil {
 		return nil, fmt.Errorf("make programs inside trust the gateway: %w", err)
 	}
-	if err := k.ports.claim(k.spec.Ports); err != nil {
+	if err := k.ports.Claim(k.spec.Ports); err != nil {
 		return nil, k.busyPort(err)
 	}
-	k.lend()
-	k.status.note(func(st *spec.Status) { st.Unlent = k.notLent() }) // written once it runs: until then it was not started
+	k.refused = k.grants.LendFirst()
+	k.status.Note(func(st *spec.Status) { st.Unlent = k.grants.NotLent() }) // written once it runs: until then it was not started
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
 		return nil, k.badLayer(m.Restore, err)
 	}
@@ -290,19 +292,17 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	}()
 	k.driver, k.built = d.Name(), m
 	if k.memory == nil {
-		k.link = newLink(k.wall.Control())
+		k.useLink(initlink.New(k.wall.Control()))
 		if err := k.attached(context.Background()); err != nil {
 			return nil, err
 		}
 	} else if err := k.takeUp(); err != nil {
 		return nil, err
 	}
-	if k.worktrees != nil {
-		k.protectWorktrees()
-	}
+	k.worktrees.Protect(k.link, k.memory == nil)
 	k.log.Info("up", "wall", time.Since(began))
 	k.saver = newSaver(k)
-	k.ports.serve(k.gateway)
+	k.ports.Serve(k.gateway)
 	listener, err := listen(k.dir.Control())
 	if err != nil {
 		return nil, fmt.Errorf("open the control socket: %w", err)
@@ -310,12 +310,18 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	return listener, nil
 }
 
+// useLink makes a link to init the keeper's.
+func (k *Keeper) useLink(l *initlink.Link) {
+	k.link, k.ender = l, session.NewEnder(l, k.log)
+	k.commands = command.New(command.Options{Spec: k.spec, Launch: &k.launch, Account: k.account, Places: k.places, Init: l, Event: k.event})
+}
+
 // record writes to disk that the sandbox runs. The caller that started it does not wait for the
 // disk, but the keeper acknowledges no command before.
 func (k *Keeper) record() {
 	defer close(k.recorded)
-	k.status.update(func(st *spec.Status) {
-		st.State, st.Root, st.Ports = spec.Running, k.saver.layer(), k.ports.list()
+	k.status.Update(func(st *spec.Status) {
+		st.State, st.Root, st.Ports = spec.Running, k.saver.layer(), k.ports.List()
 	})
 	k.event("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
 }
@@ -332,20 +338,20 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	if k.spec.Build == nil { // a build's layer is saved at the end of a step
 		go k.saver.run(ctx)
 	}
-	go k.idle(ctx)
+	go k.stopWhenIdle(ctx)
 	go k.guardMemory(ctx)
-	go k.watchDisk(ctx)
+	go k.disk.Follow(ctx, k.wall)
 	go k.watchOrphan(ctx)
 	go k.tellHostChanges(ctx)
-	go k.followWorktrees(ctx)
-	go k.stayCaughtUp(ctx)
+	go k.worktrees.Follow(ctx)
+	go k.grants.StayCaughtUp(ctx)
 	select {
-	case <-k.asked:
+	case <-k.life.asked:
 	case s := <-sigs:
-		k.stop("keeper received "+s.String(), stopGrace)
+		k.life.stop("keeper received "+s.String(), stopGrace)
 	case <-k.wall.Done():
 		k.fell()
-	case <-k.link.down:
+	case <-k.link.Down():
 		select {
 		case <-k.wall.Done(): // init went because the wall did
 		case <-time.After(500 * time.Millisecond):
@@ -362,65 +368,14 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	k.drain()
 }
 
-// beginStart is begin for a command that starts a program. The sandbox does not stop until started
-// is called. So a stop either sees the started program, or prevents its start.
-func (k *Keeper) beginStart() (started func(), err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stopping {
-		return nil, k.tooLate()
-	}
-	k.active++
-	k.status.used()
-	k.starts.Add(1)
-	return sync.OnceFunc(k.starts.Done), nil
-}
-
-// awaitStarts returns when no start is under way, or when none can succeed soon.
-func (k *Keeper) awaitStarts() {
-	done := make(chan struct{})
-	go func() { k.starts.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-k.wall.Done():
-	case <-time.After(hangTime):
-	}
-}
-
-// begin admits a command; end dismisses it.
-func (k *Keeper) begin() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stopping {
-		return k.tooLate()
-	}
-	k.active++
-	k.status.used()
-	return nil
-}
-
-func (k *Keeper) tooLate() error {
-	return spec.Errorf(spec.ErrStopping, "sandbox %s is stopping", k.spec.Name).WithHint("try again in a moment")
-}
-
-func (k *Keeper) end() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.active--
-	k.status.used()
-}
-
 // ended cleans up after a session.
-func (k *Keeper) ended(s *session) {
-	k.sessions.remove(s)
-	if s.hush != nil {
-		s.hush.end()
-	}
-	fields := map[string]any{"session": s.info.ID, "kind": s.info.Kind}
-	if s.err != nil {
-		fields["error"] = s.err.Error()
+func (k *Keeper) ended(s *session.Session) {
+	k.sessions.Remove(s)
+	fields := map[string]any{"session": s.Info().ID, "kind": s.Info().Kind}
+	if exit, err := s.Result(); err != nil {
+		fields["error"] = err.Error()
 	} else {
-		fields["exit"] = s.exit.Status()
+		fields["exit"] = exit.Status()
 	}
 	k.event("session.ended", fields)
 }

@@ -17,14 +17,14 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
+	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/vault"
-	"github.com/bothy-dev/bothy/internal/vault/sealer"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -34,9 +34,6 @@ import (
 const dialRole = "BOTHY_TEST_KEEPER_DIAL"
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == vault.Argv0 {
-		os.Exit(sealer.Main(os.Stdin, os.Stdout))
-	}
 	if path := os.Getenv(dialRole); path != "" {
 		os.Exit(dial(path))
 	}
@@ -139,71 +136,17 @@ func TestSaver(t *testing.T) {
 	}
 }
 
-// worker is a process that works on request.
-func worker(t *testing.T) (pid int, work func()) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `while read x; do i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo; done`)
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
-	return cmd.Process.Pid, func() {
-		_, err := fmt.Fprintln(in)
-		must(t, err)
-		_, err = out.Read(make([]byte, 1))
-		must(t, err)
-	}
-}
-
-// TestCPUTime checks that the time of all threads of all processes counts, including ended threads.
-// The time of an ended process does not count.
-func TestCPUTime(t *testing.T) {
-	const spent = 20 * time.Millisecond
-	before := cpuTime([]int{os.Getpid()})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the thread ends with us
-		var from, now unix.Timespec
-		_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &from)
-		for now.Nano()-from.Nano() < int64(spent) {
-			_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
-		}
-	}()
-	<-done
-	if got := cpuTime([]int{os.Getpid()}) - before; got < spent {
-		t.Errorf("%v, one thread alone used %v", got, spent)
-	}
-	pid, work := worker(t)
-	work() // work on another processor counts up to its last tick: at first, nothing
-	alone := cpuTime([]int{pid})
-	work()
-	if after := cpuTime([]int{pid}); after <= alone || alone <= 0 {
-		t.Errorf("%v before the work, %v after", alone, after)
-	}
-	if both := cpuTime([]int{pid, os.Getpid()}); both <= cpuTime([]int{pid}) {
-		t.Errorf("both together used %v", both)
-	}
-	gone := exec.CommandContext(t.Context(), "/bin/true")
-	must(t, gone.Run())
-	if got := cpuTime([]int{gone.Process.Pid}); got != 0 {
-		t.Errorf("a process that has ended used %v", got)
-	}
-}
-
 // TestBackgroundSave checks that a layer is saved in the background after work, within the bound,
 // and not without work.
 func TestBackgroundSave(t *testing.T) {
-	pid, work := worker(t)
+	pid, work := keepertest.Worker(t)
 	saved := make(chan struct{}, 100)
 	s := &saver{
 		wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond,
 		note: func(spec.RootLayer) { saved <- struct{}{} },
 	}
 	work() // its startup is work too
-	s.worked = cpuTime([]int{pid})
+	s.worked = usage.CPU([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.run(ctx) }()
@@ -216,7 +159,7 @@ func TestBackgroundSave(t *testing.T) {
 		work()
 		select {
 		case <-saved:
-		case <-time.After(time.Duration(s.layer().Bound) + patience): // a slow disk is not kept busy all the time
+		case <-time.After(time.Duration(s.layer().Bound) + keepertest.Patience): // a slow disk is not kept busy all the time
 			t.Fatal("not saved")
 		}
 		for quiet := false; !quiet; { // saves of work done during a save
@@ -228,7 +171,7 @@ func TestBackgroundSave(t *testing.T) {
 		}
 	}
 	cancel()
-	within(t, "run", func() { <-done })
+	keepertest.Within(t, "run", func() { <-done })
 }
 
 func TestNear(t *testing.T) {
@@ -288,37 +231,45 @@ func TestStopGrace(t *testing.T) {
 		{wire.Ask{Op: wire.OpStop}, stopGrace},
 	} {
 		k := bare()
-		k.asked, k.stopped = make(chan struct{}), make(chan struct{})
+		k.stopped = make(chan struct{})
 		close(k.stopped)
-		ours, theirs := conns(t)
+		ours, theirs := keepertest.Conns(t)
 		must(t, k.answer(t.Context(), ours, x.ask))
 		theirs.Close()
-		if k.grace != x.want {
-			t.Errorf("of %+v it is %s", x.ask, k.grace)
+		if k.life.how.grace != x.want {
+			t.Errorf("of %+v it is %s", x.ask, k.life.how.grace)
 		}
 	}
 }
 
 func TestStopOnce(t *testing.T) {
 	k := bare()
-	k.status = &status{dir: store.Sandbox{Dir: t.TempDir()}, log: quiet()}
-	k.asked = make(chan struct{})
-	must(t, k.begin())
+	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
+	must(t, k.life.begin())
 	if !k.busy() {
 		t.Error("nobody is served")
 	}
-	k.end()
+	k.life.end()
 	if k.busy() {
 		t.Error("somebody is served")
 	}
-	k.stop("first", 0)
-	k.stop("second", time.Hour)
-	k.destroy("removed")
-	if k.reason != "first" || k.grace != stopGrace || !k.discard {
-		t.Errorf("reason %q, grace %v, discard %t", k.reason, k.grace, k.discard)
+	k.life.stop("first", 0)
+	k.life.stop("second", time.Hour)
+	k.life.destroy("removed")
+	if k.life.how.reason != "first" || k.life.how.grace != stopGrace || !k.life.how.discard {
+		t.Errorf("reason %q, grace %v, discard %t", k.life.how.reason, k.life.how.grace, k.life.how.discard)
 	}
-	if err := k.begin(); !errors.Is(err, spec.ErrStopping) {
+	if err := k.life.begin(); !errors.Is(err, spec.ErrStopping) {
 		t.Errorf("a command while it stops: %v", err)
+	}
+}
+
+// TestStopFor checks that a sandbox that is stopped for its misbehaviour says so, with a hint.
+func TestStopFor(t *testing.T) {
+	k := bare()
+	k.stopFor("disk limit of 4 MiB")
+	if k.life.how.reason != "disk limit of 4 MiB" || k.life.how.grace != verdictGrace || spec.ExitCode(k.life.how.verdict) != spec.ExitSandbox || spec.Hint(k.life.how.verdict) == "" {
+		t.Errorf("it is stopped for %q within %s: %v", k.life.how.reason, k.life.how.grace, k.life.how.verdict)
 	}
 }
 
@@ -354,9 +305,9 @@ func TestListen(t *testing.T) {
 func serving(t *testing.T, path string) *Keeper {
 	t.Helper()
 	k := bare()
-	k.status = &status{dir: store.Sandbox{Dir: t.TempDir()}, log: quiet()}
-	k.asked, k.stopped = make(chan struct{}), make(chan struct{})
-	k.sessions.live = map[string]*session{}
+	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
+	k.stopped = make(chan struct{})
+	k.sessions = session.NewTable()
 	l, err := listen(path)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -364,7 +315,7 @@ func serving(t *testing.T, path string) *Keeper {
 	t.Cleanup(func() {
 		cancel()
 		l.Close()
-		within(t, "serve", k.wg.Wait)
+		keepertest.Within(t, "serve", k.wg.Wait)
 	})
 	return k
 }
@@ -377,7 +328,7 @@ func TestServe(t *testing.T) {
 		must(t, err)
 		c := unixconn.New(uc)
 		defer c.Close()
-		must(t, uc.SetDeadline(time.Now().Add(patience)))
+		must(t, uc.SetDeadline(time.Now().Add(keepertest.Patience)))
 		must(t, c.Expect(wire.Hello, &wire.Greeting{}))
 		send(c)
 		return c.Expect(wire.Reply, &struct{}{})
@@ -428,7 +379,7 @@ func TestServeRefusesOthers(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	select {
-	case <-k.asked:
+	case <-k.life.asked:
 		t.Error("a stranger stopped it")
 	default:
 	}

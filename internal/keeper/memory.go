@@ -3,11 +3,12 @@ package keeper
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostroot"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -39,9 +40,9 @@ type Memory struct {
 	Program string `json:"program,omitempty"`
 	Runtime string `json:"runtime,omitempty"`
 
-	Message     uint32        `json:"message"` // the last number in the connection to init
-	LastSession int           `json:"last_session"`
-	Sessions    []keptSession `json:"sessions,omitempty"`
+	Message     uint32         `json:"message"` // the last number in the connection to init
+	LastSession int            `json:"last_session"`
+	Sessions    []session.Kept `json:"sessions,omitempty"`
 }
 
 // keptMount holds the properties of a mount that must stay the same.
@@ -49,20 +50,6 @@ type keptMount struct {
 	Target string `json:"target"`
 	How    string `json:"how"`
 	Size   int64  `json:"size,omitempty"` // of a file system in memory
-}
-
-// keptSession is a program under init.
-type keptSession struct {
-	Info   spec.Session `json:"info"`
-	Stream uint32       `json:"stream"`
-	Credit int          `json:"credit"`         // bytes that may be sent to it
-	Held   int          `json:"held,omitempty"` // bytes that it sent and that have not been credited again
-	Logged bool         `json:"logged,omitempty"`
-	// Limit is the program's time limit, Left the rest of it, and Mark the value that the program
-	// hands down to the processes that it starts.
-	Limit spec.Duration `json:"limit,omitempty"`
-	Left  spec.Duration `json:"left,omitempty"`
-	Mark  string        `json:"mark,omitempty"`
 }
 
 // OpenMemory reads the Memory of an image. It refuses an image that programs cannot continue from
@@ -141,7 +128,7 @@ func (m *Memory) fit(d *driver.Machine, dir string) error {
 
 // installed checks that the installations are those that programs have in memory: gVisor does not
 // check whether a file has changed.
-func (m *Memory) installed(l Launch) error {
+func (m *Memory) installed(l launch.Settings) error {
 	if m.Program == l.Program && m.Runtime == l.Runtime {
 		return nil
 	}
@@ -160,78 +147,40 @@ func (k *Keeper) remember() *Memory {
 	m := &Memory{Version: memoryVersion, Certificate: id.Authority.Certificate, Names: id.Names}
 	m.built(k.built)
 	m.Program, m.Runtime = k.launch.Program, k.launch.Runtime
-	m.Message = k.link.last()
-	m.LastSession, m.Sessions = k.sessions.keep()
+	m.Message = k.link.LastNumber()
+	m.LastSession, m.Sessions = k.sessions.Kept()
 	return m
-}
-
-// keep lists the programs under init.
-func (t *sessions) keep() (last int, list []keptSession) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.live {
-		if s.st == nil {
-			continue
-		}
-		kept := keptSession{Info: s.info, Stream: s.st.id, Logged: s.log != nil}
-		if !s.st.keep(&kept) {
-			continue
-		}
-		s.mu.Lock()
-		if s.limit > 0 {
-			kept.Limit, kept.Mark = spec.Duration(s.limit), s.mark
-			kept.Left = spec.Duration(max(time.Until(s.until), time.Millisecond))
-		}
-		s.mu.Unlock()
-		list = append(list, kept)
-	}
-	slices.SortFunc(list, func(a, b keptSession) int { return int(a.Stream) - int(b.Stream) })
-	return t.next, list
-}
-
-// keep notes how many bytes may be sent in each direction. It is false if the program has ended.
-func (s *stream) keep(k *keptSession) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k.Credit, k.Held = s.credit+s.sending, s.held
-	return !s.ended
 }
 
 // takeUp continues with an init whose memory was restored, and with the programs under it.
 func (k *Keeper) takeUp() error {
 	m := k.memory
-	k.link = resumeLink(k.wall.Control(), m.Message)
-	k.sessions.next = m.LastSession
-	adopted := make([]*session, len(m.Sessions))
+	k.useLink(initlink.Continue(k.wall.Control(), m.Message))
+	k.sessions.SetLast(m.LastSession)
+	adopted := make([]*session.Session, len(m.Sessions))
 	for i, kept := range m.Sessions {
 		adopted[i] = k.adopt(kept)
 	}
-	if err := k.link.resume(); err != nil {
+	if err := k.link.Resume(); err != nil {
 		return fmt.Errorf("go on with what runs: %w", err)
 	}
 	for i, s := range adopted {
 		kept := m.Sessions[i]
 		if kept.Held > 0 {
-			_ = k.link.send(wire.CreditFrame(kept.Stream, kept.Held))
+			_ = k.link.Send(wire.CreditFrame(kept.Stream, kept.Held))
 		}
-		k.wg.Go(func() { s.pump(); k.ended(s) })
-		if kept.Limit > 0 {
-			k.wg.Go(func() { k.bound(s, time.Duration(kept.Limit), time.Duration(kept.Left), kept.Mark) })
-		}
+		k.wg.Go(func() { s.CarryOutput(); k.ended(s) })
+		k.wg.Go(func() { k.ender.LimitRest(s, kept) })
 	}
 	return nil
 }
 
 // adopt makes a session of a program that runs already. It has no viewers yet.
-func (k *Keeper) adopt(kept keptSession) *session {
-	s := &session{st: k.link.resumeStream(kept.Stream, kept.Credit), why: k.obituary, fell: k.wall.Done()}
-	if kept.Logged {
-		s.log = k.output
+func (k *Keeper) adopt(kept session.Kept) *session.Session {
+	s := session.UnderInit(k.link.ResumeStream(kept.Stream, kept.Credit), k.outputOf(kept.Logged), k.sessionEnding())
+	if kept.Info.Kind == session.KindAgent && kept.Info.TTY {
+		s.ReportIdle(k.status.NoteWaiting, true)
 	}
-	if kept.Info.Kind == kindAgent && kept.Info.TTY {
-		s.hush = newHush(hushTime, k.status.waiting)
-		s.hush.heard() // the program has run for a while
-	}
-	k.sessions.put(s, kept.Info)
+	k.sessions.Put(s, kept.Info)
 	return s
 }

@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
+	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -53,7 +53,7 @@ type NetworkOptions struct {
 	// Loop is the one that works in the sandbox; nil: none.
 	Loop *Loop
 	// Capture keeps the tokens of logins made inside; nil: they are not kept.
-	Capture *Capture
+	Capture *grants.Capture
 	// Meter counts the models' usage.
 	Meter *meter.Meter
 	// Uploads counts the bytes sent by rules with a budget.
@@ -149,82 +149,34 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 		id.Authority, k.launch.Authority = *a, nil
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
-		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.captures(), Identity: id, CatchUp: k.catchUp,
+		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.grants.Policy(), HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
 		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})
 	if err != nil {
 		return nil, err
 	}
+	k.grants.UseGateway(k.gateway)
 	if len(card.Gateways) > 0 {
 		k.agent.at = netip.AddrPortFrom(card.Gateways[0], wire.AgentPort)
 	}
-	k.traffic.guard(k.gateway.Pause)
+	k.traffic.PauseWhileBroken(k.gateway.Pause)
 	return card, nil
 }
 
 // join asks init to connect a server on the inside's loopback to the gateway.
 func (k *Keeper) join(ctx context.Context, j wire.Join) error {
-	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskJoin, Join: j})
+	_, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskJoin, Join: j})
 	return err
-}
-
-// compile reads the layers that the engine collected, and adds more.
-func compile(generation uint64, layers json.RawMessage, more ...policy.Input) (*policy.Policy, []policy.Input, error) {
-	var inputs []policy.Input
-	if err := json.Unmarshal(layers, &inputs); err != nil {
-		return nil, nil, fmt.Errorf("read the network policy: %w", err)
-	}
-	inputs = append(inputs, more...)
-	p, err := policy.Compile(generation, inputs...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("compile the network policy: %w", err)
-	}
-	return p, inputs, nil
 }
 
 // answerPolicy puts other rules into force. If own is set they lack the project's rules, which
 // stay as they are.
 func (k *Keeper) answerPolicy(c *unixconn.Conn, layers json.RawMessage, own bool) error {
-	if err := k.setPolicy(layers, own); err != nil {
+	if err := k.grants.SetPolicy(layers, own); err != nil {
 		return err
 	}
 	return c.SendJSON(wire.Reply, struct{}{})
-}
-
-func (k *Keeper) setPolicy(layers json.RawMessage, own bool) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var kept []policy.Input
-	if own {
-		kept = projectOf(k.rules)
-	}
-	p, inputs, err := compile(k.policy.Generation()+1, layers, kept...)
-	if err != nil {
-		return err
-	}
-	k.policy, k.rules = p, inputs
-	k.gateway.SetPolicy(p)
-	k.traffic.flush()
-	k.traffic.record(spec.NetworkRecord{Event: spec.NetworkPolicy, Sandbox: k.spec.Name, Generation: p.Generation()})
-	return nil
-}
-
-// projectOf returns the layers of the project.
-func projectOf(inputs []policy.Input) (list []policy.Input) {
-	for _, in := range inputs {
-		if in.Layer == policy.LayerProject {
-			list = append(list, in)
-		}
-	}
-	return list
-}
-
-// generation returns the generation of the rules in force.
-func (k *Keeper) generation() uint64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.policy.Generation()
 }
 
 // logTraffic logs a record, and notes that the sandbox is in use.
@@ -232,5 +184,28 @@ func (k *Keeper) logTraffic(r spec.NetworkRecord) {
 	if r.Direction == spec.DirectionIn {
 		k.served.Add(1)
 	}
-	k.traffic.record(r)
+	k.traffic.Record(r)
+}
+
+// noteNetwork writes the state of the network log into the status.
+func (k *Keeper) noteNetwork() {
+	k.status.Update(func(st *spec.Status) { st.NetworkPaused = k.traffic.PausedBecause() })
+}
+
+// noteUnlent writes the leases without effect into the status.
+func (k *Keeper) noteUnlent(list []spec.Unlent) {
+	k.status.Update(func(st *spec.Status) { st.Unlent = list })
+}
+
+// answerLoans changes the lent secrets for a caller.
+func (k *Keeper) answerLoans(c *unixconn.Conn, change wire.LoanChange) error {
+	before := len(k.grants.NotLent())
+	err := k.grants.ChangeLoans(change)
+	if len(k.grants.NotLent()) != before {
+		k.noteUnlent(k.grants.NotLent())
+	}
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(wire.Reply, struct{}{})
 }

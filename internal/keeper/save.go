@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -36,25 +35,21 @@ type saver struct {
 func newSaver(k *Keeper) *saver {
 	s := &saver{
 		wall: k.wall, store: k.layers, log: k.log, every: time.Duration(k.launch.SaveEvery),
-		note:  func(r spec.RootLayer) { k.status.update(func(st *spec.Status) { st.Root = r }) },
-		state: k.status.get().Root,
+		note:  func(r spec.RootLayer) { k.status.Update(func(st *spec.Status) { st.Root = r }) },
+		state: k.status.Get().Root,
 		must:  k.built.Mounts,
 	}
 	if s.every <= 0 {
 		s.every = defaultSaveEvery
 	}
 	s.state.Bound = spec.Duration(s.bound())
-	s.worked = cpuTime(s.wall.Pids())
+	s.worked = usage.CPU(s.wall.Pids())
 	return s
 }
 
 // dutyCycle keeps background saves below this share of the time: the next save waits this many
 // times as long as the last one took.
 const dutyCycle = 20
-
-// idleCPU is how much CPU time an idle wall uses in a minute. Below it no program inside can have
-// changed a file.
-const idleCPU = 2 * time.Millisecond
 
 func (s *saver) layer() spec.RootLayer {
 	s.smu.Lock()
@@ -121,7 +116,7 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := func() func() time.Duration {
-		now := cpuTime(s.wall.Pids())
+		now := usage.CPU(s.wall.Pids())
 		return func() time.Duration { return now }
 	}
 	rest, err := s.write(now, func(dir string) (time.Duration, error) {
@@ -208,7 +203,7 @@ func (s *saver) run(ctx context.Context) {
 		}
 		s.smu.Lock()
 		early := time.Since(last) < dutyCycle*s.lastCost
-		idle := cpuTime(s.wall.Pids())-s.worked < idleCPU
+		idle := usage.CPU(s.wall.Pids())-s.worked < usage.IdleCPU
 		s.smu.Unlock()
 		if early || idle {
 			continue
@@ -230,39 +225,12 @@ const (
 // settled returns the CPU time from which the inside's next work counts: the time now, or a moment
 // later if the save's own work explains the difference.
 func (s *saver) settled() func() time.Duration {
-	now := cpuTime(s.wall.Pids())
+	now := usage.CPU(s.wall.Pids())
 	return func() time.Duration {
 		time.Sleep(afterSave)
-		if later := cpuTime(s.wall.Pids()); later-now < afterSaveWork {
+		if later := usage.CPU(s.wall.Pids()); later-now < afterSaveWork {
 			return later
 		}
 		return now
 	}
-}
-
-// cpuTime returns the CPU time that processes have used since their start.
-func cpuTime(pids []int) time.Duration {
-	var sum time.Duration
-	for _, pid := range pids {
-		sum += processCPU(pid)
-	}
-	return sum
-}
-
-// processCPU returns the CPU time of all threads of a process, by the scheduler's own count. It
-// takes one system call, as the caller of a checkpoint waits for it. The clock ticks of stat are
-// too coarse to tell idle from a single write. A thread that runs on another processor at this
-// moment counts up to that processor's last tick.
-func processCPU(pid int) time.Duration {
-	var used unix.Timespec
-	if err := unix.ClockGettime(clockOf(pid), &used); err != nil { // it has ended
-		return 0
-	}
-	return time.Duration(used.Nano())
-}
-
-// clockOf returns the kernel's number for a process's CPU clock, as clock_getcpuclockid(3) does.
-func clockOf(pid int) int32 {
-	const ofScheduler = 2 // CPUCLOCK_SCHED
-	return ^int32(pid)<<3 | ofScheduler
 }

@@ -98,7 +98,7 @@ func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	told := make(chan struct{})
 	early := context.AfterFunc(ctx, func() {
 		defer close(told)
-		_ = c.SendError(k.tooLate())
+		_ = c.SendError(k.life.tooLate())
 		c.Close()
 	})
 	var ask wire.Ask
@@ -112,7 +112,7 @@ func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	}
 	err = k.answer(ctx, c, ask)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		err = k.tooLate()
+		err = k.life.tooLate()
 	}
 	if err != nil {
 		_ = c.SendError(err)
@@ -126,14 +126,14 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 	case wire.OpExec:
 		return k.answerExec(ctx, c, ask)
 	case wire.OpStop:
-		k.stop("stopped", cmp.Or(time.Duration(ask.Grace), time.Duration(ask.Timeout)*time.Second))
+		k.life.stop("stopped", cmp.Or(time.Duration(ask.Grace), time.Duration(ask.Timeout)*time.Second))
 		<-k.stopped
 		if k.unsaved != nil {
 			return k.unsaved
 		}
 		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpDestroy:
-		k.destroy("removed")
+		k.life.destroy("removed")
 		<-k.stopped
 		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpPolicy:
@@ -177,7 +177,7 @@ func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
 
 // standing returns the status of the sandbox.
 func (k *Keeper) standing(ctx context.Context) *wire.KeeperStatus {
-	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.get(), Sessions: k.sessions.list(), Usage: k.usage(), Generation: k.generation()}
+	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.Get(), Sessions: k.sessions.List(), Usage: k.usage(), Generation: k.grants.Generation()}
 	st.Usage.Sessions = len(st.Sessions)
 	st.SetFlows(k.gateway.Flows())
 	if list, err := k.wall.Tasks(ctx); err == nil {

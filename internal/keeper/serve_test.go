@@ -10,7 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -45,14 +47,14 @@ func TestServeAgain(t *testing.T) {
 	})
 	uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	must(t, err)
-	must(t, uc.SetDeadline(time.Now().Add(patience)))
+	must(t, uc.SetDeadline(time.Now().Add(keepertest.Patience)))
 	c := unixconn.New(uc)
 	must(t, c.Expect(wire.Hello, &wire.Greeting{}))
 	must(t, c.SendJSON(wire.Request, wire.Ask{Op: wire.OpPing}))
 	must(t, c.Expect(wire.Reply, &struct{}{}))
 	c.Close()
 	l.Close()
-	within(t, "serve", k.wg.Wait)
+	keepertest.Within(t, "serve", k.wg.Wait)
 }
 
 // TestServePause checks that serve waits ever longer while accept fails, but never long: the end of the
@@ -92,9 +94,9 @@ func (crowded) Flows() []spec.Flow {
 func TestStatusOfACrowd(t *testing.T) {
 	k := bare()
 	k.log, k.gateway, k.wall, k.recorded = quiet(), crowded{}, &wall{}, make(chan struct{})
-	k.status, k.sessions, k.policy = &status{}, *table(), &policy.Policy{}
+	k.status = status.New(store.Sandbox{}, quiet(), spec.Status{})
 	close(k.recorded)
-	near, far := conns(t)
+	near, far := keepertest.Conns(t)
 	k.wg.Go(func() {
 		if err := k.answerStatus(t.Context(), near); err != nil {
 			_ = near.SendError(err)

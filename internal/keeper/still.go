@@ -22,17 +22,17 @@ var errLeft = errors.New("whoever had the sandbox stand still took too long")
 // answerStill pauses the sandbox while the caller looks at its files.
 func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	if !ask.Unasked {
-		if err := k.begin(); err != nil {
+		if err := k.life.begin(); err != nil {
 			return err
 		}
-		defer k.end()
+		defer k.life.end()
 	}
 	err := k.stand(ctx, c, ask.Memory)
 	if err == nil || errors.Is(err, errLeft) {
 		return err
 	}
 	if ctx.Err() != nil { // it ends, and the caller can look at the files then
-		return k.tooLate()
+		return k.life.tooLate()
 	}
 	failed := &spec.Error{Class: spec.ErrSandbox, Op: "have the sandbox stand still", Err: err}
 	if store.IsFull(err) { // the sandbox is not at fault
@@ -104,7 +104,7 @@ func leftOr(there context.Context, err error) error {
 // the keeper is incomplete, and no program is half started.
 func (k *Keeper) freeze(ctx context.Context, dir string) (resume func(), kept *Memory, err error) {
 	k.spawning.Lock()
-	speak, err := k.link.silence(ctx)
+	speak, err := k.link.Quiesce(ctx)
 	if err != nil {
 		k.spawning.Unlock()
 		return nil, nil, err

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -22,7 +23,7 @@ func stander(t *testing.T) (*Keeper, *wall) {
 	t.Helper()
 	w := &wall{}
 	s := &saver{wall: w, store: layer.Store{Dir: t.TempDir()}, log: quiet(), note: func(spec.RootLayer) {}}
-	return &Keeper{saver: s, wall: w, asked: make(chan struct{})}, w
+	return &Keeper{saver: s, wall: w, life: newLife("box", func() {})}, w
 }
 
 // TestStandsStill checks that a caller does not keep a sandbox paused after it goes, or when the
@@ -30,12 +31,12 @@ func stander(t *testing.T) (*Keeper, *wall) {
 func TestStandsStill(t *testing.T) {
 	for name, leave := range map[string]func(k *Keeper, client io.Closer){
 		"gone":          func(_ *Keeper, c io.Closer) { _ = c.Close() },
-		"it shall stop": func(k *Keeper, _ io.Closer) { close(k.asked) },
+		"it shall stop": func(k *Keeper, _ io.Closer) { close(k.life.asked) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, w := stander(t)
 			k.spec = &spec.Sandbox{Name: "box"}
-			ours, theirs := conns(t)
+			ours, theirs := keepertest.Conns(t)
 			done := make(chan error, 1)
 			go func() { done <- k.stand(t.Context(), ours, "") }()
 			must(t, theirs.Expect(wire.Reply, &struct{}{}))
@@ -55,7 +56,7 @@ func TestStandsStill(t *testing.T) {
 		})
 	}
 	k, w := stander(t)
-	ours, theirs := conns(t)
+	ours, theirs := keepertest.Conns(t)
 	done := make(chan error, 1)
 	go func() { done <- k.stand(t.Context(), ours, "") }()
 	must(t, theirs.Expect(wire.Reply, &struct{}{}))
@@ -96,22 +97,22 @@ func TestImageBrokenOff(t *testing.T) {
 			k, w := stander(t)
 			saves := make(chan struct{})
 			k.spec, k.wall = &spec.Sandbox{Name: "box"}, remembering{w, saves}
-			l, in := connect(t)
+			l, in := connectInit(t)
 			k.link = l
-			in.hello()
+			in.Hello()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			ours, theirs := conns(t)
+			ours, theirs := keepertest.Conns(t)
 			done := make(chan error, 1)
 			go func() { done <- k.answerStill(ctx, ours, wire.Ask{Unasked: true, Memory: t.TempDir()}) }()
-			in.asked(wire.AskSilence)
+			in.Asked(wire.AskSilence)
 			<-saves
 			if !w.still.Load() {
 				t.Error("it does not stand still")
 			}
 			tt.leave(cancel, theirs)
-			in.asked(wire.AskSpeak)
-			within(t, "the end", func() {
+			in.Asked(wire.AskSpeak)
+			keepertest.Within(t, "the end", func() {
 				if err := <-done; !errors.Is(err, tt.want) {
 					t.Errorf("it ends with %v", err)
 				}
@@ -129,12 +130,12 @@ func TestStoodBeforeStatus(t *testing.T) {
 	k, _ := stander(t)
 	told := make(chan struct{})
 	k.saver.note = func(spec.RootLayer) { <-told }
-	ours, theirs := conns(t)
+	ours, theirs := keepertest.Conns(t)
 	done := make(chan error, 1)
 	go func() { done <- k.stand(t.Context(), ours, "") }()
 	must(t, theirs.Expect(wire.Reply, &struct{}{}))
 	must(t, theirs.SendJSON(wire.Request, struct{}{}))
-	within(t, "the answer", func() {
+	keepertest.Within(t, "the answer", func() {
 		defer close(told)
 		var stood wire.Stood
 		if err := theirs.Expect(wire.Reply, &stood); err != nil || stood.SavedAt == nil || !stood.SavedAt.Equal(*k.saver.layer().SavedAt) {
@@ -170,7 +171,7 @@ func TestNoRoomToStandStill(t *testing.T) {
 	k, w := stander(t)
 	k.spec = &spec.Sandbox{Name: "box"}
 	w.save = func(string) error { return fmt.Errorf("write: %w", unix.ENOSPC) }
-	ours, _ := conns(t)
+	ours, _ := keepertest.Conns(t)
 	err := k.answerStill(t.Context(), ours, wire.Ask{Unasked: true})
 	if errors.Is(err, spec.ErrSandbox) || !strings.Contains(spec.Hint(err), "make room") {
 		t.Errorf("%v: %s", err, spec.Hint(err))
@@ -198,7 +199,7 @@ func TestEndsBeforeItSettles(t *testing.T) {
 	k.spec, k.wall = &spec.Sandbox{Name: "box"}, settling{w, 0}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	ours, _ := conns(t)
+	ours, _ := keepertest.Conns(t)
 	if err := k.answerStill(ctx, ours, wire.Ask{Unasked: true}); !errors.Is(err, spec.ErrStopping) {
 		t.Error(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/keeper/initlink"
+	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -20,22 +22,22 @@ const idlePoll = 10 * time.Second
 // idleShare is the part of one processor below which the programs inside count as idle.
 const idleShare = 0.01
 
-// idle stops a sandbox that is unused and has no working program.
-func (k *Keeper) idle(ctx context.Context) {
+// stopWhenIdle stops a sandbox that is unused and has no working program.
+func (k *Keeper) stopWhenIdle(ctx context.Context) {
 	limit := time.Duration(k.spec.IdleTimeout)
 	if limit <= 0 {
 		return
 	}
 	tick := time.NewTicker(min(idlePoll, max(limit/4, 50*time.Millisecond)))
 	defer tick.Stop()
-	since, cpu, at, served := time.Now(), cpuTime(k.wall.Pids()), time.Now(), k.served.Load()
+	since, cpu, at, served := time.Now(), usage.CPU(k.wall.Pids()), time.Now(), k.served.Load()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now, used := time.Now(), cpuTime(k.wall.Pids())
+		now, used := time.Now(), usage.CPU(k.wall.Pids())
 		busy := k.busy() || k.visited() || (used-cpu).Seconds() > idleShare*now.Sub(at).Seconds()+saveAllowance.Seconds()
 		cpu, at = used, now
 		if n := k.served.Load(); n != served {
@@ -45,7 +47,7 @@ func (k *Keeper) idle(ctx context.Context) {
 			since = now
 		}
 		if now.Sub(since) >= limit {
-			k.stop(fmt.Sprintf("idle for %s", limit), stopGrace)
+			k.life.stop(fmt.Sprintf("idle for %s", limit), stopGrace)
 			return
 		}
 	}
@@ -56,13 +58,10 @@ const saveAllowance = 20 * time.Millisecond
 
 // busy reports whether a caller watches a program inside, or waits for one.
 func (k *Keeper) busy() bool {
-	k.mu.Lock()
-	active := k.active
-	k.mu.Unlock()
-	if active > 0 {
+	if k.life.isServing() {
 		return true
 	}
-	for _, s := range k.sessions.list() {
+	for _, s := range k.sessions.List() {
 		if s.Attached > 0 {
 			return true
 		}
@@ -78,7 +77,7 @@ func (k *Keeper) visited() bool {
 // usage returns what the sandbox's processes use of the host.
 func (k *Keeper) usage() spec.Usage {
 	pids := append(k.wall.Pids(), os.Getpid())
-	return spec.Usage{CPUSeconds: cpuTime(pids).Seconds(), Memory: resident(pids)}
+	return spec.Usage{CPUSeconds: usage.CPU(pids).Seconds(), Memory: usage.Resident(pids)}
 }
 
 // The keeper checks memory often enough to see use pass half of the limit, and very often from
@@ -153,11 +152,11 @@ func (k *Keeper) memoryGauge(ctx context.Context, limit int64) func() (used int6
 	}
 	last, at := int64(0), time.Duration(0)
 	return func() (int64, bool) {
-		if cpuTime(k.wall.Pids())-at < idleCPU {
+		if usage.CPU(k.wall.Pids())-at < usage.IdleCPU {
 			return last, false
 		}
 		used, err := k.wall.Memory(ctx)
-		at = cpuTime(k.wall.Pids())
+		at = usage.CPU(k.wall.Pids())
 		if err == nil {
 			last = used
 		}
@@ -174,18 +173,18 @@ func near(current, limit int64) bool {
 
 // killLargest ends the program with the most memory, as init sees it.
 func (k *Keeper) killLargest(ctx context.Context, current, limit int64) error {
-	victim, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskLargest})
+	victim, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskLargest})
 	if err != nil || victim.PID <= 1 {
 		return err
 	}
 	if err := k.wall.Signal(ctx, victim.PID, int(unix.SIGKILL)); err != nil {
 		return fmt.Errorf("end process %d: %w", victim.PID, err)
 	}
-	name := clip(victim.Command)
+	name := initlink.Clip(victim.Command)
 	k.event("memory.killed", map[string]any{
 		"pid": victim.PID, "command": name, "used": current, "limit": limit,
 	})
-	k.sessions.tell(fmt.Sprintf("%s (process %d) was ended: the sandbox neared its memory limit of %d MiB",
+	k.sessions.NoteAll(fmt.Sprintf("%s (process %d) was ended: the sandbox neared its memory limit of %d MiB",
 		name, victim.PID, limit>>20))
 	time.Sleep(memoryPoll)
 	return nil

@@ -1,0 +1,28 @@
+package machine
+
+import (
+	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostroot"
+)
+
+// buildMounts lists what lies over the root of a sandbox for steps of a build. All else
+// is in the root layer, the home and /tmp too: it is what a step results in.
+func (b *Builder) buildMounts(scratch string) ([]driver.Mount, error) {
+	list := []driver.Mount{{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: b.Launch.Memory / 4}}
+	for _, m := range []struct{ source, target string }{
+		{b.Spec.Build.Program, build.ProgramPath}, {b.Spec.Build.Context, build.ContextPath},
+	} {
+		if m.source == "" {
+			continue
+		}
+		source, err := b.pinSource(m.source, filepath.Join(scratch, "mnt", filepath.Base(m.target)))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, driver.Mount{Source: source, Target: m.target, ReadOnly: true, Exclusive: true})
+	}
+	return list, nil
+}

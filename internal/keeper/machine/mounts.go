@@ -1,0 +1,241 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/hostroot"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// listMounts lists the mounts over the root, outer ones first, and makes the mount
+// points that the sandbox needs in its own directories.
+func (b *Builder) listMounts(scratch string) ([]driver.Mount, error) {
+	if b.Spec.Build != nil {
+		return b.buildMounts(scratch)
+	}
+	if err := hostroot.CheckMounts(b.Spec.Mounted()); err != nil {
+		return nil, err
+	}
+	empty, err := emptyDir(scratch)
+	if err != nil {
+		return nil, err
+	}
+	// Files in memory leave room for what would remove them again.
+	list := []driver.Mount{
+		{Target: "/tmp", Memory: true, Mode: 0o1777, Size: b.Launch.Memory / 2},
+		{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: b.Launch.Memory / 4},
+		{Source: b.Dir.Home(), Target: b.account.Home, Exclusive: true},
+	}
+	if b.Spec.Docker {
+		kept, err := b.dockerMount()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, kept)
+	}
+	for i, m := range slices.Concat(b.Spec.Workspaces, b.Spec.Volumes, b.config()) {
+		if i < len(b.Spec.Workspaces) && b.Spec.Clones(m) {
+			list = append(list, driver.Mount{Source: clone.Tree(b.Dir.Clone(i)), Target: m.Target, Exclusive: true})
+			continue
+		}
+		source, err := b.pinSource(m.Source, filepath.Join(scratch, "mnt", strconv.Itoa(i)))
+		if err != nil {
+			return nil, err
+		}
+		if i < len(b.Spec.Workspaces) && b.Spec.Reviews(m) {
+			if source, err = b.overlay(m, source, i, scratch); err != nil {
+				return nil, err
+			}
+		}
+		if err := b.coverHidden(m, source, empty); err != nil {
+			return nil, err
+		}
+		if m.Target == b.account.Home { // a forced workspace replaces the home
+			list = slices.DeleteFunc(list, func(d driver.Mount) bool { return d.Target == m.Target })
+		}
+		list = append(list, driver.Mount{Source: source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
+	for _, p := range b.installed() {
+		source, err := b.pinSource(p.source, filepath.Join(scratch, "mnt", path.Base(p.target)))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, driver.Mount{Source: source, Target: p.target, ReadOnly: true, Exclusive: true})
+	}
+	for i, target := range b.Spec.Private {
+		source := b.Dir.Private(i)
+		if err := os.MkdirAll(source, 0o755); err != nil {
+			return nil, err
+		}
+		list = append(list, driver.Mount{Source: source, Target: target, Exclusive: true})
+	}
+	for _, h := range b.Launch.Hidden {
+		list = append(list, driver.Mount{Source: empty, Target: h, ReadOnly: true, Exclusive: true})
+	}
+	slices.SortStableFunc(list, func(a, b driver.Mount) int {
+		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
+	})
+	b.stageMounts(list)
+	return list, b.makePoints(list)
+}
+
+// config is what of the agent's configuration can be shown: its place in the home
+// may hold something of the sandbox's own, which stays.
+func (b *Builder) config() (list []spec.Mount) {
+	for _, m := range b.Launch.Config {
+		rel, err := filepath.Rel(b.account.Home, m.Target)
+		if err == nil && filepath.IsLocal(rel) {
+			err = makePointFor(m.Source, b.Dir.Home(), rel)
+		}
+		if err != nil {
+			b.Event("config.hidden", map[string]any{"path": m.Target, "error": err.Error()})
+			continue
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// installation is a program that lies on the host and is shown inside.
+type installation struct {
+	*spec.Program
+	source, target string // directories
+}
+
+// installed are the agent's program and what that runs on.
+func (b *Builder) installed() (list []installation) {
+	p := b.Spec.Program
+	if p == nil {
+		return nil
+	}
+	list = append(list, installation{p, b.Launch.Program, hostroot.Agent})
+	if p.Runtime != nil {
+		list = append(list, installation{p.Runtime, b.Launch.Runtime, hostroot.Runtime})
+	}
+	return list
+}
+
+// pinSource makes a directory or file of the host appear at a place of ours, and
+// gives that place. The path was real when the sandbox was created; a program that
+// can write to a directory above it, in another sandbox for instance, may have
+// put a symbolic link in its way since. None is followed, and what was opened
+// is what is mounted.
+func (b *Builder) pinSource(source, at string) (string, error) {
+	fd, kind, err := openNoLinks(source)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return "", spec.Errorf(spec.ErrDenied, "%s has a symbolic link in its path now, which it had not when the sandbox was created", source).
+			WithHint("put the directory back, or remove the sandbox: bothy rm %s", b.Spec.Name)
+	case err != nil:
+		return "", spec.Errorf(spec.ErrNotFound, "workspace %s: %w", source, err).
+			WithHint("put it back, or remove the sandbox: bothy rm %s", b.Spec.Name)
+	}
+	defer unix.Close(fd)
+	switch kind {
+	case unix.S_IFDIR:
+		if err = b.asFound(source, fd); err == nil {
+			err = os.MkdirAll(at, 0o700)
+		}
+	case unix.S_IFREG:
+		if err = os.MkdirAll(filepath.Dir(at), 0o700); err == nil {
+			err = os.WriteFile(at, nil, 0o600)
+		}
+	default:
+		return "", spec.Errorf(spec.ErrDenied, "%s is neither a directory nor a regular file any more", source)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := unix.Mount(descriptorPath(fd), at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return "", fmt.Errorf("mount %s: %w", source, err)
+	}
+	return at, nil
+}
+
+// asFound refuses another directory than the one that the engine found at a path, and has written down.
+func (b *Builder) asFound(source string, fd int) error {
+	i := slices.IndexFunc(b.Launch.Mounted, func(m spec.Mounted) bool { return m.Source == source })
+	if i < 0 { // it is none of the sandbox's own workspaces and volumes
+		return nil
+	}
+	id, err := hostpath.IdentityOf(fd)
+	if err == nil && id != hostpath.Found(b.Launch.Mounted[i]) {
+		err = spec.Errorf(spec.ErrConflict, "another directory is at %s since a moment", source).WithHint("start the sandbox again")
+	}
+	return err
+}
+
+// makePoints makes the mount points that lie in other mounts: in the sandbox's
+// own home, which is a directory of ours, and for private directories. Anything
+// else is not ours to make in a workspace.
+func (b *Builder) makePoints(list []driver.Mount) error {
+	for i, m := range list {
+		outer, ok := Innermost(list[:i], m.Target)
+		if !ok || outer.Memory {
+			continue
+		}
+		rel, err := filepath.Rel(outer.Target, m.Target)
+		if err != nil {
+			return err
+		}
+		private := filepath.Dir(m.Source) == filepath.Dir(b.Dir.Private(0)) && !outer.ReadOnly
+		if outer.Source == b.Dir.Home() || b.isClone(outer.Source) || private {
+			if err := makePoint(outer.Source, rel, isDirectory(m.Source)); err != nil {
+				return (&spec.Error{Class: spec.ErrDenied, Op: "make mount point " + m.Target, Err: err}).
+					WithHint("put the directory back, on the host or in the sandbox's home, or remove the sandbox: bothy rm %s", b.Spec.Name)
+			}
+			continue
+		}
+		if err := findPoint(outer.Source, rel, isDirectory(m.Source)); err != nil {
+			return noPoint(m.Target, outer.Target, err)
+		}
+	}
+	return nil
+}
+
+// isClone tells whether a directory is the sandbox's own clone of a workspace.
+func (b *Builder) isClone(dir string) bool {
+	for _, c := range clone.Of(b.Spec, b.Dir.Clone) {
+		if c.Tree() == dir {
+			return true
+		}
+	}
+	return false
+}
+
+// SharedWithHost tells whether a mount shows files that the host or another sandbox may change.
+func SharedWithHost(m driver.Mount) bool { return !m.Memory && !m.Exclusive }
+
+// Innermost finds the deepest of the mounts that target lies below, of two at one
+// place the later, which covers the other.
+func Innermost(list []driver.Mount, target string) (driver.Mount, bool) {
+	var best driver.Mount
+	for _, m := range list {
+		if strings.HasPrefix(target, strings.TrimSuffix(m.Target, "/")+"/") && len(m.Target) >= len(best.Target) {
+			best = m
+		}
+	}
+	return best, best.Target != ""
+}
+
+func isBelow(list []driver.Mount, target string) bool {
+	_, ok := Innermost(list, target)
+	return ok
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
