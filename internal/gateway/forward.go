@@ -19,7 +19,7 @@ func (g *Gateway) forward(ctx context.Context, a *netstack.Attempt, f *flow, r *
 		return err
 	}
 	f.hold(inside)
-	said, speaks, err := g.beginsHTTP(inside)
+	said, speaks, err := g.protocols.beginsHTTP(inside)
 	if err != nil || !speaks {
 		inside.Reset()
 		return refused
@@ -29,8 +29,8 @@ func (g *Gateway) forward(ctx context.Context, a *netstack.Attempt, f *flow, r *
 }
 
 // beginsHTTP reports whether a client sends a request in clear. It returns the bytes it has read.
-func (g *Gateway) beginsHTTP(c relay.Conn) (said []byte, speaks bool, err error) {
-	hold := g.held.Hold()
+func (p *protocols) beginsHTTP(c relay.Conn) (said []byte, speaks bool, err error) {
+	hold := p.held.Hold()
 	defer hold.Release()
 	if err := hold.Take(maxLine); err != nil {
 		return nil, false, err

@@ -1,4 +1,4 @@
-package gateway
+package namelimit
 
 import (
 	"crypto/rand"
@@ -10,8 +10,8 @@ import (
 )
 
 // frozen returns limits for which no time passes.
-func frozen() *limits {
-	l := newLimits()
+func frozen() *Limits {
+	l := New()
 	at := time.Now()
 	l.now = func() time.Time { return at }
 	return l
@@ -38,7 +38,7 @@ func TestA1DataInNamesIsRationed(t *testing.T) {
 		send := func() int {
 			before := len(l.seen)
 			for range 5000 {
-				_ = l.name(data(size, "wide.example"))
+				_ = l.Admit(data(size, "wide.example"))
 			}
 			return (len(l.seen) - before) * size
 		}
@@ -67,11 +67,11 @@ func TestA1DataInDisguise(t *testing.T) {
 		l := frozen()
 		passed := 0
 		for n := range 5000 {
-			if l.name(make(n)) == nil {
+			if l.Admit(make(n)) == nil {
 				passed++
 			}
 		}
-		if passed > nameBurst {
+		if passed > Burst {
 			t.Errorf("%s: %d names passed", what, passed)
 		}
 	}
@@ -80,13 +80,13 @@ func TestA1DataInDisguise(t *testing.T) {
 // TestRationIsOfNewNames checks that a name is charged once, and that zones have separate rations.
 func TestRationIsOfNewNames(t *testing.T) {
 	l := frozen()
-	for l.name(data(30, "wide.example")) == nil {
+	for l.Admit(data(30, "wide.example")) == nil {
 	}
-	if err := l.name("a.other.example"); err != nil {
+	if err := l.Admit("a.other.example"); err != nil {
 		t.Error(err)
 	}
-	for range 3 * nameBurst {
-		if err := l.name("a.other.example"); err != nil {
+	for range 3 * Burst {
+		if err := l.Admit("a.other.example"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestOrdinaryNamesPass(t *testing.T) {
 	} {
 		l := frozen()
 		for n := range 350 {
-			if err := l.name(make(n) + "." + zone); err != nil {
+			if err := l.Admit(make(n) + "." + zone); err != nil {
 				t.Errorf("after %d names: %v", n, err)
 				break
 			}
@@ -128,8 +128,8 @@ func TestNamesAreBounded(t *testing.T) {
 	l := frozen()
 	for n := range 2 * manyZones {
 		for i := range 20 {
-			_ = l.name(fmt.Sprintf("n%d.zone%d.example", i, n))
-			_ = l.name(fmt.Sprintf("n%d.x.zone%d", i, n))
+			_ = l.Admit(fmt.Sprintf("n%d.zone%d.example", i, n))
+			_ = l.Admit(fmt.Sprintf("n%d.x.zone%d", i, n))
 		}
 	}
 	if len(l.zones) > manyZones || len(l.seen) > 1<<16 {
@@ -141,20 +141,20 @@ func TestNamesAreBounded(t *testing.T) {
 // other zones are not forgotten.
 func TestZonesAreForgotten(t *testing.T) {
 	l := frozen()
-	for l.name(data(30, "wide.example")) == nil {
+	for l.Admit(data(30, "wide.example")) == nil {
 	}
 	for n := range 2 * manyZones {
-		_ = l.name(fmt.Sprintf("www.zone%d.example", n) + fmt.Sprint(n))
+		_ = l.Admit(fmt.Sprintf("www.zone%d.example", n) + fmt.Sprint(n))
 	}
-	if err := l.name("www.late.test"); err == nil || len(l.zones) != manyZones {
+	if err := l.Admit("www.late.test"); err == nil || len(l.zones) != manyZones {
 		t.Errorf("%d zones are remembered at once: %v", len(l.zones), err)
 	}
 	at := l.now().Add(time.Minute)
 	l.now = func() time.Time { return at }
-	if err := l.name("www.late.test"); err != nil {
+	if err := l.Admit("www.late.test"); err != nil {
 		t.Error(err)
 	}
-	if err := l.name(data(140, "wide.example")); err == nil || len(l.zones) != 2 {
+	if err := l.Admit(data(140, "wide.example")); err == nil || len(l.zones) != 2 {
 		t.Errorf("a zone that is used up is forgotten, %d are left", len(l.zones))
 	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package namelimit
 
 import "math"
 
@@ -6,9 +6,9 @@ import "math"
 // too.
 const nameBits = 16
 
-// bits estimates how much the part of a name below its zone can carry: the entropy of its letters,
+// bitsOf estimates how much the part of a name below its zone can carry: the entropy of its letters,
 // as often as they occur. A word carries little, a counter less, an encoded secret all that fits.
-func bits(below string) float64 {
+func bitsOf(below string) float64 {
 	var count [256]float64
 	n := 0.0
 	for i := range len(below) {

@@ -1,4 +1,4 @@
-package gateway
+package advice
 
 import (
 	"encoding/json"
@@ -13,13 +13,13 @@ const (
 	loopTime     = 20 * time.Second
 )
 
-// loop answers POST /command about the loop that works in the sandbox.
-func (o own) loop(w http.ResponseWriter, r *http.Request) {
+// serveLoop answers POST /command about the loop that works in the sandbox.
+func (h *Handler) serveLoop(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Args []string `json:"args"`
 	}
 	switch {
-	case o.g.conf.Loop == nil:
+	case h.Loop == nil:
 		http.Error(w, "no loop works in this sandbox", http.StatusNotFound)
 		return
 	case r.Method != http.MethodPost || r.URL.Path != "/command":
@@ -36,7 +36,7 @@ func (o own) loop(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "read the command: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	out, complaint, code := o.g.conf.Loop(asked.Args)
+	out, complaint, code := h.Loop(asked.Args)
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -1,4 +1,6 @@
-package gateway
+// Package namelimit says how many new names a sandbox may look up below a zone. A name can carry
+// data to the owner of its zone.
+package namelimit
 
 import (
 	"fmt"
@@ -17,16 +19,20 @@ import (
 // the zone at the moment its address is looked up. So new names that no rule spells out are
 // rationed for each parent zone, by their number and by the bits they can carry. That is enough for
 // a program that uses hundreds of hosts, and a trickle for one that talks in names.
+
+// Burst is how many new names below a zone are admitted at once.
+const Burst = 400
+
+// The rest of a ration, and how fast it is filled again.
 const (
-	nameBurst = 400
 	nameEvery = 6 * time.Second
 	bitsBurst = 48 << 10
 	bitsRate  = 8 // a second
 	manyZones = 4096
 )
 
-// limits remembers the names that were seen.
-type limits struct {
+// Limits remembers the names that were seen. It is safe for concurrent use.
+type Limits struct {
 	mu    sync.Mutex
 	seen  map[string]bool
 	zones map[string]*ration
@@ -37,12 +43,13 @@ type limits struct {
 // ration is the rest of a parent zone's allowance.
 type ration struct{ names, bits *rate.Limiter }
 
-func newLimits() *limits {
-	return &limits{seen: map[string]bool{}, zones: map[string]*ration{}, now: time.Now}
+// New returns limits that no name has used up.
+func New() *Limits {
+	return &Limits{seen: map[string]bool{}, zones: map[string]*ration{}, now: time.Now}
 }
 
-// name admits a name, or returns why not.
-func (l *limits) name(name string) error {
+// Admit admits a name, or returns why not.
+func (l *Limits) Admit(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seen[name] {
@@ -51,12 +58,12 @@ func (l *limits) name(name string) error {
 	if len(l.seen) >= namepool.Max {
 		return namepool.ErrFull
 	}
-	zone := parent(name)
-	r, err := l.ration(zone)
+	zone := zoneOf(name)
+	r, err := l.rationOf(zone)
 	if err != nil {
 		return err
 	}
-	now, cost := l.now(), int(math.Ceil(bits(strings.TrimSuffix(name, zone))))
+	now, cost := l.now(), int(math.Ceil(bitsOf(strings.TrimSuffix(name, zone))))
 	switch {
 	case r.names.TokensAt(now) < 1:
 		return fmt.Errorf("too many new names below %s: one every %s from here on", zone, nameEvery)
@@ -71,12 +78,12 @@ func (l *limits) name(name string) error {
 
 // isFull reports whether a zone has its full ration: as if it had never been asked for.
 func (r *ration) isFull(now time.Time) bool {
-	return r.names.TokensAt(now) >= nameBurst && r.bits.TokensAt(now) >= bitsBurst
+	return r.names.TokensAt(now) >= Burst && r.bits.TokensAt(now) >= bitsBurst
 }
 
-// sweep forgets the zones with a full ration, to make room for others. It looks at all zones, so it
+// sweepZones forgets the zones with a full ration, to make room for others. It looks at all zones, so it
 // runs once a second.
-func (l *limits) sweep() {
+func (l *Limits) sweepZones() {
 	now := l.now()
 	if now.Sub(l.swept) < time.Second {
 		return
@@ -85,25 +92,25 @@ func (l *limits) sweep() {
 	maps.DeleteFunc(l.zones, func(_ string, r *ration) bool { return r.isFull(now) })
 }
 
-// ration returns the rest of a zone.
-func (l *limits) ration(zone string) (*ration, error) {
+// rationOf returns the rest of a zone.
+func (l *Limits) rationOf(zone string) (*ration, error) {
 	r := l.zones[zone]
 	if r == nil {
 		if len(l.zones) >= manyZones {
-			l.sweep()
+			l.sweepZones()
 		}
 		if len(l.zones) >= manyZones {
 			return nil, fmt.Errorf("names in %d zones were asked for within a short time", manyZones)
 		}
-		r = &ration{names: rate.NewLimiter(rate.Every(nameEvery), nameBurst), bits: rate.NewLimiter(bitsRate, bitsBurst)}
+		r = &ration{names: rate.NewLimiter(rate.Every(nameEvery), Burst), bits: rate.NewLimiter(bitsRate, bitsBurst)}
 		l.zones[zone] = r
 	}
 	return r, nil
 }
 
-// parent returns the zone that a name is counted in: its last two labels. Under a public suffix of
+// zoneOf returns the zone that a name is counted in: its last two labels. Under a public suffix of
 // several labels that is too wide, which only makes it stricter.
-func parent(name string) string {
+func zoneOf(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {
 		return name
