@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -573,7 +573,7 @@ func TestA10DeniedNameAtItsAddress(t *testing.T) {
 			inside, near := tcpPair(t)
 			_, err = inside.Write(hello)
 			must(t, err)
-			_, _, err = w.protocols.listen(relay.TCP{TCPConn: near}, &inspect.Host{Addr: f.subject.Addr, Port: 443}, w.judge.asking(f), true)
+			_, _, err = w.protocols.listen(relay.TCP{TCPConn: near}, &upstream.Host{Addr: f.subject.Addr, Port: 443}, w.judge.asking(f), true)
 			if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
 				t.Errorf("%q, %s, looked at: %v", yaml, name, err)
 			}

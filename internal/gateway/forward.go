@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/clienthello"
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/spec"
@@ -25,7 +25,7 @@ func (g *Gateway) forward(ctx context.Context, a *netstack.Attempt, f *flow, r *
 		return refused
 	}
 	s := f.now()
-	return g.inspect(ctx, inside, said, inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, f, r)
+	return g.inspect(ctx, inside, said, upstream.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, f, r)
 }
 
 // beginsHTTP reports whether a client sends a request in clear. It returns the bytes it has read.

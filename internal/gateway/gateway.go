@@ -26,6 +26,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/namelimit"
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
@@ -190,7 +191,7 @@ func New(c Config) (*Gateway, error) {
 		Judge: g.judge.admitRequest, CatchUp: c.CatchUp, Outflow: g.uploads.meterFor, Closed: g.pause.reason, Dial: g.outbound.reachHost, Still: g.judge.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.at(), Sandbox: c.Sandbox, Log: g.logRequest,
 		Mock: g.mock.player, Sent: g.models.tellTurn(c.Turn), Meter: g.models.meterRequest, Held: g.held, Target: g.models.target, Named: g.models.named,
-		Local: func(h inspect.Host) http.Handler {
+		Local: func(h upstream.Host) http.Handler {
 			if h.Name == advice.Name {
 				return g.advice
 			}
@@ -302,7 +303,7 @@ func (g *Gateway) review() {
 		}
 		s, over := f.now(), g.judge.mayFlow(f)
 		f.requests.Review(func(r *policy.Request, uses inject.Uses, m *uploadlimit.Meter) error {
-			d := g.judge.judgeRequest(inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r)
+			d := g.judge.judgeRequest(upstream.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r)
 			switch {
 			case !d.Allowed():
 				return changed(d)

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,12 +15,12 @@ import (
 // are lent for them.
 
 // isOwn reports whether a host is the model server that the sandbox was made for.
-func (m *models) isOwn(h inspect.Host) bool { return m.own != nil && m.own.At == h.String() }
+func (m *models) isOwn(h upstream.Host) bool { return m.own != nil && m.own.At == h.String() }
 
 // target returns a host as the secrets see it: a port of the host counts as one of its loopback.
 // Requests to the sandbox's own model server there stay on this host, so a secret may go to it in
 // clear. No other port gets one in clear.
-func (m *models) target(h inspect.Host) inject.Target {
+func (m *models) target(h upstream.Host) inject.Target {
 	to := inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
 	if isHost(h.Name) {
 		to.Name, to.Addr, to.Local = "", loopback[0], true
@@ -31,7 +31,7 @@ func (m *models) target(h inspect.Host) inject.Target {
 
 // named returns the host's name for the sandbox's own model server: some servers answer only to the
 // name they know.
-func (m *models) named(h inspect.Host) string {
+func (m *models) named(h upstream.Host) string {
 	if isHost(h.Name) && m.isOwn(h) {
 		return m.own.Named
 	}
@@ -39,7 +39,7 @@ func (m *models) named(h inspect.Host) string {
 }
 
 // judgeRequest decides about a request to a port of the host.
-func (p *hostPorts) judgeRequest(h inspect.Host) policy.Decision {
+func (p *hostPorts) judgeRequest(h upstream.Host) policy.Decision {
 	d := policy.Decision{Action: policy.Deny, MaxBody: policy.NoLimit}
 	if slices.Contains(p.list(), h.Port) {
 		d.Action, d.Cause = policy.Allow, policy.CauseDefault

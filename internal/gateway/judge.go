@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -32,7 +32,7 @@ type judge struct {
 }
 
 // judgeRequest decides about a request on an inspected connection.
-func (j *judge) judgeRequest(h inspect.Host, r *policy.Request) policy.Decision {
+func (j *judge) judgeRequest(h upstream.Host, r *policy.Request) policy.Decision {
 	if isHost(h.Name) {
 		return j.ports.judgeRequest(h)
 	}
@@ -43,7 +43,7 @@ func (j *judge) judgeRequest(h inspect.Host, r *policy.Request) policy.Decision 
 
 // admitRequest is judgeRequest for a new request: it refuses the request if the rule's budget is
 // used up.
-func (j *judge) admitRequest(h inspect.Host, r *policy.Request) policy.Decision {
+func (j *judge) admitRequest(h upstream.Host, r *policy.Request) policy.Decision {
 	d := j.judgeRequest(h, r)
 	j.uploads.afford(&d)
 	return d
@@ -121,7 +121,7 @@ func (j *judge) mayGoUnseen(f *flow) error {
 }
 
 // isLent tells whether a secret is lent for a host now.
-func (j *judge) isLent(h inspect.Host) bool {
+func (j *judge) isLent(h upstream.Host) bool {
 	to := j.models.target(h)
 	return j.secrets.Load().Bound(to.Name, to.Addr, to.Port, time.Now())
 }
@@ -135,7 +135,7 @@ func (j *judge) mayReachHost(f *flow) error {
 }
 
 // mayGoOn judges a connection to a server again.
-func (j *judge) mayGoOn(h inspect.Host, addr netip.Addr) bool {
+func (j *judge) mayGoOn(h upstream.Host, addr netip.Addr) bool {
 	if isHost(h.Name) {
 		d := j.ports.judgeRequest(h)
 		return d.Allowed()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/advice"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -42,7 +43,7 @@ func (g *Gateway) local(a *netstack.Attempt) {
 		return
 	}
 	if port == 80 {
-		_ = g.inspector.Serve(g.life.ctx, c, nil, inspect.Host{Name: advice.Name, Port: port}, &relay.Counts{}, &inspect.Track{})
+		_ = g.inspector.Serve(g.life.ctx, c, nil, upstream.Host{Name: advice.Name, Port: port}, &relay.Counts{}, &inspect.Track{})
 		return
 	}
 	defer func() { _ = c.Close() }()

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -18,7 +19,7 @@ var errDropped = errors.New("it has ended before anything was said")
 
 // noHello is for bytes that may begin a ClientHello but do not go on.
 func noHello() error {
-	return fmt.Errorf("%w: no ClientHello of TLS has come whole within %s", inspect.ErrNoHTTP, helloTime)
+	return fmt.Errorf("%w: no ClientHello of TLS has come whole within %s", strict.ErrNoHTTP, helloTime)
 }
 
 // firstWord is how long a connection that may speak any protocol gets to send something. In many
@@ -47,7 +48,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 			return g.serveGit(ctx, inside, f, r)
 		}
 	}
-	h := inspect.Host{Name: f.now().Name, Addr: f.now().Addr, Port: f.now().Port}
+	h := upstream.Host{Name: f.now().Name, Addr: f.now().Addr, Port: f.now().Port}
 	said, http, err := g.protocols.listen(inside, &h, g.judge.asking(f), must)
 	switch {
 	case err != nil:
@@ -57,7 +58,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 		return g.inspect(ctx, inside, said, h, f, r)
 	case must:
 		inside.Reset()
-		return inspect.ErrNoHTTP
+		return strict.ErrNoHTTP
 	}
 	if err := g.uploads.mayBegin(f); err != nil {
 		inside.Reset()
@@ -83,7 +84,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 }
 
 // inspect hands over a connection that speaks HTTP.
-func (g *Gateway) inspect(ctx context.Context, inside relay.Conn, said []byte, h inspect.Host, f *flow, r *spec.NetworkRecord) error {
+func (g *Gateway) inspect(ctx context.Context, inside relay.Conn, said []byte, h upstream.Host, f *flow, r *spec.NetworkRecord) error {
 	f.seen()
 	r.Protocol = "http"
 	if h.TLS {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -27,7 +27,7 @@ func (m *Mock) plays(name string) bool {
 }
 
 // player returns the handler that plays the server of a host, or nil.
-func (m *Mock) player(h inspect.Host) http.Handler {
+func (m *Mock) player(h upstream.Host) http.Handler {
 	if !m.plays(h.Name) {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -29,22 +29,22 @@ func (m *models) isMaker(name string) bool {
 
 // isModel reports whether models answer at a host: a maker's host, or one that the sandbox is
 // pointed to.
-func (m *models) isModel(h inspect.Host) bool { return m.isMaker(h.Name) || m.isPointedTo(h) }
+func (m *models) isModel(h upstream.Host) bool { return m.isMaker(h.Name) || m.isPointedTo(h) }
 
 // isPointedTo reports whether a host is a model server that the user has pointed the sandbox to.
-func (m *models) isPointedTo(h inspect.Host) bool {
+func (m *models) isPointedTo(h upstream.Host) bool {
 	return slices.Contains(m.servers, h.String())
 }
 
 // hostOf returns a flow's host as the inspector knows it.
-func hostOf(s policy.Flow) inspect.Host {
-	return inspect.Host{Name: s.Name, Addr: s.Addr.Unmap(), Port: s.Port}
+func hostOf(s policy.Flow) upstream.Host {
+	return upstream.Host{Name: s.Name, Addr: s.Addr.Unmap(), Port: s.Port}
 }
 
 // meterRequest begins to count what the model takes for a request. It returns nil if the request is not a
 // question to a model. Any host may be asked in the words of the known APIs: a user with a budget
 // may point an agent anywhere.
-func (m *models) meterRequest(h inspect.Host, r *http.Request) (*meter.Tally, error) {
+func (m *models) meterRequest(h upstream.Host, r *http.Request) (*meter.Tally, error) {
 	counter := m.meter
 	asks := meter.IsQuestion(r.URL.Path)
 	known := m.isModel(h)
@@ -72,11 +72,11 @@ func (m *models) meterRequest(h inspect.Host, r *http.Request) (*meter.Tally, er
 func (m *models) hasBudget() bool { return m.meter != nil && m.meter.Bounded() }
 
 // isBounded reports whether a budget applies to a host: nothing may pass to it unseen.
-func (m *models) isBounded(h inspect.Host) bool { return m.hasBudget() && m.isModel(h) }
+func (m *models) isBounded(h upstream.Host) bool { return m.hasBudget() && m.isModel(h) }
 
 // lookFor returns how closely a connection is inspected because of models, given what the rules
 // say. A possible question to a model is counted. With a budget, that is all HTTP, to any host.
-func (m *models) lookFor(h inspect.Host, i policy.Inspection) policy.Inspection {
+func (m *models) lookFor(h upstream.Host, i policy.Inspection) policy.Inspection {
 	switch {
 	case m.isBounded(h):
 		return policy.InspectMust
@@ -112,11 +112,11 @@ func (g *Gateway) SetBudget(b spec.Budget) {
 
 // tellTurn returns the function that is called when a request has left the inside. It calls turn
 // for questions to models; nil: no call.
-func (m *models) tellTurn(turn func()) func(inspect.Host) {
+func (m *models) tellTurn(turn func()) func(upstream.Host) {
 	if turn == nil {
 		return nil
 	}
-	return func(h inspect.Host) {
+	return func(h upstream.Host) {
 		if m.isModel(h) {
 			turn()
 		}

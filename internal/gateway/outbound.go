@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -72,6 +72,6 @@ func (o *outbound) reach(ctx context.Context, s policy.Flow, forHTTP bool) (rela
 }
 
 // reachHost dials for an inspected connection.
-func (o *outbound) reachHost(ctx context.Context, h inspect.Host) (relay.Conn, error) {
+func (o *outbound) reachHost(ctx context.Context, h upstream.Host) (relay.Conn, error) {
 	return o.reach(ctx, policy.Flow{Name: h.Name, Addr: h.Addr, Port: h.Port}, !h.TLS)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/clienthello"
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
@@ -18,7 +20,7 @@ import (
 type protocols struct{ held *held.Budget }
 
 // listen finds out which protocol a connection speaks. It returns the bytes it has read.
-func (p *protocols) listen(c relay.Conn, h *inspect.Host, asks func(string) error, must bool) (said []byte, http bool, err error) {
+func (p *protocols) listen(c relay.Conn, h *upstream.Host, asks func(string) error, must bool) (said []byte, http bool, err error) {
 	patience := helloTime
 	if !must {
 		patience = firstWord
@@ -67,19 +69,19 @@ func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 		text := bytes.TrimLeft(said, "\r\n")
 		line, _, whole := bytes.Cut(text, []byte("\n"))
 		if whole || bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\r' && r != '\t' }) {
-			return said, inspect.MayBeRequest(line), nil
+			return said, strict.MayBeRequest(line), nil
 		}
 		if len(said) >= maxLine {
-			return nil, false, inspect.ErrNoHTTP
+			return nil, false, strict.ErrNoHTTP
 		}
 		buf := make([]byte, 2048)
 		n, err := c.Read(buf)
 		said = append(said, buf[:n]...)
 		switch {
 		case err == io.EOF:
-			return said, inspect.MayBeRequest(line), nil
+			return said, strict.MayBeRequest(line), nil
 		case isTimeout(err):
-			return nil, false, inspect.ErrNoHTTP
+			return nil, false, strict.ErrNoHTTP
 		case err != nil:
 			return nil, false, err
 		}
@@ -87,7 +89,7 @@ func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
 }
 
 // listenTLS reads a ClientHello: the name it asks for, and the protocols it offers.
-func (p *protocols) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, asks func(string) error, must bool) ([]byte, bool, error) {
+func (p *protocols) listenTLS(c relay.Conn, begun []byte, h *upstream.Host, asks func(string) error, must bool) ([]byte, bool, error) {
 	info, said, err := clienthello.Read(begun, c)
 	switch {
 	case isTimeout(err):

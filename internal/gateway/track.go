@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -72,7 +73,7 @@ func (t *tracker) conclude(r *spec.NetworkRecord, why, err error) {
 		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(t.sandbox)
 	case errors.Is(err, uploadlimit.ErrSpent), errors.Is(err, uploadlimit.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, clienthello.ErrUnreadable), errors.Is(err, held.ErrFull), errors.Is(err, inspect.ErrUnread), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
-	case errors.Is(err, inspect.ErrNoHTTP):
+	case errors.Is(err, strict.ErrNoHTTP):
 		t.noHTTP(r, err)
 	case errors.Is(err, errDropped), errors.Is(err, netstack.ErrCut) && r.Up == 0 && r.Down == 0:
 		// Programs try all addresses of a name at once, and drop all but the first that answers. Others

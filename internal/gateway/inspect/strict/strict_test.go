@@ -1,4 +1,4 @@
-package inspect
+package strict
 
 import (
 	"bufio"
@@ -22,8 +22,8 @@ type stream struct {
 
 func (s stream) Read(b []byte) (int, error) { return s.Reader.Read(b) }
 
-func filter(r io.Reader) (*strict, string, error) {
-	s := newStrict(stream{Reader: r}, &conn{}, nil)
+func filter(r io.Reader) (*Conn, string, error) {
+	s := New(stream{Reader: r}, nil)
 	out, err := io.ReadAll(s)
 	return s, string(out), err
 }
@@ -46,8 +46,8 @@ func TestStrictPasses(t *testing.T) {
 		"early ends": iotest.DataErrReader(strings.NewReader(text)),
 	} {
 		s, got, err := filter(r)
-		if got != text || err != nil || s.failed() != nil {
-			t.Errorf("%s: %q, %v, %v", name, got, err, s.failed())
+		if got != text || err != nil || s.Failed() != nil {
+			t.Errorf("%s: %q, %v, %v", name, got, err, s.Failed())
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (l *late) Read(b []byte) (int, error) {
 // TestStrictGoesOnAfterTimeouts checks that reading continues after each of many timeouts.
 func TestStrictGoesOnAfterTimeouts(t *testing.T) {
 	text := plain + chunked + sized
-	s := newStrict(stream{Reader: &late{r: strings.NewReader(text)}}, &conn{}, nil)
+	s := New(stream{Reader: &late{r: strings.NewReader(text)}}, nil)
 	var got []byte
 	for {
 		b := make([]byte, 3)
@@ -90,7 +90,7 @@ func TestStrictGoesOnAfterTimeouts(t *testing.T) {
 // for a head.
 func TestStrictUpgrade(t *testing.T) {
 	r, w := io.Pipe()
-	s := newStrict(stream{Reader: r}, &conn{}, nil)
+	s := New(stream{Reader: r}, nil)
 	go func() {
 		_, _ = io.WriteString(w, plain)
 		time.Sleep(10 * time.Millisecond)
@@ -101,7 +101,7 @@ func TestStrictUpgrade(t *testing.T) {
 	if _, err := io.ReadFull(s, head); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.upgrade(); err != nil {
+	if err := s.Upgrade(); err != nil {
 		t.Fatal(err)
 	}
 	rest, err := io.ReadAll(s)
@@ -115,7 +115,7 @@ func TestStrictUpgrade(t *testing.T) {
 func TestStrictEarly(t *testing.T) {
 	for _, early := range []string{"GET / HTTP/1.1\r\nX: 1\r\n", "\x81\x00no head\r\n"} {
 		s, _, _ := filter(strings.NewReader(plain + early))
-		if err := s.upgrade(); err == nil {
+		if err := s.Upgrade(); err == nil {
 			rest, _ := io.ReadAll(s)
 			t.Errorf("%q: %q passes", early, rest)
 		}
@@ -131,11 +131,11 @@ func FuzzStrict(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte, step uint8) {
 		s, out, err := filter(bytes.NewReader(in))
-		whole, _ := strings.CutSuffix(out, refused+" / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n")
+		whole, _ := strings.CutSuffix(out, Refused+" / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(string(in), whole) {
 			t.Fatalf("%q came out of %q", out, in)
 		}
-		if err == nil && s.failed() == nil && whole != string(in) {
+		if err == nil && s.Failed() == nil && whole != string(in) {
 			t.Fatalf("%q is missing of %q", in[len(whole):], in)
 		}
 		if errors.Is(err, ErrNoHTTP) && out != "" {
@@ -152,7 +152,7 @@ func FuzzStrict(f *testing.F) {
 			}
 			q, err := http.ReadRequest(r)
 			if err != nil {
-				if s.failed() == nil && s.state == atHead {
+				if s.Failed() == nil && s.state == atHead {
 					t.Logf("net/http is stricter still: %v", err)
 				}
 				return

@@ -1,9 +1,12 @@
-package inspect
+// Package upstream sends judged requests to their servers, and returns the answers. It keeps
+// connections for the next request, and cuts those that may not go on.
+package upstream
 
 import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -19,9 +22,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// upstream are the connections to real servers. It keeps connections over HTTP/1 in its own pool,
-// where a request needs no goroutine but its own. net/http keeps connections over HTTP/2.
-type upstream struct {
+// Servers keeps the connections to real servers. It has those over HTTP/1 in its own pool, where a
+// request needs no goroutine but its own. net/http keeps connections over HTTP/2.
+type Servers struct {
 	dial  func(context.Context, Host) (relay.Conn, error)
 	still func(Host, netip.Addr) bool
 	named func(Host) string
@@ -43,12 +46,27 @@ const (
 	perHostHTTP2 = 64  // with many requests on each
 	idleUpTime   = time.Minute
 	answerTime   = 30 * time.Minute // models think
-	copyBuffer   = 32 << 10
-	tickets      = 64 // TLS sessions that can be resumed
+	serverTime   = 30 * time.Second // for a handshake, or a page of a proxy
+	tickets      = 64               // TLS sessions that can be resumed
 )
 
-func newUpstream(c Config) *upstream {
-	u := &upstream{
+// Config configures the connections to servers. All functions are called concurrently.
+type Config struct {
+	// Dial connects to the real server, if its address may be dialled. Without TLS, it may return a
+	// [dial.Forwarded].
+	Dial func(context.Context, Host) (relay.Conn, error)
+	// Still reports whether a connection to a server at this address may go on.
+	Still func(Host, netip.Addr) bool
+	// Named returns a server's own name if the inside calls it by another; the empty string, and a
+	// nil Named: the names are the same.
+	Named func(Host) string
+	// Roots are the authorities that must vouch for servers; nil: the host's.
+	Roots *x509.CertPool
+}
+
+// New returns connections to servers. The caller has to close them.
+func New(c Config) *Servers {
+	u := &Servers{
 		dial: c.Dial, still: c.Still, named: c.Named, head: answerTime,
 		set: map[*outside]struct{}{}, fresh: map[Host][]*tls.Conn{},
 		tls: &tls.Config{
@@ -68,7 +86,7 @@ type outside struct {
 	relay.Conn
 	host Host
 	addr netip.Addr
-	u    *upstream
+	u    *Servers
 	deaf bool // Read acts as if it timed out; only the reader uses it
 }
 
@@ -98,9 +116,9 @@ func (o *outside) forget() {
 	delete(o.u.set, o)
 }
 
-// roundTrip sends a request to its host, and returns the answer as soon as its head has arrived.
+// RoundTrip sends a request to its host, and returns the answer as soon as its head has arrived.
 // The caller has to close the body of the answer.
-func (u *upstream) roundTrip(ctx context.Context, h Host, r *http.Request, x *exchange) (*http.Response, error) {
+func (u *Servers) RoundTrip(ctx context.Context, h Host, r *http.Request, trip *Trip) (*http.Response, error) {
 	if h.Name != "" {
 		h.Addr = netip.Addr{} // it is whatever the name means
 	}
@@ -111,11 +129,11 @@ func (u *upstream) roundTrip(ctx context.Context, h Host, r *http.Request, x *ex
 			return nil, err
 		}
 		if l == nil {
-			return u.overHTTP2(ctx, h, r, x)
+			return u.overHTTP2(ctx, h, r, trip)
 		}
-		x.reached(l.out.addr)
-		resp, err := l.exchange(ctx, r, x)
-		if err == nil || x.outflow.Err() != nil || !l.mayRepeat(ctx, r) {
+		trip.reached(l.out.addr)
+		resp, err := l.exchange(ctx, r, trip)
+		if err == nil || trip.Outflow.Err() != nil || !l.mayRepeat(ctx, r) {
 			return resp, err
 		}
 	}
@@ -123,7 +141,7 @@ func (u *upstream) roundTrip(ctx context.Context, h Host, r *http.Request, x *ex
 
 // link returns a connection to a host that speaks HTTP/1. It returns nil if the host speaks HTTP/2,
 // and may. The caller has to put the connection back, or drop it.
-func (u *upstream) link(ctx context.Context, h Host, only1 bool) (*link, error) {
+func (u *Servers) link(ctx context.Context, h Host, only1 bool) (*link, error) {
 	s, err := u.links.enter(ctx, h, only1)
 	if s == nil {
 		return nil, err
@@ -147,22 +165,22 @@ func (u *upstream) link(ctx context.Context, h Host, only1 bool) (*link, error) 
 }
 
 // speaks2 notes which version a server speaks.
-func (u *upstream) speaks2(h Host, c *tls.Conn) bool {
+func (u *Servers) speaks2(h Host, c *tls.Conn) bool {
 	is := c.ConnectionState().NegotiatedProtocol == "h2"
 	u.links.speaks2(h, is)
 	return is
 }
 
 // secured dials a host, and speaks TLS with it if that is wanted.
-func (u *upstream) secured(ctx context.Context, h Host, only1 bool) (net.Conn, *outside, error) {
+func (u *Servers) secured(ctx context.Context, h Host, only1 bool) (net.Conn, *outside, error) {
 	out, err := u.connect(ctx, h)
 	if err != nil || !h.TLS {
 		return out, out, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, headTime)
+	ctx, cancel := context.WithTimeout(ctx, serverTime)
 	defer cancel()
 	conf := u.tls.Clone()
-	conf.ServerName = h.host()
+	conf.ServerName = h.Hostname()
 	if u.named != nil {
 		conf.ServerName = cmp.Or(u.named(h), conf.ServerName)
 	}
@@ -178,7 +196,7 @@ func (u *upstream) secured(ctx context.Context, h Host, only1 bool) (net.Conn, *
 }
 
 // connect dials a host.
-func (u *upstream) connect(ctx context.Context, h Host) (*outside, error) {
+func (u *Servers) connect(ctx context.Context, h Host) (*outside, error) {
 	c, err := u.dial(ctx, Host{Name: h.Name, Addr: h.Addr, Port: h.Port, TLS: h.TLS})
 	if err != nil {
 		return nil, err
@@ -195,15 +213,15 @@ func (u *upstream) connect(ctx context.Context, h Host) (*outside, error) {
 }
 
 // overHTTP2 sends a request through net/http.
-func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *exchange) (*http.Response, error) {
+func (u *Servers) overHTTP2(ctx context.Context, h Host, r *http.Request, trip *Trip) (*http.Response, error) {
 	defer u.closeFresh(h) // another connection may have been there
 	var mu sync.Mutex
 	answered := false
-	lane, err := u.lanes.lane(x)
+	lane, err := u.lanes.lane(trip)
 	if err != nil {
 		return nil, err
 	}
-	head, err := x.countHead(r)
+	head, err := trip.countHead(r)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +229,7 @@ func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *ex
 		GotConn: func(info httptrace.GotConnInfo) {
 			head.sentOver(info.Conn)
 			if t, ok := info.Conn.(*tls.Conn); ok {
-				x.reached(t.NetConn().(*outside).addr)
+				trip.reached(t.NetConn().(*outside).addr)
 			}
 		},
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
@@ -220,12 +238,12 @@ func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *ex
 			if answered {
 				return nil
 			}
-			return x.interim(code, http.Header(header))
+			return trip.interim(code, http.Header(header))
 		},
 	}))
 	to := *r.URL
 	to.Scheme, to.Host = "https", h.String()
-	r.URL, r.Body = &to, x.countBody(r)
+	r.URL, r.Body = &to, trip.countBody(r)
 	resp, err := lane.RoundTrip(r)
 	mu.Lock()
 	defer mu.Unlock()
@@ -235,7 +253,7 @@ func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *ex
 
 // dialHTTP2 returns a connection for net/http: one that was found to speak HTTP/2, or a new one,
 // whatever that speaks.
-func (u *upstream) dialHTTP2(ctx context.Context, _, address string) (net.Conn, error) {
+func (u *Servers) dialHTTP2(ctx context.Context, _, address string) (net.Conn, error) {
 	h, err := hostOf(address)
 	if err != nil {
 		return nil, err
@@ -251,7 +269,7 @@ func (u *upstream) dialHTTP2(ctx context.Context, _, address string) (net.Conn, 
 	return c, nil
 }
 
-func (u *upstream) takeFresh(h Host) *tls.Conn {
+func (u *Servers) takeFresh(h Host) *tls.Conn {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	list := u.fresh[h]
@@ -266,7 +284,7 @@ func (u *upstream) takeFresh(h Host) *tls.Conn {
 	return list[0]
 }
 
-func (u *upstream) closeFresh(h Host) {
+func (u *Servers) closeFresh(h Host) {
 	for t := u.takeFresh(h); t != nil; t = u.takeFresh(h) {
 		_ = t.Close()
 	}
@@ -291,9 +309,9 @@ func hostOf(address string) (Host, error) {
 	return h, nil
 }
 
-// review cuts the connections that may not go on, and closes all idle ones: they were opened under
+// Review cuts the connections that may not go on, and closes all idle ones: they were opened under
 // other rules.
-func (u *upstream) review(judge func(Host, netip.Addr) bool) {
+func (u *Servers) Review(judge func(Host, netip.Addr) bool) {
 	for _, o := range u.list() {
 		if !judge(o.host, o.addr) {
 			o.Reset()
@@ -303,7 +321,7 @@ func (u *upstream) review(judge func(Host, netip.Addr) bool) {
 	u.lanes.closeIdle()
 }
 
-func (u *upstream) list() []*outside {
+func (u *Servers) list() []*outside {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	list := make([]*outside, 0, len(u.set))
@@ -313,7 +331,7 @@ func (u *upstream) list() []*outside {
 	return list
 }
 
-func (u *upstream) close() {
+func (u *Servers) Close() {
 	u.links.close()
-	u.review(func(Host, netip.Addr) bool { return false })
+	u.Review(func(Host, netip.Addr) bool { return false })
 }

@@ -1,25 +1,27 @@
-package inspect
+// Package alarm calls a function when a time is over, for times that are set often and hardly ever
+// come.
+package alarm
 
 import (
 	"sync"
 	"time"
 )
 
-// alarm calls a function when a time is over, once for each time that it was set. It replaces a
+// Alarm calls a function when a time is over, once for each time that it was set. It replaces a
 // [time.Timer] that every request sets and stops and that hardly ever goes off: its timer keeps
 // running, and looks up the due time when it goes off.
-type alarm struct {
-	f func()
+type Alarm struct {
+	Call func() // is set before the first Set
 
 	mu    sync.Mutex
 	timer *time.Timer
 	wakes time.Time // when the timer goes off; zero: it does not run
-	due   time.Time // when f is called; zero: not at all
+	due   time.Time // when Call is called; zero: not at all
 }
 
-// set schedules f after a time, and forgets the time that it was set to before. It may be called
-// again from f, or after it.
-func (a *alarm) set(d time.Duration) {
+// Set schedules Call after a time, and forgets the time that it was set to before. It may be called
+// again from Call, or after it.
+func (a *Alarm) Set(d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.due = time.Now().Add(d)
@@ -28,9 +30,9 @@ func (a *alarm) set(d time.Duration) {
 	}
 }
 
-// stop reports whether it kept f from being called. It returns false if f was called already, or is
+// Stop reports whether it kept Call from being called. It returns false if Call was called already, or is
 // about to be.
-func (a *alarm) stop() bool {
+func (a *Alarm) Stop() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	prevented := !a.due.IsZero()
@@ -38,9 +40,9 @@ func (a *alarm) stop() bool {
 	return prevented
 }
 
-// end is stop for good: nothing keeps running.
-func (a *alarm) end() bool {
-	prevented := a.stop()
+// End is stop for good: nothing keeps running.
+func (a *Alarm) End() bool {
+	prevented := a.Stop()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.timer != nil {
@@ -51,7 +53,7 @@ func (a *alarm) end() bool {
 }
 
 // wind makes the timer go off at a time, which is after d.
-func (a *alarm) wind(at time.Time, d time.Duration) {
+func (a *Alarm) wind(at time.Time, d time.Duration) {
 	a.wakes = at
 	if a.timer == nil {
 		a.timer = time.AfterFunc(d, a.wake)
@@ -60,14 +62,14 @@ func (a *alarm) wind(at time.Time, d time.Duration) {
 	a.timer.Reset(d)
 }
 
-func (a *alarm) wake() {
+func (a *Alarm) wake() {
 	if a.rings() {
-		a.f()
+		a.Call()
 	}
 }
 
 // rings reports whether the time is over. If not yet, the timer runs on.
-func (a *alarm) rings() bool {
+func (a *Alarm) rings() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wakes = time.Time{}

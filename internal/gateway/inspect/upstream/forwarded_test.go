@@ -1,4 +1,4 @@
-package inspect
+package upstream
 
 import (
 	"bufio"
@@ -42,7 +42,7 @@ func TestForwarded(t *testing.T) {
 		at := forwardingProxy(t, tt.answer, sent)
 		d := &dial.Dialer{Proxies: hostproxy.Read([]string{"HTTP_PROXY=http://me:p%40ss%2F%3Fword@" + at})}
 		to := netip.MustParseAddrPort("192.0.2.1:80")
-		u := newUpstream(Config{Still: func(Host, netip.Addr) bool { return true }, Dial: func(ctx context.Context, h Host) (relay.Conn, error) {
+		u := New(Config{Still: func(Host, netip.Addr) bool { return true }, Dial: func(ctx context.Context, h Host) (relay.Conn, error) {
 			return d.AddrForHTTP(ctx, netip.AddrPortFrom(h.Addr, h.Port), func(netip.AddrPort) error { return nil })
 		}})
 		r, err := http.NewRequestWithContext(t.Context(), tt.method, "http://192.0.2.1/a?b=c", nil)
@@ -50,7 +50,7 @@ func TestForwarded(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Max-Forwards", "0")
-		resp, err := u.roundTrip(t.Context(), Host{Addr: to.Addr(), Port: 80}, r, &exchange{})
+		resp, err := u.RoundTrip(t.Context(), Host{Addr: to.Addr(), Port: 80}, r, &Trip{})
 		switch {
 		case err == nil:
 			_, _ = io.Copy(io.Discard, resp.Body)
@@ -71,7 +71,7 @@ func TestForwarded(t *testing.T) {
 				t.Errorf("%.60q: the proxy was sent nothing", tt.answer)
 			}
 		}
-		u.close()
+		u.Close()
 	}
 }
 

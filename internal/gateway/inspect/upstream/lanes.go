@@ -1,9 +1,10 @@
-package inspect
+package upstream
 
 import (
 	"net/http"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 )
 
 // Bytes of an answer over HTTP/2 that net/http reads from the server before the client has read the
@@ -11,7 +12,7 @@ import (
 // keeps all of them.
 const (
 	wideWindow   = 4 << 20         // fills long ways: 40 MB/s with 100 ms between request and answer
-	wideSum      = held.Most / 4   // of all requests that have such a window
+	WideSum      = held.Most / 4   // of all requests that have such a window
 	narrowWindow = 64 << 10        // of all others
 	serverWindow = 64 * wideWindow // of all on one connection: none keeps the others waiting
 )
@@ -20,18 +21,18 @@ const (
 // of a transport, so there are two.
 type lanes struct{ wide, narrow *http.Transport }
 
-func newLanes(u *upstream) lanes { return lanes{u.transport(wideWindow), u.transport(narrowWindow)} }
+func newLanes(u *Servers) lanes { return lanes{u.transport(wideWindow), u.transport(narrowWindow)} }
 
 // transport returns a transport whose answers have a window of this size.
-func (u *upstream) transport(window int) *http.Transport {
+func (u *Servers) transport(window int) *http.Transport {
 	return &http.Transport{
 		DialTLSContext:    u.dialHTTP2,
 		ForceAttemptHTTP2: true, DisableCompression: true,
 		ResponseHeaderTimeout: answerTime, ExpectContinueTimeout: expectTime,
 		HTTP2:           &http.HTTP2Config{MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: serverWindow},
 		MaxConnsPerHost: perHostHTTP2, MaxIdleConns: idleAll, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleUpTime,
-		MaxResponseHeaderBytes: maxAnswerHead,
-		ReadBufferSize:         copyBuffer, WriteBufferSize: copyBuffer,
+		MaxResponseHeaderBytes: MaxAnswerHead,
+		ReadBufferSize:         http1.BufferSize, WriteBufferSize: http1.BufferSize,
 	}
 }
 
@@ -41,9 +42,9 @@ func (l lanes) closeIdle() {
 }
 
 // lane takes the window of an answer, a wide one if memory is left for it.
-func (l lanes) lane(x *exchange) (*http.Transport, error) {
-	if x.window.Take(wideWindow) == nil {
+func (l lanes) lane(t *Trip) (*http.Transport, error) {
+	if t.Window.Take(wideWindow) == nil {
 		return l.wide, nil
 	}
-	return l.narrow, x.hold.Take(narrowWindow)
+	return l.narrow, t.Hold.Take(narrowWindow)
 }

@@ -1,4 +1,4 @@
-package inspect
+package alarm
 
 import (
 	"sync/atomic"
@@ -10,7 +10,7 @@ import (
 func TestAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
-		a := alarm{f: func() { calls.Add(1) }}
+		a := Alarm{Call: func() { calls.Add(1) }}
 		after := func(d time.Duration, want int64) {
 			t.Helper()
 			time.Sleep(d)
@@ -19,39 +19,39 @@ func TestAlarm(t *testing.T) {
 				t.Fatalf("it was called %d times, not %d", got, want)
 			}
 		}
-		a.set(time.Second)
+		a.Set(time.Second)
 		after(999*time.Millisecond, 0)
 		after(time.Millisecond, 1)
-		if a.stop() {
+		if a.Stop() {
 			t.Fatal("it says that it has prevented what was over")
 		}
 		after(time.Hour, 1)
 
-		a.set(time.Second) // put off
+		a.Set(time.Second) // put off
 		after(900*time.Millisecond, 1)
-		a.set(time.Second)
+		a.Set(time.Second)
 		after(999*time.Millisecond, 1)
 		after(time.Millisecond, 2)
 
-		a.set(time.Hour) // brought forward
-		a.set(time.Second)
+		a.Set(time.Hour) // brought forward
+		a.Set(time.Second)
 		after(time.Second, 3)
 		after(2*time.Hour, 3)
 
-		a.set(time.Second)
-		if !a.stop() || a.stop() {
+		a.Set(time.Second)
+		if !a.Stop() || a.Stop() {
 			t.Fatal("once it is prevented, and once only")
 		}
 		after(time.Hour, 3)
 
-		a.set(time.Minute) // stopped, and set to earlier than its timer goes off
-		a.stop()
-		a.set(time.Second)
+		a.Set(time.Minute) // stopped, and set to earlier than its timer goes off
+		a.Stop()
+		a.Set(time.Second)
 		after(time.Second, 4)
 		after(time.Hour, 4)
 
-		a.set(time.Second)
-		a.end()
+		a.Set(time.Second)
+		a.End()
 		after(time.Hour, 4)
 	})
 }

@@ -1,4 +1,4 @@
-package inspect
+package upstream
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 )
 
 // expectTime is how long a server may take to say whether it wants a body. Many never do.
@@ -28,7 +30,7 @@ type upload struct {
 
 func newUpload(r *http.Request) *upload {
 	up := &upload{done: make(chan struct{})}
-	if slices.Contains(words(r.Header["Expect"]), "100-continue") {
+	if slices.Contains(http1.Words(r.Header["Expect"]), "100-continue") {
 		up.expect = make(chan bool, 1)
 	}
 	return up
@@ -42,9 +44,9 @@ func (up *upload) run(l *link, r *http.Request) {
 		}
 		return
 	}
-	l.timer.set(l.u.head)
+	l.timer.Set(l.u.head)
 	if up.head.Load() {
-		l.timer.stop()
+		l.timer.Stop()
 	}
 }
 
@@ -122,8 +124,8 @@ func (up *upload) cut(body io.Closer) {
 
 // body writes a request's body. Every piece goes on at once.
 func (up *upload) body(w *bufio.Writer, r *http.Request) error {
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
+	buf := http1.NewBuffer()
+	defer http1.PutBuffer(buf)
 	left := r.ContentLength
 	for {
 		n, err := r.Body.Read(*buf)
@@ -137,7 +139,7 @@ func (up *upload) body(w *bufio.Writer, r *http.Request) error {
 			}
 			_, _ = w.Write((*buf)[:n])
 		} else if n > 0 {
-			writeChunk(w, (*buf)[:n])
+			http1.WriteChunk(w, (*buf)[:n])
 		}
 		if err == io.EOF {
 			break
@@ -151,23 +153,9 @@ func (up *upload) body(w *bufio.Writer, r *http.Request) error {
 		up.unread = io.ErrUnexpectedEOF
 		return up.unread
 	case left < 0:
-		writeLastChunk(w, r.Trailer)
+		http1.WriteLastChunk(w, r.Trailer)
 	}
 	return w.Flush()
-}
-
-// writeChunk writes a piece of a body whose length is not known.
-func writeChunk(w *bufio.Writer, b []byte) {
-	writeNumber(w, "", int64(len(b)), 16)
-	_, _ = w.Write(b)
-	_, _ = w.WriteString("\r\n")
-}
-
-// writeLastChunk ends such a body.
-func writeLastChunk(w *bufio.Writer, trailer http.Header) {
-	_, _ = w.WriteString("0\r\n")
-	_ = trailer.Write(w)
-	_, _ = w.WriteString("\r\n")
 }
 
 func writeTrailerNames(w *bufio.Writer, trailer http.Header) {

@@ -1,4 +1,4 @@
-package inspect
+package upstream
 
 import (
 	"bufio"
@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,19 +17,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/alarm"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 )
 
 // link is a connection to a server that speaks HTTP/1. It carries one request at a time.
 type link struct {
-	u      *upstream
+	u      *Servers
 	server *server
 	conn   net.Conn
 	out    *outside
 	raw    syscall.RawConn // nil: quiet cannot look at it
 	r      *bufio.Reader
-	timer  alarm     // until the head of an answer is there
-	since  time.Time // it is idle
+	timer  alarm.Alarm // until the head of an answer is there
+	since  time.Time   // it is idle
 
 	left    int64 // of the head that is read, in bytes
 	inHead  bool
@@ -42,17 +43,20 @@ type link struct {
 	touched bool               // some of an answer has come
 }
 
+// MaxAnswerHead bounds the head of an answer, in bytes.
+const MaxAnswerHead = 256 << 10
+
 // linkBuffer is for the heads of answers, and small bodies. Large ones are read
 // past it.
 const linkBuffer = 4 << 10
 
-func newLink(u *upstream, s *server, c net.Conn, out *outside) *link {
+func newLink(u *Servers, s *server, c net.Conn, out *outside) *link {
 	l := &link{u: u, server: s, conn: c, out: out}
 	l.r = bufio.NewReaderSize(l, linkBuffer)
 	if c, ok := out.Conn.(syscall.Conn); ok {
 		l.raw, _ = c.SyscallConn()
 	}
-	l.timer.f = func() { l.late.Store(true); out.Reset() }
+	l.timer.Call = func() { l.late.Store(true); out.Reset() }
 	return l
 }
 
@@ -86,7 +90,7 @@ func (l *link) Read(b []byte) (int, error) {
 // holdHead takes the memory of a part of a head, unless the buffer still has room for the whole
 // head.
 func (l *link) holdHead(n int) error {
-	if l.hold == nil || maxAnswerHead-l.left <= linkBuffer {
+	if l.hold == nil || MaxAnswerHead-l.left <= linkBuffer {
 		return nil
 	}
 	return l.hold.Take(2 * int64(n))
@@ -117,7 +121,7 @@ func (l *link) empty() bool {
 	defer func() { l.out.deaf = false }()
 	var b [1]byte
 	n, err := t.Read(b[:])
-	return n == 0 && isTimeout(err)
+	return n == 0 && http1.IsTimeout(err)
 }
 
 // mayRepeat reports whether a failed request may be sent again, over another connection: this one
@@ -130,19 +134,19 @@ func (l *link) mayRepeat(ctx context.Context, r *http.Request) bool {
 // close ends a connection without an active request. It sends no TLS goodbye: that could wait
 // seconds for a server that does not read, and so would every review of all connections.
 func (l *link) close() {
-	l.timer.end()
+	l.timer.End()
 	_ = l.out.Close()
 }
 
 // exchange sends a request and returns the answer when its head has arrived. From then on the body
 // of the answer owns the link.
-func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*http.Response, error) {
-	l.touched, l.outflow, l.hold = false, x.outflow, x.hold
-	b := &answerBody{link: l, request: r.Body, stop: context.AfterFunc(ctx, l.out.Reset)}
+func (l *link) exchange(ctx context.Context, r *http.Request, t *Trip) (*http.Response, error) {
+	l.touched, l.outflow, l.hold = false, t.Outflow, t.Hold
+	b := &AnswerBody{link: l, request: r.Body, stop: context.AfterFunc(ctx, l.out.Reset)}
 	var err error
 	if r.Body == nil {
 		if err = l.send(r, nil); err == nil {
-			l.timer.set(l.u.head)
+			l.timer.Set(l.u.head)
 		}
 	} else {
 		b.upload = newUpload(r)
@@ -150,7 +154,7 @@ func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*htt
 	}
 	var resp *http.Response
 	if err == nil {
-		resp, err = l.head(r, b.upload, x)
+		resp, err = l.head(r, b.upload, t)
 	}
 	if err != nil {
 		b.drop()
@@ -165,10 +169,10 @@ func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*htt
 }
 
 // head reads the head of the answer, and passes on those that come before it.
-func (l *link) head(r *http.Request, up *upload, x *exchange) (*http.Response, error) {
+func (l *link) head(r *http.Request, up *upload, t *Trip) (*http.Response, error) {
 	defer func() { l.inHead = false }()
 	for {
-		l.inHead, l.left = true, maxAnswerHead-int64(l.r.Buffered())
+		l.inHead, l.left = true, MaxAnswerHead-int64(l.r.Buffered())
 		resp, err := http.ReadResponse(l.r, r)
 		if err != nil {
 			return nil, err
@@ -180,19 +184,19 @@ func (l *link) head(r *http.Request, up *upload, x *exchange) (*http.Response, e
 			if resp.StatusCode == http.StatusContinue {
 				up.goOn()
 			}
-			if err := x.interim(resp.StatusCode, resp.Header); err != nil {
+			if err := t.interim(resp.StatusCode, resp.Header); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		up.answered(l, !resp.Close)
-		l.timer.stop()
+		l.timer.Stop()
 		return resp, nil
 	}
 }
 
-// answerBody is the body of an answer. It owns the link until it ends.
-type answerBody struct {
+// AnswerBody is the body of an answer. It owns the link until it ends.
+type AnswerBody struct {
 	link    *link
 	request io.ReadCloser // the request's body; nil: it has none
 	upload  *upload       // of it
@@ -204,7 +208,7 @@ type answerBody struct {
 }
 
 // take begins with the body of an answer.
-func (b *answerBody) take(resp *http.Response) {
+func (b *AnswerBody) take(resp *http.Response) {
 	b.body, b.length, b.last = resp.Body, resp.ContentLength, resp.Close
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols:
@@ -216,7 +220,7 @@ func (b *answerBody) take(resp *http.Response) {
 	}
 }
 
-func (b *answerBody) Read(p []byte) (int, error) {
+func (b *AnswerBody) Read(p []byte) (int, error) {
 	if b.over {
 		return 0, io.EOF
 	}
@@ -231,13 +235,13 @@ func (b *answerBody) Read(p []byte) (int, error) {
 }
 
 // Close gives the link up if the body was not read to its end.
-func (b *answerBody) Close() error {
+func (b *AnswerBody) Close() error {
 	b.drop()
 	return nil
 }
 
-// soon reports whether the next Read returns without waiting for the server. A false may be wrong.
-func (b *answerBody) soon() bool {
+// ComesSoon reports whether the next Read returns without waiting for the server. A false may be wrong.
+func (b *AnswerBody) ComesSoon() bool {
 	if b.over {
 		return true
 	}
@@ -254,8 +258,8 @@ func (b *answerBody) soon() bool {
 	return len(bytes.Trim(size, "0")) > 0 || bytes.HasSuffix(rest, []byte("\r\n"))
 }
 
-// complete reports whether all of the body has arrived.
-func (b *answerBody) complete() bool {
+// IsComplete reports whether all of the body has arrived.
+func (b *AnswerBody) IsComplete() bool {
 	return b.over || b.length >= 0 && int64(b.link.r.Buffered()) >= b.length
 }
 
@@ -264,7 +268,7 @@ func (b *answerBody) complete() bool {
 const uploadTime = 50 * time.Millisecond
 
 // end keeps the link for the next request, if it can be.
-func (b *answerBody) end() {
+func (b *AnswerBody) end() {
 	if b.over {
 		return
 	}
@@ -283,7 +287,7 @@ func (b *answerBody) end() {
 }
 
 // drop cuts the link off.
-func (b *answerBody) drop() {
+func (b *AnswerBody) drop() {
 	if b.over {
 		return
 	}
@@ -291,12 +295,12 @@ func (b *answerBody) drop() {
 	b.stop()
 	b.link.out.Reset()
 	b.upload.cut(b.request)
-	b.link.timer.end()
+	b.link.timer.End()
 	b.link.u.links.leave(b.link.server)
 }
 
 // failure returns why no answer came: the error of the side that failed first.
-func (b *answerBody) failure(ctx context.Context, err error) error {
+func (b *AnswerBody) failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -309,14 +313,14 @@ func (b *answerBody) failure(ctx context.Context, err error) error {
 }
 
 // rawBody is a connection behind a 101.
-type rawBody struct{ b *answerBody }
+type rawBody struct{ b *AnswerBody }
 
 func (c *rawBody) Read(p []byte) (int, error)  { return c.b.link.r.Read(p) }
 func (c *rawBody) Write(p []byte) (int, error) { return c.b.link.writer().Write(p) }
 
 // CloseWrite sends the end to the server.
 func (c *rawBody) CloseWrite() error {
-	return closeWrite(c.b.link.conn)
+	return http1.CloseWrite(c.b.link.conn)
 }
 
 // Close ends it in both directions.
@@ -326,14 +330,10 @@ func (c *rawBody) Close() error {
 	return nil
 }
 
-// writers are for requests and answers.
-var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, linkBuffer) }}
-
 // send writes a request.
 func (l *link) send(r *http.Request, up *upload) error {
-	w := writers.Get().(*bufio.Writer)
-	w.Reset(l.writer())
-	defer func() { w.Reset(nil); writers.Put(w) }()
+	w := http1.NewWriter(l.writer())
+	defer http1.PutWriter(w)
 	if err := l.writeHead(w, r); err != nil {
 		return err
 	}
@@ -376,7 +376,7 @@ func (l *link) writeHead(w *bufio.Writer, r *http.Request) error {
 		}
 		left = unforwarded()
 	}
-	if !plainText(target) || !plainText(r.Host) || r.Method == "" || !plainText(r.Method) {
+	if !http1.IsWord(target) || !http1.IsWord(r.Host) || r.Method == "" || !http1.IsWord(r.Method) {
 		return errRequest
 	}
 	for _, s := range []string{r.Method, " ", target, " HTTP/1.1\r\nHost: ", r.Host, "\r\n"} {
@@ -394,21 +394,11 @@ func (l *link) writeHead(w *bufio.Writer, r *http.Request) error {
 			_, _ = w.WriteString("Content-Length: 0\r\n")
 		}
 	case r.ContentLength >= 0:
-		writeNumber(w, "Content-Length: ", r.ContentLength, 10)
+		http1.WriteNumber(w, "Content-Length: ", r.ContentLength, 10)
 	default:
 		_, _ = w.WriteString("Transfer-Encoding: chunked\r\n")
 		writeTrailerNames(w, r.Trailer)
 	}
 	_, err := w.WriteString("\r\n")
 	return err
-}
-
-// plainText reports whether a part of the first line or the host is one word.
-func plainText(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
 }

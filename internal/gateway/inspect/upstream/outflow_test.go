@@ -1,4 +1,4 @@
-package inspect
+package upstream
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func TestHeadSentAgain(t *testing.T) {
 	}
 	r.Header.Set("X-Data", strings.Repeat("x", 1000))
 	l := uploadlimit.New(nil, nil)
-	x := &exchange{outflow: l.Meter("example.com", 2500)}
+	x := &Trip{Outflow: l.Meter("example.com", 2500)}
 	head, err := x.countHead(r)
 	if err != nil || head.size < 1000 || head.size > 1100 {
 		t.Fatalf("%+v, %v", head, err)
@@ -38,10 +38,10 @@ func TestHeadSentAgain(t *testing.T) {
 			t.Errorf("attempt %d: closed is %t", n+1, got)
 		}
 	}
-	if left := l.Left("example.com", 2500); left != 0 || x.outflow.Err() == nil {
-		t.Errorf("%d bytes are left, %v", left, x.outflow.Err())
+	if left := l.Left("example.com", 2500); left != 0 || x.Outflow.Err() == nil {
+		t.Errorf("%d bytes are left, %v", left, x.Outflow.Err())
 	}
-	if head, err := (&exchange{}).countHead(r); head != nil || err != nil {
+	if head, err := (&Trip{}).countHead(r); head != nil || err != nil {
 		t.Errorf("without a budget: %v, %v", head, err)
 	}
 }

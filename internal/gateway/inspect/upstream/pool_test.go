@@ -1,10 +1,10 @@
-package inspect
+package upstream
 
 import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
-	"net/http"
+	"net"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -34,7 +34,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 // recorded returns both ends of a connection, both watched.
 func recorded(t *testing.T) (near, far *recorder) {
 	t.Helper()
-	a, b := tcpPair(t)
+	a, b := connected(t)
 	return &recorder{TCP: relay.TCP{TCPConn: a}}, &recorder{TCP: relay.TCP{TCPConn: b}}
 }
 
@@ -50,7 +50,7 @@ func secureLink(t *testing.T) (l *link, near, far *recorder, peer *tls.Conn) {
 		t.Fatal(err)
 	}
 	near, far = recorded(t)
-	u := &upstream{head: time.Hour, set: map[*outside]struct{}{}}
+	u := &Servers{head: time.Hour, set: map[*outside]struct{}{}}
 	out := &outside{Conn: near, u: u}
 	peer = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{*leaf}})
 	client := tls.Client(out, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // whom it trusts is not the matter
@@ -113,9 +113,9 @@ func TestCloseWithoutGoodbye(t *testing.T) {
 // could be forgotten, and the connection with it.
 func TestBackBeforeLeaving(t *testing.T) {
 	for range 1000 {
-		u := &upstream{}
+		u := &Servers{}
 		l := &link{u: u, server: &server{users: 1, places: make(chan struct{})}, r: bufio.NewReader(nil)}
-		go (&answerBody{link: l, stop: func() bool { return true }}).end()
+		go (&AnswerBody{link: l, stop: func() bool { return true }}).end()
 		runtime.Gosched()
 		l.server.places <- struct{}{} // taken when it leaves
 		u.links.mu.Lock()
@@ -128,16 +128,22 @@ func TestBackBeforeLeaving(t *testing.T) {
 	}
 }
 
-// TestOneLength checks that the client gets one length, or none.
-func TestOneLength(t *testing.T) {
-	for _, values := range [][]string{{"5", "6"}, {"5", "5"}, {"+5"}, {"-5"}, {"5, 5"}, {" 5"}, {""}, nil} {
-		w := &reply{header: http.Header{"Content-Length": values}}
-		if n, known := w.length(); known {
-			t.Errorf("%q is %d", values, n)
-		}
+// connected returns both ends of a connection.
+func connected(t *testing.T) (near, far *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	w := &reply{header: http.Header{"Content-Length": {"5"}}}
-	if n, known := w.length(); !known || n != 5 {
-		t.Errorf("5 is %d, %v", n, known)
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	return a.(*net.TCPConn), b.(*net.TCPConn)
 }

@@ -1,4 +1,4 @@
-package inspect
+package upstream
 
 import (
 	"bytes"
@@ -68,8 +68,8 @@ func (l *link) checkForwarded(resp *http.Response) error {
 	if resp.Body == http.NoBody {
 		return nil
 	}
-	l.timer.set(headTime)
-	defer l.timer.stop()
+	l.timer.Set(serverTime)
+	defer l.timer.Stop()
 	page, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
 	if err != nil {
 		return err

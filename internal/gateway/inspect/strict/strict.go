@@ -1,4 +1,5 @@
-package inspect
+// Package strict lets through only requests of HTTP/1 that every server reads in the same way.
+package strict
 
 import (
 	"bufio"
@@ -6,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -14,18 +14,18 @@ import (
 	"sync"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// strict lets through only requests of HTTP/1 that cannot be read in two ways. It has checked byte
+// Conn lets through only requests of HTTP/1 that cannot be read in two ways. It has checked byte
 // by byte what the server behind it parses: line ends, header fields, and where each body ends. So
 // no request can hide in the body of another one.
 //
 // A request that does not pass is replaced by one of method refused, so that it is answered in its
 // turn, and is the last one.
-type strict struct {
+type Conn struct {
 	net.Conn
-	conn  *conn
 	in    *bufio.Reader
 	line  []byte // the line being read
 	out   []byte // checked, not yet given out
@@ -57,20 +57,27 @@ const (
 	afterFault       // no bytes are taken any more
 )
 
-// refused is the method that replaces a request that did not pass. A request of that name from
+// Refused is the method that replaces a request that did not pass. A request of that name from
 // inside is an ordinary one.
-const refused = "REFUSED"
+const Refused = "REFUSED"
 
-func newStrict(c net.Conn, owner *conn, b *held.Budget) *strict {
-	return &strict{Conn: c, conn: owner, in: bufio.NewReader(c), hold: b.Hold()}
+// New returns a filter of what a client sends. The heads of requests are held against a budget.
+func New(c net.Conn, b *held.Budget) *Conn {
+	return &Conn{Conn: c, in: bufio.NewReader(c), hold: b.Hold()}
 }
+
+// ErrNoHTTP is for connections on which every request would have to be judged.
+var ErrNoHTTP = errors.New("its requests have to be judged, and it does not speak HTTP")
+
+// MaxHead bounds the head of a request, in bytes.
+const MaxHead = 128 << 10
 
 // errEarly is for a client that did not wait for the switch.
 var errEarly = errors.New("the client speaks another protocol before it was told that it may")
 
-// upgrade lets all bytes from here on through as they come. It fails if lines were taken for a
+// Upgrade lets all bytes from here on through as they come. It fails if lines were taken for a
 // request already: those bytes have changed.
-func (s *strict) upgrade() error {
+func (s *Conn) Upgrade() error {
 	if s.state != atHead {
 		return errEarly
 	}
@@ -80,28 +87,28 @@ func (s *strict) upgrade() error {
 	return nil
 }
 
-func (s *strict) isRaw() bool {
+func (s *Conn) isRaw() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.raw
 }
 
-// failed returns why a request did not pass.
-func (s *strict) failed() error {
+// Failed returns why a request did not pass.
+func (s *Conn) Failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fault
 }
 
-// note records why a request that was delivered does not pass.
-func (s *strict) note(err error) {
+// NoteFault records why a request that was delivered does not pass.
+func (s *Conn) NoteFault(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = err
 }
 
 // Read returns the checked bytes. After a timeout it goes on where it was.
-func (s *strict) Read(b []byte) (int, error) {
+func (s *Conn) Read(b []byte) (int, error) {
 	for len(s.out) == 0 {
 		switch {
 		case s.isRaw():
@@ -137,9 +144,9 @@ func (s *strict) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// begun returns when some of the next part has arrived. Read returns no part of a head before the
+// AwaitPart returns when some of the next part has arrived. Read returns no part of a head before the
 // whole head has arrived.
-func (s *strict) begun() error {
+func (s *Conn) AwaitPart() error {
 	if len(s.out) > 0 || len(s.line) > 0 || s.state == inHead {
 		return nil
 	}
@@ -150,7 +157,7 @@ func (s *strict) begun() error {
 // speaks reads the first word of a connection, and fails as soon as it cannot be a method: clients
 // of most other protocols send no line that could be answered, and wait. An empty line is found
 // later, when it is judged.
-func (s *strict) speaks() error {
+func (s *Conn) speaks() error {
 	for n := 1; !s.word; n++ {
 		said, err := s.in.Peek(n)
 		if len(said) < n {
@@ -170,7 +177,7 @@ func (s *strict) speaks() error {
 }
 
 // asks fails if the first line of a connection is of another protocol. An empty one is judged.
-func (s *strict) asks(line []byte) error {
+func (s *Conn) asks(line []byte) error {
 	if !s.asked && len(bytes.TrimRight(line, "\r\n")) > 0 && !MayBeRequest(line) {
 		return ErrNoHTTP
 	}
@@ -196,7 +203,7 @@ func MayBeRequest(line []byte) bool {
 const maxMethod = 64
 
 // body passes on a known number of bytes.
-func (s *strict) body(b []byte) (int, error) {
+func (s *Conn) body(b []byte) (int, error) {
 	n, err := s.in.Read(b[:min(int64(len(b)), s.left)])
 	if s.left -= int64(n); s.left == 0 {
 		if s.state == inBody {
@@ -211,7 +218,7 @@ func (s *strict) body(b []byte) (int, error) {
 var errLong = errors.New("the head of the request is too long")
 
 // readLine returns a line with its end. After an error it keeps the bytes of the line so far.
-func (s *strict) readLine() ([]byte, error) {
+func (s *Conn) readLine() ([]byte, error) {
 	for {
 		part, err := s.in.ReadSlice('\n')
 		s.line = append(s.line, part...)
@@ -239,9 +246,9 @@ const holdStep = 8 << 10
 
 // grow takes the memory that a growing head needs: for the line, the lines before it, and the
 // request that is made of them.
-func (s *strict) grow() error {
+func (s *Conn) grow() error {
 	size := len(s.line) + s.head.size
-	if size > maxHead {
+	if size > MaxHead {
 		return errLong
 	}
 	for size > s.held+holdStep {
@@ -254,7 +261,7 @@ func (s *strict) grow() error {
 }
 
 // shrink gives that memory back when the head is delivered.
-func (s *strict) shrink() {
+func (s *Conn) shrink() {
 	s.hold.Reset()
 	s.held = 0
 	if cap(s.line) > maxRoom && len(s.line) == 0 {
@@ -263,7 +270,7 @@ func (s *strict) shrink() {
 }
 
 // step checks a line and finds out what follows it.
-func (s *strict) step(line []byte) {
+func (s *Conn) step(line []byte) {
 	if s.state == afterFault {
 		return
 	}
@@ -288,7 +295,7 @@ func (s *strict) step(line []byte) {
 const maxRoom = 4 << 10
 
 // gather adds a line to the bytes to deliver. All bytes delivered before are gone by now.
-func (s *strict) gather(line []byte) {
+func (s *Conn) gather(line []byte) {
 	if s.head.size == 0 {
 		s.room = s.room[:0]
 	}
@@ -296,7 +303,7 @@ func (s *strict) gather(line []byte) {
 }
 
 // judge checks the text of a line.
-func (s *strict) judge(text []byte) error {
+func (s *Conn) judge(text []byte) error {
 	switch s.state {
 	case atHead:
 		s.head = head{length: -1}
@@ -326,7 +333,7 @@ func (s *strict) judge(text []byte) error {
 			return nil
 		}
 		s.head.trailer += len(text)
-		if s.head.trailer > maxHead {
+		if s.head.trailer > MaxHead {
 			return errLong
 		}
 		return trailerField(text)
@@ -335,14 +342,14 @@ func (s *strict) judge(text []byte) error {
 }
 
 // fail replaces the request by one that carries the error.
-func (s *strict) fail(err error) {
+func (s *Conn) fail(err error) {
 	s.mu.Lock()
 	s.fault = err
 	s.mu.Unlock()
 	begun := s.state != atHead && s.state != inHead // the server reads its body
 	s.state, s.line, s.head = afterFault, nil, head{}
 	if !begun {
-		s.out = []byte(refused + " / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n")
+		s.out = []byte(Refused + " / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n")
 	}
 }
 
@@ -364,9 +371,9 @@ func (h *head) request(line []byte) error {
 	case !ok || len(method) == 0 || len(target) == 0 || bytes.IndexByte(version, ' ') >= 0:
 		return errors.New("the request line is not METHOD TARGET VERSION")
 	case string(version) != "HTTP/1.1" && string(version) != "HTTP/1.0":
-		return fmt.Errorf("%q is not HTTP/1", clip(string(version)))
+		return fmt.Errorf("%q is not HTTP/1", Clip(string(version)))
 	case !policy.IsToken(string(method)):
-		return fmt.Errorf("%q is no method", clip(string(method)))
+		return fmt.Errorf("%q is no method", Clip(string(method)))
 	case target[0] != '/' && (string(target) != "*" || string(method) != "OPTIONS"):
 		return errors.New("the target is not a path: this is no proxy")
 	}
@@ -401,7 +408,7 @@ func (h *head) field(line []byte) error {
 		if h.length >= 0 {
 			return errors.New("there are two Content-Length fields")
 		}
-		if h.length, err = decimal(string(value)); err != nil {
+		if h.length, err = http1.ParseLength(string(value)); err != nil {
 			return err
 		}
 	case bytes.EqualFold(name, fieldEncoding):
@@ -433,12 +440,12 @@ func (h *head) end() (state, int64, error) {
 func splitField(line []byte) (name, value []byte, err error) {
 	name, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok || !policy.IsToken(string(name)) {
-		return nil, nil, fmt.Errorf("%q is no header field", clip(string(line)))
+		return nil, nil, fmt.Errorf("%q is no header field", Clip(string(line)))
 	}
 	value = bytes.Trim(value, " \t")
 	for _, c := range value {
 		if c < ' ' && c != '\t' || c == 0x7f {
-			return nil, nil, fmt.Errorf("the value of %s has a control character", clip(string(name)))
+			return nil, nil, fmt.Errorf("the value of %s has a control character", Clip(string(name)))
 		}
 	}
 	return name, value, nil
@@ -446,7 +453,7 @@ func splitField(line []byte) (name, value []byte, err error) {
 
 func trailerField(line []byte) error {
 	name, _, err := splitField(line)
-	if err == nil && slices.Contains(notTrailers, strings.ToLower(string(name))) {
+	if err == nil && !MayTrail(string(name)) {
 		err = fmt.Errorf("%s cannot be a trailer", name)
 	}
 	return err
@@ -473,18 +480,11 @@ func chunkSize(text string) (int64, error) {
 	return strconv.ParseInt(text, 16, 64)
 }
 
-func decimal(s string) (int64, error) {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return -1, errors.New("Content-Length is not a number")
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n == math.MaxInt64 {
-		return -1, errors.New("Content-Length is not a number")
-	}
-	return n, nil
-}
+// Clip shortens text that a program inside made up.
+func Clip(s string) string { return s[:min(len(s), 60)] }
 
-// clip shortens text that a program inside made up.
-func clip(s string) string { return s[:min(len(s), 60)] }
+// Release gives back the memory of a head whose connection has ended.
+func (s *Conn) Release() { s.hold.Release() }
+
+// MayTrail reports whether a field may follow a body.
+func MayTrail(name string) bool { return !slices.Contains(notTrailers, strings.ToLower(name)) }

@@ -1,4 +1,4 @@
-package inspect
+package upstream
 
 import (
 	"context"
@@ -33,14 +33,14 @@ func TestB10SlowHead(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	u := newUpstream(Config{Still: func(Host, netip.Addr) bool { return true }, Dial: func(context.Context, Host) (relay.Conn, error) {
+	u := New(Config{Still: func(Host, netip.Addr) bool { return true }, Dial: func(context.Context, Host) (relay.Conn, error) {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			return nil, err
 		}
 		return relay.TCP{TCPConn: c.(*net.TCPConn)}, nil
 	}})
-	defer u.close()
+	defer u.Close()
 	if u.head <= 0 || u.lanes.wide.ResponseHeaderTimeout <= 0 || u.lanes.narrow.ResponseHeaderTimeout <= 0 {
 		t.Error("there is no limit")
 	}
@@ -49,7 +49,7 @@ func TestB10SlowHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := u.roundTrip(t.Context(), Host{Name: "api.example.com", Port: 80}, r, &exchange{})
+	resp, err := u.RoundTrip(t.Context(), Host{Name: "api.example.com", Port: 80}, r, &Trip{})
 	if err == nil {
 		resp.Body.Close()
 	}

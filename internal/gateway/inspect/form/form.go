@@ -1,27 +1,28 @@
-package inspect
+// Package form finds the field of a form by which some frameworks take a request for one of another
+// method.
+package form
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// form looks in the body of a form for the field by which some frameworks take a request for one of
-// another method. A body is passed on only up to that field: a server that got no more has no whole
+// Finder looks for the field in the body of a form. A body is passed on only up to that field: a server that got no more has no whole
 // form.
-type form interface {
-	// finds takes a piece of the body, and reports whether the field begins there.
-	finds(piece []byte) bool
+type Finder interface {
+	// Finds takes a piece of the body, and reports whether the field begins there.
+	Finds(piece []byte) bool
 }
 
-// newForm returns nil for a body that is not a form.
-func newForm(r *http.Request) form {
-	switch kind := formKind(r); {
+// New returns nil for a body that is not a form.
+func New(r *http.Request) Finder {
+	switch kind := kindOf(r); {
 	case strings.HasPrefix(kind, "multipart/"):
 		return &parts{}
 	case kind != "":
@@ -30,9 +31,9 @@ func newForm(r *http.Request) form {
 	return nil
 }
 
-// formKind returns the type of a body that some server may read as a form. Some do so without a
+// kindOf returns the type of a body that some server may read as a form. Some do so without a
 // type.
-func formKind(r *http.Request) string {
+func kindOf(r *http.Request) string {
 	const plain = "application/x-www-form-urlencoded"
 	if r.ContentLength == 0 || r.Body == http.NoBody {
 		return ""
@@ -50,11 +51,11 @@ func formKind(r *http.Request) string {
 	return ""
 }
 
-// isHiddenForm reports whether a body is a form that cannot be read here: it may contain anything.
-func isHiddenForm(r *http.Request) bool {
-	for _, v := range words(r.Header["Content-Encoding"]) {
+// IsHidden reports whether a body is a form that cannot be read here: it may contain anything.
+func IsHidden(r *http.Request) bool {
+	for _, v := range http1.Words(r.Header["Content-Encoding"]) {
 		if v != "" && v != "identity" {
-			return formKind(r) != ""
+			return kindOf(r) != ""
 		}
 	}
 	return false
@@ -62,8 +63,6 @@ func isHiddenForm(r *http.Request) bool {
 
 // fields reads a form that is encoded as a query.
 type fields struct{ policy.MethodNames }
-
-func (f *fields) finds(piece []byte) bool { return f.Finds(piece) }
 
 // parts reads the heads of a form's parts, at any place: a file in the form that contains such a
 // line is taken for a head, too. Servers differ in which line names a part, and in where the line
@@ -89,7 +88,7 @@ const (
 	maxTail  = 256
 )
 
-func (p *parts) finds(piece []byte) bool {
+func (p *parts) Finds(piece []byte) bool {
 	for len(piece) > 0 {
 		text, rest, colon := bytes.Cut(piece, []byte(":"))
 		if p.inside && p.reads(text) {
@@ -220,22 +219,3 @@ func namesMethod(text []byte) bool {
 	}
 	return false
 }
-
-// asksInBody judges a request anew whose body asks to be taken for another method. It returns the
-// limit of its body.
-func (i *Inspector) asksInBody(x *exchange) (limit int64, err error) {
-	d, uses, err := x.conn.track.asksInBody(x, func(r *policy.Request) policy.Decision { return i.conf.Judge(x.conn.host, r) })
-	switch {
-	case err != nil:
-		return 0, err
-	case !d.Allowed():
-		return 0, &otherMethod{policy.Denied{Decision: d}}
-	}
-	return d.MaxBody, x.secrets.AnyMethod(uses)
-}
-
-// otherMethod is the refusal of a request because of its body.
-type otherMethod struct{ policy.Denied }
-
-// errOtherUncounted is for a request that may pass, but only counted, and began uncounted.
-var errOtherUncounted = errors.New("the body asks for another method, the rule for that has max_upload, and nobody counts what this request sends")
