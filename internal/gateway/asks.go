@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // This file judges the names that clients of TLS ask for.
@@ -33,7 +34,7 @@ func (j *judge) asking(f *flow) func(string) error {
 // isName compares a name that a client asks for with one that was judged. Only letters of ASCII
 // are alike in both cases.
 func isName(asked, name string) bool {
-	clean, err := policy.CleanName(asked)
+	clean, err := hostname.Clean(asked)
 	return name != "" && err == nil && clean == name
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -20,7 +21,7 @@ type zone struct{ g *Gateway }
 
 // Lookup judges a name. Nobody outside hears of it, whatever the verdict.
 func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
-	clean, err := policy.CleanName(name)
+	clean, err := hostname.Clean(name)
 	if err != nil {
 		z.Refused(name, err.Error())
 		return v4, v6, dns.ErrNoName

@@ -1,8 +1,11 @@
-package policy
+// Package hostname says which host names there are, in the form they are judged in, and which of them
+// lead into a private network or never leave the sandbox.
+package hostname
 
 import (
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -12,21 +15,21 @@ const (
 	maxLabel = 63
 )
 
-// CleanName gives a host name in the form it is judged in: lower case, without
+// Clean gives a host name in the form it is judged in: lower case, without
 // the dot of the root. Only ASCII is a name: what people read as another script
 // travels as punycode, and a rule must say exactly what it means. A name that
 // some resolver would take for an address (its last label is a number, as in
 // 127.1 or 0x7f.1) is refused, because names and addresses have different rules.
-func CleanName(s string) (string, error) {
+func Clean(s string) (string, error) {
 	name := strings.TrimSuffix(s, ".")
 	if why := nameFault(name); why != "" {
 		err := spec.Errorf(spec.ErrUsage, "host name %q %s", s, why)
-		if !ascii(s) {
+		if !ascii.IsASCII(s) {
 			err = err.WithHint("write the name in its ASCII form, xn--…")
 		}
 		return "", err
 	}
-	return fold(name), nil
+	return ascii.Fold(name), nil
 }
 
 // nameFault says what is wrong with a name; nothing is the empty string.
@@ -36,7 +39,7 @@ func nameFault(name string) string {
 		return "is empty"
 	case len(name) > maxName:
 		return "is longer than 253 characters"
-	case !ascii(name):
+	case !ascii.IsASCII(name):
 		return "is not ASCII"
 	}
 	last := ""
@@ -62,7 +65,7 @@ func labelFault(label string) string {
 		return "has a label that begins or ends with '-'"
 	}
 	for i := range len(label) {
-		if c := label[i]; !alphanumeric(c) && c != '-' && c != '_' {
+		if c := label[i]; !ascii.IsAlphanumeric(c) && c != '-' && c != '_' {
 			return "has a character that is no letter, digit, '-' or '_'"
 		}
 	}
@@ -72,7 +75,7 @@ func labelFault(label string) string {
 // numeric tells labels that the classic address parsers read as a number:
 // decimal, octal or hexadecimal.
 func numeric(label string) bool {
-	if rest, ok := strings.CutPrefix(fold(label), "0x"); ok {
+	if rest, ok := strings.CutPrefix(ascii.Fold(label), "0x"); ok {
 		return strings.Trim(rest, "0123456789abcdef") == ""
 	}
 	return strings.Trim(label, "0123456789") == ""
@@ -85,73 +88,47 @@ const (
 	dockerHost  = "host.docker.internal"
 )
 
-// privateZones are domains whose names mean something else on every network
+// PrivateZones are domains whose names mean something else on every network
 // (RFC 6761, 6762 appendix G, 7686, 8375, 9476; .internal by ICANN). A name in
 // them, or of one label, leads into the host's own network, so that neither a
 // default nor a rule for everything reaches it: a rule has to name it.
-var privateZones = []string{
+var PrivateZones = []string{
 	"localhost", "local", "internal", "intranet", "private", "corp", "home", "lan",
 	"home.arpa", "onion", "alt",
 }
 
-// private tells names that only a rule naming them can allow.
-func private(name string) bool {
+// IsPrivate tells names that only a rule naming them can allow.
+func IsPrivate(name string) bool {
 	if strings.IndexByte(name, '.') < 0 {
 		return true
 	}
-	for _, zone := range privateZones {
-		if below(name, zone) {
+	for _, zone := range PrivateZones {
+		if IsBelow(name, zone) {
 			return true
 		}
 	}
 	return false
 }
 
-// unroutable tells names that never leave the sandbox: localhost is itself, and
+// IsUnroutable tells names that never leave the sandbox: localhost is itself, and
 // the gateway's own names are not the world's.
-func unroutable(name string) bool {
+func IsUnroutable(name string) bool {
 	for _, zone := range []string{"localhost", gatewayZone, dockerHost} {
-		if name == zone || below(name, zone) {
+		if name == zone || IsBelow(name, zone) {
 			return true
 		}
 	}
 	return false
 }
 
-// below tells whether name is a name under zone, at any depth, not zone itself.
-func below(name, zone string) bool {
+// IsBelow tells whether name is a name under zone, at any depth, not zone itself.
+func IsBelow(name, zone string) bool {
 	n := len(name) - len(zone)
 	return n > 1 && name[n-1] == '.' && name[n:] == zone
 }
 
-// parent is the name without its first label; empty for a single label.
-func parent(name string) string {
+// Parent is the name without its first label; empty for a single label.
+func Parent(name string) string {
 	_, rest, _ := strings.Cut(name, ".")
 	return rest
 }
-
-// fold makes ASCII letters lower case. It does not allocate if there are none
-// to change.
-func fold(s string) string {
-	for i := range len(s) {
-		if 'A' <= s[i] && s[i] <= 'Z' {
-			return strings.ToLower(s) // all callers have ASCII
-		}
-	}
-	return s
-}
-
-func ascii(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
-func alphanumeric(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || digit(c)
-}
-
-func digit(c byte) bool { return c >= '0' && c <= '9' }
