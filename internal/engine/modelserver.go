@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -68,7 +69,7 @@ func pointsTo(variable, value string) string {
 	case err == nil:
 		host = a.Unmap().String()
 	default:
-		if host, err = policy.CleanName(host); err != nil {
+		if host, err = hostname.Clean(host); err != nil {
 			return ""
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
 	"github.com/bothy-dev/bothy/internal/hostpath"
@@ -24,6 +26,18 @@ const maxAgents = 32
 // agentDial is how long the host's SSH agent may take to answer.
 const agentDial = 5 * time.Second
 
+// agents lends the inside the host's SSH agent.
+type agents struct {
+	loans      atomic.Pointer[[]wire.Loan] // as it is lent
+	talks      atomic.Int32                // conversations with it
+	life       *lifetime
+	journal    *journal
+	pause      *pause
+	flows      *table
+	knownHosts []string
+	held       *held.Budget
+}
+
 // splitLoans separates loans that go into requests from loans of the host's SSH agent.
 func splitLoans(loans []wire.Loan) (requests, agents []wire.Loan) {
 	for _, l := range loans {
@@ -36,10 +50,10 @@ func splitLoans(loans []wire.Loan) (requests, agents []wire.Loan) {
 	return requests, agents
 }
 
-// agentLoan returns the lease that allows logins, or signatures, by the host's SSH agent now. It
+// loanFor returns the lease that allows logins, or signatures, by the host's SSH agent now. It
 // returns nil without such a lease.
-func (g *Gateway) agentLoan(kind spec.PlaceKind) *wire.Loan {
-	list := g.agents.Load()
+func (h *agents) loanFor(kind spec.PlaceKind) *wire.Loan {
+	list := h.loans.Load()
 	if list == nil {
 		return nil
 	}
@@ -53,16 +67,16 @@ func (g *Gateway) agentLoan(kind spec.PlaceKind) *wire.Loan {
 // isAgentLent reports whether a lease counts now.
 func isAgentLent(l *wire.Loan) bool { return !l.Taken && len(l.Value) > 0 && l.Live(time.Now()) }
 
-// serveAgent lets a program inside talk to the host's SSH agent.
-func (g *Gateway) serveAgent(a *netstack.Attempt) {
-	defer g.talks.Add(-1)
-	l := cmp.Or(g.agentLoan(spec.PlaceAgent), g.agentLoan(spec.PlaceSignature))
+// serve lets a program inside talk to the host's SSH agent.
+func (h *agents) serve(a *netstack.Attempt) {
+	defer h.talks.Add(-1)
+	l := cmp.Or(h.loanFor(spec.PlaceAgent), h.loanFor(spec.PlaceSignature))
 	switch {
-	case g.talks.Add(1) > maxAgents:
-		g.refuseLocal(a, fmt.Sprintf("%d programs talk to the host's SSH agent already", maxAgents))
+	case h.talks.Add(1) > maxAgents:
+		h.journal.refuseLocal(a, fmt.Sprintf("%d programs talk to the host's SSH agent already", maxAgents))
 		return
 	case l == nil:
-		g.refuseLocal(a, "the host's SSH agent is not lent")
+		h.journal.refuseLocal(a, "the host's SSH agent is not lent")
 		return
 	}
 	c, err := a.Accept()
@@ -73,17 +87,17 @@ func (g *Gateway) serveAgent(a *netstack.Attempt) {
 	socket := string(l.Value)
 	lent := func(kind spec.PlaceKind) func() bool {
 		return func() bool { // by that agent: each may be lent one of its own
-			l := g.agentLoan(kind)
-			return l != nil && string(l.Value) == socket && g.pausedBy() == nil
+			l := h.loanFor(kind)
+			return l != nil && string(l.Value) == socket && h.pause.reason() == nil
 		}
 	}
 	f := &sshagent.Filter{
 		Dial:   func(ctx context.Context) (net.Conn, error) { return dialAgent(ctx, socket) },
 		Logins: lent(spec.PlaceAgent), Signatures: lent(spec.PlaceSignature),
-		Reached: g.connected, Known: g.conf.KnownHosts, Log: g.logAgent, Held: g.held,
+		Reached: h.connected, Known: h.knownHosts, Log: h.recordUse, Held: h.held,
 	}
-	if err := f.Serve(g.ctx, c); err != nil && g.ctx.Err() == nil {
-		g.logAgent(sshagent.Use{Err: err})
+	if err := f.Serve(h.life.ctx, c); err != nil && h.life.ctx.Err() == nil {
+		h.recordUse(sshagent.Use{Err: err})
 	}
 }
 
@@ -96,8 +110,8 @@ func dialAgent(ctx context.Context, socket string) (net.Conn, error) {
 }
 
 // dialLogins connects to the host's SSH agent for a login that the gateway makes.
-func (g *Gateway) dialLogins(ctx context.Context) (net.Conn, error) {
-	l := g.agentLoan(spec.PlaceAgent)
+func (h *agents) dialLogins(ctx context.Context) (net.Conn, error) {
+	l := h.loanFor(spec.PlaceAgent)
 	if l == nil {
 		return nil, errors.New("it is not lent any more")
 	}
@@ -107,8 +121,8 @@ func (g *Gateway) dialLogins(ctx context.Context) (net.Conn, error) {
 // connected returns the servers that the inside is connected to. The policy allows them: the
 // gateway would have ended the connection otherwise. Servers whose whole traffic is judged are left
 // out: the gateway speaks to them itself, and no program inside logs in there.
-func (g *Gateway) connected() (list []sshagent.Server) {
-	for _, f := range g.flows.list() {
+func (h *agents) connected() (list []sshagent.Server) {
+	for _, f := range h.flows.list() {
 		s := f.now()
 		if f.kind != judged || s.Seen || f.ended() != nil {
 			continue
@@ -122,13 +136,13 @@ func (g *Gateway) connected() (list []sshagent.Server) {
 	return list
 }
 
-func (g *Gateway) logAgent(u sshagent.Use) {
+func (h *agents) recordUse(u sshagent.Use) {
 	r := spec.NetworkRecord{Event: spec.NetworkSecret, Verdict: spec.VerdictAllow, Name: u.Server.Name, Port: u.Server.Port, Protocol: "ssh"}
 	kind := spec.PlaceAgent
-	if u.Signature || g.agentLoan(kind) == nil {
+	if u.Signature || h.loanFor(kind) == nil {
 		kind = spec.PlaceSignature
 	}
-	if l := g.agentLoan(kind); l != nil {
+	if l := h.loanFor(kind); l != nil {
 		r.Secret, r.Lease = l.Secret, l.ID
 	}
 	r.Reason = "key " + u.Key + " signed the login of " + u.User
@@ -138,5 +152,5 @@ func (g *Gateway) logAgent(u sshagent.Use) {
 	if u.Err != nil {
 		r.Verdict, r.Reason = spec.VerdictDeny, "the SSH agent did not sign: "+u.Err.Error()
 	}
-	g.log(r)
+	h.journal.record(r)
 }

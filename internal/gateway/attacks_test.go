@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -525,7 +525,7 @@ func (w *world) atAddress(t *testing.T) (f *flow, inside, server *net.TCPConn, o
 	inside, near := tcpPair(t)
 	far, server := tcpPair(t)
 	f = &flow{subject: policy.Flow{Addr: netip.MustParseAddr("203.0.113.9"), Port: 443}, cancel: func() {}}
-	must(t, w.mayFlow(f))
+	must(t, w.judge.mayFlow(f))
 	w.flows.add(f)
 	done := make(chan error, 1)
 	go func() {
@@ -573,7 +573,7 @@ func TestA10DeniedNameAtItsAddress(t *testing.T) {
 			inside, near := tcpPair(t)
 			_, err = inside.Write(hello)
 			must(t, err)
-			_, _, err = w.listen(relay.TCP{TCPConn: near}, &inspect.Host{Addr: f.subject.Addr, Port: 443}, w.asking(f), true)
+			_, _, err = w.protocols.listen(relay.TCP{TCPConn: near}, &upstream.Host{Addr: f.subject.Addr, Port: 443}, w.judge.asking(f), true)
 			if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
 				t.Errorf("%q, %s, looked at: %v", yaml, name, err)
 			}

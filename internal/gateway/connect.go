@@ -20,10 +20,10 @@ const heldByRelays = held.Most / 4
 
 // attempt decides about one attempt to connect, before it is answered.
 func (g *Gateway) attempt(a *netstack.Attempt) {
-	if !g.enter() {
+	if !g.life.enter() {
 		return
 	}
-	defer g.wg.Done()
+	defer g.life.wg.Done()
 	g.conf.CatchUp()
 	if to := a.To.Addr(); to == namepool.Gateway4 || to == namepool.Gateway6 {
 		g.local(a)
@@ -37,10 +37,10 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 	subject, err := g.subject(a.To)
 	if err != nil {
 		r.Addr, r.Verdict, r.Reason = a.To.Addr(), spec.VerdictDeny, err.Error()
-		g.log(r)
+		g.journal.record(r)
 		return
 	}
-	if g.isMocked(subject.Name) {
+	if g.mock.plays(subject.Name) {
 		g.toMock(a, subject)
 		return
 	}
@@ -48,34 +48,22 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 	d := g.policy.Load().Decide(policy.Query{
 		Stage: policy.StageConnect, Name: subject.Name, Addr: subject.Addr, Port: subject.Port, Now: time.Now(),
 	})
-	look := g.lookFor(hostOf(subject), d.Inspection)
-	if g.isLent(hostOf(subject)) {
+	look := g.models.lookFor(hostOf(subject), d.Inspection)
+	if g.judge.isLent(hostOf(subject)) {
 		look = policy.InspectMust
 	}
 	if look != policy.InspectMust { // else its requests are refused, which are told why
-		g.afford(&d)
+		g.uploads.afford(&d)
 	}
-	r = g.decided(r, &d)
-	if d.Allowed() && look == policy.InspectNever && g.hasBudget() {
+	r = g.journal.decided(r, &d)
+	if d.Allowed() && look == policy.InspectNever && g.models.hasBudget() {
 		r.Verdict, r.Reason = spec.VerdictDeny, errUnseen.Error()
 	}
 	if r.Verdict == spec.VerdictDeny {
-		g.log(r)
+		g.journal.record(r)
 		return
 	}
-	g.carry(a, &flow{subject: subject, outflow: g.count(d.Budget), git: d.Git}, r, look)
-}
-
-// enter counts somebody in for whom Close waits, unless that waits already: the inside may try to
-// connect just then, and nobody may be added while the last one leaves.
-func (g *Gateway) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ctx.Err() != nil {
-		return false
-	}
-	g.wg.Add(1)
-	return true
+	g.carry(a, &flow{subject: subject, outflow: g.uploads.meterFor(d.Budget), git: d.Git}, r, look)
 }
 
 // subject finds out whom an address is for: a name, or itself.
@@ -95,8 +83,8 @@ func (g *Gateway) carry(a *netstack.Attempt, f *flow, r spec.NetworkRecord, i po
 	f.subject.Seen = must // nothing of it will pass unseen
 	f.looked = must || i == policy.InspectHTTP
 	f.passes = i == policy.InspectNever
-	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
-		if err := g.mayFlow(f); err != nil { // from here on changes find it
+	g.tracks.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+		if err := g.judge.mayFlow(f); err != nil { // from here on changes find it
 			f.end(err)
 			return err
 		}
@@ -110,7 +98,7 @@ func (g *Gateway) carry(a *netstack.Attempt, f *flow, r spec.NetworkRecord, i po
 // join connects the two sides until both have ended. The far side is dialled
 // first: whether it answers is what the near side is told.
 func (g *Gateway) join(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord) error {
-	outside, err := g.reached(ctx, f, r)
+	outside, err := g.outbound.reached(ctx, f, r)
 	if by, ok := errors.AsType[*hostproxy.Error](err); ok && by.Refused() && !f.passes {
 		return g.forward(ctx, a, f, r, err)
 	}
@@ -128,63 +116,13 @@ func (g *Gateway) join(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 
 // relay carries bytes, of which the inside has said some already.
 func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spec.NetworkRecord) error {
-	if err := g.opened(f, *r); err != nil {
+	if err := g.tracks.opened(f, *r); err != nil {
 		return err
 	}
-	w := &watched{Conn: inside, asks: g.asking(f), unreadable: g.unreadable(f), ahead: said, scan: g.secrets.Load().Scanner()}
+	w := &watched{Conn: inside, asks: g.judge.asking(f), unreadable: g.judge.unreadable(f), ahead: said, scan: g.secrets.Load().Scanner()}
 	err := relay.Run(w, countedTo(outside, f.outflow), &f.counts, g.copies)
 	if w.tls {
 		r.Protocol = "tls"
 	}
-	return g.spent(f, err)
-}
-
-// reached is reach, noted in the flow and its record.
-func (g *Gateway) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) (relay.Conn, error) {
-	outside, err := g.reach(ctx, f.now(), false)
-	if err != nil {
-		return nil, err
-	}
-	f.reached(outside, r)
-	if err := g.mayFlow(f); err != nil { // the rules changed while it was dialled
-		f.end(err)
-		return nil, err
-	}
-	return outside, nil
-}
-
-// reach dials the far side of a flow. ForHTTP is for requests in clear, which a proxy may be
-// sent instead of the server.
-func (g *Gateway) reach(ctx context.Context, s policy.Flow, forHTTP bool) (relay.Conn, error) {
-	if isHost(s.Name) {
-		return g.dialHost(ctx, s.Port)
-	}
-	judge := func(to netip.AddrPort) error {
-		if !to.Addr().IsValid() {
-			return g.mayResolveElsewhere(to.Port())
-		}
-		if err := g.notHost(to); err != nil {
-			return err
-		}
-		if s.Name == "" {
-			return nil // the literal address was judged, and is the same
-		}
-		d := g.policy.Load().Decide(policy.Query{
-			Stage: policy.StageDial, Name: s.Name, Addr: to.Addr().Unmap(), Port: to.Port(), Git: s.Git, Now: time.Now(),
-		})
-		if d.Allowed() {
-			return nil
-		}
-		return &policy.Denied{Decision: d}
-	}
-	d := g.conf.Dialer
-	switch to := netip.AddrPortFrom(s.Addr, s.Port); {
-	case s.Name == "" && forHTTP:
-		return d.AddrForHTTP(ctx, to, judge)
-	case s.Name == "":
-		return d.Addr(ctx, to, judge)
-	case forHTTP:
-		return d.NameForHTTP(ctx, s.Name, s.Port, judge)
-	}
-	return d.Name(ctx, s.Name, s.Port, judge)
+	return g.uploads.spent(f, err)
 }

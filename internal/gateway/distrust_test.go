@@ -84,7 +84,7 @@ deny:
 	if r := shake("lent.example.com", says); r.Suggest != "" || !strings.Contains(r.Reason, "a secret is lent") {
 		t.Errorf("where a secret is lent: %+v", r)
 	}
-	w.conf.Capture = &Capture{How: spec.AgentLogin{Endpoint: fmt.Sprintf("https://api.example.com:%d/token", port+1), Capture: &spec.AgentCapture{}}}
+	w.judge.capture = &Capture{How: spec.AgentLogin{Endpoint: fmt.Sprintf("https://api.example.com:%d/token", port+1), Capture: &spec.AgentCapture{}}}
 	if r := shake("api.example.com", says); r.Suggest != "" || !strings.Contains(r.Reason, "what is kept outside") {
 		t.Errorf("where logins are kept: %+v", r)
 	}

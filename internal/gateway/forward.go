@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/clienthello"
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/spec"
@@ -19,18 +19,18 @@ func (g *Gateway) forward(ctx context.Context, a *netstack.Attempt, f *flow, r *
 		return err
 	}
 	f.hold(inside)
-	said, speaks, err := g.beginsHTTP(inside)
+	said, speaks, err := g.protocols.beginsHTTP(inside)
 	if err != nil || !speaks {
 		inside.Reset()
 		return refused
 	}
 	s := f.now()
-	return g.inspect(ctx, inside, said, inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, f, r)
+	return g.inspect(ctx, inside, said, upstream.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, f, r)
 }
 
 // beginsHTTP reports whether a client sends a request in clear. It returns the bytes it has read.
-func (g *Gateway) beginsHTTP(c relay.Conn) (said []byte, speaks bool, err error) {
-	hold := g.held.Hold()
+func (p *protocols) beginsHTTP(c relay.Conn) (said []byte, speaks bool, err error) {
+	hold := p.held.Hold()
 	defer hold.Release()
 	if err := hold.Take(maxLine); err != nil {
 		return nil, false, err

@@ -15,11 +15,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/advice"
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
@@ -27,7 +26,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/internal/gateway/namelimit"
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
@@ -113,12 +114,12 @@ type Gateway struct {
 	stack  *netstack.Stack
 	names  *namepool.Pool
 	server *dns.Server
-	limits *limits
-	held   *held.Budget // what the inside has it hold
-	ssh    *held.Budget // what the SSH library does of it
-	copies *held.Budget // what relays do of it
-	host   host
-	ca     *ca.Authority // whom the inside trusts
+	limits *namelimit.Limits
+	advice *advice.Handler // answers for the gateway itself
+	held   *held.Budget    // what the inside has it hold
+	ssh    *held.Budget    // what the SSH library does of it
+	copies *held.Budget    // what relays do of it
+	ca     *ca.Authority   // whom the inside trusts
 
 	authority wire.Authority // the same, to be kept
 	sshKey    *gitssh.Key    // by which ssh inside knows servers
@@ -126,29 +127,28 @@ type Gateway struct {
 	inspector *inspect.Inspector
 	logins    *logins
 
-	policy    atomic.Pointer[policy.Policy]
-	secrets   atomic.Pointer[inject.Set]
-	agents    atomic.Pointer[[]wire.Loan] // the host's SSH agent, as it is lent
-	ends      atomic.Pointer[[]time.Time] // when what is lent is lent no more; zero is never
-	talks     atomic.Int32                // conversations with the agent
-	gits      atomic.Int32                // connections that are looked into as SSH
-	paused    atomic.Pointer[error]       // why nothing new is let through
-	allowed   atomic.Pointer[[]uint16]    // ports of the host
-	flows     table
-	locals    atomic.Int32 // connections to the gateway itself
-	callers   atomic.Int64 // connections to published ports
-	meetings  meetings
-	refusals  refusals
-	untold    chan netstack.Refusal // that were refused
-	uncounted atomic.Int64          // more of them
-	numbers   numbers               // of flows
+	policy  *atomic.Pointer[policy.Policy]
+	secrets *atomic.Pointer[inject.Set]
+	flows   *table
+	gits    atomic.Int32 // connections that are looked into as SSH
+	locals  atomic.Int32 // connections to the gateway itself
+	callers atomic.Int64 // connections to published ports
 
-	ctx    context.Context // ends with the gateway
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-
-	mu     sync.Mutex
-	expiry *time.Timer // for the next rule that ends
+	life      *lifetime
+	expiry    *expiry
+	pause     *pause
+	journal   *journal
+	packets   *packetLog
+	mock      *Mock
+	models    *models
+	ports     *hostPorts
+	uploads   *uploads
+	agents    *agents
+	judge     *judge
+	tracks    *tracker
+	outbound  *outbound
+	inside    *inside
+	protocols *protocols
 }
 
 // New starts a gateway.
@@ -168,13 +168,8 @@ func New(c Config) (*Gateway, error) {
 	if c.CatchUp == nil {
 		c.CatchUp = func() {}
 	}
-	g := &Gateway{conf: c, names: c.Names, limits: newLimits(), held: held.New(held.Most), untold: make(chan netstack.Refusal, maxUntold)}
-	g.ssh, g.copies = g.held.Part(heldBySSH), g.held.Part(heldByRelays)
-	g.numbers.run = strconv.FormatInt(time.Now().UnixMicro(), 36)
-	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g := compose(c)
 	g.server = &dns.Server{Zone: zone{g}}
-	g.policy.Store(c.Policy)
-	g.allowed.Store(&c.HostPorts)
 	var err error
 	if a := c.Identity.Authority; len(a.Key) > 0 {
 		g.ca, err = ca.Resume(c.Sandbox, c.now, a)
@@ -193,12 +188,12 @@ func New(c Config) (*Gateway, error) {
 	g.conf.Identity = wire.Identity{}
 	g.logins = newLogins(g)
 	g.inspector = inspect.New(inspect.Config{
-		Judge: g.admitRequest, CatchUp: c.CatchUp, Outflow: g.count, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
+		Judge: g.judge.admitRequest, CatchUp: c.CatchUp, Outflow: g.uploads.meterFor, Closed: g.pause.reason, Dial: g.outbound.reachHost, Still: g.judge.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.at(), Sandbox: c.Sandbox, Log: g.logRequest,
-		Mock: g.mock, Sent: g.sent(), Meter: g.meter, Held: g.held, Target: g.target, Named: g.named,
-		Local: func(h inspect.Host) http.Handler {
-			if h.Name == adviceName {
-				return own{g}
+		Mock: g.mock.player, Sent: g.models.tellTurn(c.Turn), Meter: g.models.meterRequest, Held: g.held, Target: g.models.target, Named: g.models.named,
+		Local: func(h upstream.Host) http.Handler {
+			if h.Name == advice.Name {
+				return g.advice
 			}
 			return nil
 		},
@@ -206,32 +201,55 @@ func New(c Config) (*Gateway, error) {
 	g.stack, err = netstack.New(netstack.Config{
 		FD: c.FD, Unsummed: c.Unsummed, Sources: c.Sources, Gateway: []netip.Addr{namepool.Gateway4, namepool.Gateway6},
 		TCP: g.attempt, DNS: func(q []byte) []byte { return g.server.Answer(q, false) },
-		Refused: g.dropped,
+		Refused: g.packets.add,
 	})
 	if err != nil {
-		g.cancel()
+		g.life.end()
 		g.inspector.Close()
 		return nil, fmt.Errorf("start the gateway: %w", err)
 	}
-	g.wg.Go(g.tellDropped)
+	g.inside.stack = g.stack
+	g.life.wg.Go(g.packets.recordAll)
 	g.watchExpiry()
 	return g, nil
 }
 
+// compose makes the parts of a gateway and tells each of them about the others that it asks.
+func compose(c Config) *Gateway {
+	g := &Gateway{
+		conf: c, names: c.Names, limits: namelimit.New(), held: held.New(held.Most), mock: c.Mock,
+		policy: &atomic.Pointer[policy.Policy]{}, secrets: &atomic.Pointer[inject.Set]{}, flows: &table{},
+		life: newLifetime(), expiry: &expiry{}, pause: &pause{}, inside: &inside{join: c.Join},
+	}
+	g.policy.Store(c.Policy)
+	g.ssh, g.copies = g.held.Part(heldBySSH), g.held.Part(heldByRelays)
+	g.protocols = &protocols{held: g.held}
+	g.journal = newJournal(c.Sandbox, c.Log, g.policy)
+	g.packets = newPacketLog(g.life, g.journal, g.names)
+	g.models = &models{makers: c.Models, servers: c.Servers, own: c.Own, meter: c.Meter, mock: c.Mock}
+	g.ports = newHostPorts(c.Sandbox, c.Dialer, c.HostPorts)
+	g.uploads = &uploads{ledger: c.Uploads, policy: g.policy}
+	g.agents = &agents{life: g.life, journal: g.journal, pause: g.pause, flows: g.flows, knownHosts: c.KnownHosts, held: g.held}
+	g.judge = &judge{policy: g.policy, secrets: g.secrets, capture: c.Capture, ports: g.ports, models: g.models, uploads: g.uploads, agents: g.agents}
+	g.tracks = &tracker{sandbox: c.Sandbox, life: g.life, journal: g.journal, pause: g.pause, flows: g.flows, judge: g.judge}
+	g.advice = &advice.Handler{
+		Sandbox: c.Sandbox, Policy: g.policy.Load, Afford: g.uploads.afford, Refusals: &g.journal.refusals,
+		Mocked: g.mock.names(), MockReason: mockReason, Tasks: c.Tasks, Loop: c.Loop,
+	}
+	g.outbound = &outbound{dialer: c.Dialer, policy: g.policy, ports: g.ports, judge: g.judge}
+	return g
+}
+
 // Close ends every flow. It returns when all are logged.
 func (g *Gateway) Close() {
-	g.mu.Lock()
-	g.cancel()
-	if g.expiry != nil {
-		g.expiry.Stop()
-	}
-	g.mu.Unlock()
+	g.life.end()
+	g.expiry.stop()
 	for _, f := range g.flows.list() {
 		f.end(errStopped)
 	}
 	g.inspector.Close()
 	g.stack.Close()
-	g.wg.Wait()
+	g.life.wg.Wait()
 }
 
 // SetPolicy puts other rules into force, for what begins now and for what is
@@ -268,12 +286,8 @@ func (g *Gateway) SetLoans(loans []wire.Loan) error {
 	if err := g.logins.set(requests); err != nil {
 		return err
 	}
-	ends := make([]time.Time, len(loans))
-	for i := range loans {
-		ends[i] = loans[i].Until
-	}
-	g.agents.Store(&agents)
-	g.ends.Store(&ends)
+	g.agents.loans.Store(&agents)
+	g.expiry.follow(loans)
 	g.review()
 	return nil
 }
@@ -287,19 +301,19 @@ func (g *Gateway) review() {
 		if f.kind != judged && f.kind != toHost {
 			continue
 		}
-		s, over := f.now(), g.mayFlow(f)
+		s, over := f.now(), g.judge.mayFlow(f)
 		f.requests.Review(func(r *policy.Request, uses inject.Uses, m *uploadlimit.Meter) error {
-			d := g.judgeRequest(inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r)
+			d := g.judge.judgeRequest(upstream.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r)
 			switch {
 			case !d.Allowed():
 				return changed(d)
 			case over != nil:
 				return errCarrier
 			}
-			if err := g.recount(m, d.Budget); err != nil {
+			if err := recount(m, d.Budget); err != nil {
 				return err
 			}
-			if g.isBounded(hostOf(s)) && isEndless(r) {
+			if g.models.isBounded(hostOf(s)) && isEndless(r) {
 				return errUncounted
 			}
 			return g.secrets.Load().Lent(uses, time.Now())
@@ -316,85 +330,5 @@ func (g *Gateway) review() {
 // tell where a name leads.
 var errCarrier = errors.New("its connection may not go on by the rules of now")
 
-// mayFlow judges a flow again.
-func (g *Gateway) mayFlow(f *flow) error {
-	if f.kind == toHost {
-		return g.mayReachHost(f)
-	}
-	now, s := time.Now(), f.now()
-	d := g.policy.Load().Still(s, now)
-	if !d.Allowed() {
-		return changed(d)
-	}
-	if f.isElsewhere() {
-		if err := g.mayResolveElsewhere(s.Port); err != nil {
-			return err
-		}
-	}
-	if err := g.mayGoUnseen(f); err != nil {
-		return err
-	}
-	if err := g.mayLogIn(f); err != nil {
-		return err
-	}
-	m := f.outflow
-	switch {
-	case s.Git != nil:
-		m = f.sends()
-	case s.Seen: // its requests are counted, each by its own rule
-		return nil
-	}
-	return g.recount(m, d.Budget)
-}
-
-// mayGoUnseen says why a flow may not go on if nobody looked into it.
-func (g *Gateway) mayGoUnseen(f *flow) error {
-	s := f.now()
-	switch {
-	case f.looked:
-		return nil
-	case g.isLent(hostOf(s)):
-		return errors.New("a secret is lent for it now, and nobody looked into it: connect again")
-	case g.hasBudget():
-		return errUnmetered
-	}
-	return nil
-}
-
-// isLent tells whether a secret is lent for a host now.
-func (g *Gateway) isLent(h inspect.Host) bool {
-	to := g.target(h)
-	return g.secrets.Load().Bound(to.Name, to.Addr, to.Port, time.Now())
-}
-
-func (g *Gateway) watchExpiry() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.expiry != nil {
-		g.expiry.Stop()
-	}
-	now := time.Now()
-	at, ok := g.policy.Load().NextExpiry(now)
-	if ends := g.ends.Load(); ends != nil {
-		for _, end := range *ends {
-			if end.After(now) && (!ok || end.Before(at)) {
-				at, ok = end, true
-			}
-		}
-	}
-	if ok && g.ctx.Err() == nil {
-		g.expiry = time.AfterFunc(time.Until(at)+time.Millisecond, g.review)
-	}
-}
-
-// sent is who is told of requests that have left the inside; nil: nobody.
-func (g *Gateway) sent() func(inspect.Host) {
-	if g.conf.Turn == nil {
-		return nil
-	}
-	return func(h inspect.Host) {
-		if g.isModel(h) {
-			g.conf.Turn()
-		}
-	}
-}
+// watchExpiry comes back to review when the next rule or lease ends.
+func (g *Gateway) watchExpiry() { g.expiry.watch(g.policy.Load(), g.review) }

@@ -18,9 +18,11 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/bothy-dev/bothy/internal/gateway/advice"
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/insidetest"
+	"github.com/bothy-dev/bothy/internal/gateway/namelimit"
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -425,7 +427,9 @@ func TestA16B5PolicyChange(t *testing.T) {
 		r.Suggest != fmt.Sprintf("bothy policy allow a.example:%d --sandbox box", port) {
 		t.Errorf("it says %+v", r)
 	}
-	if list := w.refusals.list(); !slices.ContainsFunc(list, func(x refused) bool { return x.Name == "a.example" && x.Reason == r.Reason && x.Command == r.Suggest }) {
+	if list := w.journal.refusals.List(); !slices.ContainsFunc(list, func(x advice.Refusal) bool {
+		return x.Name == "a.example" && x.Reason == r.Reason && x.Command == r.Suggest
+	}) {
 		t.Errorf("the inside is told %+v", list)
 	}
 }
@@ -483,10 +487,10 @@ func TestDeadServer(t *testing.T) {
 // rule spells out is none of them.
 func TestA1ManyNames(t *testing.T) {
 	w := start(t, rules(t, 1, "allow **.wide.example", "allow api.wide.example:443"), nil)
-	for i := range 2 * nameBurst {
+	for i := range 2 * namelimit.Burst {
 		_, _ = w.in.Resolver(false).LookupHost(t.Context(), fmt.Sprintf("n%d.wide.example.", i))
 	}
-	if n := len(w.names.Names()); n < nameBurst || n > nameBurst+30 {
+	if n := len(w.names.Names()); n < namelimit.Burst || n > namelimit.Burst+30 {
 		t.Errorf("%d names were given out", n)
 	}
 	w.record(t, "the refusal", func(r spec.NetworkRecord) bool {

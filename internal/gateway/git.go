@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/advice"
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/gitssh"
 	"github.com/bothy-dev/bothy/internal/gateway/held"
@@ -49,7 +49,7 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 	}
 	server := &gitssh.Server{
 		Name: c.name, Port: c.port, Key: g.sshKey, Counts: &f.counts,
-		Ask: c.ask, Refused: c.refused, Reach: c.reach, Agent: g.dialLogins, Signed: c.signed,
+		Ask: c.ask, Refused: c.refused, Reach: c.reach, Agent: g.agents.dialLogins, Signed: c.signed,
 		Known: func() (*sshagent.Known, error) { return sshagent.ReadKnown(g.conf.KnownHosts) },
 	}
 	done := make(chan error, 1)
@@ -100,7 +100,7 @@ func (c *gitCommand) refused(what string) {
 	r := c.record(what, "")
 	r.Verdict, r.Rule, r.Source = spec.VerdictDeny, c.first.Rule, c.first.Source
 	r.Reason = "only git fetches and pushes over SSH here"
-	c.g.log(r)
+	c.g.journal.record(r)
 }
 
 // ask judges a command.
@@ -108,20 +108,20 @@ func (c *gitCommand) ask(cmd gitssh.Command) (func(error) error, error) {
 	c.began = time.Now()
 	c.g.conf.CatchUp()
 	asked := &policy.GitRequest{Service: cmd.Service, Repository: cmd.Repository, User: cmd.User}
-	d := c.g.judgeGit(c.f.now(), asked)
-	c.g.afford(&d)
-	r := c.g.decided(c.record(cmd.Service, pathOf(cmd.Repository)), &d)
+	d := c.g.judge.judgeGit(c.f.now(), asked)
+	c.g.uploads.afford(&d)
+	r := c.g.journal.decided(c.record(cmd.Service, pathOf(cmd.Repository)), &d)
 	if cmd.User != policy.GitUser {
 		r.User = cmd.User
 	}
 	if !d.Allowed() {
-		c.g.log(r)
+		c.g.journal.record(r)
 		s := d.Suggest()
 		return nil, toldInside(d.Reason(), s.Command(c.g.conf.Sandbox), s.Note)
 	}
 	if err := c.begin(asked, d.Budget, &r); err != nil {
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
-		c.g.log(r)
+		c.g.journal.record(r)
 		return nil, toldInside(r.Reason, r.Suggest, "")
 	}
 	return func(err error) error { return c.ended(r, err) }, nil
@@ -142,17 +142,17 @@ func pathOf(repository string) string {
 // begin has the flow be judged by what passes on it, from now on, and by the lease by
 // which it may log in.
 func (c *gitCommand) begin(asked *policy.GitRequest, b *policy.Budget, r *spec.NetworkRecord) error {
-	l := c.g.agentLoan(spec.PlaceAgent)
+	l := c.g.agents.loanFor(spec.PlaceAgent)
 	if l == nil {
 		r.Suggest = policy.Suggestion{Args: []string{"run", "--name", c.g.conf.Sandbox, "--lend", "ssh", "--", "true"}}.Command("")
 		return errors.New("no key is lent to log in with: the host's SSH agent is not lent to the sandbox")
 	}
-	c.f.asks(asked, l.ID, c.g.count(b))
-	if err := c.g.mayFlow(c.f); err != nil { // from here on changes find it
+	c.f.asks(asked, l.ID, c.g.uploads.meterFor(b))
+	if err := c.g.judge.mayFlow(c.f); err != nil { // from here on changes find it
 		c.f.end(err)
 		return err
 	}
-	return c.g.opened(c.f, c.first)
+	return c.g.tracks.opened(c.f, c.first)
 }
 
 // ended records how a command ended, and gives what is said of that inside.
@@ -164,20 +164,20 @@ func (c *gitCommand) ended(r spec.NetworkRecord, err error) error {
 	case c.fault != nil:
 		err = c.fault
 	case err != nil && c.server != nil && c.server.cut.Load() != nil:
-		err = c.g.spent(c.f, *c.server.cut.Load())
+		err = c.g.uploads.spent(c.f, *c.server.cut.Load())
 		said = err
 		if d, ok := errors.AsType[*policy.Denied](err); ok {
 			said = toldInside(d.Reason(), d.Suggest().Command(c.g.conf.Sandbox), "")
 		}
 	}
-	c.g.conclude(&r, c.f.ended(), err)
-	c.g.log(r)
+	c.g.tracks.conclude(&r, c.f.ended(), err)
+	c.g.journal.record(r)
 	return said
 }
 
 // reach dials the server. Where its name leads is not told to the inside.
 func (c *gitCommand) reach(ctx context.Context) (net.Conn, error) {
-	out, err := c.g.reached(ctx, c.f, c.r)
+	out, err := c.g.outbound.reached(ctx, c.f, c.r)
 	if err == nil {
 		far, full := watch(countedTo(out, c.f.sends()), c.g.ssh)
 		if c.server = (&billed{watchedSSH: far}); full == nil {
@@ -197,7 +197,7 @@ func (c *gitCommand) reach(ctx context.Context) (net.Conn, error) {
 
 // signed records that the agent was asked to log in.
 func (c *gitCommand) signed(l gitssh.Login) {
-	c.g.logAgent(sshagent.Use{Server: sshagent.Server{Name: c.name, Port: c.port}, User: l.User, Key: l.Key, Err: l.Err})
+	c.g.agents.recordUse(sshagent.Use{Server: sshagent.Server{Name: c.name, Port: c.port}, User: l.User, Key: l.Key, Err: l.Err})
 }
 
 // toldInside is what a person inside reads.
@@ -209,16 +209,7 @@ func toldInside(reason, command, note string) error {
 	if note != "" {
 		s += "\nNote: " + note
 	}
-	return errors.New(s + "\nMore: http://" + adviceName + "/")
-}
-
-// judgeGit decides about a command of git on a connection that is looked into.
-func (g *Gateway) judgeGit(s policy.Flow, asked *policy.GitRequest) policy.Decision {
-	q := policy.Query{Stage: policy.StageGit, Name: s.Name, Addr: s.Addr, Port: s.Port, Git: asked, Now: time.Now()}
-	if s.Name != "" {
-		q.Addr = netip.Addr{}
-	}
-	return g.policy.Load().Decide(q)
+	return errors.New(s + "\nMore: http://" + advice.Name + "/")
 }
 
 // asks notes the command under way, by which lease it logs in, and who counts what it sends.
@@ -229,11 +220,11 @@ func (f *flow) asks(asked *policy.GitRequest, lease string, m *uploadlimit.Meter
 }
 
 // mayLogIn tells whether the agent by which a flow logged in is still lent.
-func (g *Gateway) mayLogIn(f *flow) error {
+func (h *agents) mayLogIn(f *flow) error {
 	f.mu.Lock()
 	lease := f.lease
 	f.mu.Unlock()
-	list := g.agents.Load()
+	list := h.loans.Load()
 	if lease == "" || list != nil && slices.ContainsFunc(*list, func(l wire.Loan) bool { return l.ID == lease && isAgentLent(&l) }) {
 		return nil
 	}

@@ -305,9 +305,9 @@ func TestAgentSignsForNoGitServer(t *testing.T) {
 		defer c.Close()
 	}
 	var list []sshagent.Server
-	eventually(t, "the connection", func() bool { list = w.connected(); return len(list) > 0 })
+	eventually(t, "the connection", func() bool { list = w.agents.connected(); return len(list) > 0 })
 	time.Sleep(50 * time.Millisecond)
-	if list = w.connected(); len(list) != 1 || list[0].Name != "plain.example.com" {
+	if list = w.agents.connected(); len(list) != 1 || list[0].Name != "plain.example.com" {
 		t.Errorf("the agent would sign for %v", list)
 	}
 }

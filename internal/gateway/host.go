@@ -43,15 +43,15 @@ func (h *host) has(a netip.Addr) bool {
 
 // notHost refuses the host's own addresses, unless a rule about addresses opens this one. A rule
 // about all addresses does not count, nor a name that resolves to the host, nor a default.
-func (g *Gateway) notHost(to netip.AddrPort) error {
+func (j *judge) notHost(to netip.AddrPort) error {
 	a := to.Addr().Unmap()
 	if a.IsLoopback() { // the policy closes it
 		return nil
 	}
-	if !slices.ContainsFunc(append(policy.Embedded(a), a), g.host.has) {
+	if !slices.ContainsFunc(append(policy.Embedded(a), a), j.host.has) {
 		return nil
 	}
-	d := g.policy.Load().Decide(policy.Query{Stage: policy.StageConnect, Addr: a, Port: to.Port(), Now: time.Now()})
+	d := j.policy.Load().Decide(policy.Query{Stage: policy.StageConnect, Addr: a, Port: to.Port(), Now: time.Now()})
 	if d.Allowed() && d.Rule != nil {
 		if p, ok := d.Rule.Target.Prefix(); ok && p.Bits() > 0 {
 			return nil

@@ -17,9 +17,9 @@ func TestHostsOwnAddressHasItsCommand(t *testing.T) {
 	own := netip.MustParseAddrPort("93.184.216.7:5432")
 	for _, host := range []string{"home.example.com", "{host: home.example.com, methods: [GET]}"} {
 		w := start(t, document(t, 1, "allow: ["+host+", 0.0.0.0/0]\n"), map[string][]string{"home.example.com": {own.Addr().String()}})
-		w.host.mu.Lock()
-		w.host.set, w.host.at = map[netip.Addr]bool{own.Addr(): true}, time.Now().Add(time.Hour)
-		w.host.mu.Unlock()
+		w.judge.host.mu.Lock()
+		w.judge.host.set, w.judge.host.at = map[netip.Addr]bool{own.Addr(): true}, time.Now().Add(time.Hour)
+		w.judge.host.mu.Unlock()
 		event := spec.NetworkFlow
 		if strings.Contains(host, "methods") {
 			event = spec.NetworkRequest
@@ -32,11 +32,11 @@ func TestHostsOwnAddressHasItsCommand(t *testing.T) {
 		if r.Verdict != spec.VerdictDeny || r.Addr != own.Addr() || !strings.Contains(r.Reason, "an address of the host itself") || r.Suggest != "bothy policy allow 93.184.216.7:5432 --sandbox box" {
 			t.Errorf("it says %+v", r)
 		}
-		if w.notHost(own) == nil {
+		if w.judge.notHost(own) == nil {
 			t.Error("a rule for everything opens it")
 		}
 		w.SetPolicy(document(t, 2, "allow: [home.example.com, 93.184.216.7:5432]\n"))
-		if err := w.notHost(own); err != nil {
+		if err := w.judge.notHost(own); err != nil {
 			t.Errorf("with that rule: %v", err)
 		}
 	}
@@ -48,9 +48,9 @@ func TestHostsOwnAddressHasItsCommand(t *testing.T) {
 func TestHostsOwnAddressIsClosedOtherwise(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [198.51.100.0/24]\ndeny: [93.184.216.8]\n"), map[string][]string{})
 	metadata, denied, none := netip.MustParseAddrPort("169.254.169.254:80"), netip.MustParseAddrPort("93.184.216.8:80"), netip.MustParseAddrPort("93.184.216.9:80")
-	w.host.mu.Lock()
-	w.host.set, w.host.at = map[netip.Addr]bool{metadata.Addr(): true, denied.Addr(): true, none.Addr(): true}, time.Now().Add(time.Hour)
-	w.host.mu.Unlock()
+	w.judge.host.mu.Lock()
+	w.judge.host.set, w.judge.host.at = map[netip.Addr]bool{metadata.Addr(): true, denied.Addr(): true, none.Addr(): true}, time.Now().Add(time.Hour)
+	w.judge.host.mu.Unlock()
 	for to, want := range map[netip.AddrPort]struct {
 		cause   policy.Cause
 		command string
@@ -59,7 +59,7 @@ func TestHostsOwnAddressIsClosedOtherwise(t *testing.T) {
 		denied:   {policy.CauseRule, "bothy policy rm --id "},
 		none:     {policy.CauseSpecial, "bothy policy allow 93.184.216.9:80 --sandbox box"},
 	} {
-		err := w.notHost(to)
+		err := w.judge.notHost(to)
 		d, ok := errors.AsType[*policy.Denied](err)
 		if !ok || d.Decision.Cause != want.cause {
 			t.Errorf("%s: %v", to, err)

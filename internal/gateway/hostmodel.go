@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,44 +15,36 @@ import (
 // are lent for them.
 
 // isOwn reports whether a host is the model server that the sandbox was made for.
-func (g *Gateway) isOwn(h inspect.Host) bool { return g.conf.Own != nil && g.conf.Own.At == h.String() }
+func (m *models) isOwn(h upstream.Host) bool { return m.own != nil && m.own.At == h.String() }
 
 // target returns a host as the secrets see it: a port of the host counts as one of its loopback.
 // Requests to the sandbox's own model server there stay on this host, so a secret may go to it in
 // clear. No other port gets one in clear.
-func (g *Gateway) target(h inspect.Host) inject.Target {
+func (m *models) target(h upstream.Host) inject.Target {
 	to := inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
 	if isHost(h.Name) {
 		to.Name, to.Addr, to.Local = "", loopback[0], true
-		to.Secure = h.TLS || g.isOwn(h)
+		to.Secure = h.TLS || m.isOwn(h)
 	}
 	return to
 }
 
 // named returns the host's name for the sandbox's own model server: some servers answer only to the
 // name they know.
-func (g *Gateway) named(h inspect.Host) string {
-	if isHost(h.Name) && g.isOwn(h) {
-		return g.conf.Own.Named
+func (m *models) named(h upstream.Host) string {
+	if isHost(h.Name) && m.isOwn(h) {
+		return m.own.Named
 	}
 	return ""
 }
 
-// judgeHost decides about a request to a port of the host.
-func (g *Gateway) judgeHost(h inspect.Host) policy.Decision {
+// judgeRequest decides about a request to a port of the host.
+func (p *hostPorts) judgeRequest(h upstream.Host) policy.Decision {
 	d := policy.Decision{Action: policy.Deny, MaxBody: policy.NoLimit}
-	if slices.Contains(g.hostPorts(), h.Port) {
+	if slices.Contains(p.list(), h.Port) {
 		d.Action, d.Cause = policy.Allow, policy.CauseDefault
 	}
 	return d
-}
-
-// mayReachHost judges a flow to a port of the host again.
-func (g *Gateway) mayReachHost(f *flow) error {
-	if port := f.now().Port; !slices.Contains(g.hostPorts(), port) {
-		return &advised{errHostPort(port), g.suggestHostPort(fmt.Sprint(port))}
-	}
-	return g.mayGoUnseen(f)
 }
 
 // logHostRequest completes the record of a request to a port of the host. The port is open by its
@@ -63,5 +55,5 @@ func (g *Gateway) logHostRequest(r spec.NetworkRecord) {
 		r.Verdict = spec.VerdictAllow
 	}
 	r.Rule, r.Source = fmt.Sprintf("--allow-host-port %d", r.Port), "sandbox"
-	g.log(r)
+	g.journal.record(r)
 }

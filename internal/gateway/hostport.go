@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 
+	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
@@ -24,17 +26,30 @@ const (
 
 func isHost(name string) bool { return name == hostName || name == dockerName }
 
-// hostPorts are the ports of the host that are open now.
-func (g *Gateway) hostPorts() []uint16 { return *g.allowed.Load() }
+// hostPorts are the ports of the host that the inside may reach.
+type hostPorts struct {
+	sandbox string
+	dialer  *dial.Dialer
+	open    atomic.Pointer[[]uint16]
+}
+
+func newHostPorts(sandbox string, d *dial.Dialer, open []uint16) *hostPorts {
+	p := &hostPorts{sandbox: sandbox, dialer: d}
+	p.open.Store(&open)
+	return p
+}
+
+// list are the ports that are open now.
+func (p *hostPorts) list() []uint16 { return *p.open.Load() }
 
 // SetHostPorts opens these ports of the host and no others. Connections to one
 // that is not among them end.
 func (g *Gateway) SetHostPorts(ports []uint16) {
 	ports = slices.Clone(ports)
-	g.allowed.Store(&ports)
+	g.ports.open.Store(&ports)
 	for _, f := range g.flows.list() {
 		if port := f.now().Port; f.kind == toHost && !slices.Contains(ports, port) {
-			f.end(&advised{errHostPort(port), g.suggestHostPort(fmt.Sprint(port))})
+			f.end(&advised{errHostPort(port), g.ports.suggest(fmt.Sprint(port))})
 		}
 	}
 	g.inspector.Review()
@@ -44,19 +59,19 @@ func errHostPort(port uint16) error { return fmt.Errorf("port %d of the host is 
 
 // lookupHost answers for the host's names, if there is anything to reach.
 func (g *Gateway) lookupHost(name string) (v4, v6 netip.Addr, err error) {
-	if len(g.hostPorts()) > 0 {
+	if len(g.ports.list()) > 0 {
 		return namepool.Host4, namepool.Host6, nil
 	}
 	err = errors.New("no port of the host is allowed")
-	g.log(spec.NetworkRecord{
+	g.journal.record(spec.NetworkRecord{
 		Event: spec.NetworkLookup, Name: name, Verdict: spec.VerdictDeny,
-		Reason: err.Error(), Suggest: g.suggestHostPort("PORT"),
+		Reason: err.Error(), Suggest: g.ports.suggest("PORT"),
 	})
 	return v4, v6, err
 }
 
-func (g *Gateway) suggestHostPort(port string) string {
-	return fmt.Sprintf("bothy ports %s --allow-host-port %s", g.conf.Sandbox, port)
+func (p *hostPorts) suggest(port string) string {
+	return fmt.Sprintf("bothy ports %s --allow-host-port %s", p.sandbox, port)
 }
 
 // toHost answers an attempt to reach a port of the host.
@@ -66,23 +81,23 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 		Event: spec.NetworkFlow, Name: hostName, Port: port, Protocol: "tcp",
 		Verdict: spec.VerdictAllow, Rule: fmt.Sprintf("--allow-host-port %d", port), Source: "sandbox",
 	}
-	if !slices.Contains(g.hostPorts(), port) {
+	if !slices.Contains(g.ports.list(), port) {
 		r.Verdict, r.Rule, r.Source = spec.VerdictDeny, "", ""
-		r.Reason, r.Suggest = errHostPort(port).Error(), g.suggestHostPort(fmt.Sprint(port))
-		g.log(r)
+		r.Reason, r.Suggest = errHostPort(port).Error(), g.ports.suggest(fmt.Sprint(port))
+		g.journal.record(r)
 		return
 	}
 	f := &flow{kind: toHost, subject: policy.Flow{Name: hostName, Port: port}}
-	look := g.lookFor(hostOf(f.subject), policy.InspectNo)
-	if g.isLent(hostOf(f.subject)) {
+	look := g.models.lookFor(hostOf(f.subject), policy.InspectNo)
+	if g.judge.isLent(hostOf(f.subject)) {
 		look = policy.InspectMust
 	}
 	f.looked = look != policy.InspectNo
-	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+	g.tracks.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		if f.looked {
 			return g.look(ctx, a, f, r, look == policy.InspectMust)
 		}
-		outside, err := g.dialHost(ctx, port)
+		outside, err := g.ports.dial(ctx, port)
 		if err != nil {
 			return err
 		}
@@ -93,7 +108,7 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 			return err
 		}
 		f.hold(inside)
-		if err := g.opened(f, *r); err != nil {
+		if err := g.tracks.opened(f, *r); err != nil {
 			return err
 		}
 		return relay.Run(&watched{Conn: inside, scan: g.secrets.Load().Scanner()}, outside, &f.counts, g.copies)
@@ -103,13 +118,13 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 // loopback are the host's own addresses, in the order in which they are tried.
 var loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// dialHost dials a port of the host's loopback, and asks nobody where it is.
-func (g *Gateway) dialHost(ctx context.Context, port uint16) (relay.Conn, error) {
+// dial connects to a port of the host's loopback, and asks nobody where it is.
+func (p *hostPorts) dial(ctx context.Context, port uint16) (relay.Conn, error) {
 	var errs [len(loopback)]error
 	for i, at := range loopback {
 		to := netip.AddrPortFrom(at, port)
-		c, err := g.conf.Dialer.Addr(ctx, to, func(dialled netip.AddrPort) error {
-			if dialled != to || !slices.Contains(g.hostPorts(), port) {
+		c, err := p.dialer.Addr(ctx, to, func(dialled netip.AddrPort) error {
+			if dialled != to || !slices.Contains(p.list(), port) {
 				return errHostPort(port)
 			}
 			return nil

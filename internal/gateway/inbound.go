@@ -31,8 +31,8 @@ const acceptPause = 100 * time.Millisecond
 // What it returns closes the listener and ends those connections.
 func (g *Gateway) Publish(l *net.TCPListener, port uint16) (end func()) {
 	p := &published{g: g, port: port, rule: flagOf(l, port), flows: &table{}}
-	stop := context.AfterFunc(g.ctx, func() { _ = l.Close() })
-	g.wg.Go(func() { p.accept(l) })
+	stop := context.AfterFunc(g.life.ctx, func() { _ = l.Close() })
+	g.life.wg.Go(func() { p.accept(l) })
 	return func() {
 		stop()
 		_ = l.Close()
@@ -70,8 +70,8 @@ func (p *published) accept(l *net.TCPListener) {
 		c, err := l.AcceptTCP()
 		switch {
 		case err == nil:
-			p.g.wg.Go(func() { p.carry(relay.TCP{TCPConn: c}) })
-		case errors.Is(err, net.ErrClosed) || p.g.ctx.Err() != nil:
+			p.g.life.wg.Go(func() { p.carry(relay.TCP{TCPConn: c}) })
+		case errors.Is(err, net.ErrClosed) || p.g.life.ctx.Err() != nil:
 			return
 		default:
 			time.Sleep(acceptPause)
@@ -95,24 +95,24 @@ func (p *published) carry(outside relay.TCP) {
 	if g.callers.Add(1) > maxInbound {
 		g.callers.Add(-1)
 		r.Verdict, r.Reason = spec.VerdictDeny, fmt.Sprintf("%d connections to published ports are open already", maxInbound)
-		g.log(r)
+		g.journal.record(r)
 		return
 	}
 	defer g.callers.Add(-1)
 	f := &flow{kind: inbound, subject: policy.Flow{Addr: r.Addr, Port: p.port}, cancel: func() {}}
 	p.flows.add(f)
 	defer p.flows.remove(f)
-	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+	g.tracks.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		f.hold(outside)
 		if p.closed.Load() { // between accepting and adding
 			return net.ErrClosed
 		}
-		inside, err := g.dialInside(ctx, p.port)
+		inside, err := g.inside.dial(ctx, p.port)
 		if err != nil {
 			return err
 		}
 		f.hold(inside)
-		if err := g.opened(f, *r); err != nil {
+		if err := g.tracks.opened(f, *r); err != nil {
 			return err
 		}
 		return relay.Run(inside, outside, &f.counts, g.copies)
@@ -123,8 +123,8 @@ func (p *published) carry(outside relay.TCP) {
 func (g *Gateway) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(g.ctx, func() { cancel(errClosed) })()
-	c, err := g.dialInside(ctx, port)
+	defer context.AfterFunc(g.life.ctx, func() { cancel(errClosed) })()
+	c, err := g.inside.dial(ctx, port)
 	if err != nil {
 		return nil, err
 	}
@@ -133,18 +133,18 @@ func (g *Gateway) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 
 var errClosed = errors.New("the sandbox is stopped")
 
-// dialInside tries the inside's own addresses, and then its loopback: many
+// dial tries the inside's own addresses, and then its loopback: many
 // servers listen there only.
-func (g *Gateway) dialInside(ctx context.Context, port uint16) (*netstack.Conn, error) {
-	c, err := g.dialCard(ctx, namepool.Gateway4, netip.AddrPortFrom(namepool.Inside4, port))
+func (i *inside) dial(ctx context.Context, port uint16) (*netstack.Conn, error) {
+	c, err := i.dialCard(ctx, namepool.Gateway4, netip.AddrPortFrom(namepool.Inside4, port))
 	if err == nil {
 		return c, nil
 	}
-	if c, err := g.dialCard(ctx, namepool.Gateway6, netip.AddrPortFrom(namepool.Inside6, port)); err == nil {
+	if c, err := i.dialCard(ctx, namepool.Gateway6, netip.AddrPortFrom(namepool.Inside6, port)); err == nil {
 		return c, nil
 	}
-	if g.conf.Join != nil {
-		if c, err := g.meet(ctx, port); err == nil {
+	if i.join != nil {
+		if c, err := i.meet(ctx, port); err == nil {
 			return c, nil
 		}
 	}
@@ -154,8 +154,8 @@ func (g *Gateway) dialInside(ctx context.Context, port uint16) (*netstack.Conn, 
 	return nil, fmt.Errorf("no server answers at port %d inside: %w", port, err)
 }
 
-func (g *Gateway) dialCard(ctx context.Context, from netip.Addr, to netip.AddrPort) (*netstack.Conn, error) {
+func (i *inside) dialCard(ctx context.Context, from netip.Addr, to netip.AddrPort) (*netstack.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, insideTime)
 	defer cancel()
-	return g.stack.Dial(ctx, from, to)
+	return i.stack.Dial(ctx, from, to)
 }

@@ -307,7 +307,7 @@ func TestMeet(t *testing.T) {
 	if _, err := w.Dial(t.Context(), 3001); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody there: %v", err)
 	}
-	if n := len(w.meetings.waiting); n != 0 {
+	if n := len(w.inside.meetings.waiting); n != 0 {
 		t.Errorf("%d are still awaited", n)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"io"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/advice"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -20,20 +22,20 @@ const maxLocal = 256
 func (g *Gateway) local(a *netstack.Attempt) {
 	port := a.To.Port()
 	if port == meetPort {
-		g.meetings.arrive(a)
+		g.inside.meetings.arrive(a)
 		return
 	}
 	if port == wire.AgentPort {
-		g.serveAgent(a)
+		g.agents.serve(a)
 		return
 	}
 	if port != 53 && port != 80 {
-		g.nothingThere(a)
+		g.journal.nothingThere(a)
 		return
 	}
 	defer g.locals.Add(-1)
 	if g.locals.Add(1) > maxLocal {
-		g.refuseLocal(a, fmt.Sprintf("%d connections to the sandbox's own gateway are open already", maxLocal))
+		g.journal.refuseLocal(a, fmt.Sprintf("%d connections to the sandbox's own gateway are open already", maxLocal))
 		return
 	}
 	c, err := a.Accept()
@@ -41,7 +43,7 @@ func (g *Gateway) local(a *netstack.Attempt) {
 		return
 	}
 	if port == 80 {
-		_ = g.inspector.Serve(g.ctx, c, nil, inspect.Host{Name: adviceName, Port: port}, &relay.Counts{}, &inspect.Track{})
+		_ = g.inspector.Serve(g.life.ctx, c, nil, upstream.Host{Name: advice.Name, Port: port}, &relay.Counts{}, &inspect.Track{})
 		return
 	}
 	defer func() { _ = c.Close() }()

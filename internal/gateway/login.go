@@ -1,14 +1,11 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -56,24 +53,7 @@ const (
 const maxFormer = 2
 
 func newLogins(g *Gateway) *logins {
-	return &logins{g: g, held: map[string]*heldLogin{}, client: &tokenrefresh.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots, Judge: g.judgeRenewal}}
-}
-
-// judgeRenewal asks the sandbox's rules whether the gateway may ask a server for tokens. No rule
-// needs to allow it, since the inside has no influence on it, but a rule may deny it.
-func (g *Gateway) judgeRenewal(u *url.URL) error {
-	port, err := strconv.ParseUint(cmp.Or(u.Port(), "443"), 10, 16)
-	if err != nil {
-		return err
-	}
-	d := g.policy.Load().Decide(policy.Query{
-		Stage: policy.StageRequest, Name: u.Hostname(), Port: uint16(port), Now: time.Now(),
-		Request: &policy.Request{Method: http.MethodPost, Host: u.Host, Path: u.EscapedPath(), Query: u.RawQuery, Body: -1},
-	})
-	if !d.Allowed() && d.Cause == policy.CauseRule {
-		return &policy.Denied{Decision: d}
-	}
-	return nil
+	return &logins{g: g, held: map[string]*heldLogin{}, client: &tokenrefresh.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots, Judge: g.judge.judgeRenewal}}
 }
 
 // set puts loans into force. If they are refused, the earlier ones stay in force, and renewals
@@ -215,8 +195,8 @@ func (l *logins) begin(lease string) chan struct{} {
 	h.flight = flight
 	file, rejected, who := h.file, h.rejected, o.Lease
 	// The waiting caller inside may go away; the tokens must not.
-	l.g.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(l.g.ctx, renewTime)
+	l.g.life.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(l.g.life.ctx, renewTime)
 		defer cancel()
 		r, err := l.client.Renew(ctx, file, rejected)
 		l.end(h, r, err, &who)
@@ -239,7 +219,7 @@ func (l *logins) end(h *heldLogin, r tokenrefresh.Result, err error, who *spec.L
 	}
 	h.flight = nil
 	if h.failed = err; err != nil {
-		h.again = time.Now().Add(pause(err))
+		h.again = time.Now().Add(pauseAfter(err))
 	} else {
 		h.rejected = ""
 	}
@@ -247,12 +227,12 @@ func (l *logins) end(h *heldLogin, r tokenrefresh.Result, err error, who *spec.L
 		err = errors.Join(err, h.file.Remove()) // taking it back removed it, maybe before this write
 	}
 	if err != nil || r.Access != before {
-		l.g.log(renewal(h, r, err, who))
+		l.g.journal.record(renewal(h, r, err, who))
 	}
 }
 
-// pause is how long no renewal is tried again.
-func pause(err error) time.Duration {
+// pauseAfter is how long no renewal is tried again.
+func pauseAfter(err error) time.Duration {
 	_, refused := errors.AsType[*tokenrefresh.Refused](err) // which is known from then on
 	if _, asked := errors.AsType[*tokenrefresh.Unrenewed](err); asked && !refused {
 		return renewPause

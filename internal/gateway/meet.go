@@ -26,6 +26,13 @@ const (
 	maxMeets = 64 // connections that have not said their key
 )
 
+// inside connects to servers inside.
+type inside struct {
+	stack    *netstack.Stack
+	join     func(context.Context, wire.Join) error // asks init for servers on the loopback; may be nil
+	meetings meetings
+}
+
 // meetings are those that are awaited.
 type meetings struct {
 	mu      sync.Mutex
@@ -34,13 +41,13 @@ type meetings struct {
 }
 
 // meet has init connect to a port of the inside's loopback.
-func (g *Gateway) meet(ctx context.Context, port uint16) (*netstack.Conn, error) {
+func (i *inside) meet(ctx context.Context, port uint16) (*netstack.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
 	key := rand.Text()
-	came := g.meetings.await(key)
-	defer g.meetings.forget(key)
-	err := g.conf.Join(ctx, wire.Join{Port: port, To: netip.AddrPortFrom(namepool.Gateway4, meetPort), Key: key})
+	came := i.meetings.await(key)
+	defer i.meetings.forget(key)
+	err := i.join(ctx, wire.Join{Port: port, To: netip.AddrPortFrom(namepool.Gateway4, meetPort), Key: key})
 	if err != nil {
 		return nil, err
 	}

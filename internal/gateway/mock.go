@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -21,25 +21,25 @@ type Mock struct {
 	Player http.Handler
 }
 
-// isMocked reports whether the server of a name is played.
-func (g *Gateway) isMocked(name string) bool {
-	return g.conf.Mock != nil && slices.Contains(g.conf.Mock.Hosts, name)
+// plays reports whether the server of a name is played.
+func (m *Mock) plays(name string) bool {
+	return m != nil && slices.Contains(m.Hosts, name)
 }
 
-// mock returns the handler that plays the server of a host, or nil.
-func (g *Gateway) mock(h inspect.Host) http.Handler {
-	if !g.isMocked(h.Name) {
+// player returns the handler that plays the server of a host, or nil.
+func (m *Mock) player(h upstream.Host) http.Handler {
+	if !m.plays(h.Name) {
 		return nil
 	}
-	return g.conf.Mock.Player
+	return m.Player
 }
 
-// mockedNames are the names whose servers are played.
-func (g *Gateway) mockedNames() []string {
-	if g.conf.Mock == nil {
+// names are the names whose servers are played.
+func (m *Mock) names() []string {
+	if m == nil {
 		return []string{}
 	}
-	return g.conf.Mock.Hosts
+	return m.Hosts
 }
 
 // toMock answers an attempt to reach a played server. It asks no policy, dials nothing, and
@@ -51,7 +51,7 @@ func (g *Gateway) toMock(a *netstack.Attempt, s policy.Flow) {
 	}
 	s.Seen = true // nothing of it passes unseen
 	f := &flow{kind: toMock, subject: s, looked: true}
-	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+	g.tracks.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		return g.look(ctx, a, f, r, true)
 	})
 }

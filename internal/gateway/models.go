@@ -6,71 +6,81 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// models knows at which hosts models answer, and counts what they take.
+type models struct {
+	makers  []string          // names at which the APIs of makers answer
+	servers []string          // others, to which the sandbox is pointed
+	own     *wire.ModelServer // the one of these that the sandbox was made for; nil: none
+	meter   *meter.Meter      // nil: nothing is counted
+	mock    *Mock
+}
+
 // isMaker reports whether a model maker's API answers at a name.
-func (g *Gateway) isMaker(name string) bool {
-	return slices.Contains(g.conf.Models, name) || g.isMocked(name)
+func (m *models) isMaker(name string) bool {
+	return slices.Contains(m.makers, name) || m.mock.plays(name)
 }
 
 // isModel reports whether models answer at a host: a maker's host, or one that the sandbox is
 // pointed to.
-func (g *Gateway) isModel(h inspect.Host) bool { return g.isMaker(h.Name) || g.isPointedTo(h) }
+func (m *models) isModel(h upstream.Host) bool { return m.isMaker(h.Name) || m.isPointedTo(h) }
 
 // isPointedTo reports whether a host is a model server that the user has pointed the sandbox to.
-func (g *Gateway) isPointedTo(h inspect.Host) bool {
-	return slices.Contains(g.conf.Servers, h.String())
+func (m *models) isPointedTo(h upstream.Host) bool {
+	return slices.Contains(m.servers, h.String())
 }
 
 // hostOf returns a flow's host as the inspector knows it.
-func hostOf(s policy.Flow) inspect.Host {
-	return inspect.Host{Name: s.Name, Addr: s.Addr.Unmap(), Port: s.Port}
+func hostOf(s policy.Flow) upstream.Host {
+	return upstream.Host{Name: s.Name, Addr: s.Addr.Unmap(), Port: s.Port}
 }
 
-// meter begins to count what the model takes for a request. It returns nil if the request is not a
+// meterRequest begins to count what the model takes for a request. It returns nil if the request is not a
 // question to a model. Any host may be asked in the words of the known APIs: a user with a budget
 // may point an agent anywhere.
-func (g *Gateway) meter(h inspect.Host, r *http.Request) (*meter.Tally, error) {
-	m := g.conf.Meter
+func (m *models) meterRequest(h upstream.Host, r *http.Request) (*meter.Tally, error) {
+	counter := m.meter
 	asks := meter.IsQuestion(r.URL.Path)
-	known := g.isModel(h)
-	if m == nil || !known && !asks {
+	known := m.isModel(h)
+	if counter == nil || !known && !asks {
 		return nil, nil
 	}
 	upgrade := r.Header.Get("Upgrade") != ""
-	if m.Bounded() {
+	if counter.Bounded() {
 		q := meter.Request{
 			Method: r.Method, Path: r.URL.EscapedPath(), Type: r.Header.Get("Content-Type"), Upgrade: upgrade,
 			Coded: r.Header.Get("Content-Encoding") != "" && r.Header.Get("Content-Encoding") != "identity",
-			Own:   !g.isMaker(h.Name),
+			Own:   !m.isMaker(h.Name),
 		}
 		if err := q.Countable(); err != nil {
 			return nil, err
 		}
 	}
 	if asks && (r.Method == http.MethodPost || upgrade) {
-		return m.Open(meter.Question{Path: r.URL.Path, Likely: !known})
+		return counter.Open(meter.Question{Path: r.URL.Path, Likely: !known})
 	}
 	return nil, nil
 }
 
 // hasBudget reports whether the sandbox has a budget for models.
-func (g *Gateway) hasBudget() bool { return g.conf.Meter != nil && g.conf.Meter.Bounded() }
+func (m *models) hasBudget() bool { return m.meter != nil && m.meter.Bounded() }
 
 // isBounded reports whether a budget applies to a host: nothing may pass to it unseen.
-func (g *Gateway) isBounded(h inspect.Host) bool { return g.hasBudget() && g.isModel(h) }
+func (m *models) isBounded(h upstream.Host) bool { return m.hasBudget() && m.isModel(h) }
 
 // lookFor returns how closely a connection is inspected because of models, given what the rules
 // say. A possible question to a model is counted. With a budget, that is all HTTP, to any host.
-func (g *Gateway) lookFor(h inspect.Host, i policy.Inspection) policy.Inspection {
+func (m *models) lookFor(h upstream.Host, i policy.Inspection) policy.Inspection {
 	switch {
-	case g.isBounded(h):
+	case m.isBounded(h):
 		return policy.InspectMust
-	case i == policy.InspectNo && g.conf.Meter != nil && (g.hasBudget() || g.isPointedTo(h)):
+	case i == policy.InspectNo && m.meter != nil && (m.hasBudget() || m.isPointedTo(h)):
 		return policy.InspectHTTP
 	}
 	return i
@@ -98,4 +108,17 @@ func (g *Gateway) SetBudget(b spec.Budget) {
 	}
 	g.conf.Meter.SetBudget(b)
 	g.review()
+}
+
+// tellTurn returns the function that is called when a request has left the inside. It calls turn
+// for questions to models; nil: no call.
+func (m *models) tellTurn(turn func()) func(upstream.Host) {
+	if turn == nil {
+		return nil
+	}
+	return func(h upstream.Host) {
+		if m.isModel(h) {
+			turn()
+		}
+	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
@@ -18,23 +19,29 @@ import (
 // errUncountedOutflow ends flows that began before their rule had a budget.
 var errUncountedOutflow = errors.New("the rule that allows it has max_upload now, and nobody counts what this sends: try again")
 
-// count returns the meter of a budget; nil without a budget.
-func (g *Gateway) count(b *policy.Budget) *uploadlimit.Meter {
+// uploads counts what is sent by rules with a budget.
+type uploads struct {
+	ledger *uploadlimit.Ledger
+	policy *atomic.Pointer[policy.Policy]
+}
+
+// meterFor returns the meter of a budget; nil without a budget.
+func (u *uploads) meterFor(b *policy.Budget) *uploadlimit.Meter {
 	if b == nil {
 		return nil
 	}
-	return g.conf.Uploads.Meter(b.Target, b.Limit)
+	return u.ledger.Meter(b.Target, b.Limit)
 }
 
 // afford turns a decision into a denial if its budget is used up.
-func (g *Gateway) afford(d *policy.Decision) {
-	if b := d.Budget; b != nil && g.conf.Uploads.Sent(b.Target) >= b.Limit {
-		*d = d.UsedUp(g.conf.Uploads.Sent(b.Target))
+func (u *uploads) afford(d *policy.Decision) {
+	if b := d.Budget; b != nil && u.ledger.Sent(b.Target) >= b.Limit {
+		*d = d.UsedUp(u.ledger.Sent(b.Target))
 	}
 }
 
 // recount makes an active flow count by other rules.
-func (g *Gateway) recount(m *uploadlimit.Meter, b *policy.Budget) error {
+func recount(m *uploadlimit.Meter, b *policy.Budget) error {
 	switch {
 	case m == nil && b == nil:
 	case m == nil:
@@ -48,27 +55,27 @@ func (g *Gateway) recount(m *uploadlimit.Meter, b *policy.Budget) error {
 }
 
 // mayBegin refuses a flow that could send nothing.
-func (g *Gateway) mayBegin(f *flow) error {
+func (u *uploads) mayBegin(f *flow) error {
 	if f.outflow == nil {
 		return nil
 	}
-	d := g.policy.Load().Still(f.now(), time.Now())
-	if g.afford(&d); d.Allowed() {
+	d := u.policy.Load().Still(f.now(), time.Now())
+	if u.afford(&d); d.Allowed() {
 		return nil
 	}
 	return &policy.Denied{Decision: d}
 }
 
 // spent returns what the end of a budget means for the flow that it has ended.
-func (g *Gateway) spent(f *flow, err error) error {
+func (u *uploads) spent(f *flow, err error) error {
 	if !errors.Is(err, uploadlimit.ErrSpent) {
 		return err
 	}
-	d := g.policy.Load().Still(f.now(), time.Now())
+	d := u.policy.Load().Still(f.now(), time.Now())
 	if d.Budget == nil { // the rules have changed just now
 		return err
 	}
-	return &policy.Denied{Decision: d.UsedUp(g.conf.Uploads.Sent(d.Budget.Target))}
+	return &policy.Denied{Decision: d.UsedUp(u.ledger.Sent(d.Budget.Target))}
 }
 
 // countedTo wraps the far side of a flow so that its bytes are counted.

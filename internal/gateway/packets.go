@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
@@ -12,36 +13,49 @@ import (
 // many there were is told.
 const maxUntold = 64
 
-// dropped has the refusal of a packet recorded, which is refused whatever the rules: nothing
+// packetLog records packets that were refused whatever the rules.
+type packetLog struct {
+	life      *lifetime
+	journal   *journal
+	names     *namepool.Pool
+	waiting   chan netstack.Refusal
+	uncounted atomic.Int64 // more of them
+}
+
+func newPacketLog(life *lifetime, j *journal, names *namepool.Pool) *packetLog {
+	return &packetLog{life: life, journal: j, names: names, waiting: make(chan netstack.Refusal, maxUntold)}
+}
+
+// add has the refusal of a packet recorded, which is refused whatever the rules: nothing
 // but TCP leaves. Who reads packets must not wait for a disk.
-func (g *Gateway) dropped(p netstack.Refusal) {
+func (l *packetLog) add(p netstack.Refusal) {
 	select {
-	case g.untold <- p:
+	case l.waiting <- p:
 	default:
-		g.uncounted.Add(1)
+		l.uncounted.Add(1)
 	}
 }
 
-// tellDropped records refusals of packets until the gateway ends.
-func (g *Gateway) tellDropped() {
+// recordAll records refusals of packets until the gateway ends.
+func (l *packetLog) recordAll() {
 	for {
 		select {
-		case p := <-g.untold:
-			g.tell(p)
-		case <-g.ctx.Done():
-			for range len(g.untold) {
-				g.tell(<-g.untold)
+		case p := <-l.waiting:
+			l.recordOne(p)
+		case <-l.life.ctx.Done():
+			for range len(l.waiting) {
+				l.recordOne(<-l.waiting)
 			}
 			return
 		}
 	}
 }
 
-func (g *Gateway) tell(p netstack.Refusal) {
+func (l *packetLog) recordOne(p netstack.Refusal) {
 	r := spec.NetworkRecord{
 		Event: spec.NetworkFlow, Protocol: p.Protocol, Port: p.To.Port(), Verdict: spec.VerdictDeny, Reason: never(p),
 	}
-	switch name, ok := g.names.Name(p.To.Addr()); {
+	switch name, ok := l.names.Name(p.To.Addr()); {
 	case ok:
 		r.Name = name
 	case p.To.Addr() == namepool.Host4 || p.To.Addr() == namepool.Host6:
@@ -49,9 +63,9 @@ func (g *Gateway) tell(p netstack.Refusal) {
 	default:
 		r.Addr = p.To.Addr()
 	}
-	g.log(r)
-	if n := g.uncounted.Swap(0); n > 0 {
-		g.conf.Log(spec.NetworkRecord{Event: spec.NetworkSuppressed, Sandbox: g.conf.Sandbox, Verdict: spec.VerdictDeny, Suppressed: n})
+	l.journal.record(r)
+	if n := l.uncounted.Swap(0); n > 0 {
+		l.journal.write(spec.NetworkRecord{Event: spec.NetworkSuppressed, Sandbox: l.journal.sandbox, Verdict: spec.VerdictDeny, Suppressed: n})
 	}
 }
 
@@ -87,16 +101,4 @@ func inWords(protocol uint8) string {
 		return " (SCTP)"
 	}
 	return ""
-}
-
-// nothingThere records an attempt to connect to the gateway itself where it does not answer.
-func (g *Gateway) nothingThere(a *netstack.Attempt) {
-	g.refuseLocal(a, fmt.Sprintf("it is the sandbox's own gateway, which answers for names at port 53 and why at port 80 (%s)", adviceName))
-}
-
-// refuseLocal records that a connection to the gateway itself is refused.
-func (g *Gateway) refuseLocal(a *netstack.Attempt, why string) {
-	g.log(spec.NetworkRecord{
-		Event: spec.NetworkFlow, Protocol: "tcp", Addr: a.To.Addr(), Port: a.To.Port(), Verdict: spec.VerdictDeny, Reason: why,
-	})
 }

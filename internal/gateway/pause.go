@@ -1,21 +1,27 @@
 package gateway
 
-import "errors"
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// pause is why nothing new is let through; the zero pause lets everything through.
+type pause struct{ why atomic.Pointer[error] }
 
 // Pause lets nothing new through, whatever the policy, and gives the reason: what the gateway
 // cannot record must not happen. Active flows go on. An empty reason ends the pause.
 func (g *Gateway) Pause(reason string) {
 	if reason == "" {
-		g.paused.Store(nil)
+		g.pause.why.Store(nil)
 		return
 	}
 	err := errors.New(reason)
-	g.paused.Store(&err)
+	g.pause.why.Store(&err)
 }
 
-// pausedBy returns why nothing new is let through, or nil.
-func (g *Gateway) pausedBy() error {
-	if err := g.paused.Load(); err != nil {
+// reason returns why nothing new is let through, or nil.
+func (p *pause) reason() error {
+	if err := p.why.Load(); err != nil {
 		return *err
 	}
 	return nil

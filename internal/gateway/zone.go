@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/advice"
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -19,42 +21,42 @@ type zone struct{ g *Gateway }
 
 // Lookup judges a name. Nobody outside hears of it, whatever the verdict.
 func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
-	clean, err := policy.CleanName(name)
+	clean, err := hostname.Clean(name)
 	if err != nil {
 		z.Refused(name, err.Error())
 		return v4, v6, dns.ErrNoName
 	}
-	if clean == adviceName || clean == wire.TasksHost && z.g.conf.Tasks != nil || clean == wire.LoopHost && z.g.conf.Loop != nil {
+	if clean == advice.Name || clean == wire.TasksHost && z.g.conf.Tasks != nil || clean == wire.LoopHost && z.g.conf.Loop != nil {
 		return namepool.Gateway4, namepool.Gateway6, nil
 	}
 	z.g.conf.CatchUp()
 	if err := z.g.secrets.Load().Find("name that is looked up", clean); err != nil {
 		r := spec.NetworkRecord{Event: spec.NetworkLookup, Verdict: spec.VerdictDeny, Reason: err.Error()}
 		noteSecret(&r, err)
-		z.g.log(r)
+		z.g.journal.record(r)
 		return v4, v6, err
 	}
 	if isHost(clean) {
 		return z.g.lookupHost(clean)
 	}
-	if z.g.isMocked(clean) {
+	if z.g.mock.plays(clean) {
 		return z.lookupMocked(clean)
 	}
 	p := z.g.policy.Load()
 	d := p.Decide(policy.Query{Stage: policy.StageLookup, Name: clean, Now: time.Now()})
 	if !d.Allowed() {
-		z.g.log(z.g.decided(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean}, &d))
+		z.g.journal.record(z.g.journal.decided(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean}, &d))
 		return v4, v6, errors.New(d.Reason())
 	}
-	if err := z.g.pausedBy(); err != nil {
-		z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean, Verdict: spec.VerdictDeny, Reason: err.Error(), Generation: d.Generation})
+	if err := z.g.pause.reason(); err != nil {
+		z.g.journal.record(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean, Verdict: spec.VerdictDeny, Reason: err.Error(), Generation: d.Generation})
 		return v4, v6, err
 	}
 	if err := z.ration(clean, &d); err != nil {
-		r := z.g.decided(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean}, &d)
+		r := z.g.journal.decided(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean}, &d)
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
-		z.g.advise(&r, d.Spelled())
-		z.g.log(r)
+		z.g.journal.advise(&r, d.Spelled())
+		z.g.journal.record(r)
 		return v4, v6, err
 	}
 	v4, v6, err = z.g.names.Addresses(clean)
@@ -63,8 +65,8 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 
 // lookupMocked answers for a name whose server is played.
 func (z zone) lookupMocked(name string) (v4, v6 netip.Addr, err error) {
-	if err := z.g.pausedBy(); err != nil {
-		z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Name: name, Verdict: spec.VerdictDeny, Reason: err.Error(), Mocked: true})
+	if err := z.g.pause.reason(); err != nil {
+		z.g.journal.record(spec.NetworkRecord{Event: spec.NetworkLookup, Name: name, Verdict: spec.VerdictDeny, Reason: err.Error(), Mocked: true})
 		return v4, v6, err
 	}
 	return z.g.names.Addresses(name)
@@ -78,13 +80,13 @@ func (z zone) ration(name string, d *policy.Decision) error {
 			return nil
 		}
 	}
-	return z.g.limits.name(name)
+	return z.g.limits.Admit(name)
 }
 
 // Reverse names an address of the pool, or that of the host.
 func (z zone) Reverse(a netip.Addr) (string, bool) {
 	if a == namepool.Host4 || a == namepool.Host6 {
-		return hostName, len(z.g.hostPorts()) > 0
+		return hostName, len(z.g.ports.list()) > 0
 	}
 	return z.g.names.Name(a)
 }
@@ -93,7 +95,7 @@ func (z zone) Reverse(a netip.Addr) (string, bool) {
 // made up is escaped, and no longer than a name.
 func (z zone) Refused(name, why string) {
 	text := strings.Trim(strconv.QuoteToASCII(name[:min(len(name), maxAsked)]), `"`)
-	z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Name: text, Verdict: spec.VerdictDeny, Reason: why})
+	z.g.journal.record(spec.NetworkRecord{Event: spec.NetworkLookup, Name: text, Verdict: spec.VerdictDeny, Reason: why})
 }
 
 // maxAsked is how much of such a name is written down, in bytes.

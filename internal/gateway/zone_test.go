@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/bothy-dev/bothy/internal/gateway/namelimit"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -44,12 +45,12 @@ func TestSpelledNamesAreNotRationed(t *testing.T) {
 	for _, yaml := range []string{"allow: [api.example.com, '**.example.com']\n", "default: allow\nallow: [api.example.com]\n", "presets: [open]\nallow: [api.example.com]\n"} {
 		w := start(t, document(t, 1, yaml), nil)
 		z, n := zone{w.Gateway}, 0
-		for ; n < 2*nameBurst; n++ {
+		for ; n < 2*namelimit.Burst; n++ {
 			if _, _, err := z.Lookup(fmt.Sprintf("n%d.example.com", n)); err != nil {
 				break
 			}
 		}
-		if n == 2*nameBurst {
+		if n == 2*namelimit.Burst {
 			t.Fatalf("%q: the ration is never used up", yaml)
 		}
 		if _, _, err := z.Lookup("api.example.com"); err != nil {
@@ -66,7 +67,7 @@ func TestAddressesOutliveTheirAnswer(t *testing.T) {
 	w := start(t, document(t, 1, "allow: ['*.wide.example']\n"), map[string][]string{"a.wide.example": here, "b.wide.example": here})
 	a := address(t, w.question(t, "a.wide.example", dnsmessage.TypeA))
 	refused := 0
-	for n := range 2 * nameBurst {
+	for n := range 2 * namelimit.Burst {
 		if m := w.question(t, fmt.Sprintf("n%d.wide.example", n), dnsmessage.TypeA); m.RCode == dnsmessage.RCodeNameError {
 			refused++
 		}

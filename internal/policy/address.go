@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -50,7 +51,7 @@ func plainAddr(a netip.Addr, s string) error {
 func parsePort(s string) (uint16, error) {
 	n := 0
 	for i := range len(s) {
-		if !digit(s[i]) || len(s) > 5 {
+		if !ascii.IsDigit(s[i]) || len(s) > 5 {
 			n = 0
 			break
 		}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 )
 
 // Budget limits how much the rules with one target let out while the sandbox exists. The
@@ -57,7 +59,7 @@ func (d *Decision) UsedUp(sent int64) Decision {
 // usedUpReason is the reason of a denial for a used-up budget.
 func (d *Decision) usedUpReason(what string) string {
 	r := d.missed
-	s := what + " is allowed, but rule " + quote(r.String()) + " (" + r.Source.String() + ") lets out no more: the " +
+	s := what + " is allowed, but rule " + ascii.Quote(r.String()) + " (" + r.Source.String() + ") lets out no more: the " +
 		sizeText(r.MaxUpload) + " of its max_upload are used up"
 	if r.Why != "" {
 		s += " (" + r.Why + ")"

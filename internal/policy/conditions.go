@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -81,7 +82,7 @@ func (c *Conditions) check(a Action) error {
 func each(what string, list []string, check func(string) error) error {
 	for i, s := range list {
 		if slices.Contains(list[:i], s) {
-			return spec.Errorf(spec.ErrUsage, "%s %s stands twice", what, quote(s))
+			return spec.Errorf(spec.ErrUsage, "%s %s stands twice", what, ascii.Quote(s))
 		}
 		if err := check(s); err != nil {
 			return err
@@ -93,13 +94,13 @@ func each(what string, list []string, check func(string) error) error {
 func checkMethod(m string) error {
 	switch {
 	case !IsToken(m):
-		return spec.Errorf(spec.ErrUsage, "%s is not an HTTP method", quote(m))
+		return spec.Errorf(spec.ErrUsage, "%s is not an HTTP method", ascii.Quote(m))
 	case m == "ANY":
 		return spec.Errorf(spec.ErrUsage, "ANY is not an HTTP method").WithHint("leave the methods out for any method")
 	case m == "CONNECT":
 		return spec.Errorf(spec.ErrUsage, "CONNECT is never let through: it opens a tunnel")
 	case strings.ToUpper(m) != m:
-		return spec.Errorf(spec.ErrUsage, "method %s is not in capitals", quote(m)).
+		return spec.Errorf(spec.ErrUsage, "method %s is not in capitals", ascii.Quote(m)).
 			WithHint("methods are compared exactly: write %s", strings.ToUpper(m))
 	}
 	return nil
@@ -110,12 +111,12 @@ func checkQuery(a Action, q string) error {
 	case q == "" && a == Deny:
 		return spec.Errorf(spec.ErrUsage, "an empty query denies nothing")
 	case strings.HasPrefix(q, "?"):
-		return spec.Errorf(spec.ErrUsage, "query %s begins with '?'", quote(q)).WithHint("write what follows the '?'")
+		return spec.Errorf(spec.ErrUsage, "query %s begins with '?'", ascii.Quote(q)).WithHint("write what follows the '?'")
 	case !plainQuery(q):
-		return spec.Errorf(spec.ErrUsage, "query %s has a character that must be escaped", quote(q))
+		return spec.Errorf(spec.ErrUsage, "query %s has a character that must be escaped", ascii.Quote(q))
 	case a == Deny:
 		if _, ok := parseQuery(q); !ok {
-			return spec.Errorf(spec.ErrUsage, "query %s cannot be read", quote(q))
+			return spec.Errorf(spec.ErrUsage, "query %s cannot be read", ascii.Quote(q))
 		}
 	}
 	return nil
@@ -127,7 +128,7 @@ var credentials = []string{"authorization", "proxy-authorization", "cookie", "x-
 func checkHeader(name, value string) error {
 	switch {
 	case !IsToken(name) || strings.ToLower(name) != name:
-		return spec.Errorf(spec.ErrUsage, "header %s is not a lower-case header name", quote(name))
+		return spec.Errorf(spec.ErrUsage, "header %s is not a lower-case header name", ascii.Quote(name))
 	case slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "upgrade"}, name):
 		return spec.Errorf(spec.ErrUsage, "header %s frames the request and cannot be a condition", name)
 	case value == "":
@@ -135,7 +136,7 @@ func checkHeader(name, value string) error {
 	case slices.Contains(credentials, name) && value != "*":
 		return spec.Errorf(spec.ErrUsage, "header %s holds a secret, and rules are told to the sandbox and in logs", name).WithHint(`write "*" for any value, and lend it with "bothy secret lease"`)
 	case strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
-		return spec.Errorf(spec.ErrUsage, "header %s: value %s has a character that cannot be compared", name, quote(value))
+		return spec.Errorf(spec.ErrUsage, "header %s: value %s has a character that cannot be compared", name, ascii.Quote(value))
 	}
 	return nil
 }
@@ -143,7 +144,7 @@ func checkHeader(name, value string) error {
 // IsToken tells a token of RFC 9110, the form of a method or a header's name.
 func IsToken(s string) bool {
 	for i := range len(s) {
-		if !alphanumeric(s[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", s[i]) < 0 {
+		if !ascii.IsAlphanumeric(s[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", s[i]) < 0 {
 			return false
 		}
 	}

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/bothy-dev/bothy/internal/policy/ascii"
+
 import "time"
 
 // Contradiction is an allow rule and a deny rule that denies all of it.
@@ -31,6 +33,6 @@ func Contradictions(now time.Time, inputs ...Input) ([]Contradiction, error) {
 
 // String gives the contradiction in one line.
 func (c *Contradiction) String() string {
-	return "allow " + quote(c.Allow.String()) + " (" + c.Allow.Source.String() + ") never counts: " +
-		quote(c.Deny.String()) + " (" + c.Deny.Source.String() + ") denies all of it"
+	return "allow " + ascii.Quote(c.Allow.String()) + " (" + c.Allow.Source.String() + ") never counts: " +
+		ascii.Quote(c.Deny.String()) + " (" + c.Deny.Source.String() + ") denies all of it"
 }

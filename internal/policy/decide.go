@@ -3,6 +3,8 @@ package policy
 import (
 	"net/netip"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // Stage is the moment of a flow at which a question is asked.
@@ -93,11 +95,11 @@ func (q *Query) understand(s *subject) Cause {
 		s.block = direct(q.Addr)
 	}
 	if named {
-		name, err := CleanName(q.Name)
-		if err != nil || unroutable(name) {
+		name, err := hostname.Clean(q.Name)
+		if err != nil || hostname.IsUnroutable(name) {
 			return CauseName
 		}
-		s.name, s.guard = name, private(name)
+		s.name, s.guard = name, hostname.IsPrivate(name)
 	}
 	switch {
 	case q.Request != nil:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -38,7 +39,7 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 	}
 	port := map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443}[scheme]
 	if port == 0 {
-		return Query{}, spec.Errorf(spec.ErrUsage, "a URL of %s is not of http, https, ws, wss or ssh", quote(scheme)).WithHint("write HOST:PORT")
+		return Query{}, spec.Errorf(spec.ErrUsage, "a URL of %s is not of http, https, ws, wss or ssh", ascii.Quote(scheme)).WithHint("write HOST:PORT")
 	}
 	host, path := rest, "/"
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -99,7 +100,7 @@ func parseHostQuery(s string, port uint16, now time.Time) (Query, error) {
 	case t.kind == net && t.prefix.IsSingleIP():
 		q.Addr = t.prefix.Addr()
 	default:
-		return Query{}, spec.Errorf(spec.ErrUsage, "%s is not one host", quote(s)).WithHint("ask about one name or address")
+		return Query{}, spec.Errorf(spec.ErrUsage, "%s is not one host", ascii.Quote(s)).WithHint("ask about one name or address")
 	}
 	return q, nil
 }

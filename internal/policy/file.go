@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -175,7 +176,7 @@ func (f *File) Remove(idOrTarget string) ([]Rule, error) {
 			return removed, err
 		}
 	}
-	return nil, spec.Errorf(spec.ErrNotFound, "no rule %s", quote(withoutUser(idOrTarget))).
+	return nil, spec.Errorf(spec.ErrNotFound, "no rule %s", ascii.Quote(withoutUser(idOrTarget))).
 		WithHint("bothy policy ls shows the rules and their IDs")
 }
 
@@ -216,7 +217,7 @@ func (f *File) AddPreset(name string) error {
 func (f *File) RemovePreset(name string) error {
 	i := slices.Index(f.Presets, name)
 	if i < 0 {
-		return spec.Errorf(spec.ErrNotFound, "preset %s is not named here", quote(name)).
+		return spec.Errorf(spec.ErrNotFound, "preset %s is not named here", ascii.Quote(name)).
 			WithHint("bothy policy ls tells where rules come from")
 	}
 	return f.setPresets(slices.Delete(slices.Clone(f.Presets), i, i+1))

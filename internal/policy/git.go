@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -29,7 +30,7 @@ type GitRequest struct {
 // IsGitUser tells names that an account may have, and that are safe to display.
 func IsGitUser(name string) bool {
 	for i := range len(name) {
-		if !alphanumeric(name[i]) && strings.IndexByte("._-+@", name[i]) < 0 {
+		if !ascii.IsAlphanumeric(name[i]) && strings.IndexByte("._-+@", name[i]) < 0 {
 			return false
 		}
 	}
@@ -49,7 +50,7 @@ const maxRepository = 1 << 10
 // "~name" is literal, and allowed only at the beginning: some servers expand it to a home.
 func CleanRepository(name string) (string, error) {
 	fail := func(why string) (string, error) {
-		return "", spec.Errorf(spec.ErrDenied, "repository %s %s", quote(name), why)
+		return "", spec.Errorf(spec.ErrDenied, "repository %s %s", ascii.Quote(name), why)
 	}
 	clean := strings.TrimPrefix(name, "/")
 	switch {
@@ -85,7 +86,7 @@ func CleanRepository(name string) (string, error) {
 // oddSegment says why a part of a repository's name could be read in two ways.
 func oddSegment(seg string) string {
 	for i := range len(seg) {
-		if !alphanumeric(seg[i]) && strings.IndexByte("._-+@", seg[i]) < 0 {
+		if !ascii.IsAlphanumeric(seg[i]) && strings.IndexByte("._-+@", seg[i]) < 0 {
 			return "has " + strconv.QuoteToASCII(seg[i:i+1]) + ", a character that is in no rule" + unescaped(seg[i:])
 		}
 	}
@@ -94,7 +95,7 @@ func oddSegment(seg string) string {
 		return "has an empty part"
 	case seg[len(seg)-1] == '.': // "." and ".." too
 		return "has a part that ends in '.'"
-	case strings.HasSuffix(fold(seg), ".git"):
+	case strings.HasSuffix(ascii.Fold(seg), ".git"):
 		return "leads into a repository, or ends in .git twice"
 	}
 	return ""
@@ -102,7 +103,7 @@ func oddSegment(seg string) string {
 
 // unescaped explains an escape that git sends literally. Git decodes escapes only in URLs.
 func unescaped(rest string) string {
-	if _, ok := hexByte(rest[1:]); rest[0] != '%' || !ok {
+	if _, ok := ascii.HexByte(rest[1:]); rest[0] != '%' || !ok {
 		return ""
 	}
 	return ": git reads '%' in ssh://git@HOST/NAME, not in HOST:NAME"
@@ -112,7 +113,7 @@ func unescaped(rest string) string {
 // written as CleanRepository writes names, because names are compared in that form.
 func parseRepository(s string) (pathPattern, error) {
 	fail := func(why string) (pathPattern, error) {
-		return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s %s", quote(s), why)
+		return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s %s", ascii.Quote(s), why)
 	}
 	segments := strings.Split(s, "/")
 	p := pathPattern{}
@@ -134,7 +135,7 @@ func parseRepository(s string) (pathPattern, error) {
 			return pathPattern{}, &spec.Error{Class: spec.ErrUsage, Err: err}
 		}
 		if clean != name {
-			return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s is not in the form names are compared in", quote(s)).
+			return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s is not in the form names are compared in", ascii.Quote(s)).
 				WithHint("write it without '/' before it and without .git")
 		}
 	}
@@ -165,7 +166,7 @@ func (c *Conditions) checkGit(a Action) error {
 	http.Git, http.Push, http.User = nil, false, ""
 	switch {
 	case c.User != "" && !IsGitUser(c.User):
-		return spec.Errorf(spec.ErrUsage, "user %s is no name to log in with", quote(c.User))
+		return spec.Errorf(spec.ErrUsage, "user %s is no name to log in with", ascii.Quote(c.User))
 	case a == Deny:
 		return spec.Errorf(spec.ErrUsage, "git belongs to rules that allow").WithHint("what no rule names is denied")
 	case !http.none() || http.WebSocket:
@@ -328,9 +329,9 @@ func splitSSH(rest string) (user, host, repository string, err error) {
 	for i := 0; i < len(path); i++ {
 		c := path[i]
 		if c == '%' {
-			v, ok := hexByte(path[i+1:])
+			v, ok := ascii.HexByte(path[i+1:])
 			if !ok {
-				return user, "", "", spec.Errorf(spec.ErrUsage, "%s has a '%%' that escapes nothing", quote(path))
+				return user, "", "", spec.Errorf(spec.ErrUsage, "%s has a '%%' that escapes nothing", ascii.Quote(path))
 			}
 			c, i = v, i+2
 		}
@@ -348,7 +349,7 @@ func parseGitQuery(q Query, user, repository, method string) (Query, error) {
 	service := map[string]string{"": GitFetch, "fetch": GitFetch, GitFetch: GitFetch, "push": GitPush, GitPush: GitPush}[strings.ToLower(method)]
 	switch {
 	case service == "":
-		return Query{}, spec.Errorf(spec.ErrUsage, "%s is nothing git does over SSH", quote(method)).WithHint("it fetches or pushes: --method fetch, --method push")
+		return Query{}, spec.Errorf(spec.ErrUsage, "%s is nothing git does over SSH", ascii.Quote(method)).WithHint("it fetches or pushes: --method fetch, --method push")
 	case !IsGitUser(user):
 		return Query{}, spec.Errorf(spec.ErrUsage, "it does not say as whom git logs in").WithHint("write ssh://git@HOST/OWNER/NAME: without git@ ssh takes the name of whoever runs it")
 	case strings.Trim(repository, "/") == "":

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // Kind is the sort of thing the linter found.
@@ -174,7 +176,7 @@ func (r *Rule) reaches(o *Rule) bool {
 		b := special(o.Target.prefix.Addr())
 		return b == nil && !r.Target.wide() || b != nil && !r.Target.wide() && b.opens(r.Target.prefix, o.Target.prefix.Addr())
 	}
-	return !r.Target.wide() || !private(o.Target.name)
+	return !r.Target.wide() || !hostname.IsPrivate(o.Target.name)
 }
 
 // guarded tells rules for targets that the default does not reach.
@@ -182,7 +184,7 @@ func (l *linter) guarded(r *Rule) bool {
 	if r.Target.kind == net {
 		return true // some of it may be special
 	}
-	return !r.Target.wide() && private(r.Target.name)
+	return !r.Target.wide() && hostname.IsPrivate(r.Target.name)
 }
 
 // deny reports a deny rule whose target no rule allows.
@@ -223,9 +225,9 @@ func (t Target) withholds(u Target) bool {
 		b := special(both.Addr())
 		return b != nil && both.Bits() >= b.prefix.Bits() && !b.opens(t.prefix, both.Addr())
 	case exact:
-		return t.wide() && private(u.name)
+		return t.wide() && hostname.IsPrivate(u.name)
 	case one, deep:
-		return t.wide() && private("x."+u.name)
+		return t.wide() && hostname.IsPrivate("x."+u.name)
 	}
 	return false
 }
@@ -254,7 +256,7 @@ func (l *linter) names(r *Rule) {
 		return
 	}
 	for _, suffix := range frontingSuffixes {
-		if below(r.Target.name, suffix) {
+		if hostname.IsBelow(r.Target.name, suffix) {
 			l.add(KindFronting, r, "is not looked into: inside TLS a client may ask the same servers for another name below %s; mark it inspect", suffix)
 			break
 		}

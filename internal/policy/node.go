@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -81,7 +82,7 @@ func (n *node) fields(what string, known []string, read func(key string, v *node
 	for i, key := range n.keys {
 		switch {
 		case !slices.Contains(known, key):
-			return n.items[i].fail("%s has an unknown key %s", what, quote(key)).
+			return n.items[i].fail("%s has an unknown key %s", what, ascii.Quote(key)).
 				WithHint("there are %s", strings.Join(known, ", "))
 		case slices.Contains(n.keys[:i], key):
 			return n.items[i].fail("%s has the key %s twice", what, key)

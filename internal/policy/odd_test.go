@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/bothy-dev/bothy/internal/policy/hostname"
+
 import "testing"
 
 // A host that is written in an odd way is the one that every resolver reads, or it is refused:
@@ -13,7 +15,7 @@ func TestOddHosts(t *testing.T) {
 		"api.example.com\x00": "", "api.example.com\n": "", " api.example.com": "", "api.example.com/": "", "user@api.example.com": "",
 		"0x7f.1": "", "0x7f000001": "", "127.1": "", "2130706433": "", "0177.0.0.1": "", "127.0.0.0x1": "", "a.0x1": "", "a.1": "", "127.0.0.1.": "",
 	} {
-		got, err := CleanName(text)
+		got, err := hostname.Clean(text)
 		if want == "" && err == nil || want != "" && (err != nil || got != want) {
 			t.Errorf("the name %q is %q, %v", text, got, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 )
 
 // Fields by which some servers take a request for another one than its first line says.
@@ -38,7 +40,7 @@ func (r *Request) otherMethod() string {
 	if by := r.otherHost(); by != "" {
 		return by
 	}
-	if !strings.Contains(r.Query, "%") && !strings.Contains(fold(r.Query), "method") {
+	if !strings.Contains(r.Query, "%") && !strings.Contains(ascii.Fold(r.Query), "method") {
 		return ""
 	}
 	if NamesMethod([]byte(r.Query)) {
@@ -199,7 +201,7 @@ func (m *MethodNames) unescape(c byte) {
 	if m.escape = append(m.escape, c); len(m.escape) < len("%XX") {
 		return
 	}
-	v, ok := hexByte(string(m.escape[1:]))
+	v, ok := ascii.HexByte(string(m.escape[1:]))
 	m.add(v)
 	m.broken, m.escape = m.broken || !ok, m.escape[:0]
 }

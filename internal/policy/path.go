@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,7 +24,7 @@ type PathError struct {
 	Ambiguous bool
 }
 
-func (e *PathError) Error() string { return "path " + quote(e.Path) + " " + e.Why }
+func (e *PathError) Error() string { return "path " + ascii.Quote(e.Path) + " " + e.Why }
 
 // Unwrap gives the class.
 func (e *PathError) Unwrap() error { return spec.ErrDenied }
@@ -88,7 +89,7 @@ func literal(c byte) bool {
 	case '-', '.', '_', '~', '!', '$', '&', '\'', '(', ')', '+', ',', ';', '=', ':', '@':
 		return true
 	}
-	return alphanumeric(c)
+	return ascii.IsAlphanumeric(c)
 }
 
 // tolerated tells bytes that browsers send raw although RFC 3986 wants them
@@ -101,7 +102,7 @@ func unescapePath(p string) (decoded, why string) {
 		c := p[i]
 		switch {
 		case c == '%':
-			v, ok := hexByte(p[i+1:])
+			v, ok := ascii.HexByte(p[i+1:])
 			if !ok {
 				return "", "has a '%' without two hexadecimal digits"
 			}
@@ -120,27 +121,6 @@ func unescapePath(p string) (decoded, why string) {
 	return string(b), ""
 }
 
-func hexByte(s string) (byte, bool) {
-	if len(s) < 2 {
-		return 0, false
-	}
-	hi, ok1 := hexDigit(s[0])
-	lo, ok2 := hexDigit(s[1])
-	return hi<<4 | lo, ok1 && ok2
-}
-
-func hexDigit(c byte) (byte, bool) {
-	switch {
-	case digit(c):
-		return c - '0', true
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10, true
-	case c >= 'A' && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
-}
-
 // ambiguousText finds text that some servers decode further than others.
 func ambiguousText(raw, decoded string) string {
 	switch {
@@ -154,7 +134,7 @@ func ambiguousText(raw, decoded string) string {
 		return "has a character that is folded to '.', '/', '\\' or '%'"
 	}
 	for i := range len(decoded) {
-		if _, hex := hexByte(decoded[i+1:]); hex && decoded[i] == '%' {
+		if _, hex := ascii.HexByte(decoded[i+1:]); hex && decoded[i] == '%' {
 			return "has an escaped escape"
 		}
 	}
@@ -175,7 +155,7 @@ func ambiguousSegments(p string) string {
 	for more {
 		var seg string
 		seg, rest, more = strings.Cut(rest, "/")
-		if seg != "" && alphanumeric(seg[0]) { // as nearly all do
+		if seg != "" && ascii.IsAlphanumeric(seg[0]) { // as nearly all do
 			continue
 		}
 		bare, _, _ := strings.Cut(seg, ";")

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -22,7 +23,7 @@ type pathPattern struct {
 // writes them, because paths are compared in that form.
 func parsePathPattern(s string) (pathPattern, error) {
 	fail := func(why string) (pathPattern, error) {
-		return pathPattern{}, spec.Errorf(spec.ErrUsage, "path %s %s", quote(s), why)
+		return pathPattern{}, spec.Errorf(spec.ErrUsage, "path %s %s", ascii.Quote(s), why)
 	}
 	if s == "" || s[0] != '/' {
 		return fail("does not begin with '/'")
@@ -46,7 +47,7 @@ func parsePathPattern(s string) (pathPattern, error) {
 	case err != nil:
 		return fail(err.Why)
 	case n != plain:
-		return pathPattern{}, spec.Errorf(spec.ErrUsage, "path %s is not in the form paths are compared in", quote(s)).
+		return pathPattern{}, spec.Errorf(spec.ErrUsage, "path %s is not in the form paths are compared in", ascii.Quote(s)).
 			WithHint("decode what need not be escaped, and write the rest as %%XX with capital digits")
 	}
 	return p.led(), nil
@@ -145,7 +146,7 @@ func looseSegment(seg string) string {
 		decoded = norm.NFKC.String(strings.Map(visible, decoded))
 		seg = strings.ToLower(strings.ToUpper(decoded)) // some compare in capitals: ı is an I
 	}
-	seg, _, _ = strings.Cut(fold(seg), ";")
+	seg, _, _ = strings.Cut(ascii.Fold(seg), ";")
 	seg, _, _ = strings.Cut(seg, "::")
 	seg, _, _ = strings.Cut(seg, ":$")
 	return escapePath(strings.TrimRightFunc(seg, trailing))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -74,7 +75,7 @@ func checkPreset(name string) error {
 		return spec.Errorf(spec.ErrUsage, "the name of a preset is empty").
 			WithHint("there are %s", strings.Join(names, ", "))
 	}
-	return spec.Errorf(spec.ErrNotFound, "no preset %s", quote(name)).
+	return spec.Errorf(spec.ErrNotFound, "no preset %s", ascii.Quote(name)).
 		WithHint("there are %s", strings.Join(names, ", "))
 }
 

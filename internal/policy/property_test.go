@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // seed is fixed, so that a failure can be repeated.
@@ -92,7 +94,7 @@ func TestDenyBeatsAllow(t *testing.T) {
 				}
 				p, _ := q.Addr.Prefix(q.Addr.BitLen())
 				target = Target{kind: net, prefix: p, port: q.Port}
-			} else if name, err := CleanName(q.Name); err == nil {
+			} else if name, err := hostname.Clean(q.Name); err == nil {
 				target.name = name
 			}
 			p := must(t, with(inputs, layer, Rule{Action: Deny, Target: target}))

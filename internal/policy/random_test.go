@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // choice picks a number below n: from a random source, or from the bytes of a
@@ -172,7 +174,7 @@ func randomRequest(c choice, q Query) *Request {
 	case q.Addr.IsValid():
 		r.Host = q.Addr.String()
 	default:
-		r.Host, _ = CleanName(q.Name)
+		r.Host, _ = hostname.Clean(q.Name)
 	}
 	if c(6) == 0 {
 		r.Header = map[string][]string{"accept": few(c, 2, "text/html", "text/plain")}

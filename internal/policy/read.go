@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -70,7 +71,7 @@ func (n *node) entry(key string, i int) *node {
 
 // choice reads one of a few words.
 func (n *node) choice(key string, words map[string]func()) error {
-	said := quote(n.text)
+	said := ascii.Quote(n.text)
 	if n.kind != nodeString {
 		said = n.kind.String()
 	}
@@ -162,7 +163,7 @@ func (n *node) headers(key string, into *map[string]string) error {
 	known := n.keys // any: Check judges them
 	return n.fields(key, known, func(name string, v *node) error {
 		var value string
-		err := v.string("header "+quote(name), &value)
+		err := v.string("header "+ascii.Quote(name), &value)
 		(*into)[name] = value
 		return err
 	})
@@ -195,7 +196,7 @@ func (n *node) size(key string, into *int64) error {
 func ParseSize(text string) (int64, error) {
 	n := node{kind: nodeString, text: text}
 	var v int64
-	if err := n.size(quote(text), &v); err != nil {
+	if err := n.size(ascii.Quote(text), &v); err != nil {
 		return 0, err
 	}
 	return v, nil

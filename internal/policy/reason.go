@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // Reason explains the decision in a sentence without a full stop. It escapes text from
@@ -37,7 +40,7 @@ func (d *Decision) reason() string {
 	case CauseDefault:
 		return "no rule denies " + what + ", and the default is allow"
 	case CauseNoRule:
-		if name, err := CleanName(d.query.Name); err == nil && private(name) {
+		if name, err := hostname.Clean(d.query.Name); err == nil && hostname.IsPrivate(name) {
 			return "no rule allows " + what + ", a private name that a rule has to name"
 		}
 		return "no rule allows " + what
@@ -137,13 +140,13 @@ func (d *Decision) faultReason(what string) string {
 	q := &d.query
 	switch d.Cause {
 	case CauseName:
-		name, err := CleanName(q.Name)
+		name, err := hostname.Clean(q.Name)
 		if err != nil {
 			return err.Error()
 		}
 		return name + " never leaves the sandbox"
 	case CauseMethod:
-		return "method " + quote(q.Request.Method) + " is not let through"
+		return "method " + ascii.Quote(q.Request.Method) + " is not let through"
 	case CausePath:
 		_, fault := q.Request.normalPath()
 		return fault.Error()
@@ -151,11 +154,11 @@ func (d *Decision) faultReason(what string) string {
 		_, err := CleanRepository(q.Git.Repository)
 		return err.Error()
 	case CauseQueryString:
-		return "query " + quote(q.Request.Query) + " has a character that must be escaped"
+		return "query " + ascii.Quote(q.Request.Query) + " has a character that must be escaped"
 	case CauseAuthority:
-		return fmt.Sprintf("the request is for host %s, its connection for %s", quote(q.Request.Host), q.host())
+		return fmt.Sprintf("the request is for host %s, its connection for %s", ascii.Quote(q.Request.Host), q.host())
 	case CauseUpgrade:
-		return "an upgrade to " + quote(q.Request.Upgrade) + " cannot be judged"
+		return "an upgrade to " + ascii.Quote(q.Request.Upgrade) + " cannot be judged"
 	case CauseWebSocket:
 		return what + " would open a WebSocket, on which nothing can be judged; a rule has to say websocket: true"
 	}
@@ -167,10 +170,10 @@ func (q *Query) subject() string {
 	if q.Git != nil {
 		name, err := CleanRepository(q.Git.Repository)
 		if err != nil {
-			name = quote(q.Git.Repository)
+			name = ascii.Quote(q.Git.Repository)
 		}
 		if q.Git.User != GitUser {
-			name += " as " + quote(q.Git.User)
+			name += " as " + ascii.Quote(q.Git.User)
 		}
 		return q.Git.Service + " " + q.host() + " " + name
 	}
@@ -179,14 +182,14 @@ func (q *Query) subject() string {
 	}
 	path, fault := q.Request.normalPath()
 	if fault != nil {
-		path = " path " + quote(q.Request.Path)
+		path = " path " + ascii.Quote(q.Request.Path)
 	}
 	if q.Request.Query != "" {
 		path += "?…" // it may hold secrets
 	}
 	method := q.Request.Method
 	if !IsToken(method) {
-		method = quote(method)
+		method = ascii.Quote(method)
 	}
 	if len(q.Request.RPC) > 0 && areCalls(q.Request.RPC) {
 		path += " rpc " + CallText(q.Request.RPC)
@@ -202,10 +205,10 @@ func (q *Query) host() string {
 		if q.Addr.Is6() {
 			s = "[" + s + "]"
 		}
-	} else if name, err := CleanName(s); err == nil {
+	} else if name, err := hostname.Clean(s); err == nil {
 		s = name
 	} else {
-		s = quote(s)
+		s = ascii.Quote(s)
 	}
 	if q.Port != 0 {
 		s += ":" + strconv.Itoa(int(q.Port))

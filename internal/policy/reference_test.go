@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // reference decides slowly and obviously: it looks at every rule for every
@@ -60,7 +62,7 @@ var refused = answer{}
 func (ref *reference) decide(q Query) answer {
 	name := ""
 	if q.Name != "" {
-		n, err := CleanName(q.Name)
+		n, err := hostname.Clean(q.Name)
 		if err != nil || n == "localhost" || n == "bothy" || strings.HasSuffix(n, ".localhost") || strings.HasSuffix(n, ".bothy") {
 			return refused
 		}
@@ -287,7 +289,7 @@ func refOpens(r Rule, a netip.Addr) bool {
 func refPrivate(name string) bool {
 	labels := strings.Split(name, ".")
 	last := labels[len(labels)-1]
-	return len(labels) == 1 || slices.Contains(privateZones, last) || len(labels) > 2 && strings.HasSuffix(name, ".home.arpa")
+	return len(labels) == 1 || slices.Contains(hostname.PrivateZones, last) || len(labels) > 2 && strings.HasSuffix(name, ".home.arpa")
 }
 
 func refInside(a netip.Addr) []netip.Addr {

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // Request is an HTTP request as it came from inside, head only. The caller has
@@ -120,7 +123,7 @@ func (s *subject) isAuthority(host string) bool {
 		a, err := netip.ParseAddr(host)
 		return err == nil && a == s.addr
 	}
-	name, err := CleanName(host)
+	name, err := hostname.Clean(host)
 	return err == nil && name == s.name
 }
 
@@ -195,7 +198,7 @@ func (r *judged) hasHeader(name, want string) bool {
 			continue
 		}
 		for _, v := range values {
-			if want == "*" || strings.Contains(fold(v), fold(want)) {
+			if want == "*" || strings.Contains(ascii.Fold(v), ascii.Fold(want)) {
 				return true
 			}
 		}
@@ -228,7 +231,7 @@ func unescapeQuery(s string) (string, bool) {
 		case '+':
 			c = ' '
 		case '%':
-			v, ok := hexByte(s[i+1:])
+			v, ok := ascii.HexByte(s[i+1:])
 			if !ok {
 				return "", false
 			}
@@ -236,7 +239,7 @@ func unescapeQuery(s string) (string, bool) {
 		}
 		b = append(b, c)
 	}
-	return fold(string(b)), true
+	return ascii.Fold(string(b)), true
 }
 
 // plainQuery tells queries without bytes that would end the request line.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -27,7 +28,7 @@ const RPCTool = "tools/call"
 // commands and logs, have one reading.
 func IsCallName(s string) bool {
 	for i := range len(s) {
-		if !alphanumeric(s[i]) && strings.IndexByte("_-./:@$+~#!", s[i]) < 0 {
+		if !ascii.IsAlphanumeric(s[i]) && strings.IndexByte("_-./:@$+~#!", s[i]) < 0 {
 			return false
 		}
 	}
@@ -90,7 +91,7 @@ func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
 	}
 	for _, c := range calls {
 		if !areCalls([]string{c}) {
-			return Query{}, spec.Errorf(spec.ErrUsage, "%s is no call of JSON-RPC", quote(c)).
+			return Query{}, spec.Errorf(spec.ErrUsage, "%s is no call of JSON-RPC", ascii.Quote(c)).
 				WithHint(`write a method, or "%s NAME" with the name of a tool`, RPCTool)
 		}
 	}
@@ -114,7 +115,7 @@ func (c *Conditions) checkRPC(a Action) error {
 	}
 	for _, m := range c.Methods {
 		if m != callMethod && !bodyless(m) {
-			return spec.Errorf(spec.ErrUsage, "rpc does not go with method %s", quote(m)).
+			return spec.Errorf(spec.ErrUsage, "rpc does not go with method %s", ascii.Quote(m)).
 				WithHint("calls are sent by POST; beside it methods may name GET and DELETE, which then have no body")
 		}
 	}
@@ -129,9 +130,9 @@ func checkCall(s string) error {
 	method, tool, named := strings.Cut(s, " ")
 	switch {
 	case named && method != RPCTool:
-		return spec.Errorf(spec.ErrUsage, "rpc %s has a space", quote(s)).WithHint("only behind %s stands a name, that of a tool", RPCTool)
+		return spec.Errorf(spec.ErrUsage, "rpc %s has a space", ascii.Quote(s)).WithHint("only behind %s stands a name, that of a tool", RPCTool)
 	case !isCallPattern(method) || named && !isCallPattern(tool):
-		return spec.Errorf(spec.ErrUsage, "rpc %s is no method of JSON-RPC", quote(s)).
+		return spec.Errorf(spec.ErrUsage, "rpc %s is no method of JSON-RPC", ascii.Quote(s)).
 			WithHint(`write a method, or "%s NAME" with the name of a tool; either may end in '*'`, RPCTool)
 	}
 	return nil

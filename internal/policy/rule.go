@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -71,7 +72,7 @@ const maxWhy = 300
 // Check refuses a rule that contradicts itself or could never hold.
 func (r *Rule) Check() error {
 	if err := r.check(); err != nil {
-		return &spec.Error{Class: spec.ErrUsage, Op: "rule " + quote(r.Target.String()), Err: err}
+		return &spec.Error{Class: spec.ErrUsage, Op: "rule " + ascii.Quote(r.Target.String()), Err: err}
 	}
 	return nil
 }
@@ -198,13 +199,4 @@ func (r *Rule) String() string {
 		parts = append(parts, "until "+r.Until.UTC().Format(time.RFC3339))
 	}
 	return strings.Join(parts, " ")
-}
-
-// quote shows text that may come from anybody: escaped, and not at any length.
-func quote(s string) string {
-	const most = 120
-	if len(s) > most {
-		return strconv.QuoteToASCII(s[:most]) + "…"
-	}
-	return strconv.QuoteToASCII(s)
 }

@@ -3,6 +3,8 @@ package policy
 import (
 	"net/netip"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // Flow is a connection that was let through, as far as it matters to let it go
@@ -61,7 +63,7 @@ func (p *Policy) Still(f Flow, now time.Time) Decision {
 func (p *Policy) Asks(name string, port uint16, now time.Time) Decision {
 	q := Query{Stage: StageConnect, Name: name, Port: port, Now: now}
 	d := Decision{Generation: p.generation, query: q} // no command is completed by rules that allow
-	clean, err := CleanName(name)
+	clean, err := hostname.Clean(name)
 	s := subject{name: clean, port: port, now: now}
 	if err != nil {
 		for e := range p.deny.walkNames {

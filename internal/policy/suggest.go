@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 )
 
 // Suggestion is a change that would lift a denial.
@@ -78,7 +80,7 @@ func (s *Suggestion) one(sandbox string) string {
 
 func shellQuote(s string) string {
 	for i := range len(s) {
-		if !alphanumeric(s[i]) && strings.IndexByte("-._/:@%+=", s[i]) < 0 {
+		if !ascii.IsAlphanumeric(s[i]) && strings.IndexByte("-._/:@%+=", s[i]) < 0 {
 			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 		}
 	}

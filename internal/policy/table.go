@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
 // table finds the rules of one action that are about a subject, without looking
@@ -135,11 +137,11 @@ func (t *table) walkName(name string, yield func(*entry) bool) {
 	if !every(t.exact[name], yield) {
 		return
 	}
-	up := parent(name)
+	up := hostname.Parent(name)
 	if up != "" && !every(t.one[up], yield) {
 		return
 	}
-	for ; up != "" && len(t.deep) > 0; up = parent(up) {
+	for ; up != "" && len(t.deep) > 0; up = hostname.Parent(up) {
 		if !every(t.deep[up], yield) {
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -66,7 +68,7 @@ func checkText(s string) error {
 	switch {
 	case s == "":
 		return spec.Errorf(spec.ErrUsage, "it is empty")
-	case !ascii(s):
+	case !ascii.IsASCII(s):
 		return spec.Errorf(spec.ErrUsage, "it is not ASCII").WithHint("write the name in its ASCII form, xn--…")
 	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return spec.Errorf(spec.ErrUsage, "it has a space or control character")
@@ -162,11 +164,11 @@ func parsePattern(host string) (Target, error) {
 		return Target{}, spec.Errorf(spec.ErrUsage, "a wildcard stands only at the beginning").
 			WithHint("*.example.com is one label, **.example.com any depth, ** everything")
 	}
-	name, err := CleanName(base)
+	name, err := hostname.Clean(base)
 	if err != nil {
 		return Target{}, err
 	}
-	if unroutable(name) {
+	if hostname.IsUnroutable(name) {
 		return Target{}, spec.Errorf(spec.ErrUsage, "%q never leaves the sandbox", name).
 			WithHint("a port of the host is reached as host.bothy, after --allow-host-port PORT")
 	}
@@ -221,9 +223,9 @@ func (t Target) matchesName(name string) bool {
 	case exact:
 		return name == t.name
 	case one:
-		return below(name, t.name) && parent(name) == t.name
+		return hostname.IsBelow(name, t.name) && hostname.Parent(name) == t.name
 	case deep:
-		return below(name, t.name)
+		return hostname.IsBelow(name, t.name)
 	}
 	return t.kind == all
 }
@@ -256,7 +258,7 @@ func (t Target) covers(u Target) bool {
 	case t.kind == one:
 		return u.kind == one && t.name == u.name
 	case t.kind == deep:
-		return (u.kind == one || u.kind == deep) && (t.name == u.name || below(u.name, t.name))
+		return (u.kind == one || u.kind == deep) && (t.name == u.name || hostname.IsBelow(u.name, t.name))
 	}
 	return false
 }

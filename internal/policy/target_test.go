@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -312,7 +313,7 @@ func TestCleanName(t *testing.T) {
 		"0x7f.1": "", "1": "", "0x": "", "[::1]": "", "a:80": "", "a/b": "", "*.a": "", "-a": "", "a.b-": "",
 		"169.254.169.254.": "", "1.2.3.4.nip.io": "1.2.3.4.nip.io", "4.3.2.1.in-addr.arpa": "4.3.2.1.in-addr.arpa",
 	} {
-		got, err := CleanName(in)
+		got, err := hostname.Clean(in)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("CleanName(%q) = %q, %v; want %q", in, got, err, want)
 		}
@@ -351,7 +352,7 @@ func FuzzParseRule(f *testing.F) {
 		if !target.covers(target) || !target.overlaps(target) {
 			t.Fatalf("%q does not cover itself", s)
 		}
-		name, nameErr := CleanName(s)
+		name, nameErr := hostname.Clean(s)
 		addr, addrErr := netip.ParseAddr(s)
 		switch {
 		case nameErr == nil && text != name:

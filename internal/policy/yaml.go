@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -78,7 +79,7 @@ func parseTree(data []byte, limit int) (body ast.Node, err error) {
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, spec.Errorf(spec.ErrUsage, "it is not YAML: %s", quote(first))
+		return nil, spec.Errorf(spec.ErrUsage, "it is not YAML: %s", ascii.Quote(first))
 	}
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
 		return nil, spec.Errorf(spec.ErrUsage, "it is empty, or more than one document")

@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -246,7 +247,7 @@ func Unreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease) (notes []str
 		if port == "80" {
 			notes = append(notes, fmt.Sprintf("a secret is exchanged over TLS only, and port 80 is plain HTTP as a rule: over that %s gets none", host))
 		}
-		clean, err := policy.CleanName(name)
+		clean, err := hostname.Clean(name)
 		if err != nil {
 			continue // a pattern, or an address
 		}

@@ -3,7 +3,7 @@
 // kept, and package book implements it on disk.
 //
 // The fields, the kinds of dependencies and the rules of readiness are those of Beads. Beads'
-// issues.jsonl is read and written (see Read and Write), and its unknown fields are kept as they
+// issues.jsonl is read and written (see ReadIssues and Graph.Write), and its unknown fields are kept as they
 // are. Claims are leases: they say who works on a task and until when, and an expired one does not
 // count.
 //

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
@@ -50,7 +51,7 @@ func BenchmarkKeepAlive(b *testing.B) {
 				return
 			}
 			go func() {
-				_ = i.Serve(context.Background(), relay.TCP{TCPConn: c}, nil, Host{Name: "api.example.com", Port: 443, TLS: true}, &relay.Counts{}, &Track{})
+				_ = i.Serve(context.Background(), relay.TCP{TCPConn: c}, nil, upstream.Host{Name: "api.example.com", Port: 443, TLS: true}, &relay.Counts{}, &Track{})
 			}()
 		}
 	}()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
 	"github.com/bothy-dev/bothy/internal/gateway/rpc"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
@@ -182,7 +183,7 @@ func headsAgree(h http.Header, calls []string) error {
 			continue
 		}
 		if len(calls) != 1 || method == policy.RPCAnswer || len(values) != 1 || values[0] != want {
-			return fmt.Errorf("the field %s says something else than the body", clip(name))
+			return fmt.Errorf("the field %s says something else than the body", strict.Clip(name))
 		}
 	}
 	return nil

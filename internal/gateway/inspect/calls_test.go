@@ -17,6 +17,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -111,8 +112,7 @@ func TestJudgedBodyIsNotTaken(t *testing.T) {
 	stay := make(chan struct{})
 	f := newFar(t, func(_ int, c net.Conn, _ *bufio.Reader) { <-stay })
 	defer close(stay)
-	i := f.inspector(t)
-	i.sendTime = 50 * time.Millisecond
+	conf := f.config(t)
 	rule, err := policy.ParseRule(policy.Allow, "far.example")
 	if err != nil {
 		t.Fatal(err)
@@ -122,22 +122,24 @@ func TestJudgedBodyIsNotTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.conf.Judge = func(h Host, r *policy.Request) policy.Decision {
+	conf.Judge = func(h upstream.Host, r *policy.Request) policy.Decision {
 		return p.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
 	}
-	dial := i.up.dial
-	i.up.dial = func(ctx context.Context, h Host) (relay.Conn, error) {
+	dial := conf.Dial
+	conf.Dial = func(ctx context.Context, h upstream.Host) (relay.Conn, error) {
 		c, err := dial(ctx, h)
 		if err == nil {
 			_ = c.(relay.TCP).SetWriteBuffer(8 << 10)
 		}
 		return c, err
 	}
+	i := New(conf)
+	i.sendTime = 50 * time.Millisecond
 	c, inside := tcpPair(t)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = i.Serve(context.Background(), relay.TCP{TCPConn: inside}, nil, Host{Name: "far.example", Port: 80}, &relay.Counts{}, &Track{})
+		_ = i.Serve(context.Background(), relay.TCP{TCPConn: inside}, nil, upstream.Host{Name: "far.example", Port: 80}, &relay.Counts{}, &Track{})
 	}()
 	defer func() { _ = c.Close(); i.Close(); <-served }()
 	body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", maxCalls-1000) + `"}}`
@@ -175,7 +177,7 @@ func TestSlowRenewal(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
-	x := &exchange{conn: &conn{host: Host{Name: "far.example", Port: 443, TLS: true}}, secrets: secrets}
+	x := &exchange{conn: &conn{host: upstream.Host{Name: "far.example", Port: 443, TLS: true}}, secrets: secrets}
 	if done := i.renewed(t.Context(), &answer{ResponseWriter: rec, x: x}, r, x); !done || rec.Code != http.StatusRequestTimeout {
 		t.Errorf("%t, %d %s", done, rec.Code, rec.Body)
 	}

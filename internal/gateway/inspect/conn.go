@@ -10,6 +10,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -18,18 +20,18 @@ import (
 // conn is a connection of the inside.
 type conn struct {
 	relay.Conn
-	host    Host
+	host    upstream.Host
 	rest    []byte // read before, not yet given out
 	counts  *relay.Counts
 	track   *Track
-	hold    *held.Hold  // bytes, for as long as it lasts
-	strict  *strict     // over HTTP/1
-	frames  *frames     // over HTTP/2
-	offers  []string    // the protocols that the client offers in TLS, if it does
-	shown   bool        // the client was sent a certificate
-	settled bool        // the TLS handshake is over, or never will be
-	last    []byte      // the last bytes read before that
-	ended   atomic.Bool // the client has sent its end, beneath TLS if there is any
+	hold    *held.Hold   // bytes, for as long as it lasts
+	strict  *strict.Conn // over HTTP/1
+	frames  *frames      // over HTTP/2
+	offers  []string     // the protocols that the client offers in TLS, if it does
+	shown   bool         // the client was sent a certificate
+	settled bool         // the TLS handshake is over, or never will be
+	last    []byte       // the last bytes read before that
+	ended   atomic.Bool  // the client has sent its end, beneath TLS if there is any
 	once    sync.Once
 	done    chan struct{} // closed with the connection
 }
@@ -99,7 +101,7 @@ func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *upload
 			x.stale = true
 			continue
 		}
-		if err := judge(&x.request, x.uses, x.outflow); err != nil {
+		if err := judge(&x.request, x.uses, x.trip.Outflow); err != nil {
 			x.over = &ended{err}
 			x.cancel(x.over)
 		}
@@ -124,10 +126,10 @@ func (t *Track) asksInBody(x *exchange, judge func(*policy.Request) policy.Decis
 	d = judge(&r)
 	switch b := d.Budget; {
 	case b == nil: // denied, or the budget that it counted for so far has room, too
-	case x.outflow == nil:
+	case x.trip.Outflow == nil:
 		return d, nil, errOtherUncounted
 	default:
-		x.outflow.Aim(b.Target, b.Limit)
+		x.trip.Outflow.Aim(b.Target, b.Limit)
 	}
 	return d, x.uses, nil
 }
@@ -141,7 +143,7 @@ func (t *Track) begins(x *exchange, m *uploadlimit.Meter) bool {
 		x.stale = false
 		return false
 	}
-	x.pending, x.outflow = false, m
+	x.pending, x.trip.Outflow = false, m
 	return true
 }
 

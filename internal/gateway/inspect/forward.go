@@ -13,6 +13,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/form"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,7 +26,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		r = r.WithContext(ctx)
 		r.Body = &body{
 			ReadCloser: r.Body, x: x, limit: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
-			sent: i.conf.Sent, form: newForm(in), asks: func() (int64, error) { return i.asksInBody(x) },
+			sent: i.conf.Sent, form: form.New(in), asks: func() (int64, error) { return i.asksInBody(x) },
 		}
 		goOn(w, r)
 	}
@@ -48,7 +51,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	if captured {
 		out.Header["Accept-Encoding"] = []string{"identity"}
 	}
-	resp, err := i.up.roundTrip(ctx, x.conn.host, out, x)
+	resp, err := i.up.RoundTrip(ctx, x.conn.host, out, &x.trip)
 	if err != nil && ctx.Err() == nil && x.endGRPC(in, err) {
 		return
 	}
@@ -58,7 +61,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
-	from, _ := resp.Body.(*answerBody)
+	from, _ := resp.Body.(*upstream.AnswerBody)
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		removeHops(resp.Header)
 	}
@@ -111,10 +114,10 @@ func outgoing(ctx context.Context, r *http.Request) *http.Request {
 	out.Close = false
 	out.Header = maps.Clone(r.Header)
 	removeHops(out.Header)
-	if slices.Contains(words(r.Header["Te"]), "trailers") {
+	if slices.Contains(http1.Words(r.Header["Te"]), "trailers") {
 		out.Header["Te"] = []string{"trailers"}
 	}
-	if to := r.Header.Get("Upgrade"); to != "" && slices.Contains(words(r.Header["Connection"]), "upgrade") {
+	if to := r.Header.Get("Upgrade"); to != "" && slices.Contains(http1.Words(r.Header["Connection"]), "upgrade") {
 		out.Header["Connection"], out.Header["Upgrade"] = []string{"Upgrade"}, []string{to}
 	}
 	if _, ok := out.Header["User-Agent"]; !ok {
@@ -127,21 +130,21 @@ func outgoing(ctx context.Context, r *http.Request) *http.Request {
 // by itself when the body is read, but not in step with other interim answers, which are passed on
 // meanwhile.
 func goOn(w *answer, r *http.Request) {
-	if r.ProtoMajor == 1 && slices.Contains(words(r.Header["Expect"]), "100-continue") {
+	if r.ProtoMajor == 1 && slices.Contains(http1.Words(r.Header["Expect"]), "100-continue") {
 		w.ResponseWriter.WriteHeader(http.StatusContinue)
 	}
 }
 
-// reached notes the address that answers.
-func (x *exchange) reached(addr netip.Addr) { x.record.Addr = addr }
+// Reached notes the address that answers.
+func (x *exchange) Reached(addr netip.Addr) { x.record.Addr = addr }
 
 // maxInterim bounds the interim answers of a server.
 const maxInterim = 100
 
 var errInterim = errors.New("interim answers without end")
 
-// interim passes on an interim answer.
-func (x *exchange) interim(status int, header http.Header) error {
+// Interim passes on an interim answer.
+func (x *exchange) Interim(status int, header http.Header) error {
 	if x.interims++; x.interims > maxInterim {
 		return errInterim
 	}
@@ -174,7 +177,7 @@ func (i *Inspector) answered(resp *http.Response, x *exchange) error {
 }
 
 // pass passes an answer on. from is its body if it was read from a link; resp.Body may mask it.
-func pass(w *answer, resp *http.Response, from *answerBody) error {
+func pass(w *answer, resp *http.Response, from *upstream.AnswerBody) error {
 	h := w.Header()
 	maps.Copy(h, resp.Header)
 	if _, ok := h["Content-Type"]; !ok {
@@ -203,16 +206,16 @@ func pass(w *answer, resp *http.Response, from *answerBody) error {
 
 // copyBody passes a body on, every piece as soon as it arrives. It waits for bytes that it knows to
 // have arrived already, so that a small answer is sent at once.
-func copyBody(w *answer, resp *http.Response, from *answerBody) error {
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
+func copyBody(w *answer, resp *http.Response, from *upstream.AnswerBody) error {
+	buf := http1.NewBuffer()
+	defer http1.PutBuffer(buf)
 	soon := func() bool { return false }
 	switch {
 	case from == nil:
 	case resp.Body == from:
-		soon = from.soon
+		soon = from.ComesSoon
 	default: // a masked body is held back, unless all of it has arrived
-		soon = from.complete
+		soon = from.IsComplete
 	}
 	flushed := soon()
 	for {
@@ -236,9 +239,6 @@ func copyBody(w *answer, resp *http.Response, from *answerBody) error {
 		flushed = n == 0 || soon()
 	}
 }
-
-// copyBuffers are the buffers for copying bodies.
-var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}
 
 // broken cuts a connection whose answer broke off, so that the answer does not look complete. Over
 // HTTP/2 it cuts only the stream.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
 )
 
 // frames is a connection over HTTP/2 between TLS and net/http's server, which allocates the head
@@ -67,9 +68,9 @@ const (
 
 // Bytes that a connection over HTTP/2 takes.
 const (
-	holdHTTP2  = 32 << 10    // beside what every inspected connection takes
-	holdLong   = 2 * maxHead // for a head that comes in several frames, until it is counted
-	bodyWindow = 1 << 20     // for bodies that were not read yet
+	holdHTTP2  = 32 << 10           // beside what every inspected connection takes
+	holdLong   = 2 * strict.MaxHead // for a head that comes in several frames, until it is counted
+	bodyWindow = 1 << 20            // for bodies that were not read yet
 	frameSize  = 64 << 10
 )
 

@@ -13,6 +13,10 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/form"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -22,8 +26,7 @@ import (
 type exchange struct {
 	conn     *conn
 	w        *answer
-	hold     *held.Hold // bytes, until it is over
-	window   *held.Hold // of its answer, if that is wide
+	trip     upstream.Trip // to its server
 	request  policy.Request
 	decision policy.Decision
 	record   spec.NetworkRecord
@@ -32,23 +35,23 @@ type exchange struct {
 	secrets  *inject.Set // lent when the request was sent
 	uses     inject.Uses // of them
 	up, down atomic.Int64
-	tooLong  atomic.Int64       // how much of the request's body had arrived when it exceeded its limit; 0: it has not
-	pending  bool               // it is being judged, or its body read for that; of the track's lock
-	stale    bool               // the rules changed meanwhile; likewise
-	over     error              // why other rules or leases ended it; likewise
-	bare     bool               // the answer is a header and nothing else
-	bill     bill               // of the model that was asked, if any
-	outflow  *uploadlimit.Meter // counts the sent bytes, if its rule has a budget
+	tooLong  atomic.Int64 // how much of the request's body had arrived when it exceeded its limit; 0: it has not
+	pending  bool         // it is being judged, or its body read for that; of the track's lock
+	stale    bool         // the rules changed meanwhile; likewise
+	over     error        // why other rules or leases ended it; likewise
+	bare     bool         // the answer is a header and nothing else
+	bill     bill         // of the model that was asked, if any
 	interims int
 }
 
 // begin takes the memory that a request holds, and begins its record. The exchange gives the memory
 // back even if begin returns an error.
 func (i *Inspector) begin(c *conn, r *http.Request) (*exchange, error) {
-	x := &exchange{conn: c, began: time.Now(), request: asked(r), hold: i.requests.Hold(), window: i.windows.Hold()}
+	x := &exchange{conn: c, began: time.Now(), request: asked(r), trip: upstream.Trip{Hold: i.requests.Hold(), Window: i.windows.Hold()}}
+	x.trip.Watcher = x
 	x.record = spec.NetworkRecord{
 		Event: spec.NetworkRequest, Name: c.host.Name, Addr: c.host.Addr, Port: c.host.Port,
-		Protocol: r.Proto, Method: clip(r.Method), Path: clipPath(x.request.Path),
+		Protocol: r.Proto, Method: strict.Clip(r.Method), Path: clipPath(x.request.Path),
 	}
 	x.secrets = i.conf.Secrets()
 	x.record.Path = x.secrets.Mask(x.record.Path)
@@ -77,7 +80,7 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 	x.w = w
 	defer i.log(x)
 	if err := unsound(x, r); err != nil {
-		if r.Method == refused {
+		if r.Method == strict.Refused {
 			x.record.Method, x.record.Path = "", "" // no readable request arrived
 		}
 		i.turnAway(w, r, x, statusOf(err), err)
@@ -197,7 +200,7 @@ func (x *exchange) malformed() error {
 	if x.conn.strict == nil {
 		return nil
 	}
-	return x.conn.strict.failed()
+	return x.conn.strict.Failed()
 }
 
 // refuse notes that the request did not pass.
@@ -262,9 +265,9 @@ func asked(r *http.Request) policy.Request {
 	path, query, _ := strings.Cut(r.RequestURI, "?")
 	q := policy.Request{
 		Method: r.Method, Host: r.Host, Path: path, Query: query, Header: r.Header, Body: r.ContentLength,
-		MethodInBody: isHiddenForm(r),
+		MethodInBody: form.IsHidden(r),
 	}
-	if slices.Contains(words(r.Header["Connection"]), "upgrade") {
+	if slices.Contains(http1.Words(r.Header["Connection"]), "upgrade") {
 		q.Upgrade = strings.Join(r.Header["Upgrade"], ",")
 		if q.Upgrade == "" {
 			q.Upgrade = "nothing"
@@ -273,19 +276,9 @@ func asked(r *http.Request) policy.Request {
 	return q
 }
 
-// words returns the words of a header's values, in lower case.
-func words(values []string) (list []string) {
-	for _, v := range values {
-		for w := range strings.SplitSeq(v, ",") {
-			list = append(list, strings.ToLower(strings.Trim(w, " \t")))
-		}
-	}
-	return list
-}
-
 // unsound finds errors that no rule could allow.
 func unsound(x *exchange, r *http.Request) error {
-	if err := x.malformed(); err != nil && r.Method == refused {
+	if err := x.malformed(); err != nil && r.Method == strict.Refused {
 		return err
 	}
 	switch {
@@ -293,7 +286,7 @@ func unsound(x *exchange, r *http.Request) error {
 		return errors.New("a request for another protocol has a body")
 	case !hopsOnly(r.Header["Connection"]):
 		return errors.New("the Connection field names one that belongs to the request")
-	case !plainText(strings.ReplaceAll(x.request.Upgrade, " ", "")):
+	case !http1.IsWord(strings.ReplaceAll(x.request.Upgrade, " ", "")):
 		return errors.New("the Upgrade field names no protocol")
 	case r.ProtoMajor == 2 && !lengthHolds(r):
 		return errors.New("the Content-Length field does not tell how long the body is")
@@ -322,7 +315,7 @@ func lengthHolds(r *http.Request) bool {
 
 // hopsOnly reports whether Connection leaves the judged parts of a request in it on its way.
 func hopsOnly(connection []string) bool {
-	return !slices.ContainsFunc(words(connection), func(w string) bool {
+	return !slices.ContainsFunc(http1.Words(connection), func(w string) bool {
 		return !slices.Contains([]string{"", "close", "keep-alive", "upgrade", "te", "http2-settings"}, w)
 	})
 }
@@ -338,8 +331,8 @@ type body struct {
 	got       int64
 	trailer   http.Header
 	announced []string
-	sent      func(Host) // called once when all of the body was read; nil: no call
-	form      form       // looks for another method in it; nil: not looked for
+	sent      func(upstream.Host) // called once when all of the body was read; nil: no call
+	form      form.Finder         // looks for another method in it; nil: not looked for
 	asks      func() (limit int64, err error)
 }
 
@@ -354,7 +347,7 @@ func (b *body) all() {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.x.up.Add(int64(n))
-	if b.form != nil && b.form.finds(p[:n]) {
+	if b.form != nil && b.form.Finds(p[:n]) {
 		limit, err := b.asks()
 		if err != nil {
 			return 0, err
@@ -381,7 +374,7 @@ func (b *body) Read(p []byte) (int, error) {
 // they were never judged.
 func (b *body) prune() {
 	for name := range b.trailer {
-		if !slices.Contains(b.announced, name) || slices.Contains(notTrailers, strings.ToLower(name)) ||
+		if !slices.Contains(b.announced, name) || !strict.MayTrail(name) ||
 			strings.Contains(strings.ToLower(name), "method") || policy.AsksOtherwise(name) {
 			delete(b.trailer, name)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 )
 
@@ -39,7 +40,7 @@ func (i *Inspector) speaksNone(offers []string) bool {
 
 // OffersOther is ErrNoHTTP for a TLS client that has offered protocols (ALPN).
 func OffersOther(offers []string) error {
-	return fmt.Errorf("%w: by TLS it offers %q", ErrNoHTTP, clip(strings.Join(offers, ", ")))
+	return fmt.Errorf("%w: by TLS it offers %q", strict.ErrNoHTTP, strict.Clip(strings.Join(offers, ", ")))
 }
 
 // HandshakeError reports that the client did not agree to a TLS connection with the gateway.

@@ -3,13 +3,15 @@ package inspect
 import (
 	"context"
 	"net/http"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 )
 
 // Bytes that a request takes besides its head: goroutines and their memory, buffers for copying its
 // body and that of its answer, and the memory for reading a compressed body.
 const (
 	holdBase    = 12 << 10
-	holdCopy    = copyBuffer
+	holdCopy    = http1.BufferSize
 	holdInflate = 256 << 10
 	holdField   = 200 // of a header, twice: as received, and as sent
 )
@@ -35,7 +37,7 @@ func (x *exchange) holdRequest(r *http.Request) error {
 			n += holdInflate
 		}
 	}
-	return x.hold.Take(n)
+	return x.trip.Hold.Take(n)
 }
 
 // holdAnswer takes the memory of an answer. An answer that changes the protocol is copied in both
@@ -51,13 +53,13 @@ func (x *exchange) holdAnswer(resp *http.Response) error {
 			n += holdInflate
 		}
 	}
-	return x.hold.Take(n)
+	return x.trip.Hold.Take(n)
 }
 
 // release gives back the memory of a request.
 func (x *exchange) release() {
-	x.hold.Release()
-	x.window.Release()
+	x.trip.Hold.Release()
+	x.trip.Window.Release()
 }
 
 // handleHTTP2 counts the head of a request over HTTP/2, and handles it.

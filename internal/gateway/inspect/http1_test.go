@@ -17,6 +17,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -66,12 +67,12 @@ func (f *far) connections() int {
 // near returns a client of an inspector that lets everything pass to a far server.
 func (f *far) near(t *testing.T) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	c := f.inspected(t, Host{Name: "far.example", Port: 80})
+	c := f.inspected(t, upstream.Host{Name: "far.example", Port: 80})
 	return c, bufio.NewReader(c)
 }
 
 // inspected returns a connection from inside to a host.
-func (f *far) inspected(t *testing.T, h Host) net.Conn {
+func (f *far) inspected(t *testing.T, h upstream.Host) net.Conn {
 	t.Helper()
 	return servingHost(t, f.inspector(t), h)
 }
@@ -79,10 +80,10 @@ func (f *far) inspected(t *testing.T, h Host) net.Conn {
 // serving returns a connection from inside to the far server.
 func serving(t *testing.T, i *Inspector) net.Conn {
 	t.Helper()
-	return servingHost(t, i, Host{Name: "far.example", Port: 80})
+	return servingHost(t, i, upstream.Host{Name: "far.example", Port: 80})
 }
 
-func servingHost(t *testing.T, i *Inspector, h Host) net.Conn {
+func servingHost(t *testing.T, i *Inspector, h upstream.Host) net.Conn {
 	t.Helper()
 	c, inside := tcpPair(t)
 	served := make(chan struct{})
@@ -95,11 +96,17 @@ func servingHost(t *testing.T, i *Inspector, h Host) net.Conn {
 }
 
 // decide asks a policy about a request on a connection.
-func decide(p *policy.Policy, h Host, r *policy.Request) policy.Decision {
+func decide(p *policy.Policy, h upstream.Host, r *policy.Request) policy.Decision {
 	return p.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
 }
 
 func (f *far) inspector(t *testing.T) *Inspector {
+	t.Helper()
+	return New(f.config(t))
+}
+
+// config lets everything pass to a far server.
+func (f *far) config(t *testing.T) Config {
 	t.Helper()
 	authority, err := ca.New("inside")
 	if err != nil {
@@ -107,7 +114,7 @@ func (f *far) inspector(t *testing.T) *Inspector {
 	}
 	conf := passing(t, "far.example", f.listener.Addr())
 	conf.Certificate = authority.Leaf
-	return New(conf)
+	return conf
 }
 
 // passing allows everything that is for one name, to one address, and keeps no log. A test that
@@ -123,11 +130,11 @@ func passing(t testing.TB, name string, to net.Addr) Config {
 		t.Fatal(err)
 	}
 	return Config{
-		Still: func(Host, netip.Addr) bool { return true },
-		Judge: func(h Host, r *policy.Request) policy.Decision {
+		Still: func(upstream.Host, netip.Addr) bool { return true },
+		Judge: func(h upstream.Host, r *policy.Request) policy.Decision {
 			return decide(p, h, r)
 		},
-		Dial: func(context.Context, Host) (relay.Conn, error) {
+		Dial: func(context.Context, upstream.Host) (relay.Conn, error) {
 			c, err := net.Dial(to.Network(), to.String())
 			if err != nil {
 				return nil, err
@@ -287,7 +294,7 @@ func TestBrokenAnswers(t *testing.T) {
 		"nothing":            "",
 		"other protocol":     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nraw",
 		"interim, no end":    strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", maxInterim+1),
-		"head without end":   "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxAnswerHead) + "\r\n\r\n",
+		"head without end":   "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", upstream.MaxAnswerHead) + "\r\n\r\n",
 		"length and a minus": "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -587,7 +594,7 @@ func TestClientHasSaidAll(t *testing.T) {
 			said := &saidAll{TCP: relay.TCP{TCPConn: inside}, waits: make(chan struct{})}
 			conf := passing(t, "far.example", inside.LocalAddr())
 			conf.Certificate = authority.Leaf
-			conf.Mock = func(Host) http.Handler {
+			conf.Mock = func(upstream.Host) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					select {
 					case <-said.waits:
@@ -600,7 +607,7 @@ func TestClientHasSaidAll(t *testing.T) {
 			served := make(chan struct{})
 			go func() {
 				defer close(served)
-				_ = i.Serve(context.Background(), said, nil, Host{Name: "far.example", Port: 80, TLS: secure}, &relay.Counts{}, &Track{})
+				_ = i.Serve(context.Background(), said, nil, upstream.Host{Name: "far.example", Port: 80, TLS: secure}, &relay.Counts{}, &Track{})
 			}()
 			t.Cleanup(func() { _ = raw.Close(); i.Close(); <-served })
 			conn := interface {
@@ -636,7 +643,7 @@ func TestClientBreaksOff(t *testing.T) {
 	asked, gone := make(chan struct{}), make(chan bool, 1)
 	conf := passing(t, "far.example", inside.LocalAddr())
 	conf.Certificate = authority.Leaf
-	conf.Mock = func(Host) http.Handler {
+	conf.Mock = func(upstream.Host) http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			close(asked)
 			select {
@@ -651,7 +658,7 @@ func TestClientBreaksOff(t *testing.T) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = i.Serve(context.Background(), said, nil, Host{Name: "far.example", Port: 443, TLS: true}, &relay.Counts{}, &Track{})
+		_ = i.Serve(context.Background(), said, nil, upstream.Host{Name: "far.example", Port: 443, TLS: true}, &relay.Counts{}, &Track{})
 	}()
 	t.Cleanup(func() { _ = raw.Close(); i.Close(); <-served })
 	say(tls.Client(raw, &tls.Config{ServerName: "far.example", InsecureSkipVerify: true}), "GET / HTTP/1.1\r\n"+host+"\r\n")
@@ -693,7 +700,7 @@ func TestClientGoesAfterAll(t *testing.T) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = i.Serve(context.Background(), &cutLater{TCP: relay.TCP{TCPConn: inside}, cut: asked}, nil, Host{Name: "far.example", Port: 80}, &relay.Counts{}, &Track{})
+		_ = i.Serve(context.Background(), &cutLater{TCP: relay.TCP{TCPConn: inside}, cut: asked}, nil, upstream.Host{Name: "far.example", Port: 80}, &relay.Counts{}, &Track{})
 	}()
 	t.Cleanup(func() { _ = raw.Close(); i.Close(); <-served })
 	say(raw, "GET / HTTP/1.1\r\n"+host+"\r\n")
@@ -754,7 +761,7 @@ func TestCurves(t *testing.T) {
 		tls.X25519:         {tls.X25519MLKEM768, tls.X25519},
 		tls.X25519MLKEM768: {tls.X25519MLKEM768},
 	} {
-		c := tls.Client(f.inspected(t, Host{Name: "far.example", Port: 443, TLS: true}), &tls.Config{
+		c := tls.Client(f.inspected(t, upstream.Host{Name: "far.example", Port: 443, TLS: true}), &tls.Config{
 			ServerName: "far.example", InsecureSkipVerify: true, CurvePreferences: offered,
 		})
 		if err := c.HandshakeContext(t.Context()); err != nil {

@@ -22,13 +22,14 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
@@ -36,34 +37,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Host is the server that a connection is for.
-type Host struct {
-	Name string     // empty for a literal address
-	Addr netip.Addr // the literal address
-	Port uint16
-	TLS  bool
-}
-
-// String returns the host with its port, as a URL has it.
-func (h Host) String() string { return net.JoinHostPort(h.host(), strconv.Itoa(int(h.Port))) }
-
-func (h Host) target() inject.Target {
-	return inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
-}
-
 // target returns a host as the secrets see it.
-func (i *Inspector) target(h Host) inject.Target {
+func (i *Inspector) target(h upstream.Host) inject.Target {
 	if i.conf.Target != nil {
 		return i.conf.Target(h)
 	}
-	return h.target()
-}
-
-func (h Host) host() string {
-	if h.Name != "" {
-		return h.Name
-	}
-	return h.Addr.String()
+	return inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
 }
 
 // Config configures an inspector. All functions are called concurrently.
@@ -71,18 +50,18 @@ type Config struct {
 	// CatchUp is called before a request is judged; nil: no call.
 	CatchUp func()
 	// Judge decides about a request.
-	Judge func(Host, *policy.Request) policy.Decision
+	Judge func(upstream.Host, *policy.Request) policy.Decision
 	// Outflow returns the meter of a budget. It may be nil if no decision has one.
 	Outflow func(*policy.Budget) *uploadlimit.Meter
 	// Closed returns why no request may pass now, whatever the policy. It may be nil.
 	Closed func() error
 	// Dial connects to the real server, if its address may be dialled. Without TLS, it may return a
 	// [dial.Forwarded].
-	Dial func(context.Context, Host) (relay.Conn, error)
+	Dial func(context.Context, upstream.Host) (relay.Conn, error)
 	// Certificate vouches for a name or address towards the inside.
 	Certificate func(name string) (*tls.Certificate, error)
 	// Still reports whether a connection to a server at this address may go on.
-	Still func(Host, netip.Addr) bool
+	Still func(upstream.Host, netip.Addr) bool
 	// Roots are the authorities that must vouch for real servers; nil: the host's.
 	Roots *x509.CertPool
 	// Secrets returns the secrets lent to the sandbox now.
@@ -95,20 +74,20 @@ type Config struct {
 	Sandbox string
 	// Local returns the handler for a host that is the gateway itself; nil for all others. It may be
 	// nil.
-	Local func(Host) http.Handler
+	Local func(upstream.Host) http.Handler
 	// Mock returns the handler that plays the server of a host; nil for all others. It may be nil.
-	Mock func(Host) http.Handler
+	Mock func(upstream.Host) http.Handler
 	// Sent is called when all of a request with a body has come from the inside and is on its way. It
 	// may be nil.
-	Sent func(Host)
+	Sent func(upstream.Host)
 	// Meter begins to count what the model takes for a request. It returns nil if the request asks
 	// none, and an error if the model may not be asked. It may be nil.
-	Meter func(Host, *http.Request) (*meter.Tally, error)
+	Meter func(upstream.Host, *http.Request) (*meter.Tally, error)
 	// Target returns a host as the secrets see it; nil: the host itself.
-	Target func(Host) inject.Target
+	Target func(upstream.Host) inject.Target
 	// Named returns a server's own name if the inside calls it by another; the empty string, and a
 	// nil Named: the names are the same.
-	Named func(Host) string
+	Named func(upstream.Host) string
 	// Held bounds the memory that the inside can make it hold; nil: no bound.
 	Held *held.Budget
 	// Log is called with every request that was refused or has ended.
@@ -121,7 +100,7 @@ type Inspector struct {
 	tls      *tls.Config
 	server   *http.Server // of connections over HTTP/2
 	queue    *queue
-	up       *upstream
+	up       *upstream.Servers
 	requests *held.Budget  // for the memory of requests; connections have the rest
 	windows  *held.Budget  // for wide windows of answers
 	heads    *held.Budget  // for heads over HTTP/2 that no handler has counted yet
@@ -137,12 +116,10 @@ type Inspector struct {
 
 // Limits of a connection.
 const (
-	headTime      = 30 * time.Second // for a handshake, or the head of a request
-	idleTime      = 5 * time.Minute  // between two requests
-	maxHead       = 128 << 10        // bytes
-	maxAnswerHead = 256 << 10
-	maxStreams    = 100      // requests at once on one connection
-	holdConn      = 24 << 10 // bytes of a connection: records of TLS, buffers, stacks
+	headTime   = 30 * time.Second // for a handshake, or the head of a request
+	idleTime   = 5 * time.Minute  // between two requests
+	maxStreams = 100              // requests at once on one connection
+	holdConn   = 24 << 10         // bytes of a connection: records of TLS, buffers, stacks
 )
 
 // New makes an inspector. The caller has to close it.
@@ -150,16 +127,16 @@ func New(c Config) *Inspector {
 	if c.CatchUp == nil {
 		c.CatchUp = func() {}
 	}
-	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c), requests: c.Held.Part(held.Most * 3 / 4), readTime: callsTime, sendTime: callsSend, sessions: map[*session]struct{}{}}
+	i := &Inspector{conf: c, queue: newQueue(), up: upstream.New(upstream.Config{Dial: c.Dial, Still: c.Still, Named: c.Named, Roots: c.Roots}), requests: c.Held.Part(held.Most * 3 / 4), readTime: callsTime, sendTime: callsSend, sessions: map[*session]struct{}{}}
 	i.heads = c.Held.Part(held.Most / 8)
-	i.windows = i.requests.Part(wideSum)
+	i.windows = i.requests.Part(upstream.WideSum)
 	i.room = i.requests.Part(callsRoom)
 	i.tls = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			to := h.Conn.(*conn)
 			to.shown = true
-			return c.Certificate(to.host.host())
+			return c.Certificate(to.host.Hostname())
 		},
 		DynamicRecordSizingDisabled: true, // this link has no packets that records should fit into
 	}
@@ -175,7 +152,7 @@ func New(c Config) *Inspector {
 	i.server = &http.Server{
 		Handler:                      http.HandlerFunc(i.handleHTTP2),
 		DisableGeneralOptionsHandler: true,
-		ReadHeaderTimeout:            headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
+		ReadHeaderTimeout:            headTime, IdleTimeout: idleTime, MaxHeaderBytes: strict.MaxHead,
 		Protocols: over2(), // we speak TLS ourselves: see frames
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
@@ -224,7 +201,7 @@ func (i *Inspector) Close() {
 	for _, s := range i.shut() {
 		s.end()
 	}
-	i.up.close()
+	i.up.Close()
 	i.wg.Wait()
 }
 
@@ -258,7 +235,7 @@ func (i *Inspector) leave(s *session) {
 
 // Serve inspects a connection until it ends. said are the bytes that were read of it before. Errors
 // of single requests go to the log. The returned error is for a connection without requests.
-func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h Host, n *relay.Counts, t *Track) error {
+func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h upstream.Host, n *relay.Counts, t *Track) error {
 	c := &conn{Conn: inside, host: h, rest: said, counts: n, done: make(chan struct{}), track: t, hold: i.conf.Held.Hold()}
 	defer c.hold.Release()
 	if err := c.hold.Take(holdConn); err != nil {
@@ -306,14 +283,11 @@ func (i *Inspector) serveHTTP2(c *conn, s *tls.Conn) error {
 
 // Review ends the connections to servers that may not go on. The caller ends those to the inside,
 // by their Tracks.
-func (i *Inspector) Review() { i.up.review(i.conf.Still) }
-
-// ErrNoHTTP is for connections on which every request would have to be judged.
-var ErrNoHTTP = errors.New("its requests have to be judged, and it does not speak HTTP")
+func (i *Inspector) Review() { i.up.Review(i.conf.Still) }
 
 // noHead is for bytes that may begin a request, but do not go on.
 func noHead() error {
-	return fmt.Errorf("%w: no head of a request has come whole within %s", ErrNoHTTP, headTime)
+	return fmt.Errorf("%w: no head of a request has come whole within %s", strict.ErrNoHTTP, headTime)
 }
 
 // queue hands connections to the server.

@@ -2,8 +2,6 @@ package inspect
 
 import (
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"strconv"
 
@@ -11,103 +9,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A request's bytes are counted as they are written for its server: over HTTP/1 and a WebSocket
-// behind it every byte, in link. Over HTTP/2 net/http writes, and compresses the head. So the head
-// is counted as text, and the body with its frames.
-
-// frameHead is the length of an HTTP/2 frame's head.
-const frameHead = 9
-
-// countedHead is the head of a request over HTTP/2. A nil countedHead counts nothing.
-type countedHead struct {
-	m    *uploadlimit.Meter
-	size int
-	sent bool
-}
-
-// countHead counts the head of a request that is about to be sent over HTTP/2.
-func (x *exchange) countHead(r *http.Request) (*countedHead, error) {
-	if x.outflow == nil {
-		return nil, nil
-	}
-	h := &countedHead{m: x.outflow, size: headSize(r)}
-	_, err := x.outflow.Take(h.size)
-	return h, err
-}
-
-// sentOver is called for every connection that the head is sent over: a server may make net/http
-// send it once more, over another one. Only closing the connection keeps net/http from doing so.
-func (h *countedHead) sentOver(c net.Conn) {
-	if h == nil {
-		return
-	}
-	if h.sent {
-		if _, err := h.m.Take(h.size); err != nil {
-			_ = c.Close()
-		}
-	}
-	h.sent = true
-}
-
-// headSize returns the length of a head as text.
-func headSize(r *http.Request) int {
-	n := len(r.Method) + len(r.URL.RequestURI()) + len(r.Host) + len(strconv.FormatInt(r.ContentLength, 10)) + frameHead
-	return n + fieldsSize(r.Header) + fieldsSize(r.Trailer)
-}
-
-func fieldsSize(h http.Header) (n int) {
-	for name, values := range h {
-		n += len(name)
-		for _, v := range values {
-			n += len(name) + len(": \r\n") + len(v)
-		}
-	}
-	return n
-}
-
-// countBody makes the body of a request over HTTP/2 count.
-func (x *exchange) countBody(r *http.Request) io.ReadCloser {
-	if x.outflow == nil || r.Body == nil {
-		return r.Body
-	}
-	return &countedBody{ReadCloser: r.Body, m: x.outflow, trailer: r.Trailer}
-}
-
-// countedBody returns no more bytes than may be sent.
-type countedBody struct {
-	io.ReadCloser
-	m       *uploadlimit.Meter
-	trailer http.Header // filled when the body ends
-	err     error       // the error behind the last byte that may be sent
-}
-
-func (b *countedBody) Read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
-	}
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		if _, spent := b.m.Take(fieldsSize(b.trailer)); spent != nil {
-			err = spent
-		}
-	}
-	if n == 0 {
-		return 0, err
-	}
-	some, spent := b.m.Take(frameHead + n)
-	if spent == nil {
-		return n, err
-	}
-	b.err = spent
-	if n = some - frameHead; n > 0 {
-		return n, nil
-	}
-	return 0, spent
-}
-
 // stop answers a request that may send no more.
 func (i *Inspector) stop(w http.ResponseWriter, r *http.Request, x *exchange) {
-	if err := x.outflow.Err(); !errors.Is(err, uploadlimit.ErrSpent) {
+	if err := x.trip.Outflow.Err(); !errors.Is(err, uploadlimit.ErrSpent) {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
 	}
@@ -118,14 +22,14 @@ func (i *Inspector) stop(w http.ResponseWriter, r *http.Request, x *exchange) {
 // noteSpent notes that a request was stopped because its budget was used up. The budget may have
 // changed since the request was allowed.
 func (i *Inspector) noteSpent(x *exchange) {
-	err := x.outflow.Err()
+	err := x.trip.Outflow.Err()
 	if err == nil || x.record.Verdict == spec.VerdictDeny {
 		return
 	}
 	if errors.Is(err, uploadlimit.ErrSpent) {
 		now := i.conf.Judge(x.conn.host, &x.request)
 		if now.Allowed() { // its budget has room again
-			now = x.decision.UsedUp(x.outflow.Sent())
+			now = x.decision.UsedUp(x.trip.Outflow.Sent())
 		}
 		x.decision = now
 		x.refuse(x.decision.Reason())
@@ -137,7 +41,7 @@ func (i *Inspector) noteSpent(x *exchange) {
 // endSpent ends a call of gRPC that may send no more. It returns false if the call did not end for
 // that.
 func (i *Inspector) endSpent(r *http.Request, x *exchange) bool {
-	if x.outflow.Err() == nil || r.ProtoMajor != 2 || !isGRPC(r) || x.record.Status == 0 {
+	if x.trip.Outflow.Err() == nil || r.ProtoMajor != 2 || !isGRPC(r) || x.record.Status == 0 {
 		return false
 	}
 	i.noteSpent(x)

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -144,7 +145,7 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 	case errors.Is(cause, errCallsUnsent):
 		x.record.Verdict, x.record.Reason = spec.VerdictError, cause.Error()
 		i.say(w, r, http.StatusGatewayTimeout, refusal{Reason: cause.Error()})
-	case x.outflow.Err() != nil:
+	case x.trip.Outflow.Err() != nil:
 		i.stop(w, r, x)
 	case x.bill.refused() != nil:
 		i.turnAway(w, r, x, http.StatusForbidden, x.bill.refused())
@@ -193,8 +194,8 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 // trouble explains why a server could not be asked, without what is the host's
 // own business: its resolver, its addresses. Ours is false if the error itself
 // may quote the server, which may quote a secret.
-func trouble(h Host, err error) (why string, ours bool) {
-	if silence := dial.Silence(h.String(), h.host(), err); silence != nil {
+func trouble(h upstream.Host, err error) (why string, ours bool) {
+	if silence := dial.Silence(h.String(), h.Hostname(), err); silence != nil {
 		return silence.Error(), true
 	}
 	if errors.Is(err, errProtocol) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -38,7 +39,7 @@ func TestRefusedStreamEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := New(Config{
-			Judge: func(h Host, r *policy.Request) policy.Decision {
+			Judge: func(h upstream.Host, r *policy.Request) policy.Decision {
 				return nothing.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r})
 			},
 			Certificate: authority.Leaf, Secrets: func() *inject.Set { return nil },
@@ -48,7 +49,7 @@ func TestRefusedStreamEnds(t *testing.T) {
 		inside, far := net.Pipe()
 		defer inside.Close()
 		go func() {
-			_ = i.Serve(t.Context(), pipe{far}, nil, Host{Name: "api.example.com", Port: 443, TLS: true}, &relay.Counts{}, &Track{})
+			_ = i.Serve(t.Context(), pipe{far}, nil, upstream.Host{Name: "api.example.com", Port: 443, TLS: true}, &relay.Counts{}, &Track{})
 		}()
 		c := tls.Client(inside, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // a test's
 		must := func(err error) {

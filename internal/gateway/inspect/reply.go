@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 )
 
 // reply writes the answer to a request over HTTP/1. The header is that of an
@@ -115,7 +117,7 @@ func (w *reply) length() (n int64, known bool) {
 	if len(values) != 1 {
 		return 0, false
 	}
-	n, err := decimal(values[0])
+	n, err := http1.ParseLength(values[0])
 	return n, err == nil
 }
 
@@ -163,7 +165,7 @@ func (w *reply) Write(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	case w.framing == byChunks:
-		writeChunk(w.writer(), p)
+		http1.WriteChunk(w.writer(), p)
 	default:
 		_, _ = w.writer().Write(p)
 		w.left -= int64(len(p))
@@ -182,8 +184,7 @@ func (w *reply) FlushError() error {
 
 func (w *reply) writer() *bufio.Writer {
 	if w.w == nil {
-		w.w = writers.Get().(*bufio.Writer)
-		w.w.Reset(w.s.served)
+		w.w = http1.NewWriter(w.s.served)
 	}
 	return w.w
 }
@@ -191,8 +192,7 @@ func (w *reply) writer() *bufio.Writer {
 // release gives the writer back.
 func (w *reply) release() {
 	if w.w != nil {
-		w.w.Reset(nil)
-		writers.Put(w.w)
+		http1.PutWriter(w.w)
 		w.w = nil
 	}
 }
@@ -209,7 +209,7 @@ func (w *reply) finish() bool {
 	}
 	switch {
 	case w.framing == byChunks:
-		writeLastChunk(w.writer(), w.trailer())
+		http1.WriteLastChunk(w.writer(), w.trailer())
 	case w.framing == byLength && w.left > 0:
 		w.s.conn.Reset()
 		return false
@@ -244,7 +244,7 @@ func (w *reply) trailer() http.Header {
 // hijack returns the connection behind an answer that changes the protocol.
 func (w *reply) hijack() (*changed, error) {
 	w.s.unwatch()
-	err := w.s.conn.strict.upgrade() // before the client is told
+	err := w.s.conn.strict.Upgrade() // before the client is told
 	if err == nil {
 		err = w.FlushError()
 	}
@@ -262,12 +262,5 @@ func (c *changed) Close() error                { return c.s.served.Close() }
 
 // CloseWrite sends the end to the client.
 func (c *changed) CloseWrite() error {
-	return closeWrite(c.s.served)
-}
-
-// writeNumber writes a name and a number, and ends the line.
-func writeNumber(w *bufio.Writer, name string, n int64, base int) {
-	_, _ = w.WriteString(name)
-	_, _ = w.Write(strconv.AppendInt(w.AvailableBuffer(), n, base))
-	_, _ = w.WriteString("\r\n")
+	return http1.CloseWrite(c.s.served)
 }

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/alarm"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
@@ -28,8 +31,8 @@ type session struct {
 	r      *bufio.Reader
 	ctx    context.Context // ends with the connection
 	cancel context.CancelCauseFunc
-	clock  alarm       // closes the connection if a head does not come
-	watch  alarm       // watches whether the client is still connected
+	clock  alarm.Alarm // closes the connection if a head does not come
+	watch  alarm.Alarm // watches whether the client is still connected
 	armed  bool        // watch was started for this request
 	asked  atomic.Bool // a request has come
 	mute   atomic.Bool // none had come when the time for it was over
@@ -51,12 +54,12 @@ const (
 )
 
 func newSession(ctx context.Context, c *conn, served net.Conn, b *held.Budget) *session {
-	c.strict = newStrict(served, c, b)
+	c.strict = strict.New(served, b)
 	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), over: make(chan struct{}, 1), header: http.Header{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.clock.f = s.late
-	s.clock.set(headTime)
-	s.watch.f = s.look
+	s.clock.Call = s.late
+	s.clock.Set(headTime)
+	s.watch.Call = s.look
 	return s
 }
 
@@ -80,13 +83,13 @@ func (s *session) serve(handle handler) (err error) {
 			s.conn.Reset()
 		}
 		s.cancel(nil)
-		s.clock.end()
-		s.watch.end()
-		s.conn.strict.hold.Release()
+		s.clock.End()
+		s.watch.End()
+		s.conn.strict.Release()
 		_ = s.served.Close()
 	}()
 	for s.next(handle) {
-		s.clock.set(idleTime)
+		s.clock.Set(idleTime)
 	}
 	return s.unheard()
 }
@@ -96,9 +99,9 @@ func (s *session) unheard() error {
 	switch {
 	case s.mute.Load():
 		return noHead()
-	case errors.Is(s.err, ErrNoHTTP):
+	case errors.Is(s.err, strict.ErrNoHTTP):
 		s.conn.Reset()
-		return ErrNoHTTP
+		return strict.ErrNoHTTP
 	}
 	return nil
 }
@@ -113,21 +116,21 @@ func aborts(p any) bool {
 // end cuts the connection.
 func (s *session) end() {
 	s.cancel(nil)
-	s.clock.end()
+	s.clock.End()
 	s.conn.Reset()
 }
 
 // next answers one request. It returns false if that was the last.
 func (s *session) next(handle handler) bool {
-	if s.r.Buffered() == 0 && s.conn.strict.begun() != nil {
+	if s.r.Buffered() == 0 && s.conn.strict.AwaitPart() != nil {
 		return false
 	}
-	s.clock.set(headTime)
+	s.clock.Set(headTime)
 	if _, s.err = s.r.Peek(1); s.err != nil {
 		return false
 	}
 	r := s.request()
-	if !s.clock.stop() {
+	if !s.clock.Stop() {
 		return false
 	}
 	s.asked.Store(true)
@@ -154,9 +157,9 @@ func (s *session) request() *http.Request {
 	if err == nil {
 		return r
 	}
-	s.conn.strict.note(errors.New("the request cannot be read: " + err.Error()))
+	s.conn.strict.NoteFault(errors.New("the request cannot be read: " + err.Error()))
 	return &http.Request{
-		Method: refused, URL: &url.URL{Path: "/"}, RequestURI: "/", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: strict.Refused, URL: &url.URL{Path: "/"}, RequestURI: "/", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: http.NoBody, Close: true,
 	}
 }
@@ -164,7 +167,7 @@ func (s *session) request() *http.Request {
 // await starts the watch for a client that hangs up.
 func (s *session) await() {
 	s.armed = true
-	s.watch.set(watchAfter)
+	s.watch.Set(watchAfter)
 }
 
 // errHungUp is the cause of a request whose client does not wait for the answer.
@@ -175,7 +178,7 @@ var errHungUp = errors.New("the client hung up before it had the answer")
 func (s *session) look() {
 	_, err := s.r.Peek(1)
 	switch {
-	case err == nil || isTimeout(err):
+	case err == nil || http1.IsTimeout(err):
 	case err == io.EOF && !s.brokenOff():
 		s.last.Store(true)
 		if relay.AwaitCut(s.conn.Conn, s.over) {
@@ -194,11 +197,6 @@ func (s *session) brokenOff() bool {
 	return secure && s.conn.ended.Load()
 }
 
-func isTimeout(err error) bool {
-	t, ok := errors.AsType[net.Error](err)
-	return ok && t.Timeout()
-}
-
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
@@ -206,7 +204,7 @@ var past = time.Unix(1, 0)
 func (s *session) unwatch() {
 	armed := s.armed
 	s.armed = false
-	if !armed || s.watch.stop() {
+	if !armed || s.watch.Stop() {
 		return
 	}
 	_ = s.served.SetReadDeadline(past)
@@ -226,11 +224,11 @@ func (s *session) skip(b *clientBody, w *reply) bool {
 		return true
 	}
 	if !b.begun.Load() && !w.last {
-		s.clock.set(headTime)
+		s.clock.Set(headTime)
 		_, err := io.CopyN(io.Discard, b.ReadCloser, maxSkip)
-		return err == io.EOF && s.clock.stop()
+		return err == io.EOF && s.clock.Stop()
 	}
-	if !b.ended.Load() || s.conn.strict.failed() != nil {
+	if !b.ended.Load() || s.conn.strict.Failed() != nil {
 		s.linger()
 	}
 	return false
@@ -239,17 +237,9 @@ func (s *session) skip(b *clientBody, w *reply) bool {
 // linger ends an answer and gives the client the time to read it: hanging up while the client still
 // sends would be a reset.
 func (s *session) linger() {
-	_ = closeWrite(s.served)
+	_ = http1.CloseWrite(s.served)
 	_ = s.served.SetReadDeadline(time.Now().Add(lingerTime))
 	_, _ = io.Copy(io.Discard, s.served)
-}
-
-// closeWrite sends the end to the peer, if one direction of the connection can be closed alone.
-func closeWrite(c net.Conn) error {
-	if w, ok := c.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return nil
 }
 
 // clientBody is the body of a request, as it comes.

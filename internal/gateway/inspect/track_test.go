@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -56,13 +57,13 @@ func TestRulesChangeWhileJudged(t *testing.T) {
 			now, n := compile(1, tt.before), 0
 			track := &Track{}
 			var i *Inspector
-			decide := func(h Host, r *policy.Request) policy.Decision {
+			decide := func(h upstream.Host, r *policy.Request) policy.Decision {
 				return now.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
 			}
 			conf := passing(t, "far.example", f.listener.Addr())
 			ledger := uploadlimit.New(nil, nil)
 			conf.Outflow = func(b *policy.Budget) *uploadlimit.Meter { return ledger.Meter(b.Target, b.Limit) }
-			conf.Judge = func(h Host, r *policy.Request) policy.Decision {
+			conf.Judge = func(h upstream.Host, r *policy.Request) policy.Decision {
 				d := decide(h, r)
 				if n++; n == 1 { // as the gateway does when rules change
 					now = compile(2, tt.after)
@@ -80,7 +81,7 @@ func TestRulesChangeWhileJudged(t *testing.T) {
 			served := make(chan struct{})
 			go func() {
 				defer close(served)
-				_ = i.Serve(context.Background(), relay.TCP{TCPConn: inside}, nil, Host{Name: "far.example", Port: 80}, &relay.Counts{}, track)
+				_ = i.Serve(context.Background(), relay.TCP{TCPConn: inside}, nil, upstream.Host{Name: "far.example", Port: 80}, &relay.Counts{}, track)
 			}()
 			defer func() { _ = c.Close(); i.Close(); <-served }()
 			say(c, tt.request)

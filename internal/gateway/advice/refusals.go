@@ -1,0 +1,87 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Refusals remembers the last things that were refused, each once. The zero Refusals is empty.
+type Refusals struct {
+	mu  sync.Mutex
+	set []Refusal
+}
+
+// Refusal is one of them.
+type Refusal struct {
+	Time    time.Time `json:"time"`
+	Name    string    `json:"name"` // or address
+	Port    uint16    `json:"port,omitempty"`
+	Method  string    `json:"method,omitempty"`
+	Path    string    `json:"path,omitempty"`
+	Reason  string    `json:"reason"`
+	Command string    `json:"command,omitempty"`
+}
+
+func (r Refusal) subject() string {
+	s := r.Name
+	if r.Port != 0 {
+		s = fmt.Sprintf("%s:%d", s, r.Port)
+	}
+	if r.Method != "" {
+		s = r.Method + " " + s + r.Path
+	}
+	return s
+}
+
+// maxRefusals is how many are remembered.
+const maxRefusals = 20
+
+// Note remembers a record, if it is of a refusal, or of a failure that a command would mend.
+func (l *Refusals) Note(n spec.NetworkRecord) {
+	if n.Verdict != spec.VerdictDeny && (n.Verdict != spec.VerdictError || n.Suggest == "") {
+		return
+	}
+	x := Refusal{
+		Time: time.Now(), Name: n.Name, Port: n.Port, Method: n.Method, Path: n.Path, Reason: n.Reason, Command: n.Suggest,
+	}
+	if leadsAstray(&n) { // where a name leads is the host's own business
+		x.Reason, x.Command = "it leads to an address that is closed to sandboxes", ""
+	}
+	if x.Name == "" {
+		x.Name = n.Addr.String()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set = slices.DeleteFunc(l.set, func(o Refusal) bool { return o.subject() == x.subject() && o.Reason == x.Reason })
+	if len(l.set) >= maxRefusals {
+		l.set = l.set[1:]
+	}
+	l.set = append(l.set, x)
+}
+
+// leadsAstray tells whether a refusal is for where a name leads. Where one has led to until
+// the rules changed is no less the host's business, but most reasons do not tell.
+func leadsAstray(n *spec.NetworkRecord) bool {
+	if n.Name == "" || !n.Addr.IsValid() {
+		return false
+	}
+	target, _, _ := strings.Cut(n.Rule, " ")
+	t, err := policy.ParseTarget(target)
+	_, isRange := t.Prefix()
+	return n.Event == spec.NetworkFlow && n.State == "" || err == nil && isRange || strings.Contains(n.Reason, n.Addr.Unmap().String())
+}
+
+// List gives them, the latest first.
+func (l *Refusals) List() []Refusal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := slices.Clone(l.set)
+	slices.Reverse(list)
+	return list
+}

@@ -1,0 +1,9 @@
+package upstream
+
+import (
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
