@@ -28,8 +28,8 @@ func (a *app) flowCommand() *cobra.Command {
 	return c
 }
 
-// flowing is an existing flow.
-type flowing struct {
+// flowRun is an existing flow.
+type flowRun struct {
 	engine *engine.Engine
 	run    *run.Run
 	plan   flow.Plan
@@ -42,7 +42,7 @@ type flowing struct {
 }
 
 // flowCalled finds a flow by name, or the newest without one.
-func (a *app) flowCalled(ref string) (*flowing, error) {
+func (a *app) flowCalled(ref string) (*flowRun, error) {
 	e, r, err := a.runCalled(run.Flows, ref, "there is no run of a flow")
 	if err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func (a *app) flowCalled(ref string) (*flowing, error) {
 
 // readFlow reads the state of a flow. A flow that is recorded as running but has no host was cut
 // short.
-func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
-	l := &flowing{engine: e, run: r}
+func readFlow(e *engine.Engine, r *run.Run) (*flowRun, error) {
+	l := &flowRun{engine: e, run: r}
 	var err error
 	if l.since, err = r.Plan(&l.plan); err != nil {
 		return nil, r.Unreadable(err)
@@ -67,8 +67,7 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 		return nil, r.Unreadable(err)
 	}
 	if !l.hosted && r.Gone() {
-		end := flow.Removed(r)
-		l.state.Status, l.state.Reason, l.state.Detail = end.Status, end.Reason, end.Detail
+		l.state.Result = run.Result(flow.Removed(r))
 		return l, nil
 	}
 	if err := r.Away(); err != nil {
@@ -76,9 +75,8 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	}
 	l.record()
 	l.state.Said(said, len(l.events))
-	if s := l.state; !l.hosted && (s.Status == flow.Running || s.Status == flow.Queued) {
-		s.Status, s.Reason, s.Detail = flow.Interrupted, "crash", "the process that carried it on is gone"
-		if !s.Ready && len(l.plan.Sandboxes) > 0 {
+	if s := l.state; !l.hosted && s.UnderWay() {
+		if s.Result = run.Crash(); !s.Ready && len(l.plan.Sandboxes) > 0 {
 			s.Detail = cutInMaking
 		}
 	}
@@ -88,7 +86,7 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 // record rewrites the record of an orphaned flow if its last process was killed before it wrote one.
 // A stale record misleads people who read the file. Bothy's own answers do not depend on it, so a
 // failed write is not an error.
-func (l *flowing) record() {
+func (l *flowRun) record() {
 	if l.hosted || flow.Recorded(l.run, l.state) {
 		return
 	}
@@ -101,7 +99,7 @@ func (l *flowing) record() {
 }
 
 // fold computes the state from events.
-func (l *flowing) fold(events []run.Event) (err error) {
+func (l *flowRun) fold(events []run.Event) (err error) {
 	if l.raised, err = run.Raises(events); err == nil {
 		l.plan.Raise(l.raised)
 		l.state, err = flow.Fold(&l.plan, events)
@@ -110,7 +108,7 @@ func (l *flowing) fold(events []run.Event) (err error) {
 }
 
 // more reports whether a flow stopped at a limit that was raised since.
-func (l *flowing) more() bool { return l.state.Raisable() && l.state.Reached() == nil }
+func (l *flowRun) more() bool { return l.state.Raisable() && l.state.Reached() == nil }
 
 // flowView is the state of a flow in JSON.
 type flowView struct {
@@ -120,7 +118,7 @@ type flowView struct {
 	ExitCode  *int      `json:"exit_code,omitempty"`
 	Directory string    `json:"run_directory"`
 	*flow.State
-	Status     flow.Status         `json:"status"`
+	Status     run.Status          `json:"status"`
 	Reason     string              `json:"stop_reason,omitempty"`
 	WaitingFor string              `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Until      time.Time           `json:"until,omitzero"`
@@ -139,12 +137,12 @@ func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
 	return l.view(), nil
 }
 
-func (l *flowing) view() flowView {
+func (l *flowRun) view() flowView {
 	delay := delayOf(l.state)
 	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: delay.For, Until: delay.Until, Elements: l.state.Elements(), Refusal: l.denied(), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
 	status, reason := l.standing()
-	v.Status, v.Reason = flow.Status(status), reason
-	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none
+	v.Status, v.Reason = run.Status(status), reason
+	if s := l.state; !s.UnderWay() && !s.Crashed() {
 		code := l.state.ExitCode()
 		v.ExitCode = &code
 	}
@@ -162,7 +160,7 @@ func (v flowView) lacks(e *engine.Engine) bool {
 
 // standing returns status and reason. Some steps may run while others wait for models. If none runs
 // and a person is asked something, that comes first.
-func (l *flowing) standing() (status, reason string) {
+func (l *flowRun) standing() (status, reason string) {
 	s := l.state
 	if l.atWork() > 0 {
 		return string(s.Status), s.Reason
@@ -175,11 +173,11 @@ func (l *flowing) standing() (status, reason string) {
 }
 
 // open refuses to talk to a flow that has ended for good.
-func (l *flowing) open() error {
+func (l *flowRun) open() error {
 	if err := l.run.Away(); err != nil && !l.hosted {
 		return err
 	}
-	if !l.state.Status.Final() {
+	if !l.state.Final() {
 		return nil
 	}
 	if l.state.Reason == flow.ReasonRemoved {
@@ -193,7 +191,7 @@ func (l *flowing) open() error {
 }
 
 // removed returns the error for a run whose files were deleted, and lists its remaining sandboxes.
-func (l *flowing) removed() error {
+func (l *flowRun) removed() error {
 	err := spec.Errorf(spec.ErrNotFound, "the run %s is gone: %s", l.run.ID, flow.Removed(l.run).Detail)
 	if left := l.left(); len(left) > 0 {
 		return err.WithHint("bothy flow rm %s removes what is left of it: %s", l.run.ID, strings.Join(left, ", "))
@@ -206,7 +204,7 @@ func (a *app) flowStopCommand() *cobra.Command {
 		Use: "stop [RUN]", Short: "End a flow for good; without RUN the only one that is not over", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		Long: "Ends a flow at once, with the agent or the command that works just now. One that is\ncompleted but for what was skipped is left at that: what it put out stays, and nobody\ncan go on with it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.flowMeant(args, (*flowing).ends, "is not over")
+			l, err := a.flowMeant(args, (*flowRun).ends, "is not over")
 			if err == nil {
 				err = l.open()
 			}
@@ -216,7 +214,7 @@ func (a *app) flowStopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
+			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Final() }, l.cancel)
 			if l.ours { // otherwise the process that runs it notifies
 				n := engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
 				a.notify(context.WithoutCancel(cmd.Context()), l.engine, flowStopped(n, l.state))
@@ -227,7 +225,7 @@ func (a *app) flowStopCommand() *cobra.Command {
 }
 
 // undone refuses to stop a completed flow, because it could not be resumed.
-func (l *flowing) undone() error {
+func (l *flowRun) undone() error {
 	if l.state.Over() {
 		return spec.Errorf(spec.ErrConflict, "the run %s is completed", l.run.ID)
 	}
@@ -235,7 +233,7 @@ func (l *flowing) undone() error {
 }
 
 // cancel ends an orphaned flow. If a process runs the flow, that one has got the message.
-func (l *flowing) cancel() error {
+func (l *flowRun) cancel() error {
 	h, events, err := l.run.Host()
 	if errors.Is(err, spec.ErrConflict) {
 		return nil
@@ -247,7 +245,7 @@ func (l *flowing) cancel() error {
 	if l.state, err = flow.Fold(&l.plan, events); err != nil {
 		return err
 	}
-	if l.state.Status.Final() { // it ended just now
+	if l.state.Final() { // it ended just now
 		return l.run.Forget(time.Time{}, run.Stop) // its host exited before it read them
 	}
 	if err := l.undone(); err != nil { // it completed just now
@@ -317,7 +315,7 @@ func (a *app) flowRmCommand() *cobra.Command {
 // removeFlow removes a run that no process is running. Its sandboxes hold copies of the run's files
 // and are removed, too. Sandboxes that work on host files are removed only if the user asked for
 // that, and copies with waiting changes never.
-func (a *app) removeFlow(ctx context.Context, l *flowing) error {
+func (a *app) removeFlow(ctx context.Context, l *flowRun) error {
 	h, events, err := l.run.Host()
 	if err != nil {
 		return err
@@ -337,13 +335,13 @@ func (a *app) removeFlow(ctx context.Context, l *flowing) error {
 }
 
 // takes reports whether removing a run removes its sandboxes.
-func (l *flowing) takes() bool {
+func (l *flowRun) takes() bool {
 	return l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0
 }
 
 // erase removes a run. If the run was never ready, it first removes its sandboxes, which would be
 // orphans without it, except those started since.
-func (l *flowing) erase(h *run.Host) (kept []string, err error) {
+func (l *flowRun) erase(h *run.Host) (kept []string, err error) {
 	if !l.state.Ready {
 		kept, err = l.untouched()
 	}
@@ -354,7 +352,7 @@ func (l *flowing) erase(h *run.Host) (kept []string, err error) {
 }
 
 // untouched removes the sandboxes of a run that never was ready.
-func (l *flowing) untouched() (kept []string, err error) {
+func (l *flowRun) untouched() (kept []string, err error) {
 	return removeUntouched(l.engine, slices.Sorted(maps.Values(l.plan.Sandboxes))...)
 }
 

@@ -22,9 +22,9 @@ func (a *app) flowResumeCommand() *cobra.Command {
 		Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raised := more.limits(cmd)
-			can := (*flowing).goesOn
+			can := (*flowRun).goesOn
 			if raised != nil {
-				can = (*flowing).raisable
+				can = (*flowRun).raisable
 			}
 			l, err := a.flowMeant(args, can, "could be gone on with")
 			if err != nil {
@@ -60,7 +60,7 @@ func (a *app) flowResumeCommand() *cobra.Command {
 				if len(l.plan.Sandboxes) > 0 {
 					return l.unmade(h)
 				}
-				ready, err := h.Append(flow.Ready, run.ActorHost, flow.Made{})
+				ready, err := h.Append(run.Ready, run.ActorHost, flow.Made{})
 				if err != nil {
 					return err
 				}
@@ -92,12 +92,12 @@ func (a *app) flowResumeCommand() *cobra.Command {
 }
 
 // raisable reports whether a flow could be resumed with other limits.
-func (l *flowing) raisable() bool {
+func (l *flowRun) raisable() bool {
 	return l.goesOn() || !l.hosted && l.state.Raisable()
 }
 
 // raise changes the limits in the plan, if the flow can be resumed within them.
-func (l *flowing) raise(limits *run.Limits) error {
+func (l *flowRun) raise(limits *run.Limits) error {
 	if l.state.Over() && !l.state.Raisable() {
 		return cmp.Or(l.open(), l.undone())
 	}
@@ -112,7 +112,7 @@ func (l *flowing) raise(limits *run.Limits) error {
 }
 
 // raiseFlow records the plan's new limits, if they would limit its agents.
-func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
+func (a *app) raiseFlow(ctx context.Context, l *flowRun, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
 	var ids []string
 	for _, room := range l.plan.Rooms() {
 		sb := made[room.Name]
@@ -133,7 +133,7 @@ func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[s
 
 // unmade removes a flow that was cut short while its sandboxes were created. Some may be missing or
 // lack their secrets, and no work was done yet.
-func (l *flowing) unmade(h *run.Host) error {
+func (l *flowRun) unmade(h *run.Host) error {
 	kept, err := l.erase(h)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (l *flowing) unmade(h *run.Host) error {
 }
 
 // workplaces returns the sandboxes of a flow to resume.
-func (l *flowing) workplaces() (map[string]*spec.Sandbox, error) {
+func (l *flowRun) workplaces() (map[string]*spec.Sandbox, error) {
 	made := map[string]*spec.Sandbox{}
 	for name, id := range l.plan.Sandboxes {
 		sb, err := l.engine.Find(id)

@@ -48,7 +48,7 @@ func (a *app) flowLsCommand() *cobra.Command {
 func stepsDone(s *flow.State) string {
 	n := 0
 	for _, st := range s.Steps {
-		if st.Status == flow.Completed || st.Status == flow.Passed {
+		if st.Status == run.Completed || st.Status == flow.Passed {
 			n++
 		}
 	}
@@ -159,7 +159,7 @@ func (a *app) stepTable(s *flow.State) error {
 }
 
 // rows describes the state of a flow for people.
-func (l *flowing) rows() [][2]string {
+func (l *flowRun) rows() [][2]string {
 	s := l.state
 	status, reason := l.standing()
 	rows := [][2]string{
@@ -168,7 +168,7 @@ func (l *flowing) rows() [][2]string {
 		{"flow", term.Sanitize(l.plan.File)},
 		{"directory", term.Sanitize(l.run.Dir())},
 		{"began", l.since.Local().Format(time.DateTime)},
-		{"took", roundly(l.took(time.Now()))},
+		{"took", roundly(s.Took(s.Status, time.Now()))},
 	}
 	rows = append(rows, limitRow(l.plan.Limits.Time, l.plan.Limits.Tokens, l.plan.Limits.USD, l.raised)...)
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
@@ -194,19 +194,10 @@ func (l *flowing) rows() [][2]string {
 	return append(rows, leftRow(l.run, l.left())...)
 }
 
-// took returns how long the flow has run until now.
-func (l *flowing) took(now time.Time) time.Duration {
-	took := time.Duration(l.state.Elapsed)
-	if l.state.Status == flow.Running {
-		took += max(0, now.Sub(l.state.Last))
-	}
-	return took
-}
-
 // atWork counts the steps that run now.
-func (l *flowing) atWork() (count int) {
+func (l *flowRun) atWork() (count int) {
 	for _, st := range l.state.Steps {
-		if st.Status == flow.Running && l.hosted {
+		if st.Status == run.Running && l.hosted {
 			count++
 		}
 	}
@@ -297,7 +288,7 @@ func (a *app) flowLogCommand() *cobra.Command {
 
 // flowLine describes an event and the state after it.
 func flowLine(ev run.Event, s *flow.State) string {
-	if ev.Type == flow.Ended {
+	if ev.Type == run.Ended {
 		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")
 	}
 	if ev.Type == run.Raised {
@@ -341,11 +332,11 @@ func workedText(st *flow.StepState, s *flow.State) string {
 	switch {
 	case st.Detail == flow.Exhausted, st.Detail == flow.Crowded:
 		return deniedText("its", st.Detail == flow.Crowded, s.Known(), s.Until)
-	case st.Status == flow.Completed && st.Output != nil:
+	case st.Status == run.Completed && st.Output != nil:
 		return "validated " + filepath.Join(flow.OutputsDir, st.Output.Path)
-	case st.Status == flow.Completed:
+	case st.Status == run.Completed:
 		return "done"
-	case st.Status == flow.Failed:
+	case st.Status == run.Failed:
 		return "failed: " + term.Opening(strings.Join(st.Missing, "; "))
 	}
 	return "sent back: " + term.Opening(strings.Join(st.Missing, "; "))

@@ -30,7 +30,7 @@ func TestFlowAsksAndWaits(t *testing.T) {
 		}
 	}
 	const approve = "bothy flow approve two-2026-11-22-0001"
-	keep(flow.Began, nil)
+	keep(run.Began, nil)
 	keep(flow.Started, flow.Start{Step: "work", Attempt: 1})
 	check("running", "", "", 3)
 	limited := flow.Work{Step: "work", Attempt: 1, Verdict: spec.VerdictLimit, Until: time.Now().Add(time.Hour)}
@@ -51,7 +51,7 @@ func TestFlowAsksAndWaits(t *testing.T) {
 	check("running", "", approve, 0)
 	limited.Attempt = 2
 	keep(flow.Worked, limited)
-	keep(flow.Ended, flow.End{Status: flow.Cancelled, Reason: "stopped"})
+	keep(run.Ended, flow.End{Status: run.Cancelled, Reason: "stopped"})
 	if !until().IsZero() {
 		t.Errorf("it was stopped, and waits until %s", until())
 	}

@@ -18,7 +18,7 @@ import (
 // the end. They hold nothing of the user's.
 
 // left returns the names of the sandboxes that a flow left behind.
-func (l *flowing) left() []string {
+func (l *flowRun) left() []string {
 	if l.hosted || !l.clears() {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (l *flowing) left() []string {
 }
 
 // clears reports whether a flow in this state should have no sandboxes left.
-func (l *flowing) clears() bool {
+func (l *flowRun) clears() bool {
 	if l.run.Gone() {
 		return l.takes()
 	}
@@ -43,8 +43,8 @@ func (l *flowing) clears() bool {
 }
 
 // left returns the names of the workers' sandboxes that a loop left behind.
-func (l *looping) left() []string {
-	if l.hosted || !l.state.Ready || !l.state.Status.Final() {
+func (l *loopRun) left() []string {
+	if l.hosted || !l.state.Ready || !l.state.Final() {
 		return nil
 	}
 	var ids []string
@@ -82,7 +82,7 @@ func leftRow(r *run.Run, names []string) [][2]string {
 
 // tidyFlow finishes the rest of a flow that is over, such as writing its draft. It returns the
 // flow's result.
-func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []string) error {
+func (a *app) tidyFlow(ctx context.Context, l *flowRun, h *run.Host, names []string) error {
 	var err error
 	if l.state.Ready {
 		err = clearFlow(ctx, l.engine, &l.plan, l.state)
@@ -103,7 +103,7 @@ func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []str
 }
 
 // tidyLoop does the same for a loop.
-func (a *app) tidyLoop(ctx context.Context, l *looping, h *run.Host, names []string) error {
+func (a *app) tidyLoop(ctx context.Context, l *loopRun, h *run.Host, names []string) error {
 	if err := runner.Unmake(l.engine, workplaces(l.state)); err != nil {
 		return err
 	}

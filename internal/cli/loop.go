@@ -28,8 +28,8 @@ func (a *app) loopCommand() *cobra.Command {
 	return c
 }
 
-// looping is an existing loop.
-type looping struct {
+// loopRun is an existing loop.
+type loopRun struct {
 	engine *engine.Engine
 	run    *run.Run
 	plan   loop.Plan
@@ -44,12 +44,12 @@ type looping struct {
 }
 
 // notice returns the fields that every notice about the loop has.
-func (l *looping) notice() engine.Notice {
+func (l *loopRun) notice() engine.Notice {
 	return engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
 }
 
 // loopCalled finds a loop by name, or the newest without one.
-func (a *app) loopCalled(ref string) (*looping, error) {
+func (a *app) loopCalled(ref string) (*loopRun, error) {
 	e, r, err := a.runCalled(run.Loops, ref, "there is no run")
 	if err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (a *app) loopCalled(ref string) (*looping, error) {
 
 // readLoop reads the state of a loop. A loop that is recorded as running but has no host was cut
 // short.
-func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
-	l := &looping{engine: e, run: r}
+func readLoop(e *engine.Engine, r *run.Run) (*loopRun, error) {
+	l := &loopRun{engine: e, run: r}
 	var err error
 	if l.since, err = r.Plan(&l.plan); err != nil {
 		return nil, r.Unreadable(err)
@@ -76,8 +76,8 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	if err != nil {
 		return nil, r.Unreadable(err)
 	}
-	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
-		if s.Crash(); !s.Ready {
+	if s := l.state; !l.hosted && s.UnderWay() {
+		if s.Result = run.Crash(); !s.Ready {
 			s.Detail = cutInMaking
 		}
 	}
@@ -86,7 +86,7 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 }
 
 // fold computes the state from events.
-func (l *looping) fold(events []run.Event) (err error) {
+func (l *loopRun) fold(events []run.Event) (err error) {
 	if l.state, err = loop.Fold(events); err == nil {
 		l.raised, err = run.Raises(events)
 	}
@@ -95,8 +95,8 @@ func (l *looping) fold(events []run.Event) (err error) {
 }
 
 // more reports whether a loop stopped at a limit that was raised since.
-func (l *looping) more() bool {
-	return l.state.Status == loop.Limited && loop.Reached(&l.plan, l.state) == nil
+func (l *loopRun) more() bool {
+	return l.state.Status == run.Limited && loop.Reached(&l.plan, l.state) == nil
 }
 
 // loopView is the state of a loop in JSON.
@@ -106,7 +106,7 @@ type loopView struct {
 	Hosted    bool      `json:"hosted"`              // a process is running it
 	ExitCode  *int      `json:"exit_code,omitempty"` // of the process that ran it to its end; a crash has none
 	*loop.State
-	Status     loop.Status   `json:"status"`
+	Status     run.Status    `json:"status"`
 	Reason     string        `json:"stop_reason,omitempty"`
 	WaitingFor string        `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Until      time.Time     `json:"until,omitzero"`
@@ -127,19 +127,19 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 	return l.view(), nil
 }
 
-func (l *looping) view() loopView {
+func (l *loopRun) view() loopView {
 	delay := delayOf(l.state)
 	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: delay.For, Until: delay.Until, Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Refusal: l.denied(), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
 	status, reason := l.standing()
-	v.Status, v.Reason = loop.Status(status), reason
-	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
+	v.Status, v.Reason = run.Status(status), reason
+	if s := l.state; !s.UnderWay() && !s.Crashed() {
 		code := l.state.ExitCode()
 		v.ExitCode = &code
 	}
 	return v
 }
 
-func (l *looping) standing() (status, reason string) {
+func (l *loopRun) standing() (status, reason string) {
 	return standing(string(l.state.Status), l.state.Reason, l.state)
 }
 
@@ -149,16 +149,16 @@ func actor() string {
 }
 
 // open refuses to talk to a loop that has ended for good.
-func (l *looping) open() error {
+func (l *loopRun) open() error {
 	s := l.state
-	if !s.Status.Final() {
+	if !s.Final() {
 		return nil
 	}
 	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, s.Status)
-	if s.Status == loop.Limited {
+	if s.Status == run.Limited {
 		return err.WithHint("%s goes on, with more than what is used", raising(run.Loops, l.run.ID, s.Reason))
 	}
-	if s.Status != loop.Cancelled && len(s.Workers) == 0 {
+	if s.Status != run.Cancelled && len(s.Workers) == 0 {
 		return err.WithHint("bothy loop rewind %s N goes on from an earlier iteration, bothy loop run begins another one", l.run.ID)
 	}
 	return err.WithHint("bothy loop run begins another one")
@@ -241,7 +241,7 @@ func (a *app) loopStopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
+			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Final() }, l.cancel)
 			if l.ours { // otherwise the process that runs it notifies
 				if text := untoldText(l.run.ID, l.state); text != "" {
 					a.Note("%s", text)
@@ -254,7 +254,7 @@ func (a *app) loopStopCommand() *cobra.Command {
 }
 
 // sandboxes returns the IDs of the sandboxes that a loop works in.
-func (l *looping) sandboxes() []string {
+func (l *loopRun) sandboxes() []string {
 	ids := []string{l.plan.Sandbox}
 	for _, at := range l.state.Places {
 		ids = append(ids, at.ID)
@@ -263,7 +263,7 @@ func (l *looping) sandboxes() []string {
 }
 
 // cancel ends an orphaned loop. If a process runs the loop, that one has got the message.
-func (l *looping) cancel() error {
+func (l *loopRun) cancel() error {
 	h, events, err := l.run.Host()
 	if errors.Is(err, spec.ErrConflict) {
 		return nil
@@ -275,24 +275,14 @@ func (l *looping) cancel() error {
 	if l.state, err = loop.Fold(events); err != nil {
 		return err
 	}
-	if l.state.Status.Final() { // it ended just now
+	if l.state.Final() { // it ended just now
 		return l.run.Forget(time.Time{}, run.Stop) // its host exited before it read them
-	}
-	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
-		for _, s := range append([]*loop.State{l.state}, l.state.Workers...) {
-			if s.Task != nil {
-				_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // otherwise its lease expires
-			}
-		}
 	}
 	if err := endAll(l.engine, l.sandboxes()...); err != nil {
 		return err
 	}
-	ev, err := h.Append(loop.Ended, actor(), loop.End{Status: loop.Cancelled, Reason: "stopped"})
-	if err != nil {
-		return err
-	}
-	if err := l.state.Add(ev); err != nil {
+	stop := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Desk: deskOf(l.engine, &l.plan, l.run)}
+	if l.state, err = stop.Stop(events, actor()); err != nil {
 		return err
 	}
 	l.ours = true
@@ -323,7 +313,7 @@ func (a *app) loopRmCommand() *cobra.Command {
 }
 
 // removeLoop removes a loop that no process is running.
-func (a *app) removeLoop(l *looping) error {
+func (a *app) removeLoop(l *loopRun) error {
 	h, events, err := l.run.Host()
 	if err != nil {
 		return err
@@ -339,7 +329,7 @@ func (a *app) removeLoop(l *looping) error {
 
 // erase removes a run, and first its workers' sandboxes, which would be orphans without it. If the
 // run was never ready, it removes all its sandboxes except those started since.
-func (l *looping) erase(h *run.Host) (kept []string, err error) {
+func (l *loopRun) erase(h *run.Host) (kept []string, err error) {
 	if l.state.Ready {
 		err = runner.Unmake(l.engine, workplaces(l.state))
 	} else {

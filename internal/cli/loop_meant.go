@@ -17,7 +17,7 @@ import (
 
 // loopMeant finds the loop that a subcommand acts on, by default the newest. If a process is running
 // another loop, that may be the one the user means: then a name is required.
-func (a *app) loopMeant(named []string) (*looping, error) {
+func (a *app) loopMeant(named []string) (*loopRun, error) {
 	if len(named) > 0 {
 		return a.loopCalled(named[0])
 	}

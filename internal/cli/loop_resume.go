@@ -85,8 +85,8 @@ func (a *app) loopResumeCommand() *cobra.Command {
 }
 
 // raise changes the limits in the plan, if the loop can be resumed within them.
-func (l *looping) raise(limits *run.Limits) error {
-	if s := l.state.Status; s.Final() && s != loop.Limited {
+func (l *loopRun) raise(limits *run.Limits) error {
+	if l.state.Final() && l.state.Status != run.Limited {
 		return l.open()
 	}
 	l.plan.Raise(limits)
@@ -104,7 +104,7 @@ func (l *looping) raise(limits *run.Limits) error {
 }
 
 // raiseLoop records the plan's new limits, if they would limit its agents and reviewers.
-func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.Sandbox, reviewers []*spec.Agent, limits *run.Limits) (run.Event, error) {
+func (a *app) raiseLoop(ctx context.Context, l *loopRun, h *run.Host, sb *spec.Sandbox, reviewers []*spec.Agent, limits *run.Limits) (run.Event, error) {
 	agents, err := capable(l.engine, &l.plan)
 	var w provision.Metering
 	if err == nil {
@@ -121,7 +121,7 @@ func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.S
 
 // unmade removes a loop that was cut short while its sandboxes were created. They may lack their
 // secrets, and no work was done yet.
-func (l *looping) unmade(h *run.Host) error {
+func (l *loopRun) unmade(h *run.Host) error {
 	kept, err := l.erase(h)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (l *looping) unmade(h *run.Host) error {
 }
 
 // workplace returns the sandbox of a loop to resume.
-func (l *looping) workplace() (*spec.Sandbox, error) {
+func (l *loopRun) workplace() (*spec.Sandbox, error) {
 	sb, err := l.engine.Find(l.plan.Sandbox)
 	if errors.Is(err, spec.ErrNotFound) {
 		err = spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", cmp.Or(l.state.Sandbox, l.plan.Sandbox), l.run.ID).

@@ -46,12 +46,12 @@ func (a *app) loopRewindCommand() *cobra.Command {
 }
 
 // rewind rewinds a loop that this process holds.
-func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.Event, n int, force bool, hint string) error {
+func (a *app) rewind(cmd *cobra.Command, l *loopRun, h *run.Host, events []run.Event, n int, force bool, hint string) error {
 	var err error
 	if l.state, err = loop.Fold(events); err != nil {
 		return err
 	}
-	if l.state.Status == loop.Cancelled {
+	if l.state.Status == run.Cancelled {
 		return l.open()
 	}
 	b, err := loop.Behind(events, n)

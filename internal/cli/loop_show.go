@@ -71,7 +71,7 @@ func (a *app) loopStatusCommand() *cobra.Command {
 }
 
 // loopTable prints the state of a loop and its usage for people.
-func (a *app) loopTable(l *looping) error {
+func (a *app) loopTable(l *loopRun) error {
 	w := a.Table()
 	for _, row := range l.rows() {
 		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
@@ -84,7 +84,7 @@ func (a *app) loopTable(l *looping) error {
 
 // loopTasks prints the tasks that a loop takes its work from: closed ones, those in hand, those put
 // back, and those to come. There may be none.
-func (a *app) loopTasks(ctx context.Context, l *looping) error {
+func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
 	t := &taskCall{app: a}
 	g, list := task.NewGraph(), []*task.Task{}
 	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
@@ -109,7 +109,7 @@ func (a *app) loopTasks(ctx context.Context, l *looping) error {
 }
 
 // tasksOf returns the tasks that concern a loop.
-func (l *looping) tasksOf(g *task.Graph) (list []*task.Task) {
+func (l *loopRun) tasksOf(g *task.Graph) (list []*task.Task) {
 	known := map[string]bool{}
 	for _, f := range l.state.Closed {
 		known[f.Task] = true
@@ -130,7 +130,7 @@ func (l *looping) tasksOf(g *task.Graph) (list []*task.Task) {
 }
 
 // inHand returns the tasks that agents work on.
-func (l *looping) inHand() []string {
+func (l *loopRun) inHand() []string {
 	hands := []string{}
 	for _, w := range append([]*loop.State{l.state}, l.state.Workers...) {
 		if w.Task != nil {
@@ -141,7 +141,7 @@ func (l *looping) inHand() []string {
 }
 
 // aboutTasks describes in JSON what a loop did with tasks.
-func (l *looping) aboutTasks(used []loop.Toll) map[string]any {
+func (l *loopRun) aboutTasks(used []loop.Toll) map[string]any {
 	s := l.state
 	about := map[string]any{
 		"closed_tasks": append([]loop.Finished{}, s.Closed...), "put_back": append([]loop.Left{}, s.Left...),
@@ -178,14 +178,10 @@ func (a *app) tollTable(list []loop.Toll) error {
 }
 
 // rows describes the state of a loop for people.
-func (l *looping) rows() [][2]string {
+func (l *loopRun) rows() [][2]string {
 	s, p := l.state, &l.plan
 	status, reason := l.standing()
 	status = statusText(status, reason, s.Detail)
-	took := time.Duration(s.Elapsed)
-	if l.hosted {
-		took = s.Took(time.Now())
-	}
 	if l.pause {
 		status += ", and is to pause after this iteration"
 	}
@@ -197,7 +193,7 @@ func (l *looping) rows() [][2]string {
 		{"sandbox", cmp.Or(s.Sandbox, p.Sandbox)},
 		{"directory", term.Sanitize(p.Directory)},
 		{"began", l.since.Local().Format(time.DateTime)},
-		{"took", roundly(took)},
+		{"took", roundly(s.Took(s.Status, time.Now()))},
 	}
 	rows = append(rows, limitRow(p.Limits.Time, p.Limits.Tokens, p.Limits.USD, l.raised)...)
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -63,7 +62,7 @@ func (h *herald) look(ctx context.Context, p patient) {
 		return
 	default:
 		h.waits = d.Since
-		n.Status = string(loop.Waiting)
+		n.Status = string(run.Waiting)
 		n.Event, n.Reason, n.Detail, n.Until = engine.EventWaits, d.For, delayReason(d), d.Until
 	}
 	h.tell(context.WithoutCancel(ctx), n) // the user still hears of this if a signal ends the run

@@ -14,7 +14,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -92,7 +91,7 @@ func delayOf(w waiter) run.Delay {
 // process is alive and goes on by itself.
 func standing(status, reason string, w waiter) (string, string) {
 	if d := delayOf(w); d.For != "" {
-		return string(loop.Waiting), d.For
+		return string(run.Waiting), d.For
 	}
 	return status, reason
 }

@@ -159,20 +159,20 @@ func (v runView) rank() int {
 		return 1
 	}
 	switch v.Status {
-	case string(flow.Waiting):
+	case string(run.Waiting):
 		if v.WaitingFor != "" { // it goes on by itself
 			return 3
 		}
 		return 0
-	case string(loop.Stalled), string(flow.Interrupted):
+	case string(run.Stalled), string(run.Interrupted):
 		return 1
-	case string(flow.Failed):
+	case string(run.Failed):
 		return 2
-	case string(flow.Completed):
+	case string(run.Completed):
 		if v.Reason == flow.ReasonSkipped { // a person has to look at the skipped steps
 			return 2
 		}
-	case string(flow.Running), string(flow.Queued):
+	case string(run.Running), string(run.Queued):
 		return 3
 	}
 	return 4
@@ -181,7 +181,7 @@ func (v runView) rank() int {
 // next returns the command for a person to run next.
 func (v runView) next() string {
 	asks := v.asks
-	if v.Kind == run.Flows && v.Status == string(flow.Waiting) {
+	if v.Kind == run.Flows && v.Status == string(run.Waiting) {
 		asks = v.Reason
 	}
 	switch {
@@ -191,7 +191,7 @@ func (v runView) next() string {
 		return "bothy flow answer " + v.ID + " 'TEXT'"
 	case v.Hosted:
 		return ""
-	case v.Status == string(loop.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered && !v.gone:
+	case v.Status == string(run.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered && !v.gone:
 		return "bothy loop hint " + v.ID + " 'TEXT'"
 	case v.Detail == cutInMaking || v.gone && v.rank() <= 2: // it cannot be resumed
 		return "bothy " + v.Kind + " rm " + v.ID

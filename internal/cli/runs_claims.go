@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -39,7 +38,7 @@ func needed(e *engine.Engine, r *run.Run) ([]string, error) {
 		return slices.Collect(maps.Values(l.plan.Sandboxes)), nil
 	}
 	l, err := readLoop(e, r)
-	if err != nil || !l.hosted && l.state.Status.Final() && l.state.Status != loop.Limited {
+	if err != nil || !l.hosted && l.state.Final() && l.state.Status != run.Limited {
 		return nil, err
 	}
 	return l.sandboxes(), nil

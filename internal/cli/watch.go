@@ -12,7 +12,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/flow"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
@@ -140,14 +139,14 @@ type vitals struct {
 
 // style returns the style of a status.
 func (v *vitals) style() tui.Style {
-	switch loop.Status(v.status) {
-	case loop.Running:
+	switch run.Status(v.status) {
+	case run.Running:
 		return tui.Cyan
-	case loop.Completed:
+	case run.Completed:
 		if v.reason != flow.ReasonSkipped {
 			return tui.Green
 		}
-	case loop.Failed, loop.Stalled, loop.Aborted:
+	case run.Failed, run.Stalled, run.Aborted:
 		return tui.Red
 	}
 	return tui.Yellow
