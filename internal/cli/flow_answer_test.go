@@ -32,6 +32,15 @@ func begunFlow(t *testing.T, text string) (*engine.Engine, *flow.Plan, *run.Run,
 	return &engine.Engine{Store: st}, plan, r, h
 }
 
+// flowViewOf returns the state of a flow in JSON.
+func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
+	l, err := readFlow(e, r)
+	if err != nil {
+		return flowView{}, err
+	}
+	return l.viewed(), nil
+}
+
 // asked returns a flow that waits for an approval.
 func asked(t *testing.T) *flowRun {
 	t.Helper()

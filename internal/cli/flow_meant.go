@@ -18,7 +18,7 @@ const maxNamed = 10
 // returns true for; what describes those in errors.
 func (a *app) flowMeant(named []string, can func(*flowRun) bool, what string) (*flowRun, error) {
 	if len(named) > 0 {
-		return a.flowCalled(named[0])
+		return openRun(a, flows, named[0], readFlow)
 	}
 	e, err := a.engine()
 	if err != nil {

@@ -30,65 +30,47 @@ func (a *app) flowResumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			h, events, err := l.run.Host()
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			if l.run.Gone() {
-				return l.removed()
-			}
-			if err := l.run.Away(); err != nil {
-				return err
-			}
-			if err = l.fold(events); err != nil {
-				return err
-			}
-			l.hosted = false // no other process holds it
-			if raised != nil {
-				if err := l.raise(raised); err != nil {
-					return err
-				}
-			}
-			if left := l.left(); (len(left) > 0 || l.state.Draft() != "") && !l.more() {
-				return a.tidyFlow(cmd.Context(), l, h, left)
-			}
-			if err := l.open(); err != nil && !l.more() {
-				return err
-			}
-			if !l.state.Ready {
-				if len(l.plan.Sandboxes) > 0 {
-					return l.unmade(h)
-				}
-				ready, err := h.Append(run.Ready, run.ActorHost, flow.Made{})
-				if err != nil {
-					return err
-				}
-				events = append(events, ready)
-			}
-			agents, err := flowAgents(l.engine, &l.plan)
-			if err != nil {
-				return err
-			}
-			ctx, release := enduring(cmd.Context())
-			defer release()
-			made, err := l.places(ctx, events)
-			if err != nil {
-				return err
-			}
-			if raised != nil {
-				ev, err := a.raiseFlow(ctx, l, h, made, agents, raised)
-				if err != nil {
-					return err
-				}
-				events = append(events, ev)
-			}
-			works := runner.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
-			return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
+			return a.resumeRun(cmd, l, raised)
 		},
 	}
 	more.addTo(c, false)
 	return a.JSONFlag(c)
+}
+
+func (l *flowRun) made() bool { return l.state.Ready || len(l.plan.Sandboxes) == 0 }
+
+func (l *flowRun) unfinished() bool { return l.state.Draft() != "" }
+
+func (l *flowRun) finish(a *app) error { return a.writeDraft(&l.plan, l.run, l.state) }
+
+// goOn carries on a flow that this process holds.
+func (l *flowRun) goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Event, raised *run.Limits) error {
+	if !l.state.Ready {
+		ready, err := h.Append(run.Ready, run.ActorHost, flow.Made{})
+		if err != nil {
+			return err
+		}
+		events = append(events, ready)
+	}
+	agents, err := flowAgents(l.engine, &l.plan)
+	if err != nil {
+		return err
+	}
+	ctx, release := enduring(cmd.Context())
+	defer release()
+	made, err := l.places(ctx, events)
+	if err != nil {
+		return err
+	}
+	if raised != nil {
+		ev, err := a.raiseFlow(ctx, l, h, made, agents, raised)
+		if err != nil {
+			return err
+		}
+		events = append(events, ev)
+	}
+	works := runner.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
+	return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
 }
 
 // raisable reports whether a flow could be resumed with other limits.
@@ -129,16 +111,6 @@ func (a *app) raiseFlow(ctx context.Context, l *flowRun, h *run.Host, made map[s
 		}
 	}
 	return a.raise(ctx, l.engine, h, limits, ids)
-}
-
-// unmade removes a flow that was cut short while its sandboxes were created. Some may be missing or
-// lack their secrets, and no work was done yet.
-func (l *flowRun) unmade(h *run.Host) error {
-	kept, err := l.erase(h)
-	if err != nil {
-		return err
-	}
-	return unmade(l.run, kept)
 }
 
 // workplaces returns the sandboxes of a flow to resume.

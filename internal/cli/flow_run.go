@@ -277,15 +277,8 @@ func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent,
 // carryFlow runs a flow, prints its progress, and returns its result.
 func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flow, c *flow.Carrier, events []run.Event) error {
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
-	h := &herald{app: a, engine: e, notice: n}
-	c.Tell = func(ev run.Event, s *flow.State) {
-		a.noteRunEvent(flowLine(ev, s))
-		if ev.Type == run.Began {
-			h.began(ctx, run.Began, events)
-			events = append(events, ev)
-		}
-		h.look(ctx, s)
-	}
+	h := &herald{app: a, engine: e, notice: n, before: events}
+	c.Tell = func(ev run.Event, s *flow.State) { h.hear(ctx, ev, flowLine(ev, s), s) }
 	if len(a.settings.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
@@ -314,12 +307,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 	if s.Raisable() {
 		a.Note("to go on, with more than what is used: %s", raising(c.Run.Kind, c.Run.ID, s.Reason))
 	}
-	n = flowStopped(n, s)
-	ended := a.carried(ctx, e, c.Host, n, s.ExitCode(), func() (any, error) {
-		v, err := flowViewOf(e, c.Run)
-		v.Hosted = false
-		return v, err
-	})
+	ended := a.carried(ctx, e, c.Run, c.Host, noticeOfEnd(n, &s.Result), s.ExitCode())
 	if ended == nil {
 		ended = a.writeDraft(c.Plan, c.Run, s)
 	}
@@ -331,7 +319,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 
 // noteNext prints how a person can proceed with a flow that has ended.
 func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
-	v := runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, gone: flowView{State: s, Plan: c.Plan}.lacks(e)}
+	v := runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: s.Status, Reason: s.Reason, gone: lacksSandbox(e, c.Plan, s)}
 	next := v.next()
 	switch {
 	case next == "":
@@ -343,10 +331,4 @@ func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
 			a.Note("to leave it at that: bothy flow stop %s", c.Run.ID)
 		}
 	}
-}
-
-// flowStopped fills a notice of a flow that no longer runs.
-func flowStopped(n engine.Notice, s *flow.State) engine.Notice {
-	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Line(s.Detail)
-	return n
 }

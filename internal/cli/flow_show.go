@@ -18,30 +18,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowLsCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List runs of flows, the newest first", Args: exactly(0, "no argument"),
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			views, err := runsOf(a, e, run.Flows, flowViewOf)
-			if err != nil {
-				return err
-			}
-			views = slices.DeleteFunc(views, func(v flowView) bool { return v.Reason == flow.ReasonRemoved && len(v.Behind) == 0 })
-			if a.JSON {
-				return a.PrintJSON(map[string]any{"runs": views})
-			}
-			w := a.Table()
-			fmt.Fprintln(w, "RUN\tSTATUS\tSTEPS\tFLOW")
-			for _, v := range views {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.ID, v.Status, stepsDone(v.State), term.Sanitize(v.Plan.File))
-			}
-			return w.Flush()
-		},
-	})
+// cells returns the row of a flow in a list.
+func (l *flowRun) cells() []string {
+	return []string{l.run.ID, string(l.standing().Status), stepsDone(l.state), term.Sanitize(l.plan.File)}
 }
 
 // stepsDone formats how many steps need nothing more.
@@ -107,31 +86,9 @@ func (a *app) flowSchemaCommand() *cobra.Command {
 	}
 }
 
-func (a *app) flowStatusCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "status [RUN]", Short: "Show how a flow stands; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
-		RunE: func(_ *cobra.Command, args []string) error {
-			l, err := a.flowCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(l.view())
-			}
-			w := a.Table()
-			for _, row := range l.rows() {
-				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			return a.stepTable(l.state)
-		},
-	})
-}
-
-// stepTable prints the models' usage for each step that used some.
-func (a *app) stepTable(s *flow.State) error {
+// printUsage prints the models' usage for each step that used some.
+func (l *flowRun) printUsage(a *app) error {
+	s := l.state
 	var each []spec.Metered
 	w := a.Table()
 	row := func(name string, tries string, m *spec.Metered) {
@@ -161,10 +118,9 @@ func (a *app) stepTable(s *flow.State) error {
 // rows describes the state of a flow for people.
 func (l *flowRun) rows() [][2]string {
 	s := l.state
-	status, reason := l.standing()
 	rows := [][2]string{
 		{"run", l.run.ID},
-		{"status", statusText(status, reason, s.Detail)},
+		{"status", statusText(l.standing())},
 		{"flow", term.Sanitize(l.plan.File)},
 		{"directory", term.Sanitize(l.run.Dir())},
 		{"began", l.since.Local().Format(time.DateTime)},
@@ -253,37 +209,32 @@ func stepText(st *flow.StepState) string {
 	return ""
 }
 
-func statusText(status, reason, detail string) string {
-	if reason != "" {
-		status += ", " + reason
+func statusText(r run.Result) string {
+	text := string(r.Status)
+	if r.Reason != "" {
+		text += ", " + r.Reason
 	}
-	if detail != "" {
-		status += ": " + detail
+	if r.Detail != "" {
+		text += ": " + r.Detail
 	}
-	return status
+	return text
 }
 
 func (a *app) flowLogCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a flow", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
-		Long: "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory.",
-		RunE: func(_ *cobra.Command, args []string) error {
-			l, err := a.flowCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			s, err := flow.Fold(&l.plan, nil)
-			for _, ev := range l.events {
-				if err == nil {
-					err = s.Add(ev)
-				}
-				if err == nil {
-					err = a.printRunEvent(ev, flowLine(ev, s))
-				}
-			}
-			return err
-		},
-	})
+	c := a.runLogCommand(flows)
+	c.Long = "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory."
+	return c
+}
+
+// narrator describes the events of a flow.
+func (l *flowRun) narrator() (func(run.Event) (string, error), error) {
+	s, err := flow.Fold(&l.plan, nil)
+	return func(ev run.Event) (string, error) {
+		if err := s.Add(ev); err != nil {
+			return "", err
+		}
+		return flowLine(ev, s), nil
+	}, err
 }
 
 // flowLine describes an event and the state after it.

@@ -19,13 +19,13 @@ func TestFlowAsksAndWaits(t *testing.T) {
 		_, err := h.Append(kind, run.ActorHost, data)
 		must(t, err)
 	}
-	check := func(status, reason, next string, rank int) {
+	check := func(status run.Status, reason, next string, rank int) {
 		t.Helper()
 		v, err := runViewOf(e, r)
 		must(t, err)
 		l, err := flowViewOf(e, r)
 		must(t, err)
-		if v.Status != status || v.Reason != reason || v.Next != next || v.rank() != rank || string(l.Status) != status || l.Reason != reason {
+		if v.Status != status || v.Reason != reason || v.Next != next || v.rank() != rank || l.Status != status || l.Reason != reason {
 			t.Errorf("%s, %s, next %q, rank %d; its own status is %s, %s", v.Status, v.Reason, v.Next, v.rank(), l.Status, l.Reason)
 		}
 	}

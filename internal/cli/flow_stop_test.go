@@ -27,9 +27,9 @@ func TestStopTooLate(t *testing.T) {
 	_, err = h.Append(run.Ended, run.ActorHost, flow.End{Status: run.Completed, Reason: "done"})
 	must(t, err)
 	must(t, l.run.Leave(run.Message{Kind: run.Stop, Actor: "me"}))
-	must(t, l.cancel()) // another process holds it still
+	must(t, cancelRun(l)) // another process holds it still
 	h.Close()
-	if err := l.cancel(); !errors.Is(err, spec.ErrConflict) {
+	if err := cancelRun(l); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("%v", err)
 	}
 	events, err := l.run.Events()
@@ -56,7 +56,7 @@ func TestStopSkipped(t *testing.T) {
 	_, err = h.Append(run.Ended, run.ActorHost, flow.End{Status: run.Completed, Reason: flow.ReasonSkipped})
 	must(t, err)
 	h.Close()
-	must(t, l.cancel())
+	must(t, cancelRun(l))
 	if l.state.Status != run.Cancelled || !l.state.Over() {
 		t.Errorf("it is %s", l.state.Status)
 	}
@@ -72,7 +72,7 @@ func TestStopUnmade(t *testing.T) {
 	must(t, err)
 	f, err := flow.Parse("one.yaml", []byte("name: one\nrm: true\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowRun{engine: &engine.Engine{Store: st}, plan: flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
+	l := &flowRun{runRecord: runRecord{engine: &engine.Engine{Store: st}}, plan: flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
 	for _, name := range []string{"new", "used"} {
 		sb := &spec.Sandbox{ID: store.NewID(), Name: name}
 		d, err := st.Create(sb)
@@ -84,7 +84,7 @@ func TestStopUnmade(t *testing.T) {
 	}
 	l.run, err = run.CreateFlow(st.Runs(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
 	must(t, err)
-	must(t, l.cancel())
+	must(t, cancelRun(l))
 	list, err := st.List()
 	must(t, err)
 	if l.state.Status != run.Cancelled || len(list) != 1 || list[0].Name != "used" {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -20,39 +18,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowWatchCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "watch [RUN]", Short: "Watch a flow until nobody carries it on", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
-		Long: "Shows how a flow stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the flow on any more; Ctrl-C leaves, and the flow goes on.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.flowCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			s, err := flow.Fold(&l.plan, nil)
-			if err != nil {
-				return err
-			}
-			return a.watchRun(cmd.Context(), watching{
-				run: l.run, denied: l.denied,
-				tell: func(ev run.Event) (string, error) {
-					if err := s.Add(ev); err != nil {
-						return "", err
-					}
-					return flowLine(ev, s), nil
-				},
-				look: func(ctx context.Context) (watchedPage, error) {
-					now, err := readFlow(l.engine, l.run)
-					if err != nil {
-						return nil, err
-					}
-					p := &flowPage{flowRun: now, tries: triesOf(now.events)}
-					p.traffic = a.trafficOf(ctx, l.engine, slices.Collect(maps.Values(now.plan.Sandboxes)), now.since)
-					return p, nil
-				},
-			})
-		},
-	})
+// pages returns the pages of a watched flow.
+func (l *flowRun) pages(a *app) (look func(context.Context) (watchedPage, error), end func()) {
+	return func(ctx context.Context) (watchedPage, error) {
+		now, err := readFlow(l.engine, l.run)
+		if err != nil {
+			return nil, err
+		}
+		p := &flowPage{flowRun: now, tries: triesOf(now.events)}
+		p.traffic = a.trafficOf(ctx, l.engine, slices.Collect(maps.Values(now.plan.Sandboxes)), now.since)
+		return p, nil
+	}, func() {}
 }
 
 // flowPage is one snapshot of a flow.
@@ -108,11 +84,7 @@ func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
 
 func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
-	status, reason := p.standing()
-	v := &vitals{
-		id: p.run.ID, status: status, reason: reason, detail: s.Detail, took: s.Took(s.Status, now), waiting: s,
-		tokens: s.Tokens, usd: s.USD, metered: &s.Metered, most: plan.Limits,
-	}
+	v := &vitals{id: p.run.ID, now: p.standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage, most: plan.Limits}
 	page := v.head(
 		tui.Text(tui.Dim, term.Sanitize(plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host"))),
 		tui.Text(tui.Plain, term.Opening(cmp.Or(plan.Flow.Description, plan.Flow.Name))),
@@ -285,7 +257,7 @@ func (p *flowPage) foot() []tui.Line {
 	for _, st := range p.state.Questions() {
 		page = append(page, tui.Line{tui.Yellow.Of("waits      "), tui.Plain.Of(st.ID + ": " + term.Opening(st.Message))})
 	}
-	v := runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Detail: p.state.Detail, Hosted: p.hosted}
+	v := runView{ID: p.run.ID, Kind: run.Flows, Status: p.state.Status, Reason: p.state.Reason, Detail: p.state.Detail, Hosted: p.hosted}
 	if p.hosted {
 		v.asks, _ = p.state.Asks()
 	}

@@ -86,18 +86,18 @@ func TestFlowLeft(t *testing.T) {
 			l, err := readFlow(e, r)
 			must(t, err)
 			rows := l.rows()
-			if row := rows[len(rows)-1]; row[0] != "left" || !slices.Equal(l.view().Behind, []string{"r-mine"}) {
-				t.Errorf("%s: it stands %q, %q", status, row, l.view().Behind)
+			if row := rows[len(rows)-1]; row[0] != "left" || !slices.Equal(l.left(), []string{"r-mine"}) {
+				t.Errorf("%s: it stands %q, %q", status, row, l.left())
 			}
 			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 			must(t, err)
 			a := &app{Console: &console.Console{Out: out, Err: out}}
 			if removed {
-				must(t, a.removeFlow(t.Context(), l))
+				must(t, a.removeRun(t.Context(), l))
 			} else {
 				h, _, err := r.Host()
 				must(t, err)
-				err = a.tidyFlow(t.Context(), l, h, l.left())
+				err = a.tidyRun(t.Context(), l, h, l.left())
 				by, is := errors.AsType[*spec.Exited](err)
 				if code := l.state.ExitCode(); code == 0 && err != nil || code != 0 && (!is || by.Code != code) {
 					t.Errorf("%s: it ends with %v", status, err)
@@ -140,7 +140,7 @@ func TestLoopLeft(t *testing.T) {
 	defer out.Close()
 	h, _, err = r.Host()
 	must(t, err)
-	must(t, (&app{Console: &console.Console{Out: out, Err: out}}).tidyLoop(t.Context(), l, h, l.left()))
+	must(t, (&app{Console: &console.Console{Out: out, Err: out}}).tidyRun(t.Context(), l, h, l.left()))
 	if list := names(t, st); !slices.Equal(list, []string{"r", "r-other"}) || len(l.left()) != 0 {
 		t.Errorf("there are %q", list)
 	}
@@ -183,7 +183,7 @@ func TestFlowAnew(t *testing.T) {
 		if got, err := os.ReadFile(st.Sandbox(made["mine"].ID).Policy()); string(got) != string(rules) || len(made) != 2 {
 			t.Errorf("%s: there are %q, with the rules %q: %v", name, names(t, st), got, err)
 		}
-		must(t, l.cancel())
+		must(t, cancelRun(l))
 		if list := names(t, st); len(list) != 0 || l.state.Status != run.Cancelled {
 			t.Errorf("%s: it is %s, and there are %q", name, l.state.Status, list)
 		}

@@ -18,8 +18,8 @@ import (
 // maxSpent is how many iterations are shown to people: the last ones.
 const maxSpent = 10
 
-// spentTable prints the usage of the last iterations.
-func (a *app) spentTable(l *loopRun) error {
+// printUsage prints the usage of the last iterations.
+func (l *loopRun) printUsage(a *app) error {
 	if len(l.spent) == 0 {
 		return nil
 	}

@@ -28,60 +28,48 @@ func (a *app) loopResumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			h, events, err := l.run.Host()
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			if err = l.fold(events); err != nil {
-				return err
-			}
-			l.hosted = false // no other process holds it
-			raised := more.limits(cmd)
-			if raised != nil {
-				if err := l.raise(raised); err != nil {
-					return err
-				}
-			}
-			if left := l.left(); len(left) > 0 && !l.more() {
-				return a.tidyLoop(cmd.Context(), l, h, left)
-			}
-			if err := l.open(); err != nil && !l.more() {
-				return err
-			}
-			if !l.state.Ready {
-				return l.unmade(h)
-			}
-			sb, err := l.workplace()
-			if err != nil {
-				return err
-			}
-			of, err := runner.Worker(l.engine.Agents, l.plan.Agent)
-			if err != nil {
-				return err
-			}
-			reviewers, err := loopReviewers(l.engine, &l.plan)
-			if err != nil {
-				return err
-			}
-			places, err := placesOf(l.engine, &l.plan, l.state.Places)
-			if err != nil {
-				return err
-			}
-			if raised != nil {
-				ev, err := a.raiseLoop(cmd.Context(), l, h, sb, slices.Collect(maps.Values(reviewers)), raised)
-				if err != nil {
-					return err
-				}
-				events = append(events, ev)
-			}
-			ctx, release := enduring(cmd.Context())
-			defer release()
-			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, runner.NewLoop(hosting{a, l.engine}, l.engine, sb, of, &l.plan, places, l.run.Originals()), deskOf(l.engine, &l.plan, l.run)}, events)
+			return a.resumeRun(cmd, l, more.limits(cmd))
 		},
 	}
 	more.addTo(c, true)
 	return a.JSONFlag(c)
+}
+
+func (l *loopRun) made() bool { return l.state.Ready }
+
+func (l *loopRun) unfinished() bool { return false }
+
+func (l *loopRun) finish(*app) error { return nil }
+
+// goOn carries on a loop that this process holds.
+func (l *loopRun) goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Event, raised *run.Limits) error {
+	sb, err := l.workplace()
+	if err != nil {
+		return err
+	}
+	of, err := runner.Worker(l.engine.Agents, l.plan.Agent)
+	if err != nil {
+		return err
+	}
+	reviewers, err := loopReviewers(l.engine, &l.plan)
+	if err != nil {
+		return err
+	}
+	places, err := placesOf(l.engine, &l.plan, l.state.Places)
+	if err != nil {
+		return err
+	}
+	if raised != nil {
+		ev, err := a.raiseLoop(cmd.Context(), l, h, sb, slices.Collect(maps.Values(reviewers)), raised)
+		if err != nil {
+			return err
+		}
+		events = append(events, ev)
+	}
+	ctx, release := enduring(cmd.Context())
+	defer release()
+	works := runner.NewLoop(hosting{a, l.engine}, l.engine, sb, of, &l.plan, places, l.run.Originals())
+	return a.carryLoop(ctx, l.engine, &crew{&l.plan, l.run, h, works, deskOf(l.engine, &l.plan, l.run)}, events)
 }
 
 // raise changes the limits in the plan, if the loop can be resumed within them.
@@ -117,16 +105,6 @@ func (a *app) raiseLoop(ctx context.Context, l *loopRun, h *run.Host, sb *spec.S
 		return run.Event{}, err
 	}
 	return a.raise(ctx, l.engine, h, limits, l.sandboxes())
-}
-
-// unmade removes a loop that was cut short while its sandboxes were created. They may lack their
-// secrets, and no work was done yet.
-func (l *loopRun) unmade(h *run.Host) error {
-	kept, err := l.erase(h)
-	if err != nil {
-		return err
-	}
-	return unmade(l.run, kept)
 }
 
 // workplace returns the sandbox of a loop to resume.

@@ -85,7 +85,7 @@ func (a *app) rewind(cmd *cobra.Command, l *loopRun, h *run.Host, events []run.E
 	if len(l.state.Beneath) > 0 {
 		a.Note("below what is put back %s; what the gates said then holds no more: they are asked after the next iteration", beneathText(l.state))
 	}
-	told := stopped(l.notice(), l.state)
+	told := noticeOfEnd(l.notice(), &l.state.Result)
 	told.Event = engine.EventRewound
 	a.notify(context.WithoutCancel(cmd.Context()), l.engine, told)
 	if a.JSON {

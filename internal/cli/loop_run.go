@@ -22,7 +22,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -211,7 +210,7 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carry(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about returns the text to derive the run's ID from.
@@ -445,17 +444,11 @@ func untoldText(id string, s *loop.State) string {
 	return text + fmt.Sprintf("bothy loop rewind %s N goes on from an earlier one, and the next is told", id)
 }
 
-// carry runs a loop, prints its progress, and returns its result.
-func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
+// carryLoop runs a loop, prints its progress, and returns its result.
+func (a *app) carryLoop(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
 	n := engine.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
-	h := &herald{app: a, engine: e, notice: n}
-	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) {
-		a.noteRunEvent(lineOf(c.plan, ev, s))
-		if ev.Type == run.Began {
-			h.began(ctx, run.Began, events)
-		}
-		h.look(ctx, s)
-	})
+	h := &herald{app: a, engine: e, notice: n, before: events}
+	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) { h.hear(ctx, ev, lineOf(c.plan, ev, s), s) })
 	h.end()
 	c.works.Close(ctx)
 	if err != nil {
@@ -469,16 +462,5 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 			a.Note("%s", line)
 		}
 	}
-	n = stopped(n, s)
-	return a.carried(ctx, e, c.host, n, s.ExitCode(), func() (any, error) {
-		v, err := loopViewOf(e, c.run)
-		v.Hosted = false
-		return v, err
-	})
-}
-
-// stopped fills a notice of a loop that no longer runs.
-func stopped(n engine.Notice, s *loop.State) engine.Notice {
-	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Line(s.Detail)
-	return n
+	return a.carried(ctx, e, c.run, c.host, noticeOfEnd(n, &s.Result), s.ExitCode())
 }

@@ -29,9 +29,9 @@ func TestLoopViewUntil(t *testing.T) {
 		must(t, err)
 	}
 	view := func() loopView {
-		v, err := loopViewOf(&engine.Engine{Store: st}, r)
+		l, err := readLoop(&engine.Engine{Store: st}, r)
 		must(t, err)
-		return v
+		return l.viewed()
 	}
 	keep(run.Began, nil)
 	keep(loop.Took, loop.Taken{ID: "bd-1", By: one})
@@ -59,8 +59,8 @@ func TestLateStop(t *testing.T) {
 	must(t, err)
 	h.Close()
 	must(t, r.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
-	l := &loopRun{engine: &engine.Engine{Store: st}, run: r}
-	must(t, l.cancel())
+	l := &loopRun{runRecord: runRecord{engine: &engine.Engine{Store: st}, run: r}}
+	must(t, cancelRun(l))
 	if list, err := r.Mail(); err != nil || len(list) != 0 || l.ours || l.state.Status != run.Completed {
 		t.Errorf("%d messages are left, %v; it is %s", len(list), err, l.state.Status)
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -19,33 +17,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopWatchCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "watch [RUN]", Short: "Watch a loop until nobody carries it on", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
-		Long: "Shows how a loop stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the loop on any more; Ctrl-C leaves, and the loop goes on.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.loopCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			s, err := loop.Fold(nil)
-			if err != nil {
-				return err
-			}
-			out := &lookout{desk: deskOf(l.engine, &l.plan, l.run)}
-			defer out.close()
-			return a.watchRun(cmd.Context(), watching{
-				run: l.run, denied: l.denied,
-				tell: func(ev run.Event) (string, error) {
-					if err := s.Add(ev); err != nil {
-						return "", err
-					}
-					return lineOf(&l.plan, ev, s), nil
-				},
-				look: func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l, out) },
-			})
-		},
-	})
+// pages returns the pages of a watched loop.
+func (l *loopRun) pages(a *app) (look func(context.Context) (watchedPage, error), end func()) {
+	out := &lookout{desk: deskOf(l.engine, &l.plan, l.run)}
+	return func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l, out) }, out.close
 }
 
 // loopPage is one snapshot of a loop.
@@ -139,9 +114,8 @@ func (p *loopPage) lines(rows, cols int, now time.Time) []tui.Line {
 
 func (p *loopPage) head(rows, cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
-	status, reason := p.standing()
 	v := &vitals{
-		id: p.run.ID, status: status, reason: reason, detail: s.Detail, took: s.Took(s.Status, now), waiting: s, tokens: s.Tokens, usd: s.USD, metered: &s.Metered,
+		id: p.run.ID, now: p.standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage,
 		most: flow.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
 	page := v.head(

@@ -27,17 +27,29 @@ type herald struct {
 	app    *app
 	engine *engine.Engine
 	notice engine.Notice // of the run
+	before []run.Event   // up to now
 	waits  time.Time     // start of the wait that was reported last; zero: over
 
 	mu   sync.Mutex
 	last <-chan struct{} // closed when the last notice was delivered
 }
 
-// began sends the notice that this process now runs the run; before holds its earlier events.
-func (h *herald) began(ctx context.Context, kind string, before []run.Event) {
+// hear prints the text of the next event of the run, and sends the notices that it and the state after
+// it call for.
+func (h *herald) hear(ctx context.Context, ev run.Event, text string, s patient) {
+	h.app.noteRunEvent(text)
+	if ev.Type == run.Began {
+		h.began(ctx)
+		h.before = append(h.before, ev)
+	}
+	h.look(ctx, s)
+}
+
+// began sends the notice that this process now runs the run.
+func (h *herald) began(ctx context.Context) {
 	n := h.notice
-	n.Event, n.Status = engine.EventBegan, "running"
-	if slices.ContainsFunc(before, func(ev run.Event) bool { return ev.Type == kind }) {
+	n.Event, n.Status = engine.EventBegan, string(run.Running)
+	if slices.ContainsFunc(h.before, func(ev run.Event) bool { return ev.Type == run.Began }) {
 		n.Event = engine.EventResumed
 	}
 	h.tell(context.WithoutCancel(ctx), n)

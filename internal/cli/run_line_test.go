@@ -29,8 +29,8 @@ func TestOneLine(t *testing.T) {
 	if err := a.printRunEvent(run.Event{Type: run.Ended, Time: time.Now()}, line); err != nil {
 		t.Fatal(err)
 	}
-	l := &loopRun{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}, plan: loop.Plan{Directory: "/tmp/a\nb"}, state: s}
-	if err := a.loopTable(l); err != nil {
+	l := &loopRun{runRecord: runRecord{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}}, plan: loop.Plan{Directory: "/tmp/a\nb"}, state: s}
+	if err := a.printStatus(l); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(out.Name())

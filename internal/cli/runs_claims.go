@@ -2,8 +2,6 @@ package cli
 
 import (
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -19,27 +17,14 @@ func claimsOf(e *engine.Engine) (map[string]string, error) {
 	by := map[string]string{}
 	var errs []error
 	for _, r := range list {
-		ids, err := needed(e, r)
-		errs = append(errs, err)
-		for _, id := range ids {
+		l, err := readRun(e, r)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, id := range l.needs() {
 			by[id] = r.ID
 		}
 	}
 	return by, errors.Join(errs...)
-}
-
-// needed returns the sandboxes of a run, unless it is over for good.
-func needed(e *engine.Engine, r *run.Run) ([]string, error) {
-	if r.Kind == run.Flows {
-		l, err := readFlow(e, r)
-		if err != nil || !l.hosted && l.state.Over() && !l.state.Raisable() {
-			return nil, err
-		}
-		return slices.Collect(maps.Values(l.plan.Sandboxes)), nil
-	}
-	l, err := readLoop(e, r)
-	if err != nil || !l.hosted && l.state.Final() && l.state.Status != run.Limited {
-		return nil, err
-	}
-	return l.sandboxes(), nil
 }

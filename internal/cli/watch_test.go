@@ -46,7 +46,7 @@ func TestWatched(t *testing.T) {
 		t.Helper()
 		events, err := r.Events()
 		must(t, err)
-		p := &loopPage{loopRun: &loopRun{run: r, hosted: true}}
+		p := &loopPage{loopRun: &loopRun{runRecord: runRecord{run: r, hosted: true}}}
 		p.plan = loop.Plan{Agent: "mine", Directory: "/app", Prompt: "fix it\nall", Limits: loop.Limits{MaxIterations: 10, Tokens: 1000}, Stall: loop.Stall{SameRed: 6}}
 		p.state, err = loop.Fold(events)
 		must(t, err)
@@ -280,7 +280,7 @@ func TestFlowPage(t *testing.T) {
 		for i := range events { // makes the page the same each time
 			events[i].Time = time.Unix(int64(i)*30, 0)
 		}
-		p := &flowPage{flowRun: &flowRun{run: r, plan: plan, hosted: hosted, events: events}, tries: triesOf(events)}
+		p := &flowPage{flowRun: &flowRun{runRecord: runRecord{run: r, hosted: hosted, events: events}, plan: plan}, tries: triesOf(events)}
 		p.traffic = outward{refused: []string{"x.example (3)"}}
 		p.state, err = flow.Fold(&plan, events)
 		must(t, err)
@@ -360,7 +360,7 @@ func TestFlowPageBeside(t *testing.T) {
 		_, err := h.Append(kind, run.ActorHost, data)
 		must(t, err)
 	}
-	l := &flowRun{run: r, plan: plan, hosted: true}
+	l := &flowRun{runRecord: runRecord{run: r, hosted: true}, plan: plan}
 	l.events, err = r.Events()
 	must(t, err)
 	l.state, err = flow.Fold(&plan, l.events)
