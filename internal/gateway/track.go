@@ -145,6 +145,10 @@ type advised struct {
 // cutOff writes into a record why an allowed flow was ended: by which rules, and what would allow
 // it again.
 func (g *Gateway) cutOff(r *spec.NetworkRecord, why error) {
+	if errors.Is(why, errStopped) { // it was allowed to the end
+		r.Reason = why.Error()
+		return
+	}
 	if d, ok := errors.AsType[*policy.Denied](why); ok {
 		r.Rule, r.Source = "", "" // those that let it through
 		*r = g.decided(*r, &d.Decision)
