@@ -107,7 +107,7 @@ func (l *flowRun) viewed() flowView {
 
 // lacksSandbox reports whether a sandbox was removed that a flow needs to resume.
 func lacksSandbox(e *engine.Engine, p *flow.Plan, s *flow.State) bool {
-	return s.Ready && slices.ContainsFunc(slices.Collect(maps.Values(p.Sandboxes)), func(id string) bool {
+	return s.Ready && s.WorkLeft() && slices.ContainsFunc(slices.Collect(maps.Values(p.Sandboxes)), func(id string) bool {
 		_, err := e.Find(id)
 		return errors.Is(err, spec.ErrNotFound) && !e.IsAway(id)
 	})

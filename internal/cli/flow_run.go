@@ -323,7 +323,7 @@ func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
 	next := v.next()
 	switch {
 	case next == "":
-	case v.gone && s.Status != run.Waiting:
+	case v.lost():
 		a.Note("a sandbox of it was removed, and there is nothing to go on with: %s", next)
 	default:
 		a.Note("to go on: %s", next)

@@ -73,8 +73,15 @@ func (v runView) why() string {
 	if v.WaitingFor != "" && v.asks == "" {
 		return "waits until " + delayText(run.Delay{For: v.WaitingFor, Until: v.Until})
 	}
-	return cmp.Or(v.Detail, v.Reason)
+	why := cmp.Or(v.Detail, v.Reason)
+	if v.lost() && v.Reason != flow.ReasonRemoved {
+		why = strings.TrimPrefix(why+"; its sandbox was removed", "; ")
+	}
+	return why
 }
+
+// lost reports whether a run could be resumed, but for a removed sandbox.
+func (v runView) lost() bool { return v.gone && !v.Hosted && v.rank() <= 2 }
 
 // wait records the wait of a run that goes on by itself.
 func (v *runView) wait(w waiter) {
@@ -185,15 +192,17 @@ func (v runView) next() string {
 		asks = v.Reason
 	}
 	switch {
+	case v.lost():
+		return "bothy " + v.Kind + " rm " + v.ID
 	case asks == flow.ReasonApproval:
 		return "bothy flow approve " + v.ID
 	case asks == flow.ReasonQuestion:
 		return "bothy flow answer " + v.ID + " 'TEXT'"
 	case v.Hosted:
 		return ""
-	case v.Status == run.Waiting && v.Reason == loop.ReasonQuestion && !v.answered && !v.gone:
+	case v.Status == run.Waiting && v.Reason == loop.ReasonQuestion && !v.answered:
 		return "bothy loop hint " + v.ID + " 'TEXT'"
-	case v.Detail == cutInMaking || v.gone && v.rank() <= 2: // it cannot be resumed
+	case v.Detail == cutInMaking: // it cannot be resumed
 		return "bothy " + v.Kind + " rm " + v.ID
 	case v.held != "":
 		return v.held

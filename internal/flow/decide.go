@@ -183,6 +183,14 @@ func (s *State) Asks() (reason, detail string) {
 	return q.Reason, q.Detail
 }
 
+// WorkLeft reports whether a step is left that is not for a person.
+func (s *State) WorkLeft() bool {
+	return slices.ContainsFunc(s.nodes, func(n *Node) bool {
+		st := s.byID[n.ID]
+		return !n.Step.forPerson() && st.Status != run.Completed && st.Status != Passed
+	})
+}
+
 // Approves reports whether a waiting step wants an approval, and not an answer.
 func (s *State) Approves(st *StepState) bool { return s.node(st.ID).Step.Approval != nil }
 
