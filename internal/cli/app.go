@@ -188,7 +188,7 @@ func (a *app) engine() (*engine.Engine, error) {
 		Progress:   func(s string) { a.Note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}
-	e.Claims = func() (map[string]string, error) { return claimsOf(e) }
+	e.Claims = func() (map[string]string, error) { return claimIDs(e) }
 	snapshots(e)
 	return e, nil
 }

@@ -23,9 +23,9 @@ func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.Stat
 	switch {
 	case !p.Remove:
 		return nil
-	case s.Status == flow.Completed:
+	case s.Status == run.Completed:
 		return putAway(ctx, e, p)
-	case s.Status.Final():
+	case s.Final():
 		return removeAll(ctx, e, p)
 	}
 	return nil
@@ -70,7 +70,7 @@ func passing(p *flow.Plan) (ids []string) {
 }
 
 // places returns the sandboxes to resume a flow in, or none if nothing is left to do.
-func (l *flowing) places(ctx context.Context, events []run.Event) (map[string]*spec.Sandbox, error) {
+func (l *flowRun) places(ctx context.Context, events []run.Event) (map[string]*spec.Sandbox, error) {
 	stands, err := flow.Stands(&l.plan, l.run.Dir(), events)
 	if err != nil || stands {
 		return nil, err
@@ -82,7 +82,7 @@ func (l *flowing) places(ctx context.Context, events []run.Event) (map[string]*s
 }
 
 // anew recreates the sandboxes that are put away, if the others exist.
-func (l *flowing) anew(ctx context.Context) error {
+func (l *flowRun) anew(ctx context.Context) error {
 	var away []string
 	for _, id := range passing(&l.plan) {
 		if l.engine.IsAway(id) {

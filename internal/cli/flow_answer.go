@@ -83,7 +83,7 @@ func (a *app) tellFlowTo(ctx context.Context, named []string, approval bool, say
 	if approval {
 		what = "waits to be approved"
 	}
-	l, err := a.flowMeant(named, func(l *flowing) bool { return l.waitsFor(approval) }, what)
+	l, err := a.flowMeant(named, func(l *flowRun) bool { return l.waitsFor(approval) }, what)
 	if err == nil {
 		err = l.open()
 	}
@@ -112,7 +112,7 @@ func (a *app) tellFlowTo(ctx context.Context, named []string, approval bool, say
 // tell records a person's answer, or has the process that runs the flow take it. Another process may
 // hold the run only briefly, for example to record another answer. Then tell tries again with the
 // new state.
-func (l *flowing) tell(ctx context.Context, p *flow.Person, say func(*flow.Person) (*flow.State, error)) (heard bool, err error) {
+func (l *flowRun) tell(ctx context.Context, p *flow.Person, say func(*flow.Person) (*flow.State, error)) (heard bool, err error) {
 	for {
 		h, events, err := l.run.Host()
 		switch {
@@ -149,7 +149,7 @@ func (l *flowing) tell(ctx context.Context, p *flow.Person, say func(*flow.Perso
 }
 
 // gone returns an error that the run was removed, if that is why err happened.
-func (l *flowing) gone(err error) error {
+func (l *flowRun) gone(err error) error {
 	if _, there := os.Lstat(l.run.Dir()); errors.Is(there, fs.ErrNotExist) {
 		return spec.Errorf(spec.ErrNotFound, "the run %s was removed", l.run.ID)
 	}

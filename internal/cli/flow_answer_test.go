@@ -32,12 +32,21 @@ func begunFlow(t *testing.T, text string) (*engine.Engine, *flow.Plan, *run.Run,
 	return &engine.Engine{Store: st}, plan, r, h
 }
 
+// flowViewOf returns the state of a flow in JSON.
+func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
+	l, err := readFlow(e, r)
+	if err != nil {
+		return flowView{}, err
+	}
+	return l.viewed(), nil
+}
+
 // asked returns a flow that waits for an approval.
-func asked(t *testing.T) *flowing {
+func asked(t *testing.T) *flowRun {
 	t.Helper()
 	e, plan, r, h := begunFlow(t, "name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n")
 	defer h.Close()
-	ready, err := h.Append(flow.Ready, run.ActorHost, flow.Made{})
+	ready, err := h.Append(run.Ready, run.ActorHost, flow.Made{})
 	must(t, err)
 	_, err = (&flow.Carrier{Plan: plan, Run: r, Host: h}).Carry(t.Context(), []run.Event{ready})
 	must(t, err)
@@ -47,7 +56,7 @@ func asked(t *testing.T) *flowing {
 }
 
 // person returns the named person who decides.
-func (l *flowing) person(name string) *flow.Person {
+func (l *flowRun) person(name string) *flow.Person {
 	return &flow.Person{Plan: &l.plan, Run: l.run, Name: name}
 }
 
@@ -56,7 +65,7 @@ func approve(p *flow.Person) (*flow.State, error) { return p.Decide("", true, ""
 func reject(p *flow.Person) (*flow.State, error) { return p.Decide("", false, "no") }
 
 // untilLeft waits until count messages wait.
-func (l *flowing) untilLeft(t *testing.T, count int) []run.Message {
+func (l *flowRun) untilLeft(t *testing.T, count int) []run.Message {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		list, err := l.run.Mail()
@@ -73,29 +82,29 @@ func (l *flowing) untilLeft(t *testing.T, count int) []run.Message {
 // answer is recorded when that process releases the run, or it learns that the other one decided.
 func TestTell(t *testing.T) {
 	for name, tt := range map[string]struct {
-		meanwhile func(t *testing.T, l *flowing, h *run.Host, events []run.Event)
+		meanwhile func(t *testing.T, l *flowRun, h *run.Host, events []run.Event)
 		want      string // of the error
 		heard     bool
 	}{
-		"nothing": {func(*testing.T, *flowing, *run.Host, []run.Event) {}, "", false},
-		"another decides": {func(t *testing.T, l *flowing, h *run.Host, events []run.Event) {
+		"nothing": {func(*testing.T, *flowRun, *run.Host, []run.Event) {}, "", false},
+		"another decides": {func(t *testing.T, l *flowRun, h *run.Host, events []run.Event) {
 			p := l.person("bob")
 			p.Host, p.Events = h, events
 			_, err := reject(p)
 			must(t, err)
 		}, "nothing of the run two-2026-11-22-0001 waits to be approved", false},
-		"it is heard": {func(t *testing.T, l *flowing, h *run.Host, events []run.Event) {
+		"it is heard": {func(t *testing.T, l *flowRun, h *run.Host, events []run.Event) {
 			l.carryOn(t, h, events)
 		}, "", true},
-		"another is heard first": {func(t *testing.T, l *flowing, h *run.Host, events []run.Event) {
+		"another is heard first": {func(t *testing.T, l *flowRun, h *run.Host, events []run.Event) {
 			p := l.person("bob")
 			p.Host, p.Events = h, events
 			_, err := reject(p)
 			must(t, err)
 			must(t, l.run.Take(l.untilLeft(t, 1)[0]))
 		}, "good of the run two-2026-11-22-0001 was rejected by bob first", true},
-		"it is stopped": {func(t *testing.T, _ *flowing, h *run.Host, _ []run.Event) {
-			_, err := h.Append(flow.Ended, "bob", flow.End{Status: flow.Cancelled, Reason: "stopped"})
+		"it is stopped": {func(t *testing.T, _ *flowRun, h *run.Host, _ []run.Event) {
+			_, err := h.Append(run.Ended, "bob", flow.End{Status: run.Cancelled, Reason: "stopped"})
 			must(t, err)
 		}, "nothing of the run two-2026-11-22-0001 waits to be approved", false},
 	} {
@@ -126,7 +135,7 @@ func TestTell(t *testing.T) {
 }
 
 // carryOn runs a flow that needs no sandbox, and cancels it at once.
-func (l *flowing) carryOn(t *testing.T, h *run.Host, events []run.Event) {
+func (l *flowRun) carryOn(t *testing.T, h *run.Host, events []run.Event) {
 	t.Helper()
 	l.untilLeft(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -65,7 +65,7 @@ func (a *app) flowBuild(cmd *cobra.Command, f *flowFlags, args []string) error {
 	if p.DraftTo, err = filepath.Abs(file); err != nil {
 		return err
 	}
-	return a.flowBegin(cmd, f, nil)
+	return a.beginFlow(cmd, f, nil)
 }
 
 // writeDraft writes the drafted flow to the file that was named at the start. The file must not

@@ -102,9 +102,9 @@ func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error
 		if !r.Gone() {
 			continue
 		}
-		l, err := readFlow(e, r)
+		l, err := readRun(e, r)
 		if err == nil {
-			err = a.removeFlow(ctx, l)
+			err = a.removeRun(ctx, l)
 		}
 		if err != nil && !errors.Is(err, spec.ErrConflict) { // on a conflict another process runs it and will notice
 			a.Note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)

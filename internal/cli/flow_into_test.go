@@ -38,7 +38,7 @@ func TestGone(t *testing.T) {
 		}
 		r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 		must(t, err)
-		past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: flow.Failed, Reason: "step"})).Close()
+		past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
 		next := map[bool]string{true: "resume ", false: "rm "}[has] // without its sandbox it cannot be resumed
 		if v, err := runViewOf(e, r); err != nil || v.Next != "bothy flow "+next+r.ID {
 			t.Errorf("while it is there it is %+v, %v", v, err)
@@ -87,7 +87,7 @@ func TestAway(t *testing.T) {
 	plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": house(t, st, "r-shell")}}
 	r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)
-	past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: flow.Failed, Reason: "step"})).Close()
+	past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
 	about, written := filepath.Join(st.Runs(), r.ID, "run.json"), map[string]any{}
 	must(t, store.ReadJSON(about, &written))
 	written["place"] = map[string]any{"device": 0, "inode": 0}
@@ -103,7 +103,7 @@ func TestAway(t *testing.T) {
 	}
 	l, err := readFlow(e, r)
 	must(t, err)
-	if err := l.open(); !errors.Is(err, spec.ErrNotFound) || l.state.Status != flow.Failed || l.state.Detail != err.Error() {
+	if err := l.open(); !errors.Is(err, spec.ErrNotFound) || l.state.Status != run.Failed || l.state.Detail != err.Error() {
 		t.Errorf("it stands as %+v; who goes on is told %v", l.state, err)
 	}
 	if v, err := runViewOf(e, r); err != nil || v.Next != "bothy flow resume "+r.ID {

@@ -16,9 +16,9 @@ const maxNamed = 10
 
 // flowMeant finds the flow that a subcommand acts on. Without a name it is the only flow that can
 // returns true for; what describes those in errors.
-func (a *app) flowMeant(named []string, can func(*flowing) bool, what string) (*flowing, error) {
+func (a *app) flowMeant(named []string, can func(*flowRun) bool, what string) (*flowRun, error) {
 	if len(named) > 0 {
-		return a.flowCalled(named[0])
+		return openRun(a, flows, named[0], readFlow)
 	}
 	e, err := a.engine()
 	if err != nil {
@@ -28,7 +28,7 @@ func (a *app) flowMeant(named []string, can func(*flowing) bool, what string) (*
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(l *flowing) bool { return !can(l) })
+	list = slices.DeleteFunc(list, func(l *flowRun) bool { return !can(l) })
 	switch len(list) {
 	case 0:
 		return nil, spec.Errorf(spec.ErrNotFound, "there is no flow that %s", what).WithHint("bothy flow ls lists all")
@@ -46,15 +46,15 @@ func (a *app) flowMeant(named []string, can func(*flowing) bool, what string) (*
 }
 
 // ends reports whether a flow can be stopped.
-func (l *flowing) ends() bool { return !l.state.Over() }
+func (l *flowRun) ends() bool { return !l.state.Over() }
 
 // goesOn reports whether a flow can be resumed: no process runs it, and it needs no answer first.
-func (l *flowing) goesOn() bool {
-	asks := l.state.Status == flow.Waiting && len(l.state.Questions()) > 0
+func (l *flowRun) goesOn() bool {
+	asks := l.state.Status == run.Waiting && len(l.state.Questions()) > 0
 	return !l.hosted && !l.state.Over() && !asks && l.state.Detail != cutInMaking
 }
 
 // waitsFor reports whether a flow asks a person for an approval, or else a question.
-func (l *flowing) waitsFor(approval bool) bool {
+func (l *flowRun) waitsFor(approval bool) bool {
 	return !l.state.Over() && slices.ContainsFunc(l.state.Questions(), func(st *flow.StepState) bool { return l.state.Approves(st) == approval })
 }

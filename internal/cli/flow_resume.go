@@ -22,82 +22,64 @@ func (a *app) flowResumeCommand() *cobra.Command {
 		Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raised := more.limits(cmd)
-			can := (*flowing).goesOn
+			can := (*flowRun).goesOn
 			if raised != nil {
-				can = (*flowing).raisable
+				can = (*flowRun).raisable
 			}
 			l, err := a.flowMeant(args, can, "could be gone on with")
 			if err != nil {
 				return err
 			}
-			h, events, err := l.run.Host()
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			if l.run.Gone() {
-				return l.removed()
-			}
-			if err := l.run.Away(); err != nil {
-				return err
-			}
-			if err = l.fold(events); err != nil {
-				return err
-			}
-			l.hosted = false // no other process holds it
-			if raised != nil {
-				if err := l.raise(raised); err != nil {
-					return err
-				}
-			}
-			if left := l.left(); (len(left) > 0 || l.state.Draft() != "") && !l.more() {
-				return a.tidyFlow(cmd.Context(), l, h, left)
-			}
-			if err := l.open(); err != nil && !l.more() {
-				return err
-			}
-			if !l.state.Ready {
-				if len(l.plan.Sandboxes) > 0 {
-					return l.unmade(h)
-				}
-				ready, err := h.Append(flow.Ready, run.ActorHost, flow.Made{})
-				if err != nil {
-					return err
-				}
-				events = append(events, ready)
-			}
-			agents, err := flowAgents(l.engine, &l.plan)
-			if err != nil {
-				return err
-			}
-			ctx, release := enduring(cmd.Context())
-			defer release()
-			made, err := l.places(ctx, events)
-			if err != nil {
-				return err
-			}
-			if raised != nil {
-				ev, err := a.raiseFlow(ctx, l, h, made, agents, raised)
-				if err != nil {
-					return err
-				}
-				events = append(events, ev)
-			}
-			works := runner.NewFlow(hosting{a, l.engine}, l.engine, snapshots(l.engine), made, agents)
-			return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
+			return a.resumeRun(cmd, l, raised)
 		},
 	}
 	more.addTo(c, false)
 	return a.JSONFlag(c)
 }
 
+func (l *flowRun) made() bool { return l.state.Ready || len(l.plan.Sandboxes) == 0 }
+
+func (l *flowRun) unfinished() bool { return l.state.Draft() != "" }
+
+func (l *flowRun) finish(a *app) error { return a.writeDraft(&l.plan, l.run, l.state) }
+
+// goOn carries on a flow that this process holds.
+func (l *flowRun) goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Event, raised *run.Limits) error {
+	if !l.state.Ready {
+		ready, err := h.Append(run.Ready, run.ActorHost, flow.Made{})
+		if err != nil {
+			return err
+		}
+		events = append(events, ready)
+	}
+	agents, err := flowAgents(l.engine, &l.plan)
+	if err != nil {
+		return err
+	}
+	ctx, release := enduring(cmd.Context())
+	defer release()
+	made, err := l.places(ctx, events)
+	if err != nil {
+		return err
+	}
+	if raised != nil {
+		ev, err := a.raiseFlow(ctx, l, h, made, agents, raised)
+		if err != nil {
+			return err
+		}
+		events = append(events, ev)
+	}
+	works := runner.NewFlow(hosting{a, l.engine}, l.engine, snapshots(l.engine), made, agents)
+	return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
+}
+
 // raisable reports whether a flow could be resumed with other limits.
-func (l *flowing) raisable() bool {
+func (l *flowRun) raisable() bool {
 	return l.goesOn() || !l.hosted && l.state.Raisable()
 }
 
 // raise changes the limits in the plan, if the flow can be resumed within them.
-func (l *flowing) raise(limits *run.Limits) error {
+func (l *flowRun) raise(limits *run.Limits) error {
 	if l.state.Over() && !l.state.Raisable() {
 		return cmp.Or(l.open(), l.undone())
 	}
@@ -112,7 +94,7 @@ func (l *flowing) raise(limits *run.Limits) error {
 }
 
 // raiseFlow records the plan's new limits, if they would limit its agents.
-func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
+func (a *app) raiseFlow(ctx context.Context, l *flowRun, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
 	var ids []string
 	for _, room := range l.plan.Rooms() {
 		sb := made[room.Name]
@@ -131,18 +113,8 @@ func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[s
 	return a.raise(ctx, l.engine, h, limits, ids)
 }
 
-// unmade removes a flow that was cut short while its sandboxes were created. Some may be missing or
-// lack their secrets, and no work was done yet.
-func (l *flowing) unmade(h *run.Host) error {
-	kept, err := l.erase(h)
-	if err != nil {
-		return err
-	}
-	return unmade(l.run, kept)
-}
-
 // workplaces returns the sandboxes of a flow to resume.
-func (l *flowing) workplaces() (map[string]*spec.Sandbox, error) {
+func (l *flowRun) workplaces() (map[string]*spec.Sandbox, error) {
 	made := map[string]*spec.Sandbox{}
 	for name, id := range l.plan.Sandboxes {
 		sb, err := l.engine.Find(id)

@@ -44,7 +44,7 @@ waits for you, 4 if a limit was reached.`,
 		Example: `  bothy flow run --agent claude --file article.md writing-kit.yaml
   bothy flow run --agent codex --input task="fix the parser" implement.yaml .`,
 		Args: between(1, 2, "a file, and a path if it works on one"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.flowRun(cmd, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.startFlow(cmd, f, args) },
 	}
 	f.addRooms(a, c)
 	fs := c.Flags()
@@ -74,8 +74,8 @@ func (f *flowFlags) addRooms(a *app, c *cobra.Command) {
 	f.addInto(c)
 }
 
-// flowRun runs a flow from a file.
-func (a *app) flowRun(cmd *cobra.Command, f *flowFlags, args []string) error {
+// startFlow runs a flow from a file.
+func (a *app) startFlow(cmd *cobra.Command, f *flowFlags, args []string) error {
 	if err := f.keeps("--rm"); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a *app) flowRun(cmd *cobra.Command, f *flowFlags, args []string) error {
 	if err := f.keeps("rm: true of the flow"); err != nil {
 		return err
 	}
-	return a.flowBegin(cmd, f, args[1:])
+	return a.beginFlow(cmd, f, args[1:])
 }
 
 // keeps refuses --rm for sandboxes that hold changes for review. what names the setting that asks
@@ -103,8 +103,8 @@ func (f *flowFlags) keeps(what string) error {
 	return nil
 }
 
-// flowBegin makes everything that a flow needs, and runs it to its end.
-func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error {
+// beginFlow makes everything that a flow needs, and runs it to its end.
+func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error {
 	e, err := a.engine()
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (a *app) flowBegin(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	for of, sb := range m.made {
 		names[of] = sb.Name
 	}
-	ready, err := m.host.Append(flow.Ready, run.ActorHost, flow.Made{Sandboxes: names})
+	ready, err := m.host.Append(run.Ready, run.ActorHost, flow.Made{Sandboxes: names})
 	if err != nil {
 		return err
 	}
@@ -277,20 +277,13 @@ func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent,
 // carryFlow runs a flow, prints its progress, and returns its result.
 func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flow, c *flow.Carrier, events []run.Event) error {
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
-	h := &herald{app: a, engine: e, notice: n}
-	c.Tell = func(ev run.Event, s *flow.State) {
-		a.noteRunEvent(flowLine(ev, s))
-		if ev.Type == flow.Began {
-			h.began(ctx, flow.Began, events)
-			events = append(events, ev)
-		}
-		h.look(ctx, s)
-	}
+	h := &herald{app: a, engine: e, notice: n, before: events}
+	c.Tell = func(ev run.Event, s *flow.State) { h.hear(ctx, ev, flowLine(ev, s), s) }
 	if len(a.settings.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
 			n.Event = engine.EventAsks
-			n.Status, n.Reason, n.Detail, n.Step = string(flow.Running), q.Reason, term.Line(q.Detail), q.Step
+			n.Status, n.Reason, n.Detail, n.Step = string(run.Running), q.Reason, term.Line(q.Detail), q.Step
 			<-h.tell(ctx, n)
 		}
 	}
@@ -314,16 +307,11 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 	if s.Raisable() {
 		a.Note("to go on, with more than what is used: %s", raising(c.Run.Kind, c.Run.ID, s.Reason))
 	}
-	n = flowStopped(n, s)
-	ended := a.carried(ctx, e, c.Host, n, s.ExitCode(), func() (any, error) {
-		v, err := flowViewOf(e, c.Run)
-		v.Hosted = false
-		return v, err
-	})
+	ended := a.carried(ctx, e, c.Run, c.Host, noticeOfEnd(n, &s.Result), s.ExitCode())
 	if ended == nil {
 		ended = a.writeDraft(c.Plan, c.Run, s)
 	}
-	if c.Call != nil && s.Status == flow.Waiting {
+	if c.Call != nil && s.Status == run.Waiting {
 		return cmp.Or(c.Heard(), ended)
 	}
 	return ended
@@ -331,22 +319,16 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 
 // noteNext prints how a person can proceed with a flow that has ended.
 func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
-	v := runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, gone: flowView{State: s, Plan: c.Plan}.lacks(e)}
+	v := runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: s.Status, Reason: s.Reason, gone: lacksSandbox(e, c.Plan, s)}
 	next := v.next()
 	switch {
 	case next == "":
-	case v.gone && s.Status != flow.Waiting:
+	case v.lost():
 		a.Note("a sandbox of it was removed, and there is nothing to go on with: %s", next)
 	default:
 		a.Note("to go on: %s", next)
-		if s.Status == flow.Completed {
+		if s.Status == run.Completed {
 			a.Note("to leave it at that: bothy flow stop %s", c.Run.ID)
 		}
 	}
-}
-
-// flowStopped fills a notice of a flow that no longer runs.
-func flowStopped(n engine.Notice, s *flow.State) engine.Notice {
-	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Line(s.Detail)
-	return n
 }

@@ -18,37 +18,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowLsCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List runs of flows, the newest first", Args: exactly(0, "no argument"),
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			views, err := runsOf(a, e, run.Flows, flowViewOf)
-			if err != nil {
-				return err
-			}
-			views = slices.DeleteFunc(views, func(v flowView) bool { return v.Reason == flow.ReasonRemoved && len(v.Behind) == 0 })
-			if a.JSON {
-				return a.PrintJSON(map[string]any{"runs": views})
-			}
-			w := a.Table()
-			fmt.Fprintln(w, "RUN\tSTATUS\tSTEPS\tFLOW")
-			for _, v := range views {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.ID, v.Status, stepsDone(v.State), term.Sanitize(v.Plan.File))
-			}
-			return w.Flush()
-		},
-	})
+// cells returns the row of a flow in a list.
+func (l *flowRun) cells() []string {
+	return []string{l.run.ID, string(l.standing().Status), stepsDone(l.state), term.Sanitize(l.plan.File)}
 }
 
 // stepsDone formats how many steps need nothing more.
 func stepsDone(s *flow.State) string {
 	n := 0
 	for _, st := range s.Steps {
-		if st.Status == flow.Completed || st.Status == flow.Passed {
+		if st.Status == run.Completed || st.Status == flow.Passed {
 			n++
 		}
 	}
@@ -107,31 +86,9 @@ func (a *app) flowSchemaCommand() *cobra.Command {
 	}
 }
 
-func (a *app) flowStatusCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "status [RUN]", Short: "Show how a flow stands; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
-		RunE: func(_ *cobra.Command, args []string) error {
-			l, err := a.flowCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(l.view())
-			}
-			w := a.Table()
-			for _, row := range l.rows() {
-				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			return a.stepTable(l.state)
-		},
-	})
-}
-
-// stepTable prints the models' usage for each step that used some.
-func (a *app) stepTable(s *flow.State) error {
+// printUsage prints the models' usage for each step that used some.
+func (l *flowRun) printUsage(a *app) error {
+	s := l.state
 	var each []spec.Metered
 	w := a.Table()
 	row := func(name string, tries string, m *spec.Metered) {
@@ -159,16 +116,15 @@ func (a *app) stepTable(s *flow.State) error {
 }
 
 // rows describes the state of a flow for people.
-func (l *flowing) rows() [][2]string {
+func (l *flowRun) rows() [][2]string {
 	s := l.state
-	status, reason := l.standing()
 	rows := [][2]string{
 		{"run", l.run.ID},
-		{"status", statusText(status, reason, s.Detail)},
+		{"status", statusText(l.standing())},
 		{"flow", term.Sanitize(l.plan.File)},
 		{"directory", term.Sanitize(l.run.Dir())},
 		{"began", l.since.Local().Format(time.DateTime)},
-		{"took", roundly(l.took(time.Now()))},
+		{"took", roundly(s.Took(s.Status, time.Now()))},
 	}
 	rows = append(rows, limitRow(l.plan.Limits.Time, l.plan.Limits.Tokens, l.plan.Limits.USD, l.raised)...)
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
@@ -194,19 +150,10 @@ func (l *flowing) rows() [][2]string {
 	return append(rows, leftRow(l.run, l.left())...)
 }
 
-// took returns how long the flow has run until now.
-func (l *flowing) took(now time.Time) time.Duration {
-	took := time.Duration(l.state.Elapsed)
-	if l.state.Status == flow.Running {
-		took += max(0, now.Sub(l.state.Last))
-	}
-	return took
-}
-
 // atWork counts the steps that run now.
-func (l *flowing) atWork() (count int) {
+func (l *flowRun) atWork() (count int) {
 	for _, st := range l.state.Steps {
-		if st.Status == flow.Running && l.hosted {
+		if st.Status == run.Running && l.hosted {
 			count++
 		}
 	}
@@ -262,42 +209,37 @@ func stepText(st *flow.StepState) string {
 	return ""
 }
 
-func statusText(status, reason, detail string) string {
-	if reason != "" {
-		status += ", " + reason
+func statusText(r run.Result) string {
+	text := string(r.Status)
+	if r.Reason != "" {
+		text += ", " + r.Reason
 	}
-	if detail != "" {
-		status += ": " + detail
+	if r.Detail != "" {
+		text += ": " + r.Detail
 	}
-	return status
+	return text
 }
 
 func (a *app) flowLogCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a flow", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
-		Long: "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory.",
-		RunE: func(_ *cobra.Command, args []string) error {
-			l, err := a.flowCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			s, err := flow.Fold(&l.plan, nil)
-			for _, ev := range l.events {
-				if err == nil {
-					err = s.Add(ev)
-				}
-				if err == nil {
-					err = a.printRunEvent(ev, flowLine(ev, s))
-				}
-			}
-			return err
-		},
-	})
+	c := a.runLogCommand(flows)
+	c.Long = "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory."
+	return c
+}
+
+// narrator describes the events of a flow.
+func (l *flowRun) narrator() (func(run.Event) (string, error), error) {
+	s, err := flow.Fold(&l.plan, nil)
+	return func(ev run.Event) (string, error) {
+		if err := s.Add(ev); err != nil {
+			return "", err
+		}
+		return flowLine(ev, s), nil
+	}, err
 }
 
 // flowLine describes an event and the state after it.
 func flowLine(ev run.Event, s *flow.State) string {
-	if ev.Type == flow.Ended {
+	if ev.Type == run.Ended {
 		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")
 	}
 	if ev.Type == run.Raised {
@@ -341,11 +283,11 @@ func workedText(st *flow.StepState, s *flow.State) string {
 	switch {
 	case st.Detail == flow.Exhausted, st.Detail == flow.Crowded:
 		return deniedText("its", st.Detail == flow.Crowded, s.Known(), s.Until)
-	case st.Status == flow.Completed && st.Output != nil:
+	case st.Status == run.Completed && st.Output != nil:
 		return "validated " + filepath.Join(flow.OutputsDir, st.Output.Path)
-	case st.Status == flow.Completed:
+	case st.Status == run.Completed:
 		return "done"
-	case st.Status == flow.Failed:
+	case st.Status == run.Failed:
 		return "failed: " + term.Opening(strings.Join(st.Missing, "; "))
 	}
 	return "sent back: " + term.Opening(strings.Join(st.Missing, "; "))

@@ -19,18 +19,18 @@ func TestFlowAsksAndWaits(t *testing.T) {
 		_, err := h.Append(kind, run.ActorHost, data)
 		must(t, err)
 	}
-	check := func(status, reason, next string, rank int) {
+	check := func(status run.Status, reason, next string, rank int) {
 		t.Helper()
 		v, err := runViewOf(e, r)
 		must(t, err)
 		l, err := flowViewOf(e, r)
 		must(t, err)
-		if v.Status != status || v.Reason != reason || v.Next != next || v.rank() != rank || string(l.Status) != status || l.Reason != reason {
+		if v.Status != status || v.Reason != reason || v.Next != next || v.rank() != rank || l.Status != status || l.Reason != reason {
 			t.Errorf("%s, %s, next %q, rank %d; its own status is %s, %s", v.Status, v.Reason, v.Next, v.rank(), l.Status, l.Reason)
 		}
 	}
 	const approve = "bothy flow approve two-2026-11-22-0001"
-	keep(flow.Began, nil)
+	keep(run.Began, nil)
 	keep(flow.Started, flow.Start{Step: "work", Attempt: 1})
 	check("running", "", "", 3)
 	limited := flow.Work{Step: "work", Attempt: 1, Verdict: spec.VerdictLimit, Until: time.Now().Add(time.Hour)}
@@ -51,7 +51,7 @@ func TestFlowAsksAndWaits(t *testing.T) {
 	check("running", "", approve, 0)
 	limited.Attempt = 2
 	keep(flow.Worked, limited)
-	keep(flow.Ended, flow.End{Status: flow.Cancelled, Reason: "stopped"})
+	keep(run.Ended, flow.End{Status: run.Cancelled, Reason: "stopped"})
 	if !until().IsZero() {
 		t.Errorf("it was stopped, and waits until %s", until())
 	}

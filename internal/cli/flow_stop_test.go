@@ -17,26 +17,26 @@ import (
 func TestStopTooLate(t *testing.T) {
 	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowing{engine: emptyEngine(t), plan: flow.Plan{Flow: f}}
+	l := &flowRun{runRecord: runRecord{engine: emptyEngine(t)}, plan: flow.Plan{Flow: f}}
 	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
 	must(t, err)
 	h, _, err := l.run.Host()
 	must(t, err)
-	_, err = h.Append(flow.Began, run.ActorHost, nil)
+	_, err = h.Append(run.Began, run.ActorHost, nil)
 	must(t, err)
-	_, err = h.Append(flow.Ended, run.ActorHost, flow.End{Status: flow.Completed, Reason: "done"})
+	_, err = h.Append(run.Ended, run.ActorHost, flow.End{Status: run.Completed, Reason: "done"})
 	must(t, err)
 	must(t, l.run.Leave(run.Message{Kind: run.Stop, Actor: "me"}))
-	must(t, l.cancel()) // another process holds it still
+	must(t, cancelRun(l)) // another process holds it still
 	h.Close()
-	if err := l.cancel(); !errors.Is(err, spec.ErrConflict) {
+	if err := cancelRun(l); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("%v", err)
 	}
 	events, err := l.run.Events()
 	must(t, err)
 	list, err := l.run.Mail()
 	must(t, err)
-	if l.state.Status != flow.Completed || len(events) != 2 || len(list) != 0 {
+	if l.state.Status != run.Completed || len(events) != 2 || len(list) != 0 {
 		t.Errorf("it is %s, with %d events and %d messages", l.state.Status, len(events), len(list))
 	}
 }
@@ -46,18 +46,18 @@ func TestStopTooLate(t *testing.T) {
 func TestStopSkipped(t *testing.T) {
 	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowing{engine: emptyEngine(t), plan: flow.Plan{Flow: f}}
+	l := &flowRun{runRecord: runRecord{engine: emptyEngine(t)}, plan: flow.Plan{Flow: f}}
 	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
 	must(t, err)
 	h, _, err := l.run.Host()
 	must(t, err)
-	_, err = h.Append(flow.Began, run.ActorHost, nil)
+	_, err = h.Append(run.Began, run.ActorHost, nil)
 	must(t, err)
-	_, err = h.Append(flow.Ended, run.ActorHost, flow.End{Status: flow.Completed, Reason: flow.ReasonSkipped})
+	_, err = h.Append(run.Ended, run.ActorHost, flow.End{Status: run.Completed, Reason: flow.ReasonSkipped})
 	must(t, err)
 	h.Close()
-	must(t, l.cancel())
-	if l.state.Status != flow.Cancelled || !l.state.Over() {
+	must(t, cancelRun(l))
+	if l.state.Status != run.Cancelled || !l.state.Over() {
 		t.Errorf("it is %s", l.state.Status)
 	}
 	if err := l.undone(); !errors.Is(err, spec.ErrConflict) {
@@ -72,7 +72,7 @@ func TestStopUnmade(t *testing.T) {
 	must(t, err)
 	f, err := flow.Parse("one.yaml", []byte("name: one\nrm: true\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowing{engine: &engine.Engine{Store: st}, plan: flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
+	l := &flowRun{runRecord: runRecord{engine: &engine.Engine{Store: st}}, plan: flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
 	for _, name := range []string{"new", "used"} {
 		sb := &spec.Sandbox{ID: store.NewID(), Name: name}
 		d, err := st.Create(sb)
@@ -84,10 +84,10 @@ func TestStopUnmade(t *testing.T) {
 	}
 	l.run, err = run.CreateFlow(st.Runs(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
 	must(t, err)
-	must(t, l.cancel())
+	must(t, cancelRun(l))
 	list, err := st.List()
 	must(t, err)
-	if l.state.Status != flow.Cancelled || len(list) != 1 || list[0].Name != "used" {
+	if l.state.Status != run.Cancelled || len(list) != 1 || list[0].Name != "used" {
 		t.Errorf("it is %s, and there are %v", l.state.Status, list)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -20,44 +18,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowWatchCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "watch [RUN]", Short: "Watch a flow until nobody carries it on", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
-		Long: "Shows how a flow stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the flow on any more; Ctrl-C leaves, and the flow goes on.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.flowCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			s, err := flow.Fold(&l.plan, nil)
-			if err != nil {
-				return err
-			}
-			return a.watchRun(cmd.Context(), watching{
-				run: l.run, denied: l.denied,
-				tell: func(ev run.Event) (string, error) {
-					if err := s.Add(ev); err != nil {
-						return "", err
-					}
-					return flowLine(ev, s), nil
-				},
-				look: func(ctx context.Context) (watchedPage, error) {
-					now, err := readFlow(l.engine, l.run)
-					if err != nil {
-						return nil, err
-					}
-					p := &flowPage{flowing: now, tries: triesOf(now.events)}
-					p.traffic = a.trafficOf(ctx, l.engine, slices.Collect(maps.Values(now.plan.Sandboxes)), now.since)
-					return p, nil
-				},
-			})
-		},
-	})
+// pages returns the pages of a watched flow.
+func (l *flowRun) pages(a *app) (look func(context.Context) (watchedPage, error), end func()) {
+	return func(ctx context.Context) (watchedPage, error) {
+		now, err := readFlow(l.engine, l.run)
+		if err != nil {
+			return nil, err
+		}
+		p := &flowPage{flowRun: now, tries: triesOf(now.events)}
+		p.traffic = a.trafficOf(ctx, l.engine, slices.Collect(maps.Values(now.plan.Sandboxes)), now.since)
+		return p, nil
+	}, func() {}
 }
 
 // flowPage is one snapshot of a flow.
 type flowPage struct {
-	*flowing
+	*flowRun
 	tries   map[string]*stepTries
 	traffic outward
 }
@@ -75,7 +51,7 @@ func triesOf(events []run.Event) map[string]*stepTries {
 	all := map[string]*stepTries{}
 	var since time.Time // start of the current host process
 	for _, ev := range events {
-		if ev.Type == flow.Began {
+		if ev.Type == run.Began {
 			since = ev.Time
 		}
 		var w flow.Work // has the common fields of all of them
@@ -108,18 +84,14 @@ func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
 
 func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
-	status, reason := p.standing()
-	v := &vitals{
-		id: p.run.ID, status: status, reason: reason, detail: s.Detail, took: p.took(now), waiting: s,
-		tokens: s.Tokens, usd: s.USD, metered: &s.Metered, most: plan.Limits,
-	}
+	v := &vitals{id: p.run.ID, now: p.standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage, most: plan.Limits}
 	page := v.head(
 		tui.Text(tui.Dim, term.Sanitize(plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host"))),
 		tui.Text(tui.Plain, term.Opening(cmp.Or(plan.Flow.Description, plan.Flow.Name))),
 	)
 	settled := 0
 	for _, st := range s.Steps {
-		if st.Status == flow.Completed || st.Status == flow.Passed {
+		if st.Status == run.Completed || st.Status == flow.Passed {
 			settled++
 		}
 	}
@@ -129,15 +101,15 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	}
 	page = append(page, meterLine(cols, "steps", float64(settled), 0, text))
 	if list := s.Elements(); len(list) > 0 {
-		counts := map[flow.Status]int{}
+		counts := map[run.Status]int{}
 		for _, e := range list {
 			counts[e.Status]++
 		}
-		text := fmt.Sprintf("%d of %d", counts[flow.Completed], len(list))
+		text := fmt.Sprintf("%d of %d", counts[run.Completed], len(list))
 		if n := counts[flow.Passed]; n > 0 {
 			text += fmt.Sprintf(", %d skipped", n)
 		}
-		page = append(page, meterLine(cols, list[0].Group, float64(counts[flow.Completed]), float64(len(list)), text))
+		page = append(page, meterLine(cols, list[0].Group, float64(counts[run.Completed]), float64(len(list)), text))
 	}
 	return append(page, v.means(cols, &p.traffic)...)
 }
@@ -168,7 +140,7 @@ func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
 		if st.Status != flow.Pending {
 			at = len(page) - 2 // without the title line
 		}
-		if st.Status == flow.Running && first < 0 {
+		if st.Status == run.Running && first < 0 {
 			first = at
 		}
 	}
@@ -196,20 +168,20 @@ func window(page []tui.Line, at, most int) []tui.Line {
 }
 
 // underWay reports whether the steps of an element are shown.
-func underWay(s flow.Status) bool { return s == flow.Running || s == flow.Waiting }
+func underWay(s run.Status) bool { return s == run.Running || s == run.Waiting }
 
 // flowMark returns the mark of a status, which also works without colors.
-func flowMark(s flow.Status) (mark tui.Piece, known bool) {
+func flowMark(s run.Status) (mark tui.Piece, known bool) {
 	switch s {
 	case flow.Pending:
 		return tui.Dim.Of("·"), true
-	case flow.Running:
+	case run.Running:
 		return tui.Cyan.Of("▶"), true
-	case flow.Waiting:
+	case run.Waiting:
 		return tui.Yellow.Of("?"), true
-	case flow.Completed:
+	case run.Completed:
 		return tui.Green.Of("✓"), true
-	case flow.Failed:
+	case run.Failed:
 		return tui.Red.Of("✗"), true
 	case flow.Passed:
 		return tui.Dim.Of("–"), true
@@ -253,9 +225,9 @@ func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Ti
 	l := append(tui.Line{mark}, columnsOf(st.Attempts, took, &st.Metered, cols)...)
 	l = append(l, tui.Plain.Of(indent+st.ID), tui.Dim.Of(timeText(st)))
 	switch {
-	case st.Status == flow.Running && !p.hosted:
+	case st.Status == run.Running && !p.hosted:
 		return append(l, tui.Yellow.Of("  cut short"))
-	case st.Status == flow.Running && len(st.Missing) > 0:
+	case st.Status == run.Running && len(st.Missing) > 0:
 		return append(l, tui.Dim.Of("  after: "+term.Opening(st.Missing[0])))
 	}
 	return append(l, tui.Dim.Of(stepText(st)))
@@ -263,7 +235,7 @@ func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Ti
 
 // spent returns how long the attempts at a step took, including a running one.
 func (p *flowPage) spent(st *flow.StepState, t *stepTries, now time.Time) float64 {
-	if st.Status == flow.Running && p.hosted {
+	if st.Status == run.Running && p.hosted {
 		return t.seconds + max(0, now.Sub(t.began).Seconds())
 	}
 	return t.seconds
@@ -285,7 +257,7 @@ func (p *flowPage) foot() []tui.Line {
 	for _, st := range p.state.Questions() {
 		page = append(page, tui.Line{tui.Yellow.Of("waits      "), tui.Plain.Of(st.ID + ": " + term.Opening(st.Message))})
 	}
-	v := runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Detail: p.state.Detail, Hosted: p.hosted}
+	v := runView{ID: p.run.ID, Kind: run.Flows, Status: p.state.Status, Reason: p.state.Reason, Detail: p.state.Detail, Hosted: p.hosted}
 	if p.hosted {
 		v.asks, _ = p.state.Asks()
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -11,14 +10,13 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/runner"
 )
 
 // Handles sandboxes that an ended run should have removed: its process was killed after it recorded
 // the end. They hold nothing of the user's.
 
 // left returns the names of the sandboxes that a flow left behind.
-func (l *flowing) left() []string {
+func (l *flowRun) left() []string {
 	if l.hosted || !l.clears() {
 		return nil
 	}
@@ -35,7 +33,7 @@ func (l *flowing) left() []string {
 }
 
 // clears reports whether a flow in this state should have no sandboxes left.
-func (l *flowing) clears() bool {
+func (l *flowRun) clears() bool {
 	if l.run.Gone() {
 		return l.takes()
 	}
@@ -43,8 +41,8 @@ func (l *flowing) clears() bool {
 }
 
 // left returns the names of the workers' sandboxes that a loop left behind.
-func (l *looping) left() []string {
-	if l.hosted || !l.state.Ready || !l.state.Status.Final() {
+func (l *loopRun) left() []string {
+	if l.hosted || !l.state.Ready || !l.state.Final() {
 		return nil
 	}
 	var ids []string
@@ -78,35 +76,4 @@ func leftRow(r *run.Run, names []string) [][2]string {
 		return [][2]string{{"left", fmt.Sprintf("%s: bothy %s rm %s removes that", strings.Join(names, ", "), r.Kind, r.ID)}}
 	}
 	return [][2]string{{"left", fmt.Sprintf("%s, which it was to remove: bothy %s resume %s does it, bothy %s rm %s removes the run, too", strings.Join(names, ", "), r.Kind, r.ID, r.Kind, r.ID)}}
-}
-
-// tidyFlow finishes the rest of a flow that is over, such as writing its draft. It returns the
-// flow's result.
-func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []string) error {
-	var err error
-	if l.state.Ready {
-		err = clearFlow(ctx, l.engine, &l.plan, l.state)
-	} else {
-		_, err = l.untouched()
-	}
-	if err != nil {
-		return err
-	}
-	if len(names) > 0 {
-		a.Note("removed what the flow had left: %s", strings.Join(names, ", "))
-	}
-	n := engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
-	if err := a.carried(ctx, l.engine, h, flowStopped(n, l.state), l.state.ExitCode(), func() (any, error) { return l.view(), nil }); err != nil {
-		return err
-	}
-	return a.writeDraft(&l.plan, l.run, l.state)
-}
-
-// tidyLoop does the same for a loop.
-func (a *app) tidyLoop(ctx context.Context, l *looping, h *run.Host, names []string) error {
-	if err := runner.Unmake(l.engine, workplaces(l.state)); err != nil {
-		return err
-	}
-	a.Note("removed what the loop had left: %s", strings.Join(names, ", "))
-	return a.carried(ctx, l.engine, h, stopped(l.notice(), l.state), l.state.ExitCode(), func() (any, error) { return l.view(), nil })
 }

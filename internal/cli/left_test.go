@@ -62,7 +62,7 @@ func event(t *testing.T, kind string, data any) run.Event {
 // sandboxes. The run reports them, and resuming or removing it removes them and no others.
 func TestFlowLeft(t *testing.T) {
 	for _, removed := range []bool{false, true} {
-		for _, status := range []flow.Status{flow.Completed, flow.Limited, flow.Cancelled} {
+		for _, status := range []run.Status{run.Completed, run.Limited, run.Cancelled} {
 			st, err := store.Open(t.TempDir())
 			must(t, err)
 			f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
@@ -72,7 +72,7 @@ func TestFlowLeft(t *testing.T) {
 			house(t, st, "other")
 			r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })
 			must(t, err)
-			h := past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: status, Reason: "done"}))
+			h := past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: status, Reason: "done"}))
 			v, err := runViewOf(e, r)
 			if must(t, err); v.left {
 				t.Errorf("%s: it is being removed, and said to be left", status)
@@ -86,18 +86,18 @@ func TestFlowLeft(t *testing.T) {
 			l, err := readFlow(e, r)
 			must(t, err)
 			rows := l.rows()
-			if row := rows[len(rows)-1]; row[0] != "left" || !slices.Equal(l.view().Behind, []string{"r-mine"}) {
-				t.Errorf("%s: it stands %q, %q", status, row, l.view().Behind)
+			if row := rows[len(rows)-1]; row[0] != "left" || !slices.Equal(l.left(), []string{"r-mine"}) {
+				t.Errorf("%s: it stands %q, %q", status, row, l.left())
 			}
 			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 			must(t, err)
 			a := &app{Console: &console.Console{Out: out, Err: out}}
 			if removed {
-				must(t, a.removeFlow(t.Context(), l))
+				must(t, a.removeRun(t.Context(), l))
 			} else {
 				h, _, err := r.Host()
 				must(t, err)
-				err = a.tidyFlow(t.Context(), l, h, l.left())
+				err = a.tidyRun(t.Context(), l, h, l.left())
 				by, is := errors.AsType[*spec.Exited](err)
 				if code := l.state.ExitCode(); code == 0 && err != nil || code != 0 && (!is || by.Code != code) {
 					t.Errorf("%s: it ends with %v", status, err)
@@ -126,7 +126,7 @@ func TestLoopLeft(t *testing.T) {
 	}}
 	r, err := run.Create(st.Runs(), "work-2026-11-22-0001", &loop.Plan{Sandbox: main, Workers: 2})
 	must(t, err)
-	h := past(t, r, event(t, loop.Ready, made), event(t, loop.Began, nil), event(t, loop.Ended, loop.End{Status: loop.Completed, Reason: "done"}))
+	h := past(t, r, event(t, run.Ready, made), event(t, run.Began, nil), event(t, run.Ended, loop.End{Status: run.Completed, Reason: "done"}))
 	h.Close()
 	v, err := runViewOf(e, r)
 	must(t, err)
@@ -140,7 +140,7 @@ func TestLoopLeft(t *testing.T) {
 	defer out.Close()
 	h, _, err = r.Host()
 	must(t, err)
-	must(t, (&app{Console: &console.Console{Out: out, Err: out}}).tidyLoop(t.Context(), l, h, l.left()))
+	must(t, (&app{Console: &console.Console{Out: out, Err: out}}).tidyRun(t.Context(), l, h, l.left()))
 	if list := names(t, st); !slices.Equal(list, []string{"r", "r-other"}) || len(l.left()) != 0 {
 		t.Errorf("there are %q", list)
 	}
@@ -167,7 +167,7 @@ func TestFlowAnew(t *testing.T) {
 		must(t, os.WriteFile(st.Sandbox(plan.Sandboxes["mine"]).Policy(), rules, 0o600))
 		r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })
 		must(t, err)
-		past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: flow.Completed, Reason: flow.ReasonSkipped})).Close()
+		past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: run.Completed, Reason: flow.ReasonSkipped})).Close()
 		must(t, putAway(t.Context(), e, &plan))
 		if list := names(t, st); len(list) != 0 {
 			t.Errorf("%s: at the end there are %q", name, list)
@@ -183,8 +183,8 @@ func TestFlowAnew(t *testing.T) {
 		if got, err := os.ReadFile(st.Sandbox(made["mine"].ID).Policy()); string(got) != string(rules) || len(made) != 2 {
 			t.Errorf("%s: there are %q, with the rules %q: %v", name, names(t, st), got, err)
 		}
-		must(t, l.cancel())
-		if list := names(t, st); len(list) != 0 || l.state.Status != flow.Cancelled {
+		must(t, cancelRun(l))
+		if list := names(t, st); len(list) != 0 || l.state.Status != run.Cancelled {
 			t.Errorf("%s: it is %s, and there are %q", name, l.state.Status, list)
 		}
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -23,70 +22,49 @@ func (a *app) loopCommand() *cobra.Command {
 		Use: "loop", Aliases: []string{"loops"}, Short: "Have an agent work until checks out of its reach agree",
 		Long: "Has an agent work at one task again and again, each time with a fresh memory, until it\nsays that it is done and commands of yours agree, on a copy of the files that it cannot\nreach. What was done is on the disk before the next step begins.",
 	}
-	c.AddCommand(a.loopRunCommand(), a.loopLsCommand(), a.loopStatusCommand(), a.loopWatchCommand(), a.loopLogCommand(), a.loopHintCommand(),
-		a.loopStopCommand(), a.loopPauseCommand(), a.loopResumeCommand(), a.loopRewindCommand(), a.loopRmCommand(), a.loopSchemaCommand())
+	c.AddCommand(a.loopRunCommand(), a.runLsCommand(loops), a.loopStatusCommand(), a.runWatchCommand(loops), a.loopLogCommand(), a.loopHintCommand(),
+		a.runStopCommand(loops, func(named []string) (anyRun, error) { return a.loopMeant(named) }), a.loopPauseCommand(), a.loopResumeCommand(), a.loopRewindCommand(),
+		a.runRmCommand(loops), a.loopSchemaCommand())
 	return c
 }
 
-// looping is an existing loop.
-type looping struct {
-	engine *engine.Engine
-	run    *run.Run
-	plan   loop.Plan
-	since  time.Time
-	events []run.Event
-	state  *loop.State
-	spent  []loop.Spent // by iteration
-	raised *run.Limits  // raised limits; nil: none
-	hosted bool
-	pause  bool // a user asked for a pause that is still due
-	ours   bool // this process ended it
+// loopRun is an existing loop.
+type loopRun struct {
+	runRecord
+	plan  loop.Plan
+	state *loop.State
+	spent []loop.Spent // by iteration
+	pause bool         // a user asked for a pause that is still due
 }
 
-// notice returns the fields that every notice about the loop has.
-func (l *looping) notice() engine.Notice {
-	return engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
-}
+func (l *loopRun) progress() runState { return l.state }
 
-// loopCalled finds a loop by name, or the newest without one.
-func (a *app) loopCalled(ref string) (*looping, error) {
-	e, r, err := a.runCalled(run.Loops, ref, "there is no run")
-	if err != nil {
-		return nil, err
-	}
-	return readLoop(e, r)
-}
+func (l *loopRun) result() *run.Result { return &l.state.Result }
+
+func (l *loopRun) standing() run.Result { return standingOf(l.state, l.state.Result) }
+
+func (l *loopRun) notice() engine.Notice { return l.noticeIn(l.plan.Directory) }
 
 // readLoop reads the state of a loop. A loop that is recorded as running but has no host was cut
 // short.
-func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
-	l := &looping{engine: e, run: r}
-	var err error
-	if l.since, err = r.Plan(&l.plan); err != nil {
-		return nil, r.Unreadable(err)
-	}
-	mail, _ := r.Mail()   // before the events, which record mail read meanwhile; the host reports errors
-	l.hosted = r.Hosted() // also before the events: a host records the end before it exits
-	if l.events, err = r.Events(); err != nil {
+func readLoop(e *engine.Engine, r *run.Run) (*loopRun, error) {
+	l := &loopRun{runRecord: runRecord{engine: e, run: r}}
+	mail, err := l.read(&l.plan, func(events []run.Event) (err error) {
+		if err = l.fold(events); err == nil {
+			l.spent, err = loop.Ledger(events)
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	if err = l.fold(l.events); err == nil {
-		l.spent, err = loop.Ledger(l.events)
-	}
-	if err != nil {
-		return nil, r.Unreadable(err)
-	}
-	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
-		if s.Crash(); !s.Ready {
-			s.Detail = cutInMaking
-		}
-	}
+	l.noteCrash(&l.state.Result, l.state.Ready)
 	l.pause = l.state.Expect(mail) && l.hosted
 	return l, nil
 }
 
 // fold computes the state from events.
-func (l *looping) fold(events []run.Event) (err error) {
+func (l *loopRun) fold(events []run.Event) (err error) {
 	if l.state, err = loop.Fold(events); err == nil {
 		l.raised, err = run.Raises(events)
 	}
@@ -95,52 +73,28 @@ func (l *looping) fold(events []run.Event) (err error) {
 }
 
 // more reports whether a loop stopped at a limit that was raised since.
-func (l *looping) more() bool {
-	return l.state.Status == loop.Limited && loop.Reached(&l.plan, l.state) == nil
+func (l *loopRun) more() bool {
+	return l.state.Status == run.Limited && loop.Reached(&l.plan, l.state) == nil
 }
 
 // loopView is the state of a loop in JSON.
 type loopView struct {
-	ID        string    `json:"id"`
-	CreatedAt time.Time `json:"created_at"`
-	Hosted    bool      `json:"hosted"`              // a process is running it
-	ExitCode  *int      `json:"exit_code,omitempty"` // of the process that ran it to its end; a crash has none
+	runHead
 	*loop.State
-	Status     loop.Status   `json:"status"`
-	Reason     string        `json:"stop_reason,omitempty"`
-	WaitingFor string        `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
-	Until      time.Time     `json:"until,omitzero"`
-	Hints      []string      `json:"hints"`
-	Workers    []workerView  `json:"workers,omitempty"`
-	Iterations []loop.Spent  `json:"iterations"`              // usage of each
-	Refusal    *spec.Limited `json:"model_refused,omitempty"` // a failed model request; none was answered since
-	Behind     []string      `json:"left_behind,omitempty"`   // sandboxes of workers that it failed to remove
-	Raised     *run.Limits   `json:"raised,omitempty"`        // raised limits; the plan has them
-	Plan       *loop.Plan    `json:"plan"`
+	Until      time.Time    `json:"until,omitzero"`
+	Hints      []string     `json:"hints"`
+	Workers    []workerView `json:"workers,omitempty"`
+	Iterations []loop.Spent `json:"iterations"` // usage of each
+	Plan       *loop.Plan   `json:"plan"`
 }
 
-func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
-	l, err := readLoop(e, r)
-	if err != nil {
-		return loopView{}, err
+func (l *loopRun) view() any { return l.viewed() }
+
+func (l *loopRun) viewed() loopView {
+	return loopView{
+		runHead: headOf(l), State: l.state, Until: delayOf(l.state).Until, Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state),
+		Iterations: append([]loop.Spent{}, l.spent...), Plan: &l.plan,
 	}
-	return l.view(), nil
-}
-
-func (l *looping) view() loopView {
-	delay := delayOf(l.state)
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: delay.For, Until: delay.Until, Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Refusal: l.denied(), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
-	status, reason := l.standing()
-	v.Status, v.Reason = loop.Status(status), reason
-	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
-		code := l.state.ExitCode()
-		v.ExitCode = &code
-	}
-	return v
-}
-
-func (l *looping) standing() (status, reason string) {
-	return standing(string(l.state.Status), l.state.Reason, l.state)
 }
 
 // actor returns the name under which a person talks to a run.
@@ -148,17 +102,23 @@ func actor() string {
 	return cmp.Or(os.Getenv("BOTHY_ACTOR"), os.Getenv("USER"), fmt.Sprint("uid-", os.Getuid()))
 }
 
+// undone refuses nothing: a loop that is completed has ended for good.
+func (l *loopRun) undone() error { return nil }
+
+// untold describes hints that no iteration got.
+func (l *loopRun) untold() string { return untoldText(l.run.ID, l.state) }
+
 // open refuses to talk to a loop that has ended for good.
-func (l *looping) open() error {
+func (l *loopRun) open() error {
 	s := l.state
-	if !s.Status.Final() {
+	if !s.Final() {
 		return nil
 	}
 	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, s.Status)
-	if s.Status == loop.Limited {
+	if s.Status == run.Limited {
 		return err.WithHint("%s goes on, with more than what is used", raising(run.Loops, l.run.ID, s.Reason))
 	}
-	if s.Status != loop.Cancelled && len(s.Workers) == 0 {
+	if s.Status != run.Cancelled && len(s.Workers) == 0 {
 		return err.WithHint("bothy loop rewind %s N goes on from an earlier iteration, bothy loop run begins another one", l.run.ID)
 	}
 	return err.WithHint("bothy loop run begins another one")
@@ -229,32 +189,8 @@ func (a *app) loopPauseCommand() *cobra.Command {
 	}
 }
 
-func (a *app) loopStopCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "stop [RUN]", Short: "End a loop for good; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
-		Long: "Ends a loop at once, with the agent if it works just now. What was done stays in the\nsandbox.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.loopMeant(args)
-			if err == nil {
-				err = l.open()
-			}
-			if err != nil {
-				return err
-			}
-			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
-			if l.ours { // otherwise the process that runs it notifies
-				if text := untoldText(l.run.ID, l.state); text != "" {
-					a.Note("%s", text)
-				}
-				a.notify(context.WithoutCancel(cmd.Context()), l.engine, stopped(l.notice(), l.state))
-			}
-			return err
-		},
-	}
-}
-
 // sandboxes returns the IDs of the sandboxes that a loop works in.
-func (l *looping) sandboxes() []string {
+func (l *loopRun) sandboxes() []string {
 	ids := []string{l.plan.Sandbox}
 	for _, at := range l.state.Places {
 		ids = append(ids, at.ID)
@@ -262,95 +198,33 @@ func (l *looping) sandboxes() []string {
 	return ids
 }
 
-// cancel ends an orphaned loop. If a process runs the loop, that one has got the message.
-func (l *looping) cancel() error {
-	h, events, err := l.run.Host()
-	if errors.Is(err, spec.ErrConflict) {
+func (l *loopRun) inUse() []string { return l.sandboxes() }
+
+// needs returns the sandboxes of a loop, unless it is over for good.
+func (l *loopRun) needs() []string {
+	if !l.hosted && l.state.Final() && l.state.Status != run.Limited {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	if l.state, err = loop.Fold(events); err != nil {
-		return err
-	}
-	if l.state.Status.Final() { // it ended just now
-		return l.run.Forget(time.Time{}, run.Stop) // its host exited before it read them
-	}
-	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
-		for _, s := range append([]*loop.State{l.state}, l.state.Workers...) {
-			if s.Task != nil {
-				_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // otherwise its lease expires
-			}
-		}
-	}
-	if err := endAll(l.engine, l.sandboxes()...); err != nil {
-		return err
-	}
-	ev, err := h.Append(loop.Ended, actor(), loop.End{Status: loop.Cancelled, Reason: "stopped"})
-	if err != nil {
-		return err
-	}
-	if err := l.state.Add(ev); err != nil {
-		return err
-	}
-	l.ours = true
-	return runner.Unmake(l.engine, workplaces(l.state))
+	return l.sandboxes()
 }
 
-func (a *app) loopRmCommand() *cobra.Command {
-	var force bool
-	c := &cobra.Command{
-		Use: "rm [-f] RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove what is kept of loops; the sandbox of one that was ready stays",
-		Args: atLeast(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.eachRun(args, func(ref string) (*run.Run, error) {
-				e, r, err := a.runCalled(run.Loops, ref, "there is no run")
-				if err != nil {
-					return nil, err
-				}
-				l, err := readLoop(e, r)
-				if err != nil {
-					return r, a.removeUnread(r, force, err)
-				}
-				return r, a.removeLoop(l)
-			})
-		},
-	}
-	c.Flags().BoolVarP(&force, "force", "f", false, "also one that cannot be read; its sandboxes stay")
-	return c
-}
-
-// removeLoop removes a loop that no process is running.
-func (a *app) removeLoop(l *looping) error {
-	h, events, err := l.run.Host()
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	if l.state, err = loop.Fold(events); err != nil {
-		return err
-	}
-	kept, err := l.erase(h)
-	a.sayKept(kept)
+// stop ends an orphaned loop, and lets others take its tasks.
+func (l *loopRun) stop(h *run.Host, events []run.Event) (err error) {
+	c := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Desk: deskOf(l.engine, &l.plan, l.run)}
+	l.state, err = c.Stop(events, actor())
 	return err
 }
 
-// erase removes a run, and first its workers' sandboxes, which would be orphans without it. If the
-// run was never ready, it removes all its sandboxes except those started since.
-func (l *looping) erase(h *run.Host) (kept []string, err error) {
+// tidy removes the workers' sandboxes.
+func (l *loopRun) tidy(context.Context) (kept []string, err error) {
+	return nil, runner.Unmake(l.engine, workplaces(l.state))
+}
+
+// clear removes the workers' sandboxes, which would be orphans without the loop. If the loop was
+// never ready, it removes all its sandboxes except those started since.
+func (l *loopRun) clear(ctx context.Context) (kept []string, err error) {
 	if l.state.Ready {
-		err = runner.Unmake(l.engine, workplaces(l.state))
-	} else {
-		ids := []string{l.plan.Sandbox}
-		for _, at := range l.state.Places {
-			ids = append(ids, at.ID)
-		}
-		kept, err = removeUntouched(l.engine, ids...)
+		return l.tidy(ctx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return kept, h.Remove()
+	return removeUntouched(l.engine, l.sandboxes()...)
 }

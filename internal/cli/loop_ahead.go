@@ -56,7 +56,7 @@ func (o *lookout) close() {
 
 // taskLines shows a loop's progress with its tasks: how many are done, those in hand, and at most
 // most lines of those to come.
-func (p *watched) taskLines(most, cols int) []tui.Line {
+func (p *loopPage) taskLines(most, cols int) []tui.Line {
 	if p.plan.Tasks == nil {
 		return nil
 	}

@@ -70,7 +70,7 @@ func usedText(tokens int64, usd float64) string {
 
 // pastLine describes a past event of a loop, including that a process resumed it.
 func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
-	if ev.Type == loop.Began && s.Iteration > 0 {
+	if ev.Type == run.Began && s.Iteration > 0 {
 		return "gone on with, by another process"
 	}
 	return lineOf(p, ev, s)
@@ -158,7 +158,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return replacedText(ev)
 	case loop.Rewound:
 		return "back " + s.Detail + ", by " + ev.Actor
-	case loop.Ended:
+	case run.Ended:
 		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")
 	}
 	return ""

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -17,13 +18,10 @@ import (
 
 // loopMeant finds the loop that a subcommand acts on, by default the newest. If a process is running
 // another loop, that may be the one the user means: then a name is required.
-func (a *app) loopMeant(named []string) (*looping, error) {
-	if len(named) > 0 {
-		return a.loopCalled(named[0])
-	}
-	l, err := a.loopCalled("")
-	if err != nil {
-		return nil, err
+func (a *app) loopMeant(named []string) (*loopRun, error) {
+	l, err := openRun(a, loops, strings.Join(named, ""), readLoop)
+	if err != nil || len(named) > 0 {
+		return l, err
 	}
 	list, err := run.ListOf(l.engine.Store.Runs(), run.Loops)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -17,8 +18,8 @@ import (
 // maxSpent is how many iterations are shown to people: the last ones.
 const maxSpent = 10
 
-// spentTable prints the usage of the last iterations.
-func (a *app) spentTable(l *looping) error {
+// printUsage prints the usage of the last iterations.
+func (l *loopRun) printUsage(a *app) error {
 	if len(l.spent) == 0 {
 		return nil
 	}
@@ -83,7 +84,7 @@ func promiseText(p *loop.Plan) string {
 // stuckText names the counters that have not moved for several iterations, and the limits at which
 // the loop ends. It is empty if all is well, or over.
 func stuckText(p *loop.Plan, s *loop.State) string {
-	if s.Status.Final() || s.Status == loop.Stalled {
+	if s.Final() || s.Status == run.Stalled {
 		return ""
 	}
 	var list []string

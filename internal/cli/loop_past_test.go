@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // TestStuck checks that a stuck loop is described as long as a person can act on it.
@@ -13,12 +14,12 @@ func TestStuck(t *testing.T) {
 		s    loop.State
 		want string
 	}{
-		{loop.State{Status: loop.Running, Unchanged: 1, SameRed: 1, SameError: 1, Asked: 1}, ""},
-		{loop.State{Status: loop.Running, Unchanged: 2}, "no file was changed in 2 iterations, of 3"},
-		{loop.State{Status: loop.Waiting, SameRed: 4, SameError: 2}, "the same gates said the same 4 times; the agent failed 2 times in the same way, of 5"},
-		{loop.State{Status: loop.Interrupted, Asked: 2}, "2 iterations in a row ended with a question"},
-		{loop.State{Status: loop.Stalled, Unchanged: 3}, ""},
-		{loop.State{Status: loop.Limited, SameRed: 3}, ""},
+		{loop.State{Result: run.Result{Status: run.Running}, Unchanged: 1, SameRed: 1, SameError: 1, Asked: 1}, ""},
+		{loop.State{Result: run.Result{Status: run.Running}, Unchanged: 2}, "no file was changed in 2 iterations, of 3"},
+		{loop.State{Result: run.Result{Status: run.Waiting}, SameRed: 4, SameError: 2}, "the same gates said the same 4 times; the agent failed 2 times in the same way, of 5"},
+		{loop.State{Result: run.Result{Status: run.Interrupted}, Asked: 2}, "2 iterations in a row ended with a question"},
+		{loop.State{Result: run.Result{Status: run.Stalled}, Unchanged: 3}, ""},
+		{loop.State{Result: run.Result{Status: run.Limited}, SameRed: 3}, ""},
 	} {
 		if got := stuckText(p, &c.s); got != c.want {
 			t.Errorf("%+v: %q", c.s, got)

@@ -37,7 +37,7 @@ func (f printedFlags) check(cmd *cobra.Command) error {
 }
 
 // loopPrinted prints the agent's output of an iteration.
-func (a *app) loopPrinted(ctx context.Context, l *looping, f printedFlags) error {
+func (a *app) loopPrinted(ctx context.Context, l *loopRun, f printedFlags) error {
 	stdout, stderr, err := l.run.Printed(f.iteration)
 	if errors.Is(err, fs.ErrNotExist) {
 		return spec.Errorf(spec.ErrNotFound, "nothing is kept of what was printed in iteration %d of %s", f.iteration, l.run.ID).
@@ -69,7 +69,7 @@ func (a *app) loopPrinted(ctx context.Context, l *looping, f printedFlags) error
 }
 
 // workedIn returns the agent that worked in an iteration, by the recorded events.
-func (l *looping) workedIn(iteration int) string {
+func (l *loopRun) workedIn(iteration int) string {
 	name := l.plan.Agent
 	for _, ev := range l.events {
 		var b loop.Begun

@@ -28,65 +28,53 @@ func (a *app) loopResumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			h, events, err := l.run.Host()
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			if err = l.fold(events); err != nil {
-				return err
-			}
-			l.hosted = false // no other process holds it
-			raised := more.limits(cmd)
-			if raised != nil {
-				if err := l.raise(raised); err != nil {
-					return err
-				}
-			}
-			if left := l.left(); len(left) > 0 && !l.more() {
-				return a.tidyLoop(cmd.Context(), l, h, left)
-			}
-			if err := l.open(); err != nil && !l.more() {
-				return err
-			}
-			if !l.state.Ready {
-				return l.unmade(h)
-			}
-			sb, err := l.workplace()
-			if err != nil {
-				return err
-			}
-			of, err := runner.Worker(l.engine.Agents, l.plan.Agent)
-			if err != nil {
-				return err
-			}
-			reviewers, err := loopReviewers(l.engine, &l.plan)
-			if err != nil {
-				return err
-			}
-			places, err := placesOf(l.engine, &l.plan, l.state.Places)
-			if err != nil {
-				return err
-			}
-			if raised != nil {
-				ev, err := a.raiseLoop(cmd.Context(), l, h, sb, slices.Collect(maps.Values(reviewers)), raised)
-				if err != nil {
-					return err
-				}
-				events = append(events, ev)
-			}
-			ctx, release := enduring(cmd.Context())
-			defer release()
-			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, of, &l.plan, places, l.run.Originals()), deskOf(l.engine, &l.plan, l.run)}, events)
+			return a.resumeRun(cmd, l, more.limits(cmd))
 		},
 	}
 	more.addTo(c, true)
 	return a.JSONFlag(c)
 }
 
+func (l *loopRun) made() bool { return l.state.Ready }
+
+func (l *loopRun) unfinished() bool { return false }
+
+func (l *loopRun) finish(*app) error { return nil }
+
+// goOn carries on a loop that this process holds.
+func (l *loopRun) goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Event, raised *run.Limits) error {
+	sb, err := l.workplace()
+	if err != nil {
+		return err
+	}
+	of, err := runner.Worker(l.engine.Agents, l.plan.Agent)
+	if err != nil {
+		return err
+	}
+	reviewers, err := loopReviewers(l.engine, &l.plan)
+	if err != nil {
+		return err
+	}
+	places, err := placesOf(l.engine, &l.plan, l.state.Places)
+	if err != nil {
+		return err
+	}
+	if raised != nil {
+		ev, err := a.raiseLoop(cmd.Context(), l, h, sb, slices.Collect(maps.Values(reviewers)), raised)
+		if err != nil {
+			return err
+		}
+		events = append(events, ev)
+	}
+	ctx, release := enduring(cmd.Context())
+	defer release()
+	works := runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, of, &l.plan, places, l.run.Originals())
+	return a.carryLoop(ctx, l.engine, &crew{&l.plan, l.run, h, works, deskOf(l.engine, &l.plan, l.run)}, events)
+}
+
 // raise changes the limits in the plan, if the loop can be resumed within them.
-func (l *looping) raise(limits *run.Limits) error {
-	if s := l.state.Status; s.Final() && s != loop.Limited {
+func (l *loopRun) raise(limits *run.Limits) error {
+	if l.state.Final() && l.state.Status != run.Limited {
 		return l.open()
 	}
 	l.plan.Raise(limits)
@@ -104,7 +92,7 @@ func (l *looping) raise(limits *run.Limits) error {
 }
 
 // raiseLoop records the plan's new limits, if they would limit its agents and reviewers.
-func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.Sandbox, reviewers []*spec.Agent, limits *run.Limits) (run.Event, error) {
+func (a *app) raiseLoop(ctx context.Context, l *loopRun, h *run.Host, sb *spec.Sandbox, reviewers []*spec.Agent, limits *run.Limits) (run.Event, error) {
 	agents, err := capable(l.engine, &l.plan)
 	var w provision.Metering
 	if err == nil {
@@ -119,18 +107,8 @@ func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.S
 	return a.raise(ctx, l.engine, h, limits, l.sandboxes())
 }
 
-// unmade removes a loop that was cut short while its sandboxes were created. They may lack their
-// secrets, and no work was done yet.
-func (l *looping) unmade(h *run.Host) error {
-	kept, err := l.erase(h)
-	if err != nil {
-		return err
-	}
-	return unmade(l.run, kept)
-}
-
 // workplace returns the sandbox of a loop to resume.
-func (l *looping) workplace() (*spec.Sandbox, error) {
+func (l *loopRun) workplace() (*spec.Sandbox, error) {
 	sb, err := l.engine.Find(l.plan.Sandbox)
 	if errors.Is(err, spec.ErrNotFound) {
 		err = spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", cmp.Or(l.state.Sandbox, l.plan.Sandbox), l.run.ID).

@@ -47,12 +47,12 @@ func (a *app) loopRewindCommand() *cobra.Command {
 }
 
 // rewind rewinds a loop that this process holds.
-func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.Event, n int, force bool, hint string) error {
+func (a *app) rewind(cmd *cobra.Command, l *loopRun, h *run.Host, events []run.Event, n int, force bool, hint string) error {
 	var err error
 	if l.state, err = loop.Fold(events); err != nil {
 		return err
 	}
-	if l.state.Status == loop.Cancelled {
+	if l.state.Status == run.Cancelled {
 		return l.open()
 	}
 	b, err := loop.Behind(events, n)
@@ -86,7 +86,7 @@ func (a *app) rewind(cmd *cobra.Command, l *looping, h *run.Host, events []run.E
 	if len(l.state.Beneath) > 0 {
 		a.Note("below what is put back %s; what the gates said then holds no more: they are asked after the next iteration", beneathText(l.state))
 	}
-	told := stopped(l.notice(), l.state)
+	told := noticeOfEnd(l.notice(), &l.state.Result)
 	told.Event = engine.EventRewound
 	a.notify(context.WithoutCancel(cmd.Context()), l.engine, told)
 	if a.JSON {

@@ -22,7 +22,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -56,7 +55,7 @@ more, 6 if the agent gave up.`,
   bothy loop run --agent claude --until 'make test' --tasks
   bothy loop run --agent codex --workspace review --protect test --until 'make test' -f TASK.md .`,
 		Args: atMost(2, "a prompt and a path"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.loopRun(cmd, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.startLoop(cmd, f, args) },
 	}
 	f.createFlags.add(a, c)
 	f.addLoop(c)
@@ -107,8 +106,8 @@ func (f *loopFlags) addLoop(c *cobra.Command) {
 	}
 }
 
-// loopRun runs a new loop.
-func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
+// startLoop runs a new loop.
+func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	if err := f.takeOver(a, cmd); err != nil {
 		return err
 	}
@@ -203,7 +202,7 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	var ready run.Event
 	if err == nil {
-		ready, err = h.Append(loop.Ready, run.ActorHost, made)
+		ready, err = h.Append(run.Ready, run.ActorHost, made)
 	}
 	if err != nil {
 		h.Close()
@@ -211,7 +210,7 @@ func (a *app) loopRun(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carry(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, snapshots(e), sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, snapshots(e), sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about returns the text to derive the run's ID from.
@@ -401,8 +400,8 @@ func protectable(root *os.Root, path string) error {
 
 // whatNow lists what a person can do once no process runs a loop any more.
 func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []string) {
-	held := s.Status == loop.Waiting && s.Reason == loop.ReasonTasksOpen
-	over := s.Status.Final() || held
+	held := s.Status == run.Waiting && s.Reason == loop.ReasonTasksOpen
+	over := s.Final() || held
 	switch {
 	case !over:
 	case s.Keep == nil && len(s.Workers) == 0: // no work was done
@@ -413,10 +412,10 @@ func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []
 		lines = append(lines, fmt.Sprintf("what was committed waits in the sandbox: bothy fetch %s", sb.Name))
 	}
 	switch {
-	case s.Status == loop.Limited:
+	case s.Status == run.Limited:
 		lines = append(lines, "to go on, with more than what is used: "+raising(run.Loops, id, s.Reason))
-	case s.Status.Final():
-	case s.Status == loop.Waiting && s.Reason == loop.ReasonQuestion:
+	case s.Final():
+	case s.Status == run.Waiting && s.Reason == loop.ReasonQuestion:
 		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))
 	case held:
 		lines = append(lines, "what the open tasks wait for: "+showTask(p, s.HeldUp[0].Task))
@@ -424,7 +423,7 @@ func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []
 	default:
 		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
 	}
-	if text := untoldText(id, s); text != "" && s.Status != loop.Waiting { // a waiting loop still delivers them
+	if text := untoldText(id, s); text != "" && s.Status != run.Waiting { // a waiting loop still delivers them
 		lines = append(lines, text)
 	}
 	return lines
@@ -437,25 +436,19 @@ func untoldText(id string, s *loop.State) string {
 	switch {
 	case len(s.Hints) == 0:
 		return ""
-	case !s.Status.Final(), s.Status == loop.Limited:
+	case !s.Final(), s.Status == run.Limited:
 		return text + "for the next one, if you go on"
-	case s.Status == loop.Cancelled || len(s.Workers) > 0:
+	case s.Status == run.Cancelled || len(s.Workers) > 0:
 		return text + "bothy loop run --add-context 'TEXT' has another loop hear it"
 	}
 	return text + fmt.Sprintf("bothy loop rewind %s N goes on from an earlier one, and the next is told", id)
 }
 
-// carry runs a loop, prints its progress, and returns its result.
-func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
+// carryLoop runs a loop, prints its progress, and returns its result.
+func (a *app) carryLoop(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
 	n := engine.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
-	h := &herald{app: a, engine: e, notice: n}
-	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) {
-		a.noteRunEvent(lineOf(c.plan, ev, s))
-		if ev.Type == loop.Began {
-			h.began(ctx, loop.Began, events)
-		}
-		h.look(ctx, s)
-	})
+	h := &herald{app: a, engine: e, notice: n, before: events}
+	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) { h.hear(ctx, ev, lineOf(c.plan, ev, s), s) })
 	h.end()
 	c.works.Close(ctx)
 	if err != nil {
@@ -469,16 +462,5 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 			a.Note("%s", line)
 		}
 	}
-	n = stopped(n, s)
-	return a.carried(ctx, e, c.host, n, s.ExitCode(), func() (any, error) {
-		v, err := loopViewOf(e, c.run)
-		v.Hosted = false
-		return v, err
-	})
-}
-
-// stopped fills a notice of a loop that no longer runs.
-func stopped(n engine.Notice, s *loop.State) engine.Notice {
-	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Line(s.Detail)
-	return n
+	return a.carried(ctx, e, c.run, c.host, noticeOfEnd(n, &s.Result), s.ExitCode())
 }

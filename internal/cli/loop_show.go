@@ -18,73 +18,38 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopLsCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List loops, the newest first", Args: exactly(0, "no argument"),
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			views, err := runsOf(a, e, run.Loops, loopViewOf)
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(map[string]any{"runs": views})
-			}
-			w := a.Table()
-			fmt.Fprintln(w, "RUN\tSTATUS\tITERATION\tAGENT\tSANDBOX\tDIRECTORY")
-			for _, v := range views {
-				fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", v.ID, v.Status, v.Iteration, v.Plan.Limits.MaxIterations, v.Plan.Agent, dash(v.Sandbox), term.Sanitize(v.Plan.Directory))
-			}
-			return w.Flush()
-		},
-	})
+// cells returns the row of a loop in a list.
+func (l *loopRun) cells() []string {
+	v := l.viewed()
+	return []string{
+		v.ID, string(v.runHead.Status), fmt.Sprintf("%d/%d", v.Iteration, v.Plan.Limits.MaxIterations), v.Plan.Agent, dash(v.Sandbox), term.Sanitize(v.Plan.Directory),
+	}
 }
 
 func (a *app) loopStatusCommand() *cobra.Command {
 	var tasks bool
-	c := &cobra.Command{
-		Use: "status [RUN]", Short: "Show how a loop stands; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.loopCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			if !a.JSON {
-				err = a.loopTable(l)
-			}
-			switch {
-			case err != nil:
-				return err
-			case tasks:
-				return a.loopTasks(cmd.Context(), l)
-			case a.JSON:
-				return a.PrintJSON(l.view())
-			}
-			return nil
-		},
-	}
+	c := a.runStatusCommand(loops)
 	c.Flags().BoolVar(&tasks, "tasks", false, "also the tasks that it takes its work from; with --json those alone")
-	return a.JSONFlag(c)
-}
-
-// loopTable prints the state of a loop and its usage for people.
-func (a *app) loopTable(l *looping) error {
-	w := a.Table()
-	for _, row := range l.rows() {
-		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
+	show := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if !tasks {
+			return show(cmd, args)
+		}
+		l, err := openRun(a, loops, strings.Join(args, ""), readLoop)
+		if err == nil && !a.JSON {
+			err = a.printStatus(l)
+		}
+		if err != nil {
+			return err
+		}
+		return a.loopTasks(cmd.Context(), l)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return a.spentTable(l)
+	return c
 }
 
 // loopTasks prints the tasks that a loop takes its work from: closed ones, those in hand, those put
 // back, and those to come. There may be none.
-func (a *app) loopTasks(ctx context.Context, l *looping) error {
+func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
 	t := &taskCall{app: a}
 	g, list := task.NewGraph(), []*task.Task{}
 	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
@@ -109,7 +74,7 @@ func (a *app) loopTasks(ctx context.Context, l *looping) error {
 }
 
 // tasksOf returns the tasks that concern a loop.
-func (l *looping) tasksOf(g *task.Graph) (list []*task.Task) {
+func (l *loopRun) tasksOf(g *task.Graph) (list []*task.Task) {
 	known := map[string]bool{}
 	for _, f := range l.state.Closed {
 		known[f.Task] = true
@@ -130,7 +95,7 @@ func (l *looping) tasksOf(g *task.Graph) (list []*task.Task) {
 }
 
 // inHand returns the tasks that agents work on.
-func (l *looping) inHand() []string {
+func (l *loopRun) inHand() []string {
 	hands := []string{}
 	for _, w := range append([]*loop.State{l.state}, l.state.Workers...) {
 		if w.Task != nil {
@@ -141,7 +106,7 @@ func (l *looping) inHand() []string {
 }
 
 // aboutTasks describes in JSON what a loop did with tasks.
-func (l *looping) aboutTasks(used []loop.Toll) map[string]any {
+func (l *loopRun) aboutTasks(used []loop.Toll) map[string]any {
 	s := l.state
 	about := map[string]any{
 		"closed_tasks": append([]loop.Finished{}, s.Closed...), "put_back": append([]loop.Left{}, s.Left...),
@@ -178,14 +143,9 @@ func (a *app) tollTable(list []loop.Toll) error {
 }
 
 // rows describes the state of a loop for people.
-func (l *looping) rows() [][2]string {
+func (l *loopRun) rows() [][2]string {
 	s, p := l.state, &l.plan
-	status, reason := l.standing()
-	status = statusText(status, reason, s.Detail)
-	took := time.Duration(s.Elapsed)
-	if l.hosted {
-		took = s.Took(time.Now())
-	}
+	status := statusText(l.standing())
 	if l.pause {
 		status += ", and is to pause after this iteration"
 	}
@@ -197,7 +157,7 @@ func (l *looping) rows() [][2]string {
 		{"sandbox", cmp.Or(s.Sandbox, p.Sandbox)},
 		{"directory", term.Sanitize(p.Directory)},
 		{"began", l.since.Local().Format(time.DateTime)},
-		{"took", roundly(took)},
+		{"took", roundly(s.Took(s.Status, time.Now()))},
 	}
 	rows = append(rows, limitRow(p.Limits.Time, p.Limits.Tokens, p.Limits.USD, l.raised)...)
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
@@ -280,34 +240,35 @@ func reviewText(g loop.Gate) string {
 
 func (a *app) loopLogCommand() *cobra.Command {
 	f := printedFlags{}
-	c := &cobra.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a loop", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
-		Long:    "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach. With --iteration it is what the agent printed then, as bothy logs --agent shows it;\nwith --raw the very bytes.",
-		Example: "  bothy loop log\n  bothy loop log --iteration 3\n  bothy loop log --iteration 3 --raw > said",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
-			}
-			l, err := a.loopCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			if f.iteration > 0 {
-				return a.loopPrinted(cmd.Context(), l, f)
-			}
-			s, err := loop.Fold(nil)
-			for _, ev := range l.events {
-				if err == nil {
-					err = s.Add(ev)
-				}
-				if err == nil {
-					err = a.printRunEvent(ev, pastLine(&l.plan, ev, s))
-				}
-			}
-			return err
-		},
-	}
+	c := a.runLogCommand(loops)
+	c.Long = "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach. With --iteration it is what the agent printed then, as bothy logs --agent shows it;\nwith --raw the very bytes."
+	c.Example = "  bothy loop log\n  bothy loop log --iteration 3\n  bothy loop log --iteration 3 --raw > said"
 	c.Flags().IntVar(&f.iteration, "iteration", 0, "show what the agent printed in this iteration, the last time that it was tried")
 	c.Flags().BoolVar(&f.raw, "raw", false, "with --iteration: as it was printed")
-	return a.JSONFlag(c)
+	show := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(cmd); err != nil {
+			return err
+		}
+		if f.iteration == 0 {
+			return show(cmd, args)
+		}
+		l, err := openRun(a, loops, strings.Join(args, ""), readLoop)
+		if err != nil {
+			return err
+		}
+		return a.loopPrinted(cmd.Context(), l, f)
+	}
+	return c
+}
+
+// narrator describes the events of a loop.
+func (l *loopRun) narrator() (func(run.Event) (string, error), error) {
+	s, err := loop.Fold(nil)
+	return func(ev run.Event) (string, error) {
+		if err := s.Add(ev); err != nil {
+			return "", err
+		}
+		return pastLine(&l.plan, ev, s), nil
+	}, err
 }

@@ -29,18 +29,18 @@ func TestLoopViewUntil(t *testing.T) {
 		must(t, err)
 	}
 	view := func() loopView {
-		v, err := loopViewOf(&engine.Engine{Store: st}, r)
+		l, err := readLoop(&engine.Engine{Store: st}, r)
 		must(t, err)
-		return v
+		return l.viewed()
 	}
-	keep(loop.Began, nil)
+	keep(run.Began, nil)
 	keep(loop.Took, loop.Taken{ID: "bd-1", By: one})
 	keep(loop.Iteration, loop.Begun{Iteration: 1, By: one})
 	keep(loop.Worked, loop.Work{Iteration: 1, By: one, Verdict: spec.VerdictLimit, Until: until})
 	if v := view(); v.WaitingFor != run.RateLimited || !v.Until.Equal(until) || v.Hints == nil {
 		t.Errorf("it waits for %q until %s, with the hints %#v", v.WaitingFor, v.Until, v.Hints)
 	}
-	keep(loop.Ended, loop.End{Status: loop.Waiting, Reason: "paused"})
+	keep(run.Ended, loop.End{Status: run.Waiting, Reason: "paused"})
 	if v := view(); v.WaitingFor != "" || !v.Until.IsZero() {
 		t.Errorf("it was paused, and waits for %q until %s", v.WaitingFor, v.Until)
 	}
@@ -55,13 +55,13 @@ func TestLateStop(t *testing.T) {
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)
-	_, err = h.Append(loop.Ended, run.ActorHost, loop.End{Status: loop.Completed})
+	_, err = h.Append(run.Ended, run.ActorHost, loop.End{Status: run.Completed})
 	must(t, err)
 	h.Close()
 	must(t, r.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
-	l := &looping{engine: &engine.Engine{Store: st}, run: r}
-	must(t, l.cancel())
-	if list, err := r.Mail(); err != nil || len(list) != 0 || l.ours || l.state.Status != loop.Completed {
+	l := &loopRun{runRecord: runRecord{engine: &engine.Engine{Store: st}, run: r}}
+	must(t, cancelRun(l))
+	if list, err := r.Mail(); err != nil || len(list) != 0 || l.ours || l.state.Status != run.Completed {
 		t.Errorf("%d messages are left, %v; it is %s", len(list), err, l.state.Status)
 	}
 }

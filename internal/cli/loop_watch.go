@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -19,44 +17,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopWatchCommand() *cobra.Command {
-	return a.JSONFlag(&cobra.Command{
-		Use: "watch [RUN]", Short: "Watch a loop until nobody carries it on", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
-		Long: "Shows how a loop stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the loop on any more; Ctrl-C leaves, and the loop goes on.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.loopCalled(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			s, err := loop.Fold(nil)
-			if err != nil {
-				return err
-			}
-			out := &lookout{desk: deskOf(l.engine, &l.plan, l.run)}
-			defer out.close()
-			return a.watchRun(cmd.Context(), watching{
-				run: l.run, denied: l.denied,
-				tell: func(ev run.Event) (string, error) {
-					if err := s.Add(ev); err != nil {
-						return "", err
-					}
-					return lineOf(&l.plan, ev, s), nil
-				},
-				look: func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l, out) },
-			})
-		},
-	})
+// pages returns the pages of a watched loop.
+func (l *loopRun) pages(a *app) (look func(context.Context) (watchedPage, error), end func()) {
+	out := &lookout{desk: deskOf(l.engine, &l.plan, l.run)}
+	return func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l, out) }, out.close
 }
 
-// watched is one snapshot of a loop.
-type watched struct {
-	*looping
+// loopPage is one snapshot of a loop.
+type loopPage struct {
+	*loopRun
 	past    []tried
 	traffic outward
 	ahead   *ahead // nil: it takes no tasks, or they are not watched
 }
 
-func (p *watched) live() bool { return p.hosted }
+func (p *loopPage) live() bool { return p.hosted }
 
 // tried is one iteration.
 type tried struct {
@@ -69,12 +44,12 @@ type tried struct {
 }
 
 // look reads the state of a loop.
-func (a *app) look(ctx context.Context, l *looping, out *lookout) (*watched, error) {
+func (a *app) look(ctx context.Context, l *loopRun, out *lookout) (*loopPage, error) {
 	now, err := readLoop(l.engine, l.run)
 	if err != nil {
 		return nil, err
 	}
-	p := &watched{looping: now}
+	p := &loopPage{loopRun: now}
 	if p.past, err = tries(now.events); err != nil {
 		return nil, err
 	}
@@ -124,28 +99,23 @@ func (t *tried) take(kind string, s *loop.State) {
 }
 
 // under reports whether an iteration is under way: its worker has begun no later one.
-func (p *watched) under(i int) bool {
+func (p *loopPage) under(i int) bool {
 	later := func(t tried) bool { return t.worker == p.past[i].worker }
 	return p.hosted && !slices.ContainsFunc(p.past[i+1:], later)
 }
 
 // lines renders the page.
-func (p *watched) lines(rows, cols int, now time.Time) []tui.Line {
+func (p *loopPage) lines(rows, cols int, now time.Time) []tui.Line {
 	head := p.head(rows, cols, now)
 	foot := slices.Concat(p.gates(), p.foot())
 	room := rows - len(head) - len(foot) - 5
 	return slices.Concat(head, p.table(max(3, room), cols, now), foot)
 }
 
-func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
+func (p *loopPage) head(rows, cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
-	elapsed := time.Duration(s.Elapsed)
-	if s.Status == loop.Running {
-		elapsed += max(0, now.Sub(s.Last))
-	}
-	status, reason := p.standing()
 	v := &vitals{
-		id: p.run.ID, status: status, reason: reason, detail: s.Detail, took: elapsed, waiting: s, tokens: s.Tokens, usd: s.USD, metered: &s.Metered,
+		id: p.run.ID, now: p.standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage,
 		most: flow.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
 	page := v.head(
@@ -188,7 +158,7 @@ func workerLines(list []workerView, most int) (page []tui.Line) {
 }
 
 // table lists the latest iterations, newest first.
-func (p *watched) table(most, cols int, now time.Time) []tui.Line {
+func (p *loopPage) table(most, cols int, now time.Time) []tui.Line {
 	if len(p.past) == 0 {
 		if b := p.state.Baseline; b != nil {
 			return []tui.Line{tui.Text(tui.Dim, "before the first iteration: "+gatesText(&p.plan, b)), nil}
@@ -207,7 +177,7 @@ func (p *watched) table(most, cols int, now time.Time) []tui.Line {
 }
 
 // meteredOf returns an iteration's usage until now, with all its attempts.
-func (p *watched) meteredOf(iteration int) *spec.Metered {
+func (p *loopPage) meteredOf(iteration int) *spec.Metered {
 	for i := range p.spent {
 		if p.spent[i].Iteration == iteration {
 			return &p.spent[i].Metered
@@ -268,7 +238,7 @@ func became(w *loop.Work) (string, tui.Style) {
 }
 
 // gates shows the latest verdict of each gate.
-func (p *watched) gates() (page []tui.Line) {
+func (p *loopPage) gates() (page []tui.Line) {
 	v := p.state.LastVerdict()
 	if v == nil && len(p.state.Beneath) > 0 {
 		return []tui.Line{{tui.Yellow.Of("not asked  "), tui.Plain.Of("of what there is: " + beneathText(p.state))}}
@@ -302,7 +272,7 @@ func lastLines(text string, most int) []string {
 	return lines[max(0, len(lines)-most):]
 }
 
-func (p *watched) foot() []tui.Line {
+func (p *loopPage) foot() []tui.Line {
 	page := p.traffic.lines()
 	if text := stuckText(&p.plan, p.state); text != "" {
 		page = append(page, tui.Line{tui.Yellow.Of("stuck      "), tui.Plain.Of(text)})

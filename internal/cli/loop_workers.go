@@ -89,7 +89,7 @@ func workplaces(s *loop.State) (list []loop.Place) {
 
 // dismiss removes the workers' places of a loop that cannot be resumed.
 func (a *app) dismiss(e *engine.Engine, s *loop.State) {
-	if !s.Status.Final() {
+	if !s.Final() {
 		return
 	}
 	if err := runner.Unmake(e, workplaces(s)); err != nil {
@@ -118,7 +118,7 @@ func workersOf(s *loop.State) (list []workerView) {
 	for i, w := range s.Workers {
 		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Agent: w.Agent, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Reviewing: w.Reviewing, Question: w.Question}
 		for _, at := range s.Places {
-			if at.Seat == (loop.Seat{Worker: i + 1, Agent: w.Agent}) && !s.Status.Final() { // otherwise it is removed
+			if at.Seat == (loop.Seat{Worker: i + 1, Agent: w.Agent}) && !s.Final() { // otherwise it is removed
 				v.Sandbox = at.Sandbox
 			}
 		}

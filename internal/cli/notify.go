@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -28,17 +27,29 @@ type herald struct {
 	app    *app
 	engine *engine.Engine
 	notice engine.Notice // of the run
+	before []run.Event   // up to now
 	waits  time.Time     // start of the wait that was reported last; zero: over
 
 	mu   sync.Mutex
 	last <-chan struct{} // closed when the last notice was delivered
 }
 
-// began sends the notice that this process now runs the run; before holds its earlier events.
-func (h *herald) began(ctx context.Context, kind string, before []run.Event) {
+// hear prints the text of the next event of the run, and sends the notices that it and the state after
+// it call for.
+func (h *herald) hear(ctx context.Context, ev run.Event, text string, s patient) {
+	h.app.noteRunEvent(text)
+	if ev.Type == run.Began {
+		h.began(ctx)
+		h.before = append(h.before, ev)
+	}
+	h.look(ctx, s)
+}
+
+// began sends the notice that this process now runs the run.
+func (h *herald) began(ctx context.Context) {
 	n := h.notice
-	n.Event, n.Status = engine.EventBegan, "running"
-	if slices.ContainsFunc(before, func(ev run.Event) bool { return ev.Type == kind }) {
+	n.Event, n.Status = engine.EventBegan, string(run.Running)
+	if slices.ContainsFunc(h.before, func(ev run.Event) bool { return ev.Type == run.Began }) {
 		n.Event = engine.EventResumed
 	}
 	h.tell(context.WithoutCancel(ctx), n)
@@ -63,7 +74,7 @@ func (h *herald) look(ctx context.Context, p patient) {
 		return
 	default:
 		h.waits = d.Since
-		n.Status = string(loop.Waiting)
+		n.Status = string(run.Waiting)
 		n.Event, n.Reason, n.Detail, n.Until = engine.EventWaits, d.For, delayReason(d), d.Until
 	}
 	h.tell(context.WithoutCancel(ctx), n) // the user still hears of this if a signal ends the run

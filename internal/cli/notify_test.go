@@ -14,6 +14,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -42,9 +43,10 @@ func TestHerald(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	var want []string
 	h := &herald{app: a, engine: emptyEngine(t), notice: engine.Notice{Run: "r", Kind: run.Loops}}
-	h.began(t.Context(), "began", nil)
+	h.began(t.Context())
 	want = append(want, "began running :")
-	h.began(t.Context(), "began", []run.Event{{Type: "ready"}, {Type: "began"}})
+	h.before = []run.Event{{Type: "ready"}, {Type: "began"}}
+	h.began(t.Context())
 	want = append(want, "resumed running :")
 	var d run.Delay
 	look := func(ok bool) {
@@ -98,7 +100,7 @@ func TestEndedIsNobodys(t *testing.T) {
 	dir := t.TempDir()
 	hook := filepath.Join(dir, "hook")
 	must(t, os.WriteFile(hook, []byte("#!/bin/sh\n: > $0.runs\nuntil [ -e $0.go ]; do sleep 0.01; done\n"), 0o700))
-	r, err := run.Create(filepath.Join(dir, "runs"), "r", struct{}{})
+	r, err := run.Create(filepath.Join(dir, "runs"), "r", &loop.Plan{})
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)
@@ -110,9 +112,7 @@ func TestEndedIsNobodys(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		n := engine.Notice{Event: engine.EventEnded, Run: r.ID, Kind: r.Kind, Status: "waiting"}
-		ended <- a.carried(t.Context(), emptyEngine(t), h, n, 3, func() (any, error) {
-			return map[string]bool{"ours": r.Hosted()}, nil
-		})
+		ended <- a.carried(t.Context(), emptyEngine(t), r, h, n, 3)
 	}()
 	for range 1000 {
 		if _, err = os.Stat(hook + ".runs"); err == nil {
@@ -129,7 +129,7 @@ func TestEndedIsNobodys(t *testing.T) {
 	if by, is := errors.AsType[*spec.Exited](<-ended); !is || by.Code != 3 {
 		t.Errorf("it ends with %v", by)
 	}
-	if text, err := os.ReadFile(out.Name()); err != nil || !strings.Contains(string(text), `"ours": true`) {
+	if text, err := os.ReadFile(out.Name()); err != nil || !strings.Contains(string(text), `"status": "queued"`) {
 		t.Errorf("it printed %s, %v", text, err)
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/flow"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
@@ -84,16 +83,16 @@ func (t *outward) denies(l *spec.Limited) {
 
 // denied returns why models do not answer a loop's agents. It is nil if they do, or if the loop is
 // completed.
-func (l *looping) denied() *spec.Limited {
-	if l.state.Status == loop.Completed {
+func (l *loopRun) denied() *spec.Limited {
+	if l.state.Status == run.Completed {
 		return nil
 	}
 	return deniedOf(l.engine, l.sandboxes(), l.since)
 }
 
 // denied is the same for a flow.
-func (l *flowing) denied() *spec.Limited {
-	if l.state.Status == flow.Completed {
+func (l *flowRun) denied() *spec.Limited {
+	if l.state.Status == run.Completed {
 		return nil
 	}
 	return deniedOf(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes)), l.since)

@@ -307,7 +307,7 @@ func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 		if !hears {
 			break
 		}
-		if l, err := readLoop(e, one); err != nil || !l.state.Status.Final() { // the command reports the error
+		if l, err := readLoop(e, one); err != nil || !l.state.Final() { // the command reports the error
 			return one, nil
 		}
 	}

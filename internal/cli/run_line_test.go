@@ -23,14 +23,14 @@ func TestOneLine(t *testing.T) {
 	}
 	defer out.Close()
 	a := &app{Console: &console.Console{Command: "bothy", Out: out, Err: out}}
-	s := &loop.State{Status: loop.Waiting, Reason: loop.ReasonQuestion, Detail: forged, Question: forged, Verdict: &loop.Verdict{Gates: []loop.Gate{{Name: "sh -c '\ntrue'", Why: forged}}}}
-	line := lineOf(&loop.Plan{}, run.Event{Type: loop.Ended, Time: time.Now()}, s)
+	s := &loop.State{Result: run.Result{Status: run.Waiting, Reason: loop.ReasonQuestion, Detail: forged}, Question: forged, Verdict: &loop.Verdict{Gates: []loop.Gate{{Name: "sh -c '\ntrue'", Why: forged}}}}
+	line := lineOf(&loop.Plan{}, run.Event{Type: run.Ended, Time: time.Now()}, s)
 	a.noteRunEvent(line)
-	if err := a.printRunEvent(run.Event{Type: loop.Ended, Time: time.Now()}, line); err != nil {
+	if err := a.printRunEvent(run.Event{Type: run.Ended, Time: time.Now()}, line); err != nil {
 		t.Fatal(err)
 	}
-	l := &looping{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}, plan: loop.Plan{Directory: "/tmp/a\nb"}, state: s}
-	if err := a.loopTable(l); err != nil {
+	l := &loopRun{runRecord: runRecord{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}}, plan: loop.Plan{Directory: "/tmp/a\nb"}, state: s}
+	if err := a.printStatus(l); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(out.Name())

@@ -49,15 +49,15 @@ func (a *app) runsCommand() *cobra.Command {
 
 // runView is a run in the list of all runs.
 type runView struct {
-	ID        string    `json:"id"`
-	Kind      string    `json:"kind"` // loop or flow
-	Status    string    `json:"status"`
-	Reason    string    `json:"stop_reason,omitempty"`
-	Detail    string    `json:"detail,omitempty"`
-	CreatedAt time.Time `json:"created_at"`
-	Hosted    bool      `json:"hosted"` // a process is running it
-	ExitCode  *int      `json:"exit_code,omitempty"`
-	Next      string    `json:"next,omitempty"` // the command for a person to run next
+	ID        string     `json:"id"`
+	Kind      string     `json:"kind"` // loop or flow
+	Status    run.Status `json:"status"`
+	Reason    string     `json:"stop_reason,omitempty"`
+	Detail    string     `json:"detail,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	Hosted    bool       `json:"hosted"` // a process is running it
+	ExitCode  *int       `json:"exit_code,omitempty"`
+	Next      string     `json:"next,omitempty"` // the command for a person to run next
 	// WaitingFor is run.RateLimited ..., until then; empty if it does not wait for models.
 	WaitingFor string    `json:"waiting_for,omitempty"`
 	Until      time.Time `json:"until,omitzero"`
@@ -73,8 +73,15 @@ func (v runView) why() string {
 	if v.WaitingFor != "" && v.asks == "" {
 		return "waits until " + delayText(run.Delay{For: v.WaitingFor, Until: v.Until})
 	}
-	return cmp.Or(v.Detail, v.Reason)
+	why := cmp.Or(v.Detail, v.Reason)
+	if v.lost() && v.Reason != flow.ReasonRemoved {
+		why = strings.TrimPrefix(why+"; its sandbox was removed", "; ")
+	}
+	return why
 }
+
+// lost reports whether a run could be resumed, but for a removed sandbox.
+func (v runView) lost() bool { return v.gone && !v.Hosted && v.rank() <= 2 }
 
 // wait records the wait of a run that goes on by itself.
 func (v *runView) wait(w waiter) {
@@ -93,53 +100,53 @@ func (a *app) allRuns(e *engine.Engine) ([]runView, error) {
 	return views, nil
 }
 
-func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
-	v = runView{ID: r.ID, Kind: r.Kind}
-	if r.Kind == run.Flows {
-		l, err := flowViewOf(e, r)
-		if err != nil {
-			return v, err
-		}
-		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
-		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
-		v.left, v.gone = len(l.Behind) > 0, r.Gone() || l.lacks(e)
-		v.wait(l.State)
-		if reason, detail := l.Asks(); v.Hosted && reason != "" { // its other steps go on
-			v.asks, v.Detail = reason, detail
-		}
-	} else {
-		l, err := loopViewOf(e, r)
-		if err != nil {
-			return v, err
-		}
-		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
-		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
-		v.left = len(l.Behind) > 0
-		v.wait(l.State)
-		v.answered = l.Urged()
-		v.held = heldUp(e, r, l)
-		_, err = e.Find(l.Plan.Sandbox)
-		v.gone = l.Ready && errors.Is(err, spec.ErrNotFound)
+func runViewOf(e *engine.Engine, r *run.Run) (runView, error) {
+	l, err := readRun(e, r)
+	if err != nil {
+		return runView{ID: r.ID, Kind: r.Kind}, err
 	}
+	now := l.standing()
+	v := runView{
+		ID: r.ID, Kind: r.Kind, Status: now.Status, Reason: now.Reason, Detail: now.Detail, CreatedAt: l.record().since, Hosted: l.record().hosted,
+		ExitCode: exitCodeOf(l), left: len(l.left()) > 0,
+	}
+	v.wait(l.progress())
+	l.listIn(&v)
 	v.Next = v.next()
 	return v, nil
 }
 
+// listIn adds what the list of all runs tells of a flow.
+func (l *flowRun) listIn(v *runView) {
+	v.gone = l.run.Gone() || !v.left && lacksSandbox(l.engine, &l.plan, l.state) // those that only wait for their removal do not count
+	if reason, detail := l.state.Asks(); v.Hosted && reason != "" {              // its other steps go on
+		v.asks, v.Detail = reason, detail
+	}
+}
+
+// listIn adds what the list of all runs tells of a loop.
+func (l *loopRun) listIn(v *runView) {
+	v.answered = l.state.Urged()
+	v.held = l.heldUp()
+	_, err := l.engine.Find(l.plan.Sandbox)
+	v.gone = l.state.Ready && errors.Is(err, spec.ErrNotFound)
+}
+
 // heldUp returns the command that shows the first task that holds a loop up, if it can take none
 // now.
-func heldUp(e *engine.Engine, r *run.Run, l loopView) string {
-	if l.Reason != loop.ReasonTasksOpen {
+func (l *loopRun) heldUp() string {
+	if l.standing().Reason != loop.ReasonTasksOpen {
 		return ""
 	}
-	d := deskOf(e, l.Plan, r)
+	d := deskOf(l.engine, &l.plan, l.run)
 	if b, ok := d.Store.(*book.Book); ok { // each open book has a process, and there may be many runs
 		defer b.Close()
 	}
-	open, ready, err := d.Stands(context.Background(), l.State)
+	open, ready, err := d.Stands(context.Background(), l.state)
 	if err != nil || ready || len(open) == 0 {
 		return "" // resume reports it
 	}
-	return showTask(l.Plan, open[0].Task)
+	return showTask(&l.plan, open[0].Task)
 }
 
 // showTask returns the command that shows a task of a loop, for the current directory.
@@ -159,20 +166,20 @@ func (v runView) rank() int {
 		return 1
 	}
 	switch v.Status {
-	case string(flow.Waiting):
+	case run.Waiting:
 		if v.WaitingFor != "" { // it goes on by itself
 			return 3
 		}
 		return 0
-	case string(loop.Stalled), string(flow.Interrupted):
+	case run.Stalled, run.Interrupted:
 		return 1
-	case string(flow.Failed):
+	case run.Failed:
 		return 2
-	case string(flow.Completed):
+	case run.Completed:
 		if v.Reason == flow.ReasonSkipped { // a person has to look at the skipped steps
 			return 2
 		}
-	case string(flow.Running), string(flow.Queued):
+	case run.Running, run.Queued:
 		return 3
 	}
 	return 4
@@ -181,19 +188,21 @@ func (v runView) rank() int {
 // next returns the command for a person to run next.
 func (v runView) next() string {
 	asks := v.asks
-	if v.Kind == run.Flows && v.Status == string(flow.Waiting) {
+	if v.Kind == run.Flows && v.Status == run.Waiting {
 		asks = v.Reason
 	}
 	switch {
+	case v.lost():
+		return "bothy " + v.Kind + " rm " + v.ID
 	case asks == flow.ReasonApproval:
 		return "bothy flow approve " + v.ID
 	case asks == flow.ReasonQuestion:
 		return "bothy flow answer " + v.ID + " 'TEXT'"
 	case v.Hosted:
 		return ""
-	case v.Status == string(loop.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered && !v.gone:
+	case v.Status == run.Waiting && v.Reason == loop.ReasonQuestion && !v.answered:
 		return "bothy loop hint " + v.ID + " 'TEXT'"
-	case v.Detail == cutInMaking || v.gone && v.rank() <= 2: // it cannot be resumed
+	case v.Detail == cutInMaking: // it cannot be resumed
 		return "bothy " + v.Kind + " rm " + v.ID
 	case v.held != "":
 		return v.held

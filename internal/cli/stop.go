@@ -39,24 +39,42 @@ func (a *app) rmCommand() *cobra.Command {
 		Short:             "Remove sandboxes and everything in them but your directories",
 		ValidArgsFunction: a.sandboxNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			var needs func(*spec.Sandbox) anyRun
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
-				what := ""
-				if !force && e.Changes().Pending(sb) {
-					var err error
-					if what, err = pending(e, sb); !a.CanAsk() {
-						return err
-					}
+				if force {
+					return e.Remove(cmd.Context(), sb, true)
 				}
-				if !force && !a.Ask("remove sandbox %s, its home and its installed programs%s?", sb.Name, what) {
+				if needs == nil {
+					needs = needing(e)
+				}
+				lost, err := lostWith(e, sb, needs(sb))
+				if err != nil && !a.CanAsk() {
+					return err
+				}
+				if !a.Ask("remove sandbox %s, its home and its installed programs%s?", sb.Name, lost) {
 					return spec.Errorf(spec.ErrDenied, "%s was not removed", sb.Name)
 				}
-				return e.Remove(cmd.Context(), sb, force)
+				return e.Remove(cmd.Context(), sb, false)
 			})
 		},
 	}
-	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask, and remove it even when in use")
+	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask, and remove it even when in use, or when a loop or flow needs it")
 	c.Flags().BoolVar(&all, "all", false, "all sandboxes")
 	return c
+}
+
+// lostWith describes what would be lost with a sandbox, and by is the run that needs it or nil: in words
+// for a question, and as the errors against its removal.
+func lostWith(e *engine.Engine, sb *spec.Sandbox, by anyRun) (lost string, err error) {
+	var errs []error
+	note := func(words string, err error) { lost, errs = lost+words, append(errs, err) }
+	if e.Changes().Pending(sb) {
+		note(pending(e, sb))
+	}
+	if by != nil {
+		note(runNeeds(by, sb))
+	}
+	return lost, console.Join(errs)
 }
 
 // pending describes the work that would be lost with a sandbox: in words for a question, and as the

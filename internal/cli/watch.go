@@ -12,7 +12,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/flow"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
@@ -24,15 +23,6 @@ import (
 // watchEvery is how often the page is redrawn and events are read.
 const watchEvery = 500 * time.Millisecond
 
-// watching is a run that is watched.
-type watching struct {
-	run  *run.Run
-	tell func(run.Event) (string, error)            // takes the next event and describes it
-	look func(context.Context) (watchedPage, error) // returns the current page
-	// denied returns why models do not answer, for output without a page.
-	denied func() *spec.Limited
-}
-
 // watchedPage is one snapshot of a run.
 type watchedPage interface {
 	lines(rows, cols int, now time.Time) []tui.Line
@@ -40,13 +30,13 @@ type watchedPage interface {
 }
 
 // watchRun shows a run until no process runs it any more, or the user interrupts.
-func (a *app) watchRun(ctx context.Context, w watching) error {
+func (a *app) watchRun(ctx context.Context, l anyRun) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
 	if a.JSON || !term.IsTerminal(a.Out) {
-		return a.follow(ctx, w)
+		return a.follow(ctx, l)
 	}
-	return a.draw(ctx, w)
+	return a.draw(ctx, l)
 }
 
 // pause waits until the next refresh. It returns false if ctx is canceled.
@@ -60,17 +50,21 @@ func pause(ctx context.Context) bool {
 }
 
 // follow prints every event, including past ones.
-func (a *app) follow(ctx context.Context, w watching) error {
-	told := 0
+func (a *app) follow(ctx context.Context, l anyRun) error {
+	r, told := l.record().run, 0
+	describe, err := l.narrator()
+	if err != nil {
+		return err
+	}
 	var refused refusals
 	for {
-		hosted := w.run.Hosted() // before the events, since a host records the end before it exits
-		events, err := w.run.Events()
+		hosted := r.Hosted() // before the events, since a host records the end before it exits
+		events, err := r.Events()
 		if err != nil {
 			return err
 		}
 		for _, ev := range events[told:] {
-			text, err := w.tell(ev)
+			text, err := describe(ev)
 			if err == nil {
 				err = a.printRunEvent(ev, text)
 			}
@@ -79,7 +73,7 @@ func (a *app) follow(ctx context.Context, w watching) error {
 			}
 		}
 		told = len(events)
-		if err := a.tellRefusal(&refused, w, hosted); err != nil {
+		if err := a.tellRefusal(&refused, l, hosted); err != nil {
 			return err
 		}
 		if !hosted || !pause(ctx) {
@@ -89,11 +83,11 @@ func (a *app) follow(ctx context.Context, w watching) error {
 }
 
 // tellRefusal prints why models do not answer, if that has changed and a process is running the run.
-func (a *app) tellRefusal(r *refusals, w watching, hosted bool) error {
+func (a *app) tellRefusal(r *refusals, l anyRun, hosted bool) error {
 	if a.JSON || !hosted {
 		return nil
 	}
-	text := r.tell(w.denied())
+	text := r.tell(l.denied())
 	if text == "" {
 		return nil
 	}
@@ -102,14 +96,16 @@ func (a *app) tellRefusal(r *refusals, w watching, hosted bool) error {
 }
 
 // draw redraws a page until the run is over.
-func (a *app) draw(ctx context.Context, w watching) error {
+func (a *app) draw(ctx context.Context, l anyRun) error {
+	look, end := l.pages(a)
+	defer end()
 	screen, err := tui.Open(a.Out)
 	if err != nil {
 		return err
 	}
 	var page []tui.Line
 	for {
-		p, err := w.look(ctx)
+		p, err := look(ctx)
 		if err != nil {
 			return console.Join([]error{err, screen.Close(nil)})
 		}
@@ -118,7 +114,7 @@ func (a *app) draw(ctx context.Context, w watching) error {
 		if !p.live() {
 			return screen.Close(page)
 		}
-		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+w.run.Kind+" goes on"))); err != nil {
+		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+l.record().run.Kind+" goes on"))); err != nil {
 			return console.Join([]error{err, screen.Close(nil)})
 		}
 		if !pause(ctx) {
@@ -129,25 +125,24 @@ func (a *app) draw(ctx context.Context, w watching) error {
 
 // vitals are the parts of a run's state that all kinds share.
 type vitals struct {
-	id, status, reason, detail string
-	took                       time.Duration
-	waiting                    waiter
-	tokens                     int64 // as the run counts
-	usd                        float64
-	metered                    *spec.Metered // as the gateway and the agent count
-	most                       flow.Limits
+	id    string
+	now   run.Result // as people see it
+	took  time.Duration
+	state waiter
+	used  *run.Usage
+	most  flow.Limits
 }
 
 // style returns the style of a status.
 func (v *vitals) style() tui.Style {
-	switch loop.Status(v.status) {
-	case loop.Running:
+	switch v.now.Status {
+	case run.Running:
 		return tui.Cyan
-	case loop.Completed:
-		if v.reason != flow.ReasonSkipped {
+	case run.Completed:
+		if v.now.Reason != flow.ReasonSkipped {
 			return tui.Green
 		}
-	case loop.Failed, loop.Stalled, loop.Aborted:
+	case run.Failed, run.Stalled, run.Aborted:
 		return tui.Red
 	}
 	return tui.Yellow
@@ -155,17 +150,17 @@ func (v *vitals) style() tui.Style {
 
 // head returns the first lines, with those about the run in between.
 func (v *vitals) head(about ...tui.Line) []tui.Line {
-	status := v.status
-	if v.reason != "" {
-		status += ", " + v.reason
+	status := string(v.now.Status)
+	if v.now.Reason != "" {
+		status += ", " + v.now.Reason
 	}
 	page := append([]tui.Line{
 		{tui.Bold.Of(v.id), tui.Plain.Of("  "), v.style().Of(status), tui.Dim.Of("  " + v.took.Round(time.Second).String())},
 	}, about...)
-	if v.detail != "" {
-		page = append(page, tui.Text(v.style(), term.Opening(v.detail)))
+	if v.now.Detail != "" {
+		page = append(page, tui.Text(v.style(), term.Opening(v.now.Detail)))
 	}
-	if d, waits := v.waiting.Waits(); waits {
+	if d, waits := v.state.Waits(); waits {
 		page = append(page, tui.Text(tui.Yellow, "waits until "+delayText(d)))
 	}
 	return append(page, nil)
@@ -173,15 +168,15 @@ func (v *vitals) head(about ...tui.Line) []tui.Line {
 
 // means shows the usage and its limits.
 func (v *vitals) means(cols int, t *outward) []tui.Line {
-	tokens, usd := max(v.tokens, t.sum.Counted()), max(v.usd, t.sum.USD)
+	tokens, usd := max(v.used.Tokens, t.sum.Counted()), max(v.used.USD, t.sum.USD)
 	used, cost := strconv.FormatInt(tokens, 10), usdCell(spec.BillItem{USD: usd, Unpriced: t.sum.Unpriced})+" USD"
-	if !v.metered.Known() && t.sum.Answers == 0 && tokens == 0 && usd == 0 {
+	if !v.used.Metered.Known() && t.sum.Answers == 0 && tokens == 0 && usd == 0 {
 		used, cost = "-", "-"
 	}
-	c := cellsOf(v.metered)
+	c := cellsOf(&v.used.Metered)
 	page := []tui.Line{
-		append(meterLine(cols, "tokens", float64(tokens), float64(v.most.Tokens), ofText(used, v.most.Tokens > 0, v.most.Tokens)), sides(c.seen, c.claimed, v.metered.TokensDiffer())),
-		append(meterLine(cols, "cost", usd, v.most.USD, ofText(cost, v.most.USD > 0, v.most.USD)), sides(c.usd, c.claimedUSD, v.metered.USDDiffers())),
+		append(meterLine(cols, "tokens", float64(tokens), float64(v.most.Tokens), ofText(used, v.most.Tokens > 0, v.most.Tokens)), sides(c.seen, c.claimed, v.used.Metered.TokensDiffer())),
+		append(meterLine(cols, "cost", usd, v.most.USD, ofText(cost, v.most.USD > 0, v.most.USD)), sides(c.usd, c.claimedUSD, v.used.Metered.USDDiffers())),
 	}
 	if v.most.Time > 0 {
 		page = append(page, meterLine(cols, "time", v.took.Seconds(), time.Duration(v.most.Time).Seconds(),

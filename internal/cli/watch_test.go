@@ -40,13 +40,13 @@ func TestWatched(t *testing.T) {
 		must(t, err)
 	}
 	red := []loop.Gate{{Name: "make test", Why: "exit code 2", Output: "a\n\nb\nc\nd\x1b[2J\n"}, {Name: "lint", Green: true}}
-	keep(loop.Began, nil)
-	keep(loop.Ready, loop.Made{Sandbox: "mine-app"})
-	page := func(rows int, change func(*watched)) string {
+	keep(run.Began, nil)
+	keep(run.Ready, loop.Made{Sandbox: "mine-app"})
+	page := func(rows int, change func(*loopPage)) string {
 		t.Helper()
 		events, err := r.Events()
 		must(t, err)
-		p := &watched{looping: &looping{run: r, hosted: true}}
+		p := &loopPage{loopRun: &loopRun{runRecord: runRecord{run: r, hosted: true}}}
 		p.plan = loop.Plan{Agent: "mine", Directory: "/app", Prompt: "fix it\nall", Limits: loop.Limits{MaxIterations: 10, Tokens: 1000}, Stall: loop.Stall{SameRed: 6}}
 		p.state, err = loop.Fold(events)
 		must(t, err)
@@ -105,24 +105,24 @@ stuck      the same gates said the same 5 times, of 6
 hint       look at b
 `
 	// While its model refuses, the agent cannot work, and its line says so with the reason.
-	denied := page(20, func(p *watched) {
+	denied := page(20, func(p *loopPage) {
 		p.traffic = outward{denied: &spec.Limited{At: p.past[len(p.past)-1].began, Host: "a.example", Status: 529}}
 	})
 	if !strings.Contains(denied, "asks a model that does not answer\n") || !strings.Contains(denied, "\nprovider   a.example refused a question at ") {
 		t.Errorf("%s", denied)
 	}
-	if early := page(20, func(p *watched) {
+	if early := page(20, func(p *loopPage) {
 		p.traffic = outward{denied: &spec.Limited{At: p.past[len(p.past)-1].began.Add(-time.Second), Host: "a.example", Status: 529}}
 	}); !strings.Contains(early, "  works\n") {
 		t.Errorf("%s", early)
 	}
-	got := page(20, func(p *watched) {
+	got := page(20, func(p *loopPage) {
 		p.traffic = outward{sum: spec.BillItem{Tokens: spec.Tokens{Input: 700}, USD: .25, Unpriced: 1}, refused: []string{"x.example (3)"}}
 	})
 	if got != want {
 		t.Errorf("%s\nis not\n%s", got, want)
 	}
-	if got := page(20, func(p *watched) { p.pause = true }); !strings.Contains(got, "\npause      after this iteration\nhint ") {
+	if got := page(20, func(p *loopPage) { p.pause = true }); !strings.Contains(got, "\npause      after this iteration\nhint ") {
 		t.Errorf("%s", got)
 	}
 	if got := page(200, nil); strings.Contains(got, "before") || strings.Count(got, ", 1 of 2 red") != 5 {
@@ -135,13 +135,13 @@ hint       look at b
 	keep(loop.Took, loop.Taken{ID: "bd-3", Title: "the third"})
 	keep(loop.Iteration, loop.Begun{Iteration: 7})
 	keep(loop.Worked, loop.Work{Iteration: 7, Verdict: spec.VerdictOK, USD: 1.25})
-	got = page(40, func(p *watched) { p.plan.Tasks = &loop.Tasks{} })
+	got = page(40, func(p *loopPage) { p.plan.Tasks = &loop.Tasks{} })
 	for _, want := range []string{"\ntasks      1 closed, 1 put back\ntask       bd-3 the third\n", "\ncost       1.25"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not there:\n%s", want, got)
 		}
 	}
-	got = page(24, func(p *watched) {
+	got = page(24, func(p *loopPage) {
 		p.plan.Tasks = &loop.Tasks{}
 		p.ahead = &ahead{ready: []loop.Open{{Task: "bd-4", Title: "next"}, {Task: "bd-5", Title: "then"}}, open: []loop.Open{
 			{Task: "bd-6", Title: "x", Why: task.ReasonBlocked, By: []string{"bd-3"}}, {Task: "bd-7", Why: task.ReasonHuman}, {Task: "bd-8", Why: task.ReasonHuman},
@@ -158,7 +158,7 @@ tokens `
 	if !strings.Contains(got, want) {
 		t.Errorf("%s\nis not in\n%s", want, got)
 	}
-	got = page(24, func(p *watched) { p.plan.Tasks, p.ahead = &loop.Tasks{}, &ahead{err: errors.New("locked\nby x")} })
+	got = page(24, func(p *loopPage) { p.plan.Tasks, p.ahead = &loop.Tasks{}, &ahead{err: errors.New("locked\nby x")} })
 	if want := "\ntask       bd-3 the third\nto come    locked ...\n"; !strings.Contains(got, want) {
 		t.Errorf("%s\nis not in\n%s", want, got)
 	}
@@ -186,7 +186,7 @@ func TestUnasked(t *testing.T) {
 			t.Errorf("they say %q, want %q", got, step.want)
 		}
 	}
-	w := &watched{looping: &looping{plan: *p, state: &loop.State{Reviewing: "short", Verdict: &loop.Verdict{Gates: v.Gates[:2]}}}}
+	w := &loopPage{loopRun: &loopRun{plan: *p, state: &loop.State{Reviewing: "short", Verdict: &loop.Verdict{Gates: v.Gates[:2]}}}}
 	var said []string
 	for _, l := range w.gates() {
 		said = append(said, l[0].Text+l[1].Text)
@@ -280,13 +280,13 @@ func TestFlowPage(t *testing.T) {
 		for i := range events { // makes the page the same each time
 			events[i].Time = time.Unix(int64(i)*30, 0)
 		}
-		p := &flowPage{flowing: &flowing{run: r, plan: plan, hosted: hosted, events: events}, tries: triesOf(events)}
+		p := &flowPage{flowRun: &flowRun{runRecord: runRecord{run: r, hosted: hosted, events: events}, plan: plan}, tries: triesOf(events)}
 		p.traffic = outward{refused: []string{"x.example (3)"}}
 		p.state, err = flow.Fold(&plan, events)
 		must(t, err)
 		return plainPage(p, rows, 60, p.state.Last.Add(5*time.Second))
 	}
-	keep(flow.Began, nil)
+	keep(run.Began, nil)
 	try("plan", 1, true)
 	try("work.1", 1, true)
 	try("check.1", 1, true)
@@ -327,7 +327,7 @@ refused    x.example (3)
 	try("work.3", 1, true)
 	try("check.3", 1, true)
 	keep(flow.Asked, flow.Ask{Step: "good", Message: "Good?"})
-	keep(flow.Ended, flow.End{Status: flow.Waiting, Reason: flow.ReasonApproval, Detail: "good: Good?"})
+	keep(run.Ended, flow.End{Status: run.Waiting, Reason: flow.ReasonApproval, Detail: "good: Good?"})
 	got := page(40, false)
 	for _, want := range []string{"1130 of 1000", "2 of 3, 1 skipped", "\n!   3m30s    600+?         -      7  b sums  needs human review: check.2: exit code 1: red", "\nwaits      good: Good?\nnext       bothy flow approve stories-2026-11-22-0001\n"} {
 		if !strings.Contains(got, want) {
@@ -350,7 +350,7 @@ func TestFlowPageBeside(t *testing.T) {
 	must(t, err)
 	defer h.Close()
 	for _, data := range []any{nil, flow.Start{Step: "work.9", Attempt: 1}, flow.Start{Step: "work.10", Attempt: 1}, flow.Ask{Step: "good", Message: "Good?"}} {
-		kind := flow.Began
+		kind := run.Began
 		switch data.(type) {
 		case flow.Start:
 			kind = flow.Started
@@ -360,19 +360,19 @@ func TestFlowPageBeside(t *testing.T) {
 		_, err := h.Append(kind, run.ActorHost, data)
 		must(t, err)
 	}
-	l := &flowing{run: r, plan: plan, hosted: true}
+	l := &flowRun{runRecord: runRecord{run: r, hosted: true}, plan: plan}
 	l.events, err = r.Events()
 	must(t, err)
 	l.state, err = flow.Fold(&plan, l.events)
 	must(t, err)
 	now := l.state.Last.Add(5 * time.Second)
-	got := plainPage(&flowPage{flowing: l, tries: triesOf(l.events)}, 20, 60, now)
+	got := plainPage(&flowPage{flowRun: l, tries: triesOf(l.events)}, 20, 60, now)
 	for _, want := range []string{"and 7 before\n·                                    work.8 (n=8, os=linux\\n)\n▶      5s                         1  work.9 (n=9, os=linux\\n)\n▶      5s", "\nnext       bothy flow approve many-2026-11-22-0001\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if took := l.took(now); took < 5*time.Second || took > 6*time.Second {
+	if took := l.state.Took(l.state.Status, now); took < 5*time.Second || took > 6*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -402,9 +402,9 @@ func TestTriesOfCrash(t *testing.T) {
 		return run.Event{Type: kind, Time: time.Unix(seconds, 0), Data: []byte(data)}
 	}
 	got := triesOf([]run.Event{
-		at(0, flow.Began, ""), at(1, flow.Started, `{"step": "a"}`), at(11, flow.Worked, `{"step": "a"}`),
+		at(0, run.Began, ""), at(1, flow.Started, `{"step": "a"}`), at(11, flow.Worked, `{"step": "a"}`),
 		at(20, flow.Started, `{"step": "a"}`), // the host dies
-		at(90000, flow.Began, ""), at(90002, flow.Cut, `{"step": "a"}`),
+		at(90000, run.Began, ""), at(90002, flow.Cut, `{"step": "a"}`),
 	})
 	if a := got["a"]; a == nil || a.seconds != 12 {
 		t.Errorf("it is %+v", a)

@@ -161,7 +161,7 @@ func (s *State) heeds(m run.Message) (r reply, about bool) {
 		return r, false
 	}
 	st := s.byID[r.Step]
-	return r, st != nil && st.Status == Waiting && st.Hash == r.Hash
+	return r, st != nil && st.Status == run.Waiting && st.Hash == r.Hash
 }
 
 // Said applies to a state that is only displayed the answers that are not in the log yet. The
@@ -178,7 +178,7 @@ func (s *State) Said(list []run.Message, events int) {
 
 // heeded reports whether a person has answered, and the waiting flow can go on.
 func (c *Carrier) heeded() bool {
-	if c.state.Status != Waiting {
+	if c.state.Status != run.Waiting {
 		return false
 	}
 	list, _ := c.Run.Mail() // the next carrier reports a read error
@@ -207,7 +207,7 @@ func (c *Carrier) reply(m run.Message) error {
 		return err
 	}
 	st := c.state.byID[r.Step]
-	if st == nil || st.Status != Waiting || st.Hash != r.Hash || !c.state.can(c.state.node(r.Step)) || c.state.hash(c.state.node(r.Step)) != r.Hash {
+	if st == nil || st.Status != run.Waiting || st.Hash != r.Hash || !c.state.can(c.state.node(r.Step)) || c.state.hash(c.state.node(r.Step)) != r.Hash {
 		return nil // it is asked again
 	}
 	if err := r.keepDocument(c.Run.Dir()); err != nil {
@@ -230,7 +230,7 @@ func (p *Person) asked(step string, approval bool) (*State, *StepState, error) {
 	if err := s.see(p.Run.Dir()); err != nil {
 		return nil, nil, err
 	}
-	if n := s.node(st.ID); st.Status != Waiting || !s.can(n) || s.hash(n) != hash {
+	if n := s.node(st.ID); st.Status != run.Waiting || !s.can(n) || s.hash(n) != hash {
 		return nil, nil, p.changed(st.ID)
 	}
 	return s, st, nil

@@ -56,7 +56,7 @@ func TestAnswerWhileTold(t *testing.T) {
 		untilHeard(t, b.say("bob", "good", true))
 	}
 	b.do = fine
-	b.ended(b.carry(), Completed, "done")
+	b.ended(b.carry(), run.Completed, "done")
 }
 
 // TestAnswerAtRest checks that a person can answer a waiting flow while its process still has it:
@@ -78,7 +78,7 @@ func TestAnswerAtRest(t *testing.T) {
 			t.Error("it was not answered")
 		}
 	}
-	b.want(b.carry(), Completed, "done", "work.1 other.1 publish.1 clean.1")
+	b.want(b.carry(), run.Completed, "done", "work.1 other.1 publish.1 clean.1")
 	if heard, err := p.Heard(); !heard || err != nil || rests != 2 {
 		t.Errorf("heard %t, %v, after %d rests", heard, err, rests)
 	}
@@ -91,9 +91,9 @@ func TestAnswerAtRest(t *testing.T) {
 	}
 	s, c := b.carryIn(ctx)
 	c.Host.Close()
-	b.ended(s, Waiting, "approval")
+	b.ended(s, run.Waiting, "approval")
 	b.rest = nil
-	b.want(b.carry(), Completed, "done", "publish.1 clean.1")
+	b.want(b.carry(), run.Completed, "done", "publish.1 clean.1")
 }
 
 // TestSaid checks that the status shows answers that no carrier has kept yet.
@@ -112,7 +112,7 @@ func TestSaid(t *testing.T) {
 	if st := s.Step("good"); st.Detail != "rejected by bob" || len(s.Questions()) != 0 || s.Reason != "answered" {
 		t.Errorf("good is %+v, the flow %s", st, s.Reason)
 	}
-	b.want(b.carry(), Failed, "rejected", "sorry.1 clean.1")
+	b.want(b.carry(), run.Failed, "rejected", "sorry.1 clean.1")
 }
 
 // TestHeard checks that Heard reports whether the answer decided anything.
@@ -140,7 +140,7 @@ func TestHeard(t *testing.T) {
 	b.carry()
 	p := b.say("bob", "good", true)
 	b.write("outputs/a.txt", "other")
-	b.want(b.carry(), Waiting, "approval", "work.2")
+	b.want(b.carry(), run.Waiting, "approval", "work.2")
 	if heard, err := p.Heard(); !heard || !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "has changed since") {
 		t.Errorf("of something else: %t, %v", heard, err)
 	}

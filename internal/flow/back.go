@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -22,7 +23,7 @@ func (s *State) Back() *SentBack { return s.back }
 // that need it are done again.
 func (s *State) goBack(n *Node, wrong []string) {
 	to := s.byID[n.goesBackTo()]
-	if to == nil || to.Status != Completed || to.Rounds >= n.Step.Back.times() {
+	if to == nil || to.Status != run.Completed || to.Rounds >= n.Step.Back.times() {
 		return
 	}
 	to.Status, to.Output, to.Checks, to.Missing, to.tries, to.done = Pending, nil, nil, nil, 0, 0

@@ -106,7 +106,7 @@ func (b *bench) rooms() map[string]string {
 	return rooms
 }
 
-func (b *bench) ended(s *State, status Status, reason string) {
+func (b *bench) ended(s *State, status run.Status, reason string) {
 	b.t.Helper()
 	if s.Status != status || s.Reason != reason {
 		b.t.Fatalf("it is %s (%s: %s) after %s, want %s (%s)", s.Status, s.Reason, s.Detail, b.steps(), status, reason)
@@ -131,7 +131,7 @@ func TestBeside(t *testing.T) {
 		return m.met(job)
 	})
 	s := b.carry()
-	b.ended(s, Completed, "done")
+	b.ended(s, run.Completed, "done")
 	rooms := b.rooms()
 	if rooms["try.1"] != "mine" || rooms["try.2"] != "mine.2" || rooms["try.3"] != "mine.3" || rooms["judge"] != "mine" || b.peak != 3 {
 		t.Errorf("they were done in %v, %d at once", rooms, b.peak)
@@ -151,7 +151,7 @@ func TestBeside(t *testing.T) {
 		}
 		return m.met(job)
 	})
-	b.ended(b.carry(), Completed, "done")
+	b.ended(b.carry(), run.Completed, "done")
 	if b.peak != 2 || len(b.plan.Rooms()) != 2 {
 		t.Errorf("%d at once, in %v", b.peak, b.plan.Rooms())
 	}
@@ -189,7 +189,7 @@ steps:
 		}
 		return fine(job)
 	}
-	b.want(b.carry(), Completed, "done", b.steps())
+	b.want(b.carry(), run.Completed, "done", b.steps())
 	if b.peak != 2 || len(b.plan.Rooms()) != 2 || !b.plan.Beside() {
 		t.Errorf("%d at once, in %v", b.peak, b.plan.Rooms())
 	}
@@ -227,7 +227,7 @@ steps:
 		}
 		return fine(job)
 	}
-	b.ended(b.carry(), Completed, "done")
+	b.ended(b.carry(), run.Completed, "done")
 }
 
 // TestFailedBeside checks that the others go on when a step fails, and that steps that need it do
@@ -260,8 +260,8 @@ steps:
 		return fine(job)
 	}
 	s := b.carry()
-	b.ended(s, Failed, "step")
-	if s.Step("b").Status != Completed || s.Step("c").Status != Completed || s.Step("d").Status != Passed {
+	b.ended(s, run.Failed, "step")
+	if s.Step("b").Status != run.Completed || s.Step("c").Status != run.Completed || s.Step("d").Status != Passed {
 		t.Errorf("b is %s, c %s, d %s", s.Step("b").Status, s.Step("c").Status, s.Step("d").Status)
 	}
 }
@@ -293,7 +293,7 @@ steps:
 		return fine(job)
 	}
 	s := b.carry()
-	b.ended(s, Completed, "done")
+	b.ended(s, run.Completed, "done")
 	if st := s.Step("c"); st.Attempts != 2 || s.Step("a").Rounds != 1 || s.Tokens != 70+40 {
 		t.Errorf("c is %+v, a %+v, %d tokens", st, s.Step("a"), s.Tokens)
 	}
@@ -324,7 +324,7 @@ func TestShares(t *testing.T) {
 		return d
 	}
 	s := b.carry()
-	b.ended(s, Completed, "done")
+	b.ended(s, run.Completed, "done")
 	budgets := map[string]spec.Budget{}
 	for _, job := range b.jobs {
 		budgets[strings.TrimPrefix(job.Place, "/flow/")] = job.Budget
@@ -345,7 +345,7 @@ func TestShares(t *testing.T) {
 	b.plan.Limits = Limits{Tokens: 100}
 	b.again(nil)
 	s = b.carry()
-	b.ended(s, Limited, "tokens")
+	b.ended(s, run.Limited, "tokens")
 	if s.Tokens != 100 {
 		t.Errorf("they took %d", s.Tokens)
 	}
@@ -377,7 +377,7 @@ func TestStopBeside(t *testing.T) {
 		must(t, err)
 		h.Close()
 		code := map[string]int{"stop": spec.ExitCancelled, "signal": 143}[name]
-		if want := map[string]Status{"stop": Cancelled, "signal": Interrupted}[name]; s.Status != want || s.ExitCode() != code {
+		if want := map[string]run.Status{"stop": run.Cancelled, "signal": run.Interrupted}[name]; s.Status != want || s.ExitCode() != code {
 			t.Errorf("%s: it is %s, code %d", name, s.Status, s.ExitCode())
 		}
 		if s.Tokens != 300 || b.atWork != 0 || strings.Count(b.read("events.jsonl"), `"cut"`) != 3 {
@@ -397,7 +397,7 @@ func (b *bench) endedLast() {
 	b.t.Helper()
 	events, err := b.run.Events()
 	must(b.t, err)
-	if last := events[len(events)-1]; last.Type != Ended {
+	if last := events[len(events)-1]; last.Type != run.Ended {
 		b.t.Errorf("after its end: %s", last.Type)
 	}
 }
@@ -416,7 +416,7 @@ func TestErrorBeside(t *testing.T) {
 	defer h.Close()
 	s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: broken}).Carry(t.Context(), events)
 	must(t, err)
-	b.ended(s, Failed, "error")
+	b.ended(s, run.Failed, "error")
 	b.endedLast()
 	if !strings.Contains(s.Detail, "the sandbox is broken") || b.atWork != 0 {
 		t.Errorf("%s, and %d are at work", s.Detail, b.atWork)
@@ -445,12 +445,12 @@ steps:
 		return fine(job)
 	}
 	s := b.carry()
-	b.ended(s, Waiting, "approval")
-	if s.Step("b").Status != Completed {
+	b.ended(s, run.Waiting, "approval")
+	if s.Step("b").Status != run.Completed {
 		t.Errorf("b is %s", s.Step("b").Status)
 	}
 	b.answer("", true)
-	b.want(b.carry(), Completed, "done", "c.1")
+	b.want(b.carry(), run.Completed, "done", "c.1")
 }
 
 // TestAnsweredBeside checks that an answer is taken while a step is at work: steps that need it
@@ -493,7 +493,7 @@ steps:
 		must(t, err)
 	}
 	s := b.carry()
-	b.ended(s, Completed, "done")
+	b.ended(s, run.Completed, "done")
 	if s.Step("good").Detail != "approved by ann: fine" || s.Step("tone").Detail != "answered by ann" || b.read("outputs/tone.txt") != "dry" || said != 2 {
 		t.Errorf("good is %+v, tone %+v", s.Step("good"), s.Step("tone"))
 	}
@@ -529,7 +529,7 @@ func TestElementsBeside(t *testing.T) {
 		return fine(job)
 	}
 	s := b.carry()
-	b.ended(s, Completed, "done")
+	b.ended(s, run.Completed, "done")
 	var order []string
 	for _, e := range s.Elements() {
 		order = append(order, e.ID)
@@ -552,13 +552,13 @@ func TestElementsBeside(t *testing.T) {
 		return fine(job)
 	}
 	s = b.carry()
-	b.ended(s, Completed, ReasonSkipped)
-	if st := s.Step("do.4"); st.Status != Passed || st.Detail != "b, which it needs, was not done" || s.Step("see.3").Status != Completed {
+	b.ended(s, run.Completed, ReasonSkipped)
+	if st := s.Step("do.4"); st.Status != Passed || st.Detail != "b, which it needs, was not done" || s.Step("see.3").Status != run.Completed {
 		t.Errorf("d is %+v, c is %s", st, s.Step("see.3").Status)
 	}
 	bad = false
 	s = b.carry()
-	b.ended(s, Completed, "done")
+	b.ended(s, run.Completed, "done")
 	if got := strings.Fields(b.steps()); len(got) != 6 || slices.Contains(got, "do.1.2") || s.Step("do.3").Attempts != 1 {
 		t.Errorf("then %s were done", got)
 	}
@@ -588,7 +588,7 @@ func stateAfter(t *testing.T, p *Plan, at time.Time, happened ...any) *State {
 		seq++
 		must(t, s.Add(run.Event{Seq: seq, Time: at, Type: kind, Data: text}))
 	}
-	add(Began, nil)
+	add(run.Began, nil)
 	add(Found, Seen{})
 	for _, data := range happened {
 		switch data := data.(type) {
@@ -744,7 +744,7 @@ func TestAllowanceOnce(t *testing.T) {
 		t.Errorf("%d in a row, until %s", s.limits, s.Until)
 	}
 	happened = append(happened, Start{Step: "try.1", Attempt: 99}, Work{Step: "try.1", Attempt: 99, Verdict: spec.VerdictLimit, Error: "no more"})
-	if st := stateAfter(t, b.plan, at, happened...).Step("try.1"); st.Status != Failed {
+	if st := stateAfter(t, b.plan, at, happened...).Step("try.1"); st.Status != run.Failed {
 		t.Errorf("after %d rounds it is %s", maxLimits, st.Status)
 	}
 }
@@ -757,7 +757,7 @@ func TestCrowded(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		happened = append(happened, Start{Step: "try.1", Attempt: n, Room: "mine"}, Work{Step: "try.1", Attempt: n, Verdict: spec.VerdictLimit, Overloaded: true})
 		s := stateAfter(t, b.plan, at, happened...)
-		s.Status = Running
+		s.Status = run.Running
 		d, waits := s.Waits()
 		if st := s.Step("try.1"); st.Status != Pending || st.Detail != Crowded || st.tries != 0 || !waits || d.For != run.Overloaded || !d.Since.Equal(at) || !d.Until.Equal(at.Add(time.Second<<n)) {
 			t.Errorf("after %d it is %+v, and waits: %+v", n, st, d)
@@ -798,7 +798,7 @@ steps:
 	if d.Ask == nil || d.Ask.ID != "good" {
 		t.Fatalf("it comes next: %+v", d)
 	}
-	s.settle("good", d.Hash, Waiting, "", 9)
+	s.settle("good", d.Hash, run.Waiting, "", 9)
 	if d := Next(s, at); !d.Wait.Equal(at.Add(time.Hour)) {
 		t.Errorf("it comes next: %+v", d)
 	}
@@ -929,7 +929,7 @@ func TestInterleaved(t *testing.T) {
 	for seed := range 6 {
 		b := beside(t, 2+seed%4, mixed, mixedList, mixedDo)
 		s := b.carry()
-		b.ended(s, Waiting, "approval")
+		b.ended(s, run.Waiting, "approval")
 		events, err := b.run.Events()
 		must(t, err)
 		want := standing(s)
@@ -946,7 +946,7 @@ func TestInterleaved(t *testing.T) {
 			prefix, err := Fold(b.plan, events[:n])
 			must(t, err)
 			for _, st := range prefix.Steps {
-				if st.Status == Completed && st.done == 0 {
+				if st.Status == run.Completed && st.done == 0 {
 					t.Fatalf("after %d events %s is done since never", n, st.ID)
 				}
 			}
@@ -1033,7 +1033,7 @@ func sequential(s *State, events []run.Event) (out []run.Event) {
 func TestTornBeside(t *testing.T) {
 	racetest.Skip(t)
 	whole := beside(t, 3, mixed, mixedList, mixedDo)
-	whole.ended(whole.carry(), Waiting, "approval")
+	whole.ended(whole.carry(), run.Waiting, "approval")
 	lines := bytes.SplitAfter([]byte(whole.read("events.jsonl")), []byte("\n"))
 	for n := 1; n < len(lines)-1; n++ {
 		b := beside(t, 3, mixed, mixedList, nil)
@@ -1046,9 +1046,9 @@ func TestTornBeside(t *testing.T) {
 		var cut, done []string
 		for _, st := range before.Steps {
 			switch st.Status {
-			case Running:
+			case run.Running:
 				cut = append(cut, st.ID)
-			case Completed:
+			case run.Completed:
 				done = append(done, st.ID)
 			}
 		}
@@ -1072,7 +1072,7 @@ func TestTornBeside(t *testing.T) {
 			}
 		}
 		s := b.carry()
-		if s.Status != Waiting && s.Status != Completed {
+		if s.Status != run.Waiting && s.Status != run.Completed {
 			t.Fatalf("after %d events it is %s (%s: %s)", n, s.Status, s.Reason, s.Detail)
 		}
 		rooms := 0
@@ -1080,7 +1080,7 @@ func TestTornBeside(t *testing.T) {
 			if before.Step(id).room != "" {
 				rooms++
 			}
-			if s.Step(id).Attempts == before.Step(id).Attempts && s.Step(id).Status == Completed {
+			if s.Step(id).Attempts == before.Step(id).Attempts && s.Step(id).Status == run.Completed {
 				t.Fatalf("after %d events %s was not done again", n, id)
 			}
 		}

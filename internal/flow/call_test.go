@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // calls are the questions that a person was told of, in order.
@@ -71,10 +73,10 @@ func TestCall(t *testing.T) {
 		}
 		return fine(job)
 	}
-	b.ended(b.carry(), Waiting, "approval")
+	b.ended(b.carry(), run.Waiting, "approval")
 	c.want(t, "good approval good: Good?", "tone question tone: Which?")
 	b.answer("good", true)
-	b.want(b.carry(), Waiting, "question", "more.1")
+	b.want(b.carry(), run.Waiting, "question", "more.1")
 	c.want(t) // it was told of tone
 }
 
@@ -84,12 +86,12 @@ func TestCallAlone(t *testing.T) {
 	b := beside(t, 2, strings.ReplaceAll(asking, "{id: slow,", "{id: slow, needs: [good],"), nil, fine)
 	c := called(t, b)
 	s, carrier := b.carryIn(t.Context())
-	b.ended(s, Waiting, "approval")
+	b.ended(s, run.Waiting, "approval")
 	c.want(t)
 	carrier.Host.Close() // once told of the end, a person may go on
 	must(t, carrier.Heard())
 	b.answer("good", true)
-	b.ended(b.carry(), Waiting, "question") // slow and more were at work meanwhile
+	b.ended(b.carry(), run.Waiting, "question") // slow and more were at work meanwhile
 	c.want(t)
 }
 
@@ -99,7 +101,7 @@ func TestCallAgain(t *testing.T) {
 	b := beside(t, 2, asking, nil, nil)
 	c := called(t, b)
 	b.do = func(Job) Done { return c.heard(2) }
-	b.ended(b.carry(), Waiting, "approval")
+	b.ended(b.carry(), run.Waiting, "approval")
 	c.want(t, "good approval good: Good?", "tone question tone: Which?")
 	whole := b.read("events.jsonl")
 	before, _, _ := strings.Cut(whole, `"type":"called"`)
@@ -114,7 +116,7 @@ func TestCallAgain(t *testing.T) {
 	b.call = func(ctx context.Context, _ Asking) { signal(); <-ctx.Done() }
 	s, carrier := b.carryIn(ctx)
 	carrier.Host.Close()
-	b.ended(s, Interrupted, "signal")
+	b.ended(s, run.Interrupted, "signal")
 	c = called(t, b)
 	b.do = func(Job) Done { return c.heard(2) }
 	b.carry()
@@ -134,7 +136,7 @@ func TestCallMeanwhile(t *testing.T) {
 		}
 		return fine(job)
 	}
-	b.ended(b.carry(), Waiting, "approval")
+	b.ended(b.carry(), run.Waiting, "approval")
 	if count < 1 || count > 2 || strings.Count(b.read("events.jsonl"), `"type":"called"`) != count {
 		t.Errorf("%d calls, and kept is\n%s", count, b.read("events.jsonl"))
 	}

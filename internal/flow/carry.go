@@ -120,9 +120,9 @@ func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error)
 	c.aloft, c.landed, c.heard = map[string]*flight{}, make(chan landing), make(chan hearing)
 	signalled := ctx
 	err = c.Run.Carry(ctx, run.Work{
-		Begin:   func() error { return c.append(Began, run.ActorHost, nil) },
-		Running: func() bool { return c.state.Status == Running },
-		Mail:    c.mail,
+		Begin:   func() error { return c.append(run.Began, run.ActorHost, nil) },
+		Running: func() bool { return c.state.Status == run.Running },
+		Hear:    c.hearPerson,
 		Step: func(ctx context.Context) error {
 			if c.Run.Gone() {
 				return run.Unkept(c.end(run.ActorHost, Removed(c.Run)))
@@ -138,14 +138,11 @@ func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error)
 			c.recall()
 			return err
 		},
-		Failed: func(why error) error {
-			if c.Run.Gone() {
-				return c.end(run.ActorHost, Removed(c.Run))
+		End: func(actor string, r run.Result) error {
+			if r.Status == run.Failed && c.Run.Gone() {
+				return c.end(actor, Removed(c.Run))
 			}
-			return c.end(run.ActorHost, End{Status: Failed, Reason: "error", Detail: why.Error()})
-		},
-		Interrupted: func(signal int) error {
-			return c.end(run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
+			return c.end(actor, End(r))
 		},
 	})
 	grounded := c.ground() // all work has stopped, even if a result could not be kept
@@ -157,7 +154,7 @@ func (c *Carrier) end(actor string, end End) error {
 	if err := c.ground(); err != nil {
 		return err
 	}
-	return c.append(Ended, actor, end)
+	return c.append(run.Ended, actor, end)
 }
 
 // Stop ends a flow for good that no process carries on, after its last event. The use of an
@@ -168,14 +165,14 @@ func (c *Carrier) Stop(ctx context.Context, events []run.Event, actor string) (*
 		return nil, err
 	}
 	for _, n := range c.state.nodes {
-		if c.state.byID[n.ID].Status != Running {
+		if c.state.byID[n.ID].Status != run.Running {
 			continue
 		}
 		if err := c.count(ctx, n); run.IsUnkept(err) {
 			return nil, err
 		}
 	}
-	return c.state, c.append(Ended, actor, End{Status: Cancelled, Reason: "stopped"})
+	return c.state, c.append(run.Ended, actor, End(run.Stopped()))
 }
 
 // append keeps an event, and reports it.
@@ -184,7 +181,7 @@ func (c *Carrier) append(kind, actor string, data any) error {
 	if err == nil {
 		err = c.state.Add(ev)
 	}
-	if err == nil && kind != Began && kind != Started { // an unfinished step has no record
+	if err == nil && kind != run.Began && kind != Started { // an unfinished step has no record
 		err = writeRecord(c.Run.Dir(), c.Run.ID, c.state)
 		if c.Run.Lacks() { // the next step is to end it
 			err = nil
@@ -200,29 +197,15 @@ func (c *Carrier) keep(kind string, data any) error {
 	return run.Unkept(c.append(kind, run.ActorHost, data))
 }
 
-// mail handles the messages of people.
-func (c *Carrier) mail() error {
-	list, err := c.Run.Mail()
-	if err != nil {
-		return err
+// hearPerson handles a message of a person.
+func (c *Carrier) hearPerson(m run.Message) (taken bool, err error) {
+	switch m.Kind {
+	case run.Reply:
+		err = c.reply(m)
+	case run.Told:
+		err = c.told(m)
 	}
-	for _, m := range list {
-		switch m.Kind {
-		case run.Reply:
-			err = c.reply(m)
-		case run.Told:
-			err = c.told(m)
-		case run.Stop:
-			err = c.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
-		}
-		if err == nil {
-			err = c.Run.Take(m)
-		}
-		if err != nil || c.state.Status != Running {
-			return err
-		}
-	}
-	return nil
+	return true, err
 }
 
 func (c *Carrier) take(ctx context.Context, d Decision) error {
@@ -245,10 +228,10 @@ func (c *Carrier) take(ctx context.Context, d Decision) error {
 		return c.begin(ctx, d)
 	case d.Join || !d.Wait.IsZero():
 		return c.join(ctx, d.Wait)
-	case c.calling && d.End.Status == Waiting: // once told, a person may answer, and waits until that is read
+	case c.calling && d.End.Status == run.Waiting:
 		return c.join(ctx, time.Time{})
 	}
-	return c.keep(Ended, *d.End)
+	return c.keep(run.Ended, *d.End)
 }
 
 // judge judges a document, and keeps it: among the outputs if it is good.
@@ -326,7 +309,7 @@ func (c *Carrier) job(d Decision, name string) (job Job, stale bool, err error) 
 func (c *Carrier) limit(n *Node) time.Duration {
 	limit := n.Step.timeout()
 	if all := time.Duration(c.Plan.Limits.Time); all > 0 {
-		limit = max(min(limit, all-c.state.elapsed(time.Now())), time.Millisecond)
+		limit = max(min(limit, all-c.state.Took(c.state.Status, time.Now())), time.Millisecond)
 	}
 	return limit
 }

@@ -182,7 +182,7 @@ func fine(job Job) Done {
 	return d
 }
 
-func (b *bench) want(s *State, status Status, reason, steps string) {
+func (b *bench) want(s *State, status run.Status, reason, steps string) {
 	b.t.Helper()
 	if s.Status != status || s.Reason != reason || b.steps() != steps {
 		b.t.Fatalf("it is %s (%s: %s) after %q, want %s (%s) after %q", s.Status, s.Reason, s.Detail, b.steps(), status, reason, steps)
@@ -213,7 +213,7 @@ steps:
 func TestCarry(t *testing.T) {
 	b := begin(t, three, fine)
 	s := b.carry()
-	b.want(s, Completed, "done", "one.1 two.1 three.1")
+	b.want(s, run.Completed, "done", "one.1 two.1 three.1")
 	if s.Tokens != 30 {
 		t.Errorf("%d tokens", s.Tokens)
 	}
@@ -251,10 +251,10 @@ func TestCarry(t *testing.T) {
 	if text := b.read("validation.json"); strings.Index(text, `"two": {`) > strings.Index(text, `"three": {`) { // in the order of the flow
 		t.Errorf("its steps are\n%s", text)
 	}
-	if r.Workflow != "three" || r.FinalStep != "three" || r.Status != Completed || !r.Steps["one"].Validated || r.Steps["one"].Output != "outputs/one.json" || len(r.Steps["one"].SHA256) != 64 {
+	if r.Workflow != "three" || r.FinalStep != "three" || r.Status != run.Completed || !r.Steps["one"].Validated || r.Steps["one"].Output != "outputs/one.json" || len(r.Steps["one"].SHA256) != 64 {
 		t.Errorf("the record is %+v", r)
 	}
-	b.want(b.carry(), Completed, "done", "") // every step is done
+	b.want(b.carry(), run.Completed, "done", "") // every step is done
 }
 
 // TestChanged checks that after a user changes files of a finished run, the steps that used them
@@ -263,16 +263,16 @@ func TestChanged(t *testing.T) {
 	b := begin(t, three, fine)
 	b.carry()
 	b.write("outputs/two.json", "{}")
-	b.want(b.carry(), Completed, "done", "two.2 three.2")
+	b.want(b.carry(), run.Completed, "done", "two.2 three.2")
 	must(t, os.Remove(filepath.Join(b.run.Dir(), "outputs", "one.json")))
-	b.want(b.carry(), Completed, "done", "one.2 two.3 three.3")
+	b.want(b.carry(), run.Completed, "done", "one.2 two.3 three.3")
 	b.write("inputs/content.md", "other")
-	b.want(b.carry(), Completed, "done", "one.3 two.4 three.4")
+	b.want(b.carry(), run.Completed, "done", "one.3 two.4 three.4")
 	if got := string(b.jobs[0].Files["inputs/content.md"]); got != "other" {
 		t.Errorf("it read %q", got)
 	}
 	must(t, os.Remove(filepath.Join(b.run.Dir(), "inputs", "content.md")))
-	b.want(b.carry(), Failed, "error", "")
+	b.want(b.carry(), run.Failed, "error", "")
 }
 
 // TestReplaced checks that an output is made again after something else took its place, and that
@@ -294,12 +294,12 @@ func TestReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := begin(t, deep, fine)
-			b.want(b.carry(), Completed, "done", "one.1 two.1 three.1")
+			b.want(b.carry(), run.Completed, "done", "one.1 two.1 three.1")
 			path := filepath.Join(b.run.Dir(), "outputs", "deep", "three.json")
 			must(t, os.Remove(path))
 			must(t, replace(path))
-			b.want(b.carry(), Completed, "done", "three.2")
-			b.want(b.carry(), Completed, "done", "")
+			b.want(b.carry(), run.Completed, "done", "three.2")
+			b.want(b.carry(), run.Completed, "done", "")
 			if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 				t.Errorf("there is %v, %v", info, err)
 			}
@@ -324,7 +324,7 @@ func TestSentBack(t *testing.T) {
 	n := 0
 	b := begin(t, three, func(job Job) Done { n++; return answers[n-1] })
 	s := b.carry()
-	b.want(s, Failed, "step", "one.1 one.2 one.3")
+	b.want(s, run.Failed, "step", "one.1 one.2 one.3")
 	if s.Step("two").Status != Passed || s.Step("one").Detail != "no model" {
 		t.Errorf("one is %+v, two is %+v", s.Step("one"), s.Step("two"))
 	}
@@ -338,7 +338,7 @@ func TestSentBack(t *testing.T) {
 		t.Error("what was rejected is not kept")
 	}
 	b.do = fine // it has all its tries again
-	b.want(b.carry(), Completed, "done", "one.4 two.1 three.1")
+	b.want(b.carry(), run.Completed, "done", "one.4 two.1 three.1")
 }
 
 // TestSentBackAndCut interrupts the tries that follow a rejected one: the next try starts from the
@@ -356,14 +356,14 @@ func TestSentBackAndCut(t *testing.T) {
 	}
 	s, c := b.carryIn(ctx)
 	c.Host.Close()
-	b.want(s, Interrupted, "signal", "one.1 one.2")
+	b.want(s, run.Interrupted, "signal", "one.1 one.2")
 	b.do = func(job Job) Done {
 		if got := string(job.Drafts["outputs/one.json"]); strings.HasSuffix(job.Place, "/one.3") && got != flawed {
 			t.Errorf("after a try that was cut short it has the draft %q, and is told:\n%s", got, job.Prompt)
 		}
 		return fine(job)
 	}
-	b.want(b.carry(), Completed, "done", "one.3 two.1 three.1")
+	b.want(b.carry(), run.Completed, "done", "one.3 two.1 three.1")
 }
 
 // TestLimit checks that a used-up allowance does not count as a try.
@@ -376,7 +376,7 @@ func TestLimit(t *testing.T) {
 		return fine(job)
 	})
 	s := b.carry()
-	b.want(s, Completed, "done", "one.1 one.2 two.1 three.1")
+	b.want(s, run.Completed, "done", "one.1 one.2 two.1 three.1")
 	b = begin(t, three, fine)
 	b.plan.Limits.Tokens = 15
 	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0002", b.plan, func(dir string) error {
@@ -385,8 +385,8 @@ func TestLimit(t *testing.T) {
 	must(t, err)
 	b.run = r
 	s = b.carry()
-	b.want(s, Limited, "tokens", "one.1 two.1")
-	if s.ExitCode() != spec.ExitLimit || !s.Status.Final() {
+	b.want(s, run.Limited, "tokens", "one.1 two.1")
+	if s.ExitCode() != spec.ExitLimit || !s.Final() {
 		t.Errorf("exit code %d", s.ExitCode())
 	}
 	if end := s.Reached(); end == nil || end.Reason != "tokens" {
@@ -401,7 +401,7 @@ func TestLimit(t *testing.T) {
 	if s = b.carry(); s.Reached() != nil {
 		t.Errorf("it has reached %+v", s.Reached())
 	}
-	b.want(s, Completed, "done", "three.1")
+	b.want(s, run.Completed, "done", "three.1")
 }
 
 // TestUnpriced checks an agent that is refused because its model has no price. With a limit in USD
@@ -417,7 +417,7 @@ func TestUnpriced(t *testing.T) {
 		return d
 	}
 	b := begin(t, three, do)
-	b.want(b.carry(), Completed, "done", "one.1 one.2 two.1 three.1")
+	b.want(b.carry(), run.Completed, "done", "one.1 one.2 two.1 three.1")
 	n = 0
 	b = begin(t, three, do)
 	b.plan.Limits.USD = 1
@@ -427,11 +427,11 @@ func TestUnpriced(t *testing.T) {
 	must(t, err)
 	b.run = r
 	s := b.carry()
-	b.want(s, Failed, "unmetered", "one.1")
+	b.want(s, run.Failed, "unmetered", "one.1")
 	if !strings.Contains(s.Detail, "no price") {
 		t.Errorf("%s", s.Detail)
 	}
-	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
+	b.want(b.carry(), run.Completed, "done", "one.2 two.1 three.1")
 }
 
 // TestExcluded checks that a step's own condition may pass over some of its times. The steps that
@@ -454,11 +454,11 @@ func TestExcluded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := begin(t, "name: x\ninputs: [{name: l, default: \"a, b\"}]\nsteps: ["+tt.steps+"]\n", fine)
 			s := b.carry()
-			b.want(s, Completed, tt.reason, tt.done)
+			b.want(s, run.Completed, tt.reason, tt.done)
 			if want := map[bool]int{true: spec.ExitOK, false: spec.ExitPartly}[tt.reason == "done"]; s.ExitCode() != want || !s.Over() {
 				t.Errorf("its code is %d, over is %t", s.ExitCode(), s.Over())
 			}
-			b.want(b.carry(), Completed, tt.reason, "")
+			b.want(b.carry(), run.Completed, tt.reason, "")
 		})
 	}
 }
@@ -477,19 +477,19 @@ steps:
 func TestApproval(t *testing.T) {
 	b := begin(t, decided, fine)
 	s := b.carry()
-	b.want(s, Waiting, "approval", "work.1 other.1")
+	b.want(s, run.Waiting, "approval", "work.1 other.1")
 	if want := "good: Is " + b.run.Dir() + "/outputs/a.txt good?"; s.ExitCode() != spec.ExitWaiting || s.Detail != want {
 		t.Errorf("code %d, %s, not %s", s.ExitCode(), s.Detail, want)
 	}
-	b.want(b.carry(), Waiting, "approval", "")
+	b.want(b.carry(), run.Waiting, "approval", "")
 	b.answer("", true)
 	if s = b.carry(); s.Step("good").Detail != "approved by ann: because" || s.Step("sorry").Status != Passed {
 		t.Errorf("good is %+v, sorry %+v", s.Step("good"), s.Step("sorry"))
 	}
-	b.want(s, Completed, "done", "publish.1 clean.1")
+	b.want(s, run.Completed, "done", "publish.1 clean.1")
 
 	b.write("outputs/a.txt", "other") // the new document needs a new decision
-	b.want(b.carry(), Waiting, "approval", "work.2")
+	b.want(b.carry(), run.Waiting, "approval", "work.2")
 	b.write("outputs/a.txt", "yet another")
 	h, events, err := b.run.Host()
 	must(t, err)
@@ -497,11 +497,11 @@ func TestApproval(t *testing.T) {
 		t.Errorf("what nobody made was approved: %v", err)
 	}
 	h.Close()
-	b.want(b.carry(), Waiting, "approval", "work.3")
+	b.want(b.carry(), run.Waiting, "approval", "work.3")
 	b.answer("good", false)
 	s = b.carry()
-	b.want(s, Failed, "rejected", "sorry.1 clean.2")
-	b.want(b.carry(), Waiting, "approval", "") // the next carrier asks again
+	b.want(s, run.Failed, "rejected", "sorry.1 clean.2")
+	b.want(b.carry(), run.Waiting, "approval", "") // the next carrier asks again
 }
 
 // TestQuestion checks that a person's answer is judged like any document.
@@ -514,7 +514,7 @@ steps:
   - {id: draft, needs: [tone], prompt: "Write it as ${{ steps.tone.output }} says", output: draft.txt}
 `, fine)
 	s := b.carry()
-	b.want(s, Waiting, "question", "")
+	b.want(s, run.Waiting, "question", "")
 	h, events, err := b.run.Host()
 	must(t, err)
 	p := &Person{Plan: b.plan, Run: b.run, Host: h, Events: events, Name: "ann"}
@@ -530,15 +530,15 @@ steps:
 	s, err = p.Answer("", "dry")
 	must(t, err)
 	h.Close()
-	if st := s.Step("tone"); st.Status != Completed || st.Detail != "answered by ann" || b.read("outputs/tone.txt") != "dry" || s.Reason != "question" {
+	if st := s.Step("tone"); st.Status != run.Completed || st.Detail != "answered by ann" || b.read("outputs/tone.txt") != "dry" || s.Reason != "question" {
 		t.Errorf("tone is %+v, the flow %s", st, s.Reason)
 	}
-	b.want(b.carry(), Waiting, "approval", "draft.1")
+	b.want(b.carry(), run.Waiting, "approval", "draft.1")
 	if string(b.jobs[0].Files["outputs/tone.txt"]) != "dry" {
 		t.Errorf("it got %v", b.jobs[0].Files)
 	}
 	b.answer("", true)
-	b.want(b.carry(), Completed, "done", "")
+	b.want(b.carry(), run.Completed, "done", "")
 }
 
 // TestTorn lets the host die after any of its events: the next carrier does only the steps without
@@ -558,11 +558,11 @@ func TestTorn(t *testing.T) {
 		must(t, err)
 		var want []string
 		for _, id := range all {
-			if st := before.Step(id); st.Status != Completed {
+			if st := before.Step(id); st.Status != run.Completed {
 				want = append(want, fmt.Sprintf("%s.%d", id, st.Attempts+1))
 			}
 		}
-		b.want(b.carry(), Completed, "done", strings.Join(want, " "))
+		b.want(b.carry(), run.Completed, "done", strings.Join(want, " "))
 	}
 }
 
@@ -586,7 +586,7 @@ func TestAnotherDay(t *testing.T) {
 			}
 			b.write("events.jsonl", moved.String())
 			s := b.carry()
-			if s.Status != Completed || time.Duration(s.Elapsed) > time.Hour || s.Elapsed < 0 {
+			if s.Status != run.Completed || time.Duration(s.Elapsed) > time.Hour || s.Elapsed < 0 {
 				t.Errorf("%s, after %d events: it is %s (%s), after %s", ago, n, s.Status, s.Detail, time.Duration(s.Elapsed))
 			}
 			if one := strings.Contains(b.steps(), "one."); one == strings.Contains(moved.String(), `"worked"`) {
@@ -615,7 +615,7 @@ func TestBuild(t *testing.T) {
 		}
 		return Done{Verdict: spec.VerdictOK, Output: []byte(text)}
 	}
-	b.want(b.carry(), Completed, "done", "draft.1 draft.2")
+	b.want(b.carry(), run.Completed, "done", "draft.1 draft.2")
 	if !strings.Contains(b.jobs[0].Prompt, "\n${{ sandbox }}\n") || !strings.Contains(b.jobs[0].Prompt, "/flow/draft.1/inputs/schema.json; /flow/draft.1/inputs/writing-kit.yaml") {
 		t.Errorf("it is told %s", b.jobs[0].Prompt)
 	}
@@ -632,7 +632,7 @@ func TestStopped(t *testing.T) {
 		return Done{Verdict: spec.VerdictFailed}
 	}
 	s := b.carry()
-	if s.Status != Cancelled || s.ExitCode() != spec.ExitCancelled {
+	if s.Status != run.Cancelled || s.ExitCode() != spec.ExitCancelled {
 		t.Errorf("it is %s", s.Status)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -642,11 +642,11 @@ func TestStopped(t *testing.T) {
 	s, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Carry(ctx, events)
 	must(t, err)
 	h.Close()
-	if s.Status != Interrupted || s.ExitCode() != 130 {
+	if s.Status != run.Interrupted || s.ExitCode() != 130 {
 		t.Errorf("it is %s, code %d", s.Status, s.ExitCode())
 	}
 	b.do = fine
-	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
+	b.want(b.carry(), run.Completed, "done", "one.2 two.1 three.1")
 }
 
 // TestRandom carries flows at random on, with jobs that fail at random and hosts that
@@ -678,7 +678,7 @@ func TestRandom(t *testing.T) {
 					must(t, os.WriteFile(list[r.IntN(len(list))], []byte("changed"), 0o600))
 				}
 			}
-			if s.Status == Waiting && len(s.Questions()) > 0 {
+			if s.Status == run.Waiting && len(s.Questions()) > 0 {
 				if h, events, err := b.run.Host(); err == nil {
 					_, err = (&Person{Plan: b.plan, Run: b.run, Host: h, Events: events, Name: "ann"}).Decide(s.Questions()[0].ID, r.IntN(3) > 0, "")
 					h.Close()
@@ -755,30 +755,30 @@ func check(t *testing.T, b *bench, s *State) {
 		}
 		waits := false
 		for _, id := range n.Needs {
-			if need := s.byID[id]; !need.Status.settled() {
+			if need := s.byID[id]; !need.settled() {
 				waits = true
-			} else if st.Status.settled() && need.done >= st.done {
+			} else if st.settled() && need.done >= st.done {
 				t.Fatalf("%s was settled before %s, which it needs", st.ID, id)
 			}
 		}
 		for _, other := range s.nodes[:i] {
-			waits = waits || n.Group != "" && other.Group == n.Group && other.Number < n.Number && !s.byID[other.ID].Status.settled()
+			waits = waits || n.Group != "" && other.Group == n.Group && other.Number < n.Number && !s.byID[other.ID].settled()
 		}
 		if st.Rounds > 2 {
 			t.Fatalf("%s was sent back %d times", st.ID, st.Rounds)
 		}
-		open = open || st.Status == Waiting
-		if !st.Status.settled() && st.Status != Waiting && !waits && !given {
+		open = open || st.Status == run.Waiting
+		if !st.settled() && st.Status != run.Waiting && !waits && !given {
 			t.Fatalf("%s is %s, and nothing is missing", st.ID, st.Status)
 		}
-		if st.Status == Completed && n.Output != "" && hashOf([]byte(b.read("outputs/"+n.Output))) != st.Output.SHA256 {
+		if st.Status == run.Completed && n.Output != "" && hashOf([]byte(b.read("outputs/"+n.Output))) != st.Output.SHA256 {
 			t.Fatalf("the output of %s is not what was validated", st.ID)
 		}
 		if st.tries > n.Step.retry()+1 {
 			t.Fatalf("%s was tried %d times", st.ID, st.tries)
 		}
 	}
-	if open != (s.Status == Waiting) && !given {
+	if open != (s.Status == run.Waiting) && !given {
 		t.Fatalf("it is %s", s.Status)
 	}
 }

@@ -36,7 +36,7 @@ type Decision struct {
 // Next decides the next action at a time.
 func Next(s *State, now time.Time) Decision {
 	for _, n := range s.nodes {
-		if st := s.byID[n.ID]; st.Status == Running && st.lost {
+		if st := s.byID[n.ID]; st.Status == run.Running && st.lost {
 			return Decision{Count: n}
 		}
 	}
@@ -44,10 +44,10 @@ func Next(s *State, now time.Time) Decision {
 		return Decision{Look: true}
 	}
 	if why := s.strayed(); why != "" {
-		return s.last(&End{Status: Failed, Reason: "error", Detail: why})
+		return s.last(&End{Status: run.Failed, Reason: "error", Detail: why})
 	}
 	if why := s.forsaken(); why != "" {
-		return s.last(&End{Status: Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)})
+		return s.last(&End{Status: run.Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)})
 	}
 	if n := s.recheckable(); n != nil && s.spent(now) == nil {
 		return Decision{Again: n}
@@ -82,18 +82,18 @@ func (s *State) last(end *End) Decision {
 // due reports whether a node has to be done now, and returns the hash of its task.
 func (s *State) due(n *Node) (hash string, due bool) {
 	st := s.byID[n.ID]
-	if st.Status == Running || !s.can(n) {
+	if st.Status == run.Running || !s.can(n) {
 		return "", false
 	}
 	hash = s.hash(n)
-	return hash, !st.Status.settled() && st.Status != Waiting || st.Hash != hash
+	return hash, !st.settled() && st.Status != run.Waiting || st.Hash != hash
 }
 
 // can reports whether all that a node needs has a result. In a group done in turn, the earlier
 // elements need one too.
 func (s *State) can(n *Node) bool {
 	for _, need := range s.needsOf(n) {
-		if !need.Status.settled() {
+		if !need.settled() {
 			return false
 		}
 	}
@@ -101,7 +101,7 @@ func (s *State) can(n *Node) bool {
 		if n.Group == "" || !s.inTurn || other == n {
 			break
 		}
-		if other.Group == n.Group && other.Number < n.Number && !s.byID[other.ID].Status.settled() {
+		if other.Group == n.Group && other.Number < n.Number && !s.byID[other.ID].settled() {
 			return false
 		}
 	}
@@ -169,7 +169,7 @@ const ReasonRemoved = "removed"
 
 // Removed returns the end of a flow whose files were removed.
 func Removed(r *run.Run) End {
-	return End{Status: Cancelled, Reason: ReasonRemoved, Detail: r.Dir() + " was removed"}
+	return End{Status: run.Cancelled, Reason: ReasonRemoved, Detail: r.Dir() + " was removed"}
 }
 
 // Asks returns the first question to a person, and whether that is an approval or a question. Both
@@ -181,6 +181,14 @@ func (s *State) Asks() (reason, detail string) {
 	}
 	q := s.ask(list[0])
 	return q.Reason, q.Detail
+}
+
+// WorkLeft reports whether a step is left that is not for a person.
+func (s *State) WorkLeft() bool {
+	return slices.ContainsFunc(s.nodes, func(n *Node) bool {
+		st := s.byID[n.ID]
+		return !n.Step.forPerson() && st.Status != run.Completed && st.Status != Passed
+	})
 }
 
 // Approves reports whether a waiting step wants an approval, and not an answer.
@@ -198,12 +206,12 @@ func (s *State) ask(st *StepState) Asking {
 // outcome returns the end of a flow in which no step is left to do.
 func (s *State) outcome() *End {
 	if reason, detail := s.Asks(); reason != "" {
-		return &End{Status: Waiting, Reason: reason, Detail: detail}
+		return &End{Status: run.Waiting, Reason: reason, Detail: detail}
 	}
 	var failed []string
 	reason := "rejected"
 	for _, n := range s.nodes {
-		if st := s.byID[n.ID]; st.Status == Failed && n.Group == "" {
+		if st := s.byID[n.ID]; st.Status == run.Failed && n.Group == "" {
 			failed = append(failed, st.ID+": "+head(st.Detail, maxDetail))
 			if n.Step.Approval == nil {
 				reason = "step"
@@ -211,7 +219,7 @@ func (s *State) outcome() *End {
 		}
 	}
 	if failed != nil {
-		return &End{Status: Failed, Reason: reason, Detail: strings.Join(failed, "; ")}
+		return &End{Status: run.Failed, Reason: reason, Detail: strings.Join(failed, "; ")}
 	}
 	for _, e := range s.Elements() {
 		if e.review {
@@ -219,12 +227,12 @@ func (s *State) outcome() *End {
 		}
 	}
 	if failed != nil {
-		return &End{Status: Completed, Reason: ReasonSkipped, Detail: head(strings.Join(failed, "; "), maxMissing)}
+		return &End{Status: run.Completed, Reason: ReasonSkipped, Detail: head(strings.Join(failed, "; "), maxMissing)}
 	}
 	if why := s.fruitless(); why != "" {
-		return &End{Status: Completed, Reason: ReasonNoOutput, Detail: why}
+		return &End{Status: run.Completed, Reason: ReasonNoOutput, Detail: why}
 	}
-	return &End{Status: Completed, Reason: "done"}
+	return &End{Status: run.Completed, Reason: "done"}
 }
 
 // fruitless explains why the final step was passed over, so that the flow has no output. It is
@@ -235,7 +243,7 @@ func (s *State) fruitless() (why string) {
 			continue
 		}
 		st := s.byID[n.ID]
-		if st.Status == Completed {
+		if st.Status == run.Completed {
 			return ""
 		}
 		why = cmp.Or(why, n.ID+" was passed over: "+head(st.Detail, maxDetail))
@@ -249,7 +257,7 @@ const maxDetail = 300
 // unwanted explains why a node whose needs have results is passed over; empty if it is not.
 func (s *State) unwanted(n *Node) string {
 	for _, number := range n.After {
-		if s.need(n, number) != Completed {
+		if s.need(n, number) != run.Completed {
 			return s.elements[spot{n.Group, number}][0].Element + ", which it needs, was not done"
 		}
 	}
@@ -329,7 +337,7 @@ func (s *State) succeeded(n *Node) bool {
 		if need.Group != "" && need.Group != n.Group {
 			of = need.Group
 		}
-		switch completed := s.byID[id].Status == Completed; {
+		switch completed := s.byID[id].Status == run.Completed; {
 		case completed || s.excluded(need):
 			done[of] = done[of] || completed
 		default:
@@ -349,7 +357,7 @@ func (s *State) failedAbove(n *Node) bool {
 		if !above[n.ID] {
 			continue
 		}
-		if s.byID[n.ID].Status == Failed {
+		if s.byID[n.ID].Status == run.Failed {
 			return true
 		}
 		for _, id := range n.Needs {
@@ -361,22 +369,22 @@ func (s *State) failedAbove(n *Node) bool {
 
 // together returns the status of a step or a group as a node sees it: all of its times together,
 // as for succeeded.
-func (s *State) together(by *Node, step string) Status {
-	status, done := Completed, false
+func (s *State) together(by *Node, step string) run.Status {
+	status, done := run.Completed, false
 	for _, n := range s.nodes {
 		if n.Step.ID != step && n.Group != step || !by.sees(n) {
 			continue
 		}
 		switch st := s.byID[n.ID].Status; {
-		case st == Failed:
-			return Failed
-		case st == Completed:
+		case st == run.Failed:
+			return run.Failed
+		case st == run.Completed:
 			done = true
 		case !s.excluded(n):
 			status = st
 		}
 	}
-	if status == Completed && !done {
+	if status == run.Completed && !done {
 		return Passed
 	}
 	return status
@@ -386,44 +394,35 @@ func (s *State) together(by *Node, step string) Status {
 func (s *State) spent(now time.Time) *End {
 	l := s.plan.Limits
 	switch {
-	case l.Time > 0 && s.elapsed(now) >= time.Duration(l.Time):
-		return &End{Status: Limited, Reason: "time", Detail: fmt.Sprintf("not done after %s", time.Duration(l.Time))}
+	case l.Time > 0 && s.Took(s.Status, now) >= time.Duration(l.Time):
+		return &End{Status: run.Limited, Reason: "time", Detail: fmt.Sprintf("not done after %s", time.Duration(l.Time))}
 	case l.Tokens > 0 && s.Tokens >= l.Tokens:
-		return &End{Status: Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
+		return &End{Status: run.Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
 	case l.USD > 0 && s.USD >= l.USD:
-		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
+		return &End{Status: run.Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
 	case l.USD > 0 && s.unlisted: // the gateway refuses all further requests of its sandbox
-		return &End{Status: Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
+		return &End{Status: run.Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
 	case l.Tokens > 0 && s.noCount, l.USD > 0 && s.noPrice:
-		return &End{Status: Failed, Reason: "unmetered", Detail: "it has a budget, and nobody can tell what an agent took: the gateway saw no model asked that it knows, and the agent does not say"}
+		return &End{Status: run.Failed, Reason: "unmetered", Detail: "it has a budget, and nobody can tell what an agent took: the gateway saw no model asked that it knows, and the agent does not say"}
 	}
 	return nil
 }
 
 // Raisable reports whether a flow has reached a limit, and can go on with a higher one.
-func (s *State) Raisable() bool { return s.Status == Limited && !s.plan.Remove }
+func (s *State) Raisable() bool { return s.Status == run.Limited && !s.plan.Remove }
 
 // Reached returns the end of a flow that would end at once when resumed, because it has reached a
 // limit. It is nil if some of the limit is left.
 func (s *State) Reached() *End {
-	if end := s.spent(time.Time{}); end != nil && end.Status == Limited {
+	if end := s.spent(time.Time{}); end != nil && end.Status == run.Limited {
 		return end
 	}
 	return nil
 }
 
-// elapsed is how long processes have carried the flow on.
-func (s *State) elapsed(now time.Time) time.Duration {
-	used := time.Duration(s.Elapsed)
-	if s.Status == Running && now.After(s.Last) {
-		used += now.Sub(s.Last)
-	}
-	return used
-}
-
 // Waits returns the delay after which the flow goes on by itself.
 func (s *State) Waits() (run.Delay, bool) {
-	return s.denial, s.Status == Running && !s.Until.IsZero()
+	return s.denial, s.Status == run.Running && !s.Until.IsZero()
 }
 
 // Denied reports whether models could not be asked, and none has answered since.
@@ -434,10 +433,10 @@ func (s *State) Known() bool { return !s.told.IsZero() }
 
 // Over reports whether a flow cannot be resumed.
 func (s *State) Over() bool {
-	return s.Status.Final() || s.Status == Completed && s.Reason != ReasonSkipped
+	return s.Final() || s.Status == run.Completed && s.Reason != ReasonSkipped
 }
 
-// ExitCode is that of the command that carried a flow on.
+// ExitCode returns the exit code of the command that carried a flow on.
 func (s *State) ExitCode() int {
-	return run.ExitCode(string(s.Status), s.Reason == ReasonSkipped || s.Reason == ReasonNoOutput, s.Signal)
+	return s.Result.ExitCode(s.Reason == ReasonSkipped || s.Reason == ReasonNoOutput)
 }

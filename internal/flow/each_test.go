@@ -148,7 +148,7 @@ func red(times map[string]int) func(Job) Done {
 func TestStories(t *testing.T) {
 	b := beginWith(t, stories, map[string]string{"prd.json": prd}, fine)
 	s := b.carry()
-	b.want(s, Completed, "done", "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 implementor.2.1 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.1 checks.3.1 reviewer.3.1 judge.3.1 report.1")
+	b.want(s, run.Completed, "done", "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 implementor.2.1 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.1 checks.3.1 reviewer.3.1 judge.3.1 report.1")
 	first, second, report := b.jobs[1], b.jobs[5], b.jobs[13]
 	if !strings.HasPrefix(first.Prompt, "Do greets as /flow/implementor.1.1/outputs/plan.md says: - hello $(id)\n") || !strings.HasPrefix(second.Prompt, "Do sums ") {
 		t.Errorf("they are told %s and %s", first.Prompt, second.Prompt)
@@ -164,7 +164,7 @@ func TestStories(t *testing.T) {
 	}
 	// An output that was changed is made again, for that story alone, and the report.
 	b.write("outputs/story-2/done.md", "other")
-	b.want(b.carry(), Completed, "done", "implementor.2.2 checks.2.2 reviewer.2.2 judge.2.2 report.2")
+	b.want(b.carry(), run.Completed, "done", "implementor.2.2 checks.2.2 reviewer.2.2 judge.2.2 report.2")
 }
 
 // TestBack checks that a step is sent back with the flaws, as often as allowed. Then its story is
@@ -173,7 +173,7 @@ func TestBack(t *testing.T) {
 	b := beginWith(t, stories, map[string]string{"prd.json": prd}, nil)
 	b.do = red(map[string]int{"checks US-1": 1, "judge.1.1": 1, "checks US-2": 9})
 	s := b.carry()
-	b.want(s, Completed, ReasonSkipped, "plan.1 "+
+	b.want(s, run.Completed, ReasonSkipped, "plan.1 "+
 		"implementor.1.1 checks.1.1 implementor.1.2 checks.1.2 reviewer.1.1 judge.1.1 implementor.1.3 checks.1.3 reviewer.1.2 judge.1.2 "+
 		"implementor.2.1 checks.2.1 implementor.2.2 checks.2.2 implementor.2.3 checks.2.3 "+
 		"implementor.3.1 checks.3.1 reviewer.3.1 judge.3.1 report.1")
@@ -195,7 +195,7 @@ func TestBack(t *testing.T) {
 	}
 	// The next carrier has the failed step done again, which may send back again.
 	b.do = red(map[string]int{"checks US-2": 1})
-	b.want(b.carry(), Completed, "done", "checks.2.4 implementor.2.4 checks.2.5 reviewer.2.1 judge.2.1 report.2")
+	b.want(b.carry(), run.Completed, "done", "checks.2.4 implementor.2.4 checks.2.5 reviewer.2.1 judge.2.1 report.2")
 }
 
 // TestRecheck looks once more, at the end of the list, at skipped elements, if another element was
@@ -207,11 +207,11 @@ func TestRecheck(t *testing.T) {
 		"implementor.3.1 checks.3.1 reviewer.3.1 judge.3.1 checks.2.4 "
 	b := beginWith(t, again, map[string]string{"prd.json": prd}, nil)
 	b.do = red(map[string]int{"checks US-2": 3})
-	b.want(b.carry(), Completed, "done", all+"reviewer.2.1 judge.2.1 report.1")
+	b.want(b.carry(), run.Completed, "done", all+"reviewer.2.1 judge.2.1 report.1")
 
 	b = beginWith(t, again, map[string]string{"prd.json": prd}, nil)
 	b.do = red(map[string]int{"checks US-2": 9})
-	b.want(b.carry(), Completed, ReasonSkipped, all+"report.1")
+	b.want(b.carry(), run.Completed, ReasonSkipped, all+"report.1")
 
 	list, _, _ := strings.Cut(again, "  - id: report") // the list has no elements, but is still done
 	b = beginWith(t, strings.Replace(list, "    recheck: true\n", "", 1), map[string]string{"prd.json": prd}, nil)
@@ -225,15 +225,15 @@ func TestRecheck(t *testing.T) {
 	})
 	must(t, err)
 	b.do = red(map[string]int{"checks US-2": 3})
-	b.want(b.carry(), Completed, ReasonSkipped, strings.TrimSuffix(all, " checks.2.4 "))
+	b.want(b.carry(), run.Completed, ReasonSkipped, strings.TrimSuffix(all, " checks.2.4 "))
 
 	b = beginWith(t, again, map[string]string{"prd.json": prd}, nil) // no element was done after it
 	b.do = red(map[string]int{"checks US-3": 9})
 	s := b.carry()
-	b.want(s, Completed, ReasonSkipped, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 implementor.2.1 checks.2.1 reviewer.2.1 judge.2.1 "+
+	b.want(s, run.Completed, ReasonSkipped, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 implementor.2.1 checks.2.1 reviewer.2.1 judge.2.1 "+
 		"implementor.3.1 checks.3.1 implementor.3.2 checks.3.2 implementor.3.3 checks.3.3 report.1")
 	b.do = red(map[string]int{"checks US-3": 1}) // the next carrier gives it all its tries
-	b.want(b.carry(), Completed, "done", "checks.3.4 implementor.3.4 checks.3.5 reviewer.3.1 judge.3.1 report.2")
+	b.want(b.carry(), run.Completed, "done", "checks.3.4 implementor.3.4 checks.3.5 reviewer.3.1 judge.3.1 report.2")
 }
 
 // TestUnavailable checks that an element does not pass because no model answers the reviewer.
@@ -245,7 +245,7 @@ func TestUnavailable(t *testing.T) {
 		return fine(job)
 	})
 	s := b.carry()
-	b.want(s, Completed, ReasonSkipped, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 reviewer.1.2 reviewer.1.3 report.1")
+	b.want(s, run.Completed, ReasonSkipped, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 reviewer.1.2 reviewer.1.3 report.1")
 	if st := s.Step("judge.1"); st.Status != Passed {
 		t.Errorf("the judge is %+v", st)
 	}
@@ -275,17 +275,17 @@ func TestTornStories(t *testing.T) {
 		before, err := Fold(b.plan, events)
 		must(t, err)
 		greens := before.Step("checks.1").Attempts
-		if before.Step("checks.1").Status == Running {
+		if before.Step("checks.1").Status == run.Running {
 			greens--
 		}
 		b.do = red(map[string]int{"checks US-1": 1 - greens, "checks US-2": 9})
 		s := b.carry()
-		if s.Status != Completed || s.Reason != ReasonSkipped {
+		if s.Status != run.Completed || s.Reason != ReasonSkipped {
 			t.Fatalf("after %d events it is %s (%s: %s)", n, s.Status, s.Reason, s.Detail)
 		}
 		for _, st := range s.Steps {
 			most := want[st.ID]
-			if now := before.Step(st.ID); now.Status == Running {
+			if now := before.Step(st.ID); now.Status == run.Running {
 				most++ // it was cut short
 			}
 			if n < len(lines)-2 && st.Attempts != most {
@@ -301,12 +301,12 @@ func TestListChanged(t *testing.T) {
 	b.carry()
 	b.write("inputs/prd.json", `[{"id": "other"}]`)
 	s := b.carry()
-	b.want(s, Failed, "error", "")
+	b.want(s, run.Failed, "error", "")
 	if !strings.Contains(s.Detail, "inputs/prd.json is not what it was when the flow began") {
 		t.Error(s.Detail)
 	}
 	b.write("inputs/prd.json", prd)
-	b.want(b.carry(), Completed, "done", "")
+	b.want(b.carry(), run.Completed, "done", "")
 }
 
 // TestRejected checks that a rejected step is sent back, with the reason.
@@ -317,14 +317,14 @@ steps:
   - {id: draft, prompt: Write it, output: draft.txt}
   - {id: good, needs: [draft], approval: {message: Good?}, back: {to: draft, times: 1}}
 `, fine)
-	b.want(b.carry(), Waiting, "approval", "draft.1")
+	b.want(b.carry(), run.Waiting, "approval", "draft.1")
 	b.answer("", false)
-	b.want(b.carry(), Waiting, "approval", "draft.2")
+	b.want(b.carry(), run.Waiting, "approval", "draft.2")
 	if !strings.Contains(b.jobs[0].Prompt, "- good: rejected by ann: because\n") {
 		t.Errorf("it is told %s", b.jobs[0].Prompt)
 	}
 	b.answer("", false)
-	b.want(b.carry(), Failed, "rejected", "")
+	b.want(b.carry(), run.Failed, "rejected", "")
 }
 
 // TestCut counts the use of an interrupted try once, whichever process finds out.
@@ -338,7 +338,7 @@ func TestCut(t *testing.T) {
 	}
 	b.hang = true
 	s := b.carry()
-	if s.Status != Cancelled || s.Tokens != 70 || s.USD != .5 || s.Step("one").Status != Pending {
+	if s.Status != run.Cancelled || s.Tokens != 70 || s.USD != .5 || s.Step("one").Status != Pending {
 		t.Errorf("it is %s after %d tokens", s.Status, s.Tokens)
 	}
 
@@ -351,7 +351,7 @@ func TestCut(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(b.run.Dir(), "events.jsonl"), bytes.Join(lines[:n+1], nil), 0o600))
 	b.used["mine"] = Used{Tokens: 1070, USD: 3.5}
 	s = b.carry()
-	b.want(s, Completed, "done", "one.2 two.1 three.1")
+	b.want(s, run.Completed, "done", "one.2 two.1 three.1")
 	if s.Tokens != 70+30 || s.USD != .5 {
 		t.Errorf("%d tokens, %v USD", s.Tokens, s.USD)
 	}
@@ -365,7 +365,7 @@ func TestCut(t *testing.T) {
 	defer h.Close()
 	s, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Stop(t.Context(), events, "ann")
 	must(t, err)
-	if s.Status != Cancelled || s.Tokens != 70 {
+	if s.Status != run.Cancelled || s.Tokens != 70 {
 		t.Errorf("it is %s after %d tokens", s.Status, s.Tokens)
 	}
 }
@@ -379,7 +379,7 @@ steps:
   - {id: gate, of: try, command: judge it, env: {N: "${{ matrix.n }}"}, output: "gate-${{ matrix.n }}-${{ matrix.agent }}.txt"}
   - {id: judge, needs: [try, gate], prompt: "Judge ${{ steps.gate.output }}", output: best.txt}
 `, fine)
-	b.want(b.carry(), Completed, "done", "try.1.1 try.2.1 try.3.1 try.4.1 gate.1.1 gate.2.1 gate.3.1 gate.4.1 judge.1")
+	b.want(b.carry(), run.Completed, "done", "try.1.1 try.2.1 try.3.1 try.4.1 gate.1.1 gate.2.1 gate.3.1 gate.4.1 judge.1")
 	var rooms []string
 	for _, r := range b.plan.Rooms() {
 		rooms = append(rooms, fmt.Sprint(r.Name, " ", r.Agent, " ", r.Copy))
@@ -401,7 +401,7 @@ steps:
 	}
 	// One try that is made again is judged again, and no other.
 	b.write("outputs/try-1-yours.md", "other")
-	b.want(b.carry(), Completed, "done", "try.3.2 gate.3.2 judge.2")
+	b.want(b.carry(), run.Completed, "done", "try.3.2 gate.3.2 judge.2")
 }
 
 // TestMatrixOfInputs checks that inputs can set how often a step is done, and which agents and
@@ -456,7 +456,7 @@ steps:
 	}
 
 	b := begin(t, text, fine) // a step that is never done blocks no other, and has no agent
-	b.want(b.carry(), Completed, "done", "try.1.1 try.2.1 try.3.1 best.1")
+	b.want(b.carry(), run.Completed, "done", "try.1.1 try.2.1 try.3.1 best.1")
 	if got := b.jobs[3].Env; !slices.Contains(got, "VERDICT=") {
 		t.Errorf("who chooses has %q", got)
 	}
@@ -473,7 +473,7 @@ func TestStale(t *testing.T) {
 		}
 		return fine(job)
 	}
-	b.want(b.carry(), Completed, "done", "one.2 one.3 two.2 three.2")
+	b.want(b.carry(), run.Completed, "done", "one.2 one.3 two.2 three.2")
 	if d := b.jobs[1].Drafts; len(d) != 0 {
 		t.Errorf("it was given %s", d)
 	}
@@ -494,7 +494,7 @@ func TestForsaken(t *testing.T) {
 	five := `[{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}, {"id": "e"}]`
 	b := beginWith(t, stories, map[string]string{"prd.json": five}, down("implementor.2.1"))
 	s := b.carry()
-	b.want(s, Failed, ReasonAgent, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 "+
+	b.want(s, run.Failed, ReasonAgent, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 "+
 		"implementor.2.1 implementor.2.2 implementor.2.3 implementor.3.1 implementor.3.2 implementor.3.3 implementor.4.1 implementor.4.2 implementor.4.3")
 	if s.ExitCode() != 1 || s.Detail != "agents failed for 3 in a row, to d, which needs human review: implementor.4: no model" {
 		t.Errorf("code %d: %s", s.ExitCode(), s.Detail)
@@ -503,7 +503,7 @@ func TestForsaken(t *testing.T) {
 		t.Errorf("the last is %s", e.Status)
 	}
 	b.do = fine // the model is there again
-	b.want(b.carry(), Completed, "done", "implementor.2.4 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.4 checks.3.1 reviewer.3.1 judge.3.1 "+
+	b.want(b.carry(), run.Completed, "done", "implementor.2.4 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.4 checks.3.1 reviewer.3.1 judge.3.1 "+
 		"implementor.4.4 checks.4.1 reviewer.4.1 judge.4.1 implementor.5.1 checks.5.1 reviewer.5.1 judge.5.1 report.1")
 
 	for name, do := range map[string]func(Job) Done{
@@ -522,7 +522,7 @@ func TestForsaken(t *testing.T) {
 		},
 	} {
 		b := beginWith(t, stories, map[string]string{"prd.json": five}, do)
-		if s := b.carry(); s.Status != Completed || s.Reason != ReasonSkipped {
+		if s := b.carry(); s.Status != run.Completed || s.Reason != ReasonSkipped {
 			t.Errorf("%s: it is %s (%s)", name, s.Status, s.Reason)
 		}
 	}
@@ -559,7 +559,7 @@ steps:
   - {id: work, command: work, output: work.txt}
   - {id: check, needs: [work], fresh: true, command: check, output: check.txt}
 `, fine)
-	b.want(b.carry(), Completed, "done", "work.1 check.1")
+	b.want(b.carry(), run.Completed, "done", "work.1 check.1")
 	if job := b.jobs[0]; job.Fresh || !slices.Contains(job.Env, "BOTHY_OUTPUT=/flow/work.1/outputs/work.txt") {
 		t.Errorf("the first is %+v", job)
 	}
@@ -582,7 +582,7 @@ steps:
       - {id: look, needs: [work], if: "each.title == 'large'", command: look}
   - {id: report, needs: [story], command: report, output: report.md, final: true}
 `, map[string]string{"prd.json": `[{"id": "a", "title": "small"}, {"id": "b", "title": "large"}]`}, fine)
-	b.want(b.carry(), Completed, "done", "work.1.1 work.2.1 look.2.1 report.1")
+	b.want(b.carry(), run.Completed, "done", "work.1.1 work.2.1 look.2.1 report.1")
 }
 
 // TestNeverCopy checks that judges get copies even if it is known that no step will work in them.
@@ -596,7 +596,7 @@ steps:
   - {id: one, matrix: {}, command: say}
 `, fine)
 	rooms := b.plan.Rooms()
-	b.want(b.carry(), Completed, "done", "gate.1.1 gate.2.1 one.1")
+	b.want(b.carry(), run.Completed, "done", "gate.1.1 gate.2.1 one.1")
 	for _, job := range b.jobs[:2] {
 		if !slices.ContainsFunc(rooms, func(r Room) bool { return r.Name == job.Of }) {
 			t.Errorf("there is no room for %s, but %v", job.Of, rooms)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -14,8 +15,8 @@ type ElementState struct {
 	ID     string `json:"id"`
 	Title  string `json:"title,omitempty"`
 	// Status is pending, running, waiting, completed, or skipped: it is left to a person.
-	Status Status `json:"status"`
-	Why    string `json:"why,omitempty"` // of one that is skipped
+	Status run.Status `json:"status"`
+	Why    string     `json:"why,omitempty"` // of one that is skipped
 	// Metered is what models used for all of its steps.
 	Metered spec.Metered `json:"metered,omitzero"`
 
@@ -46,33 +47,33 @@ func (s *State) Elements() (list []ElementState) {
 // judge sets the status of an element. If one of its steps failed it needs a person, whatever else
 // was done for it.
 func (e *ElementState) judge() {
-	counts := map[Status]int{}
+	counts := map[run.Status]int{}
 	var failed []string
 	for _, st := range e.states {
 		counts[st.Status]++
 		if st.Attempts > 0 {
-			counts[Queued]++ // it was begun
+			counts[run.Queued]++ // it was begun
 		}
-		if st.Status == Failed {
+		if st.Status == run.Failed {
 			failed = append(failed, st.ID+": "+head(st.Detail, maxDetail))
 			e.unable = e.unable || st.unable
 		}
 	}
 	switch {
-	case counts[Running] > 0:
-		e.Status = Running
-	case counts[Waiting] > 0:
-		e.Status = Waiting
-	case counts[Pending] == len(e.states) && counts[Queued] == 0:
+	case counts[run.Running] > 0:
+		e.Status = run.Running
+	case counts[run.Waiting] > 0:
+		e.Status = run.Waiting
+	case counts[Pending] == len(e.states) && counts[run.Queued] == 0:
 		e.Status = Pending
 	case counts[Pending] > 0:
-		e.Status = Running
+		e.Status = run.Running
 	case failed != nil:
 		e.Status, e.review, e.Why = Passed, true, "needs human review: "+strings.Join(failed, "; ")
 	case counts[Passed] == len(e.states):
 		e.Status, e.Why = Passed, e.states[0].Detail
 	default:
-		e.Status = Completed
+		e.Status = run.Completed
 	}
 }
 

@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Types of the events of a flow, with their data.
+// Types of the events of a flow, with their data. Those of run are: Began without data, Ready with
+// Made, and Ended with End.
 const (
-	Began    = "began"    // a process carries it on from here
-	Ready    = "ready"    // Made: its sandboxes are there
 	Found    = "found"    // Seen: the files as they are now
 	Started  = "started"  // Start: a step is tried
 	Worked   = "worked"   // Work: that try has a result, and its output is kept
@@ -20,7 +20,6 @@ const (
 	Asked    = "asked"    // Ask: a person is to decide
 	Called   = "called"   // Call: a person was told of a question, while others were at work or at the end
 	Answered = "answered" // Answer
-	Ended    = "ended"    // End: no process carries it on any more
 )
 
 // Made names the sandboxes that a flow works in.
@@ -140,8 +139,8 @@ type Answer struct {
 
 // End is the state of a flow when no process carries it on any more.
 type End struct {
-	Status Status `json:"status"`
-	Reason string `json:"reason"`
-	Detail string `json:"detail,omitempty"`
-	Signal int    `json:"signal,omitempty"` // that interrupted it
+	Status run.Status `json:"status"`
+	Reason string     `json:"reason"`
+	Detail string     `json:"detail,omitempty"`
+	Signal int        `json:"signal,omitempty"` // that interrupted it
 }

@@ -11,25 +11,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Status is the state of a flow or a step, in a word.
-type Status string
-
-// The statuses. A flow that is running, and has no host, was cut short.
+// Statuses that steps alone have.
 const (
-	Queued      Status = "queued"  // a flow that has not begun
-	Pending     Status = "pending" // a step that has no result
-	Running     Status = "running"
-	Waiting     Status = "waiting" // for a person
-	Completed   Status = "completed"
-	Failed      Status = "failed"
-	Passed      Status = "skipped" // a step that was passed over
-	Limited     Status = "limit"
-	Cancelled   Status = "cancelled" // by a person
-	Interrupted Status = "interrupted"
+	Pending run.Status = "pending" // it has no result
+	Passed  run.Status = "skipped" // it was passed over
 )
 
-// Final reports whether a flow cannot be resumed.
-func (s Status) Final() bool { return s == Limited || s == Cancelled }
+// Final reports whether a flow has ended for good.
+func (s *State) Final() bool { return s.Status == run.Limited || s.Status == run.Cancelled }
+
+// settled reports whether a step has a result.
+func (st *StepState) settled() bool {
+	return st.Status == run.Completed || st.Status == run.Failed || st.Status == Passed
+}
 
 // Exhausted is the detail of a step whose agent has to wait.
 const Exhausted = "the agent's allowance is used up"
@@ -40,13 +34,10 @@ const Crowded = "the provider of its model is overloaded"
 // ShareUsed is the detail of a step whose share of the budget was too small.
 const ShareUsed = "its share of what was left is used up: it is tried again by itself"
 
-// settled reports whether a step has a result.
-func (s Status) settled() bool { return s == Completed || s == Failed || s == Passed }
-
 // StepState is the state of a step, or of one time of a step with a matrix.
 type StepState struct {
 	ID       string       `json:"id"`
-	Status   Status       `json:"status"`
+	Status   run.Status   `json:"status"`
 	Attempts int          `json:"attempts"` // all that were ever made
 	Missing  []string     `json:"missing,omitempty"`
 	Detail   string       `json:"detail,omitempty"` // why it has this status
@@ -89,21 +80,14 @@ type StepState struct {
 
 // State is the state of a flow.
 type State struct {
-	Status Status       `json:"status"`
-	Reason string       `json:"stop_reason,omitempty"`
-	Detail string       `json:"detail,omitempty"`
-	Signal int          `json:"-"`
-	Steps  []*StepState `json:"steps"`
+	run.Result
+	Steps []*StepState `json:"steps"`
 
 	Ready     bool              `json:"-"`
 	Sandboxes map[string]string `json:"sandboxes,omitempty"`
 
-	Until   time.Time     `json:"until,omitzero"` // models cannot be asked
-	Tokens  int64         `json:"tokens"`         // the figure that counts
-	USD     float64       `json:"usd"`
-	Metered spec.Metered  `json:"metered"` // the same, by source
-	Elapsed spec.Duration `json:"elapsed"` // while a process carried it on
-	Last    time.Time     `json:"last,omitzero"`
+	Until time.Time `json:"until,omitzero"` // models cannot be asked
+	run.Usage
 
 	noCount bool // an agent that ended well did not report its tokens
 	noPrice bool // likewise the money
@@ -132,7 +116,7 @@ type State struct {
 
 // Fold returns the state of a flow after its events. It ignores unknown events.
 func Fold(p *Plan, events []run.Event) (*State, error) {
-	s := &State{Status: Queued, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
+	s := &State{Result: run.Result{Status: run.Queued}, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
 	s.marked, s.definitions = map[string]string{}, map[string]string{}
 	s.elements, s.pools, s.lonely, s.inTurn = map[spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
 	for _, n := range s.nodes {
@@ -166,11 +150,11 @@ func (s *State) Add(ev run.Event) error {
 func (s *State) spread() {
 	for _, n := range s.nodes { // a needed node comes before those that need it
 		st := s.byID[n.ID]
-		if !st.Status.settled() && st.Status != Waiting {
+		if !st.settled() && st.Status != run.Waiting {
 			continue
 		}
 		for _, need := range s.needsOf(n) {
-			if !need.Status.settled() || need.done > st.done {
+			if !need.settled() || need.done > st.done {
 				st.reset("what it needs is done again")
 				break
 			}
@@ -191,53 +175,39 @@ func (s *State) needsOf(n *Node) []*StepState {
 }
 
 func (s *State) add(ev run.Event) error {
-	if ev.Type != Answered || s.Status != Running { // the flow may have no carrier
-		if ev.Type != Began && ev.Type != run.Raised && s.Status == Running && ev.Time.After(s.Last) {
-			s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
-		}
-		s.Last = ev.Time
+	if ev.Type != Answered || s.Status != run.Running { // the flow may have no carrier
+		s.Clock(s.Status == run.Running, ev)
 	}
 	switch ev.Type {
-	case Began:
+	case run.Began:
 		s.begin()
-	case Ready:
-		return into(ev, func(m Made) { s.Ready, s.Sandboxes = true, m.Sandboxes })
+	case run.Ready:
+		return run.Read(ev, func(m Made) { s.Ready, s.Sandboxes = true, m.Sandboxes })
 	case Found:
-		return into(ev, s.found)
+		return run.Read(ev, s.found)
 	case Started:
-		return into(ev, func(b Start) { s.start(b, ev) })
+		return run.Read(ev, func(b Start) { s.start(b, ev) })
 	case Worked:
-		return into(ev, func(w Work) { s.worked(w, ev) })
+		return run.Read(ev, func(w Work) { s.worked(w, ev) })
 	case Cut:
-		return into(ev, s.cut)
+		return run.Read(ev, s.cut)
 	case Skipped:
-		return into(ev, func(k Skip) { s.settle(k.Step, k.Hash, Passed, k.Why, ev.Seq) })
+		return run.Read(ev, func(k Skip) { s.settle(k.Step, k.Hash, Passed, k.Why, ev.Seq) })
 	case Recheck:
-		return into(ev, func(a Again) { s.recheck(a.Step) })
+		return run.Read(ev, func(a Again) { s.recheck(a.Step) })
 	case Asked:
-		return into(ev, func(a Ask) {
-			if st := s.settle(a.Step, a.Hash, Waiting, "", ev.Seq); st != nil {
+		return run.Read(ev, func(a Ask) {
+			if st := s.settle(a.Step, a.Hash, run.Waiting, "", ev.Seq); st != nil {
 				st.Message = a.Message
 			}
 		})
 	case Called:
-		return into(ev, s.called)
+		return run.Read(ev, s.called)
 	case Answered:
-		return into(ev, func(a Answer) { s.answered(a, ev) })
-	case Ended:
-		return into(ev, func(e End) {
-			s.Status, s.Reason, s.Detail, s.Signal = e.Status, e.Reason, e.Detail, e.Signal
-		})
+		return run.Read(ev, func(a Answer) { s.answered(a, ev) })
+	case run.Ended:
+		return run.Read(ev, func(e End) { s.Result = run.Result(e) })
 	}
-	return nil
-}
-
-func into[T any](ev run.Event, f func(T)) error {
-	var data T
-	if err := json.Unmarshal(ev.Data, &data); err != nil {
-		return fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
-	}
-	f(data)
 	return nil
 }
 
@@ -255,9 +225,9 @@ func (s *State) Told(ev run.Event) *StepState {
 // begin starts a carrier. If the flow failed, or its budget was too small, the failed steps get
 // all their tries again.
 func (s *State) begin() {
-	if s.Status == Failed || s.Status == Limited || s.Reason == ReasonSkipped {
+	if s.Status == run.Failed || s.Status == run.Limited || s.Reason == ReasonSkipped {
 		for _, n := range s.nodes {
-			if st := s.byID[n.ID]; st.Status == Failed {
+			if st := s.byID[n.ID]; st.Status == run.Failed {
 				st.reset("")
 				st.rechecked = false
 				if to := s.byID[n.goesBackTo()]; to != nil {
@@ -267,9 +237,9 @@ func (s *State) begin() {
 		}
 	}
 	for _, st := range s.Steps {
-		st.lost = st.Status == Running
+		st.lost = st.Status == run.Running
 	}
-	s.Status, s.Reason, s.Detail, s.Signal, s.looked = Running, "", "", 0, false
+	s.Status, s.Reason, s.Detail, s.Signal, s.looked = run.Running, "", "", 0, false
 	s.Until = time.Time{} // the new carrier starts afresh
 	s.noCount, s.noPrice, s.unlisted = false, false, false
 }
@@ -298,7 +268,7 @@ func (s *State) start(b Start, ev run.Event) {
 	if st.Hash != b.Hash {
 		st.reset("")
 	}
-	st.Hash, st.Status, st.Attempts = b.Hash, Running, b.Attempt
+	st.Hash, st.Status, st.Attempts = b.Hash, run.Running, b.Attempt
 	s.Until = time.Time{} // the wait is over for all, whatever its reason
 	st.began, st.lost, st.room, st.before, st.share = ev.Seq, false, b.Room, b.Before, b.Share
 	if st.since.IsZero() {
@@ -309,7 +279,7 @@ func (s *State) start(b Start, ev run.Event) {
 // cut counts the use of a try without a result.
 func (s *State) cut(c Short) {
 	s.used(c.Step, c.Tokens, c.USD, c.Seen, c.Said)
-	if st := s.byID[c.Step]; st != nil && st.Status == Running {
+	if st := s.byID[c.Step]; st != nil && st.Status == run.Running {
 		st.Status, st.Detail = Pending, "it was cut short"
 	}
 }
@@ -366,13 +336,13 @@ func (s *State) worked(w Work, ev run.Event) {
 	}
 	st.Missing = missing(w)
 	if len(st.Missing) == 0 {
-		st.Status, st.Output, st.Detail, st.done = Completed, w.Output, "", ev.Seq
+		st.Status, st.Output, st.Detail, st.done = run.Completed, w.Output, "", ev.Seq
 		return
 	}
 	st.Detail, st.flawed = st.Missing[0], w.Attempt
 	st.Status, st.tries = Pending, st.tries+1
 	if n := s.node(w.Step); st.tries > n.Step.retry() {
-		st.Status, st.done = Failed, ev.Seq
+		st.Status, st.done = run.Failed, ev.Seq
 		st.unable = n.Step.Prompt != "" && w.Verdict != spec.VerdictOK
 		s.goBack(n, st.Missing)
 	}
@@ -392,7 +362,7 @@ func (s *State) limited(w Work, ev run.Event, news bool) {
 }
 
 // settle gives a result to a step that is not at work.
-func (s *State) settle(id, hash string, status Status, why string, done int64) *StepState {
+func (s *State) settle(id, hash string, status run.Status, why string, done int64) *StepState {
 	st := s.byID[id]
 	if st != nil {
 		st.reset(why)
@@ -404,15 +374,15 @@ func (s *State) settle(id, hash string, status Status, why string, done int64) *
 // answered applies an answer to its question. An answer to another question decides nothing.
 func (s *State) answered(a Answer, ev run.Event) {
 	st := s.byID[a.Step]
-	if st == nil || st.Status != Waiting || st.Hash != a.Hash {
+	if st == nil || st.Status != run.Waiting || st.Hash != a.Hash {
 		return
 	}
-	st.Status, st.done, st.Detail = Completed, ev.Seq, "approved by "+ev.Actor
+	st.Status, st.done, st.Detail = run.Completed, ev.Seq, "approved by "+ev.Actor
 	if a.Output != nil {
 		st.Output, st.Checks, st.Detail = a.Output, a.Checks, "answered by "+ev.Actor
 	}
 	if !a.Approved {
-		st.Status, st.Detail = Failed, "rejected by "+ev.Actor
+		st.Status, st.Detail = run.Failed, "rejected by "+ev.Actor
 		st.Missing = []string{st.Detail}
 	}
 	if a.Text != "" {
@@ -421,7 +391,7 @@ func (s *State) answered(a Answer, ev run.Event) {
 	if !a.Approved {
 		s.goBack(s.node(st.ID), []string{st.Detail})
 	}
-	if s.Status == Waiting && len(s.Questions()) == 0 {
+	if s.Status == run.Waiting && len(s.Questions()) == 0 {
 		s.Reason, s.Detail = "answered", "bothy flow resume goes on"
 	}
 }
@@ -432,7 +402,7 @@ func (s *State) Questions() (list []*StepState) {
 		return nil
 	}
 	for _, st := range s.Steps {
-		if st.Status == Waiting {
+		if st.Status == run.Waiting {
 			list = append(list, st)
 		}
 	}

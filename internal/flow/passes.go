@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // This file writes a list back with its finished elements marked, for people and programs that go
@@ -24,7 +25,7 @@ func writeLists(dir string, s *State) error {
 		}
 		list, done := s.plan.Lists[g.ID], []string{}
 		for _, e := range s.Elements() {
-			if e.Group == g.ID && e.Status == Completed {
+			if e.Group == g.ID && e.Status == run.Completed {
 				done = append(done, e.ID)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -89,17 +90,17 @@ steps:
 			t.Errorf("the list says %s, not %s", got, want)
 		}
 	}
-	b.ended(b.carry(), Completed, ReasonSkipped)
+	b.ended(b.carry(), run.Completed, ReasonSkipped)
 	passes("+-+")
 	if env := strings.Join(b.jobs[1].Env, " "); !strings.Contains(env, "SINCE=1") && !strings.Contains(env, "SINCE=2") {
 		t.Errorf("since when it is worked at: %s", env)
 	}
 	bad = "judge.1"
 	b.write("outputs/a/done.md", "changed")
-	b.ended(b.carry(), Completed, ReasonSkipped)
+	b.ended(b.carry(), run.Completed, ReasonSkipped)
 	passes("-++")
 	bad = ""
-	b.ended(b.carry(), Completed, "done")
+	b.ended(b.carry(), run.Completed, "done")
 	passes("+++")
 
 	for text, want := range map[string]string{
@@ -136,9 +137,9 @@ steps:
 		}
 		return fine(job)
 	}
-	b.ended(b.carry(), Completed, "done")
+	b.ended(b.carry(), run.Completed, "done")
 	b.write("outputs/it.txt", "changed")
-	b.ended(b.carry(), Completed, "done")
+	b.ended(b.carry(), run.Completed, "done")
 	if len(since) != 3 || since[0] != since[1] || since[1] >= since[2] {
 		t.Errorf("since %s", since)
 	}

@@ -50,7 +50,7 @@ type Plan struct {
 
 // Draft returns the path of the drafted flow below the directory of the run, or "" without one.
 func (s *State) Draft() string {
-	if !s.plan.Drafts || s.Status != Completed || s.Steps[0].Output == nil {
+	if !s.plan.Drafts || s.Status != run.Completed || s.Steps[0].Output == nil {
 		return ""
 	}
 	return OutputsDir + "/" + s.Steps[0].Output.Path

@@ -1,5 +1,9 @@
 package flow
 
+import (
+	"github.com/bothy-dev/bothy/internal/run"
+)
+
 // recheckable returns a command that failed for an element of a list, and that is to be tried once
 // more: the list is through and another element was done since, so its check may be green by now.
 // It returns nil without one.
@@ -12,7 +16,7 @@ func (s *State) recheckable() *Node {
 		last := s.lastDone(g.ID)
 		for _, n := range s.nodes {
 			st := s.byID[n.ID]
-			if n.Group == g.ID && n.Step.Command != "" && st.Status == Failed && !st.rechecked && st.done < last {
+			if n.Group == g.ID && n.Step.Command != "" && st.Status == run.Failed && !st.rechecked && st.done < last {
 				return n
 			}
 		}
@@ -26,7 +30,7 @@ func (s *State) through(group string) bool {
 		if n.Group != group {
 			continue
 		}
-		if !s.byID[n.ID].Status.settled() {
+		if !s.byID[n.ID].settled() {
 			return false
 		}
 		if _, due := s.due(n); due {
@@ -39,7 +43,7 @@ func (s *State) through(group string) bool {
 // lastDone is the event by which the last of the elements was completed that are.
 func (s *State) lastDone(group string) (last int64) {
 	for _, e := range s.Elements() {
-		if e.Group != group || e.Status != Completed {
+		if e.Group != group || e.Status != run.Completed {
 			continue
 		}
 		for _, st := range e.states {
@@ -52,7 +56,7 @@ func (s *State) lastDone(group string) (last int64) {
 // recheck has a failed step tried once more. Its count of send-backs stays, so that only later
 // steps are done again with it.
 func (s *State) recheck(step string) {
-	if st := s.byID[step]; st != nil && st.Status == Failed {
+	if st := s.byID[step]; st != nil && st.Status == run.Failed {
 		st.reset("the others are done: it is looked at once more")
 		st.rechecked = true
 	}

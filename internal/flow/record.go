@@ -36,7 +36,7 @@ type record struct {
 	Version   string      `json:"version,omitempty"`
 	SandboxID string      `json:"sandboxId"` // the run
 	FinalStep string      `json:"finalStepId,omitempty"`
-	Status    Status      `json:"status"`
+	Status    run.Status  `json:"status"`
 	Steps     recordSteps `json:"steps"`
 }
 
@@ -68,7 +68,7 @@ func (list recordSteps) MarshalJSON() ([]byte, error) {
 type recordStep struct {
 	id          string
 	Output      string       `json:"output,omitempty"`
-	Status      Status       `json:"status"`
+	Status      run.Status   `json:"status"`
 	Validate    *gate.Checks `json:"validate,omitempty"`
 	Validated   bool         `json:"validated"`
 	ValidatedAt time.Time    `json:"validatedAt,omitzero"`
@@ -88,7 +88,7 @@ func writeRecord(dir, id string, s *State) error {
 // Recorded reports whether the record of a flow that no process carries on matches its state. It
 // does not if a process was killed before it wrote the record.
 func Recorded(r *run.Run, s *State) bool {
-	if s.Status == Queued || s.Status == Running { // cut short: an unfinished flow has no final record
+	if s.Status == run.Queued || s.Status == run.Running { // cut short: an unfinished flow has no final record
 		return true
 	}
 	want, err := json.Marshal(recordOf(r.ID, s))
@@ -121,7 +121,7 @@ func recordOf(id string, s *State) record {
 			r.FinalStep = n.Step.ID
 		}
 		st := s.byID[n.ID]
-		one := recordStep{id: n.ID, Status: st.Status, Validate: n.Step.Validate, Validated: st.Status == Completed, Checks: st.Checks}
+		one := recordStep{id: n.ID, Status: st.Status, Validate: n.Step.Validate, Validated: st.Status == run.Completed, Checks: st.Checks}
 		if n.Output != "" {
 			one.Output = OutputsDir + "/" + n.Output
 		}
@@ -270,7 +270,7 @@ func (s *State) see(dir string) error {
 // would do nothing.
 func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
 	s, err := Fold(p, events)
-	if err != nil || s.Status != Completed {
+	if err != nil || s.Status != run.Completed {
 		return false, err
 	}
 	s.begin()
@@ -278,5 +278,5 @@ func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
 		return false, err
 	}
 	next := Next(s, time.Now())
-	return next.End != nil && next.End.Status == Completed, nil
+	return next.End != nil && next.End.Status == run.Completed, nil
 }

@@ -28,10 +28,10 @@ func TestDiskGone(t *testing.T) {
 		must(t, os.Rename(b.run.Dir(), filepath.Join(away, b.run.ID)))
 		return fine(job)
 	}
-	b.want(b.carry(), Failed, "error", "one.1")
+	b.want(b.carry(), run.Failed, "error", "one.1")
 	must(t, os.Rename(filepath.Join(away, b.run.ID), b.run.Dir()))
 	b.do = fine
-	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
+	b.want(b.carry(), run.Completed, "done", "one.2 two.1 three.1")
 }
 
 // TestRemoved checks that a flow ends if its files are removed, at work or not, and that it makes
@@ -54,7 +54,7 @@ func TestRemoved(t *testing.T) {
 			b.run, err = run.CreateFlowIn(filepath.Join(t.TempDir(), "runs"), into, b.run.ID, b.plan, func(dir string) error { return Fill(dir, inputs) })
 			must(t, err)
 			s := b.carry()
-			b.want(s, Cancelled, ReasonRemoved, c.steps)
+			b.want(s, run.Cancelled, ReasonRemoved, c.steps)
 			if _, err := os.Lstat(b.run.Dir()); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("its directory: %v", err)
 			}

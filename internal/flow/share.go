@@ -3,6 +3,7 @@ package flow
 import (
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -12,7 +13,7 @@ import (
 // atWork are the nodes that are tried just now.
 func (s *State) atWork() (list []*Node) {
 	for _, n := range s.nodes {
-		if st := s.byID[n.ID]; st.Status == Running && !st.lost {
+		if st := s.byID[n.ID]; st.Status == run.Running && !st.lost {
 			list = append(list, n)
 		}
 	}
@@ -58,16 +59,16 @@ func (s *State) roomsFor(n *Node) []string {
 
 // need returns the status of an element that the node's element needs: completed, failed, or
 // skipped.
-func (s *State) need(n *Node, number int) Status {
+func (s *State) need(n *Node, number int) run.Status {
 	list := s.elements[spot{n.Group, number}]
 	passed := func(st *StepState) bool { return st.Status == Passed }
 	switch {
-	case slices.ContainsFunc(list, func(st *StepState) bool { return st.Status == Failed }):
-		return Failed
+	case slices.ContainsFunc(list, func(st *StepState) bool { return st.Status == run.Failed }):
+		return run.Failed
 	case !slices.ContainsFunc(list, func(st *StepState) bool { return !passed(st) }):
 		return Passed
 	}
-	return Completed
+	return run.Completed
 }
 
 // metered reports whether a node's sandbox may use models. A sandbox that is made for one node

@@ -128,6 +128,10 @@ type advised struct {
 // cutOff writes into a record why an allowed flow was ended: by which rules, and what would allow
 // it again.
 func (t *tracker) cutOff(r *spec.NetworkRecord, why error) {
+	if errors.Is(why, errStopped) { // it was allowed to the end
+		r.Reason = why.Error()
+		return
+	}
 	if d, ok := errors.AsType[*policy.Denied](why); ok {
 		r.Rule, r.Source = "", "" // those that let it through
 		*r = t.journal.decided(*r, &d.Decision)

@@ -138,6 +138,24 @@ func TestFlowIsDropped(t *testing.T) {
 	}
 }
 
+// TestFlowIsStopped checks that a flow which ends because the sandbox is stopped was not refused.
+func TestFlowIsStopped(t *testing.T) {
+	port, _ := echo(t, "")
+	w := start(t, rules(t, 1, "allow raw.example.com", "allow 127.0.0.0/8"), map[string][]string{"raw.example.com": here})
+	c, err := w.in.DialName(t.Context(), "raw.example.com", port)
+	must(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, "x")
+	must(t, err)
+	_, err = io.ReadFull(c, make([]byte, 1))
+	must(t, err)
+	w.Close()
+	r := w.record(t, "the end", func(r spec.NetworkRecord) bool { return isFlow(r) && r.State == spec.FlowClosed })
+	if r.Verdict != spec.VerdictAllow || r.Reason != errStopped.Error() || r.Up != 1 {
+		t.Errorf("it says %+v", r)
+	}
+}
+
 // TestFlowIsProbed checks that a flow that ends without any bytes has not failed, even where it
 // would have been inspected: the client only probes for a server.
 func TestFlowIsProbed(t *testing.T) {

@@ -93,7 +93,7 @@ func (m *mortal) tell(ev run.Event, s *State) {
 	what := "behind " + ev.Type
 	if d, ok := s.Waits(); ok {
 		what = d.For
-	} else if s.Status != Running {
+	} else if s.Status != run.Running {
 		what = string(s.Status) + " " + s.Reason
 	}
 	m.at(what)
@@ -153,12 +153,12 @@ func tale(t *testing.T, dies int) (m *mortal, s *State) {
 		must(t, err)
 		gone := slices.ContainsFunc(m.events(t), func(ev run.Event) bool { return ev.Type == Rewound })
 		switch {
-		case s.Status == Completed && gone:
+		case s.Status == run.Completed && gone:
 			return m, s
-		case s.Status == Waiting && s.Reason == ReasonQuestion:
+		case s.Status == run.Waiting && s.Reason == ReasonQuestion:
 			must(t, r.Leave(run.Message{Kind: run.Hint, Text: "blue", Actor: "ann"}))
 		}
-		m.live(t, p, s.Status == Completed)
+		m.live(t, p, s.Status == run.Completed)
 	}
 	t.Fatalf("killed at moment %d (%v) it comes to no end: %+v", dies, m.struck, s)
 	return m, s
@@ -197,7 +197,7 @@ func TestCrashEverywhere(t *testing.T) {
 	}
 	for _, state := range []string{
 		"agent", "checkpoint", "gates", "reviewer", "rewinding", run.RateLimited, run.Overloaded,
-		"waiting paused", "waiting " + ReasonQuestion, "waiting rewound", "completed done", "behind " + Began, "behind " + Iteration, "behind " + Worked,
+		"waiting paused", "waiting " + ReasonQuestion, "waiting rewound", "completed done", "behind " + run.Began, "behind " + Iteration, "behind " + Worked,
 	} {
 		if struck[state] == 0 {
 			t.Errorf("nobody was killed in the state %q: %v", state, struck)

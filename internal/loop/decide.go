@@ -106,11 +106,11 @@ func kept(s *State) Step { return Step{Confirm: s.stale, Judge: !s.stale} }
 
 // decides reports whether a step says that work is done, unless a reviewer objects.
 func (s *Step) decides() bool {
-	return s != nil && (s.Close || s.End != nil && s.End.Status == Completed)
+	return s != nil && (s.Close || s.End != nil && s.End.Status == run.Completed)
 }
 
 func sameLimit(s *State) *End {
-	return &End{Status: Stalled, Reason: "same_limit", Detail: s.denied("the agent")}
+	return &End{Status: run.Stalled, Reason: "same_limit", Detail: s.denied("the agent")}
 }
 
 // denied explains how often in a row an agent could not use its model.
@@ -122,7 +122,7 @@ func (s *State) denied(who string) string {
 }
 
 func tooMany(s *State) *End {
-	return &End{Status: Limited, Reason: "iterations", Detail: "not done after " + tally(s.Iteration, "iteration", "iterations")}
+	return &End{Status: run.Limited, Reason: "iterations", Detail: "not done after " + tally(s.Iteration, "iteration", "iterations")}
 }
 
 // judged returns the step after the gates have judged an iteration; nil for another iteration.
@@ -307,15 +307,15 @@ func outOfTasks(s *State) End {
 	came := doneTasks(s) + ", " + tally(failed, "was put back", "were put back")
 	switch {
 	case green && slices.ContainsFunc(s.Left, func(l Left) bool { return l.Objected }):
-		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: came + ", and a reviewer does not agree to what is there of them"}
+		return End{Status: run.Stalled, Reason: reasonTasksFailed, Detail: came + ", and a reviewer does not agree to what is there of them"}
 	case failed > 0 && green:
-		return End{Status: Completed, Reason: reasonTasksFailed, Detail: came}
+		return End{Status: run.Completed, Reason: reasonTasksFailed, Detail: came}
 	case failed > 0:
-		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: came + ", and checks are red"}
+		return End{Status: run.Stalled, Reason: reasonTasksFailed, Detail: came + ", and checks are red"}
 	case !green:
-		return End{Status: Stalled, Reason: "no_tasks", Detail: "no task is ready, and checks are red"}
+		return End{Status: run.Stalled, Reason: "no_tasks", Detail: "no task is ready, and checks are red"}
 	}
-	return End{Status: Completed, Reason: reasonDone, Detail: doneTasks(s) + ", and no other is open"}
+	return End{Status: run.Completed, Reason: reasonDone, Detail: doneTasks(s) + ", and no other is open"}
 }
 
 func doneTasks(s *State) string { return tally(len(s.Closed), "task is done", "tasks are done") }
@@ -376,19 +376,19 @@ func verdict(p *Plan, s *State) *End {
 	ok := s.Work.Verdict == spec.VerdictOK
 	switch {
 	case complete(p, s):
-		return &End{Status: Completed, Reason: reasonDone}
+		return &End{Status: run.Completed, Reason: reasonDone}
 	case ok && s.Work.Abort:
-		return &End{Status: Aborted, Reason: "abort_promise", Detail: "the agent gave up"}
+		return &End{Status: run.Aborted, Reason: "abort_promise", Detail: "the agent gave up"}
 	case agreed(p, s):
 		return nil
 	case reached(s.Asked, p.Stall.Questions):
-		return &End{Status: Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
+		return &End{Status: run.Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
 	case reached(s.Unchanged, p.Stall.Unchanged):
-		return &End{Status: Stalled, Reason: "unchanged", Detail: "no file was changed in " + tally(s.Unchanged, "iteration", "iterations") + s.failure() + s.doubt(p)}
+		return &End{Status: run.Stalled, Reason: "unchanged", Detail: "no file was changed in " + tally(s.Unchanged, "iteration", "iterations") + s.failure() + s.doubt(p)}
 	case reached(s.SameError, p.Stall.SameError):
-		return &End{Status: Stalled, Reason: "same_error", Detail: fmt.Sprintf("the agent failed %d times in the same way", s.SameError) + s.failure()}
+		return &End{Status: run.Stalled, Reason: "same_error", Detail: fmt.Sprintf("the agent failed %d times in the same way", s.SameError) + s.failure()}
 	case reached(s.SameRed, p.Stall.SameRed):
-		return &End{Status: Stalled, Reason: "same_red", Detail: fmt.Sprintf("the same gates said the same %d times", s.SameRed)}
+		return &End{Status: run.Stalled, Reason: "same_red", Detail: fmt.Sprintf("the same gates said the same %d times", s.SameRed)}
 	}
 	return nil
 }
@@ -416,36 +416,22 @@ func reached(n, limit int) bool { return limit > 0 && n >= limit }
 func spent(p *Plan, s *State, now time.Time) *End {
 	l := p.Limits
 	switch {
-	case left(l.Time, s.elapsed(now)) < 0:
-		return &End{Status: Limited, Reason: "time", Detail: fmt.Sprintf("not done after %s", time.Duration(l.Time))}
+	case left(l.Time, s.Took(s.Status, now)) < 0:
+		return &End{Status: run.Limited, Reason: "time", Detail: fmt.Sprintf("not done after %s", time.Duration(l.Time))}
 	case l.Tokens > 0 && s.Tokens >= l.Tokens:
-		return &End{Status: Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
+		return &End{Status: run.Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
 	case l.USD > 0 && s.USD >= l.USD:
-		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
+		return &End{Status: run.Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
 	case l.USD > 0 && s.unlisted: // the gateway refuses its further requests
-		return &End{Status: Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
+		return &End{Status: run.Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
 	case l.Tokens > 0 && s.noCount, l.USD > 0 && s.noPrice:
-		return &End{Status: Failed, Reason: "unmetered", Detail: fmt.Sprintf("it has a budget, and nobody can tell what %s took: the gateway saw no model asked that it knows, and the agent does not say", s.blind)}
+		return &End{Status: run.Failed, Reason: "unmetered", Detail: fmt.Sprintf("it has a budget, and nobody can tell what %s took: the gateway saw no model asked that it knows, and the agent does not say", s.blind)}
 	}
 	return nil
 }
 
 // ExitCode returns the exit code of the command that carried a loop on.
-func (s *State) ExitCode() int {
-	return run.ExitCode(string(s.Status), s.Reason == reasonTasksFailed, s.Signal)
-}
+func (s *State) ExitCode() int { return s.Result.ExitCode(s.Reason == reasonTasksFailed) }
 
 // ReasonQuestion is why a loop waits whose agent asks a person a question.
 const ReasonQuestion = "question"
-
-// reasonCrash is why a loop was interrupted whose process recorded no end.
-const reasonCrash = "crash"
-
-// Crash says that a loop which seems to run has no host: the process that was it could
-// not write down its end, and had no exit code of its own.
-func (s *State) Crash() {
-	s.Status, s.Reason, s.Detail = Interrupted, reasonCrash, "the process that carried it on is gone"
-}
-
-// Crashed reports whether that is so.
-func (s *State) Crashed() bool { return s.Status == Interrupted && s.Reason == reasonCrash }

@@ -61,7 +61,7 @@ func TestTasks(t *testing.T) {
 	p, r, d := desk(t, "blue", "red")
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Completed || s.Reason != "done" || s.Iteration != 2 || len(s.Closed) != 2 || s.Task != nil || s.ExitCode() != 0 {
+	if s.Status != run.Completed || s.Reason != "done" || s.Iteration != 2 || len(s.Closed) != 2 || s.Task != nil || s.ExitCode() != 0 {
 		t.Fatalf("it is %+v", s)
 	}
 	for i, id := range []string{"bd-blue", "bd-red"} {
@@ -72,11 +72,11 @@ func TestTasks(t *testing.T) {
 			t.Errorf("it was told %q", f.prompts[i])
 		}
 	}
-	if s = workThrough(t.Context(), t, p, f, next(t, r), d); s.Status != Completed || f.n != 2 {
+	if s = workThrough(t.Context(), t, p, f, next(t, r), d); s.Status != run.Completed || f.n != 2 {
 		t.Errorf("with nothing to do it is %+v", s)
 	}
 	f.green = always(false)
-	if s = workThrough(t.Context(), t, p, f, next(t, r), d); s.Status != Stalled || s.Reason != "no_tasks" || f.n != 2 {
+	if s = workThrough(t.Context(), t, p, f, next(t, r), d); s.Status != run.Stalled || s.Reason != "no_tasks" || f.n != 2 {
 		t.Errorf("with nothing to do, and a red gate, it is %+v", s)
 	}
 }
@@ -114,7 +114,7 @@ func TestTaskStaysRed(t *testing.T) {
 	f.work = func(int) (Work, error) { return says(done) }
 	f.green = func(n int) bool { return n > 2 }
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Completed || s.Reason != "tasks_failed" || s.ExitCode() != spec.ExitPartly || s.Iteration != 3 {
+	if s.Status != run.Completed || s.Reason != "tasks_failed" || s.ExitCode() != spec.ExitPartly || s.Iteration != 3 {
 		t.Fatalf("it is %+v", s)
 	}
 	if x := at(t, d, "bd-hard"); x.Status != task.Open || x.Assignee != "" || !strings.Contains(x.Notes, "run x: it is not done after 2 iterations") {
@@ -126,11 +126,11 @@ func TestTaskStaysRed(t *testing.T) {
 
 	p, r, d = desk(t, "hard")
 	f.green = always(false)
-	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "tasks_failed" || s.ExitCode() != spec.ExitStalled {
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != run.Stalled || s.Reason != "tasks_failed" || s.ExitCode() != spec.ExitStalled {
 		t.Fatalf("if the gates are red, too, it is %+v", s)
 	}
 	f.green = always(true) // the next carrier gives it all its tries again
-	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != "done" || len(s.Left) != 0 {
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != run.Completed || s.Reason != "done" || len(s.Left) != 0 {
 		t.Errorf("gone on with it is %+v", s)
 	}
 	p, r, d = desk(t, "hard")
@@ -148,7 +148,7 @@ func TestTaskRestore(t *testing.T) {
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1)}
 	f.green = func(n int) bool { return n == 0 || n > 2 }
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Reason != "tasks_failed" || s.Status != Completed || !slices.Equal(f.restored, []int64{1}) || f.since[3] != 1 {
+	if s.Reason != "tasks_failed" || s.Status != run.Completed || !slices.Equal(f.restored, []int64{1}) || f.since[3] != 1 {
 		t.Fatalf("it is %+v, put back to %d, compared with %d", s, f.restored, f.since)
 	}
 	if strings.Contains(f.prompts[2], "What the last check found") {
@@ -158,17 +158,17 @@ func TestTaskRestore(t *testing.T) {
 	p, r, d = desk(t, "hard")
 	p.Tasks.Restore = true
 	f = &fake{work: f.work, changes: always(1), green: func(n int) bool { return n == 0 }, refuses: spec.ErrNotFound}
-	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "tasks_failed" {
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != run.Stalled || s.Reason != "tasks_failed" {
 		t.Errorf("if the checkpoint was removed it is %+v", s)
 	}
 	f.refuses = nil
-	if s = workThrough(t.Context(), t, p, f, r, d); s.Status == Completed {
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status == run.Completed {
 		t.Errorf("with red gates it is %+v", s)
 	}
 	p, r, d = desk(t, "hard")
 	p.Tasks.Restore = true
 	f = &fake{work: f.work, changes: always(1), green: always(false)}
-	if s = workThrough(t.Context(), t, p, f, r, d); len(f.restored) != 0 || s.Status != Stalled {
+	if s = workThrough(t.Context(), t, p, f, r, d); len(f.restored) != 0 || s.Status != run.Stalled {
 		t.Errorf("if it was red before it is %+v, put back to %d", s, f.restored)
 	}
 }
@@ -187,7 +187,7 @@ func TestTaskInterrupted(t *testing.T) {
 		return says(done)
 	}
 	s := workThrough(ctx, t, p, f, r, d)
-	if x := at(t, d, "bd-one"); s.Status != Interrupted || s.Task == nil || x.Status != task.Open || x.Notes != "" {
+	if x := at(t, d, "bd-one"); s.Status != run.Interrupted || s.Task == nil || x.Status != task.Open || x.Notes != "" {
 		t.Fatalf("it is %+v, the task %+v", s, x)
 	}
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error { // meanwhile another agent takes it
@@ -196,7 +196,7 @@ func TestTaskInterrupted(t *testing.T) {
 	}))
 	f.work = func(int) (Work, error) { return says(done) }
 	s = workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Completed || s.Reason != "tasks_failed" || at(t, d, "bd-one").Assignee != "ben" || at(t, d, "bd-two").Status != task.Closed {
+	if s.Status != run.Completed || s.Reason != "tasks_failed" || at(t, d, "bd-one").Assignee != "ben" || at(t, d, "bd-two").Status != task.Closed {
 		t.Errorf("it is %+v", s)
 	}
 }
@@ -256,7 +256,7 @@ func TestTaskLostLast(t *testing.T) {
 		_, _, err := g.Close("bd-one", "ben", task.End{}, time.Now().UTC())
 		return err
 	}))
-	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Verdict == nil || len(f.since) != 2 {
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != run.Stalled || s.Verdict == nil || len(f.since) != 2 {
 		t.Errorf("it is %+v", s)
 	}
 }
@@ -315,7 +315,7 @@ func TestTaskCrash(t *testing.T) {
 			for _, c := range s.Closed {
 				closed = append(closed, c.Task)
 			}
-			if s.Status != Completed || !slices.Equal(closed, []string{"bd-one", "bd-two"}) || f.n != 2+again {
+			if s.Status != run.Completed || !slices.Equal(closed, []string{"bd-one", "bd-two"}) || f.n != 2+again {
 				t.Errorf("cut off behind %d events (%v): %s (%s), %q closed, %d of work", n, ahead, s.Status, s.Reason, closed, f.n)
 			}
 		}

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Types of the events of a loop, with their data.
+// Types of the events of a loop, with their data. Those of run are: Began without data, Ready with
+// Made, and Ended with End.
 const (
-	Began     = "began"     // a process carries it on from here
 	Placing   = "placing"   // Made: these places are about to be made
-	Ready     = "ready"     // Made: its sandbox is there
 	Baseline  = "baseline"  // Verdict: of the gates before the first iteration
 	Iteration = "iteration" // Begun: the agent is started
 	Worked    = "worked"    // Work: it has ended, with all that it started
@@ -37,7 +37,6 @@ const (
 	Lost     = "lost"     // Left: others have it
 	Rewound  = "rewound"  // Back: it goes on from there
 	Restored = "restored" // Put: the files are those of that checkpoint
-	Ended    = "ended"    // End: no process carries it on any more; only run.Raised may follow
 
 	Handed   = "handed"   // Hand: another of a worker's places has its result
 	Joined   = "joined"   // Join: a worker's result, merged with the files of the loop's sandbox
@@ -242,10 +241,10 @@ type Put struct {
 
 // End is the state of a loop when no process carries it on any more.
 type End struct {
-	Status Status `json:"status"`
-	Reason string `json:"reason"`
-	Detail string `json:"detail,omitempty"`
-	Signal int    `json:"signal,omitempty"` // that interrupted it
+	Status run.Status `json:"status"`
+	Reason string     `json:"reason"`
+	Detail string     `json:"detail,omitempty"`
+	Signal int        `json:"signal,omitempty"` // that interrupted it
 	// Open counts, of a loop that ends for want of tasks, those that are open nevertheless.
 	Open map[task.Reason]int `json:"open,omitempty"`
 	// HeldUp are the first of them.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // ErrFell says that a sandbox ended under the agent: its wall crashed, or was killed. The agent is
@@ -34,7 +36,7 @@ func fallen(s *State) *End {
 	if s.Falls < maxFalls {
 		return nil
 	}
-	return &End{Status: Failed, Reason: reasonFell, Detail: fmt.Sprintf("%d times in a row, now: %s", s.Falls, s.fellBy)}
+	return &End{Status: run.Failed, Reason: reasonFell, Detail: fmt.Sprintf("%d times in a row, now: %s", s.Falls, s.fellBy)}
 }
 
 // reasonFell is why a loop failed whose sandbox ended under the agent again and again.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -25,7 +26,7 @@ func TestFell(t *testing.T) {
 	}
 	p := plan()
 	s, _ := carry(t, p, f)
-	if s.Status != Completed || s.Iteration != 2 || s.Repeats != 4 || f.n != 6 || s.Tokens != 4*3+2*10 || s.Falls != 0 {
+	if s.Status != run.Completed || s.Iteration != 2 || s.Repeats != 4 || f.n != 6 || s.Tokens != 4*3+2*10 || s.Falls != 0 {
 		t.Errorf("after %d tries it is %+v", f.n, s)
 	}
 	if f.prompts[0] != f.prompts[2] || len(f.since) != 3 { // a crash leaves no checkpoint
@@ -33,14 +34,14 @@ func TestFell(t *testing.T) {
 	}
 	f = &fake{changes: always(1), green: always(true), work: func(int) (Work, error) { return fall() }}
 	s, r := carry(t, p, f)
-	if s.Status != Failed || s.Reason != reasonFell || s.ExitCode() != 1 || f.n != maxFalls || s.Iteration != 1 || s.Status.Final() {
+	if s.Status != run.Failed || s.Reason != reasonFell || s.ExitCode() != 1 || f.n != maxFalls || s.Iteration != 1 || s.Final() {
 		t.Fatalf("for ever, after %d tries it is %+v", f.n, s)
 	}
 	if !strings.Contains(s.Detail, "3 times in a row") || !strings.Contains(s.Detail, "the sandbox ended") {
 		t.Errorf("it says %q", s.Detail)
 	}
 	f.work = func(n int) (Work, error) { return says(done) }
-	if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || s.Iteration != 1 {
+	if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || s.Iteration != 1 {
 		t.Errorf("gone on with it is %+v", s)
 	}
 }
@@ -55,7 +56,7 @@ func TestFellInterrupted(t *testing.T) {
 	}
 	p, r, d := desk(t, "one")
 	s := workThrough(ctx, t, p, f, r, d)
-	if s.Status != Interrupted || s.Falls != 0 || s.Tokens != 3 {
+	if s.Status != run.Interrupted || s.Falls != 0 || s.Tokens != 3 {
 		t.Errorf("it is %+v", s)
 	}
 }
@@ -75,7 +76,7 @@ func TestTeamFell(t *testing.T) {
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || s.Iteration != 2 || s.Repeats != 3 || len(s.Closed) != 2 {
+		if s.Status != run.Completed || s.Iteration != 2 || s.Repeats != 3 || len(s.Closed) != 2 {
 			t.Errorf("it is %+v", s)
 		}
 	})
@@ -91,7 +92,7 @@ func TestTeamFell(t *testing.T) {
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Failed || s.Reason != reasonFell || s.ExitCode() != 1 {
+		if s.Status != run.Failed || s.Reason != reasonFell || s.ExitCode() != 1 {
 			t.Errorf("for ever it is %+v", s)
 		}
 	})

@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -12,34 +10,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Status is the state of a loop, in a word.
-type Status string
-
-// The statuses. A loop that is running, and has no host, was cut short.
-const (
-	Queued      Status = "queued"
-	Running     Status = "running"
-	Waiting     Status = "waiting" // for a person, or a time
-	Completed   Status = "completed"
-	Failed      Status = "failed"
-	Limited     Status = "limit"
-	Stalled     Status = "stalled"
-	Aborted     Status = "aborted"   // by the agent
-	Cancelled   Status = "cancelled" // by a person
-	Interrupted Status = "interrupted"
-)
-
 // Final reports whether a loop cannot be resumed.
-func (s Status) Final() bool {
-	return s == Completed || s == Limited || s == Aborted || s == Cancelled
+func (s *State) Final() bool {
+	return s.Status == run.Completed || s.Status == run.Limited || s.Status == run.Aborted || s.Status == run.Cancelled
 }
 
 // State is the state of a loop.
 type State struct {
-	Status Status `json:"status"`
-	Reason string `json:"stop_reason,omitempty"`
-	Detail string `json:"detail,omitempty"`
-	Signal int    `json:"-"`
+	run.Result
 	// OpenTasks counts open tasks that cannot be taken, by the reason.
 	OpenTasks map[task.Reason]int `json:"open_tasks,omitempty"`
 	HeldUp    []Open              `json:"held_up,omitempty"` // the first of them
@@ -68,11 +46,7 @@ type State struct {
 	Until time.Time `json:"until,omitzero"` // it waits, for models that cannot be asked
 	Hints []string  `json:"hints"`          // for the next iteration
 
-	Tokens  int64         `json:"tokens"` // the figure that counts
-	USD     float64       `json:"usd"`
-	Metered spec.Metered  `json:"metered"` // the same, by source
-	Elapsed spec.Duration `json:"elapsed"` // while a process carried it on
-	Last    time.Time     `json:"last,omitzero"`
+	run.Usage
 
 	Unchanged int `json:"unchanged"`
 	SameRed   int `json:"same_red"`
@@ -135,7 +109,7 @@ type State struct {
 
 // Fold returns the state of a loop after its events. It ignores unknown events.
 func Fold(events []run.Event) (*State, error) {
-	s := &State{Status: Queued, told: map[string]bool{}, Hints: []string{}}
+	s := &State{Result: run.Result{Status: run.Queued}, told: map[string]bool{}, Hints: []string{}}
 	for _, ev := range events {
 		if err := s.Add(ev); err != nil {
 			return nil, err
@@ -146,10 +120,8 @@ func Fold(events []run.Event) (*State, error) {
 
 // Add takes the next event.
 func (s *State) Add(ev run.Event) error {
-	if ev.Type != Began && ev.Type != Rewound && ev.Type != run.Raised && s.Status == Running && ev.Time.After(s.Last) {
-		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
-	}
-	s.Last, s.latest = ev.Time, spec.Metered{}
+	s.Clock(s.Status == run.Running && ev.Type != Rewound, ev)
+	s.latest = spec.Metered{}
 	n, err := workerOf(ev)
 	if err != nil {
 		return err
@@ -158,66 +130,66 @@ func (s *State) Add(ev run.Event) error {
 		return s.workerAdd(n, ev)
 	}
 	switch ev.Type {
-	case Began:
+	case run.Began:
 		s.begin()
 	case Placing:
-		return into(ev, func(m Made) { s.Sandbox, s.Places = m.Sandbox, append(s.Places, m.Places...) })
-	case Ready:
-		return into(ev, func(m Made) { s.Ready, s.Sandbox, s.Places = true, m.Sandbox, m.Places })
+		return run.Read(ev, func(m Made) { s.Sandbox, s.Places = m.Sandbox, append(s.Places, m.Places...) })
+	case run.Ready:
+		return run.Read(ev, func(m Made) { s.Ready, s.Sandbox, s.Places = true, m.Sandbox, m.Places })
 	case Baseline:
-		return into(ev, func(v Verdict) { s.Baseline, s.checked, s.unjudged = &v, v.Checkpoint, false })
+		return run.Read(ev, func(v Verdict) { s.Baseline, s.checked, s.unjudged = &v, v.Checkpoint, false })
 	case Iteration:
-		return into(ev, s.iterate)
+		return run.Read(ev, s.iterate)
 	case Worked:
-		return into(ev, func(w Work) { s.worked(w, ev.Time) })
+		return run.Read(ev, func(w Work) { s.worked(w, ev.Time) })
 	case Cut:
-		return into(ev, func(w Work) {
+		return run.Read(ev, func(w Work) {
 			s.cut(w)
 			s.fall(w)
 		})
 	case Kept:
-		return into(ev, s.kept)
+		return run.Read(ev, s.kept)
 	case Confirmed:
 		s.confirmed()
 	case Judged:
-		return into(ev, s.judged)
+		return run.Read(ev, s.judged)
 	case Guarded:
-		return into(ev, s.guarded)
+		return run.Read(ev, s.guarded)
 	case Reviewing:
-		return into(ev, s.asking)
+		return run.Read(ev, s.asking)
 	case Reviewed:
-		return into(ev, s.addReview)
+		return run.Read(ev, s.addReview)
 	case ReviewDelayed:
-		return into(ev, func(u Unheard) {
+		return run.Read(ev, func(u Unheard) {
 			s.delay(u, ev.Time)
 			s.useReview(u.Usage)
 		})
 	case ReviewCut:
-		return into(ev, func(u Unheard) { s.useReview(u.Usage) })
+		return run.Read(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Hinted:
-		return into(ev, s.hint)
+		return run.Read(ev, s.hint)
 	case Cleared:
 		s.clear()
 	case Took:
-		return into(ev, s.took)
+		return run.Read(ev, s.took)
 	case Closed:
-		return into(ev, func(f Finished) {
+		return run.Read(ev, func(f Finished) {
 			s.Closed = append(s.Closed, f)
 			s.letGo()
 		})
 	case PutBack, Lost:
-		return into(ev, s.leave)
+		return run.Read(ev, s.leave)
 	case Replaced:
-		return into(ev, func(p Place) {
+		return run.Read(ev, func(p Place) {
 			s.replaced(p)
 			s.lose(p.Agent)
 		})
 	case Rewound:
-		return into(ev, s.rewind)
+		return run.Read(ev, s.rewind)
 	case Restored:
-		return into(ev, s.restored)
-	case Ended:
-		return into(ev, func(e End) {
+		return run.Read(ev, s.restored)
+	case run.Ended:
+		return run.Read(ev, func(e End) {
 			s.held, s.Reviewing = false, ""
 			s.rest()
 			s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp = e.Status, e.Reason, e.Detail, e.Signal, e.Open, e.HeldUp
@@ -226,43 +198,34 @@ func (s *State) Add(ev run.Event) error {
 	return nil
 }
 
-func into[T any](ev run.Event, f func(T)) error {
-	var data T
-	if err := json.Unmarshal(ev.Data, &data); err != nil {
-		return fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
-	}
-	f(data)
-	return nil
-}
-
 // begin starts a carrier. A loop that stalled gets all its tries again.
 func (s *State) begin() {
-	if s.Status == Stalled {
+	if s.Status == run.Stalled {
 		s.Left = nil
 		s.Unchanged, s.SameRed, s.SameError, s.SameLimit, s.Until = 0, 0, 0, 0, time.Time{}
 		s.anew()
 	}
-	if s.Status == Waiting && s.Reason == ReasonQuestion { // as good as answered
+	if s.Status == run.Waiting && s.Reason == ReasonQuestion { // as good as answered
 		s.Asked, s.Unchanged = 0, 0
 		for _, w := range s.Workers {
 			w.Asked, w.Unchanged = 0, 0
 		}
 	}
-	if s.Status == Waiting { // for a person, who may know that models can be asked by now
+	if s.Status == run.Waiting { // for a person, who may know that models can be asked by now
 		for _, w := range append([]*State{s}, s.Workers...) {
 			w.Until = time.Time{}
 		}
 	}
-	if s.Status != Queued && s.Status != Running { // it had ended: people may have been at work since
+	if s.Status != run.Queued && s.Status != run.Running { // it had ended: people may have been at work since
 		s.unjudged = true
 	}
-	goneOn := s.Status != Queued
-	if s.Status == Running { // its end was not recorded
+	goneOn := s.Status != run.Queued
+	if s.Status == run.Running { // its end was not recorded
 		for _, w := range append([]*State{s}, s.Workers...) {
 			w.unknown, w.open = w.unknown || w.open, false
 		}
 	}
-	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = Running, "", "", 0, nil, nil, false
+	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = run.Running, "", "", 0, nil, nil, false
 	s.Reviewing, s.noCount, s.noPrice, s.blind, s.unlisted = "", false, false, "", false // the new carrier finds out
 	s.rest()
 	for _, w := range append([]*State{s}, s.Workers...) {
@@ -453,9 +416,6 @@ func (s *State) start() int64 {
 	}
 	return s.Baseline.Checkpoint
 }
-
-// Took returns how long processes have carried the loop on, until now if one still does.
-func (s *State) Took(now time.Time) time.Duration { return s.elapsed(now) }
 
 // Told returns how many hints the current iteration was told.
 func (s *State) Told() int { return s.shown }

@@ -1,6 +1,10 @@
 package loop
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/run"
+)
 
 // TestPlacing checks that places are recorded before they exist. Otherwise they would never be
 // removed if the host died then.
@@ -10,7 +14,7 @@ func TestPlacing(t *testing.T) {
 	if s.Ready || s.Sandbox != "x" || len(s.Places) != 2 || s.Places[1].ID != two.ID {
 		t.Errorf("it is ready: %t; in %q, at %v", s.Ready, s.Sandbox, s.Places)
 	}
-	s = fold(t, Placing, Made{"x", []Place{one}}, Ready, Made{"x", []Place{one}})
+	s = fold(t, Placing, Made{"x", []Place{one}}, run.Ready, Made{"x", []Place{one}})
 	if !s.Ready || len(s.Places) != 1 {
 		t.Errorf("it is ready: %t, at %v", s.Ready, s.Places)
 	}

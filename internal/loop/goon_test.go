@@ -17,7 +17,7 @@ import (
 func TestGoOnConfirms(t *testing.T) {
 	green, red := []Gate{{Name: "a", Green: true}}, []Gate{{Name: "a", Why: "exit code 1"}}
 	at := []any{
-		Began, nil, Baseline,
+		run.Began, nil, Baseline,
 		Verdict{Gates: red},
 		Iteration,
 		Begun{Iteration: 1},
@@ -29,7 +29,7 @@ func TestGoOnConfirms(t *testing.T) {
 	judged := slices.Concat(at, []any{Judged, Verdict{Iteration: 1, Checkpoint: 2, Gates: green}})
 	onRed := slices.Concat(at, []any{Judged, Verdict{Iteration: 1, Checkpoint: 2, Gates: red}})
 	same, other := Keep{Iteration: 1, Checkpoint: 3, Again: true}, Keep{Iteration: 1, Checkpoint: 3, Changes: 1, Again: true}
-	completed := func(s Step) bool { return s.End != nil && s.End.Status == Completed }
+	completed := func(s Step) bool { return s.End != nil && s.End.Status == run.Completed }
 	confirms := func(s Step) bool { return s.Confirm }
 	judges := func(s Step) bool { return s.Judge }
 	asks := func(s Step) bool { return s.Review != nil }
@@ -40,21 +40,21 @@ func TestGoOnConfirms(t *testing.T) {
 		want           func(Step) bool
 	}{
 		"nobody goes on":               {judged, nil, plan(), completed},
-		"judged":                       {judged, []any{Began, nil}, plan(), confirms},
-		"kept":                         {at, []any{Began, nil}, plan(), confirms},
-		"judged, to be reviewed":       {judged, []any{Began, nil}, reviewed(), confirms},
-		"red is no decision":           {onRed, []any{Began, nil}, plan(), again},
-		"judged, and the same":         {judged, []any{Began, nil, Confirmed, same}, plan(), completed},
-		"the same, to be reviewed":     {judged, []any{Began, nil, Confirmed, same}, reviewed(), asks},
-		"kept, and the same":           {at, []any{Began, nil, Confirmed, same}, plan(), judges},
-		"judged, and otherwise by now": {judged, []any{Began, nil, Kept, other}, plan(), judges},
-		"cut off once more":            {judged, []any{Began, nil, Kept, other, Began, nil}, plan(), confirms},
+		"judged":                       {judged, []any{run.Began, nil}, plan(), confirms},
+		"kept":                         {at, []any{run.Began, nil}, plan(), confirms},
+		"judged, to be reviewed":       {judged, []any{run.Began, nil}, reviewed(), confirms},
+		"red is no decision":           {onRed, []any{run.Began, nil}, plan(), again},
+		"judged, and the same":         {judged, []any{run.Began, nil, Confirmed, same}, plan(), completed},
+		"the same, to be reviewed":     {judged, []any{run.Began, nil, Confirmed, same}, reviewed(), asks},
+		"kept, and the same":           {at, []any{run.Began, nil, Confirmed, same}, plan(), judges},
+		"judged, and otherwise by now": {judged, []any{run.Began, nil, Kept, other}, plan(), judges},
+		"cut off once more":            {judged, []any{run.Began, nil, Kept, other, run.Began, nil}, plan(), confirms},
 	} {
 		for end, ended := range map[string][]any{
 			"crash":     nil,
-			"paused":    {Ended, End{Status: Waiting, Reason: "paused"}},
-			"signal":    {Ended, End{Status: Interrupted, Signal: 2}},
-			"no memory": {Ended, End{Status: Failed}},
+			"paused":    {run.Ended, End{Status: run.Waiting, Reason: "paused"}},
+			"signal":    {run.Ended, End{Status: run.Interrupted, Signal: 2}},
+			"no memory": {run.Ended, End{Status: run.Failed}},
 		} {
 			happened := slices.Concat(c.happened, ended, c.then)
 			if c.then == nil {
@@ -109,7 +109,7 @@ func TestGoOnBroken(t *testing.T) {
 			}
 			judged = 2
 			s := workThrough(t.Context(), t, p, f, r, d)
-			if s.Status != Completed || s.Iteration != iterations || f.n != iterations {
+			if s.Status != run.Completed || s.Iteration != iterations || f.n != iterations {
 				t.Errorf("tasks %v, broken %v: it is %s (%s) after %d iterations", tasks, broken, s.Status, s.Reason, s.Iteration)
 			}
 			if !broken && judged != 2 {
@@ -130,7 +130,7 @@ func TestGoOnBeneath(t *testing.T) {
 	f := &fake{changes: always(1), work: func(int) (Work, error) { return says(done) }, green: always(true)}
 	pausedAfter(t, p, f, r, nil)
 	f.beneath, f.green = []string{"/proj/file"}, func(n int) bool { return n > 1 }
-	if s := workThrough(t.Context(), t, p, f, r, nil); s.Status != Completed || s.Iteration != 2 {
+	if s := workThrough(t.Context(), t, p, f, r, nil); s.Status != run.Completed || s.Iteration != 2 {
 		t.Errorf("it is %s (%s) after %d iterations", s.Status, s.Reason, s.Iteration)
 	}
 }
@@ -149,7 +149,7 @@ func TestGoOnClosed(t *testing.T) {
 	must(t, d.Close(t.Context(), "bd-one", closedAs, ""))
 	f.people, f.green = 1, always(false)
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if f.n != 1 || len(s.Closed) != 1 || s.Status != Stalled || s.Reason != "no_tasks" {
+	if f.n != 1 || len(s.Closed) != 1 || s.Status != run.Stalled || s.Reason != "no_tasks" {
 		t.Errorf("after %d iterations it is %s (%s), %v closed", f.n, s.Status, s.Reason, s.Closed)
 	}
 }
@@ -188,7 +188,7 @@ func TestTeamGoesOn(t *testing.T) {
 			if gone {
 				want = files{"bd-a": "done"}
 			}
-			if s.Status != Completed || len(s.Closed) != 1 || s.Retries != 0 || len(b.main) != len(want) || b.main["file"] != want["file"] {
+			if s.Status != run.Completed || len(s.Closed) != 1 || s.Retries != 0 || len(b.main) != len(want) || b.main["file"] != want["file"] {
 				t.Errorf("gone %v: it is %s (%s), %v", gone, s.Status, s.Reason, b.main)
 			}
 		})

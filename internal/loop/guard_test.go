@@ -26,14 +26,14 @@ func TestGuard(t *testing.T) {
 	f := &fake{changes: always(1), green: always(true)}
 	spoil(f, func(int) bool { return true })
 	s, r := carry(t, p, f)
-	if s.Status != Limited || !slices.Equal(f.putBack, []int{1, 2, 3}) || f.spoilt {
+	if s.Status != run.Limited || !slices.Equal(f.putBack, []int{1, 2, 3}) || f.spoilt {
 		t.Fatalf("it is %s (%s), put back behind %v", s.Status, s.Reason, f.putBack)
 	}
 	// After a rewind to a spoilt checkpoint, they are put back before the next try, too.
 	_, err := rewind(t, p, f, r, nil, 2)
 	must(t, err)
 	spoil(f, func(int) bool { return false })
-	if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || s.Iteration != 3 || !slices.Equal(f.putBack, []int{1, 2, 3, 3}) {
+	if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || s.Iteration != 3 || !slices.Equal(f.putBack, []int{1, 2, 3, 3}) {
 		t.Errorf("it is %s (%s) after %d, put back behind %v", s.Status, s.Reason, s.Iteration, f.putBack)
 	}
 	if f.since[len(f.since)-1] == 0 {
@@ -42,7 +42,7 @@ func TestGuard(t *testing.T) {
 	// After a rewind to before the first iteration, none has to be put back.
 	_, err = rewind(t, p, f, r, nil, 0)
 	must(t, err)
-	if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || len(f.putBack) != 4 {
+	if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || len(f.putBack) != 4 {
 		t.Errorf("it is %s (%s), put back behind %v", s.Status, s.Reason, f.putBack)
 	}
 }
@@ -53,7 +53,7 @@ func TestGuardOfNothing(t *testing.T) {
 	p.Protect = []string{"test"}
 	f := &fake{changes: always(1), green: func(n int) bool { return n > 2 }}
 	spoil(f, func(int) bool { return false })
-	if s, _ := carry(t, p, f); s.Status != Completed || len(f.putBack) > 0 {
+	if s, _ := carry(t, p, f); s.Status != run.Completed || len(f.putBack) > 0 {
 		t.Errorf("it is %s (%s), put back behind %v", s.Status, s.Reason, f.putBack)
 	}
 }
@@ -81,7 +81,7 @@ func TestGuardKills(t *testing.T) {
 		if died {
 			s = goOn(t.Context(), t, p, f, r)
 		}
-		if s.Status != Completed || f.spoilt || len(f.putBack) == 0 {
+		if s.Status != run.Completed || f.spoilt || len(f.putBack) == 0 {
 			t.Fatalf("behind event %d it is %s (%s), spoilt %t, put back behind %v", behind, s.Status, s.Reason, f.spoilt, f.putBack)
 		}
 		if !died {
@@ -109,7 +109,7 @@ func TestTeamGuard(t *testing.T) {
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if _, is := b.main["spoilt"]; is || s.Status != Completed || len(s.Closed) != 2 || tries["bd-a"] != 2 || tries["bd-b"] != 2 {
+		if _, is := b.main["spoilt"]; is || s.Status != run.Completed || len(s.Closed) != 2 || tries["bd-a"] != 2 || tries["bd-b"] != 2 {
 			t.Errorf("it is %s (%s), with %v after %v", s.Status, s.Detail, b.main, tries)
 		}
 	})

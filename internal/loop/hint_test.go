@@ -14,7 +14,7 @@ import (
 // A hint is taken back unless an iteration that counts was told it, or is told it just now.
 func TestClear(t *testing.T) {
 	limit := Work{Iteration: 1, Verdict: spec.VerdictLimit}
-	told := []any{Began, nil, Baseline, Verdict{}, Hinted, Advice{"1", "a"}, Iteration, Begun{Iteration: 1, Hints: 1}, Hinted, Advice{"2", "b"}}
+	told := []any{run.Began, nil, Baseline, Verdict{}, Hinted, Advice{"1", "a"}, Iteration, Begun{Iteration: 1, Hints: 1}, Hinted, Advice{"2", "b"}}
 	for name, c := range map[string]struct {
 		then []any
 		want []string
@@ -23,9 +23,9 @@ func TestClear(t *testing.T) {
 		"it was told":          {[]any{Worked, Work{Iteration: 1, Verdict: spec.VerdictOK}}, []string{}},
 		"of no account":        {[]any{Worked, limit}, []string{}},
 		"cut short":            {[]any{Cut, Work{Iteration: 1, Tokens: 1}}, []string{}},
-		"interrupted":          {[]any{Ended, End{Status: Interrupted}}, []string{}},
-		"a crash":              {[]any{Began, nil}, []string{}},
-		"it is told once more": {[]any{Began, nil, Iteration, Begun{Iteration: 1, Hints: 1}}, []string{"a"}},
+		"interrupted":          {[]any{run.Ended, End{Status: run.Interrupted}}, []string{}},
+		"a crash":              {[]any{run.Began, nil}, []string{}},
+		"it is told once more": {[]any{run.Began, nil, Iteration, Begun{Iteration: 1, Hints: 1}}, []string{"a"}},
 	} {
 		s := fold(t, append(append(slices.Clone(told), c.then...), Cleared, nil)...)
 		if !slices.Equal(s.Hints, c.want) {
@@ -39,7 +39,7 @@ func TestClear(t *testing.T) {
 func TestClearWorkers(t *testing.T) {
 	by := By{Worker: 1}
 	told := []any{
-		Began, nil, Baseline,
+		run.Began, nil, Baseline,
 		Verdict{},
 		Took,
 		Taken{By: by, ID: "a"},
@@ -57,8 +57,8 @@ func TestClearWorkers(t *testing.T) {
 	for name, then := range map[string][]any{
 		"limit": {Worked, Work{By: by, Iteration: 1, Verdict: spec.VerdictLimit}},
 		"cut":   {Cut, Work{By: by, Iteration: 1, Tokens: 1}},
-		"end":   {Ended, End{Status: Interrupted}},
-		"crash": {Began, nil},
+		"end":   {run.Ended, End{Status: run.Interrupted}},
+		"crash": {run.Began, nil},
 	} {
 		s := fold(t, append(slices.Clone(told), then...)...)
 		if !slices.Equal(s.Hints, []string{"a", "b"}) {
@@ -73,7 +73,7 @@ func TestClearWorkers(t *testing.T) {
 
 // TestExpect checks that the status shows untaken hints, once each.
 func TestExpect(t *testing.T) {
-	s := fold(t, Began, nil, Hinted, Advice{"1", "a"})
+	s := fold(t, run.Began, nil, Hinted, Advice{"1", "a"})
 	if s.Expect([]run.Message{{ID: "1", Kind: run.Hint, Text: "a"}, {ID: "2", Kind: run.Hint, Text: "b"}}) || !slices.Equal(s.Hints, []string{"a", "b"}) {
 		t.Errorf("there is %q", s.Hints)
 	}
@@ -108,7 +108,7 @@ func TestHintedLast(t *testing.T) {
 	green := []Gate{{Name: "a", Green: true}}
 	happened := func(w By, then ...any) *State {
 		all := []any{
-			Began, nil, Baseline,
+			run.Began, nil, Baseline,
 			Verdict{Gates: []Gate{{Name: "a", Why: "exit code 1"}}},
 			Took,
 			Taken{By: w, ID: "bd-1", Base: int64(w.Worker)},
@@ -137,12 +137,12 @@ func TestHintedLast(t *testing.T) {
 	}
 	s := happened(By{})
 	s.Task = nil
-	if step := Next(last, s, s.Last); step.End == nil || step.End.Status != Limited {
+	if step := Next(last, s, s.Last); step.End == nil || step.End.Status != run.Limited {
 		t.Errorf("without another iteration: %+v", step)
 	}
 	s = happened(By{}, Cleared, nil)
 	s.Task = nil
-	if step := Next(plan(), s, s.Last); step.End == nil || step.End.Status != Completed {
+	if step := Next(plan(), s, s.Last); step.End == nil || step.End.Status != run.Completed {
 		t.Errorf("taken back: %+v", step)
 	}
 	s = happened(By{Worker: 1})
@@ -184,7 +184,7 @@ func TestHintWhilePaused(t *testing.T) {
 	pausedAfter(t, p, f, r, d)
 	must(t, r.Leave(run.Message{Kind: run.Hint, Text: "make it blue", Actor: "ann"}))
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Completed || s.Iteration != 2 || len(s.Hints) != 0 || len(s.Closed) != 1 || !strings.Contains(f.prompts[1], "make it blue") {
+	if s.Status != run.Completed || s.Iteration != 2 || len(s.Hints) != 0 || len(s.Closed) != 1 || !strings.Contains(f.prompts[1], "make it blue") {
 		t.Errorf("it is %s (%s) after %d iterations, %q are left", s.Status, s.Reason, s.Iteration, s.Hints)
 	}
 }
@@ -209,7 +209,7 @@ func TestTeamHintLate(t *testing.T) {
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || s.Iteration != 2 || len(s.Hints) != 0 || len(s.Closed) != 1 || b.main["bd-a"] != "done done " || !strings.Contains(b.prompts[1], "mind the gap") {
+		if s.Status != run.Completed || s.Iteration != 2 || len(s.Hints) != 0 || len(s.Closed) != 1 || b.main["bd-a"] != "done done " || !strings.Contains(b.prompts[1], "mind the gap") {
 			t.Errorf("it is %s (%s) after %d iterations, %q are left, %v", s.Status, s.Reason, s.Iteration, s.Hints, b.main)
 		}
 	})

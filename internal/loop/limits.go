@@ -22,10 +22,10 @@ func (p *Plan) Raise(l *run.Limits) {
 // Reached returns the end of a loop that would end at once when resumed, because it has reached a
 // limit. It is nil if some of the limit is left.
 func Reached(p *Plan, s *State) *End {
-	if end := spent(p, s, time.Time{}); end != nil && end.Status == Limited {
+	if end := spent(p, s, time.Time{}); end != nil && end.Status == run.Limited {
 		return end
 	}
-	if s.Status != Limited {
+	if s.Status != run.Limited {
 		return nil
 	}
 	return Exhausted(p, s)

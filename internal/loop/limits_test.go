@@ -17,14 +17,14 @@ func TestRaise(t *testing.T) {
 	for name, c := range map[string]struct {
 		set        func(*Plan)
 		low, limit run.Limits
-		status     Status
+		status     run.Status
 		reason     string
 		iterations int
 	}{
-		"tokens":     {func(p *Plan) { p.Limits.Tokens = 25 }, run.Limits{USD: &usd}, run.Limits{Tokens: &tokens}, Limited, "tokens", 5},
-		"cost":       {func(p *Plan) { p.Limits.USD = 2 }, run.Limits{Tokens: &tokens}, run.Limits{USD: &usd}, Limited, "cost", 5},
-		"iterations": {func(p *Plan) { p.Limits.MaxIterations = 2 }, run.Limits{Tokens: &tokens}, run.Limits{Iterations: &n}, Completed, "done", 8},
-		"any":        {func(p *Plan) { p.Limits.Tokens = 25 }, run.Limits{Iterations: &n}, run.Limits{Tokens: &any}, Completed, "done", 8},
+		"tokens":     {func(p *Plan) { p.Limits.Tokens = 25 }, run.Limits{USD: &usd}, run.Limits{Tokens: &tokens}, run.Limited, "tokens", 5},
+		"cost":       {func(p *Plan) { p.Limits.USD = 2 }, run.Limits{Tokens: &tokens}, run.Limits{USD: &usd}, run.Limited, "cost", 5},
+		"iterations": {func(p *Plan) { p.Limits.MaxIterations = 2 }, run.Limits{Tokens: &tokens}, run.Limits{Iterations: &n}, run.Completed, "done", 8},
+		"any":        {func(p *Plan) { p.Limits.Tokens = 25 }, run.Limits{Iterations: &n}, run.Limits{Tokens: &any}, run.Completed, "done", 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plan()
@@ -32,7 +32,7 @@ func TestRaise(t *testing.T) {
 			c.set(p)
 			f := &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(n int) bool { return n >= 8 }}
 			s, r := carry(t, p, f)
-			if s.Status != Limited || Reached(p, s) == nil {
+			if s.Status != run.Limited || Reached(p, s) == nil {
 				t.Fatalf("it is %s (%s), reached: %+v", s.Status, s.Reason, Reached(p, s))
 			}
 			low := *p
@@ -50,7 +50,7 @@ func TestRaise(t *testing.T) {
 			raised, err := run.Raises(events)
 			must(t, err)
 			p.Raise(raised)
-			if s, err = Fold(events); err != nil || s.Status != Limited || Reached(p, s) != nil {
+			if s, err = Fold(events); err != nil || s.Status != run.Limited || Reached(p, s) != nil {
 				t.Fatalf("it is %+v, %v; reached: %+v", s, err, Reached(p, s))
 			}
 			s = goOn(context.Background(), t, p, f, r)
@@ -73,10 +73,10 @@ func TestRaiseNothing(t *testing.T) {
 	}
 	at := time.Now()
 	s, err := Fold([]run.Event{
-		{Seq: 1, Time: at, Type: Began},
+		{Seq: 1, Time: at, Type: run.Began},
 		{Seq: 2, Time: at.Add(time.Minute), Type: Hinted, Data: []byte("{}")}, // here it is killed
 		{Seq: 3, Time: at.Add(time.Hour), Type: run.Raised, Data: []byte(`{"max_iterations":4}`)},
-		{Seq: 4, Time: at.Add(2 * time.Hour), Type: Began},
+		{Seq: 4, Time: at.Add(2 * time.Hour), Type: run.Began},
 	})
 	if must(t, err); s.Elapsed != spec.Duration(time.Minute) {
 		t.Errorf("it took %s", time.Duration(s.Elapsed))
@@ -88,19 +88,19 @@ func TestReached(t *testing.T) {
 	p := plan()
 	p.Limits.MaxIterations = 1
 	for step, reached := range map[string]bool{Judged: true, "": true, Kept: false, Worked: false, Iteration: false} {
-		alone := &State{Status: Limited, Iteration: 1, step: step}
-		team := &State{Status: Limited, Iteration: 1, Workers: []*State{{step: Judged}, {step: step}}}
+		alone := &State{Result: run.Result{Status: run.Limited}, Iteration: 1, step: step}
+		team := &State{Result: run.Result{Status: run.Limited}, Iteration: 1, Workers: []*State{{step: Judged}, {step: step}}}
 		if a, b := Reached(p, alone) != nil, Reached(p, team) != nil; a != reached || b != reached {
 			t.Errorf("%q: %v, of several %v", step, a, b)
 		}
 	}
-	if end := Reached(p, &State{Status: Waiting, Iteration: 1, step: Judged}); end != nil {
+	if end := Reached(p, &State{Result: run.Result{Status: run.Waiting}, Iteration: 1, step: Judged}); end != nil {
 		t.Errorf("who was paused is judged first: %+v", end)
 	}
-	if end := Exhausted(p, &State{Status: Stalled, Iteration: 1, step: Judged}); end == nil {
+	if end := Exhausted(p, &State{Result: run.Result{Status: run.Stalled}, Iteration: 1, step: Judged}); end == nil {
 		t.Error("one that has stalled has no iteration left")
 	}
-	agrees := &State{Status: Limited, Iteration: 1, step: Judged, Work: &Work{Verdict: spec.VerdictOK, Done: true}, Verdict: &Verdict{}, changed: true}
+	agrees := &State{Result: run.Result{Status: run.Limited}, Iteration: 1, step: Judged, Work: &Work{Verdict: spec.VerdictOK, Done: true}, Verdict: &Verdict{}, changed: true}
 	if end := Reached(p, agrees); end != nil {
 		t.Errorf("a reviewer is to be asked yet: %+v", end)
 	}

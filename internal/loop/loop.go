@@ -90,29 +90,44 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	}
 	return l.state, l.Run.Carry(ctx, run.Work{
 		Begin:   l.begin,
-		Running: func() bool { return l.state.Status == Running },
-		Mail:    l.mail,
+		Running: func() bool { return l.state.Status == run.Running },
+		Hear:    l.hear,
 		Step:    func(ctx context.Context) error { return l.take(ctx, Next(l.Plan, l.state, time.Now())) },
-		Failed: func(why error) error {
-			return l.end(run.ActorHost, End{Status: Failed, Reason: "error", Detail: why.Error()})
-		},
-		Interrupted: func(signal int) error {
-			return l.end(run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
-		},
+		End:     func(actor string, r run.Result) error { return l.end(actor, endOf(r)) },
 	})
+}
+
+// endOf returns the event data for a result.
+func endOf(r run.Result) End {
+	return End{Status: r.Status, Reason: r.Reason, Detail: r.Detail, Signal: r.Signal}
+}
+
+// Stop ends a loop for good that no process carries on, after its last event. Others may take its
+// tasks.
+func (l *Loop) Stop(events []run.Event, actor string) (*State, error) {
+	var err error
+	if l.state, err = Fold(events); err != nil {
+		return nil, err
+	}
+	for _, s := range append([]*State{l.state}, l.state.Workers...) {
+		if l.Desk != nil && s.Task != nil {
+			_ = l.Desk.PutBack(context.Background(), s.Task.ID, "the run "+l.Run.ID+" was stopped") // else its lease runs out
+		}
+	}
+	return l.state, l.append(run.Ended, actor, endOf(run.Stopped()))
 }
 
 func (l *Loop) begin() error {
 	if err := l.Run.Forget(l.Host.Since(), outdated(l.state)...); err != nil {
 		return err
 	}
-	return l.append(Began, run.ActorHost, nil)
+	return l.append(run.Began, run.ActorHost, nil)
 }
 
 // outdated returns the kinds of messages that, left before, were meant for an earlier carrier. A
 // loop that had reached a limit was over, so a stop was meant for that end.
 func outdated(s *State) []string {
-	if s.Status == Limited {
+	if s.Status == run.Limited {
 		return []string{run.Pause, run.Stop}
 	}
 	return []string{run.Pause}
@@ -135,44 +150,36 @@ func (l *Loop) append(kind, actor string, data any) error {
 func (l *Loop) end(actor string, e End) error {
 	if s := l.state; l.Desk != nil && s.Task != nil && s.held {
 		note := ""
-		if e.Status != Waiting && e.Status != Interrupted {
+		if e.Status != run.Waiting && e.Status != run.Interrupted {
 			note = noteOf(l.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
 		}
 		_ = l.Desk.PutBack(context.Background(), s.Task.ID, note) // else its lease runs out
 	}
-	return l.append(Ended, actor, e)
+	return l.append(run.Ended, actor, e)
 }
 
 func (l *Loop) keep(kind string, data any) error {
 	return run.Unkept(l.append(kind, run.ActorHost, data))
 }
 
-// mail handles the messages of people.
-func (l *Loop) mail() error {
-	list, err := l.Run.Mail()
-	if err != nil {
-		return err
+// hear handles a message of a person. A pause waits for the end of an iteration.
+func (l *Loop) hear(m run.Message) (taken bool, err error) {
+	if m.Kind == run.Pause {
+		if l.busy() {
+			return false, nil
+		}
+		return true, l.end(m.Actor, End{Status: run.Waiting, Reason: "paused"})
 	}
-	for _, m := range list {
-		switch m.Kind {
-		case run.Hint:
-			err = l.append(Hinted, m.Actor, Advice{m.ID, m.Text})
-		case run.Clear:
-			err = l.append(Cleared, m.Actor, nil)
-		case run.Stop:
-			err = l.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
-		case run.Pause:
-			if l.busy() {
-				continue // between iterations
-			}
-			err = l.end(m.Actor, End{Status: Waiting, Reason: "paused"})
-		}
-		if err == nil {
-			err = l.Run.Take(m)
-		}
-		if err != nil || l.state.Status != Running {
-			return err
-		}
+	return true, advise(m, l.append)
+}
+
+// advise keeps hints of a person, and takes them back.
+func advise(m run.Message, keep func(kind, actor string, data any) error) error {
+	switch m.Kind {
+	case run.Hint:
+		return keep(Hinted, m.Actor, Advice{m.ID, m.Text})
+	case run.Clear:
+		return keep(Cleared, m.Actor, nil)
 	}
 	return nil
 }
@@ -322,7 +329,7 @@ func remake(ctx context.Context, shop Shop, s *State, seat Seat, keep func(kind 
 // limit is for how long an agent may work.
 func (p *Plan) limit(s *State, now time.Time) time.Duration {
 	limit := time.Duration(p.Limits.Iteration)
-	if rest := left(p.Limits.Time, s.elapsed(now)); rest != 0 && (limit == 0 || rest < limit) {
+	if rest := left(p.Limits.Time, s.Took(s.Status, now)); rest != 0 && (limit == 0 || rest < limit) {
 		limit = max(rest, time.Millisecond)
 	}
 	return limit

@@ -214,22 +214,22 @@ func TestCarry(t *testing.T) {
 		name       string
 		set        func(*Plan)
 		f          fake
-		status     Status
+		status     run.Status
 		reason     string
 		iterations int
 	}{
-		{"three until green", nil, fake{work: lies, changes: always(1), green: from(3)}, Completed, "done", 3},
-		{"green, and nobody says so", nil, fake{work: func(int) (Work, error) { return says("<promise>COMPLETE</promise> soon") }, changes: always(1), green: from(0)}, Limited, "iterations", 10},
-		{"before the least", func(p *Plan) { p.Limits.MinIterations = 4 }, fake{work: lies, changes: always(1), green: from(0)}, Completed, "done", 4},
-		{"liar", nil, fake{work: lies, changes: always(0), green: from(99)}, Stalled, "unchanged", 3},
-		{"busy liar", nil, fake{work: lies, changes: always(1), green: from(99)}, Stalled, "same_red", 5},
-		{"patience", func(p *Plan) { p.Stall = Stall{} }, fake{work: lies, changes: always(0), green: from(99)}, Limited, "iterations", 10},
-		{"gives up", nil, fake{work: func(int) (Work, error) { return says("<promise>NO</promise>") }, changes: always(1), green: from(0)}, Aborted, "abort_promise", 1},
-		{"fails, but says done", nil, fake{work: func(int) (Work, error) { return Work{Verdict: spec.VerdictFailed, Message: done, Error: "x"}, nil }, changes: always(1), green: from(0)}, Stalled, "same_error", 5},
-		{"tokens", func(p *Plan) { p.Limits.Tokens = 15 }, fake{work: lies, changes: always(1), green: from(99)}, Limited, "tokens", 2},
-		{"cost", func(p *Plan) { p.Limits.USD = 3 }, fake{work: lies, changes: always(1), green: from(99)}, Limited, "cost", 3},
-		{"done with the last token", func(p *Plan) { p.Limits.Tokens = 10 }, fake{work: lies, changes: always(1), green: from(0)}, Completed, "done", 1},
-		{"cannot begin", nil, fake{work: func(int) (Work, error) { return Work{}, errors.New("no sandbox") }}, Failed, "error", 1},
+		{"three until green", nil, fake{work: lies, changes: always(1), green: from(3)}, run.Completed, "done", 3},
+		{"green, and nobody says so", nil, fake{work: func(int) (Work, error) { return says("<promise>COMPLETE</promise> soon") }, changes: always(1), green: from(0)}, run.Limited, "iterations", 10},
+		{"before the least", func(p *Plan) { p.Limits.MinIterations = 4 }, fake{work: lies, changes: always(1), green: from(0)}, run.Completed, "done", 4},
+		{"liar", nil, fake{work: lies, changes: always(0), green: from(99)}, run.Stalled, "unchanged", 3},
+		{"busy liar", nil, fake{work: lies, changes: always(1), green: from(99)}, run.Stalled, "same_red", 5},
+		{"patience", func(p *Plan) { p.Stall = Stall{} }, fake{work: lies, changes: always(0), green: from(99)}, run.Limited, "iterations", 10},
+		{"gives up", nil, fake{work: func(int) (Work, error) { return says("<promise>NO</promise>") }, changes: always(1), green: from(0)}, run.Aborted, "abort_promise", 1},
+		{"fails, but says done", nil, fake{work: func(int) (Work, error) { return Work{Verdict: spec.VerdictFailed, Message: done, Error: "x"}, nil }, changes: always(1), green: from(0)}, run.Stalled, "same_error", 5},
+		{"tokens", func(p *Plan) { p.Limits.Tokens = 15 }, fake{work: lies, changes: always(1), green: from(99)}, run.Limited, "tokens", 2},
+		{"cost", func(p *Plan) { p.Limits.USD = 3 }, fake{work: lies, changes: always(1), green: from(99)}, run.Limited, "cost", 3},
+		{"done with the last token", func(p *Plan) { p.Limits.Tokens = 10 }, fake{work: lies, changes: always(1), green: from(0)}, run.Completed, "done", 1},
+		{"cannot begin", nil, fake{work: func(int) (Work, error) { return Work{}, errors.New("no sandbox") }}, run.Failed, "error", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -321,7 +321,7 @@ func TestResume(t *testing.T) {
 		}
 		h.Close()
 		s := goOn(t.Context(), t, plan(), f, again)
-		if s.Status != Completed || s.Iteration != 3 || f.n != 3 || len(f.since) > 5 || len(f.since) < 4 {
+		if s.Status != run.Completed || s.Iteration != 3 || f.n != 3 || len(f.since) > 5 || len(f.since) < 4 {
 			t.Errorf("cut off behind %d events: %s after %d iterations, %d of work, %d checkpoints", n, s.Status, s.Iteration, f.n, len(f.since))
 		}
 	}
@@ -337,11 +337,11 @@ func TestLimit(t *testing.T) {
 		return says(done)
 	}
 	s, _ := carry(t, plan(), f)
-	if s.Status != Completed || s.Iteration != 1 || s.Repeats != 1 || s.SameError != 0 || !s.Until.IsZero() {
+	if s.Status != run.Completed || s.Iteration != 1 || s.Repeats != 1 || s.SameError != 0 || !s.Until.IsZero() {
 		t.Errorf("it is %+v", s)
 	}
 	p, at := plan(), time.Now()
-	unknown := &State{Status: Running, Baseline: &Verdict{}, Iteration: 1, Last: at}
+	unknown := &State{Result: run.Result{Status: run.Running}, Baseline: &Verdict{}, Iteration: 1, Usage: run.Usage{Last: at}}
 	unknown.worked(Work{Verdict: spec.VerdictLimit}, at)
 	if step := Next(p, unknown, at); !step.Wait.Equal(at.Add(run.UnknownWait)) {
 		t.Errorf("until nobody knows when: %+v", step)
@@ -365,7 +365,7 @@ func TestForgedLimits(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s, r := carry(t, p, f)
-		if s.Status != Stalled || s.Reason != "same_limit" || f.n != 3 || s.Iteration != 1 || s.Tokens != 3 || s.ExitCode() != spec.ExitStalled {
+		if s.Status != run.Stalled || s.Reason != "same_limit" || f.n != 3 || s.Iteration != 1 || s.Tokens != 3 || s.ExitCode() != spec.ExitStalled {
 			t.Fatalf("after %d tries it is %+v", f.n, s)
 		}
 		f.work = func(n int) (Work, error) {
@@ -396,7 +396,7 @@ func TestOverloaded(t *testing.T) {
 			return says(done)
 		}
 		s, _ := carry(t, p, f)
-		if s.Status != Completed || s.Iteration != 1 || s.Repeats != 10 || s.Unchanged != 0 || s.SameError != 0 || !s.Until.IsZero() {
+		if s.Status != run.Completed || s.Iteration != 1 || s.Repeats != 10 || s.Unchanged != 0 || s.SameError != 0 || !s.Until.IsZero() {
 			t.Errorf("it is %+v", s)
 		}
 		for n := 1; n < len(at); n++ {
@@ -413,7 +413,7 @@ func TestOverloaded(t *testing.T) {
 
 // TestWaits checks the delay of one worker, or of all that have a task.
 func TestWaits(t *testing.T) {
-	at, s := time.Now(), &State{Status: Running}
+	at, s := time.Now(), &State{Result: run.Result{Status: run.Running}}
 	if d, ok := s.Waits(); ok {
 		t.Errorf("nothing yet, and it waits: %+v", d)
 	}
@@ -423,7 +423,7 @@ func TestWaits(t *testing.T) {
 		t.Errorf("it waits: %+v, %v", d, ok)
 	}
 	one, two := &State{Task: &Taken{}}, &State{Task: &Taken{}}
-	s = &State{Status: Running, Workers: []*State{one, {}, two}}
+	s = &State{Result: run.Result{Status: run.Running}, Workers: []*State{one, {}, two}}
 	one.limit(run.RateLimited, at.Add(time.Hour), at)
 	if d, ok := s.Waits(); ok {
 		t.Errorf("another is at work, and it waits: %+v", d)
@@ -432,7 +432,7 @@ func TestWaits(t *testing.T) {
 	if d, ok := s.Waits(); !ok || d != (run.Delay{For: run.Overloaded, Since: at.Add(time.Second), Until: at.Add(time.Minute)}) {
 		t.Errorf("it waits: %+v, %v", d, ok)
 	}
-	if s.Status = Waiting; waits(s) {
+	if s.Status = run.Waiting; waits(s) {
 		t.Error("nobody carries it on, and it waits")
 	}
 }
@@ -451,7 +451,7 @@ func TestLongWait(t *testing.T) {
 		return run.Event{Type: kind, Time: at, Data: text}
 	}
 	s, err := Fold([]run.Event{
-		event(Began, nil), event(Baseline, Verdict{}), event(Iteration, Begun{Iteration: 1}),
+		event(run.Began, nil), event(Baseline, Verdict{}), event(Iteration, Begun{Iteration: 1}),
 		event(Worked, Work{Iteration: 1, Verdict: spec.VerdictLimit, Until: at.AddDate(1000, 0, 0)}),
 	})
 	must(t, err)
@@ -464,11 +464,11 @@ func TestLongWait(t *testing.T) {
 	if step := Next(plan(), s, at.Add(-time.Second)); step.Wait.IsZero() {
 		t.Errorf("when it was put right by a second: %+v", step)
 	}
-	if used := s.elapsed(at.AddDate(-1, 0, 0)); used != 0 {
+	if used := s.Took(s.Status, at.AddDate(-1, 0, 0)); used != 0 {
 		t.Errorf("it has taken %s", used)
 	}
 	must(t, s.Add(run.Event{Type: Iteration, Time: at.AddDate(-1, 0, 0), Data: []byte(`{"iteration":1}`)}))
-	if s.Elapsed != 0 || s.elapsed(at.AddDate(-1, 0, 0).Add(time.Minute)) != time.Minute {
+	if s.Elapsed != 0 || s.Took(s.Status, at.AddDate(-1, 0, 0).Add(time.Minute)) != time.Minute {
 		t.Errorf("it has taken %s", time.Duration(s.Elapsed))
 	}
 }
@@ -481,7 +481,7 @@ func TestPauseBefore(t *testing.T) {
 	must(t, r.Leave(run.Message{Kind: run.Pause, Actor: "ann"}))
 	must(t, r.Leave(run.Message{Kind: run.Hint, Text: "listen", Actor: "ann"}))
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(int) bool { return true }}
-	if s := goOn(t.Context(), t, p, f, r); s.Status != Completed || !strings.Contains(f.prompts[0], "listen") {
+	if s := goOn(t.Context(), t, p, f, r); s.Status != run.Completed || !strings.Contains(f.prompts[0], "listen") {
 		t.Errorf("it is %+v, and was told %q", s, f.prompts)
 	}
 	if list, err := r.Mail(); err != nil || len(list) != 0 {
@@ -501,11 +501,11 @@ func TestCut(t *testing.T) {
 		return Work{Tokens: 7, USD: 0.5, Message: done}, context.Canceled
 	}
 	s := goOn(ctx, t, p, f, r)
-	if s.Status != Interrupted || s.Tokens != 7 || s.USD != 0.5 || s.Work != nil || s.Iteration != 1 {
+	if s.Status != run.Interrupted || s.Tokens != 7 || s.USD != 0.5 || s.Work != nil || s.Iteration != 1 {
 		t.Fatalf("it is %+v", s)
 	}
 	f.work = func(int) (Work, error) { return says(done) }
-	if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || s.Tokens != 17 || s.Repeats != 1 || s.Iteration != 1 {
+	if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || s.Tokens != 17 || s.Repeats != 1 || s.Iteration != 1 {
 		t.Errorf("it is %+v", s)
 	}
 }
@@ -543,7 +543,7 @@ func TestPeople(t *testing.T) {
 		return says("no")
 	}
 	s := goOn(t.Context(), t, p, f, r)
-	if s.Status != Waiting || s.Reason != "paused" || s.Iteration != 1 || s.Verdict == nil || len(s.Hints) != 1 || s.ExitCode() != spec.ExitWaiting {
+	if s.Status != run.Waiting || s.Reason != "paused" || s.Iteration != 1 || s.Verdict == nil || len(s.Hints) != 1 || s.ExitCode() != spec.ExitWaiting {
 		t.Fatalf("it is %+v", s)
 	}
 	f.work = func(n int) (Work, error) {
@@ -551,7 +551,7 @@ func TestPeople(t *testing.T) {
 		return says(done)
 	}
 	s = goOn(t.Context(), t, p, f, r)
-	if s.Status != Cancelled || s.Iteration != 2 || !s.Status.Final() {
+	if s.Status != run.Cancelled || s.Iteration != 2 || !s.Final() {
 		t.Errorf("it is %+v", s)
 	}
 	if strings.Contains(f.prompts[0], "look at") || !strings.Contains(f.prompts[1], "look at {{prompt}}") {
@@ -573,7 +573,7 @@ func TestPauseEndsWait(t *testing.T) {
 				seq++
 				must(t, s.Add(run.Event{Seq: seq, Time: at, Type: kind, Data: text}))
 			}
-			event(Began, nil)
+			event(run.Began, nil)
 			event(Baseline, Verdict{})
 			event(Iteration, Begun{Iteration: 1})
 			event(Worked, Work{Iteration: 1, Verdict: spec.VerdictLimit, Until: at.Add(5 * 24 * time.Hour)})
@@ -581,9 +581,9 @@ func TestPauseEndsWait(t *testing.T) {
 				t.Fatalf("it does %+v", step)
 			}
 			if paused {
-				event(Ended, End{Status: Waiting, Reason: "paused"})
+				event(run.Ended, End{Status: run.Waiting, Reason: "paused"})
 			}
-			event(Began, nil)
+			event(run.Began, nil)
 			if step := Next(plan(), s, at); step.Wait.IsZero() != paused || paused && step.Iterate != 1 {
 				t.Errorf("gone on with it does %+v", step)
 			}
@@ -601,7 +601,7 @@ func TestSignal(t *testing.T) {
 		cancel(&spec.Exited{Code: 143})
 		return says(done)
 	}
-	if s := goOn(ctx, t, p, f, r); s.Status != Interrupted || s.ExitCode() != 143 || s.Work != nil {
+	if s := goOn(ctx, t, p, f, r); s.Status != run.Interrupted || s.ExitCode() != 143 || s.Work != nil {
 		t.Errorf("it is %+v", s)
 	}
 }
@@ -698,8 +698,8 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		kind string
 		data any
 	}{
-		{Began, nil},
-		{Ready, Made{Sandbox: "x"}},
+		{run.Began, nil},
+		{run.Ready, Made{Sandbox: "x"}},
 		{Baseline, Verdict{Gates: gates}},
 		{Iteration, Begun{Iteration: n, Hints: n, Model: "m"}},
 		{Cut, Work{Iteration: n, Tokens: int64(n)}},
@@ -709,7 +709,7 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		{Judged, Verdict{Iteration: n, Gates: gates}},
 		{Hinted, Advice{string(rune('a' + n)), "h"}},
 		{Cleared, nil},
-		{Ended, End{Status: []Status{Completed, Stalled, Interrupted}[r.IntN(3)]}},
+		{run.Ended, End{Status: []run.Status{run.Completed, run.Stalled, run.Interrupted}[r.IntN(3)]}},
 		{Took, Taken{ID: "bd-1"}},
 		{Closed, Finished{Task: "bd-1", Iteration: n}},
 		{PutBack, Left{Task: "bd-1", Why: "x", Iteration: n, Checkpoint: int64(n), Objected: n == 0}},

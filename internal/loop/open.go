@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 )
 
@@ -72,8 +73,8 @@ func noTask(s *State, open []Open) End {
 		return e
 	}
 	e.Open, e.HeldUp = counted(open), open[:min(len(open), maxOpen)]
-	if e.Status == Completed && e.Reason == reasonDone {
-		e.Status, e.Reason = Waiting, ReasonTasksOpen
+	if e.Status == run.Completed && e.Reason == reasonDone {
+		e.Status, e.Reason = run.Waiting, ReasonTasksOpen
 		e.Detail = doneTasks(s) + ", no other is ready, and " + tally(len(open), "is open", "are open")
 		e.Detail += ": " + openText(open)
 		return e

@@ -31,7 +31,7 @@ func TestTasksOpen(t *testing.T) {
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 	for range 2 { // and again, until a person takes care of them
 		s := workThrough(t.Context(), t, p, f, r, d)
-		if s.Status != Waiting || s.Reason != ReasonTasksOpen || s.ExitCode() != spec.ExitWaiting || s.Status.Final() || len(s.Closed) != 1 || f.n != 1 {
+		if s.Status != run.Waiting || s.Reason != ReasonTasksOpen || s.ExitCode() != spec.ExitWaiting || s.Final() || len(s.Closed) != 1 || f.n != 1 {
 			t.Fatalf("after %d iterations it is %+v", f.n, s)
 		}
 		if s.OpenTasks[task.ReasonHuman] != 1 || s.OpenTasks[task.ReasonBlocked] != 1 || len(s.HeldUp) != 2 {
@@ -49,7 +49,7 @@ func TestTasksOpen(t *testing.T) {
 		return err
 	})
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Completed || s.Reason != reasonDone || s.ExitCode() != 0 || len(s.Closed) != 2 || f.n != 2 || s.OpenTasks != nil || s.HeldUp != nil {
+	if s.Status != run.Completed || s.Reason != reasonDone || s.ExitCode() != 0 || len(s.Closed) != 2 || f.n != 2 || s.OpenTasks != nil || s.HeldUp != nil {
 		t.Errorf("gone on with it is %+v", s)
 	}
 }
@@ -63,7 +63,7 @@ func TestTasksNever(t *testing.T) {
 		return err
 	}))
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
-	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != reasonDone || f.n != 1 {
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != run.Completed || s.Reason != reasonDone || f.n != 1 {
 		t.Errorf("it is %+v", s)
 	}
 }
@@ -75,10 +75,10 @@ func TestTasksOpenMany(t *testing.T) {
 		open[i] = Open{Task: "bd-x", Why: task.ReasonHuman}
 	}
 	e := noTask(&State{}, open)
-	if e.Status != Waiting || len(e.HeldUp) != maxOpen || e.Open[task.ReasonHuman] != 200 || !strings.HasSuffix(e.Detail, "and 195 more") {
+	if e.Status != run.Waiting || len(e.HeldUp) != maxOpen || e.Open[task.ReasonHuman] != 200 || !strings.HasSuffix(e.Detail, "and 195 more") {
 		t.Errorf("it ends as %+v", e)
 	}
-	if e := noTask(&State{Left: []Left{{Task: "bd-y"}}}, open); e.Status != Completed || e.Reason != reasonTasksFailed || len(e.HeldUp) != maxOpen {
+	if e := noTask(&State{Left: []Left{{Task: "bd-y"}}}, open); e.Status != run.Completed || e.Reason != reasonTasksFailed || len(e.HeldUp) != maxOpen {
 		t.Errorf("with one that was put back it ends as %+v", e)
 	}
 }
@@ -112,14 +112,14 @@ func TestTasksOpenLate(t *testing.T) {
 	update(func(t *task.Task) { t.Assignee = "ann" })
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Waiting || s.Reason != ReasonTasksOpen || s.OpenTasks[task.ReasonClaimed] != 1 {
+	if s.Status != run.Waiting || s.Reason != ReasonTasksOpen || s.OpenTasks[task.ReasonClaimed] != 1 {
 		t.Errorf("with a task of somebody else it is %s, %s, %v", s.Status, s.Reason, s.OpenTasks)
 	}
 	if _, ready, err := d.Stands(t.Context(), s); ready || err != nil {
 		t.Errorf("could it take another? %v, %v", ready, err)
 	}
 	d.Store = &late{store, func() { update(func(t *task.Task) { t.Assignee = "" }) }}
-	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != reasonDone || f.n != 2 || at(t, d, "bd-yours").Status != task.Closed {
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != run.Completed || s.Reason != reasonDone || f.n != 2 || at(t, d, "bd-yours").Status != task.Closed {
 		t.Errorf("after %d iterations it is %s, %s", f.n, s.Status, s.Reason)
 	}
 }
@@ -142,11 +142,11 @@ func TestTasksOpenByHand(t *testing.T) {
 		return err
 	}))
 	f.green = always(false)
-	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "no_tasks" {
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != run.Stalled || s.Reason != "no_tasks" {
 		t.Errorf("red by now, it is %s, %s", s.Status, s.Reason)
 	}
 	f.green = always(true)
-	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != reasonDone || f.n != 1 {
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != run.Completed || s.Reason != reasonDone || f.n != 1 {
 		t.Errorf("green again, it is %s, %s", s.Status, s.Reason)
 	}
 }
@@ -178,13 +178,13 @@ func TestTeamOpenByHand(t *testing.T) {
 				}
 				return ""
 			}
-			if s, err = teamwork(t.Context(), t, p, b, r, d, nil); err != nil || s.Status != Stalled || s.Reason != "no_tasks" {
+			if s, err = teamwork(t.Context(), t, p, b, r, d, nil); err != nil || s.Status != run.Stalled || s.Reason != "no_tasks" {
 				t.Errorf("red by now, it is %s, %s, %v", s.Status, s.Reason, err)
 			}
 		}
 		b.main["file"] = "mended"
 		s, err = teamwork(t.Context(), t, p, b, r, d, nil)
-		if must(t, err); s.Status != Completed || s.Reason != reasonDone || b.jobs != 1 {
+		if must(t, err); s.Status != run.Completed || s.Reason != reasonDone || b.jobs != 1 {
 			t.Errorf("green again, it is %s, %s, after %d jobs", s.Status, s.Reason, b.jobs)
 		}
 	})
@@ -210,7 +210,7 @@ func TestPausedByHand(t *testing.T) {
 		t.Fatalf("it is %s, %s", s.Status, s.Reason)
 	}
 	f.green = always(false)
-	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "no_tasks" {
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != run.Stalled || s.Reason != "no_tasks" {
 		t.Errorf("red by now, it is %s, %s", s.Status, s.Reason)
 	}
 }

@@ -78,13 +78,13 @@ func TestRotationRemoved(t *testing.T) {
 					if ev.Type != Iteration {
 						continue
 					}
-					must(t, into(ev, func(e Begun) {
+					must(t, run.Read(ev, func(e Begun) {
 						if e.Agent == "b" {
 							sessions = append(sessions, e.Session)
 						}
 					}))
 				}
-				if s.Status != Limited || s.Iteration != 4 || kinds[Kept] != 4 || kinds[Judged] != 4 || kinds[Replaced] != 1 || len(s.Places) != 1 || s.Places[0].ID != "new" {
+				if s.Status != run.Limited || s.Iteration != 4 || kinds[Kept] != 4 || kinds[Judged] != 4 || kinds[Replaced] != 1 || len(s.Places) != 1 || s.Places[0].ID != "new" {
 					t.Errorf("it is %s (%s: %s) after %d iterations, with %v and %v", s.Status, s.Reason, s.Detail, s.Iteration, kinds, s.Places)
 				}
 				if got := strings.Join(sessions, " "); got != at.sessions {

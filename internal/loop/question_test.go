@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -41,7 +42,7 @@ func TestQuestion(t *testing.T) {
 	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return false }}
 	f.work = func(int) (Work, error) { return says("I see two ways.\n\nWhich table?") }
 	s, r := carry(t, p, f)
-	if s.Status != Waiting || s.Reason != "question" || s.Question != "Which table?" || s.Iteration != 2 || s.ExitCode() != spec.ExitWaiting {
+	if s.Status != run.Waiting || s.Reason != "question" || s.Question != "Which table?" || s.Iteration != 2 || s.ExitCode() != spec.ExitWaiting {
 		t.Fatalf("it is %+v", s)
 	}
 	f.work = func(n int) (Work, error) {

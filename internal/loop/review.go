@@ -136,7 +136,7 @@ func (p *Plan) reviewJob(s, w *State, checkpoint int64, c *Criterion) ReviewJob 
 		"{{output}}", ReviewPlace+"/"+ReviewOutput, "{{reasons}}", fmt.Sprint(maxReasons),
 	).Replace(reviewTemplate)
 	limit := p.timeout(c)
-	if rest := left(p.Limits.Time, s.elapsed(time.Now())); rest != 0 && rest < limit {
+	if rest := left(p.Limits.Time, s.Took(s.Status, time.Now())); rest != 0 && rest < limit {
 		limit = max(rest, time.Millisecond)
 	}
 	return ReviewJob{

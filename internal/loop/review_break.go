@@ -22,7 +22,7 @@ type Unheard struct {
 // not for ever. all has the use of all workers.
 func reviewing(p *Plan, all, s *State, c *Criterion, now time.Time) Step {
 	if s.delayed && reached(s.SameLimit, p.Stall.SameLimit) {
-		return Step{End: &End{Status: Stalled, Reason: "same_limit", Detail: s.denied("the reviewer " + c.ID)}}
+		return Step{End: &End{Status: run.Stalled, Reason: "same_limit", Detail: s.denied("the reviewer " + c.ID)}}
 	}
 	if end := spent(p, all, now); end != nil {
 		return Step{End: end}

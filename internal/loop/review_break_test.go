@@ -44,7 +44,7 @@ func TestReviewDelayed(t *testing.T) {
 				return opinion(agrees), nil
 			}
 			s, r := carry(t, reviewed(), f)
-			if s.Status != Completed || f.n != 1 || s.Iteration != 1 || len(f.reviews) != 3 || s.Tokens != 10+2+3+3 || s.SameLimit != 0 || !s.Until.IsZero() {
+			if s.Status != run.Completed || f.n != 1 || s.Iteration != 1 || len(f.reviews) != 3 || s.Tokens != 10+2+3+3 || s.SameLimit != 0 || !s.Until.IsZero() {
 				t.Fatalf("after %d of work and %d reviews it is %+v", f.n, len(f.reviews), s)
 			}
 			events, err := r.Events()
@@ -64,11 +64,11 @@ func TestReviewDelayedForever(t *testing.T) {
 		p.Stall.SameLimit = 3
 		f.opinion = func(int) (Opinion, error) { return usedUp(time.Now().Add(-time.Hour)), nil }
 		s, r := carry(t, p, f)
-		if s.Status != Stalled || s.Reason != "same_limit" || !strings.Contains(s.Detail, "reviewer judge") || f.n != 1 || len(f.reviews) != 3 || s.Tokens != 10+3*2 {
+		if s.Status != run.Stalled || s.Reason != "same_limit" || !strings.Contains(s.Detail, "reviewer judge") || f.n != 1 || len(f.reviews) != 3 || s.Tokens != 10+3*2 {
 			t.Fatalf("after %d of work and %d reviews it is %+v", f.n, len(f.reviews), s)
 		}
 		f.opinion = func(int) (Opinion, error) { return opinion(agrees), nil }
-		if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || f.n != 1 {
+		if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || f.n != 1 {
 			t.Errorf("gone on with it is %+v", s)
 		}
 	})
@@ -76,7 +76,7 @@ func TestReviewDelayedForever(t *testing.T) {
 		p, f := reviewed(), finished()
 		p.Limits.Time = spec.Duration(time.Hour)
 		f.opinion = func(int) (Opinion, error) { return usedUp(time.Now().Add(100 * time.Hour)), nil }
-		if s, _ := carry(t, p, f); s.Status != Limited || s.Reason != "time" || len(f.reviews) != 1 {
+		if s, _ := carry(t, p, f); s.Status != run.Limited || s.Reason != "time" || len(f.reviews) != 1 {
 			t.Errorf("beyond its time it is %+v", s)
 		}
 	})
@@ -105,10 +105,10 @@ func TestReviewDelayedPause(t *testing.T) {
 			}
 			return opinion(agrees), nil
 		}
-		if s := goOn(t.Context(), t, p, f, r); s.Status != Waiting || s.Reason != "paused" || !s.Until.Equal(over) {
+		if s := goOn(t.Context(), t, p, f, r); s.Status != run.Waiting || s.Reason != "paused" || !s.Until.Equal(over) {
 			t.Fatalf("it is %+v", s)
 		}
-		if s := goOn(t.Context(), t, p, f, r); s.Status != Completed || f.n != 1 || len(f.reviews) != 4 {
+		if s := goOn(t.Context(), t, p, f, r); s.Status != run.Completed || f.n != 1 || len(f.reviews) != 4 {
 			t.Errorf("gone on with it is %+v", s)
 		}
 	})
@@ -131,10 +131,10 @@ func TestReviewCutBudget(t *testing.T) {
 		}
 		return opinion(agrees), nil
 	}
-	if s := goOn(ctx, t, p, f, r); s.Status != Interrupted || s.Tokens != 13 {
+	if s := goOn(ctx, t, p, f, r); s.Status != run.Interrupted || s.Tokens != 13 {
 		t.Fatalf("it is %+v", s)
 	}
-	if s := goOn(t.Context(), t, p, f, r); s.Status != Completed {
+	if s := goOn(t.Context(), t, p, f, r); s.Status != run.Completed {
 		t.Fatalf("it is %+v", s)
 	}
 	if want := (spec.Budget{Tokens: 94, USD: 8}); f.budgets[1] != want {
@@ -157,9 +157,9 @@ func TestReviewerObjected(t *testing.T) {
 		}
 		f.opinion = func(n int) (Opinion, error) { return opinion([]string{objects, agrees}[n-1]), nil }
 		s := workThrough(t.Context(), t, p, f, r, d)
-		want := End{Status: Stalled, Reason: reasonTasksFailed}
+		want := End{Status: run.Stalled, Reason: reasonTasksFailed}
 		if restores {
-			want.Status = Completed
+			want.Status = run.Completed
 		}
 		if s.Status != want.Status || s.Reason != want.Reason || len(s.Closed) != 1 || len(s.Left) != 1 || (len(f.restored) == 1) != restores {
 			t.Errorf("with what is put back %t it is %+v", restores, s)
@@ -168,7 +168,7 @@ func TestReviewerObjected(t *testing.T) {
 			continue
 		}
 		f.opinion = func(int) (Opinion, error) { return opinion(agrees), nil }
-		if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != "done" || len(s.Closed) != 2 {
+		if s := workThrough(t.Context(), t, p, f, r, d); s.Status != run.Completed || s.Reason != "done" || len(s.Closed) != 2 {
 			t.Errorf("tried again it is %+v", s)
 		}
 	}

@@ -95,32 +95,32 @@ func TestReview(t *testing.T) {
 		name   string
 		set    func(*Plan)
 		f      fake
-		status Status
+		status run.Status
 		reason string
 		after  int
 		asked  int
 	}{
-		{"both agree", nil, fake{green: green, opinion: say(agrees)}, Completed, "done", 1, 2},
-		{"the first objects once", nil, fake{green: green, opinion: say(objects, agrees)}, Completed, "done", 2, 3},
-		{"the second objects once", nil, fake{green: green, opinion: say(agrees, objects, agrees)}, Completed, "done", 2, 4},
-		{"always the same", nil, fake{green: green, opinion: say(objects)}, Stalled, "same_red", 5, 5},
-		{"not asked while others are red", nil, fake{green: func(n int) bool { return n >= 3 }, opinion: say(agrees)}, Completed, "done", 3, 2},
+		{"both agree", nil, fake{green: green, opinion: say(agrees)}, run.Completed, "done", 1, 2},
+		{"the first objects once", nil, fake{green: green, opinion: say(objects, agrees)}, run.Completed, "done", 2, 3},
+		{"the second objects once", nil, fake{green: green, opinion: say(agrees, objects, agrees)}, run.Completed, "done", 2, 4},
+		{"always the same", nil, fake{green: green, opinion: say(objects)}, run.Stalled, "same_red", 5, 5},
+		{"not asked while others are red", nil, fake{green: func(n int) bool { return n >= 3 }, opinion: say(agrees)}, run.Completed, "done", 3, 2},
 		{"not asked unless promised", nil, fake{green: green, opinion: say(agrees), work: func(n int) (Work, error) {
 			if n < 4 {
 				return says("more to do")
 			}
 			return says(done)
-		}}, Completed, "done", 4, 2},
-		{"not asked of who failed", func(p *Plan) { p.Stall.SameError = 2 }, fake{green: green, opinion: say(agrees), work: func(int) (Work, error) { return Work{Verdict: spec.VerdictFailed, Message: done, Error: "x"}, nil }}, Stalled, "same_error", 2, 0},
-		{"not asked before the least", func(p *Plan) { p.Limits.MinIterations = 3 }, fake{green: green, opinion: say(agrees)}, Completed, "done", 3, 2},
-		{"cannot be asked", nil, fake{green: green, opinion: func(int) (Opinion, error) { return Opinion{}, errors.New("no sandbox") }}, Stalled, "same_red", 5, 5},
-		{"cannot be asked, but says so", nil, fake{green: green, opinion: func(int) (Opinion, error) { return opinion(agrees), errors.New("no bill") }}, Stalled, "same_red", 5, 5},
-		{"nothing left to ask with", func(p *Plan) { p.Limits.Tokens = 10 }, fake{green: green, opinion: say(agrees)}, Limited, "tokens", 1, 0},
-		{"the first takes the rest", func(p *Plan) { p.Limits.Tokens = 13 }, fake{green: green, opinion: say(agrees)}, Limited, "tokens", 1, 1},
-		{"nobody knows what it took", func(p *Plan) { p.Limits.Tokens = 99 }, fake{green: green, opinion: unknown(objects)}, Failed, "unmetered", 1, 1},
-		{"nor what the first took that agrees", func(p *Plan) { p.Limits.USD = 99 }, fake{green: green, opinion: unknown(agrees)}, Failed, "unmetered", 1, 1},
-		{"nobody has to know", nil, fake{green: green, opinion: unknown(agrees)}, Completed, "done", 1, 2},
-		{"their cost counts", func(p *Plan) { p.Limits.USD = 3 }, fake{green: green, opinion: say(objects)}, Limited, "cost", 2, 2},
+		}}, run.Completed, "done", 4, 2},
+		{"not asked of who failed", func(p *Plan) { p.Stall.SameError = 2 }, fake{green: green, opinion: say(agrees), work: func(int) (Work, error) { return Work{Verdict: spec.VerdictFailed, Message: done, Error: "x"}, nil }}, run.Stalled, "same_error", 2, 0},
+		{"not asked before the least", func(p *Plan) { p.Limits.MinIterations = 3 }, fake{green: green, opinion: say(agrees)}, run.Completed, "done", 3, 2},
+		{"cannot be asked", nil, fake{green: green, opinion: func(int) (Opinion, error) { return Opinion{}, errors.New("no sandbox") }}, run.Stalled, "same_red", 5, 5},
+		{"cannot be asked, but says so", nil, fake{green: green, opinion: func(int) (Opinion, error) { return opinion(agrees), errors.New("no bill") }}, run.Stalled, "same_red", 5, 5},
+		{"nothing left to ask with", func(p *Plan) { p.Limits.Tokens = 10 }, fake{green: green, opinion: say(agrees)}, run.Limited, "tokens", 1, 0},
+		{"the first takes the rest", func(p *Plan) { p.Limits.Tokens = 13 }, fake{green: green, opinion: say(agrees)}, run.Limited, "tokens", 1, 1},
+		{"nobody knows what it took", func(p *Plan) { p.Limits.Tokens = 99 }, fake{green: green, opinion: unknown(objects)}, run.Failed, "unmetered", 1, 1},
+		{"nor what the first took that agrees", func(p *Plan) { p.Limits.USD = 99 }, fake{green: green, opinion: unknown(agrees)}, run.Failed, "unmetered", 1, 1},
+		{"nobody has to know", nil, fake{green: green, opinion: unknown(agrees)}, run.Completed, "done", 1, 2},
+		{"their cost counts", func(p *Plan) { p.Limits.USD = 3 }, fake{green: green, opinion: say(objects)}, run.Limited, "cost", 2, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestObjections(t *testing.T) {
 		return opinion([]string{objects, agrees, objects, agrees, agrees}[n-1]), nil
 	}
 	s, _ := carry(t, reviewed(), f)
-	if s.Status != Completed || len(f.prompts) != 4 {
+	if s.Status != run.Completed || len(f.prompts) != 4 {
 		t.Fatalf("%s after %d", s.Status, len(f.prompts))
 	}
 	for i, want := range []struct{ judge, second bool }{{}, {judge: true}, {judge: true}, {second: true}} {
@@ -210,11 +210,11 @@ func TestReviewCut(t *testing.T) {
 		return opinion(agrees), nil
 	}
 	s := goOn(ctx, t, p, f, r)
-	if s.Status != Interrupted || s.Tokens != 16 || s.Reviewing != "" || len(f.reviews) != 2 {
+	if s.Status != run.Interrupted || s.Tokens != 16 || s.Reviewing != "" || len(f.reviews) != 2 {
 		t.Fatalf("it is %+v", s)
 	}
 	s = goOn(t.Context(), t, p, f, r)
-	if s.Status != Completed || f.n != 1 || len(f.reviews) != 3 || f.reviews[2].Agent != "y" || s.Tokens != 19 {
+	if s.Status != run.Completed || f.n != 1 || len(f.reviews) != 3 || f.reviews[2].Agent != "y" || s.Tokens != 19 {
 		t.Errorf("%s after %d of work and %d reviews, %d tokens", s.Status, f.n, len(f.reviews), s.Tokens)
 	}
 }
@@ -255,7 +255,7 @@ func TestReviewResume(t *testing.T) {
 		}
 		h.Close()
 		s := goOn(t.Context(), t, reviewed(), f, again)
-		if s.Status != Completed || s.Iteration != 2 || f.n != 2 || len(f.reviews) != 3 || s.Tokens != 29 {
+		if s.Status != run.Completed || s.Iteration != 2 || f.n != 2 || len(f.reviews) != 3 || s.Tokens != 29 {
 			t.Errorf("cut off behind %d events: %s after %d iterations, %d of work, %d reviews, %d tokens", n, s.Status, s.Iteration, f.n, len(f.reviews), s.Tokens)
 		}
 	}
@@ -269,7 +269,7 @@ func TestReviewTasks(t *testing.T) {
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 	f.opinion = func(n int) (Opinion, error) { return opinion([]string{objects, objects, agrees}[n-1]), nil }
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Stalled || s.Reason != reasonTasksFailed || s.Iteration != 3 || len(s.Closed) != 1 || len(s.Left) != 1 || len(f.reviews) != 3 {
+	if s.Status != run.Stalled || s.Reason != reasonTasksFailed || s.Iteration != 3 || len(s.Closed) != 1 || len(s.Left) != 1 || len(f.reviews) != 3 {
 		t.Fatalf("it is %+v", s)
 	}
 	for i, want := range []string{"# bd-blue: blue", "# bd-blue: blue", "# bd-red: red"} {
@@ -314,7 +314,7 @@ func TestReviewFailedIsTold(t *testing.T) {
 		return opinion(agrees), nil
 	}
 	s, _ := carry(t, reviewed(), f)
-	if s.Status != Completed || len(f.prompts) != 2 || !strings.Contains(f.prompts[1], "- judge: the reviewer failed\n") || strings.Contains(f.prompts[1], "I was asked") {
+	if s.Status != run.Completed || len(f.prompts) != 2 || !strings.Contains(f.prompts[1], "- judge: the reviewer failed\n") || strings.Contains(f.prompts[1], "I was asked") {
 		t.Errorf("it is %s, told %q", s.Status, f.prompts)
 	}
 }

@@ -36,7 +36,7 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 		}
 		switch ev.Type {
 		case Kept:
-			err = into(ev, func(k Keep) {
+			err = run.Read(ev, func(k Keep) {
 				if k.Iteration == iteration {
 					b = &Back{Iteration: iteration, Checkpoint: k.Checkpoint, Changed: s.changed}
 				}
@@ -51,7 +51,7 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 				b.Verdict = &v
 			}
 		case Reviewed:
-			err = into(ev, func(r Review) {
+			err = run.Read(ev, func(r Review) {
 				if b != nil && b.Verdict != nil && r.Checkpoint == b.Checkpoint {
 					b.Verdict.Gates = append(b.Verdict.Gates, r.Gate)
 				}
@@ -122,7 +122,7 @@ func (s *State) rewind(b Back) {
 	s.Closed = upTo(s.Closed, func(f Finished) bool { return f.Iteration <= b.Iteration })
 	s.Left = upTo(s.Left, func(f Left) bool { return f.Iteration <= b.Iteration })
 	s.OpenTasks, s.HeldUp, s.Falls, s.Beneath = nil, nil, 0, nil
-	s.Status, s.Reason, s.Detail, s.Signal = Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
+	s.Status, s.Reason, s.Detail, s.Signal = run.Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
 }
 
 // upTo returns the elements that stay, in a new list.

@@ -32,11 +32,11 @@ func TestRewind(t *testing.T) {
 	}
 	s, err := rewind(t, p, f, r, nil, 2)
 	must(t, err)
-	if s.Status != Waiting || s.Reason != "rewound" || s.Iteration != 2 || s.SameRed != 0 || s.Verdict == nil || s.Verdict.Iteration != 2 || s.Tokens != 40 || !slices.Equal(f.restored, []int64{3}) {
+	if s.Status != run.Waiting || s.Reason != "rewound" || s.Iteration != 2 || s.SameRed != 0 || s.Verdict == nil || s.Verdict.Iteration != 2 || s.Tokens != 40 || !slices.Equal(f.restored, []int64{3}) {
 		t.Fatalf("it is %+v, put back to %d", s, f.restored)
 	}
 	f.green = always(true)
-	if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || s.Iteration != 3 || s.Tokens != 50 || f.since[len(f.since)-1] != 3 || len(f.restored) != 1 {
+	if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || s.Iteration != 3 || s.Tokens != 50 || f.since[len(f.since)-1] != 3 || len(f.restored) != 1 {
 		t.Errorf("it is %+v, compared with %d", s, f.since)
 	}
 	if s, err = rewind(t, p, f, r, nil, 0); err != nil || s.Iteration != 0 || f.restored[1] != 1 {
@@ -65,7 +65,7 @@ func TestRewindLateStop(t *testing.T) {
 	_, err := rewind(t, p, f, r, nil, 1)
 	must(t, err)
 	f.green = always(true)
-	if s := goOn(t.Context(), t, p, f, r); s.Status != Completed || !strings.Contains(f.prompts[2], "make it blue") {
+	if s := goOn(t.Context(), t, p, f, r); s.Status != run.Completed || !strings.Contains(f.prompts[2], "make it blue") {
 		t.Errorf("it is %s (%s), and was told %q", s.Status, s.Reason, f.prompts)
 	}
 }
@@ -85,7 +85,7 @@ func TestRewindBeneath(t *testing.T) {
 			t.Errorf("at %d it is %+v", back, s)
 		}
 		f.green = always(true)
-		if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || len(s.Beneath) > 0 || strings.Contains(f.prompts[3], "What the last check found") {
+		if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || len(s.Beneath) > 0 || strings.Contains(f.prompts[3], "What the last check found") {
 			t.Errorf("at %d it is %s (%s), and was told %q", back, s.Status, s.Reason, f.prompts[3])
 		}
 	}
@@ -101,11 +101,11 @@ func TestRewindCutShort(t *testing.T) {
 	if _, err := rewind(t, p, f, r, nil, 1); !errors.Is(err, f.refuses) {
 		t.Fatal(err)
 	}
-	if s := goOn(t.Context(), t, p, f, r); s.Status != Failed || f.n != 2 {
+	if s := goOn(t.Context(), t, p, f, r); s.Status != run.Failed || f.n != 2 {
 		t.Errorf("with half of the files it is %+v", s)
 	}
 	f.refuses, f.green = nil, always(true)
-	if s := goOn(t.Context(), t, p, f, r); s.Status != Completed || s.Iteration != 2 || !slices.Equal(f.restored, []int64{2, 2, 2}) {
+	if s := goOn(t.Context(), t, p, f, r); s.Status != run.Completed || s.Iteration != 2 || !slices.Equal(f.restored, []int64{2, 2, 2}) {
 		t.Errorf("it is %+v, put back to %d", s, f.restored)
 	}
 }
@@ -120,7 +120,7 @@ func TestRewindTasks(t *testing.T) {
 	if len(s.Closed) != 1 || at(t, d, "bd-one").Status != task.Closed || at(t, d, "bd-two").Status != task.Open {
 		t.Fatalf("it is %+v", s)
 	}
-	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || len(s.Closed) != 2 || f.n != 3 {
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != run.Completed || len(s.Closed) != 2 || f.n != 3 {
 		t.Errorf("it is %+v after %d of work", s, f.n)
 	}
 }

@@ -31,7 +31,7 @@ func TestSession(t *testing.T) {
 		"a task is another's": {[]Work{ok(1, "a")}, Lost, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			events := []run.Event{{Type: Began}}
+			events := []run.Event{{Type: run.Began}}
 			for _, w := range c.work {
 				events = append(events, event(t, Iteration, Begun{Iteration: w.Iteration}), event(t, Worked, w))
 			}
@@ -57,7 +57,7 @@ func TestSession(t *testing.T) {
 func TestSessionOfEach(t *testing.T) {
 	p := &Plan{Agent: "a", Agents: []string{"a", "b"}, Models: []string{"x", "y"}, Resume: true}
 	s, err := Fold([]run.Event{
-		{Type: Began},
+		{Type: run.Began},
 		event(t, Iteration, Begun{Iteration: 1, Agent: "a"}), event(t, Worked, Work{Iteration: 1, Verdict: spec.VerdictOK, Session: "of-a"}),
 		event(t, Iteration, Begun{Iteration: 2, Agent: "b"}), event(t, Worked, Work{Iteration: 2, Verdict: spec.VerdictOK, Session: "of-b"}),
 	})

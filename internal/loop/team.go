@@ -85,17 +85,12 @@ func (t *Team) Carry(ctx context.Context, events []run.Event) (*State, error) {
 			if err := t.Run.Forget(t.Host.Since(), outdated(t.state)...); err != nil {
 				return err
 			}
-			return t.append(Began, run.ActorHost, nil)
+			return t.append(run.Began, run.ActorHost, nil)
 		},
-		Running: func() bool { return t.state.Status == Running },
-		Mail:    t.mail,
+		Running: func() bool { return t.state.Status == run.Running },
+		Hear:    t.hear,
 		Step:    t.step,
-		Failed: func(why error) error {
-			return t.end(run.ActorHost, End{Status: Failed, Reason: "error", Detail: why.Error()})
-		},
-		Interrupted: func(signal int) error {
-			return t.end(run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
-		},
+		End:     func(actor string, r run.Result) error { return t.end(actor, endOf(r)) },
 	})
 	return t.state, errors.Join(err, t.drain()) // no action is left running, even if a result could not be kept
 }
@@ -116,32 +111,13 @@ func (t *Team) keep(kind string, data any) error {
 	return run.Unkept(t.append(kind, run.ActorHost, data))
 }
 
-// mail handles the messages of people. A pause waits until all workers are idle.
-func (t *Team) mail() error {
-	list, err := t.Run.Mail()
-	if err != nil {
-		return err
+// hear handles a message of a person. A pause waits until all workers are idle.
+func (t *Team) hear(m run.Message) (taken bool, err error) {
+	if m.Kind == run.Pause {
+		t.pause = &m
+		return false, nil
 	}
-	for _, m := range list {
-		switch m.Kind {
-		case run.Hint:
-			err = t.append(Hinted, m.Actor, Advice{m.ID, m.Text})
-		case run.Clear:
-			err = t.append(Cleared, m.Actor, nil)
-		case run.Stop:
-			err = t.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
-		case run.Pause:
-			t.pause = &m
-			continue
-		}
-		if err == nil {
-			err = t.Run.Take(m)
-		}
-		if err != nil || t.state.Status != Running {
-			return err
-		}
-	}
-	return nil
+	return true, advise(m, t.append)
 }
 
 // end records that the loop is not carried on, when no action is running any more.
@@ -154,12 +130,12 @@ func (t *Team) end(actor string, e End) error {
 			continue
 		}
 		note := ""
-		if e.Status != Waiting && e.Status != Interrupted {
+		if e.Status != run.Waiting && e.Status != run.Interrupted {
 			note = noteOf(t.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
 		}
 		_ = t.Desk.PutBack(context.Background(), w.Task.ID, note) // else its lease runs out
 	}
-	return t.append(Ended, actor, e)
+	return t.append(run.Ended, actor, e)
 }
 
 // drain ends all running actions. It keeps the results they have by then, and the use of those
@@ -220,7 +196,7 @@ func (t *Team) step(ctx context.Context) error {
 	before := t.kept
 	for _, h := range t.hands {
 		if h.stop == nil {
-			if err := t.next(ctx, h); err != nil || t.state.Status != Running {
+			if err := t.next(ctx, h); err != nil || t.state.Status != run.Running {
 				return err
 			}
 		}
@@ -335,7 +311,7 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 	case t.ending != nil:
 		return true, run.Unkept(t.end(run.ActorHost, *t.ending))
 	case t.pause != nil:
-		err := t.end(t.pause.Actor, End{Status: Waiting, Reason: "paused"})
+		err := t.end(t.pause.Actor, End{Status: run.Waiting, Reason: "paused"})
 		if err == nil {
 			err = t.Run.Take(*t.pause)
 		}

@@ -44,7 +44,7 @@ func TestTeamCrowd(t *testing.T) {
 		b, tries := crowd(t, func() time.Duration { n++; return n * time.Second })
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || s.Reason != reasonDone || len(s.Closed) != 8 || len(s.Left) > 0 {
+		if s.Status != run.Completed || s.Reason != reasonDone || len(s.Closed) != 8 || len(s.Left) > 0 {
 			t.Errorf("it is %s (%s): %s, %v closed, %v left", s.Status, s.Reason, s.Detail, s.Closed, s.Left)
 		}
 		everyOnce(t, b, "abcdefgh")
@@ -95,7 +95,7 @@ func TestTeamCrowdKills(t *testing.T) {
 				return says(done)
 			}
 			var s *State
-			for try := 0; s == nil || !s.Status.Final(); try++ {
+			for try := 0; s == nil || !s.Final(); try++ {
 				if try > 200 {
 					t.Fatalf("seed %d, round %d: it comes to no end: %+v", seed, round, s)
 				}
@@ -104,7 +104,7 @@ func TestTeamCrowdKills(t *testing.T) {
 					s = nil // its old state is not that of the events
 				}
 			}
-			if s.Status != Completed || s.Reason != reasonDone || len(s.Closed) != 6 {
+			if s.Status != run.Completed || s.Reason != reasonDone || len(s.Closed) != 6 {
 				t.Errorf("seed %d, round %d: it is %s (%s): %s, %v closed, %v left", seed, round, s.Status, s.Reason, s.Detail, s.Closed, s.Left)
 			}
 			everyOnce(t, b, "abcdef")

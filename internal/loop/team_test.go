@@ -277,7 +277,7 @@ func TestTeam(t *testing.T) {
 		began := time.Now()
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || s.Reason != "done" || len(s.Closed) != 3 || s.Iteration != 3 || b.most != 2 || time.Since(began) > 3*time.Minute {
+		if s.Status != run.Completed || s.Reason != "done" || len(s.Closed) != 3 || s.Iteration != 3 || b.most != 2 || time.Since(began) > 3*time.Minute {
 			t.Errorf("it is %s (%s), %d closed after %d iterations and %s, %d at a time", s.Status, s.Reason, len(s.Closed), s.Iteration, time.Since(began), b.most)
 		}
 		if want := (files{"bd-a": "done", "bd-b": "done", "bd-c": "done"}); !maps.Equal(b.main, want) {
@@ -325,7 +325,7 @@ func TestTeamRemoved(t *testing.T) {
 					}
 					must(t, err)
 					want := files{"bd-a": "done", "bd-b": "done", "bd-c": "done"}
-					if s.Status != Completed || len(s.Closed) != 3 || !maps.Equal(b.main, want) || len(s.Left) > 0 {
+					if s.Status != run.Completed || len(s.Closed) != 3 || !maps.Equal(b.main, want) || len(s.Left) > 0 {
 						t.Errorf("it is %s (%s: %s), %v closed, %v left, with %v", s.Status, s.Reason, s.Detail, s.Closed, s.Left, b.main)
 					}
 					if events, err := r.Events(); err != nil || !slices.ContainsFunc(events, func(ev run.Event) bool { return ev.Type == Replaced }) && kind != Closed {
@@ -367,14 +367,14 @@ func TestTeamRaised(t *testing.T) {
 			return ""
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
-		if must(t, err); s.Status != Limited || len(s.Closed) > 0 || Reached(p, s) == nil {
+		if must(t, err); s.Status != run.Limited || len(s.Closed) > 0 || Reached(p, s) == nil {
 			t.Fatalf("it is %s (%s), with %v", s.Status, s.Reason, s.Closed)
 		}
 		b.gone[Seat{Worker: 1}], b.gone[Seat{Worker: 2}] = true, true
 		p.Limits.MaxIterations = 30
 		s, err = teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if want := (files{"bd-a": "+++", "bd-b": "+++"}); s.Status != Completed || !maps.Equal(b.main, want) || s.Iteration != 6 || len(s.Left) > 0 {
+		if want := (files{"bd-a": "+++", "bd-b": "+++"}); s.Status != run.Completed || !maps.Equal(b.main, want) || s.Iteration != 6 || len(s.Left) > 0 {
 			t.Errorf("it is %s (%s) after %d iterations, with %v, %v left", s.Status, s.Reason, s.Iteration, b.main, s.Left)
 		}
 	})
@@ -401,7 +401,7 @@ func TestTeamModels(t *testing.T) {
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || len(s.Closed) != 6 {
+		if s.Status != run.Completed || len(s.Closed) != 6 {
 			t.Errorf("it is %s (%s), %d closed", s.Status, s.Detail, len(s.Closed))
 		}
 		events, err := r.Events()
@@ -412,7 +412,7 @@ func TestTeamModels(t *testing.T) {
 			if ev.Type != Iteration {
 				continue
 			}
-			must(t, into(ev, func(e Begun) {
+			must(t, run.Read(ev, func(e Begun) {
 				switch turn := turns[e.Worker]; {
 				case last[e.Worker] == e.Iteration && turn[len(turn)-1] != e.Model:
 					t.Errorf("worker %d begins iteration %d again with %s, after %v", e.Worker, e.Iteration, e.Model, turn)
@@ -445,7 +445,7 @@ func TestTeamMany(t *testing.T) {
 		b := newBench(t)
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || len(s.Closed) != manyTasks || len(b.main) != manyTasks || b.jobs != manyTasks || b.most != MaxWorkers || s.Retries != 0 {
+		if s.Status != run.Completed || len(s.Closed) != manyTasks || len(b.main) != manyTasks || b.jobs != manyTasks || b.most != MaxWorkers || s.Retries != 0 {
 			t.Errorf("it is %s (%s), %d closed, %d jobs, %d at a time, %d tried again", s.Status, s.Detail, len(s.Closed), b.jobs, b.most, s.Retries)
 		}
 	})
@@ -474,7 +474,7 @@ func TestTeamDependencies(t *testing.T) {
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || len(s.Closed) != 3 || s.Closed[2].Task != "bd-last" {
+		if s.Status != run.Completed || len(s.Closed) != 3 || s.Closed[2].Task != "bd-last" {
 			t.Errorf("it is %s, %v", s.Status, s.Closed)
 		}
 	})
@@ -517,7 +517,7 @@ func TestTeamAgain(t *testing.T) {
 				}
 				s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 				must(t, err)
-				if s.Status != Completed || s.Reason != "done" || len(s.Closed) != 2 || s.Retries != 1 || s.Iteration != 3 {
+				if s.Status != run.Completed || s.Reason != "done" || len(s.Closed) != 2 || s.Retries != 1 || s.Iteration != 3 {
 					t.Errorf("it is %s (%s), %v, %d tried again, after %d", s.Status, s.Reason, s.Closed, s.Retries, s.Iteration)
 				}
 				if last := b.prompts[len(b.prompts)-1]; !strings.Contains(last, tt.told) {
@@ -577,14 +577,14 @@ func TestTeamCrash(t *testing.T) {
 				return ""
 			}
 			var s *State
-			for try := 0; s == nil || !s.Status.Final(); try++ {
+			for try := 0; s == nil || !s.Final(); try++ {
 				left := 1 + r.IntN(40)
 				if try > 200 {
 					t.Fatalf("seed %d, round %d: it comes to no end: %+v", seed, round, s)
 				}
 				var err error
 				s, err = teamwork(t.Context(), t, p, b, run1, d, func(ev run.Event) bool { left--; return left == 0 })
-				if err == nil && s.Status != Completed {
+				if err == nil && s.Status != run.Completed {
 					t.Fatalf("seed %d, round %d: it is %s (%s): %s", seed, round, s.Status, s.Reason, s.Detail)
 				}
 				for _, f := range s.Closed {
@@ -634,7 +634,7 @@ func TestTeamReview(t *testing.T) {
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || len(s.Closed) != 2 || s.Retries != 1 || len(b.reviews) != 4 {
+		if s.Status != run.Completed || len(s.Closed) != 2 || s.Retries != 1 || len(b.reviews) != 4 {
 			t.Errorf("it is %s (%s), %d tried again, %d reviews", s.Status, s.Detail, s.Retries, len(b.reviews))
 		}
 		if want := int64(3*10 + 4*5); s.Tokens != want {
@@ -669,12 +669,12 @@ func TestTeamReviewDelayed(t *testing.T) {
 			s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 			must(t, err)
 			if limits == 1000 {
-				if s.Status != Stalled || s.Reason != "same_limit" || len(s.Closed) != 0 || b.jobs != 2 {
+				if s.Status != run.Stalled || s.Reason != "same_limit" || len(s.Closed) != 0 || b.jobs != 2 {
 					t.Errorf("it is %s (%s), %d closed, %d jobs, %d reviews", s.Status, s.Detail, len(s.Closed), b.jobs, len(b.reviews))
 				}
 				return
 			}
-			if s.Status != Completed || len(s.Closed) != 2 || b.jobs != 2 || len(b.reviews) <= 3 || s.Tokens != int64(2*10+5*len(b.reviews)) {
+			if s.Status != run.Completed || len(s.Closed) != 2 || b.jobs != 2 || len(b.reviews) <= 3 || s.Tokens != int64(2*10+5*len(b.reviews)) {
 				t.Errorf("with %d it is %s (%s), %d closed, %d jobs, %d reviews", limits, s.Status, s.Detail, len(s.Closed), b.jobs, len(b.reviews))
 			}
 		})
@@ -694,7 +694,7 @@ func TestTeamPerson(t *testing.T) {
 			b.main["person"] = "was here"
 			s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 			must(t, err)
-			if want := (files{"bd-a": "done", "bd-b": "done", "person": "was here"}); s.Status != Completed || !maps.Equal(b.main, want) {
+			if want := (files{"bd-a": "done", "bd-b": "done", "person": "was here"}); s.Status != run.Completed || !maps.Equal(b.main, want) {
 				t.Errorf("behind %s it is %s, with %v", kind, s.Status, b.main)
 			}
 		})
@@ -719,7 +719,7 @@ func TestTeamMoved(t *testing.T) {
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
 		want := files{"bd-a": "done", "bd-b": "done", "person": "was here", "judged": "all"}
-		if s.Status != Completed || len(s.Closed) != 2 || !maps.Equal(b.main, want) {
+		if s.Status != run.Completed || len(s.Closed) != 2 || !maps.Equal(b.main, want) {
 			t.Errorf("it is %s, with %v", s.Status, b.main)
 		}
 	})
@@ -736,7 +736,7 @@ func TestTeamSpent(t *testing.T) {
 		b.spent = func(Seat) int64 { return int64(time.Since(began).Seconds()) * 10 }
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if took := time.Since(began); s.Status != Limited || s.Reason != "tokens" || took < 30*time.Second || took > 40*time.Second || s.Iteration != 3 {
+		if took := time.Since(began); s.Status != run.Limited || s.Reason != "tokens" || took < 30*time.Second || took > 40*time.Second || s.Iteration != 3 {
 			t.Errorf("it is %s (%s) after %s", s.Status, s.Reason, took)
 		}
 		for _, id := range []string{"bd-a", "bd-b", "bd-c"} {
@@ -754,7 +754,7 @@ func TestTeamSpent(t *testing.T) {
 		b.spent = func(seat Seat) int64 { return int64(seat.Worker-1) * 300 }
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if want := []int64{1000, 1000, 690}; s.Status != Completed || !slices.Equal(b.rests, want) { // 10 are acknowledged
+		if want := []int64{1000, 1000, 690}; s.Status != run.Completed || !slices.Equal(b.rests, want) { // 10 are acknowledged
 			t.Errorf("it is %s (%s), and they had %v", s.Status, s.Reason, b.rests)
 		}
 	})
@@ -763,7 +763,7 @@ func TestTeamSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := teamwork(t.Context(), t, p, newBench(t), r, d, nil)
 		must(t, err)
-		if s.Status != Limited || s.Reason != "iterations" || s.Iteration != 3 || len(s.Closed) != 3 {
+		if s.Status != run.Limited || s.Reason != "iterations" || s.Iteration != 3 || len(s.Closed) != 3 {
 			t.Errorf("it is %s (%s) after %d iterations with %v", s.Status, s.Reason, s.Iteration, s.Closed)
 		}
 	})
@@ -773,11 +773,11 @@ func TestTeamSpent(t *testing.T) {
 func TestTeamEnds(t *testing.T) {
 	for _, tt := range []struct {
 		kind   string
-		status Status
+		status run.Status
 		closed int
 		open   bool
 	}{
-		{run.Pause, Waiting, 2, true}, {run.Stop, Cancelled, 0, true}, {"signal", Interrupted, 0, true},
+		{run.Pause, run.Waiting, 2, true}, {run.Stop, run.Cancelled, 0, true}, {"signal", run.Interrupted, 0, true},
 	} {
 		t.Run(tt.kind, func(t *testing.T) {
 			p, r, d := hire(t, 2, "a", "b", "c")
@@ -806,11 +806,11 @@ func TestTeamEnds(t *testing.T) {
 						t.Errorf("%s is held by %s", id, x.Assignee)
 					}
 				}
-				if tt.status == Cancelled {
+				if tt.status == run.Cancelled {
 					return
 				}
 				s, err = teamwork(t.Context(), t, p, b, r, d, nil)
-				if must(t, err); s.Status != Completed || len(s.Closed) != 3 {
+				if must(t, err); s.Status != run.Completed || len(s.Closed) != 3 {
 					t.Errorf("gone on with it is %s, with %v", s.Status, s.Closed)
 				}
 			})
@@ -867,7 +867,7 @@ func TestTeamHint(t *testing.T) {
 		for _, prompt := range b.prompts {
 			told += strings.Count(prompt, "mind the gap")
 		}
-		if s.Status != Completed || len(s.Hints) != 0 || told < 1 || told > 2 {
+		if s.Status != run.Completed || len(s.Hints) != 0 || told < 1 || told > 2 {
 			t.Errorf("it is %s, %d were told, %v are left", s.Status, told, s.Hints)
 		}
 	})
@@ -893,7 +893,7 @@ func anyWorkerEvent(r *rand.Rand) (string, any) {
 		kind string
 		data any
 	}{
-		{Began, nil},
+		{run.Began, nil},
 		{Baseline, Verdict{Gates: gates}},
 		{Took, Taken{By: by, ID: id, Base: int64(n)}},
 		{Iteration, Begun{By: by, Iteration: n, Hints: n - 1}},
@@ -913,7 +913,7 @@ func anyWorkerEvent(r *rand.Rand) (string, any) {
 		{PutBack, Left{By: by, Task: id, Again: n == 1}},
 		{Lost, Left{By: by, Task: id}},
 		{Hinted, Advice{Message: id, Text: id}},
-		{Ended, End{Status: Stalled}},
+		{run.Ended, End{Status: run.Stalled}},
 	}
 	one := all[r.IntN(len(all))]
 	return one.kind, one.data

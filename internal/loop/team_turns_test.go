@@ -42,7 +42,7 @@ func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk, func(*test
 // wellDone checks that turns were taken: the result of one agent is there for the next.
 func wellDone(t *testing.T, b *bench, s *State, d *Desk, ids ...string) {
 	t.Helper()
-	if s.Status != Completed || len(s.Closed) != len(ids) || len(s.Left) > 0 || len(b.main) != len(ids) {
+	if s.Status != run.Completed || len(s.Closed) != len(ids) || len(s.Left) > 0 || len(b.main) != len(ids) {
 		t.Errorf("it is %s (%s: %s), %v closed, %v left, with %v", s.Status, s.Reason, s.Detail, s.Closed, s.Left, b.main)
 	}
 	for _, id := range ids {

@@ -109,12 +109,12 @@ func Ledger(events []run.Event) (list []Spent, err error) {
 func (p *Spent) note(ev run.Event) error {
 	switch ev.Type {
 	case Worked, Cut:
-		return into(ev, func(w Work) {
+		return run.Read(ev, func(w Work) {
 			p.Seconds += w.Seconds
 			p.Calls += w.Calls
 		})
 	case Kept:
-		return into(ev, func(k Keep) {
+		return run.Read(ev, func(k Keep) {
 			if !k.Again { // or it was done by people
 				p.Changes = k.Changes
 			}

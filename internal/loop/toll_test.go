@@ -22,7 +22,7 @@ func TestTolls(t *testing.T) {
 	}{
 		"alone": {
 			happened: []any{
-				Began, nil, Baseline,
+				run.Began, nil, Baseline,
 				Verdict{},
 				Took,
 				Taken{ID: "a"},
@@ -30,7 +30,7 @@ func TestTolls(t *testing.T) {
 				Begun{Iteration: 1},
 				Cut,
 				Work{Iteration: 1, Tokens: 1, USD: .5},
-				Began, nil, Took,
+				run.Began, nil, Took,
 				Taken{ID: "a"},
 				Iteration,
 				Begun{Iteration: 1},
@@ -73,7 +73,7 @@ func TestTolls(t *testing.T) {
 		},
 		"workers": {
 			happened: []any{
-				Began, nil, Baseline,
+				run.Began, nil, Baseline,
 				Verdict{},
 				Took,
 				Taken{By: one, ID: "a"},
@@ -132,17 +132,17 @@ func TestLedger(t *testing.T) {
 	}{
 		"tries, a crash and a reviewer": {
 			happened: []any{
-				Began, nil, Iteration,
+				run.Began, nil, Iteration,
 				Begun{Iteration: 1},
 				Cut,
 				Work{Iteration: 1, Seen: seen(3)},
-				Began, nil, Iteration,
+				run.Began, nil, Iteration,
 				Begun{Iteration: 1},
 				Worked,
 				Work{Iteration: 1, Seen: seen(4), Said: said(4)},
 				Iteration,
 				Begun{Iteration: 2, Agent: "x", Model: "m"},
-				Began, nil, Iteration,
+				run.Began, nil, Iteration,
 				Begun{Iteration: 2, Agent: "y"},
 				Worked,
 				Work{Iteration: 2, Seen: seen(100), Said: said(50)},
@@ -163,7 +163,7 @@ func TestLedger(t *testing.T) {
 		},
 		"workers": {
 			happened: []any{
-				Began, nil, Took,
+				run.Began, nil, Took,
 				Taken{By: By{Worker: 1}, ID: "a"},
 				Took,
 				Taken{By: two, ID: "b"},
@@ -177,7 +177,7 @@ func TestLedger(t *testing.T) {
 				Work{By: By{Worker: 1}, Iteration: 1, Seen: seen(10), Said: said(10)},
 				Iteration,
 				Begun{By: By{Worker: 1}, Iteration: 3},
-				Began, nil, Took,
+				run.Began, nil, Took,
 				Taken{By: By{Worker: 1}, ID: "a"},
 				Iteration,
 				Begun{By: By{Worker: 1}, Iteration: 3},
@@ -235,7 +235,7 @@ func eventsOf(t *testing.T, happened []any) (events []run.Event) {
 // the files they changed in the end.
 func TestLedgerWork(t *testing.T) {
 	list, err := Ledger(eventsOf(t, []any{
-		Began, nil, Iteration,
+		run.Began, nil, Iteration,
 		Begun{Iteration: 1},
 		Cut,
 		Work{Iteration: 1, Seconds: 2, Calls: 3},

@@ -39,7 +39,7 @@ func TestTookAnother(t *testing.T) {
 	gaveUp := Work{Iteration: 1, Verdict: spec.VerdictOK, Abort: true}
 	for name, happened := range map[string][]any{
 		"the first was lost": {
-			Began, nil, Ready,
+			run.Began, nil, run.Ready,
 			Made{},
 			Baseline,
 			Verdict{Gates: red},
@@ -53,13 +53,13 @@ func TestTookAnother(t *testing.T) {
 			Keep{Iteration: 1},
 			Judged,
 			Verdict{Iteration: 1, Gates: red},
-			Ended,
-			End{Status: Stalled},
-			Began, nil, Took,
+			run.Ended,
+			End{Status: run.Stalled},
+			run.Began, nil, Took,
 			Taken{ID: "b"},
 		},
 		"the first was done": {
-			Began, nil, Ready,
+			run.Began, nil, run.Ready,
 			Made{},
 			Baseline,
 			Verdict{Gates: red},
@@ -78,11 +78,11 @@ func TestTookAnother(t *testing.T) {
 			Keep{Iteration: 1},
 			Judged,
 			Verdict{Iteration: 1, Gates: green},
-			Began, nil, Took,
+			run.Began, nil, Took,
 			Taken{ID: "b"},
 		},
 		"the first was given up": {
-			Began, nil, Ready,
+			run.Began, nil, run.Ready,
 			Made{},
 			Baseline,
 			Verdict{Gates: red},
@@ -97,7 +97,7 @@ func TestTookAnother(t *testing.T) {
 			Verdict{Iteration: 1, Gates: green},
 			Lost,
 			Left{Task: "a"},
-			Began, nil, Took,
+			run.Began, nil, Took,
 			Taken{ID: "b"},
 		},
 	} {
@@ -111,7 +111,7 @@ func TestTookAnother(t *testing.T) {
 // TestRewoundLate checks that a person's rewind of a loop without a carrier takes none of its
 // time.
 func TestRewoundLate(t *testing.T) {
-	s := fold(t, Began, nil, Ready, Made{}, Rewound, Back{})
+	s := fold(t, run.Began, nil, run.Ready, Made{}, Rewound, Back{})
 	if time.Duration(s.Elapsed) != time.Hour {
 		t.Errorf("%s", time.Duration(s.Elapsed))
 	}
@@ -124,17 +124,17 @@ func TestUnpriced(t *testing.T) {
 	for _, worker := range []int{0, 1} {
 		by := By{Worker: worker}
 		work.By = by
-		events := []any{Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, work}
+		events := []any{run.Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, work}
 		s := fold(t, events...)
 		p := plan()
 		if end := spent(p, s, s.Last); end != nil {
 			t.Errorf("worker %d, without a bound: %+v", worker, end)
 		}
 		p.Limits.USD = 9
-		if end := spent(p, s, s.Last); end == nil || end.Status != Failed || end.Reason != "unmetered" || !strings.Contains(end.Detail, "no price") {
+		if end := spent(p, s, s.Last); end == nil || end.Status != run.Failed || end.Reason != "unmetered" || !strings.Contains(end.Detail, "no price") {
 			t.Errorf("worker %d: %+v", worker, end)
 		}
-		if s := fold(t, append(events, Began, nil)...); spent(p, s, s.Last) != nil {
+		if s := fold(t, append(events, run.Began, nil)...); spent(p, s, s.Last) != nil {
 			t.Errorf("worker %d: it is not gone on with", worker)
 		}
 	}
@@ -163,7 +163,7 @@ func TestUnmetered(t *testing.T) {
 		for i := range 4 { // of the only worker or of one of several; of a worker or of a reviewer
 			by, who := By{Worker: i % 2}, "the agent"
 			c.work.By, c.work.Iteration = by, 1
-			events := []any{Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, c.work}
+			events := []any{run.Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, c.work}
 			if i > 1 {
 				done := Work{By: by, Iteration: 1, Verdict: spec.VerdictOK, Seen: seen, Done: true}
 				review := Review{By: by, Gate: Gate{Name: "plain", Review: true}, Well: c.work.Verdict == spec.VerdictOK, Usage: usage(c.work)}
@@ -171,10 +171,10 @@ func TestUnmetered(t *testing.T) {
 			}
 			s := fold(t, events...)
 			end := spent(p, s, s.Last)
-			if (end == nil) != (c.reason == "") || end != nil && (end.Reason != c.reason || end.Status != Failed || !strings.Contains(end.Detail, "what "+who+" took")) {
+			if (end == nil) != (c.reason == "") || end != nil && (end.Reason != c.reason || end.Status != run.Failed || !strings.Contains(end.Detail, "what "+who+" took")) {
 				t.Errorf("%s, worker %d, %s: %+v", name, by.Worker, who, end)
 			}
-			if s := fold(t, append(events, Began, nil)...); spent(p, s, s.Last) != nil {
+			if s := fold(t, append(events, run.Began, nil)...); spent(p, s, s.Last) != nil {
 				t.Errorf("%s, worker %d, %s: it is not gone on with", name, by.Worker, who)
 			}
 		}

@@ -19,18 +19,18 @@ func TestUnproven(t *testing.T) {
 		set        func(*Plan)
 		green      func(n int) bool
 		changes    func(n int) int
-		status     Status
+		status     run.Status
 		reason     string
 		iterations int
 	}{
-		{"nothing", nil, always(true), always(0), Stalled, "unchanged", 3},
-		{"something", nil, always(true), always(1), Completed, "done", 1},
-		{"something, at last", nil, always(true), func(n int) int { return n / 3 }, Completed, "done", 3},
-		{"red before", nil, func(n int) bool { return n > 0 }, always(0), Completed, "done", 1},
-		{"such work", func(p *Plan) { p.AllowUnchanged = true }, always(true), always(0), Completed, "done", 1},
-		{"a reviewer agrees", func(p *Plan) { p.Gates = reviewed().Gates[:1] }, always(true), always(0), Completed, "done", 1},
-		{"more iterations than stall", func(p *Plan) { p.Limits.MinIterations = 5 }, always(true), always(0), Stalled, "unchanged", 3},
-		{"no end to that", func(p *Plan) { p.Stall.Unchanged = 0 }, always(true), always(0), Limited, "iterations", 10},
+		{"nothing", nil, always(true), always(0), run.Stalled, "unchanged", 3},
+		{"something", nil, always(true), always(1), run.Completed, "done", 1},
+		{"something, at last", nil, always(true), func(n int) int { return n / 3 }, run.Completed, "done", 3},
+		{"red before", nil, func(n int) bool { return n > 0 }, always(0), run.Completed, "done", 1},
+		{"such work", func(p *Plan) { p.AllowUnchanged = true }, always(true), always(0), run.Completed, "done", 1},
+		{"a reviewer agrees", func(p *Plan) { p.Gates = reviewed().Gates[:1] }, always(true), always(0), run.Completed, "done", 1},
+		{"more iterations than stall", func(p *Plan) { p.Limits.MinIterations = 5 }, always(true), always(0), run.Stalled, "unchanged", 3},
+		{"no end to that", func(p *Plan) { p.Stall.Unchanged = 0 }, always(true), always(0), run.Limited, "iterations", 10},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestUnproven(t *testing.T) {
 			if tt.iterations > 1 && !strings.Contains(f.prompts[1], "- that it is done: you have said so, and no file of the project was changed; "+unproven+"\n") {
 				t.Errorf("it was told %q", f.prompts[1])
 			}
-			if tt.status == Stalled && s.Detail != "no file was changed in 3 iterations; "+unproven {
+			if tt.status == run.Stalled && s.Detail != "no file was changed in 3 iterations; "+unproven {
 				t.Errorf("it says %q", s.Detail)
 			}
 		})
@@ -63,7 +63,7 @@ func TestUnprovenWhole(t *testing.T) {
 		}
 		return says(done)
 	}
-	if s, _ := carry(t, plan(), f); s.Status != Completed || s.Iteration != 3 {
+	if s, _ := carry(t, plan(), f); s.Status != run.Completed || s.Iteration != 3 {
 		t.Errorf("it is %s (%s) after %d iterations", s.Status, s.Reason, s.Iteration)
 	}
 	if len(f.prompts) != 3 || !strings.Contains(f.prompts[2], "- that it is done: you have said so, and no file of the project was changed; ") {

@@ -7,15 +7,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// elapsed is how long processes have carried the loop on.
-func (s *State) elapsed(now time.Time) time.Duration {
-	used := time.Duration(s.Elapsed)
-	if s.Status == Running && now.After(s.Last) {
-		used += now.Sub(s.Last)
-	}
-	return used
-}
-
 // clockSlack is the size of a normal clock correction.
 const clockSlack = time.Minute
 
@@ -32,7 +23,7 @@ func (s *State) wakes(now time.Time) time.Time {
 // Waits returns the delay after which the loop goes on by itself. With several workers, all that
 // have a task must wait. The delay ends with the first of their waits, and began with the last.
 func (s *State) Waits() (first run.Delay, ok bool) {
-	if s.Status != Running {
+	if s.Status != run.Running {
 		return first, false
 	}
 	if len(s.Workers) == 0 {

@@ -77,11 +77,11 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	}
 	switch ev.Type {
 	case Took:
-		return into(ev, func(t Taken) { s.workerTook(w, t) })
+		return run.Read(ev, func(t Taken) { s.workerTook(w, t) })
 	case Iteration:
-		return into(ev, func(b Begun) { s.workerBegan(w, b) })
+		return run.Read(ev, func(b Begun) { s.workerBegan(w, b) })
 	case Worked:
-		return into(ev, func(k Work) {
+		return run.Read(ev, func(k Work) {
 			w.worked(k, ev.Time)
 			s.use(k)
 			s.unmetered(w)
@@ -91,60 +91,60 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 			w.given = nil
 		})
 	case Cut:
-		return into(ev, func(k Work) {
+		return run.Read(ev, func(k Work) {
 			s.cut(k)
 			w.fall(k)
 			s.untell(w)
 			w.open = false
 		})
 	case Kept:
-		return into(ev, w.kept)
+		return run.Read(ev, w.kept)
 	case Confirmed:
 		w.confirmed()
 	case Judged:
-		return into(ev, func(v Verdict) {
+		return run.Read(ev, func(v Verdict) {
 			w.judged(v)
 			w.own = w.Verdict
 		})
 	case Guarded:
-		return into(ev, w.guarded)
+		return run.Read(ev, w.guarded)
 	case Joined:
-		return into(ev, func(j Join) { w.Join, w.step = &j, Joined })
+		return run.Read(ev, func(j Join) { w.Join, w.step = &j, Joined })
 	case Rejudged:
-		return into(ev, func(v Verdict) {
+		return run.Read(ev, func(v Verdict) {
 			w.Verdict, w.step, w.reviewed = &v, Rejudged, 0
 			w.wasSame, w.wasRed = w.SameRed, w.red
 		})
 	case Reviewing:
-		return into(ev, w.asking)
+		return run.Read(ev, w.asking)
 	case Reviewed:
-		return into(ev, func(r Review) { s.workerReviewed(w, r) })
+		return run.Read(ev, func(r Review) { s.workerReviewed(w, r) })
 	case ReviewDelayed:
-		return into(ev, func(u Unheard) {
+		return run.Read(ev, func(u Unheard) {
 			w.delay(u, ev.Time)
 			s.useReview(u.Usage)
 		})
 	case ReviewCut:
-		return into(ev, func(u Unheard) { s.useReview(u.Usage) })
+		return run.Read(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Settled:
-		return into(ev, func(e Settle) { s.settled(w, e) })
+		return run.Read(ev, func(e Settle) { s.settled(w, e) })
 	case Handed:
-		return into(ev, func(d Hand) { w.holder = d.Agent })
+		return run.Read(ev, func(d Hand) { w.holder = d.Agent })
 	case Replaced:
-		return into(ev, func(p Place) {
+		return run.Read(ev, func(p Place) {
 			s.replaced(p)
 			if w.Task != nil && w.holder == p.Agent {
 				w.holder = noHolder
 			}
 		})
 	case Closed:
-		return into(ev, func(f Finished) {
+		return run.Read(ev, func(f Finished) {
 			s.Closed = append(s.Closed, f)
 			s.crowd(f.Task)
 			s.dismiss(w)
 		})
 	case PutBack, Lost:
-		return into(ev, func(l Left) {
+		return run.Read(ev, func(l Left) {
 			s.workerLeft(w, l)
 			s.dismiss(w)
 		})

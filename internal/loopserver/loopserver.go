@@ -118,9 +118,9 @@ func (s *Server) status(tasks bool) (string, error) {
 	d, waits := state.Waits()
 	switch {
 	case waits:
-		status, reason = string(loop.Waiting), d.For
-	case state.Status == loop.Running && !r.Hosted():
-		status, reason = string(loop.Interrupted), ""
+		status, reason = string(run.Waiting), d.For
+	case state.Status == run.Running && !r.Hosted():
+		status, reason = string(run.Interrupted), ""
 	}
 	if reason != "" {
 		status += ", " + reason
@@ -182,7 +182,7 @@ func (s *Server) hint(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if state.Status.Final() || state.Status == loop.Completed {
+	if state.Final() || state.Status == run.Completed {
 		return "", spec.Errorf(spec.ErrConflict, "the loop %s has ended: %s", r.ID, state.Status)
 	}
 	if loop.FromInside(state.Hints) >= maxHints {

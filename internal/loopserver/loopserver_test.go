@@ -31,8 +31,8 @@ func begun(t *testing.T) (*Server, *run.Run, *run.Host) {
 		kind string
 		data any
 	}{
-		{loop.Began, nil},
-		{loop.Ready, loop.Made{Sandbox: "box"}},
+		{run.Began, nil},
+		{run.Ready, loop.Made{Sandbox: "box"}},
 		{loop.Baseline, loop.Verdict{Gates: []loop.Gate{{Name: "make\n\x1b[2Jstatus  completed", Why: "exit code 1"}}}},
 		{loop.Iteration, loop.Begun{Iteration: 1}},
 	} {

@@ -14,12 +14,13 @@ import (
 type Work struct {
 	Begin   func() error // says that it is carried on from here
 	Running func() bool  // whether more is to do
-	Mail    func() error // handles the messages of people
-	// Step takes the next step. An error goes to Failed, unless it is marked by [Unkept]: then an
-	// event could not be kept.
-	Step        func(ctx context.Context) error
-	Failed      func(why error) error
-	Interrupted func(signal int) error // the process got a signal
+	// Hear handles a message of a person that is not [Stop]. It returns false to leave the message
+	// for later.
+	Hear func(Message) (taken bool, err error)
+	// Step takes the next step. An error ends the work as failed, unless it is marked by [Unkept]:
+	// then an event could not be kept.
+	Step func(ctx context.Context) error
+	End  func(actor string, r Result) error // keeps how the work ends
 }
 
 // errStopped is the cause for which work in flight is given up.
@@ -39,7 +40,7 @@ func (r *Run) Carry(ctx context.Context, w Work) error {
 	listening.Go(func() { r.listen(work, stop) })
 	err := w.Begin()
 	for err == nil && w.Running() {
-		err = w.step(work)
+		err = w.takeStep(work, r)
 	}
 	return err
 }
@@ -60,13 +61,13 @@ func (r *Run) listen(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// step takes one step, or an order from a person.
-func (w *Work) step(ctx context.Context) error {
-	if err := w.Mail(); err != nil || !w.Running() {
+// takeStep takes one step, or an order from a person.
+func (w *Work) takeStep(ctx context.Context, r *Run) error {
+	if err := w.readMail(r); err != nil || !w.Running() {
 		return err
 	}
 	if ctx.Err() != nil {
-		return w.interrupted(ctx)
+		return w.interrupt(ctx)
 	}
 	err := w.Step(ctx)
 	if kept := (*unkept)(nil); errors.As(err, &kept) {
@@ -76,21 +77,44 @@ func (w *Work) step(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil: // the step failed because of that
-		if err := w.Mail(); err != nil || !w.Running() {
+		if err := w.readMail(r); err != nil || !w.Running() {
 			return err
 		}
-		return w.interrupted(ctx)
+		return w.interrupt(ctx)
 	}
-	return w.Failed(err)
+	return w.End(ActorHost, Result{Status: Failed, Reason: "error", Detail: err.Error()})
 }
 
-// interrupted finds out which signal it was.
-func (w *Work) interrupted(ctx context.Context) error {
+// readMail handles the messages of people. It takes a message after its effect was kept.
+func (w *Work) readMail(r *Run) error {
+	list, err := r.Mail()
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		taken := true
+		if m.Kind == Stop {
+			err = w.End(m.Actor, Stopped())
+		} else {
+			taken, err = w.Hear(m)
+		}
+		if err == nil && taken {
+			err = r.Take(m)
+		}
+		if err != nil || !w.Running() {
+			return err
+		}
+	}
+	return nil
+}
+
+// interrupt ends the work by the signal that ended ctx.
+func (w *Work) interrupt(ctx context.Context) error {
 	signal := 2
 	if by, ok := errors.AsType[*spec.Exited](context.Cause(ctx)); ok {
 		signal = by.Code - spec.ExitSignal
 	}
-	return w.Interrupted(signal)
+	return w.End(ActorHost, Result{Status: Interrupted, Reason: "signal", Signal: signal})
 }
 
 // unkept is an error about an event that could not be kept.

@@ -34,6 +34,16 @@ func (ev Event) Line() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
+// Read decodes the data of an event, and calls do with them.
+func Read[T any](ev Event, do func(T)) error {
+	var data T
+	if err := json.Unmarshal(ev.Data, &data); err != nil {
+		return fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
+	}
+	do(data)
+	return nil
+}
+
 // plainJSON leaves < and > as they are: no browser reads it, but people do.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer

@@ -99,7 +99,7 @@ func (w *world) threeRounds(t *testing.T, flags ...string) {
 		t.Errorf("the agent was understood as %q", said)
 	}
 	s := w.stands(t)
-	if s.Status != loop.Completed || s.Iteration != 3 || s.Tokens != spent {
+	if s.Status != run.Completed || s.Iteration != 3 || s.Tokens != spent {
 		t.Errorf("it is %s after %d iterations and %d tokens, of which %d were claimed", s.Status, s.Iteration, s.Tokens, spent)
 	}
 	for _, q := range w.heard(t, "This is iteration ") {
@@ -186,7 +186,7 @@ func waits(t *testing.T, a cli, flags ...string) {
 				t.Errorf("try %d is %s, until %s: %s", i+1, k.Verdict, k.Until, k.Error)
 			}
 		}
-		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 1 || s.Repeats != len(all)-1 {
+		if s := w.stands(t); s.Status != run.Completed || s.Iteration != 1 || s.Repeats != len(all)-1 {
 			t.Errorf("it is %s in iteration %d, of which %d were repeated", s.Status, s.Iteration, s.Repeats)
 		}
 		w.onlyProvider(t)
@@ -270,7 +270,7 @@ func TestTraps(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, traps, func(t *testing.T, w *world) {
 		w.Write(t, filepath.Join(w.Work, "test.sh"), "test -e work\n")
-		try := func(prompt string, code int, status loop.Status, reason string, flags ...string) {
+		try := func(prompt string, code int, status run.Status, reason string, flags ...string) {
 			t.Helper()
 			args := slices.Concat([]string{"loop", "run", "--agent", "claude", "--max-iterations", "2", "--stall-unchanged", "2", "--until", "sh test.sh"}, flags, []string{prompt, w.Work})
 			r := w.within(t, args...)
@@ -278,11 +278,11 @@ func TestTraps(t *testing.T) {
 				t.Errorf("%s: %v\nit is %s, %s", prompt, r, s.Status, s.Reason)
 			}
 		}
-		try("rewrite the test", spec.ExitLimit, loop.Limited, "iterations", "--protect", "test.sh")
+		try("rewrite the test", spec.ExitLimit, run.Limited, "iterations", "--protect", "test.sh")
 		w.Write(t, filepath.Join(w.Work, "test.sh"), "test -e work\n")
-		try("ask first", spec.ExitWaiting, loop.Waiting, "question")
-		try("do nothing", spec.ExitStalled, loop.Stalled, "unchanged")
-		try("echo it", spec.ExitLimit, loop.Limited, "iterations", "--until", "true", "--stall-unchanged", "0")
+		try("ask first", spec.ExitWaiting, run.Waiting, "question")
+		try("do nothing", spec.ExitStalled, run.Stalled, "unchanged")
+		try("echo it", spec.ExitLimit, run.Limited, "iterations", "--until", "true", "--stall-unchanged", "0")
 		w.onlyProvider(t)
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/modelserver"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
@@ -149,7 +149,7 @@ func TestServerLoop(t *testing.T) {
 		if got := w.read(t, "three"); got != "1\n2\n" {
 			t.Errorf("the work is %q", got)
 		}
-		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 3 || s.Tokens != spent {
+		if s := w.stands(t); s.Status != run.Completed || s.Iteration != 3 || s.Tokens != spent {
 			t.Errorf("it is %s after %d iterations and %d tokens, of which %d were claimed", s.Status, s.Iteration, s.Tokens, spent)
 		}
 		w.onlyServer(t, server)

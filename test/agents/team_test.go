@@ -72,7 +72,7 @@ func TestTeamClaude(t *testing.T) {
 				t.Errorf("worker %d, with %s, took %d tokens, and the gateway saw %+v", k.Worker, took[k.Worker], k.Tokens, k.Seen)
 			}
 		}
-		if s := w.stands(t); len(took) != 2 || s.Status != loop.Completed || s.Iteration != 2 || len(s.Closed) != 2 || s.Tokens != 2003+6030 {
+		if s := w.stands(t); len(took) != 2 || s.Status != run.Completed || s.Iteration != 2 || len(s.Closed) != 2 || s.Tokens != 2003+6030 {
 			t.Errorf("%v were taken; it is %s after %d iterations and %d tokens", took, s.Status, s.Iteration, s.Tokens)
 		}
 		if out := w.Must(t, "diff", "--stat", box); !strings.Contains(out, "one") || !strings.Contains(out, "two") {
@@ -147,7 +147,7 @@ func TestTurns(t *testing.T) {
 		if want := []int64{2003, 10030, 2007}; !slices.Equal(tokens, want) {
 			t.Errorf("they took %d", tokens)
 		}
-		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 3 || s.Tokens != 2003+10030+2007 {
+		if s := w.stands(t); s.Status != run.Completed || s.Iteration != 3 || s.Tokens != 2003+10030+2007 {
 			t.Errorf("it is %s after %d iterations and %d tokens", s.Status, s.Iteration, s.Tokens)
 		}
 		if got := w.Must(t, "exec", box, "cat", "three"); got != "1\n2\n" {
@@ -234,7 +234,7 @@ func TestReviewedByCodex(t *testing.T) {
 				t.Errorf("the reviewer took %d tokens, and the gateway saw %+v", one.Tokens, one.Seen)
 			}
 		}
-		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 2 || s.Tokens != 2*14300+4010 {
+		if s := w.stands(t); s.Status != run.Completed || s.Iteration != 2 || s.Tokens != 2*14300+4010 {
 			t.Errorf("it is %s after %d iterations and %d tokens", s.Status, s.Iteration, s.Tokens)
 		}
 		w.heard(t, "This is iteration ")

@@ -101,7 +101,7 @@ func (m *team) done() {
 	m.t.Helper()
 	events := m.events()
 	s, err := loop.Fold(events)
-	if err != nil || s.Status != loop.Completed || s.Reason != "done" || len(s.Closed) != m.tasks {
+	if err != nil || s.Status != run.Completed || s.Reason != "done" || len(s.Closed) != m.tasks {
 		m.t.Fatalf("%v: it is %s (%s: %s), with %d closed", err, s.Status, s.Reason, s.Detail, len(s.Closed))
 	}
 	m.once(events)
@@ -135,7 +135,7 @@ func (m *team) completed() bool {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return s.Status == loop.Completed
+	return s.Status == run.Completed
 }
 
 // once checks that acknowledged work is not repeated. A worker whose promise was recorded does not

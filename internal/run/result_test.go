@@ -10,7 +10,7 @@ import (
 )
 
 // ends are the states of runs that no process carries on.
-var ends = []string{"completed", "failed", "aborted", "waiting", "limit", "stalled", "cancelled"}
+var ends = []Status{Completed, Failed, Aborted, Waiting, Limited, Stalled, Cancelled}
 
 // TestEndsAreDocumented checks that the docs of loops and flows have their exit codes.
 func TestEndsAreDocumented(t *testing.T) {
@@ -19,11 +19,11 @@ func TestEndsAreDocumented(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, seen := "", map[string]bool{}
+		status, seen := Status(""), map[Status]bool{}
 		for _, row := range regexp.MustCompile("(?m)^\\| (?:`([a-z]+)` )?\\| ([0-9]+|128 \\+ n) \\|").FindAllStringSubmatch(string(text), -1) {
 			partly := row[1] == "" // a row below that of its status
 			if !partly {
-				status = row[1]
+				status = Status(row[1])
 			}
 			code, signal := spec.ExitSignal+9, 9
 			if row[2] != "128 + n" {
@@ -32,7 +32,7 @@ func TestEndsAreDocumented(t *testing.T) {
 				}
 				signal = 0
 			}
-			if got := ExitCode(status, partly, signal); got != code {
+			if got := (&Result{Status: status, Signal: signal}).ExitCode(partly); got != code {
 				t.Errorf("%s: %s (partly: %t) is %d there, and ends with %d", file, status, partly, code, got)
 			}
 			seen[status] = true
@@ -51,9 +51,9 @@ func TestEndsAreDocumented(t *testing.T) {
 // TestEndsDiffer checks that no two ends have the same code, and that only a failure has the code
 // of an error.
 func TestEndsDiffer(t *testing.T) {
-	seen := map[int]string{ExitCode("completed", true, 0): "completed, partly"}
+	seen := map[int]Status{(&Result{Status: Completed}).ExitCode(true): "completed, partly"}
 	for _, status := range ends {
-		code := ExitCode(status, false, 0)
+		code := (&Result{Status: status}).ExitCode(false)
 		if other, taken := seen[code]; taken {
 			t.Errorf("%s and %s end with %d", status, other, code)
 		}
@@ -62,7 +62,7 @@ func TestEndsDiffer(t *testing.T) {
 			t.Errorf("%s ends with %d, as an error of the class %v does", status, code, class)
 		}
 	}
-	if ExitCode("melted", false, 0) != spec.ExitError {
-		t.Error("what is not known ends well")
+	if (&Result{Status: "melted"}).ExitCode(false) != spec.ExitError {
+		t.Error("an unknown status ends well")
 	}
 }
