@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/credential"
-	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/savedtemplate"
+	"github.com/bothy-dev/bothy/internal/sealedfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -243,7 +243,7 @@ func (e *Engine) ImportTemplate(from io.Reader, name string) (savedtemplate.Temp
 		return savedtemplate.Template{}, err
 	}
 	open, err := e.openSealed(from)
-	if errors.Is(err, envelope.ErrNone) {
+	if errors.Is(err, sealedfile.ErrNone) {
 		err = spec.Errorf(spec.ErrUsage, "it is no image, and no template that bothy save -o has sealed").
 			WithHint("what others have made is taken as an image alone: bothy save -o of a sandbox with an image (-t IMAGE) makes one")
 	}
