@@ -616,3 +616,11 @@ func TestMistakeIsNotMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestHomeLendsOwnCredentials checks that a description names for a file only what may be lent to its agent.
+func TestHomeLendsOwnCredentials(t *testing.T) {
+	_, err := Decode([]byte("version: 1\nname: a\ntitle: A\nprogram: a\ncredentials: [openai]\nhome: [{path: x, text: y, lent: [github]}]\n"))
+	if !errors.Is(err, spec.ErrUsage) {
+		t.Error(err)
+	}
+}

@@ -321,8 +321,8 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	if err := f.addBoxes(ctx, b); err != nil {
 		return err
 	}
-	ready, err := task.Desk{Store: b}.Ready(ctx, task.Filter{Labels: t.Labels}, task.ByPriority)
-	if err == nil && len(ready) == 0 {
+	g, err := b.View(ctx)
+	if err == nil && len(g.Ready(&task.Filter{Labels: t.Labels}, task.ByPriority, time.Now().UTC())) == 0 {
 		err = spec.Errorf(spec.ErrNotFound, "no task of %s is ready", t.Project).
 			WithHint("bothy task add writes one down, bothy task ls tells what the others wait for")
 	}

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -89,13 +88,6 @@ func TestLoggedInInside(t *testing.T) {
 	}
 }
 
-// An agent's description names for a file only what may be lent to it.
-func TestHomeOfNobody(t *testing.T) {
-	_, err := agent.Decode([]byte("version: 1\nname: a\ntitle: A\nprogram: a\ncredentials: [openai]\nhome: [{path: x, text: y, lent: [github]}]\n"))
-	if !errors.Is(err, spec.ErrUsage) {
-		t.Error(err)
-	}
-}
 
 // What an agent keeps that logged in by its own means is that sandbox's alone: neither a
 // template nor a copy has it.

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/bothy-dev/bothy/internal/envelope"
+	"github.com/bothy-dev/bothy/internal/sealedfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -20,7 +20,7 @@ func (e *Engine) SealFile(to io.Writer, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := envelope.NewWriter(to, key)
+	sealed, err := sealedfile.NewWriter(to, key)
 	if err != nil {
 		return err
 	}
@@ -31,15 +31,15 @@ func (e *Engine) SealFile(to io.Writer, write func(io.Writer) error) error {
 }
 
 // OpenSealed returns the content of a file that SealFile wrote. The caller must read to its end
-// before it trusts any of it. The error is envelope.ErrNone if the file was never sealed.
+// before it trusts any of it. The error is sealedfile.ErrNone if the file was never sealed.
 func (e *Engine) OpenSealed(from io.Reader) (io.Reader, error) {
 	key, without := e.ownerKey(false)
-	open, err := envelope.NewReader(from, key)
+	open, err := sealedfile.NewReader(from, key)
 	switch {
-	case errors.Is(err, envelope.ErrNone):
+	case errors.Is(err, sealedfile.ErrNone):
 	case without != nil:
 		return nil, without
-	case errors.Is(err, envelope.ErrOther):
+	case errors.Is(err, sealedfile.ErrOther):
 		return nil, spec.Errorf(spec.ErrDenied, "%w", err).WithHint("copy owner.key from the state directory of the Bothy that has exported it")
 	}
 	return open, err
@@ -58,7 +58,7 @@ func (e *Engine) ownerKey(fresh bool) ([]byte, error) {
 		if _, err := os.Lstat(path); err == nil {
 			return e.ownerKey(false)
 		}
-		key = make([]byte, envelope.KeySize)
+		key = make([]byte, sealedfile.KeySize)
 		_, _ = rand.Read(key) // it does not fail
 		if err := store.WriteFile(path, key); err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func (e *Engine) ownerKey(fresh bool) ([]byte, error) {
 		return nil, spec.Errorf(spec.ErrDenied, "there is no %s: nothing was ever exported from here", path).
 			WithHint("copy owner.key from the state directory of the Bothy that has exported it")
 	}
-	if err == nil && len(key) != envelope.KeySize {
+	if err == nil && len(key) != sealedfile.KeySize {
 		err = spec.Errorf(nil, "%s is damaged", path)
 	}
 	return key, err

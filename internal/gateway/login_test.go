@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/oauthfile"
+	"github.com/bothy-dev/bothy/internal/sealedfile"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -728,7 +728,7 @@ func TestLoginTakenBackMeanwhile(t *testing.T) {
 		asked, answer := p.holds(t)
 		f := p.signIn(t, 1, time.Now().Add(-time.Minute))
 		if inside {
-			f.Inside, f.Seal = true, &wire.Seal{Key: make([]byte, envelope.KeySize), Sealed: "the key, sealed"}
+			f.Inside, f.Seal = true, &wire.Seal{Key: make([]byte, sealedfile.KeySize), Sealed: "the key, sealed"}
 			_, err := f.SealClear(t.Context())
 			must(t, err)
 		}

@@ -39,17 +39,9 @@ func (s Store) Current() (string, error) {
 // First returns the directory for the first save of a new sandbox; the caller makes it.
 func (s Store) First() string { return s.path(savePrefix, 1) }
 
-// Save lets write fill an empty directory, adds the sums of its files and makes it the
-// newest save. It returns the bytes it takes on disk.
-func (s Store) Save(write func(dir string) error) (int64, error) {
-	size, tidy, err := s.Add(write)
-	if err == nil {
-		tidy()
-	}
-	return size, err
-}
-
-// Add is Save that lets the caller remove the save before, so that a user need not wait for that.
+// Add lets write fill an empty directory, adds the sums of its files and makes it the newest save.
+// It returns the bytes it takes on disk. The caller removes the save before by tidy, so that a user
+// need not wait for that.
 func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err error) {
 	return s.add(func(dir string) error {
 		if err := write(dir); err != nil {

@@ -21,6 +21,15 @@ import (
 // role is set where this binary is started again as another process.
 const role = "BOTHY_TEST_LAYER_ROLE"
 
+// Save adds a save and removes the one before.
+func (s Store) Save(write func(dir string) error) (int64, error) {
+	size, tidy, err := s.Add(write)
+	if err == nil {
+		tidy()
+	}
+	return size, err
+}
+
 func TestMain(m *testing.M) {
 	var err error
 	switch os.Getenv(role) {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/bothy-dev/bothy/internal/envelope"
+	"github.com/bothy-dev/bothy/internal/sealedfile"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -35,7 +35,7 @@ func (f File) seal(data []byte) ([]byte, error) {
 		return nil, errUnkeyed
 	}
 	var text bytes.Buffer
-	w, err := envelope.NewWriter(&text, f.Seal.Key)
+	w, err := sealedfile.NewWriter(&text, f.Seal.Key)
 	if err == nil {
 		_, err = w.Write(data)
 	}
@@ -60,7 +60,7 @@ func (f File) unseal(data []byte) ([]byte, error) {
 	if f.Seal == nil {
 		return nil, errUnkeyed
 	}
-	r, err := envelope.NewReader(bytes.NewReader(s.Text), f.Seal.Key)
+	r, err := sealedfile.NewReader(bytes.NewReader(s.Text), f.Seal.Key)
 	if err == nil {
 		data, err = io.ReadAll(r)
 	}

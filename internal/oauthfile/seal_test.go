@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/envelope"
+	"github.com/bothy-dev/bothy/internal/sealedfile"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 var (
-	seal      = &wire.Seal{Key: bytes.Repeat([]byte{7}, envelope.KeySize), Sealed: "the key, sealed"}
-	otherSeal = &wire.Seal{Key: bytes.Repeat([]byte{8}, envelope.KeySize), Sealed: "the key, sealed"}
+	seal      = &wire.Seal{Key: bytes.Repeat([]byte{7}, sealedfile.KeySize), Sealed: "the key, sealed"}
+	otherSeal = &wire.Seal{Key: bytes.Repeat([]byte{8}, sealedfile.KeySize), Sealed: "the key, sealed"}
 	first     = Grant{Access: "access-1-REAL", Refresh: "refresh-1-REAL", Lifetime: time.Hour}
 	second    = Grant{Access: "access-2-REAL", Refresh: "refresh-2-REAL", Lifetime: time.Hour}
 )

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/archive"
-	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/savedtemplate"
+	"github.com/bothy-dev/bothy/internal/sealedfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -167,7 +167,7 @@ func (t *Templates) Import(from io.Reader, name string) (savedtemplate.Template,
 		return savedtemplate.Template{}, err
 	}
 	open, err := t.Sealer.Open(from)
-	if errors.Is(err, envelope.ErrNone) {
+	if errors.Is(err, sealedfile.ErrNone) {
 		err = spec.Errorf(spec.ErrUsage, "it is no image, and no template that bothy save -o has sealed").
 			WithHint("what others have made is taken as an image alone: bothy save -o of a sandbox with an image (-t IMAGE) makes one")
 	}

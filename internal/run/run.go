@@ -248,9 +248,6 @@ func isAbandoned(dir string) bool {
 	return err == nil && time.Since(info.ModTime()) > abandonedAfter
 }
 
-// List returns the loops, the newest first.
-func List(root string) ([]*Run, error) { return ListOf(root, Loops) }
-
 // ListOf returns the runs of a kind, the newest first; all of them if kind is empty. Runs with an
 // unreadable plan may be of any kind and age: they come last, and return the error with their
 // plan.

@@ -44,12 +44,12 @@ func TestCreate(t *testing.T) {
 		t.Errorf("another: %v", err)
 	}
 	must(t, os.Mkdir(filepath.Join(root, newPrefix+"x"), 0o700)) // the remains of a crash
-	list, err := List(root)
+	list, err := ListOf(root, Loops)
 	if must(t, err); len(list) != 1 {
 		t.Errorf("%d runs", len(list))
 	}
 	must(t, r.Remove())
-	if list, err := List(root); err != nil || len(list) != 0 {
+	if list, err := ListOf(root, Loops); err != nil || len(list) != 0 {
 		t.Errorf("%d runs, %v", len(list), err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/envelope"
+	"github.com/bothy-dev/bothy/internal/sealedfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -135,7 +135,7 @@ func (s *Snapshots) Import(ctx context.Context, from io.Reader, name string, rul
 
 func (s *Snapshots) importFile(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
 	open, err := s.engine.OpenSealed(from)
-	if errors.Is(err, envelope.ErrNone) {
+	if errors.Is(err, sealedfile.ErrNone) {
 		err = spec.Errorf(spec.ErrUsage, "it is no file that bothy checkpoint export has made")
 	}
 	if err != nil {

@@ -155,7 +155,7 @@
 //	F14  injected annotations: TestProjectFilesWidenNothing
 //	F15  gVisor itself, what bounds it: TestPosture, TestDescriptors; saved layers come
 //	     from the state directory, TestStateDirectoryStaysHidden, or from a file that its owner
-//	     has sealed: script template, checkpoint-carry; envelope TestOthers
+//	     has sealed: script template, checkpoint-carry; sealedfile TestOthers
 //	F16  the classic break-out set: TestBreakOutSet, TestCanaries
 //	F17  bombs: TestForkBomb, TestThreadBomb, TestMemoryBomb, TestTmpBomb, TestDiskBomb,
 //	     TestDescriptorBomb, TestOutputFlood, TestFrozenInit
@@ -163,7 +163,7 @@
 //	F19  project files that run commands on the host: TestProjectFilesWidenNothing
 //
 //	G1   what forks share: script fork, fork-running
-//	G2   checkpoints of others: script checkpoint-carry; envelope TestOthers
+//	G2   checkpoints of others: script checkpoint-carry; sealedfile TestOthers
 //	G10  gates that run what agents wrote: script loop-gates
 //
 // Scripts are in test/testdata/script. Cases C, of credentials, are in internal/gateway, in

@@ -7,7 +7,6 @@ package npm
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,8 +14,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/hostproxy/transport"
-	"github.com/bothy-dev/bothy/internal/slowread"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -35,30 +34,17 @@ type Client struct {
 // could not be asked.
 var ErrUnreachable = errors.New("the registry cannot be reached")
 
-const (
-	dialTimeout  = 20 * time.Second
-	patience     = time.Minute
-	maxRedirects = 5
-)
-
 // NewClient makes a client.
 func NewClient(c *Config) (*Client, error) {
 	roots, err := c.authorities()
 	if err != nil {
 		return nil, err
 	}
-	next := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   dialTimeout,
-		ResponseHeaderTimeout: patience,
-		DisableCompression:    true, // tarballs must arrive unchanged
-		ForceAttemptHTTP2:     true,
-	}
+	next := fetch.Transport(roots, (&net.Dialer{Timeout: fetch.DialTimeout}).DialContext)
 	transport.Use(next, c.proxies())
-	return &Client{Stall: patience, MaxTarball: maxTarball, config: c, http: &http.Client{
+	return &Client{Stall: fetch.Patience, MaxTarball: maxTarball, config: c, http: &http.Client{
 		Transport:     authorized{c, next},
-		CheckRedirect: checkRedirect,
+		CheckRedirect: fetch.CheckRedirect,
 	}}, nil
 }
 
@@ -84,18 +70,6 @@ func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections is for http.Client.
 func (a authorized) CloseIdleConnections() { a.next.CloseIdleConnections() }
 
-func checkRedirect(r *http.Request, via []*http.Request) error {
-	switch {
-	case len(via) > maxRedirects:
-		return fmt.Errorf("it redirects more than %d times", maxRedirects)
-	case r.URL.Scheme != "https" && via[0].URL.Scheme == "https":
-		return fmt.Errorf("it redirects to %s, which is not encrypted", where(r.URL))
-	case r.URL.User != nil:
-		return errors.New("it redirects to an address with a password")
-	}
-	return nil
-}
-
 // where is an address as errors show it: without parts that may be secret.
 func where(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
@@ -103,29 +77,21 @@ func where(u *url.URL) string {
 
 // get requests an address. Reading the body fails if no data comes for too long.
 func (c *Client) get(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
-		cancel(nil)
 		return nil, err
 	}
 	r.Header = header.Clone()
 	r.Header.Set("User-Agent", "bothy")
-	resp, err := c.http.Do(r)
+	resp, err := fetch.Do(c.http, r, c.Stall)
 	if err != nil {
-		cancel(nil)
 		return nil, unreachable(u, err)
 	}
-	resp.Body = slowread.Body(ctx, cancel, resp.Body, c.Stall)
 	return resp, nil
 }
 
-// unreachable reports that a registry could not be asked, and why. The cause's own text may
-// quote an address with a password.
+// unreachable reports that a registry could not be asked, and why.
 func unreachable(u *url.URL, err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
-	}
 	return spec.Errorf(nil, "ask %s: %w: %w", where(u), ErrUnreachable, err).
 		WithHint("check the network and npm's settings registry, proxy and cafile; a version that is installed can be used offline")
 }

@@ -4,23 +4,17 @@ import (
 	"context"
 	"crypto/sha512"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"net/http"
 	"os"
-	"strings"
 
-	"github.com/bothy-dev/bothy/internal/slowread"
+	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // maxTarball is the default bound of a tarball. The largest agents have 0.2 GB.
 const maxTarball = 2 << 30
-
-// attempts is how often a download is resumed after its connection broke, as long as each
-// attempt makes progress.
-const attempts = 20
 
 // Download fetches a tarball into the file at path, and continues that file if it exists.
 // Once the hash is right, it returns the file, open at its beginning. A file with a wrong
@@ -90,13 +84,8 @@ func (d *download) run(ctx context.Context) error {
 	if d.resumed && d.t.Integrity.matches(d.sum.Sum(nil)) {
 		return nil
 	}
-	for range attempts {
-		before := d.done
-		err = d.part(ctx)
-		if !errors.Is(err, ErrUnreachable) || errors.Is(err, slowread.ErrSlow) || ctx.Err() != nil || d.done <= before {
-			break
-		}
-	}
+	again := func(err error) bool { return errors.Is(err, ErrUnreachable) }
+	err = fetch.Resume(ctx, func() int64 { return d.done }, again, d.part)
 	if err == nil && !d.t.Integrity.matches(d.sum.Sum(nil)) {
 		err = errMismatch
 	}
@@ -106,9 +95,7 @@ func (d *download) run(ctx context.Context) error {
 // part fetches as much as one connection delivers.
 func (d *download) part(ctx context.Context) error {
 	header := http.Header{"Accept": {"application/octet-stream, */*"}}
-	if d.done > 0 {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", d.done))
-	}
+	fetch.AskFrom(header, d.done)
 	resp, err := d.c.get(ctx, d.t.URL, header)
 	if err != nil {
 		return err
@@ -120,7 +107,7 @@ func (d *download) part(ctx context.Context) error {
 			return err
 		}
 	case http.StatusPartialContent:
-		if !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.done)) {
+		if !fetch.IsFrom(resp, d.done) {
 			return unreachable(d.t.URL, errors.New("it gives another part than was asked for"))
 		}
 		d.resumed = true

@@ -40,7 +40,7 @@ func fetchable(t *testing.T, body []byte) (*registrytest.Registry, *Client, Tarb
 	return r, c, got, filepath.Join(t.TempDir(), "part")
 }
 
-func fetch(t *testing.T, c *Client, what Tarball, path string) ([]byte, error) {
+func fetchTarball(t *testing.T, c *Client, what Tarball, path string) ([]byte, error) {
 	t.Helper()
 	var last int64
 	f, err := c.Download(t.Context(), what, path, func(done, total int64) {
@@ -63,12 +63,12 @@ func fetch(t *testing.T, c *Client, what Tarball, path string) ([]byte, error) {
 func TestDownload(t *testing.T) {
 	body := noise(1 << 20)
 	r, c, what, path := fetchable(t, body)
-	got, err := fetch(t, c, what, path)
+	got, err := fetchTarball(t, c, what, path)
 	if err != nil || !bytes.Equal(got, body) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
 	// The file is complete: the registry is not asked again.
-	got, err = fetch(t, c, what, path)
+	got, err = fetchTarball(t, c, what, path)
 	if err != nil || !bytes.Equal(got, body) || len(r.Asked(".tgz")) != 1 {
 		t.Errorf("%d bytes, %v, %d requests", len(got), err, len(r.Asked(".tgz")))
 	}
@@ -98,7 +98,7 @@ func TestDownloadGoesOn(t *testing.T) {
 		if tt.part != nil {
 			must(t, os.WriteFile(path, tt.part, 0o600))
 		}
-		got, err := fetch(t, c, what, path)
+		got, err := fetchTarball(t, c, what, path)
 		if err != nil || !bytes.Equal(got, body) {
 			t.Errorf("%s: %d bytes, %v", tt.name, len(got), err)
 		}
@@ -129,13 +129,13 @@ func TestDownloadBreaks(t *testing.T) {
 		_, _ = w.Write(body[from:min(from+300<<10, len(body))])
 		return true
 	}
-	got, err := fetch(t, c, what, path)
+	got, err := fetchTarball(t, c, what, path)
 	if err != nil || !bytes.Equal(got, body) || len(r.Asked(".tgz")) != 4 {
 		t.Errorf("%d bytes, %v, %d requests", len(got), err, len(r.Asked(".tgz")))
 	}
 	must(t, os.WriteFile(path, body[:1000], 0o600))
 	r.Before = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
-	if _, err := fetch(t, c, what, path); !errors.Is(err, ErrUnreachable) {
+	if _, err := fetchTarball(t, c, what, path); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
 	if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, body[:1000]) {
@@ -161,7 +161,7 @@ func TestDownloadRefused(t *testing.T) {
 			r, c, what, path := fetchable(t, body)
 			r.Before = before
 			must(t, os.WriteFile(path, part, 0o600))
-			_, err := fetch(t, c, what, path)
+			_, err := fetchTarball(t, c, what, path)
 			if !errors.Is(err, spec.ErrDenied) || !strings.Contains(err.Error(), "tool 1.0.0 is refused: its hash") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -189,7 +189,7 @@ func TestDownloadTooLarge(t *testing.T) {
 		r, c, what, path := fetchable(t, body)
 		r.Before = before
 		c.MaxTarball = int64(len(body)) - 1
-		if _, err := fetch(t, c, what, path); !errors.Is(err, spec.ErrDenied) || !strings.Contains(err.Error(), "more than") {
+		if _, err := fetchTarball(t, c, what, path); !errors.Is(err, spec.ErrDenied) || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if info, err := os.Stat(path); err == nil && info.Size() >= int64(len(body)) {

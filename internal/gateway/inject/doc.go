@@ -8,20 +8,18 @@
 // bytes as they had.
 //
 // Text is searched for as it is and as others commonly write it: with some or
-// all characters escaped for a URL, JSON, a script (also in octal), HTML or a mail
-// (quoted-printable), and nested a few times; in base64 of either alphabet, at every
-// alignment, in lines, indented or not; in hexadecimal; as a list of bytes, decimal
-// or hexadecimal, as programs print it; in UTF-16 and UTF-32; however it is split
-// over reads. Where a value is sent with a user, base64 of both is a text of its own, in
-// all these spellings.
+// all characters escaped for a URL, JSON or a script, and nested a few times; in base64
+// of either alphabet, at every alignment, in lines, indented or not; in hexadecimal; in
+// UTF-16; however it is split over reads. Where a value is sent with a user, base64 of
+// both is a text of its own, in all these spellings.
 //
 // The package does not find:
 //
 //   - An answer in which the server has changed the value otherwise: reversed, in
-//     capitals, encrypted, in base32 or base85, with other text between its
-//     characters, cut into pieces; or in base64, in hexadecimal, as a list or in UTF-16
-//     of a text that it had encoded or escaped before. Leases restricted to paths keep
-//     away from endpoints that would do so.
+//     capitals, encrypted, in base32 or base85, escaped for HTML, a mail or in octal,
+//     as a list of numbers, in UTF-32, with other text between its characters, cut into
+//     pieces; or in base64, in hexadecimal or in UTF-16 of a text that it had encoded or
+//     escaped before. Leases restricted to paths keep away from endpoints that would do so.
 //   - Placeholders in compressed request bodies other than gzip and deflate, and
 //     in bodies that a client compresses or encrypts by means of its own. Placeholders
 //     are worthless to their receiver.
@@ -32,6 +30,5 @@
 //   - New credentials that a server makes out of a lent one.
 //   - The first character of a value, if the server pauses just behind it. Holding
 //     back a single byte would stall streams that merely happen to end in it. Values
-//     of less than 16 bytes are held back from the first byte on. The first number of
-//     a list of bytes is never held back, for any value.
+//     of less than 16 bytes are held back from the first byte on.
 package inject

@@ -5,11 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"html"
-	"io"
-	"mime/quotedprintable"
 	"net/url"
-	"strconv"
 	"strings"
 	"unicode/utf16"
 )
@@ -51,29 +47,9 @@ var encodings = []struct {
 	{"JSON with slashes escaped", func(s string) string { return strings.ReplaceAll(inJSON(s), "/", `\/`) }, unJSON},
 	{"script", percentAll(`\x%02x`), same},
 	{"script, braces", percentAll(`\u{%x}`), same},
-	{"HTML", html.EscapeString, html.UnescapeString},
-	{"HTML in HTML", func(s string) string { return html.EscapeString(html.EscapeString(s)) }, func(s string) string { return html.UnescapeString(html.UnescapeString(s)) }},
-	{"HTML, numbers", percentAll("&#%d;"), html.UnescapeString},
-	{"HTML, long numbers", percentAll("&#%07d;"), html.UnescapeString},
-	{"HTML, hex", percentAll("&#x%x;"), html.UnescapeString},
-	{"HTML, long hex", percentAll("&#X%06X;"), html.UnescapeString},
-	{"HTML, numbers without an end", percentAll("&#%d"), func(s string) string { return html.UnescapeString(s) }},
 	{"script, long", percentAll(`\U%08x`), same},
-	{"script, octal", percentAll(`\%03o`), same},
-	{"quoted-printable", quoted, unquoted},
-	{"quoted-printable, every character", percentAll("=%02X"), unquoted},
-	{"quoted-printable, short lines", func(s string) string { return lines(same, 5, "=\r\n")(s) }, func(s string) string { return strings.ReplaceAll(s, "=\r\n", "") }},
 	{"base64 in indented lines", lines(std, 6, "\n    "), func(s string) string { return debase(base64.RawStdEncoding)(unbreak(s)) }},
 	{"base64 in lines with tabs", after("x", lines(std, 4, "\r\n\t")), func(s string) string { return debase(base64.RawStdEncoding)(unbreak(s)) }},
-	{"bytes", listOf("%d", ","), unlist(10)},
-	{"bytes in JSON, a line each", listOf("%d", ",\n  "), unlist(10)},
-	{"bytes as Go has them", listOf("%d", " "), unlist(10)},
-	{"bytes in three digits", listOf("%03d", " "), unlist(10)},
-	{"hex with colons", listOf("%02x", ":"), unlist(16)},
-	{"hex with spaces", listOf("%02X", " "), unlist(16)},
-	{"hex of C", listOf("0x%02x", ", "), unlist(16)},
-	{"UTF-32", percentAll("%c\x00\x00\x00"), unzero},
-	{"UTF-32, other order", percentAll("\x00\x00\x00%c"), unzero},
 	{"UTF-16", wideBytes(0), unzero},
 	{"UTF-16, other order", wideBytes(1), unzero},
 }
@@ -157,42 +133,6 @@ func debase(e *base64.Encoding) func(string) string {
 			}
 		}
 		return b.String()
-	}
-}
-
-func quoted(s string) string {
-	var b strings.Builder
-	w := quotedprintable.NewWriter(&b)
-	_, _ = w.Write([]byte(s))
-	_ = w.Close()
-	return b.String()
-}
-
-func unquoted(s string) string {
-	b, _ := io.ReadAll(quotedprintable.NewReader(strings.NewReader(s)))
-	return string(b)
-}
-
-// listOf writes each byte as a number.
-func listOf(format, separator string) func(string) string {
-	return func(s string) string {
-		var list []string
-		for i := range len(s) {
-			list = append(list, fmt.Sprintf(format, s[i]))
-		}
-		return strings.Join(list, separator)
-	}
-}
-
-func unlist(base int) func(string) string {
-	return func(s string) string {
-		var b []byte
-		for _, word := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" ,:\n", r) }) {
-			if v, err := strconv.ParseUint(strings.TrimPrefix(word, "0x"), base, 8); err == nil {
-				b = append(b, byte(v))
-			}
-		}
-		return string(b)
 	}
 }
 

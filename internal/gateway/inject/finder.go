@@ -74,26 +74,21 @@ func newFinder(needles []needle) *finder {
 }
 
 // scan finds all matches in a text, overlapping ones too. It returns the first place at which later
-// bytes could make a match, and the first place from which on nothing may be passed on before they
-// arrive. If no bytes follow, both are the end.
-func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (keep, hold int) {
-	keep, hold = len(b), len(b)
+// bytes could make a match: from there on nothing may be passed on before they arrive. If no bytes
+// follow, it is the end.
+func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (keep int) {
+	keep = len(b)
 	try := func(list []*form, i int) {
-		none := special[b[i]] && !f.mayBegin(b, i)
+		if special[b[i]] && !f.mayBegin(b, i) {
+			return
+		}
 		for _, m := range list {
-			if none && !m.listed() {
-				continue
-			}
 			end, more := m.match(b, i)
 			if end >= 0 {
 				hit(m, i, end)
 			}
-			if !more || final {
-				continue
-			}
-			keep = min(keep, i)
-			if !m.listed() || !m.beginsList(b[i:]) {
-				hold = min(hold, i)
+			if more && !final {
+				keep = min(keep, i)
 			}
 		}
 	}
@@ -111,14 +106,14 @@ func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (
 		f.at(b, i, try)
 	}
 	if final {
-		return keep, hold
+		return keep
 	}
 	for ; i < len(b); i++ {
 		if f.first[b[i]] {
 			try(f.forms, i)
 		}
 	}
-	return keep, hold
+	return keep
 }
 
 // mayBegin reports whether the character of an escape may be the first of a form. All forms may

@@ -14,9 +14,7 @@ const (
 	plain kind = iota // character by character, each possibly escaped
 	sixes             // base64 of any text around it
 	hexa
-	wide     // UTF-16 or UTF-32, either order of bytes
-	decimals // a list of numbers, see list.go
-	hexes    // likewise
+	wide // UTF-16, either order of bytes
 )
 
 // form is an encoded needle: a sequence of classes of characters.
@@ -44,8 +42,7 @@ func (c *class) list() []byte {
 
 // forms returns all forms of a needle.
 func (n *needle) forms() []*form {
-	list := []*form{{n, plain, literal(n.text)}, {n, hexa, hexDigits(n.text)}, {n, wide, spread(n.text, 1)}, {n, wide, spread(n.text, 3)}}
-	list = append(list, &form{n, decimals, literal(n.text)}, &form{n, hexes, literal(n.text)})
+	list := []*form{{n, plain, literal(n.text)}, {n, hexa, hexDigits(n.text)}, {n, wide, spread(n.text)}}
 	for before := range 3 {
 		list = append(list, &form{n, sixes, sextets(n.text, before)})
 	}
@@ -71,14 +68,13 @@ func hexDigits(text string) []class {
 	return list
 }
 
-// spread puts so many zeros behind each character but the last: only between the characters do both
+// spread puts a zero behind each character but the last: only between the characters do both
 // byte orders have them.
-func spread(text string, zeros int) []class {
-	size := 1 + zeros
-	list := make([]class, size*len(text)-zeros)
+func spread(text string) []class {
+	list := make([]class, 2*len(text)-1)
 	for i := range list {
-		if i%size == 0 {
-			list[i].add(text[i/size])
+		if i%2 == 0 {
+			list[i].add(text[i/2])
 		} else {
 			list[i].add(0)
 		}
@@ -140,10 +136,6 @@ func sextets(text string, before int) []class {
 func (f *form) cover(dst, raw []byte) {
 	if f.kind == plain && len(raw) == len(f.text) && len(f.text) == len(f.mask) {
 		copy(dst, f.mask)
-		return
-	}
-	if f.listed() {
-		coverList(dst, raw)
 		return
 	}
 	for i := 0; i < len(raw); i++ {

@@ -39,13 +39,13 @@ func (s *stream) came(size int, final bool) []byte {
 	if s.out != nil {
 		s.out = append(s.out, s.raw[n:]...)
 	}
-	var end int
-	s.keep, end = s.f.scan(s.raw, final, func(m *form, start, end int) {
+	s.keep = s.f.scan(s.raw, final, func(m *form, start, end int) {
 		if s.out == nil {
 			s.out = bytes.Clone(s.raw)
 		}
 		m.cover(s.out[start:end], s.raw[start:end])
 	})
+	end := s.keep
 	if end == len(s.raw)-1 && !s.f.brief {
 		end = len(s.raw)
 	}

@@ -6,14 +6,11 @@ import (
 )
 
 // special marks bytes that may begin an escape or a line break.
-var special = [256]bool{'%': true, '\\': true, '&': true, '\n': true, '\r': true, '+': true, '=': true}
+var special = [256]bool{'%': true, '\\': true, '\n': true, '\r': true, '+': true}
 
 // match compares the form with the text from start on. It returns the end of the longest match, or
 // -1. more reports that later bytes could make one.
 func (f *form) match(b []byte, start int) (end int, more bool) {
-	if f.listed() {
-		return f.list(b, start)
-	}
 	i := start
 	for n := range f.symbols {
 		if i == len(b) {
@@ -40,13 +37,10 @@ func (f *form) spelled(b []byte, i, n int) (end int, more bool) {
 		next = next[:0]
 		for _, i := range at {
 			more = f.step(b, i, n, &next) || more
-			if n == 0 || f.kind == wide || i == len(b) {
+			if n == 0 || !f.wraps() || i == len(b) {
 				continue
 			}
-			j, unsure := softBreak(b, i)
-			if j == i && f.wraps() {
-				j, unsure = lineBreak(b, i)
-			}
+			j, unsure := lineBreak(b, i)
 			more = more || unsure
 			if j > i {
 				more = f.step(b, j, n, &next) || more
@@ -96,10 +90,7 @@ func (f *form) grams(known spellbook, yield func([gram]byte)) {
 		breaks := f.breaks(n, gram-len(head))
 		for _, c := range f.symbols[n].list() {
 			spelled := []string{string(c)}
-			switch {
-			case f.listed():
-				spelled = f.numbers(c)
-			case f.escapes(c):
+			if f.escapes(c) {
 				spelled = known.spellings(c, gram-len(head))
 			}
 			for _, s := range spelled {
@@ -116,18 +107,10 @@ func (f *form) grams(known spellbook, yield func([gram]byte)) {
 	walk(0, "")
 }
 
-// breaks returns the line breaks that may precede a symbol, in a list the separators, or their
-// beginnings.
+// breaks returns the line breaks that may precede a symbol, or their beginnings.
 func (f *form) breaks(n, size int) []string {
 	list := []string{""}
-	switch {
-	case n == 0 || f.kind == wide:
-		return list
-	case f.listed():
-		return separators(size)
-	}
-	list = append(list, "=\n", "=\r\n", "=\r")
-	if !f.wraps() {
+	if n == 0 || !f.wraps() {
 		return list
 	}
 	ends := []string{"\n", "\r\n", "\r"}

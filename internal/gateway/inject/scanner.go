@@ -63,7 +63,7 @@ func (s *Scanner) Feed(b []byte) error {
 		b = s.tail
 	}
 	var found *loan
-	keep, _ := s.f.scan(b, false, func(m *form, _, _ int) {
+	keep := s.f.scan(b, false, func(m *form, _, _ int) {
 		if s.fine == nil || !s.fine(m.loan) {
 			found = m.loan
 		}

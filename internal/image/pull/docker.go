@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -82,7 +83,7 @@ type docker struct{ *http.Client }
 func newDocker(socket string) docker {
 	return docker{&http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", socket)
+			conn, err := (&net.Dialer{Timeout: fetch.DialTimeout}).DialContext(ctx, "unix", socket)
 			if err != nil {
 				err = fmt.Errorf("%w: %w", errNoDocker, err)
 			}
@@ -98,7 +99,7 @@ const maxAnswer = 4 << 20
 
 // id is Docker's current ID of an image.
 func (d docker) id(ctx context.Context, ref image.Reference) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, fetch.Patience)
 	defer cancel()
 	body, err := d.get(ctx, ref, "json")
 	if err != nil {

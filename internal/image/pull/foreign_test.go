@@ -71,7 +71,7 @@ func TestForeignName(t *testing.T) {
 	r := imagetest.NewRegistry(t)
 	_, port, _ := strings.Cut(r.Host, ":")
 	for _, foreign := range []bool{false, true} {
-		g := newGuard("localhost:" + port)
+		g := newGuard("localhost:"+port, nil)
 		g.foreign = foreign
 		defer g.CloseIdleConnections()
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost:"+port+"/v2/", http.NoBody)

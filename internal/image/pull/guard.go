@@ -2,10 +2,7 @@ package pull
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 	hosttransport "github.com/bothy-dev/bothy/internal/hostproxy/transport"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -38,10 +36,11 @@ type guard struct {
 	at netip.Addr // the registry's address; zero until it is known
 }
 
-func newGuard(host string) *guard {
+// newGuard trusts roots; nil stands for the host's.
+func newGuard(host string, roots *x509.CertPool) *guard {
 	g := &guard{host: host, proxies: hostproxy.Read(os.Environ())}
-	g.direct = transport(func(ctx context.Context, network, address string) (net.Conn, error) {
-		d := &net.Dialer{Timeout: dialTimeout}
+	g.direct = fetch.Transport(roots, func(ctx context.Context, network, address string) (net.Conn, error) {
+		d := &net.Dialer{Timeout: fetch.DialTimeout}
 		if g.foreign && g.named(address) {
 			d.Control = func(_, at string, _ syscall.RawConn) error { return judgeForeign(g.host, at) }
 		}
@@ -52,15 +51,8 @@ func newGuard(host string) *guard {
 		return conn, err
 	})
 	hosttransport.Use(g.direct, g.proxies)
-	g.others = transport((&net.Dialer{Timeout: dialTimeout, Control: g.control}).DialContext)
+	g.others = fetch.Transport(roots, (&net.Dialer{Timeout: fetch.DialTimeout, Control: g.control}).DialContext)
 	return g
-}
-
-// trust adds authorities to those that the host trusts.
-func (g *guard) trust(roots *x509.CertPool) {
-	for _, t := range []*http.Transport{g.direct, g.others} {
-		t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	}
 }
 
 // callersRoots are the authorities that the caller trusts besides the host's: those of
@@ -84,16 +76,6 @@ func callersRoots() (*x509.CertPool, error) {
 
 // maxAuthorities bounds a file of them, in bytes.
 const maxAuthorities = 16 << 20
-
-func transport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
-	return &http.Transport{
-		DialContext:           dial,
-		TLSHandshakeTimeout:   dialTimeout,
-		ResponseHeaderTimeout: patience,
-		DisableCompression:    true,
-		ForceAttemptHTTP2:     true,
-	}
-}
 
 // reached notes the registry's address, unless a proxy was dialled.
 func (g *guard) reached(address string, at net.Addr) {
@@ -194,17 +176,4 @@ func private(a netip.Addr) bool {
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
-}
-
-func checkRedirect(r *http.Request, via []*http.Request) error {
-	const most = 10
-	switch {
-	case len(via) > most:
-		return fmt.Errorf("it redirects more than %d times", most)
-	case r.URL.User != nil:
-		return errors.New("it redirects to an address with a password")
-	case r.URL.Scheme != "https" && via[len(via)-1].URL.Scheme == "https":
-		return spec.Errorf(spec.ErrDenied, "it redirects from https to %s, in clear", r.URL.Host)
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,7 +49,7 @@ func TestGuardDials(t *testing.T) {
 	private, clear := httptest.NewTLSServer(count), httptest.NewServer(count)
 	defer private.Close()
 	defer clear.Close()
-	g := newGuard("registry.example")
+	g := newGuard("registry.example", nil)
 	g.scheme, g.at = "https", netip.MustParseAddr("8.8.8.8")
 	defer g.CloseIdleConnections()
 	for _, address := range []string{private.URL, strings.Replace(private.URL, "127.0.0.1", "localhost", 1), clear.URL} {
@@ -64,18 +63,6 @@ func TestGuardDials(t *testing.T) {
 			t.Errorf("%s: %v, %d were asked", address, err, asked.Load())
 		}
 	}
-}
-
-func TestDowngrade(t *testing.T) {
-	at := func(s string) *http.Request {
-		u, err := url.Parse(s)
-		must(t, err)
-		return &http.Request{URL: u}
-	}
-	if err := checkRedirect(at("http://127.0.0.1/"), []*http.Request{at("http://127.0.0.1:5000/"), at("https://127.0.0.1/")}); !errors.Is(err, spec.ErrDenied) {
-		t.Errorf("%v", err)
-	}
-	must(t, checkRedirect(at("https://cdn.example/"), []*http.Request{at("https://registry.example/")}))
 }
 
 // TestRedirected checks that a registry of this machine may refer to this machine. If such

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -146,13 +147,13 @@ func (l *login) token(ctx context.Context, p map[string]string) (string, error) 
 	if err != nil || realm.Host == "" {
 		return "", fmt.Errorf("%s does not say who gives out tokens", l.host)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, fetch.Patience)
 	defer cancel()
 	r, err := l.tokenRequest(ctx, realm, p["service"])
 	if err != nil {
 		return "", err
 	}
-	resp, err := (&http.Client{Transport: l.next, CheckRedirect: checkRedirect}).Do(r)
+	resp, err := (&http.Client{Transport: l.next, CheckRedirect: fetch.CheckRedirect}).Do(r)
 	if err != nil {
 		return "", err
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/slowread"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -187,37 +187,19 @@ type payload struct {
 
 // do sends a request, and gives up if it makes no progress for too long.
 func (r *registry) do(ctx context.Context, method string, u *url.URL, header http.Header, p *payload) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
 	q, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
 	if err != nil {
-		cancel(nil)
 		return nil, err
 	}
 	if header != nil {
 		q.Header = header
 	}
 	if p != nil {
-		q.ContentLength = p.size
-		q.GetBody = func() (io.ReadCloser, error) {
-			f, err := p.open()
-			if err != nil {
-				return nil, err
-			}
-			return slowread.Upload(cancel, f, patience), nil
-		}
-		if q.Body, err = q.GetBody(); err != nil {
-			cancel(nil)
-			return nil, err
-		}
+		q.ContentLength, q.GetBody = p.size, p.open
 	}
-	resp, err := r.http.Do(q)
+	resp, err := fetch.Do(r.http, q, fetch.Patience)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		cancel(nil)
 		return nil, unreachable(r.base.Host, err)
 	}
-	resp.Body = slowread.Body(ctx, cancel, resp.Body, patience)
 	return resp, nil
 }

@@ -4,25 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
+	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/slowread"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
-)
-
-const (
-	dialTimeout = 20 * time.Second
-	patience    = time.Minute
-	// attempts is how often a download is resumed after its connection broke, as long as
-	// each attempt makes progress.
-	attempts = 20
 )
 
 // registry is one repository of a registry.
@@ -91,14 +81,13 @@ func (w *worker) connect(ctx context.Context, ref image.Reference, foreign bool,
 	if err != nil {
 		return nil, err
 	}
-	next := newGuard(host)
-	next.trust(roots)
+	next := newGuard(host, roots)
 	next.foreign = foreign
 	next.scheme = scheme(ctx, next, host)
 	return &registry{
 		http: &http.Client{
 			Transport:     &login{next: next, host: host, scopes: scopes, credential: c},
-			CheckRedirect: checkRedirect,
+			CheckRedirect: fetch.CheckRedirect,
 		},
 		base: &url.URL{Scheme: next.scheme, Host: host, Path: "/v2/" + ref.Repository + "/"},
 	}, nil
@@ -125,9 +114,6 @@ func scheme(ctx context.Context, next http.RoundTripper, host string) string {
 
 // unreachable says that a registry could not be asked, or would not answer.
 func unreachable(registry string, err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
-	}
 	if said, ok := errors.AsType[*spec.Error](err); ok {
 		return said // by the token server
 	}
@@ -246,15 +232,10 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 
 // fetch downloads the missing part of a blob, and finishes it.
 func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
-	for range attempts {
-		before := p.done
-		if p.done == p.d.Size {
-			return p.finish()
-		}
-		err := r.some(ctx, p, told)
-		_, again := errors.AsType[*broken](err)
-		again = again && !errors.Is(err, slowread.ErrSlow)
-		if err != nil && (!again || ctx.Err() != nil || p.done <= before) {
+	again := func(err error) bool { _, ok := errors.AsType[*broken](err); return ok }
+	if p.done < p.d.Size {
+		err := fetch.Resume(ctx, func() int64 { return p.done }, again, func(ctx context.Context) error { return r.some(ctx, p, told) })
+		if err != nil {
 			return err
 		}
 	}
@@ -264,9 +245,7 @@ func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
 // some fetches as much of a blob as one connection delivers.
 func (r *registry) some(ctx context.Context, p *part, told func(int64)) error {
 	header := http.Header{}
-	if p.done > 0 {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", p.done))
-	}
+	fetch.AskFrom(header, p.done)
 	resp, err := r.get(ctx, "blobs/"+p.d.Digest, header)
 	if err != nil {
 		return err
@@ -279,7 +258,7 @@ func (r *registry) some(ctx context.Context, p *part, told func(int64)) error {
 			return err
 		}
 	case http.StatusPartialContent:
-		if !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", p.done)) {
+		if !fetch.IsFrom(resp, p.done) {
 			return spec.Errorf(nil, "ask %s: it gives another part than was asked for", r.base.Host)
 		}
 	default:

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/imagetest"
-	"github.com/bothy-dev/bothy/internal/slowread"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -126,11 +126,11 @@ func TestTrickle(t *testing.T) {
 	asked := 0
 	reg := &registry{base: &url.URL{Scheme: "http", Host: "localhost", Path: "/v2/tools/"}, http: &http.Client{Transport: answer(func() *http.Response {
 		asked++
-		body := io.MultiReader(strings.NewReader("slow"), iotest.ErrReader(slowread.ErrSlow))
+		body := io.MultiReader(strings.NewReader("slow"), iotest.ErrReader(fetch.ErrSlow))
 		return &http.Response{StatusCode: http.StatusOK, ContentLength: 10, Body: io.NopCloser(body)}
 	})}}
 	d := describe("", []byte("slow, slow"))
-	if err := w.download(t.Context(), reg, d, func(int64) {}); !errors.Is(err, slowread.ErrSlow) || asked != 1 {
+	if err := w.download(t.Context(), reg, d, func(int64) {}); !errors.Is(err, fetch.ErrSlow) || asked != 1 {
 		t.Errorf("%v, after it was asked for %d times", err, asked)
 	}
 	if text, err := os.ReadFile(b.shelf.Part(d.Digest)); err != nil || string(text) != "slow" {

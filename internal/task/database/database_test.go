@@ -374,7 +374,7 @@ func TestWorkers(t *testing.T) {
 			t.Errorf("%s is %s, and %d workers did it", x.ID, x.Status, done[x.ID])
 		}
 	}
-	late := task.Desk{Store: b}
+	late := desk{Store: b}
 	for i, id := range lost {
 		if _, err := late.Renew(t.Context(), id, fmt.Sprint("dead-", i), time.Hour); !errors.Is(err, spec.ErrConflict) {
 			t.Errorf("a dead worker goes on with %s: %v", id, err)

@@ -61,7 +61,7 @@ func worker(args []string) error {
 	if err != nil {
 		return err
 	}
-	d := task.Desk{Store: book.Open(args[0], project), Now: func() time.Time { return time.Now().Add(ahead) }}
+	d := desk{Store: book.Open(args[0], project), Now: func() time.Time { return time.Now().Add(ahead) }}
 	for n := 0; ; n++ {
 		t, err := d.Claim(context.Background(), who, time.Hour, task.Filter{}, task.ByPriority)
 		if errors.Is(err, spec.ErrNotFound) {
@@ -87,7 +87,7 @@ func worker(args []string) error {
 
 // dead takes a task, prints its ID, and then does nothing.
 func dead(args []string) error {
-	d := task.Desk{Store: book.Open(args[0], project)}
+	d := desk{Store: book.Open(args[0], project)}
 	t, err := d.Claim(context.Background(), args[1], time.Hour, task.Filter{}, task.ByPriority)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 
-	"github.com/bothy-dev/bothy/internal/envelope"
+	"github.com/bothy-dev/bothy/internal/sealedfile"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -19,7 +19,7 @@ func LoginKey(ctx context.Context, program string, d *vault.Document, env ...str
 	if d.Recipient == "" {
 		return nil, spec.Errorf(nil, "there is no key to seal it with").WithHint("stop the sandbox, and start it again: that makes one, or says why it cannot")
 	}
-	key := make([]byte, envelope.KeySize)
+	key := make([]byte, sealedfile.KeySize)
 	_, _ = rand.Read(key) // it does not fail
 	sealed, err := Seal(ctx, program, d.Recipient, "the key of a login", []byte(hex.EncodeToString(key)), env...)
 	if err != nil {
@@ -31,7 +31,7 @@ func LoginKey(ctx context.Context, program string, d *vault.Document, env ...str
 // OpenedLoginKey rebuilds the result of LoginKey from the opened key.
 func OpenedLoginKey(opened []byte, sealed string) (*wire.Seal, error) {
 	key, err := hex.DecodeString(string(opened))
-	if err != nil || len(key) != envelope.KeySize {
+	if err != nil || len(key) != sealedfile.KeySize {
 		return nil, errors.New("its key is none")
 	}
 	return &wire.Seal{Key: key, Sealed: sealed}, nil

@@ -1,10 +1,11 @@
-package envelope
+package sealedfile
 
 import (
 	"bytes"
 	"crypto/rand"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"testing"
 	"testing/iotest"
@@ -90,6 +91,17 @@ func TestTampered(t *testing.T) {
 		if _, err := open(key(1), bad); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestEarlier checks that a file of an earlier version is read.
+func TestEarlier(t *testing.T) {
+	file, err := os.ReadFile("testdata/sealed-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open(key(1), file); err != nil || string(got) != "sealed by an earlier version" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

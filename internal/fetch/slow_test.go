@@ -1,4 +1,4 @@
-package slowread
+package fetch
 
 import (
 	"bufio"
@@ -29,7 +29,7 @@ func TestUpload(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				body := Upload(cancel, io.NopCloser(io.LimitReader(zeros{}, 1<<20)), patience)
+				body := newUpload(cancel, io.NopCloser(io.LimitReader(zeros{}, 1<<20)), patience)
 				r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://example.com", body)
 				if err != nil {
 					t.Fatal(err)
@@ -119,7 +119,7 @@ func TestBody(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				c.body.ctx = ctx
-				r := Body(ctx, cancel, &c.body, time.Minute)
+				r := &download{ReadCloser: &c.body, ctx: ctx, cancel: cancel, patience: time.Minute}
 				var err error
 				for buf := make([]byte, 1<<20); err == nil; time.Sleep(c.read) {
 					_, err = r.Read(buf)

@@ -1,4 +1,4 @@
-// Package envelope encrypts files that leave the state directory and may come back. Only the holder
+// Package sealedfile encrypts files that leave the state directory and may come back. Only the holder
 // of the owner's key can make or read one. Reading returns exactly the original content, whole, or
 // an error.
 //
@@ -6,7 +6,7 @@
 // key that is the owner's instead of a recipient's: chunks of 64 KiB under an AEAD,
 // each with its number and with a mark on the last one in the nonce, so that none can be
 // left out, repeated or moved. Each file has a key of its own, derived from the owner's.
-package envelope
+package sealedfile
 
 import (
 	"bufio"
@@ -25,13 +25,13 @@ import (
 const KeySize = 32
 
 const (
-	magic     = "bothy envelope 1\n"
+	magic     = "bothy envelope 1\n" // an earlier name of the package; files have it
 	idSize    = 16
 	saltSize  = 16
 	chunkSize = 64 << 10
 )
 
-// ErrNone says that a file is not an envelope.
+// ErrNone says that a file is not sealed.
 var ErrNone = errors.New("it is not sealed")
 
 // ErrOther says that the file was made with another key.
