@@ -86,7 +86,7 @@ func (v *Values) completeTerms(a *spec.Agent, secret string, t *vault.Terms) err
 	if i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == secret }); i >= 0 {
 		narrowTerms(a, &have[i], t)
 	}
-	if ok && slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == secret && serves(a, &s, secret) }) {
+	if ok && slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == secret && servesAgent(a, &s, secret) }) {
 		t.Hosts, t.Place, t.Env = own.Hosts, own.Place, own.Env
 	}
 	return nil

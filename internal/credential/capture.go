@@ -24,13 +24,13 @@ func (b *Broker) LoginInside(sb *spec.Sandbox) (*spec.AgentLogin, error) {
 	if err != nil || a == nil || a.Login == nil || a.Login.Capture == nil {
 		return nil, err
 	}
-	how := unlocked(a.Login)
+	how := withoutLock(a.Login)
 	return &how, nil
 }
 
-// unlocked returns how an agent keeps its login, without the lock of the agent: no other program writes
+// withoutLock returns how an agent keeps its login, without the lock of the agent: no other program writes
 // the file of a login that was made inside.
-func unlocked(how *spec.AgentLogin) spec.AgentLogin {
+func withoutLock(how *spec.AgentLogin) spec.AgentLogin {
 	mine := *how
 	mine.Lock = false
 	return mine
@@ -59,7 +59,7 @@ func (b *Broker) capturedFile(sb *spec.Sandbox, l *spec.Lease) (oauthfile.File, 
 	f := oauthfile.File{Path: b.Values.Store.Sandbox(sb.ID).Login(l.ID), Inside: true, Secret: l.Secret}
 	how, err := b.Values.loginOf(l.Captured)
 	if err == nil {
-		f.How = unlocked(how)
+		f.How = withoutLock(how)
 	}
 	return f, err
 }
@@ -84,17 +84,17 @@ func (b *Broker) capturedKeys(sb *spec.Sandbox, live []spec.Lease) (items []vaul
 
 // readCaptured reads a login that was made inside, with its opened key. It first seals one that an
 // earlier Bothy left in clear.
-func (b *Broker) readCaptured(ctx context.Context, d *vault.Document, sb *spec.Sandbox, l *spec.Lease, key got) got {
+func (b *Broker) readCaptured(ctx context.Context, d *vault.Document, sb *spec.Sandbox, l *spec.Lease, key secretValue) secretValue {
 	if key.err != nil {
 		return key
 	}
 	f, err := b.capturedFile(sb, l)
 	if err != nil {
-		return got{err: err}
+		return secretValue{err: err}
 	}
 	sealed, err := f.SealedKey()
 	if err != nil {
-		return got{err: err}
+		return secretValue{err: err}
 	}
 	if sealed == "" {
 		f.Seal, err = ask.LoginKey(ctx, ask.Self, d)
@@ -102,7 +102,7 @@ func (b *Broker) readCaptured(ctx context.Context, d *vault.Document, sb *spec.S
 		f.Seal, err = ask.OpenedLoginKey(key.value, sealed)
 	}
 	if err != nil {
-		return got{err: &spec.Error{Op: "open " + l.Secret, Err: err, Hint: cmp.Or(spec.Hint(err), f.Again())}}
+		return secretValue{err: &spec.Error{Op: "open " + l.Secret, Err: err, Hint: cmp.Or(spec.Hint(err), f.Again())}}
 	}
 	var doc *oauthfile.Document
 	if sealed == "" {
@@ -111,9 +111,9 @@ func (b *Broker) readCaptured(ctx context.Context, d *vault.Document, sb *spec.S
 		doc, err = f.Read()
 	}
 	if err != nil {
-		return got{err: err}
+		return secretValue{err: err}
 	}
-	return got{value: []byte(doc.Access), login: &hostLogin{at: f, Document: doc}}
+	return secretValue{value: []byte(doc.Access), login: &hostLogin{at: f, Document: doc}}
 }
 
 // sweepLogins removes the tokens of all leases that are not on a list.

@@ -146,7 +146,7 @@ func isOfOccasion(a *spec.Agent, s *vault.Secret) bool {
 	case vault.SourceKey, vault.SourceTool:
 		return s.Source.Agent == a.Name
 	case vault.SourceEnvironment:
-		return slices.ContainsFunc(a.Credentials, func(service string) bool { return serves(a, s, service) })
+		return slices.ContainsFunc(a.Credentials, func(service string) bool { return servesAgent(a, s, service) })
 	}
 	return false
 }

@@ -44,7 +44,7 @@ func (v *Values) Find(a *spec.Agent) (Found, error) {
 			// them, whether or not they are secrets by now: the order in which they became secrets
 			// must not matter.
 			own := !slices.Contains([]vault.SourceKind{vault.SourceLogin, vault.SourceKey, vault.SourceTool}, s.Source.Kind)
-			if !own || !serves(a, &s, service) || ofVariable(a, &s) {
+			if !own || !servesAgent(a, &s, service) || ofVariable(a, &s) {
 				continue
 			}
 			if s.Source.Kind == vault.SourceEnvironment && (os.Getenv(s.Source.Variable) == "" || otherServer(a, service) != "") {
@@ -79,9 +79,9 @@ func (v *Values) findGiven(a *spec.Agent, have []vault.Secret) (Found, error) {
 	return c, nil
 }
 
-// serves reports whether a secret belongs to one of an agent's services. A secret of a service that
+// servesAgent reports whether a secret belongs to one of an agent's services. A secret of a service that
 // only the agent's description defines has the name of the service.
-func serves(a *spec.Agent, s *vault.Secret, service string) bool {
+func servesAgent(a *spec.Agent, s *vault.Secret, service string) bool {
 	if _, own := a.Services[service]; own {
 		return s.Service == "" && s.Name == service
 	}
@@ -194,9 +194,9 @@ func serviceOf(a *spec.Agent, service, value string) string {
 	return vault.SortService(service, []byte(value))
 }
 
-// earlier returns the source of a secret that an earlier Find made for an agent; nil if there is none.
+// earlierSource returns the source of a secret that an earlier Find made for an agent; nil if there is none.
 // taken reports that another secret has the name.
-func earlier(have []vault.Secret, name string, kind vault.SourceKind, a *spec.Agent) (source *vault.Source, taken bool) {
+func earlierSource(have []vault.Secret, name string, kind vault.SourceKind, a *spec.Agent) (source *vault.Source, taken bool) {
 	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
 	if i < 0 {
 		return nil, false
@@ -205,8 +205,8 @@ func earlier(have []vault.Secret, name string, kind vault.SourceKind, a *spec.Ag
 	return source, source.Kind != kind || source.Agent != a.Name
 }
 
-// otherKind says that another secret has the name for a credential.
-func otherKind(name string) string { return name + " is a secret of another kind" }
+// nameTaken says that another secret has the name for a credential.
+func nameTaken(name string) string { return name + " is a secret of another kind" }
 
 // findLogin is Find for the agent's login on the host.
 func (v *Values) findLogin(a *spec.Agent, have []vault.Secret) Found {
@@ -223,9 +223,9 @@ func (v *Values) findLogin(a *spec.Agent, have []vault.Secret) Found {
 		c.Unfit = spec.Advised(err)
 		return c
 	}
-	before, taken := earlier(have, name, vault.SourceLogin, a)
+	before, taken := earlierSource(have, name, vault.SourceLogin, a)
 	if taken {
-		c.Unfit = otherKind(name)
+		c.Unfit = nameTaken(name)
 		return c
 	}
 	c.Secret, c.Where = name, "your login "+n.Source.Path
@@ -289,13 +289,13 @@ func judgeKey(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret
 		c.Where = "what " + key.Path + " may have of a key"
 	}
 	source := vault.Source{Kind: vault.SourceKey, Agent: a.Name, Path: key.Path, Pointer: key.Pointer}
-	before, taken := earlier(have, name, vault.SourceKey, a)
+	before, taken := earlierSource(have, name, vault.SourceKey, a)
 	switch {
 	case err != nil:
 		c.Unfit = spec.Advised(err)
 		return c
 	case taken:
-		c.Unfit = otherKind(name)
+		c.Unfit = nameTaken(name)
 		return c
 	case before == nil || !reflect.DeepEqual(*before, source):
 		c.add = &NewSecret{Name: name, Service: vault.SortService(how.Service, []byte(value)), Source: source}

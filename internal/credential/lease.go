@@ -65,7 +65,7 @@ func (b *Broker) lendUnless(ctx context.Context, sb *spec.Sandbox, secret string
 		return nil, err
 	}
 	if v.login != nil {
-		v.login.standIn(s, &l)
+		v.login.addPlaceholders(s, &l)
 	}
 	if t.Placeholder != "" {
 		l.Placeholder = t.Placeholder
@@ -153,29 +153,29 @@ func neverLent(d store.Sandbox, list []spec.Lease) bool {
 // leases must be revocable meanwhile. So it reads the value before it takes the lock, and once more if
 // the secret was set in between. It reads no value that cannot be lent: the source may ask the user
 // for a password.
-func (b *Broker) readForLease(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms, list []spec.Lease) (*vault.Change, *vault.Secret, got, error) {
+func (b *Broker) readForLease(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms, list []spec.Lease) (*vault.Change, *vault.Secret, secretValue, error) {
 	for {
 		d, err := b.Values.vault().Read()
 		if err != nil {
-			return nil, nil, got{}, err
+			return nil, nil, secretValue{}, err
 		}
 		if s, err := d.Find(secret); err == nil {
-			if err := lendable(sb, s, t, list); err != nil {
-				return nil, nil, got{}, err
+			if err := checkLendable(sb, s, t, list); err != nil {
+				return nil, nil, secretValue{}, err
 			}
 		}
 		v := b.Values.readValues(ctx, d, []string{secret})[secret]
 		if v.err != nil {
-			return nil, nil, got{}, v.err
+			return nil, nil, secretValue{}, v.err
 		}
 		c, err := b.Values.vault().Begin()
 		if err != nil {
-			return nil, nil, got{}, err
+			return nil, nil, secretValue{}, err
 		}
 		s, err := c.Find(secret)
 		if err != nil {
 			c.End()
-			return nil, nil, got{}, err
+			return nil, nil, secretValue{}, err
 		}
 		if read, _ := d.Find(secret); read.Revision == s.Revision {
 			return c, s, v, nil
@@ -184,12 +184,12 @@ func (b *Broker) readForLease(ctx context.Context, sb *spec.Sandbox, secret stri
 	}
 }
 
-// lendable refuses a lease that is invalid whatever the secret's value is.
-func lendable(sb *spec.Sandbox, s *vault.Secret, t vault.Terms, list []spec.Lease) error {
+// checkLendable refuses a lease that is invalid whatever the secret's value is.
+func checkLendable(sb *spec.Sandbox, s *vault.Secret, t vault.Terms, list []spec.Lease) error {
 	now := time.Now()
 	l, err := vault.NewLease(s, sb.ID, completeUsual(s, t), nil, now)
 	if err == nil {
-		err = unplayed(sb, s.Name, vault.HostsOf(s, t))
+		err = checkUnplayed(sb, s.Name, vault.HostsOf(s, t))
 	}
 	if err == nil {
 		err = checkClash(vault.Live(list, now), &l)
@@ -234,9 +234,9 @@ func leaseFields(l *spec.Lease, sb *spec.Sandbox) map[string]any {
 	return f
 }
 
-// unplayed refuses to lend a secret for hosts that a sandbox's mock plays: the secret would be read,
+// checkUnplayed refuses to lend a secret for hosts that a sandbox's mock plays: the secret would be read,
 // and never used.
-func unplayed(sb *spec.Sandbox, secret string, hosts []string) error {
+func checkUnplayed(sb *spec.Sandbox, secret string, hosts []string) error {
 	if sb.Mock == nil {
 		return nil
 	}

@@ -32,7 +32,7 @@ func (b *Broker) ForStart(ctx context.Context, sb *spec.Sandbox) Lent {
 	now := time.Now()
 	live := vault.Live(list, now)
 	b.readyForLogin(ctx, sb, live)
-	values, d := map[string]got{}, &vault.Document{}
+	values, d := map[string]secretValue{}, &vault.Document{}
 	if len(live) > 0 {
 		if d, err = b.Values.vault().Read(); err != nil {
 			return Lent{Unlent: b.reportAllUnlent(sb, live, err)}
@@ -48,7 +48,7 @@ func (b *Broker) ForStart(ctx context.Context, sb *spec.Sandbox) Lent {
 		if isCaptured(l) {
 			v = b.readCaptured(ctx, d, sb, &l, v)
 		} else if err := b.Values.refuseOther(sb, d, &l); err != nil {
-			v = got{err: err}
+			v = secretValue{err: err}
 		}
 		b.addLoan(&out, sb, l, v, now)
 	}
@@ -58,7 +58,7 @@ func (b *Broker) ForStart(ctx context.Context, sb *spec.Sandbox) Lent {
 // addLoan adds a lease with its value. A lease that has run out goes without: the gateway still knows
 // its placeholder. The gateway would refuse all loans for one with an invalid place, so that one is left
 // out.
-func (b *Broker) addLoan(to *Lent, sb *spec.Sandbox, l spec.Lease, v got, now time.Time) {
+func (b *Broker) addLoan(to *Lent, sb *spec.Sandbox, l spec.Lease, v secretValue, now time.Time) {
 	live := l.Live(now)
 	if err := l.Place.Check(); err != nil {
 		if live {
@@ -111,7 +111,7 @@ func (b *Broker) reportUnlent(sb *spec.Sandbox, l spec.Lease, err error) spec.Un
 	b.Values.say("sandbox %s starts without what it is lent: %s; %s", sb.Name, err, hint)
 	text := err.Error()
 	if c, ok := errors.AsType[*commandError](err); ok {
-		text = strings.TrimSuffix(text, c.said())
+		text = strings.TrimSuffix(text, c.lastWords())
 	}
 	return spec.Unlent{Lease: l.ID, Secret: l.Secret, Reason: text, Hint: hint}
 }

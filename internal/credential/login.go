@@ -21,17 +21,17 @@ type hostLogin struct {
 }
 
 // readLogin reads the source of a login.
-func (v *Values) readLogin(s vault.Source) got {
+func (v *Values) readLogin(s vault.Source) secretValue {
 	a, err := v.agentWithLogin(s.Agent)
 	if err != nil {
-		return got{err: err}
+		return secretValue{err: err}
 	}
 	f := oauthfile.File{Path: s.Path, How: *a.Login}
 	d, err := f.Read()
 	if err != nil {
-		return got{err: err}
+		return secretValue{err: err}
 	}
-	return got{value: []byte(d.Access), login: &hostLogin{f, d, oauthfile.Own(*a.Login, a.Keys)}}
+	return secretValue{value: []byte(d.Access), login: &hostLogin{f, d, oauthfile.Own(*a.Login, a.Keys)}}
 }
 
 // loginOf returns how an agent keeps its logins.
@@ -75,14 +75,14 @@ func (v *Values) completeLogin(n *NewSecret) error {
 	return err
 }
 
-// standIn makes the placeholders for the tokens.
-func (h *hostLogin) standIn(s *vault.Secret, l *spec.Lease) {
+// addPlaceholders gives a lease the placeholders for the tokens.
+func (h *hostLogin) addPlaceholders(s *vault.Secret, l *spec.Lease) {
 	access, _ := h.StandIn()
 	vault.StandIn(l, s.Service, access, h.Refresh)
 }
 
-// complete adds to a loan what the keeper needs to renew it.
-func (h *hostLogin) complete(l *wire.Loan) {
+// completeLoan adds to a loan what the keeper needs to renew it.
+func (h *hostLogin) completeLoan(l *wire.Loan) {
 	l.Masked = []wire.Value{wire.Value(h.Refresh)}
 	l.Login = &wire.Login{Path: h.at.Path, How: h.at.How, Inside: h.at.Inside, Seal: h.at.Seal, Expires: h.Expires, Due: h.Due}
 }

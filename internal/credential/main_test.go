@@ -132,8 +132,10 @@ func next(t *testing.T, told chan wire.LoanChange) wire.LoanChange {
 
 // wish returns a sandbox of the shell in a directory.
 func wish(dir string) *spec.Sandbox {
-	return &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Agent: agent.Shell, Template: spec.TemplateHost, Driver: "fake", CreatedAt: time.Now().UTC(),
-		Workspaces: []spec.Mount{{Source: dir, Target: dir}}}
+	return &spec.Sandbox{
+		Version: spec.Version, ID: store.NewID(), Agent: agent.Shell, Template: spec.TemplateHost, Driver: "fake",
+		CreatedAt: time.Now().UTC(), Workspaces: []spec.Mount{{Source: dir, Target: dir}},
+	}
 }
 
 func stored(name, value string) NewSecret {

@@ -40,14 +40,14 @@ func (v *Values) judgeToken(a *spec.Agent, how *spec.AgentToken, have []vault.Se
 	}
 	name := a.Name + "-" + how.Tool + "-token"
 	source := vault.Source{Kind: vault.SourceTool, Agent: a.Name, Tool: how.Tool, For: t.For}
-	before, taken := earlier(have, name, vault.SourceTool, a)
+	before, taken := earlierSource(have, name, vault.SourceTool, a)
 	switch {
 	case t.Err != nil:
 		c.Unfit = spec.Advised(t.Err)
 	case t.Command == nil && !vault.Takes(how.Service, t.Service, t.Value):
 		c.Unfit = spec.Advised(errOtherKind(a, how.Service))
 	case taken:
-		c.Unfit = otherKind(name)
+		c.Unfit = nameTaken(name)
 	default:
 		c.Secret, c.from = name, how
 		if before == nil || before.For != t.For {

@@ -81,11 +81,11 @@ func (b *Broker) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spe
 // announceLoans tells a running sandbox its leases, and the values that are new. The caller holds the
 // lock of the vault, so that changes arrive in the order in which they were made.
 func (b *Broker) announceLoans(ctx context.Context, sb *spec.Sandbox, list []spec.Lease, put []wire.Loan) error {
-	return unanswered(sb, b.sandboxes.TellLoans(ctx, sb, wire.LoanChange{Put: put, Keep: leaseIDs(list)}))
+	return errUnanswered(sb, b.sandboxes.TellLoans(ctx, sb, wire.LoanChange{Put: put, Keep: leaseIDs(list)}))
 }
 
-// unanswered returns the error for a change that is on the disk, and may not be in force.
-func unanswered(sb *spec.Sandbox, err error) error {
+// errUnanswered returns the error for a change that is on the disk, and may not be in force.
+func errUnanswered(sb *spec.Sandbox, err error) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -70,7 +70,7 @@ func (b *Broker) SetSecret(ctx context.Context, n NewSecret) error {
 // vault. A source may be slow, and leases must be revocable meanwhile, so it reads before it takes the
 // lock. It does not read the source of a secret that is not lent. unread is why the value of a lent
 // secret could not be read.
-func (b *Broker) readNewValue(ctx context.Context, n NewSecret) (c *vault.Change, v got, unread, err error) {
+func (b *Broker) readNewValue(ctx context.Context, n NewSecret) (c *vault.Change, v secretValue, unread, err error) {
 	stored := n.Source.Kind == vault.SourceStored
 	for read := false; ; read = true {
 		switch {
@@ -135,7 +135,7 @@ func (v *Values) putSecret(c *vault.Change, s *vault.Secret) error {
 
 // rotateValue tells the sandboxes with a lease of a secret its new value. If there is none, they lose
 // the old one.
-func (b *Broker) rotateValue(ctx context.Context, name string, v got) error {
+func (b *Broker) rotateValue(ctx context.Context, name string, v secretValue) error {
 	holds := func(l spec.Lease) bool { return l.Secret == name }
 	return b.eachSandbox(func(sb *spec.Sandbox) error {
 		list, err := vault.ReadLeases(b.Values.Store.Sandbox(sb.ID).Leases())

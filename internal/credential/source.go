@@ -28,7 +28,7 @@ var errLate = fmt.Errorf("it did not end within %s", commandTimeout)
 // that fails has the last line of its standard error.
 func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out []byte, err error) {
 	t := borrowTerminal()
-	defer t.close()
+	defer t.release()
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, errLate)
 	defer cancel()
 	cmd, err := paths.Command(ctx, args[0], args[1:]...)
@@ -42,7 +42,7 @@ func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out [
 	cmd.Cancel = killAll
 	cmd.WaitDelay = time.Second // a child of it may hold our pipe
 	if err = cmd.Start(); err == nil {
-		t.lend(cmd.Process.Pid)
+		t.lendTo(cmd.Process.Pid)
 		if err = cmd.Wait(); err != nil {
 			_ = killAll()
 		}
@@ -64,12 +64,12 @@ type commandError struct {
 	line string // the last of its standard error
 }
 
-func (e *commandError) Error() string { return "its command failed: " + e.err.Error() + e.said() }
+func (e *commandError) Error() string { return "its command failed: " + e.err.Error() + e.lastWords() }
 
 func (e *commandError) Unwrap() error { return e.err }
 
-// said returns the end of the error, in the command's own words.
-func (e *commandError) said() string {
+// lastWords returns the end of the error, in the command's own words.
+func (e *commandError) lastWords() string {
 	if e.line == "" {
 		return ""
 	}

@@ -48,17 +48,17 @@ func openTerminal() *terminal {
 	return t
 }
 
-// close lets the next command have the terminal.
-func (t *terminal) close() {
+// release lets the next command have the terminal.
+func (t *terminal) release() {
 	if t != nil {
 		_ = unix.Close(t.fd)
 		oneTerminal.Unlock()
 	}
 }
 
-// lend puts a process group into the foreground, and continues it: a group that tried to read before
+// lendTo puts a process group into the foreground, and continues it: a group that tried to read before
 // was stopped.
-func (t *terminal) lend(group int) {
+func (t *terminal) lendTo(group int) {
 	if t != nil && t.foreground(group) == nil {
 		_ = unix.Kill(-group, unix.SIGCONT)
 	}

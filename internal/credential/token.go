@@ -88,21 +88,21 @@ func (v *Values) matchTokens(choices []hostcreds.Choice) (chosen []hostcreds.Tok
 			}
 		}
 		if len(good) == 0 {
-			missing = append(missing, noToken(c, bad))
+			missing = append(missing, errNoToken(c, bad))
 			continue
 		}
 		for _, t := range bad {
-			v.say("not lent: %s", spec.Advised(unlendable(&t)))
+			v.say("not lent: %s", spec.Advised(errUnlendable(&t)))
 		}
 		chosen = append(chosen, good...)
 	}
 	return chosen, missing, nil
 }
 
-// noToken returns the error for a choice without a token.
-func noToken(c hostcreds.Choice, bad []hostcreds.Token) error {
+// errNoToken returns the error for a choice without a token.
+func errNoToken(c hostcreds.Choice, bad []hostcreds.Token) error {
 	if len(bad) > 0 {
-		return unlendable(&bad[0])
+		return errUnlendable(&bad[0])
 	}
 	i := slices.IndexFunc(hostcreds.Tools, func(t hostcreds.Tool) bool { return t.Name == c.Tool })
 	if i >= 0 && hostcreds.Tools[i].None != "" && c.Host == "" {
@@ -112,8 +112,8 @@ func noToken(c hostcreds.Choice, bad []hostcreds.Token) error {
 		WithHint("log in with that tool on the host; bothy secret sources shows what there is")
 }
 
-// unlendable returns the error for a token that cannot be lent.
-func unlendable(t *hostcreds.Token) error {
+// errUnlendable returns the error for a token that cannot be lent.
+func errUnlendable(t *hostcreds.Token) error {
 	what := "the token of " + t.Tool
 	if t.For != "" {
 		what += " for " + t.For
@@ -146,7 +146,7 @@ func (v *Values) tokenSecret(t *hostcreds.Token) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if name := nameOf(have, source); name != "" {
+	if name := nameOfSource(have, source); name != "" {
 		return name, nil
 	}
 	c, err := v.vault().Begin()
@@ -154,7 +154,7 @@ func (v *Values) tokenSecret(t *hostcreds.Token) (string, error) {
 		return "", err
 	}
 	defer c.End()
-	if name := nameOf(c.Secrets, source); name != "" { // another process was faster
+	if name := nameOfSource(c.Secrets, source); name != "" { // another process was faster
 		return name, nil
 	}
 	return v.addSecret(c, NewSecret{Name: freeSecret(c.Document, t), Service: t.Service, Source: source})
@@ -172,8 +172,8 @@ func (v *Values) addSecret(c *vault.Change, n NewSecret) (string, error) {
 	return s.Name, nil
 }
 
-// nameOf returns the name of the secret with a source.
-func nameOf(have []vault.Secret, source vault.Source) string {
+// nameOfSource returns the name of the secret with a source.
+func nameOfSource(have []vault.Secret, source vault.Source) string {
 	for _, s := range have {
 		if reflect.DeepEqual(s.Source, source) {
 			return s.Name
@@ -186,7 +186,7 @@ func nameOf(have []vault.Secret, source vault.Source) string {
 func freeSecret(d *vault.Document, t *hostcreds.Token) string {
 	base := "lent-" + t.Tool
 	if t.Host != "" && t.Tool != "github" {
-		base += "-" + strings.Map(inName, t.Host)
+		base += "-" + strings.Map(replaceInName, t.Host)
 	}
 	base = base[:min(len(base), 60)]
 	name := base
@@ -196,8 +196,8 @@ func freeSecret(d *vault.Document, t *hostcreds.Token) string {
 	return name
 }
 
-// inName replaces a character that the name of a secret cannot have.
-func inName(r rune) rune {
+// replaceInName replaces a character that the name of a secret cannot have.
+func replaceInName(r rune) rune {
 	if r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
 		return r
 	}
@@ -216,7 +216,7 @@ func (v *Values) readToken(ctx context.Context, s vault.Source) ([]byte, error) 
 		switch {
 		case t.For != s.For && t.For != "":
 		case t.Err != nil:
-			why = spec.Errorf(nil, "%w", unlendable(&t)).WithHint("%s", spec.Hint(t.Err))
+			why = spec.Errorf(nil, "%w", errUnlendable(&t)).WithHint("%s", spec.Hint(t.Err))
 		case t.Command != nil:
 			paths, err := hostpath.Load(v.Store)
 			if err != nil {

@@ -54,18 +54,18 @@ func (v *Values) Secret(name string) (*vault.Secret, error) {
 	return d.Find(name)
 }
 
-// got is a value, or why there is none.
-type got struct {
+// secretValue is a value, or why there is none.
+type secretValue struct {
 	value []byte
 	login *hostLogin // whose token the value is; nil for any other value
 	err   error
 }
 
 // loan returns a lease with the value.
-func (g got) loan(l spec.Lease) wire.Loan {
+func (g secretValue) loan(l spec.Lease) wire.Loan {
 	loan := wire.Loan{Lease: l, Value: g.value}
 	if g.login != nil {
-		g.login.complete(&loan)
+		g.login.completeLoan(&loan)
 	}
 	return loan
 }
@@ -73,19 +73,19 @@ func (g got) loan(l spec.Lease) wire.Loan {
 // results collects values that are read at the same time, by the names of their secrets.
 type results struct {
 	mu sync.Mutex
-	of map[string]got
+	of map[string]secretValue
 }
 
-func (r *results) put(name string, value []byte, err error) {
-	r.keep(name, got{value: value, err: err})
+func (r *results) addValue(name string, value []byte, err error) {
+	r.add(name, secretValue{value: value, err: err})
 }
 
-func (r *results) keep(name string, g got) {
+func (r *results) add(name string, g secretValue) {
 	if g.err == nil {
 		g.value, g.err = vault.CleanValue(g.value)
 	}
 	if g.err != nil {
-		g = got{err: fmt.Errorf("secret %s: %w", name, g.err)}
+		g = secretValue{err: fmt.Errorf("secret %s: %w", name, g.err)}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +94,8 @@ func (r *results) keep(name string, g got) {
 
 // readValues reads the values of secrets from their sources, all at once. It opens further items with
 // those of the vault, so that the user is asked for a passphrase only once.
-func (v *Values) readValues(ctx context.Context, d *vault.Document, names []string, more ...vault.Item) map[string]got {
-	read := results{of: map[string]got{}}
+func (v *Values) readValues(ctx context.Context, d *vault.Document, names []string, more ...vault.Item) map[string]secretValue {
+	read := results{of: map[string]secretValue{}}
 	ctx, settle := untilSignal(ctx)
 	defer settle()
 	items := slices.Clone(more)
@@ -103,7 +103,7 @@ func (v *Values) readValues(ctx context.Context, d *vault.Document, names []stri
 	for _, name := range names {
 		s, err := d.Find(name)
 		if err != nil {
-			read.put(name, nil, err)
+			read.addValue(name, nil, err)
 			continue
 		}
 		switch s.Source.Kind {
@@ -112,15 +112,15 @@ func (v *Values) readValues(ctx context.Context, d *vault.Document, names []stri
 		case vault.SourceKeyring:
 			items = append(items, vault.Item{Name: name, Attributes: s.Source.Attributes})
 		case vault.SourceLogin:
-			read.keep(name, v.readLogin(s.Source))
+			read.add(name, v.readLogin(s.Source))
 		default:
 			sources.Go(func() {
 				value, err := v.readSource(ctx, s.Source)
-				read.put(name, value, err)
+				read.addValue(name, value, err)
 			})
 		}
 	}
-	v.openItems(ctx, d, items, read.put)
+	v.openItems(ctx, d, items, read.addValue)
 	sources.Wait()
 	return read.of
 }

@@ -96,7 +96,8 @@ func parseSecrets(words []string) ([]secretLoan, error) {
 // Lend lends a sandbox its loans. A sandbox that was never lent a credential also gets what its agent
 // can log in with, and a new one gets the loans of the settings.
 func (p *Provisioner) Lend(ctx context.Context, ref *AgentRef, sb *spec.Sandbox, w Loans, isNew bool) error {
-	if (isNew || ref.Spec != nil) && p.Engine.Credentials().NeverLent(sb) {
+	lend := p.Engine.Credentials()
+	if (isNew || ref.Spec != nil) && lend.NeverLent(sb) {
 		var err error
 		if w.secrets, err = p.firstCredential(ctx, ref, sb, w.secrets); err != nil {
 			return err
@@ -105,8 +106,8 @@ func (p *Provisioner) Lend(ctx context.Context, ref *AgentRef, sb *spec.Sandbox,
 	if err := p.lendSecrets(ctx, ref.Spec, sb, w.secrets); err != nil {
 		return err
 	}
-	if isNew || p.Engine.Credentials().NeverLent(sb) {
-		if _, err := p.Engine.Credentials().LendServerKey(ctx, sb, ref.Spec); err != nil {
+	if isNew || lend.NeverLent(sb) {
+		if _, err := lend.LendServerKey(ctx, sb, ref.Spec); err != nil {
 			return err
 		}
 	}
@@ -121,13 +122,14 @@ func (p *Provisioner) Lend(ctx context.Context, ref *AgentRef, sb *spec.Sandbox,
 
 // lendSecrets lends secrets to a sandbox and its agent, unless they are lent already.
 func (p *Provisioner) lendSecrets(ctx context.Context, of *spec.Agent, sb *spec.Sandbox, list []secretLoan) error {
+	lend := p.Engine.Credentials()
 	for _, l := range list {
 		var made *spec.Lease
 		var err error
 		if l.unasked {
-			made, err = p.Engine.Credentials().LendFirst(ctx, sb, of, l.secret)
+			made, err = lend.LendFirst(ctx, sb, of, l.secret)
 		} else {
-			made, err = p.Engine.Credentials().LendCredential(ctx, sb, of, l.secret, vault.Terms{For: l.life})
+			made, err = lend.LendCredential(ctx, sb, of, l.secret, vault.Terms{For: l.life})
 		}
 		if err != nil {
 			return err
