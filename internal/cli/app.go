@@ -191,7 +191,7 @@ func (a *app) engine() (*engine.Engine, error) {
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}
 	e.Claims = func() (map[string]string, error) { return claimIDs(e) }
-	snapshots(e)
+	snapshots(e).Attach()
 	return e, nil
 }
 

@@ -33,8 +33,7 @@ func (e *Engine) Disk() *rootfs.Disk {
 // storeRoom returns the part of the disk that the state directory may take.
 func (e *Engine) storeRoom() rootfs.Room { return rootfs.Room{Store: e.Store, Limit: e.StoreLimit} }
 
-// CheckRoom returns an error of class [spec.ErrConflict] if the state directory takes more of the disk
-// than it may.
+// CheckRoom returns an error if the state directory takes more of the disk than it may.
 func (e *Engine) CheckRoom() error { return e.storeRoom().Check() }
 
 // begin has a new sandbox begin with what its template holds.
@@ -51,9 +50,7 @@ func (l lifeCycle) EachAway(do func(*spec.Sandbox) error) error {
 }
 
 // Usable implements [rootfs.Sandboxes].
-func (l lifeCycle) Usable(sb *spec.Sandbox) error {
-	return sb.CheckBroken()
-}
+func (l lifeCycle) Usable(sb *spec.Sandbox) error { return sb.CheckBroken() }
 
 // WithSavedLayer implements [rootfs.Sandboxes].
 func (l lifeCycle) WithSavedLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error {

@@ -49,7 +49,7 @@ func TestReviewWaitsForRestore(t *testing.T) {
 	b.wantHalf(b.sb)
 	lock, err := store.TryLock(b.directory(b.sb).Lock())
 	must(t, err)
-	must(t, b.finishRestore(b.sb))
+	must(t, b.engine.BeforeStart(b.sb))
 	lock.Unlock()
 	_, err = b.engine.Changes().Reviewed(b.sb)
 	must(t, err)
@@ -71,7 +71,7 @@ func TestHandOutCutShort(t *testing.T) {
 		t.Fatal("it was handed out")
 	}
 	b.wantHalf(to)
-	if err := b.finishRestore(to); !errors.Is(err, spec.ErrConflict) {
+	if err := b.engine.BeforeStart(to); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("a start says %v", err)
 	}
 	if _, err := NewExchange(b.Snapshots).HandIn(t.Context(), b.sb, to, "test"); !errors.Is(err, spec.ErrConflict) {

@@ -27,7 +27,9 @@ func newSnapshots(t testing.TB) *Snapshots {
 	st, err := store.Open(filepath.Join(t.TempDir(), "state"))
 	must(t, err)
 	e := &engine.Engine{Store: st, Version: "test"}
-	return New(e)
+	s := New(e)
+	s.Attach()
+	return s
 }
 
 // wish returns a sandbox of the shell in a directory.

@@ -17,13 +17,12 @@ import (
 // Snapshots makes and uses the snapshots of an engine's sandboxes.
 type Snapshots struct{ engine *engine.Engine }
 
-// New returns the snapshots of an engine's sandboxes. From then on a start of the engine finishes a
-// restore that was interrupted, and starts the attendant that makes automatic checkpoints.
-func New(e *engine.Engine) *Snapshots {
-	s := &Snapshots{e}
-	e.BeforeStart, e.Running = s.prepareStart, s.attend
-	return s
-}
+// New returns the snapshots of an engine's sandboxes.
+func New(e *engine.Engine) *Snapshots { return &Snapshots{e} }
+
+// Attach has the engine finish interrupted restores before it starts a sandbox, and start the
+// attendant that makes the automatic checkpoints of a running sandbox.
+func (s *Snapshots) Attach() { s.engine.BeforeStart, s.engine.Running = s.prepareStart, s.attend }
 
 // prepareStart removes what a killed command has left among a sandbox's checkpoints, and finishes
 // an interrupted restore. The caller holds the sandbox's lock.
