@@ -19,7 +19,7 @@ internal/sums internal/audit internal/store internal/term internal/wire internal
 internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried
 internal/hostroot internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
 internal/changes internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
-internal/loopserver internal/settings internal/credential
+internal/loopserver internal/settings internal/credential internal/modelmock
 internal/agent/npm internal/image/pull
 internal/agent/install
 internal/gateway/...

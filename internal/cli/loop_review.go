@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
@@ -64,7 +65,7 @@ func (a *app) houseReviewer(ctx context.Context, e *engine.Engine, sb *spec.Sand
 		return err
 	}
 	if sb.Mock != nil {
-		return engine.Playable(of)
+		return modelmock.CheckPlayable(of)
 	}
 	if sb.ModelServer != nil {
 		return agent.ForServer(of, sb.ModelServer)

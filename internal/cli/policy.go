@@ -9,6 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -299,7 +300,7 @@ func (a *app) policyCheckCommand() *cobra.Command {
 				return err
 			}
 			x := p.Explain(q)
-			if engine.MockAnswers(sb, q.Name) {
+			if modelmock.Answers(sb, q.Name) {
 				fmt.Fprintf(a.Out, "allowed: %s: the sandbox's mock answers it, whatever the rules\n", console.Printable(x.Target))
 				return nil
 			}

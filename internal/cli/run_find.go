@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -16,8 +17,8 @@ type runTarget struct {
 	provision.Target
 	agent *provision.AgentRef
 	loans provision.Loans
-	mock  *engine.Mock // the script to use; nil: any
-	named []spec.Named // the paths of the command line that lead through links
+	mock  *modelmock.Mock // the script to use; nil: any
+	named []spec.Named    // the paths of the command line that lead through links
 }
 
 // find returns the sandbox to run in, and creates it if it does not exist. With --rm it always creates a

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -192,7 +193,7 @@ func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
 	for _, l := range slices.Backward(vault.Live(leases, time.Now())) { // the first counts
 		placeholders[services[l.Secret]] = l.Placeholder
 	}
-	maps.Copy(placeholders, mockKeys(sb))
+	maps.Copy(placeholders, modelmock.Keys(sb))
 	if s := sb.ModelServer; s != nil {
 		placeholders = map[string]string{agent.LentServer: s.URL, agent.LentModel: s.Model}
 	}

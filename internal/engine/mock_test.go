@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/credential"
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -25,77 +24,31 @@ func script(t *testing.T, text string) string {
 	return path
 }
 
+// read reads a script.
+func read(t *testing.T, e *Engine, text string, a *spec.Agent) *modelmock.Mock {
+	t.Helper()
+	paths, err := e.Paths()
+	must(t, err)
+	m, err := modelmock.Read(paths, script(t, text), a)
+	must(t, err)
+	return m
+}
+
 // mocked makes a sandbox whose models are played.
 func mocked(t *testing.T, e *Engine, a *spec.Agent, text string) *spec.Sandbox {
 	t.Helper()
-	m, err := e.NewMock(script(t, text), a)
-	must(t, err)
+	m := read(t, e, text, a)
 	sb := wish(t.TempDir())
 	if a != nil {
 		sb.Agent = a.Name
 	}
 	sb.Env = []string{"MINE=1"}
 	m.Apply(sb)
-	must(t, e.Create(t.Context(), sb, Script(m)))
+	must(t, e.Create(t.Context(), sb, m.Write))
 	return sb
 }
 
 const hello = "turns: [{text: hello}]\n"
-
-func TestMockRefuses(t *testing.T) {
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	must(t, unix.Mkfifo(fifo, 0o600))
-	for name, c := range map[string]struct {
-		file  string
-		agent *spec.Agent
-		why   string
-	}{
-		"no file":     {filepath.Join(t.TempDir(), "none"), nil, "no such file"},
-		"a directory": {t.TempDir(), nil, "no regular file"},
-		"a fifo":      {fifo, nil, "no regular file"},
-		"a typo":      {script(t, "turns:\n  - txt: a\n"), nil, "[2:5]"},
-		"a bad turn":  {script(t, "turns:\n  - text: a\n  - {}\n"), nil, "line 3: check conversation 0, turn 1"},
-		"too large":   {script(t, strings.Repeat("#", store.MaxSmall+1)), nil, "larger"},
-		"no model":    {script(t, hello), &spec.Agent{Title: "Tool", Credentials: []string{"github"}}, "no model can be played for Tool"},
-	} {
-		class := spec.ErrUsage
-		if name == "no file" {
-			class = spec.ErrNotFound
-		}
-		_, err := newEngine(t).NewMock(c.file, c.agent)
-		if !errors.Is(err, class) || !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// An agent has a key for what it logs in with, others one for each provider; none
-// of them is anybody's, and no two sandboxes have the same.
-func TestMockKeys(t *testing.T) {
-	e := newEngine(t)
-	a := &spec.Agent{Name: "tool", Title: "Tool", Credentials: []string{"github", "openai", "anthropic"}}
-	one, two, shell := mocked(t, e, a, hello), mocked(t, e, a, hello), mocked(t, e, nil, hello)
-	if len(one.Mock.Keys) != 1 || !strings.HasPrefix(one.Mock.Keys["openai"], "sk-") || one.Mock.Keys["openai"] == two.Mock.Keys["openai"] {
-		t.Errorf("%v, %v", one.Mock.Keys, two.Mock.Keys)
-	}
-	want := []string{"OPENAI_API_KEY=" + one.Mock.Keys["openai"], "CODEX_API_KEY=" + one.Mock.Keys["openai"], "MINE=1"}
-	if !slices.Equal(one.Env, want) {
-		t.Errorf("%q", one.Env)
-	}
-	if shell.Mock.Keys["anthropic"] == "" || shell.Mock.Keys["google"] == "" || shell.Mock.Keys["claude"] != "" || shell.Mock.Keys["github"] != "" {
-		t.Errorf("%v", shell.Mock.Keys)
-	}
-	for _, sb := range []*spec.Sandbox{one, shell} {
-		if !slices.IsSorted(sb.Mock.Hosts) || !MockAnswers(sb, "api.anthropic.com") || !MockAnswers(sb, "chatgpt.com") || MockAnswers(sb, "api.github.com") {
-			t.Errorf("%q", sb.Mock.Hosts)
-		}
-	}
-	again, err := e.Find(one.Name)
-	must(t, err)
-	if text, err := os.ReadFile(e.Store.Sandbox(one.ID).Mock()); err != nil || string(text) != hello || again.Mock.Script != one.Mock.Script {
-		t.Errorf("%q, %v, %+v", text, err, again.Mock)
-	}
-}
 
 // An agent that asks a provider by itself may have to be told something when a script plays
 // it, as Claude Code has: who holds its tools back until they are searched for is asked for
@@ -133,25 +86,17 @@ func TestMockInHome(t *testing.T) {
 	}
 }
 
-// Every agent that comes with Bothy and has a model of its own can be played.
-func TestMockAgents(t *testing.T) {
-	e, list := newEngine(t), agent.NewCatalog("")
-	for _, name := range []string{"claude", "codex", "gemini", "opencode"} {
-		a, err := list.Find(name)
-		must(t, err)
-		if _, err := e.NewMock(script(t, hello), a); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // Another script takes the place of the first while the sandbox does not run.
 func TestChangeMock(t *testing.T) {
 	e := newEngine(t)
 	sb := mocked(t, e, nil, hello)
 	key := sb.Mock.Keys["anthropic"]
-	m, err := e.NewMock(script(t, "turns: [{text: bye}]\n"), nil)
+	made, err := e.Find(sb.Name)
 	must(t, err)
+	if text, err := os.ReadFile(e.Store.Sandbox(sb.ID).Mock()); err != nil || string(text) != hello || made.Mock.Script != sb.Mock.Script {
+		t.Errorf("%q, %v, %+v", text, err, made.Mock)
+	}
+	m := read(t, e, "turns: [{text: bye}]\n", nil)
 	must(t, e.ChangeMock(here, sb, m))
 	now, err := e.Find(sb.Name)
 	must(t, err)
@@ -166,8 +111,7 @@ func TestChangeMock(t *testing.T) {
 	defer lock.Unlock()
 	(&fakeKeeper{}).serve(t, d)
 	must(t, e.ChangeMock(here, sb, m)) // it runs with this one
-	first, err := e.NewMock(script(t, hello), nil)
-	must(t, err)
+	first := read(t, e, hello, nil)
 	if err := e.ChangeMock(here, sb, first); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), "bothy stop") {
 		t.Errorf("%v", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -15,7 +16,7 @@ type Replacement struct {
 	rules        policy.Block // those of the other sandbox, with this agent's presets
 	first, agent *spec.Agent
 	program      *spec.Program
-	played       *Mock
+	played       *modelmock.Mock
 }
 
 // ReplaceAgent prepares a sandbox like another one for another agent. The program is nil if it is
@@ -25,7 +26,7 @@ func (e *Engine) ReplaceAgent(of *spec.Sandbox, by *spec.Agent, program *spec.Pr
 	if err != nil {
 		return nil, err // its rules could not be told from those that the user wants
 	}
-	played, err := playedBy(of, by)
+	played, err := modelmock.Like(of, by)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func ofAgent(sb *spec.Sandbox, a *spec.Agent) []string {
 	if sb.Mock == nil {
 		return env
 	}
-	return slices.Concat(env, keysOf(sb.Mock), mockEnv(a, sb.Mock.Keys))
+	return slices.Concat(env, modelmock.Env(sb.Mock, a))
 }
 
 // without gives those of a list that are not in another.

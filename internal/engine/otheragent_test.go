@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -40,7 +41,7 @@ func TestRulesFor(t *testing.T) {
 // other.
 func TestOfAgent(t *testing.T) {
 	worker := &spec.Agent{Env: map[string]string{"A": "1", "B": "2"}, Credentials: []string{"groq"}}
-	m, err := newMock("/script", worker)
+	m, err := modelmock.Like(&spec.Sandbox{Mock: &spec.Mock{Script: "/script"}}, worker)
 	must(t, err)
 	sb := &spec.Sandbox{Env: []string{"A=1", "B=2", "A=3", "MINE=1"}}
 	m.Apply(sb)
@@ -50,12 +51,12 @@ func TestOfAgent(t *testing.T) {
 	if got := without(sb.Env, ofAgent(sb, worker)); !slices.Equal(got, []string{"A=3", "MINE=1"}) {
 		t.Errorf("left are %v", got)
 	}
-	played, err := playedBy(sb, &spec.Agent{Credentials: []string{"anthropic"}})
+	played, err := modelmock.Like(sb, &spec.Agent{Credentials: []string{"anthropic"}})
 	must(t, err)
 	if played.Keys["anthropic"] == "" || played.Keys["groq"] != "" || played.Script != "/script" {
 		t.Errorf("it is played by %+v", played)
 	}
-	if none, err := playedBy(&spec.Sandbox{}, worker); none != nil || err != nil {
+	if none, err := modelmock.Like(&spec.Sandbox{}, worker); none != nil || err != nil {
 		t.Errorf("without a mock it is %v, %v", none, err)
 	}
 }

@@ -49,9 +49,6 @@ func (l lifeCycle) EachAway(do func(*spec.Sandbox) error) error {
 	return l.engine.eachAway(func(r *record) error { return do(r.Sandbox) })
 }
 
-// Usable implements [rootfs.Sandboxes].
-func (l lifeCycle) Usable(sb *spec.Sandbox) error { return sb.CheckBroken() }
-
 // WithSavedLayer implements [rootfs.Sandboxes].
 func (l lifeCycle) WithSavedLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error {
 	return l.engine.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {

@@ -24,6 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -133,7 +134,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
 	me := caller()
 	l := keeper.Launch{
-		Version: e.Version, Cache: e.Store.Cache(), Rules: e.Store.Policy(), Models: append(modelHosts(), countedHosts()...), Servers: serversOf(sb), Own: ownServer(sb), Prices: e.Prices,
+		Version: e.Version, Cache: e.Store.Cache(), Rules: e.Store.Policy(), Models: append(vault.ModelHosts(), vault.CountedHosts()...), Servers: serversOf(sb), Own: ownServer(sb), Prices: e.Prices,
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
 		Memory: first(sb.Limits.Memory, e.Defaults.Memory), CPUs: cmp.Or(sb.Limits.CPUs, e.Defaults.CPUs),

@@ -63,7 +63,7 @@ func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 
 // contents returns what writes the first contents of the sandbox's directory.
 func (p *Provisioner) contents(pl *Plan) []func(store.Sandbox) error {
-	return []func(store.Sandbox) error{engine.Rules(pl.Rules), engine.Script(pl.Mock), p.Engine.Making(pl.Sandbox)}
+	return []func(store.Sandbox) error{engine.Rules(pl.Rules), pl.Mock.Write, p.Engine.Making(pl.Sandbox)}
 }
 
 // tellCreated notes what a person should know about a sandbox that was just created.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -33,11 +34,11 @@ func (p *Provisioner) metering(req *spec.Request, server *spec.ModelServer) (m M
 	m.Own = req.Mock != "" || server != nil
 	list, err := parseSecrets(req.Secrets)
 	for _, l := range list {
-		models, err := p.Engine.MeteredSecret(l.secret)
+		s, err := p.Engine.Credentials().Values.Secret(l.secret)
 		if err != nil {
 			return m, err
 		}
-		if models { // others are for something else
+		if slices.ContainsFunc(vault.HostsOf(s, vault.Terms{}), vault.IsModelHost) { // others are for something else
 			m.Secrets = append(m.Secrets, l.secret)
 		}
 	}
@@ -49,11 +50,20 @@ func MeteringIn(e *engine.Engine, sb *spec.Sandbox) (m Metering, err error) {
 	m.Own = sb.Mock != nil || sb.ModelServer != nil
 	list, err := e.Credentials().Leases(sb)
 	for i := range list {
-		if l := &list[i]; l.Live(time.Now()) && engine.MeteredLease(l) && !slices.Contains(m.Secrets, l.Secret) {
+		if l := &list[i]; l.Live(time.Now()) && slices.ContainsFunc(l.Hosts, vault.IsModelHost) && !slices.Contains(m.Secrets, l.Secret) {
 			m.Secrets = append(m.Secrets, l.Secret)
 		}
 	}
 	return m, err
+}
+
+// isMetered reports whether a gateway sees what an agent asks models, as far as its description says:
+// the agent logs in to models that the gateway knows.
+func isMetered(a *spec.Agent) bool {
+	return slices.ContainsFunc(a.Credentials, func(name string) bool {
+		s := vault.FindService(name)
+		return s != nil && (s.Model || len(s.Counted) > 0)
+	})
 }
 
 // checkBudget refuses a budget that would not limit the agent of a new sandbox.
@@ -80,7 +90,7 @@ func (pl *Plan) addNote(note string) {
 // which models are asked. Where it does not, a run can go by the agent's claims; the note says so. An
 // agent that claims nothing is refused.
 func Budgetable(of *spec.Agent, b spec.Budget, m Metering, isRun bool) (note string, err error) {
-	if b == (spec.Budget{}) || of == nil || m.Own || engine.Metered(of) {
+	if b == (spec.Budget{}) || of == nil || m.Own || isMetered(of) {
 		return "", nil
 	}
 	if len(m.Secrets) > 0 {

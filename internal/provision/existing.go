@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -43,7 +44,7 @@ func (p *Provisioner) Obtain(ctx context.Context, pl *Plan) (Target, error) {
 // creation. It waits for the sandbox's creator.
 //
 // It also returns the script that the request names; nil: any.
-func (p *Provisioner) Join(ctx context.Context, ref *AgentRef, sb *spec.Sandbox, req spec.Request) (Target, *engine.Mock, error) {
+func (p *Provisioner) Join(ctx context.Context, ref *AgentRef, sb *spec.Sandbox, req spec.Request) (Target, *modelmock.Mock, error) {
 	pl := &Plan{Request: req, Agent: ref, Existing: sb}
 	for _, decide := range []func(*Plan) error{p.decideRules, p.checkVersion, p.checkConfig, p.decideMock} {
 		if err := decide(pl); err != nil {
@@ -88,12 +89,12 @@ func (p *Provisioner) fit(ctx context.Context, sb *spec.Sandbox, pl *Plan) error
 
 // playMock makes an existing sandbox use the requested script. A sandbox made with a mock keeps it, and
 // one made without cannot get one: its keys, real or made up, are in its home.
-func (p *Provisioner) playMock(ctx context.Context, sb *spec.Sandbox, m *engine.Mock) error {
+func (p *Provisioner) playMock(ctx context.Context, sb *spec.Sandbox, m *modelmock.Mock) error {
 	switch {
 	case m == nil && sb.Mock == nil, sb.Broken != "":
 		return nil
 	case m == nil:
-		p.Watcher.Note("%s", engine.MockNote(sb))
+		p.Watcher.Note("%s", modelmock.Note(sb))
 		return nil
 	case sb.Mock == nil:
 		return spec.Errorf(spec.ErrConflict, "sandbox %s exists without a mock", sb.Name).

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -25,7 +26,7 @@ type Plan struct {
 	Existing *spec.Sandbox
 	// Rules are the sandbox's own network rules, with those that its agent needs.
 	Rules policy.Block
-	Mock  *engine.Mock // nil: models are asked
+	Mock  *modelmock.Mock // nil: models are asked
 	Loans Loans
 	Git   []GitFinding // why git will not work in its workspaces
 	Notes []string     // for a person
@@ -88,8 +89,12 @@ func (p *Provisioner) checkVersion(pl *Plan) error {
 
 // decideMock reads the script of the request.
 func (p *Provisioner) decideMock(pl *Plan) (err error) {
-	if pl.Request.Mock != "" {
-		pl.Mock, err = p.Engine.NewMock(pl.Request.Mock, pl.Agent.Spec)
+	if pl.Request.Mock == "" {
+		return nil
+	}
+	paths, err := p.Engine.Paths()
+	if err == nil {
+		pl.Mock, err = modelmock.Read(paths, pl.Request.Mock, pl.Agent.Spec)
 	}
 	return err
 }

@@ -18,8 +18,6 @@ import (
 type Sandboxes interface {
 	// EachAway calls do with each sandbox that is put away.
 	EachAway(do func(*spec.Sandbox) error) error
-	// Usable returns an error if the spec of a sandbox cannot be read.
-	Usable(sb *spec.Sandbox) error
 	// WithSavedLayer calls do when a sandbox's root layer is on the disk. The keeper of a running
 	// sandbox saves it first; one that does not run cannot start meanwhile.
 	WithSavedLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error

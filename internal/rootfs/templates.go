@@ -38,7 +38,7 @@ func (t *Templates) Save(ctx context.Context, sb *spec.Sandbox, name string) (sa
 	if err := t.Images.Room.Check(); err != nil {
 		return savedtemplate.Template{}, sandboxes.Failure("save sandbox "+sb.Name, sb, err)
 	}
-	if err := sandboxes.Usable(sb); err != nil {
+	if err := sb.CheckBroken(); err != nil {
 		return savedtemplate.Template{}, err
 	}
 	wish := describeTemplate(sb, name)
