@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -20,7 +21,7 @@ func (k *Keeper) fell() {
 	if err := k.wall.Err(); err != nil {
 		reason = err.Error()
 	}
-	if why := k.postMortem(); why != "" {
+	if why := postMortem(k.launch.Cgroup); why != "" {
 		reason += ": " + why
 	}
 	k.life.fall(reason)
@@ -40,7 +41,7 @@ func (k *Keeper) obituary() error {
 		} else if err != nil {
 			reason += ": " + err.Error()
 		}
-		if why := k.postMortem(); why != "" {
+		if why := postMortem(k.launch.Cgroup); why != "" {
 			reason += ": " + why
 		}
 	case <-time.After(fallTime):
@@ -140,7 +141,7 @@ func (k *Keeper) shutDown() {
 		k.takeDown()
 		k.ports.Close()
 		k.gateway.Close()
-		_ = k.bill.close() // the user who had it made may want to know
+		_ = k.bill.Close() // the user who had it made may want to know
 		k.traffic.Close()
 		wg.Wait()
 		return
@@ -168,10 +169,10 @@ func (k *Keeper) shutDown() {
 	k.takeDown()
 	k.ports.Close()
 	k.gateway.Close()
-	if err := k.bill.close(); err != nil && k.unsaved == nil { // which has the same reason
-		k.unsaved = k.uncounted(err)
+	if err := k.bill.Close(); err != nil && k.unsaved == nil { // which has the same reason
+		k.unsaved = uncounted(k.spec.Name, k.dir.Dir, err)
 	}
-	k.closeUploads()
+	_ = k.uploads.Close() // makes the written sums exact; if that fails they are higher than the bytes sent
 	k.traffic.Close()
 	if how.verdict != nil {
 		k.disk.Audit(k.wall)
@@ -268,4 +269,25 @@ func (k *Keeper) halt(ctx context.Context) {
 	if err != nil {
 		k.log.Warn("have the sandbox stand still", "err", err)
 	}
+}
+
+// uncounted explains the effect of a bill that could not be written at the end.
+func uncounted(sandbox, dir string, err error) error {
+	return (&spec.Error{Op: "stop sandbox " + sandbox, Err: fmt.Errorf("it is stopped, but what models have taken last is not in its bill: %w", err)}).
+		WithHint("make room where %s is", dir)
+}
+
+// postMortem explains the fall of the wall by the counters of its cgroup; empty if they tell nothing.
+func postMortem(group string) string {
+	if group != "" {
+		if e, err := cgroup.Open(group).Events(); err == nil {
+			switch {
+			case e.OOMKills > 0:
+				return "out of memory: the host's kernel killed it at its memory limit"
+			case e.PidsDenied > 0:
+				return "out of processes: the host refused more at the limit"
+			}
+		}
+	}
+	return ""
 }

@@ -19,13 +19,16 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
+	"github.com/bothy-dev/bothy/internal/keeper/bill"
 	"github.com/bothy-dev/bothy/internal/keeper/command"
 	"github.com/bothy-dev/bothy/internal/keeper/disk"
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/keeper/hostchanges"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/keeper/ports"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/shortage"
 	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/keeper/traffic"
 	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
@@ -69,7 +72,7 @@ type Keeper struct {
 	commands *command.Preparer
 	ports    *ports.Table
 	happened happenings
-	bill     *bill
+	bill     *bill.Bill
 	uploads  *uploadlimit.Ledger
 	disk     *disk.Watch
 	served   atomic.Int64 // connections to published ports that have ended
@@ -252,13 +255,13 @@ func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.mock, err = k.openMock(); err != nil {
+	if k.mock, err = openMock(sb, dir, k.log); err != nil {
 		return nil, err
 	}
-	if k.bill, err = k.openBill(); err != nil {
+	if k.bill, err = bill.Open(dir.Bill(), l.Prices, sb.Budget, k.log); err != nil {
 		return nil, err
 	}
-	if k.uploads, err = k.openUploads(); err != nil {
+	if k.uploads, err = openUploads(dir, k.log); err != nil {
 		return nil, err
 	}
 	return k, nil
@@ -339,10 +342,12 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 		go k.saver.run(ctx)
 	}
 	go k.stopWhenIdle(ctx)
-	go k.guardMemory(ctx)
+	go shortage.New(shortage.Options{
+		Limit: k.launch.Memory, Cgroup: k.launch.Cgroup, Wall: k.wall, Init: k.link, Log: k.log, Event: k.event, Tell: k.sessions.NoteAll,
+	}).Follow(ctx)
 	go k.disk.Follow(ctx, k.wall)
 	go k.watchOrphan(ctx)
-	go k.tellHostChanges(ctx)
+	go hostchanges.New(k.built.Mounts, k.link, k.log, k.event).Follow(ctx)
 	go k.worktrees.Follow(ctx)
 	go k.grants.StayCaughtUp(ctx)
 	select {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -64,7 +63,6 @@ type wall struct {
 	pids  []int
 	tasks []driver.Task
 	save  func(dir string) error
-	kill  error // the result of signals
 
 	still atomic.Bool
 }
@@ -86,8 +84,6 @@ func (w *wall) Pause(context.Context) (func(), error) {
 func (w *wall) Settle(context.Context) error { return nil }
 
 func (w *wall) Tasks(context.Context) ([]driver.Task, error) { return w.tasks, nil }
-
-func (w *wall) Signal(context.Context, int, int) error { return w.kill }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
@@ -172,51 +168,6 @@ func TestBackgroundSave(t *testing.T) {
 	}
 	cancel()
 	keepertest.Within(t, "run", func() { <-done })
-}
-
-func TestNear(t *testing.T) {
-	const mib = 1 << 20
-	tests := []struct {
-		current, limit int64
-		want           bool
-	}{
-		{100, 0, false},
-		{100, -1, false},
-		{0, 100 * mib, false},
-		{91 * mib, 100 * mib, true},
-		{89 * mib, 100 * mib, false}, // no headroom in a small sandbox
-		{985 * mib, 1024 * mib, true},
-		{980 * mib, 1024 * mib, true},
-		{900 * mib, 1024 * mib, false},
-		{2000 * mib, 1024 * mib, true},
-	}
-	for _, tt := range tests {
-		if got := near(tt.current, tt.limit); got != tt.want {
-			t.Errorf("%d of %d MiB is near: %t", tt.current/mib, tt.limit/mib, got)
-		}
-	}
-}
-
-// TestUntilHalf checks that the keeper looks often enough to see memory use beyond half of the limit
-// before it grows by another half, however fast it grows.
-func TestUntilHalf(t *testing.T) {
-	for _, tt := range []struct {
-		used, limit int64
-		want        time.Duration
-	}{
-		{0, 128 << 20, memoryPoll},
-		{0, 8 << 30, 500 * time.Millisecond},
-		{2 << 30, 8 << 30, 250 * time.Millisecond},
-		{4<<30 - 1, 8 << 30, memoryPoll},
-		{4<<30 + 1, 8 << 30, memoryHurry},
-		{9 << 30, 8 << 30, memoryHurry},
-		{0, 1 << 40, memoryIdle},
-		{0, math.MaxInt64, memoryIdle},
-	} {
-		if got := untilHalf(tt.used, tt.limit); got != tt.want {
-			t.Errorf("%d of %d: %s, want %s", tt.used, tt.limit, got, tt.want)
-		}
-	}
 }
 
 // TestStopGrace checks that a stop says how long programs get, to the millisecond. An older bothy

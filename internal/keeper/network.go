@@ -83,7 +83,7 @@ type Tasks struct {
 // Loop is a loop, and the directory that contains it.
 type Loop struct{ Runs, ID string }
 
-// loop returns the loop that works in the sandbox; nil if none does.
+// loopOf returns the loop that works in the sandbox; nil if none does.
 func (k *Keeper) loop() *Loop {
 	if k.spec.Loop == "" || k.launch.Runs == "" {
 		return nil
@@ -150,7 +150,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.grants.Policy(), HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.Meter(), Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
 		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})
 	if err != nil {

@@ -189,3 +189,11 @@ func (k *Keeper) standing(ctx context.Context) *wire.KeeperStatus {
 	}
 	return st
 }
+
+// answerBill tells what models have taken, once that is on disk.
+func (k *Keeper) answerBill(c *unixconn.Conn) error {
+	if err := k.bill.Note(); err != nil {
+		return err
+	}
+	return c.SendJSON(wire.Reply, k.bill.Meter().Bill())
+}
