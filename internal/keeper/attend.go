@@ -53,7 +53,7 @@ func (k *Keeper) hear(a *attendant) error {
 	case <-k.life.asked:
 		_ = a.SendError(k.life.tooLate())
 	case <-a.gone:
-	case <-time.After(stillTime):
+	case <-time.After(pauseTime):
 	}
 	a.Close()
 	return errLeft

@@ -37,7 +37,7 @@ func (k *Keeper) obituary() error {
 	select {
 	case <-k.wall.Done():
 		if err := k.wall.Err(); errors.Is(err, driver.ErrLayer) {
-			return k.badLayer(k.built.Restore, fmt.Errorf("%s: %w", reason, err))
+			return badLayer(k.spec.Name, k.built.Restore, fmt.Errorf("%s: %w", reason, err))
 		} else if err != nil {
 			reason += ": " + err.Error()
 		}
@@ -59,7 +59,7 @@ func (k *Keeper) unlessFallen(err error) error {
 	select {
 	case <-k.wall.Done():
 		if damage := k.wall.Err(); errors.Is(damage, driver.ErrLayer) { // the next start fails
-			return k.badLayer(k.built.Restore, damage)
+			return badLayer(k.spec.Name, k.built.Restore, damage)
 		}
 		return spec.Errorf(spec.ErrStopping, "sandbox %s just ended", k.spec.Name)
 	case <-time.After(fallTime):
@@ -154,7 +154,9 @@ func (k *Keeper) shutDown() {
 		k.life.awaitStarts(k.wall.Done())
 		err := k.endPrograms(how)
 		if err == nil && how.verdict != nil { // a save takes its time, and the sandbox must not write more
-			k.halt(context.Background())
+			if err := haltWrites(context.Background(), k.wall); err != nil {
+				k.log.Warn("have the sandbox stand still", "err", err)
+			}
 		}
 		if err == nil {
 			bounded(hangTime, k.worktrees.RemoveAll)
@@ -260,15 +262,13 @@ func (k *Keeper) drain() {
 	}
 }
 
-// halt stops all writes for good: the caller then takes the wall down.
-func (k *Keeper) halt(ctx context.Context) {
-	err := k.wall.Settle(ctx)
+// haltWrites stops all writes for good: the caller then takes the wall down.
+func haltWrites(ctx context.Context, wall driver.Wall) error {
+	err := wall.Settle(ctx)
 	if err == nil {
-		_, err = k.wall.Pause(ctx)
+		_, err = wall.Pause(ctx)
 	}
-	if err != nil {
-		k.log.Warn("have the sandbox stand still", "err", err)
-	}
+	return err
 }
 
 // uncounted explains the effect of a bill that could not be written at the end.

@@ -286,7 +286,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	k.refused = k.grants.LendFirst()
 	k.status.Note(func(st *spec.Status) { st.Unlent = k.grants.NotLent() }) // written once it runs: until then it was not started
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
-		return nil, k.badLayer(m.Restore, err)
+		return nil, badLayer(k.spec.Name, m.Restore, err)
 	}
 	defer func() {
 		if err != nil {
@@ -341,7 +341,9 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	if k.spec.Build == nil { // a build's layer is saved at the end of a step
 		go k.saver.run(ctx)
 	}
-	go k.stopWhenIdle(ctx)
+	go (&idleness{
+		limit: time.Duration(k.spec.IdleTimeout), life: k.life, wall: k.wall, sessions: k.sessions, gateway: k.gateway, served: &k.served,
+	}).stopWhenIdle(ctx)
 	go shortage.New(shortage.Options{
 		Limit: k.launch.Memory, Cgroup: k.launch.Cgroup, Wall: k.wall, Init: k.link, Log: k.log, Event: k.event, Tell: k.sessions.NoteAll,
 	}).Follow(ctx)

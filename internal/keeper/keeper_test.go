@@ -197,11 +197,12 @@ func TestStopOnce(t *testing.T) {
 	k := bare()
 	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
 	must(t, k.life.begin())
-	if !k.busy() {
+	i := &idleness{life: k.life, sessions: k.sessions}
+	if !i.isWatched() {
 		t.Error("nobody is served")
 	}
 	k.life.end()
-	if k.busy() {
+	if i.isWatched() {
 		t.Error("somebody is served")
 	}
 	k.life.stop("first", 0)

@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -84,20 +85,20 @@ type Tasks struct {
 type Loop struct{ Runs, ID string }
 
 // loopOf returns the loop that works in the sandbox; nil if none does.
-func (k *Keeper) loop() *Loop {
-	if k.spec.Loop == "" || k.launch.Runs == "" {
+func loopOf(sb *spec.Sandbox, l *launch.Settings) *Loop {
+	if sb.Loop == "" || l.Runs == "" {
 		return nil
 	}
-	return &Loop{k.launch.Runs, k.spec.Loop}
+	return &Loop{l.Runs, sb.Loop}
 }
 
-// tasks returns the tasks that the sandbox may know; nil if it may know none.
-func (k *Keeper) tasks() *Tasks {
-	if k.spec.Tasks == "" || len(k.spec.Workspaces) == 0 {
+// tasksOf returns the tasks that the sandbox may know; nil if it may know none.
+func tasksOf(sb *spec.Sandbox, l *launch.Settings) *Tasks {
+	if sb.Tasks == "" || len(sb.Workspaces) == 0 {
 		return nil
 	}
 	// The tasks of this directory. A directory above may have tasks of many other projects.
-	return &Tasks{book.OpenBy(k.launch.Bothy, k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
+	return &Tasks{book.OpenBy(l.Bothy, l.Tasks, sb.Workspaces[0].Source), sb.Name, sb.Tasks}
 }
 
 // Mock is a scripted model that answers instead of servers.
@@ -150,7 +151,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.grants.Policy(), HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.Meter(), Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.Meter(), Uploads: k.uploads, Tasks: tasksOf(k.spec, &k.launch), Loop: loopOf(k.spec, &k.launch), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
 		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})
 	if err != nil {

@@ -110,9 +110,9 @@ type otherError struct{ error }
 
 func (e otherError) Unwrap() error { return e.error }
 
-// saveStill saves the layer while the sandbox is paused by pause. It calls meanwhile during the
+// savePaused saves the layer while the sandbox is paused by pause. It calls meanwhile during the
 // pause, and afterwards once the save is on disk and is the newest.
-func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func(), error), meanwhile, afterwards func() error) error {
+func (s *saver) savePaused(ctx context.Context, pause func(context.Context) (func(), error), meanwhile, afterwards func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := func() func() time.Duration {

@@ -160,7 +160,7 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 		}
 		return c.SendJSON(wire.Reply, k.saver.layer())
 	case wire.OpStill:
-		return k.answerStill(ctx, c, ask)
+		return k.answerPause(ctx, c, ask)
 	case wire.OpFollow:
 		return k.answerFollow(ctx, c)
 	case wire.OpChanged:
@@ -177,7 +177,7 @@ func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
 
 // standing returns the status of the sandbox.
 func (k *Keeper) standing(ctx context.Context) *wire.KeeperStatus {
-	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.Get(), Sessions: k.sessions.List(), Usage: k.usage(), Generation: k.grants.Generation()}
+	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.Get(), Sessions: k.sessions.List(), Usage: usageOf(k.wall), Generation: k.grants.Generation()}
 	st.Usage.Sessions = len(st.Sessions)
 	st.SetFlows(k.gateway.Flows())
 	if list, err := k.wall.Tasks(ctx); err == nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stillTime bounds how long a caller can pause a sandbox, and how long the layer is kept for that
+// pauseTime bounds how long a caller can pause a sandbox, and how long the layer is kept for that
 // caller.
-const stillTime = 30 * time.Second
+const pauseTime = 30 * time.Second
 
 // errLeft says that the caller that paused the sandbox has gone, or took too long.
 var errLeft = errors.New("whoever had the sandbox stand still took too long")
 
-// answerStill pauses the sandbox while the caller looks at its files.
-func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
+// answerPause pauses the sandbox while the caller looks at its files.
+func (k *Keeper) answerPause(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	if !ask.Unasked {
 		if err := k.life.begin(); err != nil {
 			return err
 		}
 		defer k.life.end()
 	}
-	err := k.stand(ctx, c, ask.Memory)
+	err := k.pauseFor(ctx, c, ask.Memory)
 	if err == nil || errors.Is(err, errLeft) {
 		return err
 	}
@@ -42,9 +42,9 @@ func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	return k.unlessFallen(failed)
 }
 
-// stand does that. If memory names a directory, it writes an image of the memory there. It cancels
+// pauseFor does that. If memory names a directory, it writes an image of the memory there. It cancels
 // the image when the caller is gone or the sandbox is to end.
-func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) error {
+func (k *Keeper) pauseFor(ctx context.Context, c *unixconn.Conn, memory string) error {
 	who := attend(c)
 	there, leave := who.there(ctx)
 	defer leave()
@@ -71,7 +71,7 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 		resume, err := pause(ctx)
 		return func() { resume(); stood.Pause = spec.Duration(time.Since(began)) }, err
 	}
-	return k.saver.saveStill(ctx, timed, func() error {
+	return k.saver.savePaused(ctx, timed, func() error {
 		if err := c.SendJSON(wire.Reply, struct{}{}); err != nil {
 			return errLeft
 		}
