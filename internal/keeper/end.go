@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// fell notes that the sandbox ended unasked.
-func (k *Keeper) fell() {
+// noteFall notes that the sandbox ended unasked.
+func (k *Keeper) noteFall() {
 	reason := "init ended"
 	if err := k.wall.Err(); err != nil {
 		reason = err.Error()
@@ -24,7 +24,7 @@ func (k *Keeper) fell() {
 	if why := postMortem(k.launch.Cgroup); why != "" {
 		reason += ": " + why
 	}
-	k.life.fall(reason)
+	k.life.noteFall(reason)
 	k.status.Update(func(st *spec.Status) { st.Crashed = true })
 }
 
@@ -87,7 +87,7 @@ func (k *Keeper) stopFor(why string) {
 	if k.spec.Limits.Disk == 0 {
 		hint += "; or let sandboxes have more: disk in config.yaml"
 	}
-	k.life.ask(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
+	k.life.askToStop(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
 }
 
 // orphanPoll is how often a keeper checks whether its sandbox is an orphan.
@@ -104,7 +104,7 @@ func (k *Keeper) watchOrphan(ctx context.Context) {
 		case <-tick.C:
 		}
 		if why := k.orphan(); why != "" {
-			k.life.destroy(why)
+			k.life.discardSandbox(why)
 			return
 		}
 	}
@@ -150,7 +150,7 @@ func (k *Keeper) shutDown() {
 	select {
 	case <-k.wall.Done():
 	default:
-		k.saver.wait() // a memory image may be being cancelled: its caller gets an answer only after that
+		k.saver.awaitSave() // a memory image may be being cancelled: its caller gets an answer only after that
 		k.life.awaitStarts(k.wall.Done())
 		err := k.endPrograms(how)
 		if err == nil && how.verdict != nil { // a save takes its time, and the sandbox must not write more
@@ -164,8 +164,8 @@ func (k *Keeper) shutDown() {
 		}
 		if err != nil {
 			k.log.Error("last save", "err", err)
-			k.event("save.failed", map[string]any{"error": err.Error()})
-			k.unsaved = k.lost(err)
+			k.writeEvent("save.failed", map[string]any{"error": err.Error()})
+			k.unsaved = k.explainLoss(err)
 		}
 	}
 	k.takeDown()
@@ -183,11 +183,11 @@ func (k *Keeper) shutDown() {
 	k.status.Update(func(st *spec.Status) {
 		st.State, st.StoppedAt, st.KeeperPID = spec.Stopped, &now, 0
 	})
-	k.event("stopped", map[string]any{"reason": how.reason})
+	k.writeEvent("stopped", map[string]any{"reason": how.reason})
 }
 
-// lost explains the effect of a failed last save.
-func (k *Keeper) lost(err error) error {
+// explainLoss explains the effect of a failed last save.
+func (k *Keeper) explainLoss(err error) error {
 	hint := "make room where " + k.dir.Dir + " is"
 	if other := spec.Hint(err); other != "" && !store.IsFull(err) {
 		hint = other
@@ -206,7 +206,7 @@ func (k *Keeper) lost(err error) error {
 		hint = "bothy logs --source events " + k.spec.Name + " tells what went before"
 	}
 	since := "since it was created"
-	if at := k.saver.layer().SavedAt; at != nil {
+	if at := k.saver.savedLayer().SavedAt; at != nil {
 		since = "since " + at.Local().Format(time.DateTime)
 	}
 	return (&spec.Error{Op: "stop sandbox " + k.spec.Name, Err: fmt.Errorf("it is stopped, but what was changed outside the home and the shared directories %s is lost: %w", since, err)}).
@@ -252,8 +252,8 @@ func (k *Keeper) endPrograms(how ending) error {
 	}
 }
 
-// drain lets commands under way hear how the sandbox ended.
-func (k *Keeper) drain() {
+// awaitCommands lets commands under way hear how the sandbox ended.
+func (k *Keeper) awaitCommands() {
 	done := make(chan struct{})
 	go func() { k.wg.Wait(); close(done) }()
 	select {

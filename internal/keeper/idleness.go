@@ -55,7 +55,7 @@ func (i *idleness) stopWhenIdle(ctx context.Context) {
 			since = now
 		}
 		if now.Sub(since) >= limit {
-			i.life.stop(fmt.Sprintf("idle for %s", limit), stopGrace)
+			i.life.stopSandbox(fmt.Sprintf("idle for %s", limit), stopGrace)
 			return
 		}
 	}

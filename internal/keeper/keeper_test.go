@@ -96,7 +96,7 @@ func TestBound(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := &saver{every: tt.every, lastCost: tt.cost}
-		if got := s.bound(); got != tt.want {
+		if got := s.longestWait(); got != tt.want {
 			t.Errorf("every %v, the last took %v: %v, want %v", tt.every, tt.cost, got, tt.want)
 		}
 	}
@@ -109,22 +109,22 @@ func TestSaver(t *testing.T) {
 		wall: w, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: time.Second,
 		note: func(r spec.RootLayer) { noted = append(noted, r) },
 	}
-	must(t, s.save(t.Context()))
-	good := s.layer()
+	must(t, s.saveLayer(t.Context()))
+	good := s.savedLayer()
 	if good.Bytes < 5 || good.SavedAt == nil || good.SaveError != "" || time.Duration(good.Bound) < time.Second {
 		t.Errorf("after a save: %+v", good)
 	}
 	boom := errors.New("boom")
 	w.save = func(string) error { return boom }
-	if err := s.save(t.Context()); !errors.Is(err, boom) {
+	if err := s.saveLayer(t.Context()); !errors.Is(err, boom) {
 		t.Errorf("a failing save: %v", err)
 	}
-	if bad := s.layer(); bad.SaveError != "boom" || bad.SavedAt != good.SavedAt || bad.Bytes != good.Bytes {
+	if bad := s.savedLayer(); bad.SaveError != "boom" || bad.SavedAt != good.SavedAt || bad.Bytes != good.Bytes {
 		t.Errorf("after a failed one: %+v", bad)
 	}
 	w.save = nil
-	must(t, s.save(t.Context()))
-	if again := s.layer(); again.SaveError != "" {
+	must(t, s.saveLayer(t.Context()))
+	if again := s.savedLayer(); again.SaveError != "" {
 		t.Errorf("after a good one: %+v", again)
 	}
 	if len(noted) != 3 || noted[1].SaveError != "boom" {
@@ -145,7 +145,7 @@ func TestBackgroundSave(t *testing.T) {
 	s.worked = usage.CPU([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); s.run(ctx) }()
+	go func() { defer close(done); s.saveInBackground(ctx) }()
 	select {
 	case <-saved:
 		t.Error("saved although nothing worked")
@@ -155,7 +155,7 @@ func TestBackgroundSave(t *testing.T) {
 		work()
 		select {
 		case <-saved:
-		case <-time.After(time.Duration(s.layer().Bound) + keepertest.Patience): // a slow disk is not kept busy all the time
+		case <-time.After(time.Duration(s.savedLayer().Bound) + keepertest.Patience): // a slow disk is not kept busy all the time
 			t.Fatal("not saved")
 		}
 		for quiet := false; !quiet; { // saves of work done during a save
@@ -185,7 +185,7 @@ func TestStopGrace(t *testing.T) {
 		k.stopped = make(chan struct{})
 		close(k.stopped)
 		ours, theirs := keepertest.Conns(t)
-		must(t, k.answer(t.Context(), ours, x.ask))
+		must(t, k.answerRequest(t.Context(), ours, x.ask))
 		theirs.Close()
 		if k.life.how.grace != x.want {
 			t.Errorf("of %+v it is %s", x.ask, k.life.how.grace)
@@ -196,22 +196,22 @@ func TestStopGrace(t *testing.T) {
 func TestStopOnce(t *testing.T) {
 	k := bare()
 	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
-	must(t, k.life.begin())
+	must(t, k.life.beginCommand())
 	i := &idleness{life: k.life, sessions: k.sessions}
 	if !i.isWatched() {
 		t.Error("nobody is served")
 	}
-	k.life.end()
+	k.life.endCommand()
 	if i.isWatched() {
 		t.Error("somebody is served")
 	}
-	k.life.stop("first", 0)
-	k.life.stop("second", time.Hour)
-	k.life.destroy("removed")
+	k.life.stopSandbox("first", 0)
+	k.life.stopSandbox("second", time.Hour)
+	k.life.discardSandbox("removed")
 	if k.life.how.reason != "first" || k.life.how.grace != stopGrace || !k.life.how.discard {
 		t.Errorf("reason %q, grace %v, discard %t", k.life.how.reason, k.life.how.grace, k.life.how.discard)
 	}
-	if err := k.life.begin(); !errors.Is(err, spec.ErrStopping) {
+	if err := k.life.beginCommand(); !errors.Is(err, spec.ErrStopping) {
 		t.Errorf("a command while it stops: %v", err)
 	}
 }
@@ -263,7 +263,7 @@ func serving(t *testing.T, path string) *Keeper {
 	l, err := listen(path)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	k.wg.Go(func() { k.serve(ctx, l) })
+	k.wg.Go(func() { k.acceptCommands(ctx, l) })
 	t.Cleanup(func() {
 		cancel()
 		l.Close()
@@ -342,7 +342,7 @@ func TestServeRefusesOthers(t *testing.T) {
 func TestCountsAtOnce(t *testing.T) {
 	s := &saver{wall: &wall{}, store: layer.Store{Dir: t.TempDir()}, note: func(spec.RootLayer) {}}
 	thread := 0
-	rest, err := s.write(func() func() time.Duration {
+	rest, err := s.writeSave(func() func() time.Duration {
 		if syscall.Gettid() != thread { // no other goroutine uses that thread meanwhile
 			t.Error("it is counted in another goroutine")
 		}

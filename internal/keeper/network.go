@@ -137,8 +137,8 @@ type Gateway interface {
 	Close()
 }
 
-// plug opens the gateway and returns the card for the wall.
-func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
+// openGateway opens the gateway and returns the card for the wall.
+func (k *Keeper) openGateway(n Network) (card *driver.Network, err error) {
 	for name, v := range k.launch.Roots {
 		_ = os.Setenv(name, v) // read when the first server certificate is verified
 	}
@@ -150,8 +150,8 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 		id.Authority, k.launch.Authority = *a, nil
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
-		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.grants.Policy(), HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.Meter(), Uploads: k.uploads, Tasks: tasksOf(k.spec, &k.launch), Loop: loopOf(k.spec, &k.launch), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
+		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.grants.Policy(), HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.joinServer, Log: k.logTraffic,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.countTurn, Meter: k.bill.Meter(), Uploads: k.uploads, Tasks: tasksOf(k.spec, &k.launch), Loop: loopOf(k.spec, &k.launch), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
 		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})
 	if err != nil {
@@ -165,8 +165,8 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	return card, nil
 }
 
-// join asks init to connect a server on the inside's loopback to the gateway.
-func (k *Keeper) join(ctx context.Context, j wire.Join) error {
+// joinServer asks init to connect a server on the inside's loopback to the gateway.
+func (k *Keeper) joinServer(ctx context.Context, j wire.Join) error {
 	_, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskJoin, Join: j})
 	return err
 }

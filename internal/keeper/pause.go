@@ -22,10 +22,10 @@ var errLeft = errors.New("whoever had the sandbox stand still took too long")
 // answerPause pauses the sandbox while the caller looks at its files.
 func (k *Keeper) answerPause(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	if !ask.Unasked {
-		if err := k.life.begin(); err != nil {
+		if err := k.life.beginCommand(); err != nil {
 			return err
 		}
-		defer k.life.end()
+		defer k.life.endCommand()
 	}
 	err := k.pauseFor(ctx, c, ask.Memory)
 	if err == nil || errors.Is(err, errLeft) {
@@ -45,8 +45,8 @@ func (k *Keeper) answerPause(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 // pauseFor does that. If memory names a directory, it writes an image of the memory there. It cancels
 // the image when the caller is gone or the sandbox is to end.
 func (k *Keeper) pauseFor(ctx context.Context, c *unixconn.Conn, memory string) error {
-	who := attend(c)
-	there, leave := who.there(ctx)
+	who := listenTo(c)
+	there, leave := who.contextWhileThere(ctx)
 	defer leave()
 	if err := k.wall.Settle(there); err != nil { // not during the pause
 		return leftOr(there, err)
@@ -75,18 +75,18 @@ func (k *Keeper) pauseFor(ctx context.Context, c *unixconn.Conn, memory string) 
 		if err := c.SendJSON(wire.Reply, struct{}{}); err != nil {
 			return errLeft
 		}
-		return k.hear(who)
+		return k.awaitWord(who)
 	}, func() error {
 		if kept != nil {
-			if err := errors.Join(driver.SumMemory(memory, k.launch.Build), kept.write(memory)); err != nil {
+			if err := errors.Join(driver.SumMemory(memory, k.launch.Build), kept.writeFile(memory)); err != nil {
 				return err
 			}
 			authority := k.gateway.Identity().Authority
 			stood.Authority = &authority
 		}
-		stood.SavedAt = k.saver.layer().SavedAt
+		stood.SavedAt = k.saver.savedLayer().SavedAt
 		if err := c.SendJSON(wire.Reply, stood); err == nil {
-			_ = k.hear(who) // until the caller goes
+			_ = k.awaitWord(who) // until the caller goes
 		}
 		return nil
 	})

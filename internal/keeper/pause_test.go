@@ -50,7 +50,7 @@ func TestPaused(t *testing.T) {
 			if w.still.Load() {
 				t.Error("it does not go on")
 			}
-			if l := k.saver.layer(); l.SaveError != "" || l.SavedAt != nil {
+			if l := k.saver.savedLayer(); l.SaveError != "" || l.SavedAt != nil {
 				t.Errorf("the layer was saved, or could not be: %+v", l)
 			}
 		})
@@ -62,8 +62,8 @@ func TestPaused(t *testing.T) {
 	must(t, theirs.Expect(wire.Reply, &struct{}{}))
 	must(t, theirs.SendJSON(wire.Request, struct{}{}))
 	must(t, theirs.Expect(wire.Reply, &wire.Stood{}))
-	if w.still.Load() || k.saver.layer().SavedAt == nil {
-		t.Errorf("still: %v, %+v", w.still.Load(), k.saver.layer())
+	if w.still.Load() || k.saver.savedLayer().SavedAt == nil {
+		t.Errorf("still: %v, %+v", w.still.Load(), k.saver.savedLayer())
 	}
 	_ = theirs.Close()
 	must(t, <-done)
@@ -117,7 +117,7 @@ func TestImageBrokenOff(t *testing.T) {
 					t.Errorf("it ends with %v", err)
 				}
 			})
-			if l := k.saver.layer(); w.still.Load() || l.SaveError != "" || l.SavedAt != nil {
+			if l := k.saver.savedLayer(); w.still.Load() || l.SaveError != "" || l.SavedAt != nil {
 				t.Errorf("it stands still: %v; %+v", w.still.Load(), l)
 			}
 		})
@@ -138,7 +138,7 @@ func TestStoodBeforeStatus(t *testing.T) {
 	keepertest.Within(t, "the answer", func() {
 		defer close(told)
 		var stood wire.Stood
-		if err := theirs.Expect(wire.Reply, &stood); err != nil || stood.SavedAt == nil || !stood.SavedAt.Equal(*k.saver.layer().SavedAt) {
+		if err := theirs.Expect(wire.Reply, &stood); err != nil || stood.SavedAt == nil || !stood.SavedAt.Equal(*k.saver.savedLayer().SavedAt) {
 			t.Errorf("%+v, %v", stood, err)
 		}
 	})
@@ -151,17 +151,17 @@ func TestLayerAlone(t *testing.T) {
 	k, w := pausing(t)
 	broken := errors.New("no room for the memory")
 	err := k.saver.savePaused(t.Context(), func(context.Context) (func(), error) { return nil, broken }, nil, nil)
-	if l := k.saver.layer(); !errors.Is(err, broken) || l.SaveError != "" || l.SavedAt != nil {
+	if l := k.saver.savedLayer(); !errors.Is(err, broken) || l.SaveError != "" || l.SavedAt != nil {
 		t.Errorf("%v, %+v", err, l)
 	}
 	err = k.saver.savePaused(t.Context(), w.Pause, func() error { return nil }, func() error { return nil })
 	must(t, err)
-	if k.saver.layer().SavedAt == nil {
+	if k.saver.savedLayer().SavedAt == nil {
 		t.Error("it is not saved")
 	}
 	w.save = func(string) error { return broken }
-	if err := k.saver.savePaused(t.Context(), w.Pause, nil, nil); !errors.Is(err, broken) || k.saver.layer().SaveError == "" {
-		t.Errorf("%v, %+v", err, k.saver.layer())
+	if err := k.saver.savePaused(t.Context(), w.Pause, nil, nil); !errors.Is(err, broken) || k.saver.savedLayer().SaveError == "" {
+		t.Errorf("%v, %+v", err, k.saver.savedLayer())
 	}
 }
 
