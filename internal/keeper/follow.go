@@ -10,7 +10,7 @@ import (
 
 // happenings counts events that callers can follow. The zero value is ready to use.
 type happenings struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards all below
 	sum  wire.Happened
 	more chan struct{} // closed at the next event; nil if no caller waits
 }

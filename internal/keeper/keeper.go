@@ -81,17 +81,17 @@ type Keeper struct {
 	built  driver.Machine    // the machine that the wall was built from
 	attach []wire.Attachment // mounts that init makes
 
-	spawning sync.RWMutex // held while a program is started and noted
+	spawning sync.RWMutex // read-locked while a program is started and noted; locked while a memory image is made
 	agents   sync.Mutex   // held while an agent's session is looked up or made: at most one exists
 
 	ranBefore bool // this is not the sandbox's first start
 	crashed   bool // the last run did not end properly
 
-	life     *life
-	recorded chan struct{} // closed when the status on disk says that it runs
-	stopped  chan struct{} // closed when it has
-	unsaved  error         // what the end lost; set before stopped is closed
-	wg       sync.WaitGroup
+	life     *life          // commands being served, and how the sandbox ends
+	recorded chan struct{}  // closed when the status on disk says that it runs
+	stopped  chan struct{}  // closed when it has
+	unsaved  error          // what the end lost; set before stopped is closed
+	wg       sync.WaitGroup // conversations with callers, and programs being watched
 }
 
 // Boot is a keeper that is starting up.
@@ -304,7 +304,7 @@ func (k *Keeper) bringUp(d driver.Driver, m driver.Machine) (_ *net.UnixListener
 	}
 	k.worktrees.Protect(k.link, k.memory == nil)
 	k.log.Info("up", "wall", time.Since(began))
-	k.saver = newSaver(k)
+	k.saver = newSaver(k.wall, k.layers, time.Duration(k.launch.SaveEvery), k.built.Mounts, k.status, k.log)
 	k.ports.Serve(k.gateway)
 	listener, err := listen(k.dir.Control())
 	if err != nil {

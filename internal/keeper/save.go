@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/spec"
@@ -24,20 +25,20 @@ type saver struct {
 	note  func(spec.RootLayer) // writes it into the status
 	must  []driver.Mount       // mounts that must answer
 
-	mu       sync.Mutex // held while a save runs
-	smu      sync.Mutex
+	mu       sync.Mutex // held while a save runs; taken before smu
+	smu      sync.Mutex // guards all below, which callers read while a save runs
 	state    spec.RootLayer
 	worked   time.Duration // CPU time of the wall at the last save
-	lastCost time.Duration
+	lastCost time.Duration // how long the last save took
 }
 
-// newSaver makes a saver for the layer of a keeper whose wall is up.
-func newSaver(k *Keeper) *saver {
+// newSaver makes a saver for a wall that is up.
+func newSaver(wall driver.Wall, layers layer.Store, every time.Duration, must []driver.Mount, st *status.File, log *slog.Logger) *saver {
 	s := &saver{
-		wall: k.wall, store: k.layers, log: k.log, every: time.Duration(k.launch.SaveEvery),
-		note:  func(r spec.RootLayer) { k.status.Update(func(st *spec.Status) { st.Root = r }) },
-		state: k.status.Get().Root,
-		must:  k.built.Mounts,
+		wall: wall, store: layers, log: log, every: every,
+		note:  func(r spec.RootLayer) { st.Update(func(s *spec.Status) { s.Root = r }) },
+		state: st.Get().Root,
+		must:  must,
 	}
 	if s.every <= 0 {
 		s.every = defaultSaveEvery
