@@ -42,7 +42,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 }
 
 // attached waits until init has attached everything. Before that nothing may run
-// inside: it would see, and might use, what lies below the mounts.
+// inside: a program would see, and might use, the files that the mounts cover.
 func (k *Keeper) attached(ctx context.Context) error {
 	if len(k.attach) == 0 && !k.spec.Docker { // at whose socket init listens before it says a word
 		return nil
