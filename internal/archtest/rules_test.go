@@ -27,8 +27,9 @@ internal/guest internal/driver/gvisor/starter
 internal/driver
 internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
-internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/usage internal/keeper/launch internal/keeper/status
-internal/keeper/session internal/keeper/disk internal/keeper/machine internal/keeper/command internal/keeper/grants
+internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/usage internal/keeper/launch internal/keeper/status internal/keeper/bill
+internal/keeper/session internal/keeper/disk internal/keeper/machine internal/keeper/command internal/keeper/grants internal/keeper/shortage
+internal/keeper/hostchanges
 internal/keeper
 internal/rootfs
 internal/agentprogram

@@ -20,8 +20,8 @@ const hungTime = 10 * time.Second
 // answersPoll is how often a save checks that shared directories answer.
 const answersPoll = 2 * time.Second
 
-// answer returns an error if a mount that is shared with the host does not answer for [hungTime].
-func answer(mounts []driver.Mount) error {
+// checkAnswers returns an error if a mount that is shared with the host does not answer for [hungTime].
+func checkAnswers(mounts []driver.Mount) error {
 	for _, m := range mounts {
 		if machine.SharedWithHost(m) && hostpath.AnswersWithin(m.Source, hungTime) != nil {
 			return spec.Errorf(spec.ErrSandbox, "the directory that is shared as %s does not answer: its file system seems to hang", m.Target).
@@ -33,7 +33,7 @@ func answer(mounts []driver.Mount) error {
 
 // whileAnswering runs a function whose context ends when a shared mount does not answer for [hungTime].
 func whileAnswering(ctx context.Context, mounts []driver.Mount, do func(context.Context) error) error {
-	if err := answer(mounts); err != nil {
+	if err := checkAnswers(mounts); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -45,7 +45,7 @@ func whileAnswering(ctx context.Context, mounts []driver.Mount, do func(context.
 				return
 			case <-time.After(answersPoll):
 			}
-			if err := answer(mounts); err != nil {
+			if err := checkAnswers(mounts); err != nil {
 				cancel(err)
 			}
 		}

@@ -16,8 +16,8 @@ type attendant struct {
 	gone chan struct{} // closed when nothing more is heard of the caller
 }
 
-// attend starts listening until the connection is closed.
-func attend(c *unixconn.Conn) *attendant {
+// listenTo starts listening until the connection is closed.
+func listenTo(c *unixconn.Conn) *attendant {
 	a := &attendant{c, make(chan struct{}, 1), make(chan struct{})}
 	go func() {
 		defer close(a.gone)
@@ -32,8 +32,8 @@ func attend(c *unixconn.Conn) *attendant {
 	return a
 }
 
-// there returns a context that ends when the caller goes.
-func (a *attendant) there(ctx context.Context) (context.Context, context.CancelFunc) {
+// contextWhileThere returns a context that ends when the caller goes.
+func (a *attendant) contextWhileThere(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
@@ -45,15 +45,15 @@ func (a *attendant) there(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// hear waits for a word, for a limited time. It returns early if the sandbox is to end.
-func (k *Keeper) hear(a *attendant) error {
+// awaitWord waits for a word, for a limited time. It returns early if the sandbox is to end.
+func (k *Keeper) awaitWord(a *attendant) error {
 	select {
 	case <-a.word:
 		return nil
 	case <-k.life.asked:
 		_ = a.SendError(k.life.tooLate())
 	case <-a.gone:
-	case <-time.After(stillTime):
+	case <-time.After(pauseTime):
 	}
 	a.Close()
 	return errLeft

@@ -9,21 +9,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// fell notes that the sandbox ended unasked.
-func (k *Keeper) fell() {
+// noteFall notes that the sandbox ended unasked.
+func (k *Keeper) noteFall() {
 	reason := "init ended"
 	if err := k.wall.Err(); err != nil {
 		reason = err.Error()
 	}
-	if why := k.postMortem(); why != "" {
+	if why := postMortem(k.launch.Cgroup); why != "" {
 		reason += ": " + why
 	}
-	k.life.fall(reason)
+	k.life.noteFall(reason)
 	k.status.Update(func(st *spec.Status) { st.Crashed = true })
 }
 
@@ -36,11 +37,11 @@ func (k *Keeper) obituary() error {
 	select {
 	case <-k.wall.Done():
 		if err := k.wall.Err(); errors.Is(err, driver.ErrLayer) {
-			return k.badLayer(k.built.Restore, fmt.Errorf("%s: %w", reason, err))
+			return badLayer(k.spec.Name, k.built.Restore, fmt.Errorf("%s: %w", reason, err))
 		} else if err != nil {
 			reason += ": " + err.Error()
 		}
-		if why := k.postMortem(); why != "" {
+		if why := postMortem(k.launch.Cgroup); why != "" {
 			reason += ": " + why
 		}
 	case <-time.After(fallTime):
@@ -58,7 +59,7 @@ func (k *Keeper) unlessFallen(err error) error {
 	select {
 	case <-k.wall.Done():
 		if damage := k.wall.Err(); errors.Is(damage, driver.ErrLayer) { // the next start fails
-			return k.badLayer(k.built.Restore, damage)
+			return badLayer(k.spec.Name, k.built.Restore, damage)
 		}
 		return spec.Errorf(spec.ErrStopping, "sandbox %s just ended", k.spec.Name)
 	case <-time.After(fallTime):
@@ -86,7 +87,7 @@ func (k *Keeper) stopFor(why string) {
 	if k.spec.Limits.Disk == 0 {
 		hint += "; or let sandboxes have more: disk in config.yaml"
 	}
-	k.life.ask(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
+	k.life.askToStop(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
 }
 
 // orphanPoll is how often a keeper checks whether its sandbox is an orphan.
@@ -103,7 +104,7 @@ func (k *Keeper) watchOrphan(ctx context.Context) {
 		case <-tick.C:
 		}
 		if why := k.orphan(); why != "" {
-			k.life.destroy(why)
+			k.life.discardSandbox(why)
 			return
 		}
 	}
@@ -140,7 +141,7 @@ func (k *Keeper) shutDown() {
 		k.takeDown()
 		k.ports.Close()
 		k.gateway.Close()
-		_ = k.bill.close() // the user who had it made may want to know
+		_ = k.bill.Close() // the user who had it made may want to know
 		k.traffic.Close()
 		wg.Wait()
 		return
@@ -149,11 +150,13 @@ func (k *Keeper) shutDown() {
 	select {
 	case <-k.wall.Done():
 	default:
-		k.saver.wait() // a memory image may be being cancelled: its caller gets an answer only after that
+		k.saver.awaitSave() // a memory image may be being cancelled: its caller gets an answer only after that
 		k.life.awaitStarts(k.wall.Done())
 		err := k.endPrograms(how)
 		if err == nil && how.verdict != nil { // a save takes its time, and the sandbox must not write more
-			k.halt(context.Background())
+			if err := haltWrites(context.Background(), k.wall); err != nil {
+				k.log.Warn("have the sandbox stand still", "err", err)
+			}
 		}
 		if err == nil {
 			bounded(hangTime, k.worktrees.RemoveAll)
@@ -161,17 +164,17 @@ func (k *Keeper) shutDown() {
 		}
 		if err != nil {
 			k.log.Error("last save", "err", err)
-			k.event("save.failed", map[string]any{"error": err.Error()})
-			k.unsaved = k.lost(err)
+			k.writeEvent("save.failed", map[string]any{"error": err.Error()})
+			k.unsaved = k.explainLoss(err)
 		}
 	}
 	k.takeDown()
 	k.ports.Close()
 	k.gateway.Close()
-	if err := k.bill.close(); err != nil && k.unsaved == nil { // which has the same reason
-		k.unsaved = k.uncounted(err)
+	if err := k.bill.Close(); err != nil && k.unsaved == nil { // which has the same reason
+		k.unsaved = uncounted(k.spec.Name, k.dir.Dir, err)
 	}
-	k.closeUploads()
+	_ = k.uploads.Close() // makes the written sums exact; if that fails they are higher than the bytes sent
 	k.traffic.Close()
 	if how.verdict != nil {
 		k.disk.Audit(k.wall)
@@ -180,11 +183,11 @@ func (k *Keeper) shutDown() {
 	k.status.Update(func(st *spec.Status) {
 		st.State, st.StoppedAt, st.KeeperPID = spec.Stopped, &now, 0
 	})
-	k.event("stopped", map[string]any{"reason": how.reason})
+	k.writeEvent("stopped", map[string]any{"reason": how.reason})
 }
 
-// lost explains the effect of a failed last save.
-func (k *Keeper) lost(err error) error {
+// explainLoss explains the effect of a failed last save.
+func (k *Keeper) explainLoss(err error) error {
 	hint := "make room where " + k.dir.Dir + " is"
 	if other := spec.Hint(err); other != "" && !store.IsFull(err) {
 		hint = other
@@ -203,7 +206,7 @@ func (k *Keeper) lost(err error) error {
 		hint = "bothy logs --source events " + k.spec.Name + " tells what went before"
 	}
 	since := "since it was created"
-	if at := k.saver.layer().SavedAt; at != nil {
+	if at := k.saver.savedLayer().SavedAt; at != nil {
 		since = "since " + at.Local().Format(time.DateTime)
 	}
 	return (&spec.Error{Op: "stop sandbox " + k.spec.Name, Err: fmt.Errorf("it is stopped, but what was changed outside the home and the shared directories %s is lost: %w", since, err)}).
@@ -249,8 +252,8 @@ func (k *Keeper) endPrograms(how ending) error {
 	}
 }
 
-// drain lets commands under way hear how the sandbox ended.
-func (k *Keeper) drain() {
+// awaitCommands lets commands under way hear how the sandbox ended.
+func (k *Keeper) awaitCommands() {
 	done := make(chan struct{})
 	go func() { k.wg.Wait(); close(done) }()
 	select {
@@ -259,13 +262,32 @@ func (k *Keeper) drain() {
 	}
 }
 
-// halt stops all writes for good: the caller then takes the wall down.
-func (k *Keeper) halt(ctx context.Context) {
-	err := k.wall.Settle(ctx)
+// haltWrites stops all writes for good: the caller then takes the wall down.
+func haltWrites(ctx context.Context, wall driver.Wall) error {
+	err := wall.Settle(ctx)
 	if err == nil {
-		_, err = k.wall.Pause(ctx)
+		_, err = wall.Pause(ctx)
 	}
-	if err != nil {
-		k.log.Warn("have the sandbox stand still", "err", err)
+	return err
+}
+
+// uncounted explains the effect of a bill that could not be written at the end.
+func uncounted(sandbox, dir string, err error) error {
+	return (&spec.Error{Op: "stop sandbox " + sandbox, Err: fmt.Errorf("it is stopped, but what models have taken last is not in its bill: %w", err)}).
+		WithHint("make room where %s is", dir)
+}
+
+// postMortem explains the fall of the wall by the counters of its cgroup; empty if they tell nothing.
+func postMortem(group string) string {
+	if group != "" {
+		if e, err := cgroup.Open(group).Events(); err == nil {
+			switch {
+			case e.OOMKills > 0:
+				return "out of memory: the host's kernel killed it at its memory limit"
+			case e.PidsDenied > 0:
+				return "out of processes: the host refused more at the limit"
+			}
+		}
 	}
+	return ""
 }

@@ -20,17 +20,17 @@ import (
 // answerExec starts a program and stays with it. It does not start a second agent session: it
 // attaches the caller to the running one.
 func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
-	started, err := k.life.beginStart()
+	started, err := k.life.beginProgram()
 	if err != nil {
 		return err
 	}
 	defer started()
-	defer k.life.end()
+	defer k.life.endCommand()
 	ctx = context.WithoutCancel(ctx) // a stop does not cancel a start that has begun
 	if k.spec.Remove && !ask.Detached && !ask.Prepares {
 		// The caller that made the sandbox for this one command is served. If that caller has
 		// vanished, nothing else would take the sandbox down.
-		defer k.life.destroy("its command ended")
+		defer k.life.discardSandbox("its command ended")
 	}
 	v := session.NewViewer(c, ask.Command.Size)
 	if ask.Agent && ask.Command.TTY {
@@ -78,7 +78,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	if sp.TTY {
 		sp.Terminals = command.Terminals(sp.Env)
 	}
-	s, err := k.spawn(ctx, ask, sp, kind)
+	s, err := k.spawnSession(ctx, ask, sp, kind)
 	if err != nil {
 		return k.lostStart(err)
 	}
@@ -89,7 +89,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	if ask.Agent && ask.Command.TTY {
 		s.ReportIdle(k.status.NoteWaiting, false)
 	}
-	pump := func() { k.wg.Go(func() { s.CarryOutput(); k.ended(s) }) }
+	pump := func() { k.wg.Go(func() { s.CarryOutput(); k.noteEnded(s) }) }
 	if ask.Detached {
 		pump()
 		if !ask.Command.TTY {
@@ -108,8 +108,8 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	return nil
 }
 
-// spawn starts a program under init and notes it, as one step with regard to a memory save.
-func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind string) (*session.Session, error) {
+// spawnSession starts a program under init and notes it, as one step with regard to a memory save.
+func (k *Keeper) spawnSession(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind string) (*session.Session, error) {
 	k.spawning.RLock()
 	defer k.spawning.RUnlock()
 	st, pid, err := k.link.Spawn(ctx, sp)
@@ -150,7 +150,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	s := session.Direct(proc, k.sessionEnding())
 	k.sessions.Add(s, kind, cmd, proc.PID())
 	started()
-	k.wg.Go(func() { s.AwaitEnd(); k.ended(s) })
+	k.wg.Go(func() { s.AwaitEnd(); k.noteEnded(s) })
 	settled := make(chan struct{})
 	k.wg.Go(func() { defer close(settled); bound(s) })
 	<-k.recorded
@@ -158,7 +158,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 		k.abandon(s)
 		return nil
 	}
-	go k.obey(c, s)
+	go k.serveProgram(c, s)
 	<-s.Done()
 	<-settled // all its processes have ended
 	return s.TellEnd(c)
@@ -177,8 +177,8 @@ func plainStream(f *os.File) error {
 	return nil
 }
 
-// obey serves a caller without a terminal while its program runs.
-func (k *Keeper) obey(c *unixconn.Conn, s *session.Session) {
+// serveProgram serves a caller without a terminal while its program runs.
+func (k *Keeper) serveProgram(c *unixconn.Conn, s *session.Session) {
 	if s.Obey(c) {
 		k.abandon(s)
 	}
@@ -202,7 +202,7 @@ func (k *Keeper) outputOf(logged bool) io.Writer {
 // down.
 func (k *Keeper) abandon(s *session.Session) {
 	if k.spec.Remove {
-		defer k.life.destroy("who it was made for is gone")
+		defer k.life.discardSandbox("who it was made for is gone")
 	}
 	k.ender.EndAll(s, unix.SIGHUP)
 }

@@ -10,19 +10,19 @@ import (
 
 // happenings counts events that callers can follow. The zero value is ready to use.
 type happenings struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards all below
 	sum  wire.Happened
 	more chan struct{} // closed at the next event; nil if no caller waits
 }
 
-// turn notes that a request to a model has left the inside.
-func (h *happenings) turn() { h.count(&h.sum.Turns) }
+// countTurn notes that a request to a model has left the inside.
+func (h *happenings) countTurn() { h.countOne(&h.sum.Turns) }
 
-// change notes that the spec has changed.
-func (h *happenings) change() { h.count(&h.sum.Changes) }
+// countChange notes that the spec has changed.
+func (h *happenings) countChange() { h.countOne(&h.sum.Changes) }
 
-// count never waits.
-func (h *happenings) count(n *uint64) {
+// countOne never waits.
+func (h *happenings) countOne(n *uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*n++
@@ -32,8 +32,8 @@ func (h *happenings) count(n *uint64) {
 	}
 }
 
-// next returns the counts so far, and a channel that is closed at the next event.
-func (h *happenings) next() (sum wire.Happened, more <-chan struct{}) {
+// nextEvent returns the counts so far, and a channel that is closed at the next event.
+func (h *happenings) nextEvent() (sum wire.Happened, more <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.more == nil {
@@ -51,7 +51,7 @@ func (k *Keeper) answerFollow(ctx context.Context, c *unixconn.Conn) error {
 		close(gone)
 	}()
 	for {
-		sum, more := k.happened.next()
+		sum, more := k.happened.nextEvent()
 		if err := c.SendJSON(wire.Reply, sum); err != nil {
 			return nil //nolint:nilerr // the caller has hung up
 		}

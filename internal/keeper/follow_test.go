@@ -33,12 +33,12 @@ func TestFollow(t *testing.T) {
 	if n := hear(); n != 0 {
 		t.Errorf("begins with %d turns", n)
 	}
-	k.happened.turn()
+	k.happened.countTurn()
 	if n := hear(); n != 1 {
 		t.Errorf("%d turns, want 1", n)
 	}
 	for range 1000 { // nothing reads meanwhile
-		k.happened.turn()
+		k.happened.countTurn()
 	}
 	last, words := hear(), 1
 	for ; last < 1001; words++ {

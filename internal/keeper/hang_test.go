@@ -27,12 +27,12 @@ func TestWorkDuringSave(t *testing.T) {
 	s.worked = usage.CPU([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go s.run(ctx)
+	go s.saveInBackground(ctx)
 	work()
 	<-saved
 	select {
 	case <-saved:
-	case <-time.After(time.Duration(s.layer().Bound) + keepertest.Patience):
+	case <-time.After(time.Duration(s.savedLayer().Bound) + keepertest.Patience):
 		t.Error("not saved")
 	}
 }

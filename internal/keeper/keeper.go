@@ -19,13 +19,16 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/gctune"
+	"github.com/bothy-dev/bothy/internal/keeper/bill"
 	"github.com/bothy-dev/bothy/internal/keeper/command"
 	"github.com/bothy-dev/bothy/internal/keeper/disk"
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/keeper/hostchanges"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/keeper/ports"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/shortage"
 	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/keeper/traffic"
 	"github.com/bothy-dev/bothy/internal/keeper/worktrees"
@@ -69,7 +72,7 @@ type Keeper struct {
 	commands *command.Preparer
 	ports    *ports.Table
 	happened happenings
-	bill     *bill
+	bill     *bill.Bill
 	uploads  *uploadlimit.Ledger
 	disk     *disk.Watch
 	served   atomic.Int64 // connections to published ports that have ended
@@ -78,17 +81,17 @@ type Keeper struct {
 	built  driver.Machine    // the machine that the wall was built from
 	attach []wire.Attachment // mounts that init makes
 
-	spawning sync.RWMutex // held while a program is started and noted
+	spawning sync.RWMutex // read-locked while a program is started and noted; locked while a memory image is made
 	agents   sync.Mutex   // held while an agent's session is looked up or made: at most one exists
 
 	ranBefore bool // this is not the sandbox's first start
 	crashed   bool // the last run did not end properly
 
-	life     *life
-	recorded chan struct{} // closed when the status on disk says that it runs
-	stopped  chan struct{} // closed when it has
-	unsaved  error         // what the end lost; set before stopped is closed
-	wg       sync.WaitGroup
+	life     *life          // commands being served, and how the sandbox ends
+	recorded chan struct{}  // closed when the status on disk says that it runs
+	stopped  chan struct{}  // closed when it has
+	unsaved  error          // what the end lost; set before stopped is closed
+	wg       sync.WaitGroup // conversations with callers, and programs being watched
 }
 
 // Boot is a keeper that is starting up.
@@ -111,7 +114,7 @@ func Begin(dir string) *Boot {
 	b := &Boot{made: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(b.done)
-		b.keeper, b.err = b.learn(store.Sandbox{Dir: dir})
+		b.keeper, b.err = b.readLaunch(store.Sandbox{Dir: dir})
 		made := b.err == nil
 		close(b.made)
 		if made {
@@ -126,8 +129,8 @@ func Begin(dir string) *Boot {
 // (core_pattern begins with a "|") it ignores every other limit, even zero.
 const noCore = 1
 
-// learn reads the engine's request.
-func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
+// readLaunch reads the engine's request.
+func (b *Boot) readLaunch(dir store.Sandbox) (_ *Keeper, err error) {
 	unix.CloseOnExec(LockFD)
 	unix.CloseOnExec(BothyFD)
 	// From here on the process holds values of secrets. A process that can attach to the keeper can
@@ -151,7 +154,7 @@ func (b *Boot) Main(d driver.Driver, n Network) int {
 	// No process from here on gains a privilege by executing a program: the keeper executes programs
 	// from this thread.
 	noNew := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-	card, unplugged := b.plug(n)
+	card, unplugged := b.openGateway(n)
 	<-b.done
 	if b.err == nil && noNew != nil {
 		b.err = fmt.Errorf("give up new privileges: %w", noNew)
@@ -164,7 +167,7 @@ func (b *Boot) Main(d driver.Driver, n Network) int {
 		b.err = b.conn.Expect(wire.Request, &struct{}{})
 	}
 	if b.err == nil {
-		listener, b.err = b.keeper.up(d, b.machine)
+		listener, b.err = b.keeper.bringUp(d, b.machine)
 	}
 	if b.err != nil {
 		fmt.Fprintln(os.Stderr, "keeper:", b.err)
@@ -174,18 +177,18 @@ func (b *Boot) Main(d driver.Driver, n Network) int {
 		return spec.ExitSandbox
 	}
 	_ = b.conn.SendJSON(wire.Reply, Launched{Unlent: b.keeper.refused})
-	b.keeper.run(listener, b.conn)
+	b.keeper.serveUntilEnd(listener, b.conn)
 	return 0
 }
 
-// plug opens the gateway while the machine is still being assembled. After any later failure the
+// openGateway opens the gateway while the machine is still being assembled. After any later failure the
 // gateway ends with this process.
-func (b *Boot) plug(n Network) (*driver.Network, error) {
+func (b *Boot) openGateway(n Network) (*driver.Network, error) {
 	<-b.made
 	if b.keeper == nil {
 		return nil, nil
 	}
-	return b.keeper.plug(n)
+	return b.keeper.openGateway(n)
 }
 
 // launchConn returns the connection to the engine that started this keeper.
@@ -226,7 +229,7 @@ func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 	k.life = newLife(sb.Name, k.status.NoteUsed)
 	k.disk = disk.New(disk.Options{
 		Spec: sb, Dir: dir, Layers: k.layers, Limit: l.Disk, Before: before.Disk, Doubt: before.Crashed,
-		Status: k.status, Event: k.event, Stop: k.stopFor,
+		Status: k.status, Event: k.writeEvent, Stop: k.stopFor,
 	})
 	var err error
 	if k.events, err = audit.Open(dir.Log("events.jsonl"), audit.Options{}); err != nil {
@@ -252,21 +255,21 @@ func newKeeper(dir store.Sandbox, l launch.Settings) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.mock, err = k.openMock(); err != nil {
+	if k.mock, err = openMock(sb, dir, k.log); err != nil {
 		return nil, err
 	}
-	if k.bill, err = k.openBill(); err != nil {
+	if k.bill, err = bill.Open(dir.Bill(), l.Prices, sb.Budget, k.log); err != nil {
 		return nil, err
 	}
-	if k.uploads, err = k.openUploads(); err != nil {
+	if k.uploads, err = openUploads(dir, k.log); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
 
-// up makes the inside trust the gateway, raises the wall and opens the control socket. On an error it
+// bringUp makes the inside trust the gateway, raises the wall and opens the control socket. On an error it
 // leaves nothing behind.
-func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err error) {
+func (k *Keeper) bringUp(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err error) {
 	began := time.Now()
 	defer m.Network.Card.Close()
 	defer func() {
@@ -283,7 +286,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	k.refused = k.grants.LendFirst()
 	k.status.Note(func(st *spec.Status) { st.Unlent = k.grants.NotLent() }) // written once it runs: until then it was not started
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
-		return nil, k.badLayer(m.Restore, err)
+		return nil, badLayer(k.spec.Name, m.Restore, err)
 	}
 	defer func() {
 		if err != nil {
@@ -301,7 +304,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 	}
 	k.worktrees.Protect(k.link, k.memory == nil)
 	k.log.Info("up", "wall", time.Since(began))
-	k.saver = newSaver(k)
+	k.saver = newSaver(k.wall, k.layers, time.Duration(k.launch.SaveEvery), k.built.Mounts, k.status, k.log)
 	k.ports.Serve(k.gateway)
 	listener, err := listen(k.dir.Control())
 	if err != nil {
@@ -313,7 +316,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 // useLink makes a link to init the keeper's.
 func (k *Keeper) useLink(l *initlink.Link) {
 	k.link, k.ender = l, session.NewEnder(l, k.log)
-	k.commands = command.New(command.Options{Spec: k.spec, Launch: &k.launch, Account: k.account, Places: k.places, Init: l, Event: k.event})
+	k.commands = command.New(command.Options{Spec: k.spec, Launch: &k.launch, Account: k.account, Places: k.places, Init: l, Event: k.writeEvent})
 }
 
 // record writes to disk that the sandbox runs. The caller that started it does not wait for the
@@ -321,42 +324,46 @@ func (k *Keeper) useLink(l *initlink.Link) {
 func (k *Keeper) record() {
 	defer close(k.recorded)
 	k.status.Update(func(st *spec.Status) {
-		st.State, st.Root, st.Ports = spec.Running, k.saver.layer(), k.ports.List()
+		st.State, st.Root, st.Ports = spec.Running, k.saver.savedLayer(), k.ports.List()
 	})
-	k.event("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
+	k.writeEvent("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
 }
 
-// run serves the sandbox until it is asked to stop, is idle for too long, or its wall falls. first is
+// serveUntilEnd serves the sandbox until it is asked to stop, is idle for too long, or its wall falls. first is
 // the connection of the caller that started it.
-func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
+func (k *Keeper) serveUntilEnd(l *net.UnixListener, first *unixconn.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sigs := make(chan os.Signal, 4)
 	signal.Notify(sigs, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	k.wg.Go(func() { k.converse(ctx, first) })
-	k.wg.Go(func() { k.serve(ctx, l) })
+	k.wg.Go(func() { k.answerCaller(ctx, first) })
+	k.wg.Go(func() { k.acceptCommands(ctx, l) })
 	k.record()
 	if k.spec.Build == nil { // a build's layer is saved at the end of a step
-		go k.saver.run(ctx)
+		go k.saver.saveInBackground(ctx)
 	}
-	go k.stopWhenIdle(ctx)
-	go k.guardMemory(ctx)
+	go (&idleness{
+		limit: time.Duration(k.spec.IdleTimeout), life: k.life, wall: k.wall, sessions: k.sessions, gateway: k.gateway, served: &k.served,
+	}).stopWhenIdle(ctx)
+	go shortage.New(shortage.Options{
+		Limit: k.launch.Memory, Cgroup: k.launch.Cgroup, Wall: k.wall, Init: k.link, Log: k.log, Event: k.writeEvent, Tell: k.sessions.NoteAll,
+	}).Follow(ctx)
 	go k.disk.Follow(ctx, k.wall)
 	go k.watchOrphan(ctx)
-	go k.tellHostChanges(ctx)
+	go hostchanges.New(k.built.Mounts, k.link, k.log, k.writeEvent).Follow(ctx)
 	go k.worktrees.Follow(ctx)
 	go k.grants.StayCaughtUp(ctx)
 	select {
 	case <-k.life.asked:
 	case s := <-sigs:
-		k.life.stop("keeper received "+s.String(), stopGrace)
+		k.life.stopSandbox("keeper received "+s.String(), stopGrace)
 	case <-k.wall.Done():
-		k.fell()
+		k.noteFall()
 	case <-k.link.Down():
 		select {
 		case <-k.wall.Done(): // init went because the wall did
 		case <-time.After(500 * time.Millisecond):
 		}
-		k.fell()
+		k.noteFall()
 	}
 	cancel()
 	// The renamed socket only serves callers that check whether the keeper lives.
@@ -365,11 +372,11 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	_ = os.Remove(k.dir.Aside())
 	l.Close()
 	close(k.stopped)
-	k.drain()
+	k.awaitCommands()
 }
 
-// ended cleans up after a session.
-func (k *Keeper) ended(s *session.Session) {
+// noteEnded cleans up after a session.
+func (k *Keeper) noteEnded(s *session.Session) {
 	k.sessions.Remove(s)
 	fields := map[string]any{"session": s.Info().ID, "kind": s.Info().Kind}
 	if exit, err := s.Result(); err != nil {
@@ -377,10 +384,10 @@ func (k *Keeper) ended(s *session.Session) {
 	} else {
 		fields["exit"] = exit.Status()
 	}
-	k.event("session.ended", fields)
+	k.writeEvent("session.ended", fields)
 }
 
-func (k *Keeper) event(kind string, fields map[string]any) {
+func (k *Keeper) writeEvent(kind string, fields map[string]any) {
 	if err := k.events.Write(kind, fields); err != nil {
 		k.log.Warn("write event", "event", kind, "err", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -64,7 +63,6 @@ type wall struct {
 	pids  []int
 	tasks []driver.Task
 	save  func(dir string) error
-	kill  error // the result of signals
 
 	still atomic.Bool
 }
@@ -87,8 +85,6 @@ func (w *wall) Settle(context.Context) error { return nil }
 
 func (w *wall) Tasks(context.Context) ([]driver.Task, error) { return w.tasks, nil }
 
-func (w *wall) Signal(context.Context, int, int) error { return w.kill }
-
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestBound(t *testing.T) {
@@ -100,7 +96,7 @@ func TestBound(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := &saver{every: tt.every, lastCost: tt.cost}
-		if got := s.bound(); got != tt.want {
+		if got := s.longestWait(); got != tt.want {
 			t.Errorf("every %v, the last took %v: %v, want %v", tt.every, tt.cost, got, tt.want)
 		}
 	}
@@ -113,22 +109,22 @@ func TestSaver(t *testing.T) {
 		wall: w, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: time.Second,
 		note: func(r spec.RootLayer) { noted = append(noted, r) },
 	}
-	must(t, s.save(t.Context()))
-	good := s.layer()
+	must(t, s.saveLayer(t.Context()))
+	good := s.savedLayer()
 	if good.Bytes < 5 || good.SavedAt == nil || good.SaveError != "" || time.Duration(good.Bound) < time.Second {
 		t.Errorf("after a save: %+v", good)
 	}
 	boom := errors.New("boom")
 	w.save = func(string) error { return boom }
-	if err := s.save(t.Context()); !errors.Is(err, boom) {
+	if err := s.saveLayer(t.Context()); !errors.Is(err, boom) {
 		t.Errorf("a failing save: %v", err)
 	}
-	if bad := s.layer(); bad.SaveError != "boom" || bad.SavedAt != good.SavedAt || bad.Bytes != good.Bytes {
+	if bad := s.savedLayer(); bad.SaveError != "boom" || bad.SavedAt != good.SavedAt || bad.Bytes != good.Bytes {
 		t.Errorf("after a failed one: %+v", bad)
 	}
 	w.save = nil
-	must(t, s.save(t.Context()))
-	if again := s.layer(); again.SaveError != "" {
+	must(t, s.saveLayer(t.Context()))
+	if again := s.savedLayer(); again.SaveError != "" {
 		t.Errorf("after a good one: %+v", again)
 	}
 	if len(noted) != 3 || noted[1].SaveError != "boom" {
@@ -149,7 +145,7 @@ func TestBackgroundSave(t *testing.T) {
 	s.worked = usage.CPU([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); s.run(ctx) }()
+	go func() { defer close(done); s.saveInBackground(ctx) }()
 	select {
 	case <-saved:
 		t.Error("saved although nothing worked")
@@ -159,7 +155,7 @@ func TestBackgroundSave(t *testing.T) {
 		work()
 		select {
 		case <-saved:
-		case <-time.After(time.Duration(s.layer().Bound) + keepertest.Patience): // a slow disk is not kept busy all the time
+		case <-time.After(time.Duration(s.savedLayer().Bound) + keepertest.Patience): // a slow disk is not kept busy all the time
 			t.Fatal("not saved")
 		}
 		for quiet := false; !quiet; { // saves of work done during a save
@@ -172,51 +168,6 @@ func TestBackgroundSave(t *testing.T) {
 	}
 	cancel()
 	keepertest.Within(t, "run", func() { <-done })
-}
-
-func TestNear(t *testing.T) {
-	const mib = 1 << 20
-	tests := []struct {
-		current, limit int64
-		want           bool
-	}{
-		{100, 0, false},
-		{100, -1, false},
-		{0, 100 * mib, false},
-		{91 * mib, 100 * mib, true},
-		{89 * mib, 100 * mib, false}, // no headroom in a small sandbox
-		{985 * mib, 1024 * mib, true},
-		{980 * mib, 1024 * mib, true},
-		{900 * mib, 1024 * mib, false},
-		{2000 * mib, 1024 * mib, true},
-	}
-	for _, tt := range tests {
-		if got := near(tt.current, tt.limit); got != tt.want {
-			t.Errorf("%d of %d MiB is near: %t", tt.current/mib, tt.limit/mib, got)
-		}
-	}
-}
-
-// TestUntilHalf checks that the keeper looks often enough to see memory use beyond half of the limit
-// before it grows by another half, however fast it grows.
-func TestUntilHalf(t *testing.T) {
-	for _, tt := range []struct {
-		used, limit int64
-		want        time.Duration
-	}{
-		{0, 128 << 20, memoryPoll},
-		{0, 8 << 30, 500 * time.Millisecond},
-		{2 << 30, 8 << 30, 250 * time.Millisecond},
-		{4<<30 - 1, 8 << 30, memoryPoll},
-		{4<<30 + 1, 8 << 30, memoryHurry},
-		{9 << 30, 8 << 30, memoryHurry},
-		{0, 1 << 40, memoryIdle},
-		{0, math.MaxInt64, memoryIdle},
-	} {
-		if got := untilHalf(tt.used, tt.limit); got != tt.want {
-			t.Errorf("%d of %d: %s, want %s", tt.used, tt.limit, got, tt.want)
-		}
-	}
 }
 
 // TestStopGrace checks that a stop says how long programs get, to the millisecond. An older bothy
@@ -234,7 +185,7 @@ func TestStopGrace(t *testing.T) {
 		k.stopped = make(chan struct{})
 		close(k.stopped)
 		ours, theirs := keepertest.Conns(t)
-		must(t, k.answer(t.Context(), ours, x.ask))
+		must(t, k.answerRequest(t.Context(), ours, x.ask))
 		theirs.Close()
 		if k.life.how.grace != x.want {
 			t.Errorf("of %+v it is %s", x.ask, k.life.how.grace)
@@ -245,21 +196,22 @@ func TestStopGrace(t *testing.T) {
 func TestStopOnce(t *testing.T) {
 	k := bare()
 	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
-	must(t, k.life.begin())
-	if !k.busy() {
+	must(t, k.life.beginCommand())
+	i := &idleness{life: k.life, sessions: k.sessions}
+	if !i.isWatched() {
 		t.Error("nobody is served")
 	}
-	k.life.end()
-	if k.busy() {
+	k.life.endCommand()
+	if i.isWatched() {
 		t.Error("somebody is served")
 	}
-	k.life.stop("first", 0)
-	k.life.stop("second", time.Hour)
-	k.life.destroy("removed")
+	k.life.stopSandbox("first", 0)
+	k.life.stopSandbox("second", time.Hour)
+	k.life.discardSandbox("removed")
 	if k.life.how.reason != "first" || k.life.how.grace != stopGrace || !k.life.how.discard {
 		t.Errorf("reason %q, grace %v, discard %t", k.life.how.reason, k.life.how.grace, k.life.how.discard)
 	}
-	if err := k.life.begin(); !errors.Is(err, spec.ErrStopping) {
+	if err := k.life.beginCommand(); !errors.Is(err, spec.ErrStopping) {
 		t.Errorf("a command while it stops: %v", err)
 	}
 }
@@ -311,7 +263,7 @@ func serving(t *testing.T, path string) *Keeper {
 	l, err := listen(path)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	k.wg.Go(func() { k.serve(ctx, l) })
+	k.wg.Go(func() { k.acceptCommands(ctx, l) })
 	t.Cleanup(func() {
 		cancel()
 		l.Close()
@@ -390,7 +342,7 @@ func TestServeRefusesOthers(t *testing.T) {
 func TestCountsAtOnce(t *testing.T) {
 	s := &saver{wall: &wall{}, store: layer.Store{Dir: t.TempDir()}, note: func(spec.RootLayer) {}}
 	thread := 0
-	rest, err := s.write(func() func() time.Duration {
+	rest, err := s.writeSave(func() func() time.Duration {
 		if syscall.Gettid() != thread { // no other goroutine uses that thread meanwhile
 			t.Error("it is counted in another goroutine")
 		}

@@ -34,8 +34,8 @@ func newLife(sandbox string, used func()) *life {
 	return &life{sandbox: sandbox, used: used, asked: make(chan struct{})}
 }
 
-// begin admits a command; end dismisses it.
-func (l *life) begin() error {
+// beginCommand admits a command; endCommand dismisses it.
+func (l *life) beginCommand() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopping {
@@ -46,9 +46,9 @@ func (l *life) begin() error {
 	return nil
 }
 
-// beginStart is begin for a command that starts a program. The sandbox does not stop until started
+// beginProgram is beginCommand for a command that starts a program. The sandbox does not stop until started
 // is called. So a stop either sees the started program, or prevents its start.
-func (l *life) beginStart() (started func(), err error) {
+func (l *life) beginProgram() (started func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopping {
@@ -72,7 +72,7 @@ func (l *life) awaitStarts(fallen <-chan struct{}) {
 	}
 }
 
-func (l *life) end() {
+func (l *life) endCommand() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.active--
@@ -90,16 +90,16 @@ func (l *life) tooLate() error {
 	return spec.Errorf(spec.ErrStopping, "sandbox %s is stopping", l.sandbox).WithHint("try again in a moment")
 }
 
-// stop asks the sandbox to end. Only the first request counts.
-func (l *life) stop(reason string, grace time.Duration) {
+// stopSandbox asks the sandbox to end. Only the first request counts.
+func (l *life) stopSandbox(reason string, grace time.Duration) {
 	if grace <= 0 {
 		grace = stopGrace
 	}
-	l.ask(reason, grace, nil)
+	l.askToStop(reason, grace, nil)
 }
 
-// ask is stop with a verdict: callers that wait for a program are told it.
-func (l *life) ask(reason string, grace time.Duration, verdict error) {
+// askToStop is stopSandbox with a verdict: callers that wait for a program are told it.
+func (l *life) askToStop(reason string, grace time.Duration, verdict error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopping {
@@ -110,16 +110,16 @@ func (l *life) ask(reason string, grace time.Duration, verdict error) {
 	close(l.asked)
 }
 
-// destroy asks the sandbox to end at once, and saves nothing.
-func (l *life) destroy(reason string) {
+// discardSandbox asks the sandbox to end at once, and saves nothing.
+func (l *life) discardSandbox(reason string) {
 	l.mu.Lock()
 	l.how.discard = true
 	l.mu.Unlock()
-	l.stop(reason, time.Millisecond)
+	l.stopSandbox(reason, time.Millisecond)
 }
 
-// fall notes that the sandbox ended unasked.
-func (l *life) fall(reason string) {
+// noteFall notes that the sandbox ended unasked.
+func (l *life) noteFall(reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stopping {
@@ -127,7 +127,7 @@ func (l *life) fall(reason string) {
 	}
 }
 
-// ending returns how the sandbox ends. A later destroy may still discard.
+// ending returns how the sandbox ends. A later discardSandbox may still discard.
 func (l *life) ending() ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()

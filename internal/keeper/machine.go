@@ -14,7 +14,7 @@ import (
 // machine assembles what the wall is built from.
 func (k *Keeper) machine() (driver.Machine, error) {
 	b := machine.New(machine.Options{
-		Spec: k.spec, Dir: k.dir, Layers: k.layers, Launch: &k.launch, Limits: k.disk, CheckLayer: k.crashed, Event: k.event,
+		Spec: k.spec, Dir: k.dir, Layers: k.layers, Launch: &k.launch, Limits: k.disk, CheckLayer: k.crashed, Event: k.writeEvent,
 	})
 	k.account = machine.Account(&k.launch)
 	mounts, err := b.Mounts()
@@ -23,7 +23,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	}
 	k.places = machine.Places(mounts)
 	if k.spec.Build == nil { // it searches while the rest is assembled
-		k.worktrees = worktrees.Search(mounts, k.places, k.log, k.event)
+		k.worktrees = worktrees.Search(mounts, k.places, k.log, k.writeEvent)
 	}
 	built, err := b.Build(mounts)
 	if err != nil {
@@ -38,11 +38,11 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	if err := k.memory.installed(k.launch); err != nil {
 		return m, err
 	}
-	return m, k.memory.fit(&m, k.launch.GoOn)
+	return m, k.memory.fitMachine(&m, k.launch.GoOn)
 }
 
 // attached waits until init has attached everything. Before that nothing may run
-// inside: it would see, and might use, what lies below the mounts.
+// inside: a program would see, and might use, the files that the mounts cover.
 func (k *Keeper) attached(ctx context.Context) error {
 	if len(k.attach) == 0 && !k.spec.Docker { // at whose socket init listens before it says a word
 		return nil

@@ -74,24 +74,24 @@ func OpenMemory(dir, build string) (*Memory, error) {
 	return m, nil
 }
 
-// write writes it beside the image.
-func (m *Memory) write(dir string) error {
+// writeFile writes it beside the image.
+func (m *Memory) writeFile(dir string) error {
 	if m.Image == "" {
 		m.Host = hostroot.Fingerprint()
 	}
 	return store.WriteJSON(filepath.Join(dir, memoryName), m)
 }
 
-// built notes the machine of the wall.
-func (m *Memory) built(d driver.Machine) {
+// noteMachine notes the machine of the wall.
+func (m *Memory) noteMachine(d driver.Machine) {
 	m.Init, m.RootLimit, m.Image = d.Init, d.RootLimit, d.Image
 	m.ShownMemory, m.ShownCPUs = d.ShownMemory, d.ShownCPUs
 	for _, mount := range d.Mounts {
-		m.Mounts = append(m.Mounts, keptMount{mount.Target, how(mount), mount.Size})
+		m.Mounts = append(m.Mounts, keptMount{mount.Target, mountKind(mount), mount.Size})
 	}
 }
 
-func how(m driver.Mount) string {
+func mountKind(m driver.Mount) string {
 	stage := ""
 	if m.Stage != "" {
 		stage = ", staged at " + m.Stage
@@ -107,10 +107,10 @@ func how(m driver.Mount) string {
 	return fmt.Sprintf("exclusive %t", m.Exclusive) + stage
 }
 
-// fit makes a machine continue from the image, with the limits of that time.
-func (m *Memory) fit(d *driver.Machine, dir string) error {
+// fitMachine makes a machine continue from the image, with the limits of that time.
+func (m *Memory) fitMachine(d *driver.Machine, dir string) error {
 	for i, mount := range d.Mounts {
-		if i >= len(m.Mounts) || m.Mounts[i].Target != mount.Target || m.Mounts[i].How != how(mount) {
+		if i >= len(m.Mounts) || m.Mounts[i].Target != mount.Target || m.Mounts[i].How != mountKind(mount) {
 			return m.unlike(mount.Target)
 		}
 		d.Mounts[i].Size = m.Mounts[i].Size
@@ -145,7 +145,7 @@ func (*Memory) unlike(target string) error {
 func (k *Keeper) remember() *Memory {
 	id := k.gateway.Identity()
 	m := &Memory{Version: memoryVersion, Certificate: id.Authority.Certificate, Names: id.Names}
-	m.built(k.built)
+	m.noteMachine(k.built)
 	m.Program, m.Runtime = k.launch.Program, k.launch.Runtime
 	m.Message = k.link.LastNumber()
 	m.LastSession, m.Sessions = k.sessions.Kept()
@@ -159,7 +159,7 @@ func (k *Keeper) takeUp() error {
 	k.sessions.SetLast(m.LastSession)
 	adopted := make([]*session.Session, len(m.Sessions))
 	for i, kept := range m.Sessions {
-		adopted[i] = k.adopt(kept)
+		adopted[i] = k.adoptSession(kept)
 	}
 	if err := k.link.Resume(); err != nil {
 		return fmt.Errorf("go on with what runs: %w", err)
@@ -169,14 +169,14 @@ func (k *Keeper) takeUp() error {
 		if kept.Held > 0 {
 			_ = k.link.Send(wire.CreditFrame(kept.Stream, kept.Held))
 		}
-		k.wg.Go(func() { s.CarryOutput(); k.ended(s) })
+		k.wg.Go(func() { s.CarryOutput(); k.noteEnded(s) })
 		k.wg.Go(func() { k.ender.LimitRest(s, kept) })
 	}
 	return nil
 }
 
-// adopt makes a session of a program that runs already. It has no viewers yet.
-func (k *Keeper) adopt(kept session.Kept) *session.Session {
+// adoptSession makes a session of a program that runs already. It has no viewers yet.
+func (k *Keeper) adoptSession(kept session.Kept) *session.Session {
 	s := session.UnderInit(k.link.ResumeStream(kept.Stream, kept.Credit), k.outputOf(kept.Logged), k.sessionEnding())
 	if kept.Info.Kind == session.KindAgent && kept.Info.TTY {
 		s.ReportIdle(k.status.NoteWaiting, true)

@@ -15,10 +15,10 @@ import (
 func TestFit(t *testing.T) {
 	was := machineOf("/tmp", "/home/u", "/project")
 	var m Memory
-	m.built(was)
+	m.noteMachine(was)
 	now := machineOf("/tmp", "/home/u", "/project")
 	now.Mounts[0].Size, now.Init, now.RootLimit = 7, []string{"other"}, 9
-	must(t, m.fit(&now, "/image"))
+	must(t, m.fitMachine(&now, "/image"))
 	if now.Memory != "/image" || now.Mounts[0].Size != was.Mounts[0].Size || now.Init[0] != was.Init[0] || now.RootLimit != was.RootLimit {
 		t.Errorf("%+v", now)
 	}
@@ -31,7 +31,7 @@ func TestFit(t *testing.T) {
 		"another kind": {"/tmp", "/home/u", "ro:/project"},
 	} {
 		d := machineOf(other...)
-		if err := m.fit(&d, "/image"); !errors.Is(err, spec.ErrConflict) {
+		if err := m.fitMachine(&d, "/image"); !errors.Is(err, spec.ErrConflict) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -54,7 +54,7 @@ func TestOpenMemory(t *testing.T) {
 		t.Error("nothing is taken for memory")
 	}
 	must(t, driver.SumMemory(dir, "this build"))
-	must(t, (&Memory{Version: memoryVersion, Names: []string{"a.example"}}).write(dir))
+	must(t, (&Memory{Version: memoryVersion, Names: []string{"a.example"}}).writeFile(dir))
 	m, err := OpenMemory(dir, "this build")
 	must(t, err)
 	if len(m.Names) != 1 || m.Host == "" {

@@ -16,20 +16,20 @@ import (
 func TestOpenMock(t *testing.T) {
 	dir := store.Sandbox{Dir: t.TempDir()}
 	must(t, os.Mkdir(dir.Log(""), 0o700))
-	k := &Keeper{spec: &spec.Sandbox{}, dir: dir, log: quiet()}
-	if m, err := k.openMock(); m != nil || err != nil {
+	sb := &spec.Sandbox{}
+	if m, err := openMock(sb, dir, quiet()); m != nil || err != nil {
 		t.Errorf("without a mock: %v, %v", m, err)
 	}
-	k.spec.Mock = &spec.Mock{Hosts: []string{"api.example.com"}}
-	if _, err := k.openMock(); !errors.Is(err, os.ErrNotExist) {
+	sb.Mock = &spec.Mock{Hosts: []string{"api.example.com"}}
+	if _, err := openMock(sb, dir, quiet()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a script: %v", err)
 	}
 	must(t, os.WriteFile(dir.Mock(), []byte("turns: [{}]"), 0o600))
-	if _, err := k.openMock(); err == nil || !strings.Contains(err.Error(), "mock.yaml: line 1: ") {
+	if _, err := openMock(sb, dir, quiet()); err == nil || !strings.Contains(err.Error(), "mock.yaml: line 1: ") {
 		t.Errorf("with a bad script: %v", err)
 	}
 	must(t, os.WriteFile(dir.Mock(), []byte("turns: [{text: hello}]"), 0o600))
-	m, err := k.openMock()
+	m, err := openMock(sb, dir, quiet())
 	must(t, err)
 	turn := 0
 	m.Asked(spec.ModelRequest{N: 1, Host: "api.example.com", Turn: &turn, Outcome: "answered"})

@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -83,21 +84,21 @@ type Tasks struct {
 // Loop is a loop, and the directory that contains it.
 type Loop struct{ Runs, ID string }
 
-// loop returns the loop that works in the sandbox; nil if none does.
-func (k *Keeper) loop() *Loop {
-	if k.spec.Loop == "" || k.launch.Runs == "" {
+// loopOf returns the loop that works in the sandbox; nil if none does.
+func loopOf(sb *spec.Sandbox, l *launch.Settings) *Loop {
+	if sb.Loop == "" || l.Runs == "" {
 		return nil
 	}
-	return &Loop{k.launch.Runs, k.spec.Loop}
+	return &Loop{l.Runs, sb.Loop}
 }
 
-// tasks returns the tasks that the sandbox may know; nil if it may know none.
-func (k *Keeper) tasks() *Tasks {
-	if k.spec.Tasks == "" || len(k.spec.Workspaces) == 0 {
+// tasksOf returns the tasks that the sandbox may know; nil if it may know none.
+func tasksOf(sb *spec.Sandbox, l *launch.Settings) *Tasks {
+	if sb.Tasks == "" || len(sb.Workspaces) == 0 {
 		return nil
 	}
 	// The tasks of this directory. A directory above may have tasks of many other projects.
-	return &Tasks{book.OpenBy(k.launch.Bothy, k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
+	return &Tasks{book.OpenBy(l.Bothy, l.Tasks, sb.Workspaces[0].Source), sb.Name, sb.Tasks}
 }
 
 // Mock is a scripted model that answers instead of servers.
@@ -136,8 +137,8 @@ type Gateway interface {
 	Close()
 }
 
-// plug opens the gateway and returns the card for the wall.
-func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
+// openGateway opens the gateway and returns the card for the wall.
+func (k *Keeper) openGateway(n Network) (card *driver.Network, err error) {
 	for name, v := range k.launch.Roots {
 		_ = os.Setenv(name, v) // read when the first server certificate is verified
 	}
@@ -149,8 +150,8 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 		id.Authority, k.launch.Authority = *a, nil
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
-		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.grants.Policy(), HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Loop: k.loop(), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
+		Sandbox: k.spec.Name, Docker: k.spec.Docker, Policy: k.grants.Policy(), HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.joinServer, Log: k.logTraffic,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Servers: k.launch.Servers, Own: k.launch.Own, Turn: k.happened.countTurn, Meter: k.bill.Meter(), Uploads: k.uploads, Tasks: tasksOf(k.spec, &k.launch), Loop: loopOf(k.spec, &k.launch), Capture: k.grants.Capture(), Identity: id, CatchUp: k.grants.CatchUp,
 		Proxies: k.launch.Proxies, Authorities: k.launch.Authorities,
 	})
 	if err != nil {
@@ -164,8 +165,8 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	return card, nil
 }
 
-// join asks init to connect a server on the inside's loopback to the gateway.
-func (k *Keeper) join(ctx context.Context, j wire.Join) error {
+// joinServer asks init to connect a server on the inside's loopback to the gateway.
+func (k *Keeper) joinServer(ctx context.Context, j wire.Join) error {
 	_, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskJoin, Join: j})
 	return err
 }

@@ -11,10 +11,10 @@ import (
 
 // answerPorts publishes ports and opens host ports for a caller.
 func (k *Keeper) answerPorts(c *unixconn.Conn, want wire.Ports) error {
-	if err := k.life.begin(); err != nil {
+	if err := k.life.beginCommand(); err != nil {
 		return err
 	}
-	defer k.life.end()
+	defer k.life.endCommand()
 	<-k.recorded
 	err := k.ports.Set(want.Published, k.gateway)
 	if errors.Is(err, spec.ErrStopping) {
@@ -26,7 +26,7 @@ func (k *Keeper) answerPorts(c *unixconn.Conn, want wire.Ports) error {
 		return err
 	}
 	k.gateway.SetHostPorts(want.Host)
-	k.event("ports", map[string]any{"published": want.Published, "host": want.Host})
+	k.writeEvent("ports", map[string]any{"published": want.Published, "host": want.Host})
 	return c.SendJSON(wire.Reply, wire.Ports{Published: at, Host: want.Host})
 }
 

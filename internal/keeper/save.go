@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/status"
 	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/spec"
@@ -24,25 +25,25 @@ type saver struct {
 	note  func(spec.RootLayer) // writes it into the status
 	must  []driver.Mount       // mounts that must answer
 
-	mu       sync.Mutex // held while a save runs
-	smu      sync.Mutex
+	mu       sync.Mutex // held while a save runs; taken before smu
+	smu      sync.Mutex // guards all below, which callers read while a save runs
 	state    spec.RootLayer
 	worked   time.Duration // CPU time of the wall at the last save
-	lastCost time.Duration
+	lastCost time.Duration // how long the last save took
 }
 
-// newSaver makes a saver for the layer of a keeper whose wall is up.
-func newSaver(k *Keeper) *saver {
+// newSaver makes a saver for a wall that is up.
+func newSaver(wall driver.Wall, layers layer.Store, every time.Duration, must []driver.Mount, st *status.File, log *slog.Logger) *saver {
 	s := &saver{
-		wall: k.wall, store: k.layers, log: k.log, every: time.Duration(k.launch.SaveEvery),
-		note:  func(r spec.RootLayer) { k.status.Update(func(st *spec.Status) { st.Root = r }) },
-		state: k.status.Get().Root,
-		must:  k.built.Mounts,
+		wall: wall, store: layers, log: log, every: every,
+		note:  func(r spec.RootLayer) { st.Update(func(s *spec.Status) { s.Root = r }) },
+		state: st.Get().Root,
+		must:  must,
 	}
 	if s.every <= 0 {
 		s.every = defaultSaveEvery
 	}
-	s.state.Bound = spec.Duration(s.bound())
+	s.state.Bound = spec.Duration(s.longestWait())
 	s.worked = usage.CPU(s.wall.Pids())
 	return s
 }
@@ -51,14 +52,14 @@ func newSaver(k *Keeper) *saver {
 // times as long as the last one took.
 const dutyCycle = 20
 
-func (s *saver) layer() spec.RootLayer {
+func (s *saver) savedLayer() spec.RootLayer {
 	s.smu.Lock()
 	defer s.smu.Unlock()
 	return s.state
 }
 
-// save writes the layer; the next start begins from it.
-func (s *saver) save(ctx context.Context) error {
+// saveLayer writes the layer; the next start begins from it.
+func (s *saver) saveLayer(ctx context.Context) error {
 	return s.saveThen(ctx, s.wall.RoomToSave, s.settled)
 }
 
@@ -70,11 +71,11 @@ func (s *saver) saveLast(ctx context.Context) error {
 func (s *saver) saveThen(ctx context.Context, room func() error, settled func() func() time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest, err := s.write(settled, func(dir string) (time.Duration, error) {
+	rest, err := s.writeSave(settled, func(dir string) (time.Duration, error) {
 		if err := room(); err != nil {
 			return 0, err
 		}
-		return s.root(ctx, dir)
+		return s.writeRoot(ctx, dir)
 	})
 	if err == nil {
 		rest()
@@ -82,9 +83,9 @@ func (s *saver) saveThen(ctx context.Context, room func() error, settled func() 
 	return err
 }
 
-// root writes the layer, and returns how long that took. The wait before, until restored memory is
+// writeRoot writes the layer, and returns how long that took. The wait before, until restored memory is
 // loaded, does not count: the next saves would be delayed by a multiple of it.
-func (s *saver) root(ctx context.Context, dir string) (time.Duration, error) {
+func (s *saver) writeRoot(ctx context.Context, dir string) (time.Duration, error) {
 	var began time.Time
 	err := whileAnswering(ctx, s.must, func(ctx context.Context) error {
 		if err := s.wall.Settle(ctx); err != nil {
@@ -99,8 +100,8 @@ func (s *saver) root(ctx context.Context, dir string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// wait returns when no save is running.
-func (s *saver) wait() {
+// awaitSave returns when no save is running.
+func (s *saver) awaitSave() {
 	s.mu.Lock()
 	s.mu.Unlock() //nolint:staticcheck // nothing else to do
 }
@@ -110,16 +111,16 @@ type otherError struct{ error }
 
 func (e otherError) Unwrap() error { return e.error }
 
-// saveStill saves the layer while the sandbox is paused by pause. It calls meanwhile during the
+// savePaused saves the layer while the sandbox is paused by pause. It calls meanwhile during the
 // pause, and afterwards once the save is on disk and is the newest.
-func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func(), error), meanwhile, afterwards func() error) error {
+func (s *saver) savePaused(ctx context.Context, pause func(context.Context) (func(), error), meanwhile, afterwards func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := func() func() time.Duration {
 		now := usage.CPU(s.wall.Pids())
 		return func() time.Duration { return now }
 	}
-	rest, err := s.write(now, func(dir string) (time.Duration, error) {
+	rest, err := s.writeSave(now, func(dir string) (time.Duration, error) {
 		resume, err := pause(ctx)
 		if err != nil {
 			return 0, otherError{err}
@@ -128,7 +129,7 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 		if err := s.wall.RoomToSave(); err != nil {
 			return 0, err
 		}
-		took, err := s.root(ctx, dir)
+		took, err := s.writeRoot(ctx, dir)
 		if err != nil {
 			return took, err
 		}
@@ -143,12 +144,12 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 	return afterwards()
 }
 
-// write writes a save and makes it the newest. fill returns how long it took to write the layer;
+// writeSave writes a save and makes it the newest. fill returns how long it took to write the layer;
 // the time to sync it to disk is added. write calls settled when the layer is written. While
 // the disk works it calls the returned function for the CPU time from which later work counts.
 // The caller runs rest, and holds the lock until rest is done: callers that wait for the save
 // need not wait for rest.
-func (s *saver) write(settled func() func() time.Duration, fill func(dir string) (time.Duration, error)) (rest func(), err error) {
+func (s *saver) writeSave(settled func() func() time.Duration, fill func(dir string) (time.Duration, error)) (rest func(), err error) {
 	var worked, cost time.Duration
 	var filled time.Time
 	var counted sync.WaitGroup
@@ -169,7 +170,7 @@ func (s *saver) write(settled func() func() time.Duration, fill func(dir string)
 	s.smu.Lock()
 	s.lastCost = cost
 	s.worked = worked
-	s.state.Bound = spec.Duration(s.bound())
+	s.state.Bound = spec.Duration(s.longestWait())
 	if err != nil {
 		s.state.SaveError = err.Error()
 	} else {
@@ -185,13 +186,13 @@ func (s *saver) write(settled func() func() time.Duration, fill func(dir string)
 	return func() { s.note(state); tidy() }, nil
 }
 
-// bound returns the longest time that a change waits for a save while the sandbox works.
-func (s *saver) bound() time.Duration {
+// longestWait returns the longest time that a change waits for a save while the sandbox works.
+func (s *saver) longestWait() time.Duration {
 	return max(s.every, dutyCycle*s.lastCost) + s.every
 }
 
-// run saves in the background until the context ends.
-func (s *saver) run(ctx context.Context) {
+// saveInBackground saves in the background until the context ends.
+func (s *saver) saveInBackground(ctx context.Context) {
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	last := time.Now()
@@ -208,7 +209,7 @@ func (s *saver) run(ctx context.Context) {
 		if early || idle {
 			continue
 		}
-		if err := s.save(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		if err := s.saveLayer(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			s.log.Warn("background save", "err", err)
 		}
 		last = time.Now()

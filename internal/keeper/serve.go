@@ -54,16 +54,16 @@ const (
 	acceptPauseMost = 250 * time.Millisecond
 )
 
-// serve accepts commands until the listener is closed. No other error ends it: a keeper that takes
+// acceptCommands accepts commands until the listener is closed. No other error ends it: a keeper that takes
 // no commands could not even be asked to stop. Errors such as a lack of file descriptors, or a
 // caller that has already hung up, are temporary.
-func (k *Keeper) serve(ctx context.Context, l caller) {
+func (k *Keeper) acceptCommands(ctx context.Context, l caller) {
 	pause := acceptPause
 	for {
 		uc, err := l.AcceptUnix()
 		switch {
 		case err == nil:
-			k.wg.Go(func() { k.welcome(ctx, unixconn.New(uc)) })
+			k.wg.Go(func() { k.greetCaller(ctx, unixconn.New(uc)) })
 			pause = acceptPause
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -77,8 +77,8 @@ func (k *Keeper) serve(ctx context.Context, l caller) {
 	}
 }
 
-// welcome starts the conversation with a caller. It serves only the sandbox's owner.
-func (k *Keeper) welcome(ctx context.Context, c *unixconn.Conn) {
+// greetCaller starts the conversation with a caller. It serves only the sandbox's owner.
+func (k *Keeper) greetCaller(ctx context.Context, c *unixconn.Conn) {
 	defer c.Close()
 	uid, err := c.PeerUID()
 	if err != nil || uid != os.Geteuid() {
@@ -88,12 +88,12 @@ func (k *Keeper) welcome(ctx context.Context, c *unixconn.Conn) {
 	if err := c.SendJSON(wire.Hello, wire.Greeting{Protocol: wire.Protocol, Version: k.launch.Version}); err != nil {
 		return
 	}
-	k.converse(ctx, c)
+	k.answerCaller(ctx, c)
 }
 
-// converse answers one command. A caller that has sent no command when the sandbox ends is told that
+// answerCaller answers one command. A caller that has sent no command when the sandbox ends is told that
 // it is too late.
-func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
+func (k *Keeper) answerCaller(ctx context.Context, c *unixconn.Conn) {
 	defer c.Close()
 	told := make(chan struct{})
 	early := context.AfterFunc(ctx, func() {
@@ -110,7 +110,7 @@ func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	if err != nil {
 		return
 	}
-	err = k.answer(ctx, c, ask)
+	err = k.answerRequest(ctx, c, ask)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = k.life.tooLate()
 	}
@@ -119,21 +119,21 @@ func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	}
 }
 
-func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
+func (k *Keeper) answerRequest(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	switch ask.Op {
 	case wire.OpStatus:
 		return k.answerStatus(ctx, c)
 	case wire.OpExec:
 		return k.answerExec(ctx, c, ask)
 	case wire.OpStop:
-		k.life.stop("stopped", cmp.Or(time.Duration(ask.Grace), time.Duration(ask.Timeout)*time.Second))
+		k.life.stopSandbox("stopped", cmp.Or(time.Duration(ask.Grace), time.Duration(ask.Timeout)*time.Second))
 		<-k.stopped
 		if k.unsaved != nil {
 			return k.unsaved
 		}
 		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpDestroy:
-		k.life.destroy("removed")
+		k.life.discardSandbox("removed")
 		<-k.stopped
 		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpPolicy:
@@ -155,16 +155,16 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 		<-k.recorded
 		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpSave:
-		if err := k.saver.save(ctx); err != nil {
+		if err := k.saver.saveLayer(ctx); err != nil {
 			return err
 		}
-		return c.SendJSON(wire.Reply, k.saver.layer())
+		return c.SendJSON(wire.Reply, k.saver.savedLayer())
 	case wire.OpStill:
-		return k.answerStill(ctx, c, ask)
+		return k.answerPause(ctx, c, ask)
 	case wire.OpFollow:
 		return k.answerFollow(ctx, c)
 	case wire.OpChanged:
-		k.happened.change()
+		k.happened.countChange()
 		return c.SendJSON(wire.Reply, struct{}{})
 	}
 	return spec.Errorf(spec.ErrUsage, "unknown request %q", ask.Op)
@@ -172,12 +172,12 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 
 func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
 	<-k.recorded // a caller that knows the sandbox runs finds that in the file, too
-	return c.SendJSON(wire.Reply, k.standing(ctx))
+	return c.SendJSON(wire.Reply, k.describeStatus(ctx))
 }
 
-// standing returns the status of the sandbox.
-func (k *Keeper) standing(ctx context.Context) *wire.KeeperStatus {
-	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.Get(), Sessions: k.sessions.List(), Usage: k.usage(), Generation: k.grants.Generation()}
+// describeStatus returns the status of the sandbox.
+func (k *Keeper) describeStatus(ctx context.Context) *wire.KeeperStatus {
+	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.Get(), Sessions: k.sessions.List(), Usage: usageOf(k.wall), Generation: k.grants.Generation()}
 	st.Usage.Sessions = len(st.Sessions)
 	st.SetFlows(k.gateway.Flows())
 	if list, err := k.wall.Tasks(ctx); err == nil {
@@ -188,4 +188,12 @@ func (k *Keeper) standing(ctx context.Context) *wire.KeeperStatus {
 		st.SetTasks(tasks)
 	}
 	return st
+}
+
+// answerBill tells what models have taken, once that is on disk.
+func (k *Keeper) answerBill(c *unixconn.Conn) error {
+	if err := k.bill.Note(); err != nil {
+		return err
+	}
+	return c.SendJSON(wire.Reply, k.bill.Meter().Bill())
 }

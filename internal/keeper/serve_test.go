@@ -43,7 +43,7 @@ func TestServeAgain(t *testing.T) {
 	k := bare()
 	k.log = quiet()
 	k.wg.Go(func() {
-		k.serve(t.Context(), &unlucky{caller: l, fails: []error{unix.EMFILE, unix.ECONNABORTED, unix.ENFILE, unix.ENOMEM}})
+		k.acceptCommands(t.Context(), &unlucky{caller: l, fails: []error{unix.EMFILE, unix.ECONNABORTED, unix.ENFILE, unix.ENOMEM}})
 	})
 	uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	must(t, err)
@@ -68,7 +68,7 @@ func TestServePause(t *testing.T) {
 		k := bare()
 		k.log = quiet()
 		began := time.Now()
-		k.serve(t.Context(), u)
+		k.acceptCommands(t.Context(), u)
 		if took := time.Since(began); u.asked != 1001 || took < 900*acceptPauseMost || took > 1000*acceptPauseMost {
 			t.Errorf("it tried %d times in %s", u.asked, took)
 		}

@@ -31,10 +31,10 @@ const (
 	ownLoop  = "/" + hostroot.Own + "/loop"
 )
 
-// searchPath is PATH. Of the caller's directories those count that show the same inside, unless
-// an image or a devcontainer.json says where programs are to be looked for. Those of the host's
-// programs come in their order before the template's usual ones. Shared ones come last: what an
-// agent writes there takes no system program's place, of those that a check runs least of all.
+// searchPath returns PATH. It includes the caller's directories that show the same files inside,
+// unless an image or a devcontainer.json sets PATH. Directories with programs of the host come in their
+// order before the template's usual ones. Shared directories come last: a program that an agent writes
+// there must not replace a system program, least of all one that a check runs.
 func (m *Preparer) searchPath(who wire.Account, c wire.Caller) string {
 	var usual string
 	fixed := false
@@ -110,8 +110,8 @@ func (m *Preparer) keepOwn(env []string) {
 	}
 }
 
-// language are the caller's settings that give way to an image's: whoever made that knows
-// which languages and time zones are in it.
+// language returns the caller's settings of language and time zone. An image's own settings win: its
+// maker knows which languages and time zones it contains.
 func (m *Preparer) language(c wire.Caller) (env []string) {
 	for _, kv := range c.Locale {
 		_, v, _ := strings.Cut(kv, "=")
@@ -159,8 +159,8 @@ func (m *Preparer) Umask(c wire.Caller) string {
 // maxNamed bounds how many links are made for one command.
 const maxNamed = 16
 
-// makeLinks has the paths by which shared directories were named lead there inside. It returns those
-// that do.
+// makeLinks has init make links at the paths by which shared directories were named. It returns the
+// paths that lead there.
 func (m *Preparer) makeLinks(ctx context.Context, asked []spec.Named) []spec.Named {
 	m.naming.Lock()
 	defer m.naming.Unlock()
@@ -199,7 +199,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// mayLead tells whether a link at a path is to lead to what is mounted at another.
+// mayLead reports whether init may make a link at a named path to its mount.
 func (m *Preparer) mayLead(n spec.Named) bool {
 	if n.Path == n.Target || !slices.ContainsFunc(m.Spec.Workspaces, func(w spec.Mount) bool { return w.Target == n.Target }) {
 		return false

@@ -20,19 +20,23 @@ func TestSearchPath(t *testing.T) {
 		want string
 	}{
 		{
-			"host", Options{Spec: &spec.Sandbox{Workspaces: shared}, Launch: &launch.Settings{Hidden: []string{"/project/.git/state"}}},
+			"host",
+			Options{Spec: &spec.Sandbox{Workspaces: shared}, Launch: &launch.Settings{Hidden: []string{"/project/.git/state"}}},
 			"/.bothy/bin:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin:/project/bin",
 		},
 		{
-			"tasks", Options{Spec: &spec.Sandbox{Tasks: spec.TasksRead}, Launch: &launch.Settings{}},
+			"tasks",
+			Options{Spec: &spec.Sandbox{Tasks: spec.TasksRead}, Launch: &launch.Settings{}},
 			"/.bothy/bin:/.bothy/tasks:/home/u/.local/bin:/usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin",
 		},
 		{
-			"image", Options{Spec: &spec.Sandbox{Workspaces: shared[:1]}, Launch: &launch.Settings{Hidden: []string{"/project/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
+			"image",
+			Options{Spec: &spec.Sandbox{Workspaces: shared[:1]}, Launch: &launch.Settings{Hidden: []string{"/project/.git/state"}, Image: &image.Root{Env: []string{"PATH=/own:/bin"}}}},
 			"/.bothy/bin:/home/u/.local/bin:/own:/bin:/project/bin",
 		},
 		{
-			"devcontainer", Options{Spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}, Launch: &launch.Settings{}},
+			"devcontainer",
+			Options{Spec: &spec.Sandbox{Workspaces: shared, Devcontainer: &spec.Devcontainer{Env: []string{"PATH=/dev/own"}}}, Launch: &launch.Settings{}},
 			"/.bothy/bin:/home/u/.local/bin:/dev/own",
 		},
 	} {

@@ -53,7 +53,7 @@ type Resolved struct {
 
 // Resolve finds out who runs a command, and where.
 func (m *Preparer) Resolve(ctx context.Context, c wire.Command) (Resolved, error) {
-	if m.Spec.Build != nil { // what it makes is the same whoever builds
+	if m.Spec.Build != nil { // the result of a build must not depend on the caller
 		c.Caller = wire.Caller{}
 	}
 	who := m.Account
@@ -176,7 +176,7 @@ func lastValue(env []string, name, otherwise string) string {
 	return otherwise
 }
 
-// lastWins drops all but the last value of each variable, and what is none.
+// lastWins keeps the last value of each variable, and drops entries that are not variables.
 func lastWins(env []string) []string {
 	last := map[string]int{}
 	for i, kv := range env {

@@ -164,7 +164,7 @@ func Worker(t *testing.T) (pid int, work func()) {
 	out, err := cmd.StdoutPipe()
 	check(t, err)
 	check(t, cmd.Start())
-	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
 	return cmd.Process.Pid, func() {
 		_, err := fmt.Fprintln(in)
 		check(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostroot"
 )
 
-// buildMounts lists what lies over the root of a sandbox for steps of a build. All else
+// buildMounts lists the mounts over the root of a sandbox for steps of a build. All else
 // is in the root layer, the home and /tmp too: it is what a step results in.
 func (b *Builder) buildMounts(scratch string) ([]driver.Mount, error) {
 	list := []driver.Mount{{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: b.Launch.Memory / 4}}

@@ -51,8 +51,8 @@ type Options struct {
 
 // layerLimits knows how large a root layer may become.
 type layerLimits interface {
-	// LayerLimit returns the limit in bytes for a layer that starts from a save; an empty path stands
-	// for no save.
+	// LayerLimit returns the limit in bytes for a layer that starts from a save; saved is empty
+	// without one.
 	LayerLimit(saved string) (int64, error)
 }
 
@@ -109,8 +109,7 @@ func (b *Builder) Build(mounts []driver.Mount) (Built, error) {
 
 // describe describes the wall of an assembled tree.
 func (b *Builder) describe(root string, mounts []driver.Mount) (driver.Machine, error) {
-	// First: where the root is an image, what is mounted in it later must not be
-	// covered by it.
+	// First: where the root is an image, it must not cover later mounts.
 	mounts = append([]driver.Mount{ownPrograms(root)}, mounts...)
 	run := filepath.Join(b.Dir.Scratch(), "wall")
 	if err := os.Mkdir(run, 0o700); err != nil {
@@ -187,7 +186,7 @@ func (b *Builder) assemble(root string, mounts []driver.Mount) error {
 	var targets []hostroot.Target
 	for i, m := range mounts {
 		if isBelow(mounts[:i], m.Target) || m.Target == hostroot.SharedMemory || m.Target == hostroot.Agent || m.Target == hostroot.Runtime || b.Spec.Build != nil {
-			continue // its mount point is there, or lies in another mount
+			continue // its mount point exists, or is in another mount
 		}
 		targets = append(targets, hostroot.Target{Path: m.Target, Dir: m.Memory || isDirectory(m.Source)})
 	}

@@ -91,8 +91,8 @@ func (b *Builder) listMounts(scratch string) ([]driver.Mount, error) {
 	return list, b.makePoints(list)
 }
 
-// config is what of the agent's configuration can be shown: its place in the home
-// may hold something of the sandbox's own, which stays.
+// config returns the mounts of the agent's configuration. It leaves out a mount whose place in the home
+// is taken by another file of the sandbox, which stays.
 func (b *Builder) config() (list []spec.Mount) {
 	for _, m := range b.Launch.Config {
 		rel, err := filepath.Rel(b.account.Home, m.Target)
@@ -108,7 +108,7 @@ func (b *Builder) config() (list []spec.Mount) {
 	return list
 }
 
-// installation is a program that lies on the host and is shown inside.
+// installation is a program of the host that is shown inside.
 type installation struct {
 	*spec.Program
 	source, target string // directories
@@ -127,11 +127,10 @@ func (b *Builder) installed() (list []installation) {
 	return list
 }
 
-// pinSource makes a directory or file of the host appear at a place of ours, and
-// gives that place. The path was real when the sandbox was created; a program that
-// can write to a directory above it, in another sandbox for instance, may have
-// put a symbolic link in its way since. None is followed, and what was opened
-// is what is mounted.
+// pinSource mounts a directory or file of the host at a place of the keeper's own, and returns that
+// place. The path had no symbolic link when the sandbox was created. A program that can write to a
+// directory above it, in another sandbox for instance, may have put one there since. pinSource follows
+// no link, and mounts exactly the file that it opened.
 func (b *Builder) pinSource(source, at string) (string, error) {
 	fd, kind, err := openNoLinks(source)
 	switch {
@@ -218,7 +217,7 @@ func (b *Builder) isClone(dir string) bool {
 // SharedWithHost tells whether a mount shows files that the host or another sandbox may change.
 func SharedWithHost(m driver.Mount) bool { return !m.Memory && !m.Exclusive }
 
-// Innermost finds the deepest of the mounts that target lies below, of two at one
+// Innermost finds the deepest of the mounts above target, of two at one
 // place the later, which covers the other.
 func Innermost(list []driver.Mount, target string) (driver.Mount, bool) {
 	var best driver.Mount

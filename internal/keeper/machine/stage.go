@@ -47,14 +47,14 @@ func (b *Builder) stageMounts(list []driver.Mount) {
 	b.attach = steps
 }
 
-// isInside tells whether a path lies below another.
+// isInside reports whether a path is below another.
 func isInside(outer, p string) bool {
 	return strings.HasPrefix(p, strings.TrimSuffix(outer, "/")+"/")
 }
 
 // anchors are the directories between a shared directory and a hidden one below it.
 // Each is mounted onto itself: a mount point cannot be renamed, so the inside cannot
-// move the parents of what is hidden.
+// move the parents of hidden directories.
 func (b *Builder) anchors() (list []string) {
 	for _, m := range slices.Concat(b.Spec.Workspaces, b.Spec.Volumes, b.Launch.Config) {
 		for _, h := range b.Launch.Hidden {
@@ -68,9 +68,8 @@ func (b *Builder) anchors() (list []string) {
 	return list
 }
 
-// coverHidden mounts an empty directory over what is hidden in a mount, as the host's
-// kernel sees it: what is covered here cannot be reached by the wall's processes
-// either. It stays covered wherever it is renamed to.
+// coverHidden mounts an empty directory over each hidden directory in a mount, in the host's kernel:
+// so the wall's processes cannot reach it either. It stays covered wherever it is renamed to.
 func (b *Builder) coverHidden(m spec.Mount, source, empty string) error {
 	for _, h := range b.Launch.Hidden {
 		if !isInside(m.Target, h) {

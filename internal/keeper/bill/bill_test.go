@@ -1,6 +1,7 @@
-package keeper
+package bill
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,11 +17,10 @@ import (
 func TestBillUnwritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "box")
 	synctest.Test(t, func(t *testing.T) {
-		k := &Keeper{dir: store.Sandbox{Dir: dir}, log: quiet(), spec: &spec.Sandbox{Name: "box", Budget: spec.Budget{Tokens: 1 << 30}}, launch: Launch{}}
-		b, err := k.openBill()
+		b, err := Open(store.Sandbox{Dir: dir}.Bill(), nil, spec.Budget{Tokens: 1 << 30}, slog.New(slog.DiscardHandler))
 		must(t, err)
 		ask := func() error {
-			tally, err := b.meter.Open(meter.Question{})
+			tally, err := b.counter.Open(meter.Question{})
 			if err == nil {
 				tally.End(40, 40, true)
 			}
@@ -36,7 +36,7 @@ func TestBillUnwritten(t *testing.T) {
 		must(t, ask())
 		must(t, os.RemoveAll(dir))
 		must(t, ask())
-		if err := b.close(); err == nil {
+		if err := b.Close(); err == nil {
 			t.Error("nobody is told that it is not kept")
 		}
 	})

@@ -18,27 +18,27 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stander returns a keeper with only the parts that pause the sandbox.
-func stander(t *testing.T) (*Keeper, *wall) {
+// pausing returns a keeper with only the parts that pause the sandbox.
+func pausing(t *testing.T) (*Keeper, *wall) {
 	t.Helper()
 	w := &wall{}
 	s := &saver{wall: w, store: layer.Store{Dir: t.TempDir()}, log: quiet(), note: func(spec.RootLayer) {}}
 	return &Keeper{saver: s, wall: w, life: newLife("box", func() {})}, w
 }
 
-// TestStandsStill checks that a caller does not keep a sandbox paused after it goes, or when the
+// TestPaused checks that a caller does not keep a sandbox paused after it goes, or when the
 // sandbox is to end.
-func TestStandsStill(t *testing.T) {
+func TestPaused(t *testing.T) {
 	for name, leave := range map[string]func(k *Keeper, client io.Closer){
 		"gone":          func(_ *Keeper, c io.Closer) { _ = c.Close() },
 		"it shall stop": func(k *Keeper, _ io.Closer) { close(k.life.asked) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			k, w := stander(t)
+			k, w := pausing(t)
 			k.spec = &spec.Sandbox{Name: "box"}
 			ours, theirs := keepertest.Conns(t)
 			done := make(chan error, 1)
-			go func() { done <- k.stand(t.Context(), ours, "") }()
+			go func() { done <- k.pauseFor(t.Context(), ours, "") }()
 			must(t, theirs.Expect(wire.Reply, &struct{}{}))
 			if !w.still.Load() {
 				t.Error("it does not stand still")
@@ -50,20 +50,20 @@ func TestStandsStill(t *testing.T) {
 			if w.still.Load() {
 				t.Error("it does not go on")
 			}
-			if l := k.saver.layer(); l.SaveError != "" || l.SavedAt != nil {
+			if l := k.saver.savedLayer(); l.SaveError != "" || l.SavedAt != nil {
 				t.Errorf("the layer was saved, or could not be: %+v", l)
 			}
 		})
 	}
-	k, w := stander(t)
+	k, w := pausing(t)
 	ours, theirs := keepertest.Conns(t)
 	done := make(chan error, 1)
-	go func() { done <- k.stand(t.Context(), ours, "") }()
+	go func() { done <- k.pauseFor(t.Context(), ours, "") }()
 	must(t, theirs.Expect(wire.Reply, &struct{}{}))
 	must(t, theirs.SendJSON(wire.Request, struct{}{}))
 	must(t, theirs.Expect(wire.Reply, &wire.Stood{}))
-	if w.still.Load() || k.saver.layer().SavedAt == nil {
-		t.Errorf("still: %v, %+v", w.still.Load(), k.saver.layer())
+	if w.still.Load() || k.saver.savedLayer().SavedAt == nil {
+		t.Errorf("still: %v, %+v", w.still.Load(), k.saver.savedLayer())
 	}
 	_ = theirs.Close()
 	must(t, <-done)
@@ -94,7 +94,7 @@ func TestImageBrokenOff(t *testing.T) {
 		"it shall stop": {func(end func(), _ io.Closer) { end() }, spec.ErrStopping},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k, w := stander(t)
+			k, w := pausing(t)
 			saves := make(chan struct{})
 			k.spec, k.wall = &spec.Sandbox{Name: "box"}, remembering{w, saves}
 			l, in := connectInit(t)
@@ -104,7 +104,7 @@ func TestImageBrokenOff(t *testing.T) {
 			defer cancel()
 			ours, theirs := keepertest.Conns(t)
 			done := make(chan error, 1)
-			go func() { done <- k.answerStill(ctx, ours, wire.Ask{Unasked: true, Memory: t.TempDir()}) }()
+			go func() { done <- k.answerPause(ctx, ours, wire.Ask{Unasked: true, Memory: t.TempDir()}) }()
 			in.Asked(wire.AskSilence)
 			<-saves
 			if !w.still.Load() {
@@ -117,7 +117,7 @@ func TestImageBrokenOff(t *testing.T) {
 					t.Errorf("it ends with %v", err)
 				}
 			})
-			if l := k.saver.layer(); w.still.Load() || l.SaveError != "" || l.SavedAt != nil {
+			if l := k.saver.savedLayer(); w.still.Load() || l.SaveError != "" || l.SavedAt != nil {
 				t.Errorf("it stands still: %v; %+v", w.still.Load(), l)
 			}
 		})
@@ -127,18 +127,18 @@ func TestImageBrokenOff(t *testing.T) {
 // TestStoodBeforeStatus checks that the caller hears that the layer is on disk, and when it was saved,
 // before the status is written.
 func TestStoodBeforeStatus(t *testing.T) {
-	k, _ := stander(t)
+	k, _ := pausing(t)
 	told := make(chan struct{})
 	k.saver.note = func(spec.RootLayer) { <-told }
 	ours, theirs := keepertest.Conns(t)
 	done := make(chan error, 1)
-	go func() { done <- k.stand(t.Context(), ours, "") }()
+	go func() { done <- k.pauseFor(t.Context(), ours, "") }()
 	must(t, theirs.Expect(wire.Reply, &struct{}{}))
 	must(t, theirs.SendJSON(wire.Request, struct{}{}))
 	keepertest.Within(t, "the answer", func() {
 		defer close(told)
 		var stood wire.Stood
-		if err := theirs.Expect(wire.Reply, &stood); err != nil || stood.SavedAt == nil || !stood.SavedAt.Equal(*k.saver.layer().SavedAt) {
+		if err := theirs.Expect(wire.Reply, &stood); err != nil || stood.SavedAt == nil || !stood.SavedAt.Equal(*k.saver.savedLayer().SavedAt) {
 			t.Errorf("%+v, %v", stood, err)
 		}
 	})
@@ -148,31 +148,31 @@ func TestStoodBeforeStatus(t *testing.T) {
 
 // TestLayerAlone checks that a failed pause is not reported as an error of the layer.
 func TestLayerAlone(t *testing.T) {
-	k, w := stander(t)
+	k, w := pausing(t)
 	broken := errors.New("no room for the memory")
-	err := k.saver.saveStill(t.Context(), func(context.Context) (func(), error) { return nil, broken }, nil, nil)
-	if l := k.saver.layer(); !errors.Is(err, broken) || l.SaveError != "" || l.SavedAt != nil {
+	err := k.saver.savePaused(t.Context(), func(context.Context) (func(), error) { return nil, broken }, nil, nil)
+	if l := k.saver.savedLayer(); !errors.Is(err, broken) || l.SaveError != "" || l.SavedAt != nil {
 		t.Errorf("%v, %+v", err, l)
 	}
-	err = k.saver.saveStill(t.Context(), w.Pause, func() error { return nil }, func() error { return nil })
+	err = k.saver.savePaused(t.Context(), w.Pause, func() error { return nil }, func() error { return nil })
 	must(t, err)
-	if k.saver.layer().SavedAt == nil {
+	if k.saver.savedLayer().SavedAt == nil {
 		t.Error("it is not saved")
 	}
 	w.save = func(string) error { return broken }
-	if err := k.saver.saveStill(t.Context(), w.Pause, nil, nil); !errors.Is(err, broken) || k.saver.layer().SaveError == "" {
-		t.Errorf("%v, %+v", err, k.saver.layer())
+	if err := k.saver.savePaused(t.Context(), w.Pause, nil, nil); !errors.Is(err, broken) || k.saver.savedLayer().SaveError == "" {
+		t.Errorf("%v, %+v", err, k.saver.savedLayer())
 	}
 }
 
-// TestNoRoomToStandStill checks that a full disk is not an error of the sandbox, and has a hint for the
+// TestNoRoomToPause checks that a full disk is not an error of the sandbox, and has a hint for the
 // user.
-func TestNoRoomToStandStill(t *testing.T) {
-	k, w := stander(t)
+func TestNoRoomToPause(t *testing.T) {
+	k, w := pausing(t)
 	k.spec = &spec.Sandbox{Name: "box"}
 	w.save = func(string) error { return fmt.Errorf("write: %w", unix.ENOSPC) }
 	ours, _ := keepertest.Conns(t)
-	err := k.answerStill(t.Context(), ours, wire.Ask{Unasked: true})
+	err := k.answerPause(t.Context(), ours, wire.Ask{Unasked: true})
 	if errors.Is(err, spec.ErrSandbox) || !strings.Contains(spec.Hint(err), "make room") {
 		t.Errorf("%v: %s", err, spec.Hint(err))
 	}
@@ -195,12 +195,12 @@ func (w settling) Settle(ctx context.Context) error {
 
 // TestEndsBeforeItSettles checks that a caller that waits for memory to load hears that the sandbox ends.
 func TestEndsBeforeItSettles(t *testing.T) {
-	k, w := stander(t)
+	k, w := pausing(t)
 	k.spec, k.wall = &spec.Sandbox{Name: "box"}, settling{w, 0}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ours, _ := keepertest.Conns(t)
-	if err := k.answerStill(ctx, ours, wire.Ask{Unasked: true}); !errors.Is(err, spec.ErrStopping) {
+	if err := k.answerPause(ctx, ours, wire.Ask{Unasked: true}); !errors.Is(err, spec.ErrStopping) {
 		t.Error(err)
 	}
 	if w.still.Load() {
@@ -212,7 +212,7 @@ func TestEndsBeforeItSettles(t *testing.T) {
 // one would be delayed by a multiple of it.
 func TestSettlingIsNoSaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, w := stander(t)
+		k, w := pausing(t)
 		k.saver.wall = settling{w, time.Minute}
 		must(t, k.saver.saveLast(t.Context()))
 		if k.saver.lastCost >= time.Minute {

@@ -12,22 +12,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stillTime bounds how long a caller can pause a sandbox, and how long the layer is kept for that
+// pauseTime bounds how long a caller can pause a sandbox, and how long the layer is kept for that
 // caller.
-const stillTime = 30 * time.Second
+const pauseTime = 30 * time.Second
 
 // errLeft says that the caller that paused the sandbox has gone, or took too long.
 var errLeft = errors.New("whoever had the sandbox stand still took too long")
 
-// answerStill pauses the sandbox while the caller looks at its files.
-func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
+// answerPause pauses the sandbox while the caller looks at its files.
+func (k *Keeper) answerPause(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	if !ask.Unasked {
-		if err := k.life.begin(); err != nil {
+		if err := k.life.beginCommand(); err != nil {
 			return err
 		}
-		defer k.life.end()
+		defer k.life.endCommand()
 	}
-	err := k.stand(ctx, c, ask.Memory)
+	err := k.pauseFor(ctx, c, ask.Memory)
 	if err == nil || errors.Is(err, errLeft) {
 		return err
 	}
@@ -42,11 +42,11 @@ func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	return k.unlessFallen(failed)
 }
 
-// stand does that. If memory names a directory, it writes an image of the memory there. It cancels
+// pauseFor does that. If memory names a directory, it writes an image of the memory there. It cancels
 // the image when the caller is gone or the sandbox is to end.
-func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) error {
-	who := attend(c)
-	there, leave := who.there(ctx)
+func (k *Keeper) pauseFor(ctx context.Context, c *unixconn.Conn, memory string) error {
+	who := listenTo(c)
+	there, leave := who.contextWhileThere(ctx)
 	defer leave()
 	if err := k.wall.Settle(there); err != nil { // not during the pause
 		return leftOr(there, err)
@@ -71,22 +71,22 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 		resume, err := pause(ctx)
 		return func() { resume(); stood.Pause = spec.Duration(time.Since(began)) }, err
 	}
-	return k.saver.saveStill(ctx, timed, func() error {
+	return k.saver.savePaused(ctx, timed, func() error {
 		if err := c.SendJSON(wire.Reply, struct{}{}); err != nil {
 			return errLeft
 		}
-		return k.hear(who)
+		return k.awaitWord(who)
 	}, func() error {
 		if kept != nil {
-			if err := errors.Join(driver.SumMemory(memory, k.launch.Build), kept.write(memory)); err != nil {
+			if err := errors.Join(driver.SumMemory(memory, k.launch.Build), kept.writeFile(memory)); err != nil {
 				return err
 			}
 			authority := k.gateway.Identity().Authority
 			stood.Authority = &authority
 		}
-		stood.SavedAt = k.saver.layer().SavedAt
+		stood.SavedAt = k.saver.savedLayer().SavedAt
 		if err := c.SendJSON(wire.Reply, stood); err == nil {
-			_ = k.hear(who) // until the caller goes
+			_ = k.awaitWord(who) // until the caller goes
 		}
 		return nil
 	})

@@ -1,7 +1,9 @@
-package keeper
+// Package hostchanges tells programs inside what the host changes in shared directories.
+package hostchanges
 
 import (
 	"context"
+	"log/slog"
 	"path"
 	"path/filepath"
 	"slices"
@@ -21,33 +23,46 @@ import (
 // takes about a kilobyte of the kernel's memory.
 const maxHostDirs = 2048
 
-// tellHostChanges makes inotify inside report what the host does in shared directories. The keeper
+// Watch tells programs inside what the host does in shared directories.
+type Watch struct {
+	mounts []driver.Mount
+	init   *initlink.Link
+	log    *slog.Logger
+	event  func(kind string, fields map[string]any) // writes an event of the sandbox
+}
+
+// New makes the watch of a sandbox with these mounts.
+func New(mounts []driver.Mount, init *initlink.Link, log *slog.Logger, event func(kind string, fields map[string]any)) *Watch {
+	return &Watch{mounts, init, log, event}
+}
+
+// Follow makes inotify inside report what the host does in shared directories. The keeper
 // watches only host directories that a program inside watches. Without one, the only cost is a
 // pending question to init.
-func (k *Keeper) tellHostChanges(ctx context.Context) {
-	if !slices.ContainsFunc(k.built.Mounts, machine.SharedWithHost) {
+func (h *Watch) Follow(ctx context.Context) {
+	if !slices.ContainsFunc(h.mounts, machine.SharedWithHost) {
 		return
 	}
 	var w *dirwatch.Watcher
 	failed := false
 	for since := 0; since < maxHostDirs; { // init names at most this many, and a hostile program may speak for it
-		r, err := k.link.AskPatiently(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
+		r, err := h.init.AskPatiently(ctx, wire.InitAsk{Ask: wire.AskWatched, Since: since})
 		if err != nil || len(r.Watched) == 0 {
 			break
 		}
 		if w == nil {
 			if w, err = dirwatch.New(maxHostDirs); err != nil {
-				k.event("watch.failed", map[string]any{"error": err.Error()})
+				h.event("watch.failed", map[string]any{"error": err.Error()})
 				return
 			}
 			defer func() { _ = w.Close() }()
-			go w.Run(ctx, func(list []dirwatch.Change) { k.tellChanges(ctx, list) })
+			go w.Run(ctx, func(list []dirwatch.Change) { h.tellChanges(ctx, list) })
 		}
 		since += len(r.Watched)
 		for _, dir := range r.Watched {
-			if err := k.watchOnHost(w, string(dir)); err != nil && !failed {
+			if err := h.watchOnHost(w, string(dir)); err != nil && !failed {
 				failed = true // once: the inside must not fill the log
-				k.event("watch.failed", map[string]any{"path": initlink.Clip(string(dir)), "error": err.Error()})
+				h.event("watch.failed", map[string]any{"path": initlink.Clip(string(dir)), "error": err.Error()})
 			}
 		}
 	}
@@ -56,11 +71,11 @@ func (k *Keeper) tellHostChanges(ctx context.Context) {
 
 // watchOnHost watches the host directory of a path inside. The inside names the path, so
 // watchOnHost follows no link and watches nothing that another mount hides.
-func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
+func (h *Watch) watchOnHost(w *dirwatch.Watcher, inside string) error {
 	if !path.IsAbs(inside) || path.Clean(inside) != inside {
 		return unix.EINVAL
 	}
-	m, ok := k.mountAt(inside)
+	m, ok := h.findMount(inside)
 	if !ok || !machine.SharedWithHost(m) {
 		return unix.ENOENT
 	}
@@ -87,28 +102,28 @@ func (k *Keeper) watchOnHost(w *dirwatch.Watcher, inside string) error {
 	return w.Add(fd, inside)
 }
 
-// mountAt finds the mount that contains a path inside.
-func (k *Keeper) mountAt(inside string) (driver.Mount, bool) {
-	for _, m := range k.built.Mounts {
+// findMount finds the mount that contains a path inside.
+func (h *Watch) findMount(inside string) (driver.Mount, bool) {
+	for _, m := range h.mounts {
 		if m.Target == inside {
 			return m, true
 		}
 	}
-	return machine.Innermost(k.built.Mounts, inside)
+	return machine.Innermost(h.mounts, inside)
 }
 
 // tellChanges reports changes to init, a bounded number at a time.
-func (k *Keeper) tellChanges(ctx context.Context, list []dirwatch.Change) {
+func (h *Watch) tellChanges(ctx context.Context, list []dirwatch.Change) {
 	var changes []wire.Change
 	for _, c := range list {
 		file := strings.TrimSuffix(c.Dir, "/") + "/" + c.Name
-		if !slices.ContainsFunc(k.built.Mounts, func(m driver.Mount) bool { return m.Target == file }) {
+		if !slices.ContainsFunc(h.mounts, func(m driver.Mount) bool { return m.Target == file }) {
 			changes = append(changes, wire.Change{Path: []byte(file), Mask: c.Mask, Cookie: c.Cookie})
 		}
 	}
 	for some := range slices.Chunk(changes, wire.MaxChanges) {
-		if _, err := k.link.Ask(ctx, wire.InitAsk{Ask: wire.AskChanged, Changes: some}); err != nil {
-			k.log.Warn("tell the inside of changes on the host", "err", err)
+		if _, err := h.init.Ask(ctx, wire.InitAsk{Ask: wire.AskChanged, Changes: some}); err != nil {
+			h.log.Warn("tell the inside of changes on the host", "err", err)
 			return
 		}
 	}

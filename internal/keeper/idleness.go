@@ -1,0 +1,89 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/keeper/session"
+	"github.com/bothy-dev/bothy/internal/keeper/usage"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// idlePoll is the longest time between two checks for idleness.
+const idlePoll = 10 * time.Second
+
+// idleShare is the part of one processor below which the programs inside count as idle.
+const idleShare = 0.01
+
+// idleness notices when a sandbox is unused.
+type idleness struct {
+	limit    time.Duration // after which it stops; 0: never
+	life     *life
+	wall     driver.Wall
+	sessions *session.Table
+	gateway  Gateway
+	served   *atomic.Int64 // connections to published ports that have ended
+}
+
+// stopWhenIdle stops a sandbox that is unused and has no working program.
+func (i *idleness) stopWhenIdle(ctx context.Context) {
+	limit := i.limit
+	if limit <= 0 {
+		return
+	}
+	tick := time.NewTicker(min(idlePoll, max(limit/4, 50*time.Millisecond)))
+	defer tick.Stop()
+	since, cpu, at, served := time.Now(), usage.CPU(i.wall.Pids()), time.Now(), i.served.Load()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now, used := time.Now(), usage.CPU(i.wall.Pids())
+		busy := i.isWatched() || i.isVisited() || (used-cpu).Seconds() > idleShare*now.Sub(at).Seconds()+saveAllowance.Seconds()
+		cpu, at = used, now
+		if n := i.served.Load(); n != served {
+			busy, served = true, n
+		}
+		if busy {
+			since = now
+		}
+		if now.Sub(since) >= limit {
+			i.life.stopSandbox(fmt.Sprintf("idle for %s", limit), stopGrace)
+			return
+		}
+	}
+}
+
+// saveAllowance is the CPU time that Bothy's own check of an idle sandbox may use.
+const saveAllowance = 20 * time.Millisecond
+
+// isWatched reports whether a caller watches a program inside, or waits for one.
+func (i *idleness) isWatched() bool {
+	if i.life.isServing() {
+		return true
+	}
+	for _, s := range i.sessions.List() {
+		if s.Attached > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isVisited reports whether a client is connected to a published port.
+func (i *idleness) isVisited() bool {
+	return slices.ContainsFunc(i.gateway.Flows(), func(f spec.Flow) bool { return f.Direction == spec.DirectionIn })
+}
+
+// usageOf returns what the processes of a wall, and the keeper, use of the host.
+func usageOf(wall driver.Wall) spec.Usage {
+	pids := append(wall.Pids(), os.Getpid())
+	return spec.Usage{CPUSeconds: usage.CPU(pids).Seconds(), Memory: usage.Resident(pids)}
+}
