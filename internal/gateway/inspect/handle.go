@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/override"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -375,7 +376,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) prune() {
 	for name := range b.trailer {
 		if !slices.Contains(b.announced, name) || !strict.MayTrail(name) ||
-			strings.Contains(strings.ToLower(name), "method") || policy.AsksOtherwise(name) {
+			strings.Contains(strings.ToLower(name), "method") || override.IsField(name) {
 			delete(b.trailer, name)
 		}
 	}

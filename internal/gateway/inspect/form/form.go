@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/override"
 )
 
 // Finder looks for the field in the body of a form. A body is passed on only up to that field: a server that got no more has no whole
@@ -62,7 +62,7 @@ func IsHidden(r *http.Request) bool {
 }
 
 // fields reads a form that is encoded as a query.
-type fields struct{ policy.MethodNames }
+type fields struct{ override.MethodNames }
 
 // parts reads the heads of a form's parts, at any place: a file in the form that contains such a
 // line is taken for a head, too. Servers differ in which line names a part, and in where the line
@@ -213,7 +213,7 @@ func namesMethod(text []byte) bool {
 		if n := bytes.IndexAny(name, "\"'<>()/:;,?= "); n >= 0 {
 			name = name[:n]
 		}
-		if policy.NamesMethod(name) {
+		if override.NamesMethod(name) {
 			return true
 		}
 	}
