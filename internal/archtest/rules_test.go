@@ -62,7 +62,7 @@ var doors = []struct {
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
 	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console"}, "how a command line is parsed is nobody else's business"},
 	{"github.com/spf13/pflag", []string{"internal/cli"}, "cobra's flags"},
-	{"github.com/goccy/go-yaml", []string{"internal/settings", "internal/policy", "internal/agent", "internal/hostcreds", "internal/modelscript", "internal/strictyaml"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and files that anybody may have written"},
+	{"github.com/goccy/go-yaml", []string{"internal/settings", "internal/policy/document", "internal/agent", "internal/hostcreds", "internal/modelscript", "internal/strictyaml"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and files that anybody may have written"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/oauthfile"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},
 	{"github.com/tailscale/hujson", []string{"internal/devcontainer", "internal/oauthfile"}, "JSON with comments is what editors write, and people into settings of agents; nothing of ours is"},
 	{"filippo.io/age", []string{"internal/vault/sealer"}, "who opens secrets is a process of its own"},

@@ -67,8 +67,8 @@ func (h *agents) loanFor(kind spec.PlaceKind) *wire.Loan {
 // isAgentLent reports whether a lease counts now.
 func isAgentLent(l *wire.Loan) bool { return !l.Taken && len(l.Value) > 0 && l.Live(time.Now()) }
 
-// serve lets a program inside talk to the host's SSH agent.
-func (h *agents) serve(a *netstack.Attempt) {
+// serveAttempt lets a program inside talk to the host's SSH agent.
+func (h *agents) serveAttempt(a *netstack.Attempt) {
 	defer h.talks.Add(-1)
 	l := cmp.Or(h.loanFor(spec.PlaceAgent), h.loanFor(spec.PlaceSignature))
 	switch {
@@ -122,9 +122,9 @@ func (h *agents) dialLogins(ctx context.Context) (net.Conn, error) {
 // gateway would have ended the connection otherwise. Servers whose whole traffic is judged are left
 // out: the gateway speaks to them itself, and no program inside logs in there.
 func (h *agents) connected() (list []sshagent.Server) {
-	for _, f := range h.flows.list() {
-		s := f.now()
-		if f.kind != judged || s.Seen || f.ended() != nil {
+	for _, f := range h.flows.listFlows() {
+		s := f.asJudged()
+		if f.kind != judged || s.Seen || f.endReason() != nil {
 			continue
 		}
 		name := s.Name

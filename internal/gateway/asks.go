@@ -15,7 +15,7 @@ import (
 // that was looked up or, at a literal address, a name that no rule denies.
 func (j *judge) asking(f *flow) func(string) error {
 	return func(asked string) error {
-		s := f.now()
+		s := f.asJudged()
 		switch {
 		case asked == "" || isName(asked, s.Name) || f.kind == toHost:
 			return nil
@@ -58,7 +58,7 @@ const anyName = "an unreadable name"
 // ask for any name or none, or be another protocol: it passes if no rule denies a name.
 func (j *judge) unreadable(f *flow) func(error) error {
 	return func(err error) error {
-		s := f.now()
+		s := f.asJudged()
 		if s.Name != "" {
 			return err
 		}

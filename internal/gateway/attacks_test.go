@@ -526,12 +526,12 @@ func (w *world) atAddress(t *testing.T) (f *flow, inside, server *net.TCPConn, o
 	far, server := tcpPair(t)
 	f = &flow{subject: policy.Flow{Addr: netip.MustParseAddr("203.0.113.9"), Port: 443}, cancel: func() {}}
 	must(t, w.judge.mayFlow(f))
-	w.flows.add(f)
+	w.flows.addFlow(f)
 	done := make(chan error, 1)
 	go func() {
 		defer w.flows.remove(f)
-		f.hold(relay.TCP{TCPConn: near})
-		done <- w.relay(relay.TCP{TCPConn: near}, relay.TCP{TCPConn: far}, nil, f, &spec.NetworkRecord{})
+		f.holdConn(relay.TCP{TCPConn: near})
+		done <- w.relayBytes(relay.TCP{TCPConn: near}, relay.TCP{TCPConn: far}, nil, f, &spec.NetworkRecord{})
 	}()
 	return f, inside, server, done
 }
@@ -608,8 +608,8 @@ func TestA10UnreadableAtAddress(t *testing.T) {
 			if err = <-over; c.passes != (err == nil) || c.passes && !bytes.Equal(heard, c.said) || !c.passes && len(heard) > 0 {
 				t.Errorf("%q, %s: %v, and the server hears %d bytes of %d", yaml, what, err, len(heard), len(c.said))
 			}
-			if what == "the address" && f.now().Asked != "" {
-				t.Errorf("it asks for %q", f.now().Asked)
+			if what == "the address" && f.asJudged().Asked != "" {
+				t.Errorf("it asks for %q", f.asJudged().Asked)
 			}
 		}
 	}
@@ -625,8 +625,8 @@ func TestA16UnreadableAtAddress(t *testing.T) {
 	_, err = io.ReadFull(server, make([]byte, len(odd)))
 	must(t, err)
 	w.SetPolicy(document(t, 2, "allow: [203.0.113.0/24]\ndeny: [www.evil.example]\n"))
-	if err := <-over; err == nil || f.ended() == nil {
-		t.Errorf("it goes on: %v, %v", err, f.ended())
+	if err := <-over; err == nil || f.endReason() == nil {
+		t.Errorf("it goes on: %v, %v", err, f.endReason())
 	}
 }
 
@@ -640,7 +640,7 @@ func TestA16DeniedNameAtItsAddress(t *testing.T) {
 	_, err = io.ReadFull(server, make([]byte, len(hello)))
 	must(t, err)
 	w.SetPolicy(document(t, 2, "allow: [203.0.113.0/24]\ndeny: [www.evil.example]\n"))
-	if err := <-over; err == nil || f.ended() == nil || !strings.Contains(f.ended().Error(), "denies www.evil.example:443") {
-		t.Errorf("it goes on: %v, %v", err, f.ended())
+	if err := <-over; err == nil || f.endReason() == nil || !strings.Contains(f.endReason().Error(), "denies www.evil.example:443") {
+		t.Errorf("it goes on: %v, %v", err, f.endReason())
 	}
 }

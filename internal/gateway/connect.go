@@ -20,13 +20,13 @@ const heldByRelays = held.Most / 4
 
 // attempt decides about one attempt to connect, before it is answered.
 func (g *Gateway) attempt(a *netstack.Attempt) {
-	if !g.life.enter() {
+	if !g.life.enterWork() {
 		return
 	}
 	defer g.life.wg.Done()
 	g.conf.CatchUp()
 	if to := a.To.Addr(); to == namepool.Gateway4 || to == namepool.Gateway6 {
-		g.local(a)
+		g.serveLocal(a)
 		return
 	}
 	if to := a.To.Addr(); to == namepool.Host4 || to == namepool.Host6 {
@@ -40,7 +40,7 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 		g.journal.record(r)
 		return
 	}
-	if g.mock.plays(subject.Name) {
+	if g.mock.playsHost(subject.Name) {
 		g.toMock(a, subject)
 		return
 	}
@@ -63,7 +63,7 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 		g.journal.record(r)
 		return
 	}
-	g.carry(a, &flow{subject: subject, outflow: g.uploads.meterFor(d.Budget), git: d.Git}, r, look)
+	g.carryFlow(a, &flow{subject: subject, outflow: g.uploads.meterFor(d.Budget), git: d.Git}, r, look)
 }
 
 // subject finds out whom an address is for: a name, or itself.
@@ -77,27 +77,27 @@ func (g *Gateway) subject(to netip.AddrPort) (policy.Flow, error) {
 	return policy.Flow{Addr: to.Addr(), Port: to.Port()}, nil
 }
 
-// carry dials, accepts and relays.
-func (g *Gateway) carry(a *netstack.Attempt, f *flow, r spec.NetworkRecord, i policy.Inspection) {
+// carryFlow dials, accepts and relays.
+func (g *Gateway) carryFlow(a *netstack.Attempt, f *flow, r spec.NetworkRecord, i policy.Inspection) {
 	must := i == policy.InspectMust
 	f.subject.Seen = must // nothing of it will pass unseen
 	f.looked = must || i == policy.InspectHTTP
 	f.passes = i == policy.InspectNever
-	g.tracks.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+	g.tracks.trackFlow(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		if err := g.judge.mayFlow(f); err != nil { // from here on changes find it
-			f.end(err)
+			f.cutOff(err)
 			return err
 		}
 		if f.looked {
-			return g.look(ctx, a, f, r, must)
+			return g.lookInto(ctx, a, f, r, must)
 		}
-		return g.join(ctx, a, f, r)
+		return g.joinSides(ctx, a, f, r)
 	})
 }
 
-// join connects the two sides until both have ended. The far side is dialled
+// joinSides connects the two sides until both have ended. The far side is dialled
 // first: whether it answers is what the near side is told.
-func (g *Gateway) join(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord) error {
+func (g *Gateway) joinSides(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord) error {
 	outside, err := g.outbound.reached(ctx, f, r)
 	if by, ok := errors.AsType[*hostproxy.Error](err); ok && by.Refused() && !f.passes {
 		return g.forward(ctx, a, f, r, err)
@@ -110,12 +110,12 @@ func (g *Gateway) join(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 		outside.Reset()
 		return err
 	}
-	f.hold(inside)
-	return g.relay(inside, outside, nil, f, r)
+	f.holdConn(inside)
+	return g.relayBytes(inside, outside, nil, f, r)
 }
 
-// relay carries bytes, of which the inside has said some already.
-func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spec.NetworkRecord) error {
+// relayBytes carries bytes, of which the inside has said some already.
+func (g *Gateway) relayBytes(inside, outside relay.Conn, said []byte, f *flow, r *spec.NetworkRecord) error {
 	if err := g.tracks.opened(f, *r); err != nil {
 		return err
 	}
@@ -124,5 +124,5 @@ func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spe
 	if w.tls {
 		r.Protocol = "tls"
 	}
-	return g.uploads.spent(f, err)
+	return g.uploads.spentError(f, err)
 }

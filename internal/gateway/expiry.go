@@ -27,9 +27,9 @@ func (e *expiry) follow(loans []wire.Loan) {
 	e.ends.Store(&ends)
 }
 
-// watch calls review when the next rule of a policy, or the next lease, has ended. It forgets the
+// watchNext calls review when the next rule of a policy, or the next lease, has ended. It forgets the
 // time that it waited for before.
-func (e *expiry) watch(p *policy.Policy, review func()) {
+func (e *expiry) watchNext(p *policy.Policy, review func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.timer != nil {
@@ -49,8 +49,8 @@ func (e *expiry) watch(p *policy.Policy, review func()) {
 	}
 }
 
-// stop ends the wait for good.
-func (e *expiry) stop() {
+// stopTimer ends the wait for good.
+func (e *expiry) stopTimer() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stopped = true

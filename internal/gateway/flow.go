@@ -56,8 +56,8 @@ const (
 	toMock              // to a server that is played: see mock.go
 )
 
-// now is the flow as the policy judges it.
-func (f *flow) now() policy.Flow {
+// asJudged is the flow as the policy judges it.
+func (f *flow) asJudged() policy.Flow {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.subject
@@ -70,15 +70,15 @@ func (f *flow) isElsewhere() bool {
 	return f.elsewhere
 }
 
-// sends returns the meter for what git sends.
-func (f *flow) sends() *uploadlimit.Meter {
+// gitMeter returns the meter for what git sends.
+func (f *flow) gitMeter() *uploadlimit.Meter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.gits
 }
 
-// seen notes that every request on the flow is judged.
-func (f *flow) seen() {
+// markSeen notes that every request on the flow is judged.
+func (f *flow) markSeen() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subject.Seen = true
@@ -91,8 +91,8 @@ func (f *flow) askedFor(name string) {
 	f.subject.Asked = name
 }
 
-// hold closes a connection when the flow ends.
-func (f *flow) hold(c relay.Conn) {
+// holdConn closes a connection when the flow ends.
+func (f *flow) holdConn(c relay.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.why != nil {
@@ -103,7 +103,7 @@ func (f *flow) hold(c relay.Conn) {
 
 // reached is hold for the far side. It notes the address in the flow and the record.
 func (f *flow) reached(c relay.Conn, r *spec.NetworkRecord) {
-	f.hold(c)
+	f.holdConn(c)
 	at := relay.Remote(c)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,8 +115,8 @@ func (f *flow) reached(c relay.Conn, r *spec.NetworkRecord) {
 	f.subject.Addr = at
 }
 
-// end cuts the flow off. Only the first reason counts.
-func (f *flow) end(why error) {
+// cutOff cuts the flow off. Only the first reason counts.
+func (f *flow) cutOff(why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.why != nil {
@@ -129,8 +129,8 @@ func (f *flow) end(why error) {
 	}
 }
 
-// ended returns why the flow was cut off, or nil.
-func (f *flow) ended() error {
+// endReason returns why the flow was cut off, or nil.
+func (f *flow) endReason() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.why
@@ -149,8 +149,8 @@ const (
 	few   = crowd / 10
 )
 
-// add admits a flow unless there are too many.
-func (t *table) add(f *flow) bool {
+// addFlow admits a flow unless there are too many.
+func (t *table) addFlow(f *flow) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.set) >= maxFlows {
@@ -175,7 +175,7 @@ func (t *table) remove(f *flow) {
 	held.GiveBack()
 }
 
-func (t *table) list() []*flow {
+func (t *table) listFlows() []*flow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Keys(t.set))
@@ -184,8 +184,8 @@ func (t *table) list() []*flow {
 // Flows lists the active connections, the oldest first.
 func (g *Gateway) Flows() []spec.Flow {
 	var list []spec.Flow
-	for _, f := range g.flows.list() {
-		s := f.now()
+	for _, f := range g.flows.listFlows() {
+		s := f.asJudged()
 		list = append(list, spec.Flow{
 			Name: s.Name, Addr: s.Addr, Port: s.Port, Direction: f.kind.direction(),
 			Began: f.began, Up: f.counts.Up.Load(), Down: f.counts.Down.Load(),

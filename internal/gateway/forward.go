@@ -18,13 +18,13 @@ func (g *Gateway) forward(ctx context.Context, a *netstack.Attempt, f *flow, r *
 	if err != nil {
 		return err
 	}
-	f.hold(inside)
+	f.holdConn(inside)
 	said, speaks, err := g.protocols.beginsHTTP(inside)
 	if err != nil || !speaks {
 		inside.Reset()
 		return refused
 	}
-	s := f.now()
+	s := f.asJudged()
 	return g.inspect(ctx, inside, said, upstream.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, f, r)
 }
 

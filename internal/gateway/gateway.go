@@ -100,8 +100,8 @@ type Capture struct {
 	Keep func(context.Context, oauthfile.Grant) (lease *spec.Lease, identity string, err error)
 }
 
-// at is how the inspector sees it.
-func (c *Capture) at() *inspect.Capture {
+// forInspector is how the inspector sees it.
+func (c *Capture) forInspector() *inspect.Capture {
 	if c == nil || c.How.Capture == nil {
 		return nil
 	}
@@ -189,8 +189,8 @@ func New(c Config) (*Gateway, error) {
 	g.logins = newLogins(g)
 	g.inspector = inspect.New(inspect.Config{
 		Judge: g.judge.admitRequest, CatchUp: c.CatchUp, Outflow: g.uploads.meterFor, Closed: g.pause.reason, Dial: g.outbound.reachHost, Still: g.judge.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
-		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.at(), Sandbox: c.Sandbox, Log: g.logRequest,
-		Mock: g.mock.player, Sent: g.models.tellTurn(c.Turn), Meter: g.models.meterRequest, Held: g.held, Target: g.models.target, Named: g.models.named,
+		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.forInspector(), Sandbox: c.Sandbox, Log: g.logRequest,
+		Mock: g.mock.player, Sent: g.models.tellTurn(c.Turn), Meter: g.models.meterRequest, Held: g.held, Target: g.models.target, Named: g.models.serverName,
 		Local: func(h upstream.Host) http.Handler {
 			if h.Name == advice.Name {
 				return g.advice
@@ -201,10 +201,10 @@ func New(c Config) (*Gateway, error) {
 	g.stack, err = netstack.New(netstack.Config{
 		FD: c.FD, Unsummed: c.Unsummed, Sources: c.Sources, Gateway: []netip.Addr{namepool.Gateway4, namepool.Gateway6},
 		TCP: g.attempt, DNS: func(q []byte) []byte { return g.server.Answer(q, false) },
-		Refused: g.packets.add,
+		Refused: g.packets.addRefusal,
 	})
 	if err != nil {
-		g.life.end()
+		g.life.endWork()
 		g.inspector.Close()
 		return nil, fmt.Errorf("start the gateway: %w", err)
 	}
@@ -234,7 +234,7 @@ func compose(c Config) *Gateway {
 	g.tracks = &tracker{sandbox: c.Sandbox, life: g.life, journal: g.journal, pause: g.pause, flows: g.flows, judge: g.judge}
 	g.advice = &advice.Handler{
 		Sandbox: c.Sandbox, Policy: g.policy.Load, Afford: g.uploads.afford, Refusals: &g.journal.refusals,
-		Mocked: g.mock.names(), MockReason: mockReason, Tasks: c.Tasks, Loop: c.Loop,
+		Mocked: g.mock.hostNames(), MockReason: mockReason, Tasks: c.Tasks, Loop: c.Loop,
 	}
 	g.outbound = &outbound{dialer: c.Dialer, policy: g.policy, ports: g.ports, judge: g.judge}
 	return g
@@ -242,10 +242,10 @@ func compose(c Config) *Gateway {
 
 // Close ends every flow. It returns when all are logged.
 func (g *Gateway) Close() {
-	g.life.end()
-	g.expiry.stop()
-	for _, f := range g.flows.list() {
-		f.end(errStopped)
+	g.life.endWork()
+	g.expiry.stopTimer()
+	for _, f := range g.flows.listFlows() {
+		f.cutOff(errStopped)
 	}
 	g.inspector.Close()
 	g.stack.Close()
@@ -283,7 +283,7 @@ func (g *Gateway) Identity() wire.Identity {
 // requests that went out with one that is taken back end.
 func (g *Gateway) SetLoans(loans []wire.Loan) error {
 	requests, agents := splitLoans(loans)
-	if err := g.logins.set(requests); err != nil {
+	if err := g.logins.setLoans(requests); err != nil {
 		return err
 	}
 	g.agents.loans.Store(&agents)
@@ -297,11 +297,11 @@ func (g *Gateway) Policy() *policy.Policy { return g.policy.Load() }
 
 // review judges every flow again, and comes back when the next rule ends.
 func (g *Gateway) review() {
-	for _, f := range g.flows.list() {
+	for _, f := range g.flows.listFlows() {
 		if f.kind != judged && f.kind != toHost {
 			continue
 		}
-		s, over := f.now(), g.judge.mayFlow(f)
+		s, over := f.asJudged(), g.judge.mayFlow(f)
 		f.requests.Review(func(r *policy.Request, uses inject.Uses, m *uploadlimit.Meter) error {
 			d := g.judge.judgeRequest(upstream.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r)
 			switch {
@@ -319,7 +319,7 @@ func (g *Gateway) review() {
 			return g.secrets.Load().Lent(uses, time.Now())
 		})
 		if over != nil {
-			f.end(over)
+			f.cutOff(over)
 		}
 	}
 	g.inspector.Review()
@@ -331,4 +331,4 @@ func (g *Gateway) review() {
 var errCarrier = errors.New("its connection may not go on by the rules of now")
 
 // watchExpiry comes back to review when the next rule or lease ends.
-func (g *Gateway) watchExpiry() { g.expiry.watch(g.policy.Load(), g.review) }
+func (g *Gateway) watchExpiry() { g.expiry.watchNext(g.policy.Load(), g.review) }

@@ -34,22 +34,22 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 		inside.Reset()
 		return fmt.Errorf("%d connections of SSH are looked into already", maxGits)
 	}
-	near, err := watch(inside, g.ssh)
+	near, err := watchConn(inside, g.ssh)
 	if err != nil {
 		g.gits.Add(-1)
 		inside.Reset()
 		return noRoomForSSH()
 	}
 	r.Protocol = spec.ProtocolSSH
-	f.seen()
-	s := f.now()
+	f.markSeen()
+	s := f.asJudged()
 	c := &gitCommand{g: g, f: f, r: r, name: s.Name, port: s.Port, first: *r}
 	if c.name == "" {
 		c.name = s.Addr.String()
 	}
 	server := &gitssh.Server{
 		Name: c.name, Port: c.port, Key: g.sshKey, Counts: &f.counts,
-		Ask: c.ask, Refused: c.refused, Reach: c.reach, Agent: g.agents.dialLogins, Signed: c.signed,
+		Ask: c.judgeCommand, Refused: c.refused, Reach: c.reachServer, Agent: g.agents.dialLogins, Signed: c.signed,
 		Known: func() (*sshagent.Known, error) { return sshagent.ReadKnown(g.conf.KnownHosts) },
 	}
 	done := make(chan error, 1)
@@ -59,13 +59,13 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 			err = noRoomForSSH()
 		}
 		done <- err
-		near.over(stuck)
+		near.endWithin(stuck)
 		if c.server != nil {
-			c.server.over(stuck)
+			c.server.endWithin(stuck)
 		}
 		g.gits.Add(-1)
 	}()
-	return await(ctx, done, stuck)
+	return awaitResult(ctx, done, stuck)
 }
 
 // noRoomForSSH refuses a connection. Conversations that never end hold their bytes until the
@@ -88,7 +88,7 @@ type gitCommand struct {
 
 // record begins the record of something that was asked for.
 func (c *gitCommand) record(what, repository string) spec.NetworkRecord {
-	s := c.f.now()
+	s := c.f.asJudged()
 	return spec.NetworkRecord{
 		Event: spec.NetworkRequest, Name: s.Name, Addr: s.Addr, Port: s.Port, Protocol: spec.ProtocolSSH,
 		Method: what, Path: repository, Generation: c.first.Generation,
@@ -103,12 +103,12 @@ func (c *gitCommand) refused(what string) {
 	c.g.journal.record(r)
 }
 
-// ask judges a command.
-func (c *gitCommand) ask(cmd gitssh.Command) (func(error) error, error) {
+// judgeCommand judges a command.
+func (c *gitCommand) judgeCommand(cmd gitssh.Command) (func(error) error, error) {
 	c.began = time.Now()
 	c.g.conf.CatchUp()
 	asked := &policy.GitRequest{Service: cmd.Service, Repository: cmd.Repository, User: cmd.User}
-	d := c.g.judge.judgeGit(c.f.now(), asked)
+	d := c.g.judge.judgeGit(c.f.asJudged(), asked)
 	c.g.uploads.afford(&d)
 	r := c.g.journal.decided(c.record(cmd.Service, pathOf(cmd.Repository)), &d)
 	if cmd.User != policy.GitUser {
@@ -119,12 +119,12 @@ func (c *gitCommand) ask(cmd gitssh.Command) (func(error) error, error) {
 		s := d.Suggest()
 		return nil, toldInside(d.Reason(), s.Command(c.g.conf.Sandbox), s.Note)
 	}
-	if err := c.begin(asked, d.Budget, &r); err != nil {
+	if err := c.beginCommand(asked, d.Budget, &r); err != nil {
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 		c.g.journal.record(r)
 		return nil, toldInside(r.Reason, r.Suggest, "")
 	}
-	return func(err error) error { return c.ended(r, err) }, nil
+	return func(err error) error { return c.recordEnd(r, err) }, nil
 }
 
 // pathOf is a repository as records and URLs have it.
@@ -139,47 +139,47 @@ func pathOf(repository string) string {
 	return "/" + name
 }
 
-// begin has the flow be judged by what passes on it, from now on, and by the lease by
+// beginCommand has the flow be judged by what passes on it, from now on, and by the lease by
 // which it may log in.
-func (c *gitCommand) begin(asked *policy.GitRequest, b *policy.Budget, r *spec.NetworkRecord) error {
+func (c *gitCommand) beginCommand(asked *policy.GitRequest, b *policy.Budget, r *spec.NetworkRecord) error {
 	l := c.g.agents.loanFor(spec.PlaceAgent)
 	if l == nil {
 		r.Suggest = policy.Suggestion{Args: []string{"run", "--name", c.g.conf.Sandbox, "--lend", "ssh", "--", "true"}}.Command("")
 		return errors.New("no key is lent to log in with: the host's SSH agent is not lent to the sandbox")
 	}
-	c.f.asks(asked, l.ID, c.g.uploads.meterFor(b))
+	c.f.noteCommand(asked, l.ID, c.g.uploads.meterFor(b))
 	if err := c.g.judge.mayFlow(c.f); err != nil { // from here on changes find it
-		c.f.end(err)
+		c.f.cutOff(err)
 		return err
 	}
 	return c.g.tracks.opened(c.f, c.first)
 }
 
-// ended records how a command ended, and gives what is said of that inside.
-func (c *gitCommand) ended(r spec.NetworkRecord, err error) error {
+// recordEnd records how a command ended, and gives what is said of that inside.
+func (c *gitCommand) recordEnd(r spec.NetworkRecord, err error) error {
 	said := err
-	r.Addr, r.Duration = c.f.now().Addr, time.Since(c.began).Milliseconds()
+	r.Addr, r.Duration = c.f.asJudged().Addr, time.Since(c.began).Milliseconds()
 	r.Up, r.Down = c.f.counts.Up.Load(), c.f.counts.Down.Load()
 	switch {
 	case c.fault != nil:
 		err = c.fault
 	case err != nil && c.server != nil && c.server.cut.Load() != nil:
-		err = c.g.uploads.spent(c.f, *c.server.cut.Load())
+		err = c.g.uploads.spentError(c.f, *c.server.cut.Load())
 		said = err
 		if d, ok := errors.AsType[*policy.Denied](err); ok {
 			said = toldInside(d.Reason(), d.Suggest().Command(c.g.conf.Sandbox), "")
 		}
 	}
-	c.g.tracks.conclude(&r, c.f.ended(), err)
+	c.g.tracks.conclude(&r, c.f.endReason(), err)
 	c.g.journal.record(r)
 	return said
 }
 
-// reach dials the server. Where its name leads is not told to the inside.
-func (c *gitCommand) reach(ctx context.Context) (net.Conn, error) {
+// reachServer dials the server. Where its name leads is not told to the inside.
+func (c *gitCommand) reachServer(ctx context.Context) (net.Conn, error) {
 	out, err := c.g.outbound.reached(ctx, c.f, c.r)
 	if err == nil {
-		far, full := watch(countedTo(out, c.f.sends()), c.g.ssh)
+		far, full := watchConn(countedTo(out, c.f.gitMeter()), c.g.ssh)
 		if c.server = (&billed{watchedSSH: far}); full == nil {
 			return c.server, nil
 		}
@@ -212,8 +212,8 @@ func toldInside(reason, command, note string) error {
 	return errors.New(s + "\nMore: http://" + advice.Name + "/")
 }
 
-// asks notes the command under way, by which lease it logs in, and who counts what it sends.
-func (f *flow) asks(asked *policy.GitRequest, lease string, m *uploadlimit.Meter) {
+// noteCommand notes the command under way, by which lease it logs in, and who counts what it sends.
+func (f *flow) noteCommand(asked *policy.GitRequest, lease string, m *uploadlimit.Meter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subject.Git, f.lease, f.gits = asked, lease, m

@@ -317,7 +317,7 @@ func TestStuckSSHIsNotAwaited(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	came := make(chan error, 1)
-	go func() { came <- await(ctx, done, time.Millisecond) }()
+	go func() { came <- awaitResult(ctx, done, time.Millisecond) }()
 	select {
 	case err := <-came:
 		t.Errorf("it was not waited for: %v", err)
@@ -328,7 +328,7 @@ func TestStuckSSHIsNotAwaited(t *testing.T) {
 		t.Error(err)
 	}
 	done <- io.EOF
-	if err := await(ctx, done, time.Minute); !errors.Is(err, io.EOF) {
+	if err := awaitResult(ctx, done, time.Minute); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -349,7 +349,7 @@ func (h *halfRead) Reset()                      { close(h.over) }
 func TestSSHKeepsItsPlace(t *testing.T) {
 	b := held.New(mostHeld + leastHeld)
 	watched := func() *watchedSSH {
-		w, err := watch(&halfRead{over: make(chan struct{})}, b)
+		w, err := watchConn(&halfRead{over: make(chan struct{})}, b)
 		must(t, err)
 		return w
 	}
@@ -357,7 +357,7 @@ func TestSSHKeepsItsPlace(t *testing.T) {
 	_, _ = w.Write([]byte("SSH-2.0-x\r\n"))
 	_, _ = w.Write([]byte("what it offers"))
 	gone := make(chan struct{})
-	go func() { w.over(time.Minute); close(gone) }()
+	go func() { w.endWithin(time.Minute); close(gone) }()
 	select {
 	case <-gone:
 		t.Error("nobody has read to its end")
@@ -367,7 +367,7 @@ func TestSSHKeepsItsPlace(t *testing.T) {
 	<-gone
 	early := watched()
 	_, _ = early.Write([]byte("SSH-2.0-x\r\n"))
-	early.over(time.Minute) // the library does not read a connection that said no more
+	early.endWithin(time.Minute) // the library does not read a connection that said no more
 	if b.Used() != 0 {
 		t.Errorf("%d bytes are held", b.Used())
 	}
@@ -375,11 +375,11 @@ func TestSSHKeepsItsPlace(t *testing.T) {
 	must(t, never.hold.Take(mostHeld))
 	_, _ = never.Write(nil)
 	_, _ = never.Write(nil)
-	never.over(time.Millisecond)
+	never.endWithin(time.Millisecond)
 	if b.Used() != mostHeld+leastHeld {
 		t.Errorf("%d bytes are held", b.Used())
 	}
-	if _, err := watch(&halfRead{}, b); !errors.Is(err, held.ErrFull) {
+	if _, err := watchConn(&halfRead{}, b); !errors.Is(err, held.ErrFull) {
 		t.Errorf("another has room: %v", err)
 	}
 	_, _ = never.Read(nil)
@@ -392,7 +392,7 @@ func TestSSHHoldsWhatComes(t *testing.T) {
 	b := held.New(2*mostHeld + 3*leastHeld)
 	server, client := net.Pipe()
 	go func() { _, _ = io.Copy(client, zeros{}) }()
-	w, err := watch(pipeConn{server}, b)
+	w, err := watchConn(pipeConn{server}, b)
 	must(t, err)
 	_, err = io.CopyN(io.Discard, w, 100<<10)
 	must(t, err)
@@ -407,13 +407,13 @@ func TestSSHHoldsWhatComes(t *testing.T) {
 	must(t, b.Hold().Take(mostHeld))
 	other, otherClient := net.Pipe()
 	go func() { _, _ = io.Copy(otherClient, zeros{}) }()
-	o, err := watch(pipeConn{other}, b)
+	o, err := watchConn(pipeConn{other}, b)
 	must(t, err)
 	if _, err := io.CopyN(io.Discard, o, mostHeld); !errors.Is(err, held.ErrFull) || !o.isFull() {
 		t.Errorf("without room: %v", err)
 	}
-	o.over(time.Minute)
-	w.over(time.Minute)
+	o.endWithin(time.Minute)
+	w.endWithin(time.Minute)
 	if b.Used() != mostHeld {
 		t.Errorf("%d bytes are held in the end", b.Used())
 	}

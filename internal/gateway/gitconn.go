@@ -64,8 +64,8 @@ func (b *begun) Await() {
 // AwaitCut waits for the connection itself.
 func (b *begun) AwaitCut(stop <-chan struct{}) bool { return relay.AwaitCut(b.Conn, stop) }
 
-// await returns an operation's result, but does not wait for it much longer than ctx.
-func await(ctx context.Context, done <-chan error, patience time.Duration) error {
+// awaitResult returns an operation's result, but does not wait for it much longer than ctx.
+func awaitResult(ctx context.Context, done <-chan error, patience time.Duration) error {
 	select {
 	case err := <-done:
 		return err
@@ -106,8 +106,8 @@ type watchedSSH struct {
 	full  atomic.Bool
 }
 
-// watch fails if no memory is left for another connection.
-func watch(c relay.Conn, b *held.Budget) (*watchedSSH, error) {
+// watchConn fails if no memory is left for another connection.
+func watchConn(c relay.Conn, b *held.Budget) (*watchedSSH, error) {
 	w := &watchedSSH{Conn: c, hold: b.Hold(), gone: make(chan struct{})}
 	return w, w.hold.Take(leastHeld)
 }
@@ -130,10 +130,10 @@ func (w *watchedSSH) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// over ends the connection. It returns when the library holds nothing of it any more, or after a
+// endWithin ends the connection. It returns when the library holds nothing of it any more, or after a
 // while. It gives back the accounted bytes once the library is done. The library starts no
 // goroutine before it has written its version and then its offer.
-func (w *watchedSSH) over(patience time.Duration) {
+func (w *watchedSSH) endWithin(patience time.Duration) {
 	_ = w.SetDeadline(time.Unix(1, 0))
 	w.Reset()
 	if w.wrote.Load() <= 1 {

@@ -22,8 +22,8 @@ type host struct {
 // hostFresh is how long the host's addresses are believed.
 const hostFresh = 3 * time.Second
 
-// has reports whether an address is the host's. If it cannot find out, it reports true.
-func (h *host) has(a netip.Addr) bool {
+// hasAddr reports whether an address is the host's. If it cannot find out, it reports true.
+func (h *host) hasAddr(a netip.Addr) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.set == nil || time.Since(h.at) > hostFresh {
@@ -48,7 +48,7 @@ func (j *judge) notHost(to netip.AddrPort) error {
 	if a.IsLoopback() { // the policy closes it
 		return nil
 	}
-	if !slices.ContainsFunc(append(policy.Embedded(a), a), j.host.has) {
+	if !slices.ContainsFunc(append(policy.Embedded(a), a), j.host.hasAddr) {
 		return nil
 	}
 	d := j.policy.Load().Decide(policy.Query{Stage: policy.StageConnect, Addr: a, Port: to.Port(), Now: time.Now()})

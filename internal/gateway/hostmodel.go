@@ -14,8 +14,8 @@ import (
 // This file inspects traffic to ports of the host: questions to models there, and the secrets that
 // are lent for them.
 
-// isOwn reports whether a host is the model server that the sandbox was made for.
-func (m *models) isOwn(h upstream.Host) bool { return m.own != nil && m.own.At == h.String() }
+// isOwnServer reports whether a host is the model server that the sandbox was made for.
+func (m *models) isOwnServer(h upstream.Host) bool { return m.own != nil && m.own.At == h.String() }
 
 // target returns a host as the secrets see it: a port of the host counts as one of its loopback.
 // Requests to the sandbox's own model server there stay on this host, so a secret may go to it in
@@ -24,15 +24,15 @@ func (m *models) target(h upstream.Host) inject.Target {
 	to := inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
 	if isHost(h.Name) {
 		to.Name, to.Addr, to.Local = "", loopback[0], true
-		to.Secure = h.TLS || m.isOwn(h)
+		to.Secure = h.TLS || m.isOwnServer(h)
 	}
 	return to
 }
 
-// named returns the host's name for the sandbox's own model server: some servers answer only to the
+// serverName returns the host's name for the sandbox's own model server: some servers answer only to the
 // name they know.
-func (m *models) named(h upstream.Host) string {
-	if isHost(h.Name) && m.isOwn(h) {
+func (m *models) serverName(h upstream.Host) string {
+	if isHost(h.Name) && m.isOwnServer(h) {
 		return m.own.Named
 	}
 	return ""
@@ -41,7 +41,7 @@ func (m *models) named(h upstream.Host) string {
 // judgeRequest decides about a request to a port of the host.
 func (p *hostPorts) judgeRequest(h upstream.Host) policy.Decision {
 	d := policy.Decision{Action: policy.Deny, MaxBody: policy.NoLimit}
-	if slices.Contains(p.list(), h.Port) {
+	if slices.Contains(p.openPorts(), h.Port) {
 		d.Action, d.Cause = policy.Allow, policy.CauseDefault
 	}
 	return d

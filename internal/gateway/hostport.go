@@ -39,17 +39,17 @@ func newHostPorts(sandbox string, d *dial.Dialer, open []uint16) *hostPorts {
 	return p
 }
 
-// list are the ports that are open now.
-func (p *hostPorts) list() []uint16 { return *p.open.Load() }
+// openPorts are the ports that are open now.
+func (p *hostPorts) openPorts() []uint16 { return *p.open.Load() }
 
 // SetHostPorts opens these ports of the host and no others. Connections to one
 // that is not among them end.
 func (g *Gateway) SetHostPorts(ports []uint16) {
 	ports = slices.Clone(ports)
 	g.ports.open.Store(&ports)
-	for _, f := range g.flows.list() {
-		if port := f.now().Port; f.kind == toHost && !slices.Contains(ports, port) {
-			f.end(&advised{errHostPort(port), g.ports.suggest(fmt.Sprint(port))})
+	for _, f := range g.flows.listFlows() {
+		if port := f.asJudged().Port; f.kind == toHost && !slices.Contains(ports, port) {
+			f.cutOff(&advised{errHostPort(port), g.ports.suggest(fmt.Sprint(port))})
 		}
 	}
 	g.inspector.Review()
@@ -59,7 +59,7 @@ func errHostPort(port uint16) error { return fmt.Errorf("port %d of the host is 
 
 // lookupHost answers for the host's names, if there is anything to reach.
 func (g *Gateway) lookupHost(name string) (v4, v6 netip.Addr, err error) {
-	if len(g.ports.list()) > 0 {
+	if len(g.ports.openPorts()) > 0 {
 		return namepool.Host4, namepool.Host6, nil
 	}
 	err = errors.New("no port of the host is allowed")
@@ -81,7 +81,7 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 		Event: spec.NetworkFlow, Name: hostName, Port: port, Protocol: "tcp",
 		Verdict: spec.VerdictAllow, Rule: fmt.Sprintf("--allow-host-port %d", port), Source: "sandbox",
 	}
-	if !slices.Contains(g.ports.list(), port) {
+	if !slices.Contains(g.ports.openPorts(), port) {
 		r.Verdict, r.Rule, r.Source = spec.VerdictDeny, "", ""
 		r.Reason, r.Suggest = errHostPort(port).Error(), g.ports.suggest(fmt.Sprint(port))
 		g.journal.record(r)
@@ -93,11 +93,11 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 		look = policy.InspectMust
 	}
 	f.looked = look != policy.InspectNo
-	g.tracks.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+	g.tracks.trackFlow(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		if f.looked {
-			return g.look(ctx, a, f, r, look == policy.InspectMust)
+			return g.lookInto(ctx, a, f, r, look == policy.InspectMust)
 		}
-		outside, err := g.ports.dial(ctx, port)
+		outside, err := g.ports.dialPort(ctx, port)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 			outside.Reset()
 			return err
 		}
-		f.hold(inside)
+		f.holdConn(inside)
 		if err := g.tracks.opened(f, *r); err != nil {
 			return err
 		}
@@ -118,13 +118,13 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 // loopback are the host's own addresses, in the order in which they are tried.
 var loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// dial connects to a port of the host's loopback, and asks nobody where it is.
-func (p *hostPorts) dial(ctx context.Context, port uint16) (relay.Conn, error) {
+// dialPort connects to a port of the host's loopback, and asks nobody where it is.
+func (p *hostPorts) dialPort(ctx context.Context, port uint16) (relay.Conn, error) {
 	var errs [len(loopback)]error
 	for i, at := range loopback {
 		to := netip.AddrPortFrom(at, port)
 		c, err := p.dialer.Addr(ctx, to, func(dialled netip.AddrPort) error {
-			if dialled != to || !slices.Contains(p.list(), port) {
+			if dialled != to || !slices.Contains(p.openPorts(), port) {
 				return errHostPort(port)
 			}
 			return nil

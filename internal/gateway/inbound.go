@@ -37,8 +37,8 @@ func (g *Gateway) Publish(l *net.TCPListener, port uint16) (end func()) {
 		stop()
 		_ = l.Close()
 		p.closed.Store(true)
-		for _, f := range p.flows.list() {
-			f.end(errUnpublished)
+		for _, f := range p.flows.listFlows() {
+			f.cutOff(errUnpublished)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (p *published) accept(l *net.TCPListener) {
 		c, err := l.AcceptTCP()
 		switch {
 		case err == nil:
-			p.g.life.wg.Go(func() { p.carry(relay.TCP{TCPConn: c}) })
+			p.g.life.wg.Go(func() { p.carryCaller(relay.TCP{TCPConn: c}) })
 		case errors.Is(err, net.ErrClosed) || p.g.life.ctx.Err() != nil:
 			return
 		default:
@@ -79,9 +79,9 @@ func (p *published) accept(l *net.TCPListener) {
 	}
 }
 
-// carry connects somebody of the host's to the server inside. They are
+// carryCaller connects somebody of the host's to the server inside. They are
 // connected to us already: if nobody answers inside, they see a reset.
-func (p *published) carry(outside relay.TCP) {
+func (p *published) carryCaller(outside relay.TCP) {
 	defer outside.Reset()
 	g := p.g
 	from := relay.Remote(outside)
@@ -100,18 +100,18 @@ func (p *published) carry(outside relay.TCP) {
 	}
 	defer g.callers.Add(-1)
 	f := &flow{kind: inbound, subject: policy.Flow{Addr: r.Addr, Port: p.port}, cancel: func() {}}
-	p.flows.add(f)
+	p.flows.addFlow(f)
 	defer p.flows.remove(f)
-	g.tracks.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
-		f.hold(outside)
+	g.tracks.trackFlow(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+		f.holdConn(outside)
 		if p.closed.Load() { // between accepting and adding
 			return net.ErrClosed
 		}
-		inside, err := g.inside.dial(ctx, p.port)
+		inside, err := g.inside.dialServer(ctx, p.port)
 		if err != nil {
 			return err
 		}
-		f.hold(inside)
+		f.holdConn(inside)
 		if err := g.tracks.opened(f, *r); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (g *Gateway) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.life.ctx, func() { cancel(errClosed) })()
-	c, err := g.inside.dial(ctx, port)
+	c, err := g.inside.dialServer(ctx, port)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +133,9 @@ func (g *Gateway) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 
 var errClosed = errors.New("the sandbox is stopped")
 
-// dial tries the inside's own addresses, and then its loopback: many
+// dialServer tries the inside's own addresses, and then its loopback: many
 // servers listen there only.
-func (i *inside) dial(ctx context.Context, port uint16) (*netstack.Conn, error) {
+func (i *inside) dialServer(ctx context.Context, port uint16) (*netstack.Conn, error) {
 	c, err := i.dialCard(ctx, namepool.Gateway4, netip.AddrPortFrom(namepool.Inside4, port))
 	if err == nil {
 		return c, nil
@@ -144,7 +144,7 @@ func (i *inside) dial(ctx context.Context, port uint16) (*netstack.Conn, error) 
 		return c, nil
 	}
 	if i.join != nil {
-		if c, err := i.meet(ctx, port); err == nil {
+		if c, err := i.meetInit(ctx, port); err == nil {
 			return c, nil
 		}
 	}

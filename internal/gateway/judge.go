@@ -80,7 +80,7 @@ func (j *judge) mayFlow(f *flow) error {
 	if f.kind == toHost {
 		return j.mayReachHost(f)
 	}
-	now, s := time.Now(), f.now()
+	now, s := time.Now(), f.asJudged()
 	d := j.policy.Load().Still(s, now)
 	if !d.Allowed() {
 		return changed(d)
@@ -99,7 +99,7 @@ func (j *judge) mayFlow(f *flow) error {
 	m := f.outflow
 	switch {
 	case s.Git != nil:
-		m = f.sends()
+		m = f.gitMeter()
 	case s.Seen: // its requests are counted, each by its own rule
 		return nil
 	}
@@ -108,7 +108,7 @@ func (j *judge) mayFlow(f *flow) error {
 
 // mayGoUnseen says why a flow may not go on if nobody looked into it.
 func (j *judge) mayGoUnseen(f *flow) error {
-	s := f.now()
+	s := f.asJudged()
 	switch {
 	case f.looked:
 		return nil
@@ -128,7 +128,7 @@ func (j *judge) isLent(h upstream.Host) bool {
 
 // mayReachHost judges a flow to a port of the host again.
 func (j *judge) mayReachHost(f *flow) error {
-	if port := f.now().Port; !slices.Contains(j.ports.list(), port) {
+	if port := f.asJudged().Port; !slices.Contains(j.ports.openPorts(), port) {
 		return &advised{errHostPort(port), j.ports.suggest(fmt.Sprint(port))}
 	}
 	return j.mayGoUnseen(f)

@@ -20,9 +20,9 @@ func newLifetime() *lifetime {
 	return l
 }
 
-// enter counts somebody in for whom Close waits, unless that waits already: the inside may try to
+// enterWork counts somebody in for whom Close waits, unless that waits already: the inside may try to
 // connect just then, and nobody may be added while the last one leaves.
-func (l *lifetime) enter() bool {
+func (l *lifetime) enterWork() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx.Err() != nil {
@@ -32,8 +32,8 @@ func (l *lifetime) enter() bool {
 	return true
 }
 
-// end lets nobody enter any more.
-func (l *lifetime) end() {
+// endWork lets nobody enter any more.
+func (l *lifetime) endWork() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cancel()

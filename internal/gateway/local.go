@@ -17,16 +17,16 @@ import (
 // maxLocal bounds the connections to the gateway itself.
 const maxLocal = 256
 
-// local answers what is for the gateway itself: names, why something was
+// serveLocal answers what is for the gateway itself: names, why something was
 // refused and, where one is expected, a connection that init makes.
-func (g *Gateway) local(a *netstack.Attempt) {
+func (g *Gateway) serveLocal(a *netstack.Attempt) {
 	port := a.To.Port()
 	if port == meetPort {
 		g.inside.meetings.arrive(a)
 		return
 	}
 	if port == wire.AgentPort {
-		g.agents.serve(a)
+		g.agents.serveAttempt(a)
 		return
 	}
 	if port != 53 && port != 80 {

@@ -56,12 +56,12 @@ func newLogins(g *Gateway) *logins {
 	return &logins{g: g, held: map[string]*heldLogin{}, client: &tokenrefresh.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots, Judge: g.judge.judgeRenewal}}
 }
 
-// set puts loans into force. If they are refused, the earlier ones stay in force, and renewals
+// setLoans puts loans into force. If they are refused, the earlier ones stay in force, and renewals
 // under way end among those.
-func (l *logins) set(loans []wire.Loan) error {
+func (l *logins) setLoans(loans []wire.Loan) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := l.meet(loans)
+	next := l.meetLoans(loans)
 	set, err := inject.Compile(l.g.conf.Sandbox, current(loans, next))
 	if err != nil {
 		return err
@@ -79,8 +79,8 @@ func (l *logins) set(loans []wire.Loan) error {
 	return nil
 }
 
-// meet returns the logins that the loans would lead to, as copies of the held ones.
-func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
+// meetLoans returns the logins that the loans would lead to, as copies of the held ones.
+func (l *logins) meetLoans(loans []wire.Loan) map[string]*heldLogin {
 	out := map[string]*heldLogin{}
 	for _, o := range loans {
 		if o.Login == nil {
@@ -95,7 +95,7 @@ func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
 			if h == nil {
 				h = &heldLogin{}
 			}
-			h.meet(&o)
+			h.meetValue(&o)
 		}
 		if h != nil {
 			out[o.Login.Path] = h
@@ -104,20 +104,20 @@ func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
 	return out
 }
 
-// meet takes over the value that the keeper lends, unless the gateway has renewed that one since.
-func (h *heldLogin) meet(o *wire.Loan) {
+// meetValue takes over the value that the keeper lends, unless the gateway has renewed that one since.
+func (h *heldLogin) meetValue(o *wire.Loan) {
 	h.file = oauthfile.File{Path: o.Login.Path, How: o.Login.How, Inside: o.Login.Inside, Seal: o.Login.Seal, Secret: o.Secret}
-	if value := string(o.Value); value != h.Access && !h.had(value) {
-		h.take(tokenrefresh.Result{Access: value, Expires: o.Login.Expires, Due: o.Login.Due})
+	if value := string(o.Value); value != h.Access && !h.hadValue(value) {
+		h.takeValue(tokenrefresh.Result{Access: value, Expires: o.Login.Expires, Due: o.Login.Due})
 	}
 }
 
-func (h *heldLogin) had(value string) bool {
+func (h *heldLogin) hadValue(value string) bool {
 	return slices.ContainsFunc(h.former, func(v wire.Value) bool { return string(v) == value })
 }
 
-// take puts a value into force.
-func (h *heldLogin) take(r tokenrefresh.Result) {
+// takeValue puts a value into force.
+func (h *heldLogin) takeValue(r tokenrefresh.Result) {
 	if h.Access != "" && h.Access != r.Access {
 		former := append(slices.Clone(h.former), wire.Value(h.Access)) // a copy may have the old ones
 		h.former = former[max(0, len(former)-maxFormer):]
@@ -148,8 +148,8 @@ func current(loans []wire.Loan, held map[string]*heldLogin) []wire.Loan {
 	return out
 }
 
-// of returns the loan of a lease and its login, or nil.
-func (l *logins) of(lease string) (*wire.Loan, *heldLogin) {
+// loginOf returns the loan of a lease and its login, or nil.
+func (l *logins) loginOf(lease string) (*wire.Loan, *heldLogin) {
 	for i, o := range l.loans {
 		if o.ID == lease && o.Login != nil {
 			return &l.loans[i], l.held[o.Login.Path]
@@ -160,24 +160,24 @@ func (l *logins) of(lease string) (*wire.Loan, *heldLogin) {
 
 // Renew implements [inspect.Logins].
 func (l *logins) Renew(ctx context.Context, lease string) error {
-	flight := l.begin(lease)
+	flight := l.beginRenewal(lease)
 	if flight == nil {
-		return l.state(lease)
+		return l.stateOf(lease)
 	}
 	select {
 	case <-flight:
-		return l.state(lease)
+		return l.stateOf(lease)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// begin returns the renewal under way. It starts one if it is due, and returns nil if nothing is to
+// beginRenewal returns the renewal under way. It starts one if it is due, and returns nil if nothing is to
 // do.
-func (l *logins) begin(lease string) chan struct{} {
+func (l *logins) beginRenewal(lease string) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o, h := l.of(lease)
+	o, h := l.loginOf(lease)
 	if h == nil || h.flight != nil {
 		if h == nil {
 			return nil
@@ -199,19 +199,19 @@ func (l *logins) begin(lease string) chan struct{} {
 		ctx, cancel := context.WithTimeout(l.g.life.ctx, renewTime)
 		defer cancel()
 		r, err := l.client.Renew(ctx, file, rejected)
-		l.end(h, r, err, &who)
+		l.endRenewal(h, r, err, &who)
 		close(flight)
 	})
 	return flight
 }
 
-// end puts the result of a renewal into force.
-func (l *logins) end(h *heldLogin, r tokenrefresh.Result, err error, who *spec.Lease) {
+// endRenewal puts the result of a renewal into force.
+func (l *logins) endRenewal(h *heldLogin, r tokenrefresh.Result, err error, who *spec.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := h.Access
 	if err == nil {
-		h.take(r)
+		h.takeValue(r)
 		var set *inject.Set
 		if set, err = inject.Compile(l.g.conf.Sandbox, current(l.loans, l.held)); err == nil {
 			l.g.secrets.Store(set)
@@ -223,7 +223,7 @@ func (l *logins) end(h *heldLogin, r tokenrefresh.Result, err error, who *spec.L
 	} else {
 		h.rejected = ""
 	}
-	if o, _ := l.of(who.ID); h.file.Inside && o != nil && o.Taken {
+	if o, _ := l.loginOf(who.ID); h.file.Inside && o != nil && o.Taken {
 		err = errors.Join(err, h.file.Remove()) // taking it back removed it, maybe before this write
 	}
 	if err != nil || r.Access != before {
@@ -258,20 +258,20 @@ func renewal(h *heldLogin, r tokenrefresh.Result, err error, who *spec.Lease) sp
 	return out
 }
 
-// state returns why a login is useless, or nil.
-func (l *logins) state(lease string) error {
+// stateOf returns why a login is useless, or nil.
+func (l *logins) stateOf(lease string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, h := l.of(lease)
+	_, h := l.loginOf(lease)
 	if h == nil || h.failed == nil || h.rejected == "" && (h.Expires.IsZero() || time.Now().Before(h.Expires)) {
 		return nil // it may be good yet: the server says
 	}
-	return told(h.failed, h.file)
+	return renewalFailure(h.failed, h.file)
 }
 
-// told is the error that the inside sees after a failed renewal. Where the login is on the host,
+// renewalFailure is the error that the inside sees after a failed renewal. Where the login is on the host,
 // and what failed there or on its network, goes to the log only.
-func told(err error, f oauthfile.File) error {
+func renewalFailure(err error, f oauthfile.File) error {
 	_, refused := errors.AsType[*tokenrefresh.Refused](err)
 	server, asked := errors.AsType[*tokenrefresh.Unrenewed](err)
 	_, silent := errors.AsType[*tokenrefresh.Unreachable](err)
@@ -295,7 +295,7 @@ func told(err error, f oauthfile.File) error {
 func (l *logins) Rejected(lease string, value wire.Value) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, h := l.of(lease); h != nil && h.Access == string(value) && time.Since(h.looked) > renewPause {
+	if _, h := l.loginOf(lease); h != nil && h.Access == string(value) && time.Since(h.looked) > renewPause {
 		h.rejected = h.Access
 	}
 }

@@ -29,14 +29,14 @@ const firstWord = 200 * time.Millisecond
 // maxLine bounds the first line of what may be HTTP.
 const maxLine = 16 << 10
 
-// look answers a connection in the server's place, and inspects its bytes. A connection that is not
+// lookInto answers a connection in the server's place, and inspects its bytes. A connection that is not
 // HTTP is passed on, if the rules allow it.
-func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord, must bool) error {
+func (g *Gateway) lookInto(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord, must bool) error {
 	conn, err := a.Accept()
 	if err != nil {
 		return err
 	}
-	f.hold(conn)
+	f.holdConn(conn)
 	var inside relay.Conn = conn
 	if must && f.git {
 		isSSH := false
@@ -48,7 +48,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 			return g.serveGit(ctx, inside, f, r)
 		}
 	}
-	h := upstream.Host{Name: f.now().Name, Addr: f.now().Addr, Port: f.now().Port}
+	h := upstream.Host{Name: f.asJudged().Name, Addr: f.asJudged().Addr, Port: f.asJudged().Port}
 	said, http, err := g.protocols.listen(inside, &h, g.judge.asking(f), must)
 	switch {
 	case err != nil:
@@ -80,12 +80,12 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 			return err
 		}
 	}
-	return g.relay(inside, outside, said, f, r)
+	return g.relayBytes(inside, outside, said, f, r)
 }
 
 // inspect hands over a connection that speaks HTTP.
 func (g *Gateway) inspect(ctx context.Context, inside relay.Conn, said []byte, h upstream.Host, f *flow, r *spec.NetworkRecord) error {
-	f.seen()
+	f.markSeen()
 	r.Protocol = "http"
 	if h.TLS {
 		r.Protocol = "https"

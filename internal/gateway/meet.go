@@ -40,12 +40,12 @@ type meetings struct {
 	silent  int // have come and not said their key
 }
 
-// meet has init connect to a port of the inside's loopback.
-func (i *inside) meet(ctx context.Context, port uint16) (*netstack.Conn, error) {
+// meetInit has init connect to a port of the inside's loopback.
+func (i *inside) meetInit(ctx context.Context, port uint16) (*netstack.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
 	key := rand.Text()
-	came := i.meetings.await(key)
+	came := i.meetings.awaitKey(key)
 	defer i.meetings.forget(key)
 	err := i.join(ctx, wire.Join{Port: port, To: netip.AddrPortFrom(namepool.Gateway4, meetPort), Key: key})
 	if err != nil {
@@ -59,7 +59,7 @@ func (i *inside) meet(ctx context.Context, port uint16) (*netstack.Conn, error) 
 	}
 }
 
-func (m *meetings) await(key string) chan *netstack.Conn {
+func (m *meetings) awaitKey(key string) chan *netstack.Conn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.waiting == nil {
@@ -84,7 +84,7 @@ func (m *meetings) forget(key string) {
 
 // arrive takes a connection if one is awaited.
 func (m *meetings) arrive(a *netstack.Attempt) {
-	if !m.enter() {
+	if !m.enterSilent() {
 		return
 	}
 	c, err := a.Accept()
@@ -99,7 +99,7 @@ func (m *meetings) arrive(a *netstack.Attempt) {
 	}
 }
 
-func (m *meetings) enter() bool {
+func (m *meetings) enterSilent() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.waiting) == 0 || m.silent >= maxMeets {

@@ -21,21 +21,21 @@ type Mock struct {
 	Player http.Handler
 }
 
-// plays reports whether the server of a name is played.
-func (m *Mock) plays(name string) bool {
+// playsHost reports whether the server of a name is played.
+func (m *Mock) playsHost(name string) bool {
 	return m != nil && slices.Contains(m.Hosts, name)
 }
 
 // player returns the handler that plays the server of a host, or nil.
 func (m *Mock) player(h upstream.Host) http.Handler {
-	if !m.plays(h.Name) {
+	if !m.playsHost(h.Name) {
 		return nil
 	}
 	return m.Player
 }
 
-// names are the names whose servers are played.
-func (m *Mock) names() []string {
+// hostNames are the names whose servers are played.
+func (m *Mock) hostNames() []string {
 	if m == nil {
 		return []string{}
 	}
@@ -51,7 +51,7 @@ func (g *Gateway) toMock(a *netstack.Attempt, s policy.Flow) {
 	}
 	s.Seen = true // nothing of it passes unseen
 	f := &flow{kind: toMock, subject: s, looked: true}
-	g.tracks.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
-		return g.look(ctx, a, f, r, true)
+	g.tracks.trackFlow(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+		return g.lookInto(ctx, a, f, r, true)
 	})
 }

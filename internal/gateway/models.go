@@ -24,7 +24,7 @@ type models struct {
 
 // isMaker reports whether a model maker's API answers at a name.
 func (m *models) isMaker(name string) bool {
-	return slices.Contains(m.makers, name) || m.mock.plays(name)
+	return slices.Contains(m.makers, name) || m.mock.playsHost(name)
 }
 
 // isModel reports whether models answer at a host: a maker's host, or one that the sandbox is

@@ -23,23 +23,23 @@ type outbound struct {
 
 // reached is reach, noted in the flow and its record.
 func (o *outbound) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) (relay.Conn, error) {
-	outside, err := o.reach(ctx, f.now(), false)
+	outside, err := o.reachFlow(ctx, f.asJudged(), false)
 	if err != nil {
 		return nil, err
 	}
 	f.reached(outside, r)
 	if err := o.judge.mayFlow(f); err != nil { // the rules changed while it was dialled
-		f.end(err)
+		f.cutOff(err)
 		return nil, err
 	}
 	return outside, nil
 }
 
-// reach dials the far side of a flow. ForHTTP is for requests in clear, which a proxy may be
+// reachFlow dials the far side of a flow. ForHTTP is for requests in clear, which a proxy may be
 // sent instead of the server.
-func (o *outbound) reach(ctx context.Context, s policy.Flow, forHTTP bool) (relay.Conn, error) {
+func (o *outbound) reachFlow(ctx context.Context, s policy.Flow, forHTTP bool) (relay.Conn, error) {
 	if isHost(s.Name) {
-		return o.ports.dial(ctx, s.Port)
+		return o.ports.dialPort(ctx, s.Port)
 	}
 	judge := func(to netip.AddrPort) error {
 		if !to.Addr().IsValid() {
@@ -73,5 +73,5 @@ func (o *outbound) reach(ctx context.Context, s policy.Flow, forHTTP bool) (rela
 
 // reachHost dials for an inspected connection.
 func (o *outbound) reachHost(ctx context.Context, h upstream.Host) (relay.Conn, error) {
-	return o.reach(ctx, policy.Flow{Name: h.Name, Addr: h.Addr, Port: h.Port}, !h.TLS)
+	return o.reachFlow(ctx, policy.Flow{Name: h.Name, Addr: h.Addr, Port: h.Port}, !h.TLS)
 }

@@ -59,19 +59,19 @@ func (u *uploads) mayBegin(f *flow) error {
 	if f.outflow == nil {
 		return nil
 	}
-	d := u.policy.Load().Still(f.now(), time.Now())
+	d := u.policy.Load().Still(f.asJudged(), time.Now())
 	if u.afford(&d); d.Allowed() {
 		return nil
 	}
 	return &policy.Denied{Decision: d}
 }
 
-// spent returns what the end of a budget means for the flow that it has ended.
-func (u *uploads) spent(f *flow, err error) error {
+// spentError returns what the end of a budget means for the flow that it has ended.
+func (u *uploads) spentError(f *flow, err error) error {
 	if !errors.Is(err, uploadlimit.ErrSpent) {
 		return err
 	}
-	d := u.policy.Load().Still(f.now(), time.Now())
+	d := u.policy.Load().Still(f.asJudged(), time.Now())
 	if d.Budget == nil { // the rules have changed just now
 		return err
 	}

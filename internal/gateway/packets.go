@@ -26,9 +26,9 @@ func newPacketLog(life *lifetime, j *journal, names *namepool.Pool) *packetLog {
 	return &packetLog{life: life, journal: j, names: names, waiting: make(chan netstack.Refusal, maxUntold)}
 }
 
-// add has the refusal of a packet recorded, which is refused whatever the rules: nothing
+// addRefusal has the refusal of a packet recorded, which is refused whatever the rules: nothing
 // but TCP leaves. Who reads packets must not wait for a disk.
-func (l *packetLog) add(p netstack.Refusal) {
+func (l *packetLog) addRefusal(p netstack.Refusal) {
 	select {
 	case l.waiting <- p:
 	default:
@@ -53,7 +53,7 @@ func (l *packetLog) recordAll() {
 
 func (l *packetLog) recordOne(p netstack.Refusal) {
 	r := spec.NetworkRecord{
-		Event: spec.NetworkFlow, Protocol: p.Protocol, Port: p.To.Port(), Verdict: spec.VerdictDeny, Reason: never(p),
+		Event: spec.NetworkFlow, Protocol: p.Protocol, Port: p.To.Port(), Verdict: spec.VerdictDeny, Reason: neverReason(p),
 	}
 	switch name, ok := l.names.Name(p.To.Addr()); {
 	case ok:
@@ -69,8 +69,8 @@ func (l *packetLog) recordOne(p netstack.Refusal) {
 	}
 }
 
-// never says why a packet is refused.
-func never(p netstack.Refusal) string {
+// neverReason says why a packet is refused.
+func neverReason(p netstack.Refusal) string {
 	switch {
 	case p.Protocol == spec.ProtocolICMP && p.Form != "":
 		return p.Form + " never leaves, whatever the rules"

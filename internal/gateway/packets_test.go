@@ -29,7 +29,7 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 			t.Errorf("of %v the record is %+v", to, r)
 		}
 	}
-	w.packets.add(netstack.Refusal{Protocol: spec.ProtocolICMP, To: netip.MustParseAddrPort("203.0.113.9:0")})
+	w.packets.addRefusal(netstack.Refusal{Protocol: spec.ProtocolICMP, To: netip.MustParseAddrPort("203.0.113.9:0")})
 	w.record(t, "an echo", func(r spec.NetworkRecord) bool {
 		return r.Protocol == spec.ProtocolICMP && r.Verdict == spec.VerdictDeny
 	})
@@ -37,7 +37,7 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 		number   uint8
 		form, in string
 	}{{132, "", "protocol 132 of IP (SCTP)"}, {254, "", "protocol 254 of IP never"}, {17, "a fragment", "a fragment never"}} {
-		w.packets.add(netstack.Refusal{Protocol: spec.ProtocolIP, To: netip.AddrPortFrom(pool, 0), Number: x.number, Form: x.form})
+		w.packets.addRefusal(netstack.Refusal{Protocol: spec.ProtocolIP, To: netip.AddrPortFrom(pool, 0), Number: x.number, Form: x.form})
 		r := w.record(t, x.in, func(r spec.NetworkRecord) bool {
 			return r.Protocol == spec.ProtocolIP && strings.Contains(r.Reason, x.in)
 		})
@@ -59,7 +59,7 @@ func TestRefusedPacketsAreCounted(t *testing.T) {
 	w := start(t, rules(t, 1), nil)
 	sent, told := int64(0), int64(0)
 	send := func() {
-		w.packets.add(netstack.Refusal{Protocol: spec.ProtocolUDP, To: netip.MustParseAddrPort("203.0.113.9:53")})
+		w.packets.addRefusal(netstack.Refusal{Protocol: spec.ProtocolUDP, To: netip.MustParseAddrPort("203.0.113.9:53")})
 		sent++
 	}
 	for range 100 * maxUntold {

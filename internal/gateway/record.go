@@ -71,4 +71,4 @@ type numbers struct {
 	last atomic.Uint64
 }
 
-func (n *numbers) next() string { return n.run + "-" + strconv.FormatUint(n.last.Add(1), 10) }
+func (n *numbers) nextNumber() string { return n.run + "-" + strconv.FormatUint(n.last.Add(1), 10) }

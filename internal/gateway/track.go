@@ -29,9 +29,9 @@ type tracker struct {
 	judge   *judge
 }
 
-// track carries a flow and records how it ended. join connects the two sides;
+// trackFlow carries a flow and records how it ended. join connects the two sides;
 // it may complete the record.
-func (t *tracker) track(f *flow, r spec.NetworkRecord, join func(context.Context, *spec.NetworkRecord) error) {
+func (t *tracker) trackFlow(f *flow, r spec.NetworkRecord, join func(context.Context, *spec.NetworkRecord) error) {
 	if err := t.pause.reason(); err != nil {
 		r.Verdict, r.Rule, r.Source, r.Reason = spec.VerdictDeny, "", "", err.Error()
 		t.journal.record(r)
@@ -39,19 +39,19 @@ func (t *tracker) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	}
 	ctx, cancel := context.WithCancel(t.life.ctx)
 	defer cancel()
-	f.begin(cancel)
-	if !t.flows.add(f) {
+	f.beginFlow(cancel)
+	if !t.flows.addFlow(f) {
 		r.Verdict, r.Reason = spec.VerdictDeny, fmt.Sprintf("%d connections are open already", maxFlows)
 		t.journal.record(r)
 		return
 	}
 	defer t.flows.remove(f)
 	// One that began while the gateway was being closed ends too.
-	defer context.AfterFunc(t.life.ctx, func() { f.end(errStopped) })()
+	defer context.AfterFunc(t.life.ctx, func() { f.cutOff(errStopped) })()
 	err := join(ctx, &r)
 	r.Flow, r.State = f.closed()
 	r.Up, r.Down, r.Duration = f.counts.Up.Load(), f.counts.Down.Load(), time.Since(f.began).Milliseconds()
-	t.conclude(&r, f.ended(), err)
+	t.conclude(&r, f.endReason(), err)
 	t.journal.record(r)
 }
 
@@ -154,12 +154,12 @@ func (t *tracker) opened(f *flow, r spec.NetworkRecord) error {
 	case f.number != "":
 		return nil
 	}
-	r.Flow, r.State = t.journal.numbers.next(), spec.FlowOpened
+	r.Flow, r.State = t.journal.numbers.nextNumber(), spec.FlowOpened
 	f.number = r.Flow // also if the pause begins with this record: it may be on the disk
 	t.journal.record(r)
 	if err := t.pause.reason(); err != nil {
 		f.over = true
-		f.end(err)
+		f.cutOff(err)
 		return err
 	}
 	return nil
@@ -186,8 +186,8 @@ func noteSecret(r *spec.NetworkRecord, err error) bool {
 	return ok
 }
 
-// begin cancels a flow's context when the flow ends, which may have happened already.
-func (f *flow) begin(cancel context.CancelFunc) {
+// beginFlow cancels a flow's context when the flow ends, which may have happened already.
+func (f *flow) beginFlow(cancel context.CancelFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.began, f.cancel = time.Now(), cancel

@@ -70,7 +70,7 @@ func TestFlowsAreBounded(t *testing.T) {
 		return c, err
 	}
 	for range maxFlows - 1 {
-		w.flows.add(&flow{cancel: func() {}})
+		w.flows.addFlow(&flow{cancel: func() {}})
 	}
 	last, err := echoed()
 	must(t, err)

@@ -48,7 +48,7 @@ func (w *watched) Await() {
 }
 
 func (w *watched) Read(b []byte) (int, error) {
-	n, err := w.read(b)
+	n, err := w.readWatched(b)
 	if w.scan == nil || w.tls || n == 0 {
 		return n, err
 	}
@@ -58,7 +58,7 @@ func (w *watched) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (w *watched) read(b []byte) (n int, err error) {
+func (w *watched) readWatched(b []byte) (n int, err error) {
 	switch {
 	case len(w.rest) > 0:
 		n = copy(b, w.rest)
@@ -77,21 +77,21 @@ func (w *watched) read(b []byte) (n int, err error) {
 	if before > 0 {
 		text = slices.Concat(w.tail, text)
 	}
-	at, looks := w.find(text, before)
+	at, looks := w.findHello(text, before)
 	w.said += n
 	w.tail = nil
 	switch looks {
 	case clienthello.Maybe:
 		w.tail = slices.Clone(text[at:])
 	case clienthello.Yes:
-		return w.hello(b, text, at, before)
+		return w.passHello(b, text, at, before)
 	}
 	return n, err
 }
 
-// find returns the place in text where a ClientHello may begin. The first bytes of text were there
+// findHello returns the place in text where a ClientHello may begin. The first bytes of text were there
 // before.
-func (w *watched) find(text []byte, before int) (int, clienthello.Likeness) {
+func (w *watched) findHello(text []byte, before int) (int, clienthello.Likeness) {
 	if before > 0 {
 		if looks := clienthello.Looks(text); looks != clienthello.No {
 			return 0, looks
@@ -108,9 +108,9 @@ func (w *watched) find(text []byte, before int) (int, clienthello.Likeness) {
 	return 0, clienthello.No
 }
 
-// hello reads the ClientHello that begins in text. It lets the ClientHello pass if it names the
+// passHello reads the ClientHello that begins in text. It lets the ClientHello pass if it names the
 // connection's host, or may pass unread.
-func (w *watched) hello(b, text []byte, at, before int) (int, error) {
+func (w *watched) passHello(b, text []byte, at, before int) (int, error) {
 	_ = w.SetReadDeadline(time.Now().Add(helloTime))
 	info, said, err := clienthello.Read(slices.Concat(text[at:], w.ahead), w.Conn)
 	_ = w.SetReadDeadline(time.Time{})

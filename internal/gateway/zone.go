@@ -39,7 +39,7 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	if isHost(clean) {
 		return z.g.lookupHost(clean)
 	}
-	if z.g.mock.plays(clean) {
+	if z.g.mock.playsHost(clean) {
 		return z.lookupMocked(clean)
 	}
 	p := z.g.policy.Load()
@@ -86,7 +86,7 @@ func (z zone) ration(name string, d *policy.Decision) error {
 // Reverse names an address of the pool, or that of the host.
 func (z zone) Reverse(a netip.Addr) (string, bool) {
 	if a == namepool.Host4 || a == namepool.Host6 {
-		return hostName, len(z.g.ports.list()) > 0
+		return hostName, len(z.g.ports.openPorts()) > 0
 	}
 	return z.g.names.Name(a)
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -144,7 +146,7 @@ func BenchmarkNormalizePath(b *testing.B) {
 		b.Run(path, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := normalizePath(path); err != nil {
+				if _, err := urlpath.Normalize(path); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/policy/document"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -76,10 +77,10 @@ type Input struct {
 func (b *Block) Check() error { return b.check(nowhere) }
 
 // entries returns the place of the i-th entry under a key of a block.
-type entries func(key string, i int) *node
+type entries func(key string, i int) *document.Node
 
 // nowhere is entries of a block that was not read.
-func nowhere(string, int) *node { return &node{} }
+func nowhere(string, int) *document.Node { return &document.Node{} }
 
 func (b *Block) check(at entries) error {
 	if err := checkRules(Allow, b.Allow, at); err != nil {
@@ -90,7 +91,7 @@ func (b *Block) check(at entries) error {
 	}
 	for i, name := range b.Presets {
 		if err := b.checkPreset(i, name); err != nil {
-			return at("presets", i).at(err)
+			return at("presets", i).Locate(err)
 		}
 	}
 	return nil
@@ -113,7 +114,7 @@ func checkRules(a Action, rules []Rule, at entries) error {
 	seen := make(map[string]bool, len(rules))
 	for i := range rules {
 		if err := checkRule(a, &rules[i], seen); err != nil {
-			return at(a.String(), i).at(err)
+			return at(a.String(), i).Locate(err)
 		}
 	}
 	return nil
@@ -138,8 +139,8 @@ func checkRule(a Action, r *Rule, seen map[string]bool) error {
 // checkProject refuses a block that would widen: a repository must never widen its own
 // sandbox. If it tries, the user gets an error, and the block is not obeyed in part.
 func (b *Block) checkProject(at entries) error {
-	fail := func(n *node, what, why string) error {
-		return n.fail("%s in a project's file: %s", what, why).WithHint("the user's policy.yaml, or a flag, can have it")
+	fail := func(n *document.Node, what, why string) error {
+		return n.Fail("%s in a project's file: %s", what, why).WithHint("the user's policy.yaml, or a flag, can have it")
 	}
 	const narrows = "a project can only narrow"
 	if b.Default == Allow {

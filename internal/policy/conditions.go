@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -64,7 +65,7 @@ func (c *Conditions) check(a Action) error {
 	if err := each("method", c.Methods, checkMethod); err != nil {
 		return err
 	}
-	if err := each("path", c.Paths, func(s string) error { _, err := parsePathPattern(s); return err }); err != nil {
+	if err := each("path", c.Paths, func(s string) error { _, err := urlpath.Parse(s); return err }); err != nil {
 		return err
 	}
 	if err := each("query", c.Queries, func(s string) error { return checkQuery(a, s) }); err != nil {
@@ -154,7 +155,7 @@ func IsToken(s string) bool {
 // cond is Conditions ready to be compared.
 type cond struct {
 	Conditions
-	paths   []pathPattern
+	paths   []urlpath.Pattern
 	queries [][]param // of a rule that denies
 	git     *gitCond  // nil: it is about HTTP
 }
@@ -163,13 +164,13 @@ type cond struct {
 func (c Conditions) compile(a Action) *cond {
 	k := &cond{Conditions: c, git: c.compileGit()}
 	for _, s := range c.Paths {
-		p, err := parsePathPattern(s)
-		if err != nil || p.everything() { // checked before: an error does not happen
+		p, err := urlpath.Parse(s)
+		if err != nil || p.IsEverything() { // checked before: an error does not happen
 			k.Conditions.Paths, k.paths = nil, nil
 			break
 		}
 		if a == Deny {
-			p = p.loose()
+			p = p.Loosened()
 		}
 		k.paths = append(k.paths, p)
 	}

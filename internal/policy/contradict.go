@@ -1,8 +1,10 @@
 package policy
 
-import "github.com/bothy-dev/bothy/internal/policy/ascii"
+import (
+	"time"
 
-import "time"
+	"github.com/bothy-dev/bothy/internal/policy/ascii"
+)
 
 // Contradiction is an allow rule and a deny rule that denies all of it.
 type Contradiction struct{ Allow, Deny Rule }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy/document"
 )
 
 // block reads a block in the form of a file.
@@ -18,11 +20,11 @@ func blockOf(tb testing.TB, yaml string) Block {
 }
 
 func decodeBlock(yaml string) (Block, error) {
-	n, err := parseYAML([]byte(yaml))
+	n, err := document.ParseYAML([]byte(yaml))
 	if err != nil {
 		return Block{}, err
 	}
-	return n.block("the block", blockKeys)
+	return readBlock(n, "the block", blockKeys)
 }
 
 // policyOf compiles blocks given as layer and YAML in turn.

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/policy/document"
 )
 
 // A file's text is edited by lines, so that comments and the author's formatting survive.
@@ -13,7 +15,7 @@ import (
 // text is a file's lines with the places of its rules.
 type text struct {
 	lines []string
-	root  *node
+	root  *document.Node
 	next  []Rule // the list as it shall be
 }
 
@@ -62,7 +64,7 @@ func readText(old []byte) *text {
 	if strings.Contains(strings.ReplaceAll(string(old), "\r\n", "\n"), "\r") {
 		return nil
 	}
-	root, err := parseYAML(old)
+	root, err := document.ParseYAML(old)
 	if err != nil {
 		return nil
 	}
@@ -76,9 +78,9 @@ func readText(old []byte) *text {
 }
 
 // list finds the list of an action; nil if the file has none.
-func (t *text) list(a Action) *node {
-	if i := slices.Index(t.root.keys, a.String()); i >= 0 {
-		return t.root.items[i]
+func (t *text) list(a Action) *document.Node {
+	if i := slices.Index(t.root.Keys, a.String()); i >= 0 {
+		return t.root.Items[i]
 	}
 	return nil
 }
@@ -86,7 +88,7 @@ func (t *text) list(a Action) *node {
 // unfold writes a list that is on the line of its key, [a, b], with one rule per line.
 func (t *text) unfold(a Action) bool {
 	l, key := t.list(a), a.String()+":"
-	if l == nil || !strings.HasPrefix(t.lines[l.line-1], key) {
+	if l == nil || !strings.HasPrefix(t.lines[l.Line-1], key) {
 		return false
 	}
 	var w strings.Builder
@@ -98,7 +100,7 @@ func (t *text) unfold(a Action) bool {
 	} else {
 		key = ""
 	}
-	t.lines = slices.Replace(t.lines, l.line-1, l.end, key)
+	t.lines = slices.Replace(t.lines, l.Line-1, l.End, key)
 	return true
 }
 
@@ -109,24 +111,24 @@ func (t *text) append(r Rule) {
 		t.lines = append(t.lines, r.Action.String()+":\n", r.yaml())
 		return
 	}
-	last := l.items[len(l.items)-1]
-	t.lines = slices.Insert(t.lines, last.end, t.indented(last, r))
+	last := l.Items[len(l.Items)-1]
+	t.lines = slices.Insert(t.lines, last.End, t.indented(last, r))
 }
 
 func (t *text) replace(a Action, i int, r Rule) {
-	item := t.list(a).items[i]
-	t.lines = slices.Replace(t.lines, item.line-1, item.end, t.indented(item, r))
+	item := t.list(a).Items[i]
+	t.lines = slices.Replace(t.lines, item.Line-1, item.End, t.indented(item, r))
 }
 
 // remove takes out a rule with the comment lines right above it, and the list's
 // key with its last rule.
 func (t *text) remove(a Action, i int) {
 	l := t.list(a)
-	from, to := l.items[i].line-1, l.items[i].end
+	from, to := l.Items[i].Line-1, l.Items[i].End
 	for from > 0 && strings.HasPrefix(strings.TrimSpace(t.lines[from-1]), "#") {
 		from--
 	}
-	if len(l.items) == 1 && from > 0 {
+	if len(l.Items) == 1 && from > 0 {
 		from--
 	}
 	t.lines = slices.Delete(t.lines, from, to)
@@ -136,26 +138,26 @@ func (t *text) remove(a Action, i int) {
 // empty value takes the key out.
 func (t *text) set(key, value string) {
 	line := key + ": " + value + "\n"
-	i := slices.Index(t.root.keys, key)
+	i := slices.Index(t.root.Keys, key)
 	if i < 0 {
-		version := t.root.items[slices.Index(t.root.keys, "version")]
-		t.lines = slices.Insert(t.lines, version.line, line)
+		version := t.root.Items[slices.Index(t.root.Keys, "version")]
+		t.lines = slices.Insert(t.lines, version.Line, line)
 		return
 	}
-	n := t.root.items[i]
-	from := n.line - 1
+	n := t.root.Items[i]
+	from := n.Line - 1
 	for from > 0 && !strings.HasPrefix(t.lines[from], key+":") {
 		from--
 	}
 	if value == "" {
 		line = ""
 	}
-	t.lines = slices.Replace(t.lines, from, max(n.end, from+1), line)
+	t.lines = slices.Replace(t.lines, from, max(n.End, from+1), line)
 }
 
 // indented writes a rule at the depth of its neighbour.
-func (t *text) indented(neighbour *node, r Rule) string {
-	line := t.lines[neighbour.line-1]
+func (t *text) indented(neighbour *document.Node, r Rule) string {
+	line := t.lines[neighbour.Line-1]
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	var w strings.Builder
 	for l := range strings.Lines(r.yaml()) {

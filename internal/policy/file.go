@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/document"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -28,26 +29,26 @@ type File struct {
 // Errors are of class [spec.ErrUsage] and tell the line. A file of a newer version is
 // [spec.ErrNewer].
 func DecodeFile(data []byte) (*File, error) {
-	n, err := parseYAML(data)
+	n, err := document.ParseYAML(data)
 	if err != nil {
 		return nil, err
 	}
 	// First, for a newer version has keys that this one does not know.
-	i := slices.Index(n.keys, "version")
+	i := slices.Index(n.Keys, "version")
 	if i >= 0 {
-		if err := n.items[i].version("version"); err != nil {
+		if err := checkVersion(n.Items[i], "version"); err != nil {
 			return nil, err
 		}
 	}
 	known := append([]string{"version"}, blockKeys...)
-	b, err := n.block(theFile, known)
+	b, err := readBlock(n, theFile, known)
 	if err != nil {
 		return nil, err
 	}
 	if i < 0 {
 		return nil, spec.Errorf(spec.ErrUsage, "version is missing").WithHint("write version: %d", spec.Version)
 	}
-	return &File{Block: b, text: slices.Clone(unmarked(data))}, nil
+	return &File{Block: b, text: slices.Clone(document.Unmarked(data))}, nil
 }
 
 // DecodeNetwork reads the network: block of a project's bothy.yaml; nil is a document
@@ -55,16 +56,16 @@ func DecodeFile(data []byte) (*File, error) {
 // is read from the whole document and not handed over by a decoder of the document, because
 // decoders do not tell a block that says null from none at all. Keys beside it are not
 // looked at.
-func DecodeNetwork(document []byte) (*Block, error) {
-	n, err := parseKey(document, "network")
+func DecodeNetwork(data []byte) (*Block, error) {
+	n, err := document.ParseKey(data, "network")
 	if err != nil || n == nil {
 		return nil, err
 	}
-	b, err := n.block("network", blockKeys)
+	b, err := readBlock(n, "network", blockKeys)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.checkProject(n.entry); err != nil {
+	if err := b.checkProject(func(key string, i int) *document.Node { return entryOf(n, key, i) }); err != nil {
 		return nil, err
 	}
 	return &b, nil
@@ -72,20 +73,20 @@ func DecodeNetwork(document []byte) (*Block, error) {
 
 // decodePreset reads a file of presets/.
 func decodePreset(data []byte) (*Preset, error) {
-	n, err := parseYAML(data)
+	n, err := document.ParseYAML(data)
 	if err != nil {
 		return nil, err
 	}
 	p := &Preset{}
-	if p.Block, err = n.block("the preset", append([]string{"about", "left_out"}, blockKeys...)); err != nil {
+	if p.Block, err = readBlock(n, "the preset", append([]string{"about", "left_out"}, blockKeys...)); err != nil {
 		return nil, err
 	}
-	for i, key := range n.keys {
+	for i, key := range n.Keys {
 		switch key {
 		case "about":
-			err = n.items[i].string(key, &p.About)
+			err = n.Items[i].ReadText(key, &p.About)
 		case "left_out":
-			err = n.items[i].list(key, p.leaveOut)
+			err = n.Items[i].ReadList(key, p.leaveOut)
 		}
 		if err != nil {
 			return nil, err
@@ -94,16 +95,16 @@ func decodePreset(data []byte) (*Preset, error) {
 	return p, nil
 }
 
-func (p *Preset) leaveOut(n *node) error {
+func (p *Preset) leaveOut(n *document.Node) error {
 	var l LeftOut
-	err := n.fields("left_out", []string{"host", "why", "telemetry"}, func(key string, v *node) error {
+	err := n.ReadMap("left_out", []string{"host", "why", "telemetry"}, func(key string, v *document.Node) error {
 		switch key {
 		case "host":
-			return v.string(key, &l.Host)
+			return v.ReadText(key, &l.Host)
 		case "telemetry":
-			return v.bool(key, &l.Telemetry)
+			return v.ReadBool(key, &l.Telemetry)
 		}
-		return v.string(key, &l.Why)
+		return v.ReadText(key, &l.Why)
 	})
 	p.LeftOut = append(p.LeftOut, l)
 	return err

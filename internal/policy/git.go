@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -111,14 +112,14 @@ func unescaped(rest string) string {
 
 // parseRepository reads a pattern of repositories: acme/app, acme/*, acme/**. It must be
 // written as CleanRepository writes names, because names are compared in that form.
-func parseRepository(s string) (pathPattern, error) {
-	fail := func(why string) (pathPattern, error) {
-		return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s %s", ascii.Quote(s), why)
+func parseRepository(s string) (urlpath.Pattern, error) {
+	fail := func(why string) (urlpath.Pattern, error) {
+		return urlpath.Pattern{}, spec.Errorf(spec.ErrUsage, "repository %s %s", ascii.Quote(s), why)
 	}
 	segments := strings.Split(s, "/")
-	p := pathPattern{}
-	if last := len(segments) - 1; segments[last] == "**" {
-		p.open, segments = true, segments[:last]
+	open := segments[len(segments)-1] == "**"
+	if open {
+		segments = segments[:len(segments)-1]
 	}
 	plain := slices.Clone(segments)
 	for i, seg := range segments {
@@ -128,27 +129,26 @@ func parseRepository(s string) (pathPattern, error) {
 			return fail("has a '*' that is not a whole part, or a '**' that is not the last one")
 		}
 	}
-	p.segments = segments
-	if name := strings.Join(plain, "/"); len(segments) > 0 || !p.open {
+	if name := strings.Join(plain, "/"); len(segments) > 0 || !open {
 		clean, err := CleanRepository(name)
 		if err != nil {
-			return pathPattern{}, &spec.Error{Class: spec.ErrUsage, Err: err}
+			return urlpath.Pattern{}, &spec.Error{Class: spec.ErrUsage, Err: err}
 		}
 		if clean != name {
-			return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s is not in the form names are compared in", ascii.Quote(s)).
+			return urlpath.Pattern{}, spec.Errorf(spec.ErrUsage, "repository %s is not in the form names are compared in", ascii.Quote(s)).
 				WithHint("write it without '/' before it and without .git")
 		}
 	}
-	return p.led(), nil
+	return urlpath.New(segments, open), nil
 }
 
-// hasRepository tells whether the pattern matches a clean name. A wildcard does not match a
-// user's home.
-func (p *pathPattern) hasRepository(name string) bool {
-	if name[0] == '~' && (len(p.segments) == 0 || p.segments[0] == "*") {
+// hasRepository tells whether a pattern matches a clean name. A wildcard does not match a user's
+// home.
+func hasRepository(p *urlpath.Pattern, name string) bool {
+	if name[0] == '~' && p.BeginsOpen() {
 		return false
 	}
-	return p.match("/" + name)
+	return p.Matches("/" + name)
 }
 
 // checkGit refuses conditions that do not fit a rule for repositories.
@@ -191,7 +191,7 @@ func (r *Rule) checkGit() error {
 
 // gitCond is the part of a rule about git.
 type gitCond struct {
-	repositories []pathPattern
+	repositories []urlpath.Pattern
 	push         bool
 	user         string
 }
@@ -214,7 +214,7 @@ func (k *cond) admitsGit(s *subject) bool {
 	if k.git == nil || s.git.User != k.git.user || s.git.Service == GitPush && !k.git.push {
 		return false
 	}
-	return slices.ContainsFunc(k.git.repositories, func(p pathPattern) bool { return p.hasRepository(s.repository) })
+	return slices.ContainsFunc(k.git.repositories, func(p urlpath.Pattern) bool { return hasRepository(&p, s.repository) })
 }
 
 // judgeGit refuses malformed commands.

@@ -1,8 +1,10 @@
 package policy
 
-import "github.com/bothy-dev/bothy/internal/policy/hostname"
+import (
+	"testing"
 
-import "testing"
+	"github.com/bothy-dev/bothy/internal/policy/hostname"
+)
 
 // A host that is written in an odd way is the one that every resolver reads, or it is refused:
 // nothing is folded before it is known to be ASCII, and no name is taken that some read as an

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/document"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -19,173 +21,181 @@ var (
 		"host", "methods", "paths", "query", "headers", "rpc", "max_body", "websocket", "git", "push", "user",
 		"max_upload", "inspect", "passthrough", "until", "why",
 	}
-	conditionKeys = []string{"methods", "paths", "query", "headers", "rpc", "git"} // those that are lists or maps
 )
 
 // theFile is the name of a policy.yaml in errors.
 const theFile = "the file"
 
-// block reads a block of rules. Among known there may be keys of the document
+// readBlock reads a block of rules. Among known there may be keys of the document
 // around it, which the caller reads.
-func (n *node) block(what string, known []string) (Block, error) {
+func readBlock(n *document.Node, what string, known []string) (Block, error) {
 	var b Block
-	err := n.fields(what, known, func(key string, v *node) error {
+	err := n.ReadMap(what, known, func(key string, v *document.Node) error {
 		switch key {
 		case "default":
-			return v.choice(key, map[string]func(){
+			return readChoice(v, key, map[string]func(){
 				"allow": func() { b.Default = Allow },
 				"deny":  func() { b.Default = Deny },
 			})
 		case "inspect":
-			return v.choice(key, map[string]func(){"all": func() { b.InspectAll = true }})
+			return readChoice(v, key, map[string]func(){"all": func() { b.InspectAll = true }})
 		case "presets":
-			return v.strings(key, &b.Presets)
+			return v.ReadTexts(key, &b.Presets)
 		case "allow":
-			if what == theFile && v.empty() { // without its list a project takes nothing away
-				return v.fail("allow is empty").WithHint("leave it out: without rules nothing is allowed")
+			if what == theFile && v.IsEmpty() { // without its list a project takes nothing away
+				return v.Fail("allow is empty").WithHint("leave it out: without rules nothing is allowed")
 			}
-			return v.rules(key, Allow, &b.Allow)
+			return readRules(v, key, Allow, &b.Allow)
 		case "deny":
-			return v.rules(key, Deny, &b.Deny)
+			return readRules(v, key, Deny, &b.Deny)
 		}
 		return nil
 	})
 	if err != nil {
 		return Block{}, err
 	}
-	if err := b.check(n.entry); err != nil {
+	if err := b.check(func(key string, i int) *document.Node { return entryOf(n, key, i) }); err != nil {
 		return Block{}, err
 	}
 	return b, nil
 }
 
-// entry returns the i-th entry of a list in a block that was read, or the value itself if
+// entryOf returns the i-th entry of a list in a block that was read, or the value itself if
 // it is not a list.
-func (n *node) entry(key string, i int) *node {
-	v := n.items[slices.Index(n.keys, key)]
-	if v.kind == nodeList {
-		return v.items[i]
+func entryOf(n *document.Node, key string, i int) *document.Node {
+	v := n.Items[slices.Index(n.Keys, key)]
+	if v.Kind == document.List {
+		return v.Items[i]
 	}
 	return v
 }
 
-// choice reads one of a few words.
-func (n *node) choice(key string, words map[string]func()) error {
-	said := ascii.Quote(n.text)
-	if n.kind != nodeString {
-		said = n.kind.String()
+// readChoice reads one of a few words.
+func readChoice(n *document.Node, key string, words map[string]func()) error {
+	said := ascii.Quote(n.Text)
+	if n.Kind != document.Text {
+		said = n.Kind.String()
 	}
-	set, ok := words[n.text]
-	if !ok || n.kind != nodeString {
-		return n.fail("%s cannot be %s", key, said).WithHint("write %s: %s", key, strings.Join(slices.Sorted(maps.Keys(words)), " or "))
+	set, ok := words[n.Text]
+	if !ok || n.Kind != document.Text {
+		return n.Fail("%s cannot be %s", key, said).WithHint("write %s: %s", key, strings.Join(slices.Sorted(maps.Keys(words)), " or "))
 	}
 	set()
 	return nil
 }
 
-func (n *node) rules(key string, a Action, into *[]Rule) error {
-	return n.list(key, func(v *node) error {
-		r, err := v.rule(a)
+func readRules(n *document.Node, key string, a Action, into *[]Rule) error {
+	return n.ReadList(key, func(v *document.Node) error {
+		r, err := readRule(v, a)
 		*into = append(*into, r)
 		return err
 	})
 }
 
-// rule reads the short form, a target, or the long form, a map with host.
-func (n *node) rule(a Action) (Rule, error) {
-	if n.kind == nodeString {
-		r, err := ParseRule(a, n.text)
-		return r, n.at(err)
+// readRule reads the short form, a target, or the long form, a map with host.
+func readRule(n *document.Node, a Action) (Rule, error) {
+	if n.Kind == document.Text {
+		r, err := ParseRule(a, n.Text)
+		return r, n.Locate(err)
 	}
-	if n.kind != nodeMap {
-		return Rule{}, n.fail("a rule has to be text or a map, and is %s", n.kind)
+	if n.Kind != document.Map {
+		return Rule{}, n.Fail("a rule has to be text or a map, and is %s", n.Kind)
 	}
 	r := Rule{Action: a}
-	if err := n.fields("a rule", ruleKeys, func(key string, v *node) error { return v.ruleField(key, &r) }); err != nil {
+	if err := n.ReadMap("a rule", ruleKeys, func(key string, v *document.Node) error { return readRuleField(v, key, &r) }); err != nil {
 		return Rule{}, err
 	}
 	if r.Text == "" {
-		return Rule{}, n.fail("a rule has no host")
+		return Rule{}, n.Fail("a rule has no host")
 	}
-	return r, n.at(r.Check())
+	return r, n.Locate(r.Check())
 }
 
-func (n *node) ruleField(key string, r *Rule) error {
+func readRuleField(n *document.Node, key string, r *Rule) error {
 	switch key {
 	case "host":
-		if err := n.string(key, &r.Text); err != nil {
+		if err := n.ReadText(key, &r.Text); err != nil {
 			return err
 		}
 		t, err := ParseTarget(r.Text)
 		r.Target = t
-		return n.at(err)
+		return n.Locate(err)
 	case "methods":
-		return n.strings(key, &r.HTTP.Methods)
+		return withHint(n, key, document.List, n.ReadTexts(key, &r.HTTP.Methods))
 	case "paths":
-		return n.strings(key, &r.HTTP.Paths)
+		return withHint(n, key, document.List, n.ReadTexts(key, &r.HTTP.Paths))
 	case "query":
-		return n.strings(key, &r.HTTP.Queries)
+		return withHint(n, key, document.List, n.ReadTexts(key, &r.HTTP.Queries))
 	case "headers":
-		return n.headers(key, &r.HTTP.Headers)
+		return withHint(n, key, document.Map, readHeaders(n, key, &r.HTTP.Headers))
 	case "rpc":
-		return n.strings(key, &r.HTTP.RPC)
+		return withHint(n, key, document.List, n.ReadTexts(key, &r.HTTP.RPC))
 	case "max_body":
-		return n.size(key, &r.HTTP.MaxBody)
+		return readSize(n, key, &r.HTTP.MaxBody)
 	case "websocket":
-		return n.bool(key, &r.HTTP.WebSocket)
+		return n.ReadBool(key, &r.HTTP.WebSocket)
 	case "max_upload":
-		return n.size(key, &r.MaxUpload)
+		return readSize(n, key, &r.MaxUpload)
 	case "git":
-		return n.strings(key, &r.HTTP.Git)
+		return withHint(n, key, document.List, n.ReadTexts(key, &r.HTTP.Git))
 	case "user":
-		if err := n.string(key, &r.HTTP.User); err != nil {
+		if err := n.ReadText(key, &r.HTTP.User); err != nil {
 			return err
 		}
 		if r.HTTP.User == "" {
-			return n.fail("user is empty").WithHint("leave it out for " + GitUser)
+			return n.Fail("user is empty").WithHint("leave it out for " + GitUser)
 		}
 		return nil
 	case "push":
-		return n.bool(key, &r.HTTP.Push)
+		return n.ReadBool(key, &r.HTTP.Push)
 	case "inspect":
-		return n.bool(key, &r.Inspect)
+		return n.ReadBool(key, &r.Inspect)
 	case "passthrough":
-		return n.bool(key, &r.Passthrough)
+		return n.ReadBool(key, &r.Passthrough)
 	case "until":
-		return n.time(key, &r.Until)
+		return readTime(n, key, &r.Until)
 	default:
-		return n.string(key, &r.Why)
+		return n.ReadText(key, &r.Why)
 	}
 }
 
-func (n *node) headers(key string, into *map[string]string) error {
+// withHint adds to the error about an empty condition why it is one.
+func withHint(n *document.Node, key string, kind document.Kind, err error) error {
+	e, ok := errors.AsType[*spec.Error](err)
+	if !ok || n.Kind != kind || !n.IsEmpty() {
+		return err
+	}
+	return e.WithHint("without %s the rule is about everything at its host: leave it out if that is meant", key)
+}
+
+func readHeaders(n *document.Node, key string, into *map[string]string) error {
 	*into = map[string]string{}
-	known := n.keys // any: Check judges them
-	return n.fields(key, known, func(name string, v *node) error {
+	known := n.Keys // any: Check judges them
+	return n.ReadMap(key, known, func(name string, v *document.Node) error {
 		var value string
-		err := v.string("header "+ascii.Quote(name), &value)
+		err := v.ReadText("header "+ascii.Quote(name), &value)
 		(*into)[name] = value
 		return err
 	})
 }
 
-// size reads bytes: a number, or one with KiB, MiB or GiB behind it.
-func (n *node) size(key string, into *int64) error {
+// readSize reads bytes: a number, or one with KiB, MiB or GiB behind it.
+func readSize(n *document.Node, key string, into *int64) error {
 	s, unit := *n, int64(1)
-	if n.kind == nodeString {
-		s.kind = nodeNumber
+	if n.Kind == document.Text {
+		s.Kind = document.Number
 		for suffix, u := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-			if rest, ok := strings.CutSuffix(n.text, suffix); ok {
-				s.text, unit = rest, u
+			if rest, ok := strings.CutSuffix(n.Text, suffix); ok {
+				s.Text, unit = rest, u
 			}
 		}
 	}
 	var v int64
-	if err := s.number(key, &v); err != nil {
-		return n.fail("%s is not a size", key).WithHint("write bytes, or a number with KiB, MiB or GiB")
+	if err := s.ReadNumber(key, &v); err != nil {
+		return n.Fail("%s is not a size", key).WithHint("write bytes, or a number with KiB, MiB or GiB")
 	}
 	if v == 0 || v > math.MaxInt64/unit {
-		return n.fail("%s is out of range", key)
+		return n.Fail("%s is out of range", key)
 	}
 	*into = v * unit
 	return nil
@@ -194,9 +204,9 @@ func (n *node) size(key string, into *int64) error {
 // ParseSize reads a size as a policy file has it: bytes, or a number with KiB, MiB
 // or GiB behind it.
 func ParseSize(text string) (int64, error) {
-	n := node{kind: nodeString, text: text}
+	n := document.Node{Kind: document.Text, Text: text}
 	var v int64
-	if err := n.size(ascii.Quote(text), &v); err != nil {
+	if err := readSize(&n, ascii.Quote(text), &v); err != nil {
 		return 0, err
 	}
 	return v, nil
@@ -215,27 +225,27 @@ func sizeText(v int64) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// time reads RFC 3339 with a zone, to the second.
-func (n *node) time(key string, into *time.Time) error {
-	t, err := time.Parse(time.RFC3339, n.text)
-	if n.kind != nodeString || err != nil || t.IsZero() || t.Nanosecond() != 0 || t.Year() < 2000 {
-		return n.fail("%s is not a time", key).WithHint("write it as %s", "2026-12-31T18:00:00Z")
+// readTime reads RFC 3339 with a zone, to the second.
+func readTime(n *document.Node, key string, into *time.Time) error {
+	t, err := time.Parse(time.RFC3339, n.Text)
+	if n.Kind != document.Text || err != nil || t.IsZero() || t.Nanosecond() != 0 || t.Year() < 2000 {
+		return n.Fail("%s is not a time", key).WithHint("write it as %s", "2026-12-31T18:00:00Z")
 	}
 	*into = t.UTC()
 	return nil
 }
 
-// version reads the version of a document.
-func (n *node) version(key string) error {
+// checkVersion reads the version of a document.
+func checkVersion(n *document.Node, key string) error {
 	var v int64
-	if err := n.number(key, &v); err != nil {
+	if err := n.ReadNumber(key, &v); err != nil {
 		return err
 	}
 	if err := spec.CheckVersion("this file", int(v), spec.Version); err != nil {
 		return err
 	}
 	if v != spec.Version {
-		return n.fail("version %d is not known", v).WithHint("this bothy reads version %d", spec.Version)
+		return n.Fail("version %d is not known", v).WithHint("this bothy reads version %d", spec.Version)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/override"
 )
 
 // Reason explains the decision in a sentence without a full stop. It escapes text from
@@ -98,7 +99,7 @@ func (d *Decision) oversize() (*Rule, bool) {
 func (r *Request) otherwise(rule *Rule) string {
 	c := &rule.HTTP
 	_, fault := r.normalPath()
-	path, method := r.otherPath(), r.otherMethod()
+	path, method := override.Path(r.Header), override.Method(r.Header, r.Query, r.MethodInBody)
 	switch {
 	case fault != nil && r.Path == "*":
 		return fault.Error()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 )
 
 // reference decides slowly and obviously: it looks at every rule for every
@@ -443,11 +444,11 @@ func refOverrides(req *Request, what string) bool {
 
 // refNormal treats a request that has no single path like a path that servers read
 // differently.
-func refNormal(req *Request) (string, *PathError) {
+func refNormal(req *Request) (string, *urlpath.Error) {
 	if req.Path == "*" && req.Method == wholeMethod || refOverrides(req, "Url") && strings.HasPrefix(req.Path, "/") && !strings.Contains(req.Path, " ") {
-		return "", &PathError{Ambiguous: true}
+		return "", &urlpath.Error{Ambiguous: true}
 	}
-	return normalizePath(req.Path)
+	return urlpath.Normalize(req.Path)
 }
 
 func refCommand(git *GitRequest) bool {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/override"
+	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 )
 
 // Request is an HTTP request as it came from inside, head only. The caller has
@@ -37,18 +39,18 @@ type Request struct {
 type judged struct {
 	*Request
 	path      string // normalised
-	ambiguous *PathError
+	ambiguous *urlpath.Error
 	elsewhere bool   // some servers take it for another path
 	loose     string // loosePath(path), made when first needed
-	override  override
+	override  overrideState
 	websocket bool
 }
 
-// override caches whether some servers take a request for another method.
-type override uint8
+// overrideState caches whether some servers take a request for another method.
+type overrideState uint8
 
 const (
-	unseen override = iota
+	unseen overrideState = iota
 	absent
 	present
 )
@@ -57,7 +59,7 @@ const (
 func (r *judged) overridden() bool {
 	if r.override == unseen {
 		r.override = absent
-		if r.otherMethod() != "" {
+		if override.Method(r.Header, r.Query, r.MethodInBody) != "" {
 			r.override = present
 		}
 	}
@@ -80,12 +82,12 @@ func (s *subject) judge(r *Request) Cause {
 	case !areCalls(r.RPC):
 		return CauseQuestion
 	}
-	var fault *PathError
+	var fault *urlpath.Error
 	j.path, fault = r.normalPath()
 	if fault != nil && !fault.Ambiguous {
 		return CausePath
 	}
-	j.ambiguous, j.elsewhere = fault, r.otherPath() != ""
+	j.ambiguous, j.elsewhere = fault, override.Path(r.Header) != ""
 	return CauseNone
 }
 
@@ -94,11 +96,11 @@ const wholeMethod = "OPTIONS"
 
 // normalPath is the request's path in the form that rules are compared with. "OPTIONS *" is
 // about no path, but the server and so all of them.
-func (r *Request) normalPath() (string, *PathError) {
+func (r *Request) normalPath() (string, *urlpath.Error) {
 	if r.Path == "*" && r.Method == wholeMethod {
-		return "", &PathError{Path: r.Path, Why: "is the server as a whole", Ambiguous: true}
+		return "", &urlpath.Error{Path: r.Path, Why: "is the server as a whole", Ambiguous: true}
 	}
-	return normalizePath(r.Path)
+	return urlpath.Normalize(r.Path)
 }
 
 // isAuthority tells whether the request is for the host the flow was opened to.
@@ -134,12 +136,12 @@ func (s *subject) isPort(text string) bool {
 
 // onPath compares to the letter. An ambiguous path is on none, nor is one that may not be
 // the path the server goes by.
-func (r *judged) onPath(list []pathPattern) bool {
+func (r *judged) onPath(list []urlpath.Pattern) bool {
 	if r.ambiguous != nil || r.elsewhere {
 		return false
 	}
 	for i := range list {
-		if list[i].match(r.path) {
+		if list[i].Matches(r.path) {
 			return true
 		}
 	}
@@ -147,15 +149,15 @@ func (r *judged) onPath(list []pathPattern) bool {
 }
 
 // nearPath compares broadly. Such a path is on all.
-func (r *judged) nearPath(list []pathPattern) bool {
+func (r *judged) nearPath(list []urlpath.Pattern) bool {
 	if r.ambiguous != nil || r.elsewhere {
 		return true
 	}
 	if r.loose == "" {
-		r.loose = loosePath(r.path)
+		r.loose = urlpath.Loosen(r.path)
 	}
 	for i := range list {
-		if list[i].matchLoose(r.loose) {
+		if list[i].MatchesLoosely(r.loose) {
 			return true
 		}
 	}

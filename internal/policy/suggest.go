@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/override"
 )
 
 // Suggestion is a change that would lift a denial.
@@ -311,12 +312,12 @@ func (d *Decision) suggestRequest() Suggestion {
 	c := Conditions{WebSocket: strings.EqualFold(r.Upgrade, "websocket")}
 	path, fault := r.normalPath()
 	var any []string
-	if fault == nil && r.otherPath() == "" {
+	if fault == nil && override.Path(r.Header) == "" {
 		c.Paths = []string{path}
 	} else {
 		any = append(any, "the path cannot be judged, so this allows every path")
 	}
-	if checkMethod(r.Method) == nil && r.otherMethod() == "" {
+	if checkMethod(r.Method) == nil && override.Method(r.Header, r.Query, r.MethodInBody) == "" {
 		c.Methods = []string{r.Method}
 	} else {
 		any = append(any, "no rule can tell which method it has, so this allows every method")

@@ -55,7 +55,7 @@ type entry struct {
 func newEntry(r *Rule) entry {
 	e := entry{rule: r, cond: r.HTTP.compile(r.Action), port: r.Target.port, ends: !r.Until.IsZero(), calls: len(r.HTTP.RPC) > 0, budget: r.budget()}
 	if r.Action == Allow && e.cond != nil && len(e.cond.paths) == 1 {
-		e.lead = e.cond.paths[0].lead
+		e.lead = e.cond.paths[0].Prefix()
 	}
 	return e
 }

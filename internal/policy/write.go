@@ -12,17 +12,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// document is the form a block has in files and on the wire.
-type document struct {
+// writtenBlock is the form a block has in files and on the wire.
+type writtenBlock struct {
 	Default string         `json:"default,omitempty"`
 	Inspect string         `json:"inspect,omitempty"`
 	Presets []string       `json:"presets,omitempty"`
-	Allow   []documentRule `json:"allow,omitempty"`
-	Deny    []documentRule `json:"deny,omitempty"`
+	Allow   []writtenRule `json:"allow,omitempty"`
+	Deny    []writtenRule `json:"deny,omitempty"`
 }
 
-// documentRule has the keys of a rule in the order they are written.
-type documentRule struct {
+// writtenRule has the keys of a rule in the order they are written.
+type writtenRule struct {
 	Host        string            `json:"host"`
 	Methods     []string          `json:"methods,omitempty"`
 	Paths       []string          `json:"paths,omitempty"`
@@ -41,22 +41,22 @@ type documentRule struct {
 	Why         string            `json:"why,omitempty"`
 }
 
-func (b *Block) document() document {
-	d := document{Default: b.Default.String(), Presets: b.Presets}
+func (b *Block) written() writtenBlock {
+	d := writtenBlock{Default: b.Default.String(), Presets: b.Presets}
 	if b.InspectAll {
 		d.Inspect = "all"
 	}
 	for i := range b.Allow {
-		d.Allow = append(d.Allow, b.Allow[i].document())
+		d.Allow = append(d.Allow, b.Allow[i].written())
 	}
 	for i := range b.Deny {
-		d.Deny = append(d.Deny, b.Deny[i].document())
+		d.Deny = append(d.Deny, b.Deny[i].written())
 	}
 	return d
 }
 
-func (r *Rule) document() documentRule {
-	d := documentRule{
+func (r *Rule) written() writtenRule {
+	d := writtenRule{
 		Host: r.Text, Methods: r.HTTP.Methods, Paths: r.HTTP.Paths, Query: r.HTTP.Queries, Headers: r.HTTP.Headers, RPC: r.HTTP.RPC,
 		WebSocket: r.HTTP.WebSocket, Git: r.HTTP.Git, Push: r.HTTP.Push, User: r.HTTP.User, Inspect: r.Inspect, Passthrough: r.Passthrough, Why: r.Why,
 	}
@@ -86,7 +86,7 @@ func (f *File) Encode() []byte {
 
 func (f *File) canonical() []byte {
 	var w bytes.Buffer
-	d := f.document()
+	d := f.written()
 	w.WriteString("version: " + quoted(spec.Version) + "\n")
 	for _, l := range []struct{ key, value string }{{"default", d.Default}, {"inspect", d.Inspect}} {
 		if l.value != "" {
@@ -113,8 +113,8 @@ func (f *File) canonical() []byte {
 // yaml gives the rule as an item of a list: the short form if there is nothing
 // but a target.
 func (r *Rule) yaml() string {
-	d := r.document()
-	if reflect.DeepEqual(d, documentRule{Host: d.Host}) {
+	d := r.written()
+	if reflect.DeepEqual(d, writtenRule{Host: d.Host}) {
 		return "  - " + quoted(d.Host) + "\n"
 	}
 	var w strings.Builder

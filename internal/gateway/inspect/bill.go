@@ -41,13 +41,13 @@ func (i *Inspector) metered(w http.ResponseWriter, r *http.Request, x *exchange)
 
 func answers(status int) bool { return status >= 200 && status < 300 }
 
-// read reads a piece of the answer.
-func (b *bill) read(status int, h http.Header, p []byte) {
+// readAnswer reads a piece of the answer.
+func (b *bill) readAnswer(status int, h http.Header, p []byte) {
 	if b.tally == nil {
 		return
 	}
 	if !answers(status) {
-		b.limit.read(p)
+		b.limit.readBody(p)
 		return
 	}
 	if !b.begun {
@@ -71,12 +71,12 @@ func (b *bill) upgraded(protocol string) io.Writer {
 	return b.socket
 }
 
-// end receives the result of the request.
-func (b *bill) end(r spec.NetworkRecord) {
+// endBill receives the result of the request.
+func (b *bill) endBill(r spec.NetworkRecord) {
 	if b.tally == nil {
 		return
 	}
-	b.limit.end()
+	b.limit.endLimit()
 	if r.Verdict == spec.VerdictError && r.Reason != errHungUp.Error() {
 		b.tally.Failed(spec.Limited{At: time.Now().UTC(), Host: r.Name, Why: r.Reason})
 	}
@@ -99,8 +99,8 @@ func (b *bill) end(r spec.NetworkRecord) {
 	}
 }
 
-// asked reads a piece of the question. The error is the reason why it may not be asked.
-func (b *bill) asked(p []byte) error {
+// feedQuestion reads a piece of the question. The error is the reason why it may not be asked.
+func (b *bill) feedQuestion(p []byte) error {
 	if b.tally == nil {
 		return nil
 	}

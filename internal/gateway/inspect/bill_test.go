@@ -29,7 +29,7 @@ func TestAgain(t *testing.T) {
 		if c.after > 0 {
 			want = now.Add(c.after)
 		}
-		if got := again(http.Header{c.name: {c.value}}, now); !got.Equal(want) {
+		if got := retryTime(http.Header{c.name: {c.value}}, now); !got.Equal(want) {
 			t.Errorf("%s: %s: %v, not %v", c.name, c.value, got, want)
 		}
 	}

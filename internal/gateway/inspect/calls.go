@@ -57,7 +57,7 @@ func (i *Inspector) called(ctx context.Context, w *answer, r *http.Request, x *e
 	}
 	x.record.RPC = x.secrets.Mask(policy.CallText(calls))
 	x.request.RPC, x.request.Body = calls, int64(len(body))
-	i.judge(x)
+	i.judgeExchange(x)
 	late := time.AfterFunc(i.sendTime, func() { x.cancel(errCallsUnsent) })
 	over := func() { late.Stop(); done() }
 	return judged(r, body, over), over
@@ -69,7 +69,7 @@ func (i *Inspector) wholeBody(ctx context.Context, w *answer, r *http.Request) (
 	if err := readable(r); err != nil {
 		return nil, nil, err
 	}
-	goOn(w, r)
+	tellContinue(w, r)
 	hold := i.room.Hold()
 	body, err := readCalls(ctx, r, hold, i.readTime)
 	if err != nil {

@@ -108,8 +108,8 @@ func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *upload
 	}
 }
 
-// used notes the secrets in a request that is about to be sent.
-func (t *Track) used(x *exchange, uses inject.Uses) {
+// noteUses notes the secrets in a request that is about to be sent.
+func (t *Track) noteUses(x *exchange, uses inject.Uses) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x.uses = uses
@@ -162,7 +162,7 @@ func (t *Track) passes() error {
 	return t.Passes()
 }
 
-func (t *Track) add(ctx context.Context, x *exchange) context.Context {
+func (t *Track) addExchange(ctx context.Context, x *exchange) context.Context {
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	x.pending = true
 	t.mu.Lock()

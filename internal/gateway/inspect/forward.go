@@ -28,13 +28,13 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 			ReadCloser: r.Body, x: x, limit: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
 			sent: i.conf.Sent, form: form.New(in), asks: func() (int64, error) { return i.asksInBody(x) },
 		}
-		goOn(w, r)
+		tellContinue(w, r)
 	}
 	if i.renewed(ctx, w, r, x) {
 		return
 	}
 	captured := i.captures(r, x)
-	r, ok := i.lend(ctx, w, r, x)
+	r, ok := i.lendSecrets(ctx, w, r, x)
 	if !ok {
 		return
 	}
@@ -78,7 +78,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		}
 		return
 	}
-	if err := pass(w, resp, from); err != nil {
+	if err := passAnswer(w, resp, from); err != nil {
 		x.bill.broken = true
 		if !x.endGRPC(in, err) && !i.endSpent(in, x) {
 			x.broken(ctx)
@@ -126,10 +126,10 @@ func outgoing(ctx context.Context, r *http.Request) *http.Request {
 	return out
 }
 
-// goOn tells a waiting client to send the body of an allowed request. net/http's server would do so
+// tellContinue tells a waiting client to send the body of an allowed request. net/http's server would do so
 // by itself when the body is read, but not in step with other interim answers, which are passed on
 // meanwhile.
-func goOn(w *answer, r *http.Request) {
+func tellContinue(w *answer, r *http.Request) {
 	if r.ProtoMajor == 1 && slices.Contains(http1.Words(r.Header["Expect"]), "100-continue") {
 		w.ResponseWriter.WriteHeader(http.StatusContinue)
 	}
@@ -176,8 +176,8 @@ func (i *Inspector) answered(resp *http.Response, x *exchange) error {
 	return nil
 }
 
-// pass passes an answer on. from is its body if it was read from a link; resp.Body may mask it.
-func pass(w *answer, resp *http.Response, from *upstream.AnswerBody) error {
+// passAnswer passes an answer on. from is its body if it was read from a link; resp.Body may mask it.
+func passAnswer(w *answer, resp *http.Response, from *upstream.AnswerBody) error {
 	h := w.Header()
 	maps.Copy(h, resp.Header)
 	if _, ok := h["Content-Type"]; !ok {
@@ -220,7 +220,7 @@ func copyBody(w *answer, resp *http.Response, from *upstream.AnswerBody) error {
 	flushed := soon()
 	for {
 		if !flushed {
-			if err := w.flush(); err != nil {
+			if err := w.flushAnswer(); err != nil {
 				return err
 			}
 		}

@@ -81,17 +81,17 @@ func newFrames(c net.Conn, to *conn, b *held.Budget) *frames {
 // Read reads what the client says, at most to the end of a frame or of its head.
 func (f *frames) Read(b []byte) (int, error) {
 	if f.in.atStart() {
-		f.await()
+		f.awaitCount()
 	}
-	n, err := f.Conn.Read(b[:min(len(b), f.in.next())])
-	if f.in.feed(b[:n]) {
+	n, err := f.Conn.Read(b[:min(len(b), f.in.nextSize())])
+	if f.in.feedBytes(b[:n]) {
 		if err := f.begins(); err != nil {
-			f.calm(err)
+			f.calmClient(err)
 			return 0, err
 		}
 	}
 	if f.in.atStart() && f.opens != 0 && f.in.flags&flagEndHeaders != 0 {
-		f.gave(f.opens)
+		f.gaveHead(f.opens)
 		f.opens = 0
 	}
 	return n, err
@@ -111,7 +111,7 @@ func (f *frames) begins() error {
 	case f.in.kind == resetFrame:
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.ended(f.in.stream)
+		f.endStream(f.in.stream)
 		return nil
 	case f.in.kind == dataFrame && !f.bodies:
 		f.bodies = true
@@ -131,8 +131,8 @@ func (f *frames) begins() error {
 	return nil
 }
 
-// calm ends the connection of a client that holds too much, and says why: ENHANCE_YOUR_CALM.
-func (f *frames) calm(why error) {
+// calmClient ends the connection of a client that holds too much, and says why: ENHANCE_YOUR_CALM.
+func (f *frames) calmClient(why error) {
 	f.mu.Lock()
 	f.fault = why
 	whole := f.out.atStart()
@@ -163,8 +163,8 @@ func (f *frames) failed() error {
 	return f.fault
 }
 
-// gave notes that the server has the head of a request.
-func (f *frames) gave(stream uint32) {
+// gaveHead notes that the server has the head of a request.
+func (f *frames) gaveHead(stream uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.comes = false
@@ -173,9 +173,9 @@ func (f *frames) gave(stream uint32) {
 	}
 }
 
-// await waits until the last head is counted. That is soon: a request that has to wait for a
+// awaitCount waits until the last head is counted. That is soon: a request that has to wait for a
 // handler waits for one whose client has cancelled it.
-func (f *frames) await() {
+func (f *frames) awaitCount() {
 	f.mu.Lock()
 	counted := f.counted
 	f.mu.Unlock()
@@ -219,8 +219,8 @@ func (f *frames) handled(stream uint32, release func()) {
 	e.release = release
 }
 
-// ended notes that nothing more is sent on a stream.
-func (f *frames) ended(stream uint32) {
+// endStream notes that nothing more is sent on a stream.
+func (f *frames) endStream(stream uint32) {
 	e := f.ends[stream]
 	switch {
 	case e == nil:
@@ -269,34 +269,34 @@ func (f *frames) release() {
 
 // Write sends what the server says.
 func (f *frames) Write(b []byte) (int, error) {
-	said, over := f.says(b)
+	said, over := f.inspectSaid(b)
 	n, err := f.Conn.Write(said)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, stream := range over {
-		f.ended(stream)
+		f.endStream(stream)
 	}
 	return n, err
 }
 
-// says inspects the server's bytes. It returns them as they are sent, and the streams that they
+// inspectSaid inspects the server's bytes. It returns them as they are sent, and the streams that they
 // end.
-func (f *frames) says(b []byte) (said []byte, over []uint32) {
+func (f *frames) inspectSaid(b []byte) (said []byte, over []uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	said = b
 	for rest := b; len(rest) > 0; {
 		at := len(b) - len(rest)
-		n := min(len(rest), f.out.next())
-		if f.out.feed(rest[:n]) {
-			f.hears()
+		n := min(len(rest), f.out.nextSize())
+		if f.out.feedBytes(rest[:n]) {
+			f.hearHead()
 		} else if f.out.kind == resetFrame && f.isRefused(f.out.stream) {
 			if &said[0] == &b[0] {
 				said = slices.Clone(b)
 			}
-			f.mark(said[at : at+n])
+			f.markReset(said[at : at+n])
 		}
-		if f.out.atStart() && f.out.ends() {
+		if f.out.atStart() && f.out.endsStream() {
 			over = append(over, f.out.stream)
 		}
 		rest = rest[n:]
@@ -304,8 +304,8 @@ func (f *frames) says(b []byte) (said []byte, over []uint32) {
 	return said, over
 }
 
-// hears looks at the head of a frame from the server.
-func (f *frames) hears() {
+// hearHead looks at the head of a frame from the server.
+func (f *frames) hearHead() {
 	switch {
 	case f.out.kind == goAwayFrame:
 		f.leaving = true
@@ -320,8 +320,8 @@ func (f *frames) hears() {
 
 func (f *frames) isRefused(stream uint32) bool { return slices.Contains(f.refused, stream) }
 
-// mark overwrites the reason in a part of a reset.
-func (f *frames) mark(part []byte) {
+// markReset overwrites the reason in a part of a reset.
+func (f *frames) markReset(part []byte) {
 	for i := range part {
 		part[i] = 0
 		if f.out.left+len(part)-i == 1 { // the last of its bytes
@@ -344,21 +344,21 @@ type frameCut struct {
 // atStart reports whether a frame comes next.
 func (c *frameCut) atStart() bool { return c.have == 0 && c.left == 0 }
 
-// next is how many bytes may be fed: to the end of a head, or of a payload.
-func (c *frameCut) next() int {
+// nextSize is how many bytes may be fed: to the end of a head, or of a payload.
+func (c *frameCut) nextSize() int {
 	if c.left > 0 {
 		return c.left
 	}
 	return frameHeadSize - c.have
 }
 
-// ends reports whether the frame is the last of its stream.
-func (c *frameCut) ends() bool {
+// endsStream reports whether the frame is the last of its stream.
+func (c *frameCut) endsStream() bool {
 	return c.kind == resetFrame || (c.kind == dataFrame || c.kind == headersFrame) && c.flags&flagEndStream != 0
 }
 
-// feed takes bytes. It reports whether they complete the head of a frame.
-func (c *frameCut) feed(b []byte) bool {
+// feedBytes takes bytes. It reports whether they complete the head of a frame.
+func (c *frameCut) feedBytes(b []byte) bool {
 	if c.left > 0 {
 		c.left -= len(b)
 		return false

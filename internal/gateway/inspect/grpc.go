@@ -23,7 +23,7 @@ func isGRPC(r *http.Request) bool {
 // sayGRPC ends a call with an error. The answer consists of trailers, which HTTP takes for a header
 // without a body.
 func sayGRPC(w http.ResponseWriter, status int, told refusal) {
-	trailersGRPC(w, statusGRPC(status), told.text())
+	trailersGRPC(w, statusGRPC(status), told.textForUser())
 	if a, ok := w.(*answer); ok {
 		a.x.record.Status = status // the log does not depend on the client
 	}

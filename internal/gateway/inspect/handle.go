@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/override"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -44,10 +45,10 @@ type exchange struct {
 	interims int
 }
 
-// begin takes the memory that a request holds, and begins its record. The exchange gives the memory
+// beginExchange takes the memory that a request holds, and begins its record. The exchange gives the memory
 // back even if begin returns an error.
-func (i *Inspector) begin(c *conn, r *http.Request) (*exchange, error) {
-	x := &exchange{conn: c, began: time.Now(), request: asked(r), trip: upstream.Trip{Hold: i.requests.Hold(), Window: i.windows.Hold()}}
+func (i *Inspector) beginExchange(c *conn, r *http.Request) (*exchange, error) {
+	x := &exchange{conn: c, began: time.Now(), request: requestOf(r), trip: upstream.Trip{Hold: i.requests.Hold(), Window: i.windows.Hold()}}
 	x.trip.Watcher = x
 	x.record = spec.NetworkRecord{
 		Event: spec.NetworkRequest, Name: c.host.Name, Addr: c.host.Addr, Port: c.host.Port,
@@ -64,7 +65,7 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 	c := x.conn
 	if i.conf.Local != nil {
 		if h := i.conf.Local(c.host); h != nil {
-			bound(rw, r)
+			boundWrite(rw, r)
 			h.ServeHTTP(rw, r)
 			return
 		}
@@ -78,7 +79,7 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 	}
 	w := &answer{ResponseWriter: rw, x: x}
 	x.w = w
-	defer i.log(x)
+	defer i.logExchange(x)
 	if err := unsound(x, r); err != nil {
 		if r.Method == strict.Refused {
 			x.record.Method, x.record.Path = "", "" // no readable request arrived
@@ -88,17 +89,17 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 	}
 	// The track knows the request before it is judged, and notes the decision: no change of rules
 	// falls between.
-	ctx = c.track.add(ctx, x)
+	ctx = c.track.addExchange(ctx, x)
 	defer c.track.remove(x)
 	if player != nil {
 		if !i.passes(w, r, x) {
 			return
 		}
-		i.mock(ctx, w, r, x, player)
+		i.playMock(ctx, w, r, x, player)
 		x.bill.broken = ctx.Err() != nil
 		return
 	}
-	i.judge(x)
+	i.judgeExchange(x)
 	if x.decision.Cause == policy.CauseBody {
 		var done func()
 		if r, done = i.called(ctx, w, r, x); r == nil {
@@ -108,7 +109,7 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 	}
 	if !x.decision.Allowed() {
 		x.refuse(x.decision.Reason())
-		i.deny(w, r, &x.decision)
+		i.denyRequest(w, r, &x.decision)
 		return
 	}
 	if err := i.closed(); err != nil {
@@ -121,9 +122,9 @@ func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWri
 	i.forward(ctx, w, r, x)
 }
 
-// judge decides about a request, by the rules in force when it begins. After an earlier change it
+// judgeExchange decides about a request, by the rules in force when it begins. After an earlier change it
 // is judged again; a later change finds it in the track.
-func (i *Inspector) judge(x *exchange) {
+func (i *Inspector) judgeExchange(x *exchange) {
 	i.conf.CatchUp()
 	for {
 		x.decision = i.conf.Judge(x.conn.host, &x.request)
@@ -155,8 +156,8 @@ func (i *Inspector) closed() error {
 	return i.conf.Closed()
 }
 
-// lend exchanges the placeholders of secrets. It returns false if the request was refused.
-func (i *Inspector) lend(ctx context.Context, w *answer, r *http.Request, x *exchange) (*http.Request, bool) {
+// lendSecrets exchanges the placeholders of secrets. It returns false if the request was refused.
+func (i *Inspector) lendSecrets(ctx context.Context, w *answer, r *http.Request, x *exchange) (*http.Request, bool) {
 	if x.secrets == nil {
 		return r, true
 	}
@@ -174,7 +175,7 @@ func (i *Inspector) lend(ctx context.Context, w *answer, r *http.Request, x *exc
 		i.turnAway(w, r, x, http.StatusForbidden, err)
 		return nil, false
 	}
-	x.conn.track.used(x, uses)
+	x.conn.track.noteUses(x, uses)
 	if err := i.stillLent(uses); err != nil { // taken back a moment ago
 		i.turnAway(w, r, x, http.StatusForbidden, err)
 		return nil, false
@@ -208,8 +209,8 @@ func (x *exchange) refuse(why string) {
 	x.record.Verdict, x.record.Reason = spec.VerdictDeny, why
 }
 
-// ours reports whether the answer is the gateway's own, because the server gave none.
-func (x *exchange) ours() bool {
+// isOwnAnswer reports whether the answer is the gateway's own, because the server gave none.
+func (x *exchange) isOwnAnswer() bool {
 	return x.record.Verdict == spec.VerdictDeny || x.record.Verdict == spec.VerdictError
 }
 
@@ -222,7 +223,7 @@ func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange
 		s := x.decision.Suggest()
 		told.Command, told.Note = s.Command(i.conf.Sandbox), s.Note
 	}
-	i.say(w, r, status, told)
+	i.sayRefusal(w, r, status, told)
 }
 
 // noteOver notes that other rules or leases cut off an active request: the server did not break it
@@ -248,20 +249,20 @@ func (x *exchange) refusedFor(err error) {
 	}
 }
 
-func (i *Inspector) log(x *exchange) {
+func (i *Inspector) logExchange(x *exchange) {
 	x.record.Up, x.record.Down = x.up.Load(), x.down.Load()
 	if x.record.Verdict == spec.VerdictDeny {
 		x.record.Body = max(x.request.Body, x.tooLong.Load())
 	}
-	x.bill.end(x.record)
+	x.bill.endBill(x.record)
 	i.noteSpent(x)
 	x.noteOver()
 	x.record.Duration = time.Since(x.began).Milliseconds()
 	i.conf.Log(x.record, &x.decision)
 }
 
-// asked returns a request as the policy judges it.
-func asked(r *http.Request) policy.Request {
+// requestOf returns a request as the policy judges it.
+func requestOf(r *http.Request) policy.Request {
 	path, query, _ := strings.Cut(r.RequestURI, "?")
 	q := policy.Request{
 		Method: r.Method, Host: r.Host, Path: path, Query: query, Header: r.Header, Body: r.ContentLength,
@@ -336,8 +337,8 @@ type body struct {
 	asks      func() (limit int64, err error)
 }
 
-// all notes that the client has sent all of it.
-func (b *body) all() {
+// noteAll notes that the client has sent all of it.
+func (b *body) noteAll() {
 	if b.sent != nil {
 		b.sent(b.x.conn.host)
 		b.sent = nil
@@ -356,12 +357,12 @@ func (b *body) Read(p []byte) (int, error) {
 			b.limit = limit
 		}
 	}
-	if err := b.x.bill.asked(p[:n]); err != nil {
+	if err := b.x.bill.feedQuestion(p[:n]); err != nil {
 		return 0, err
 	}
 	if err == io.EOF {
-		b.prune()
-		b.all()
+		b.pruneTrailer()
+		b.noteAll()
 	}
 	if b.got += int64(n); b.limit != policy.NoLimit && b.got > b.limit {
 		b.x.tooLong.Store(b.got)
@@ -370,12 +371,12 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// prune keeps only trailers that were announced and that no server takes for a part of the head:
+// pruneTrailer keeps only trailers that were announced and that no server takes for a part of the head:
 // they were never judged.
-func (b *body) prune() {
+func (b *body) pruneTrailer() {
 	for name := range b.trailer {
 		if !slices.Contains(b.announced, name) || !strict.MayTrail(name) ||
-			strings.Contains(strings.ToLower(name), "method") || policy.AsksOtherwise(name) {
+			strings.Contains(strings.ToLower(name), "method") || override.IsField(name) {
 			delete(b.trailer, name)
 		}
 	}
@@ -391,7 +392,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	if a.x.record.Status == 0 { // the handler set no other
 		a.x.record.Status = http.StatusOK
 	}
-	a.x.bill.read(a.x.record.Status, a.Header(), p)
+	a.x.bill.readAnswer(a.x.record.Status, a.Header(), p)
 	n, err := a.ResponseWriter.Write(p)
 	a.x.down.Add(int64(n))
 	return n, err
@@ -405,7 +406,7 @@ func (a *answer) WriteHeader(status int) {
 	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		a.x.record.Status = status
-		if !a.x.ours() {
+		if !a.x.isOwnAnswer() {
 			a.x.bill.headed(a.x.conn.host.Name, status, a.Header())
 		}
 	}
@@ -418,9 +419,9 @@ func (a *answer) WriteHeader(status int) {
 // Unwrap returns the server's own writer for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// flush sends on the written bytes. A header without a body waits for its end, a moment later, so
+// flushAnswer sends on the written bytes. A header without a body waits for its end, a moment later, so
 // that both go out as one: clients read an error of gRPC in no other form.
-func (a *answer) flush() error {
+func (a *answer) flushAnswer() error {
 	if a.x.bare {
 		return nil
 	}

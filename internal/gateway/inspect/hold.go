@@ -65,12 +65,12 @@ func (x *exchange) release() {
 // handleHTTP2 counts the head of a request over HTTP/2, and handles it.
 func (i *Inspector) handleHTTP2(w http.ResponseWriter, r *http.Request) {
 	c := connOf(r)
-	x, err := i.begin(c, r)
+	x, err := i.beginExchange(c, r)
 	stream := c.frames.handles()
 	defer c.frames.handled(stream, x.release)
 	if err != nil {
 		x.refuse(err.Error())
-		i.log(x)
+		i.logExchange(x)
 		c.frames.refuse(stream)
 		panic(http.ErrAbortHandler)
 	}
@@ -79,11 +79,11 @@ func (i *Inspector) handleHTTP2(w http.ResponseWriter, r *http.Request) {
 
 // handleHTTP1 is handleHTTP2 for a connection on which requests follow each other.
 func (i *Inspector) handleHTTP1(ctx context.Context, c *conn, w http.ResponseWriter, r *http.Request) {
-	x, err := i.begin(c, r)
+	x, err := i.beginExchange(c, r)
 	w.(*reply).giveBack = x.release
 	if err != nil {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
-		i.log(x)
+		i.logExchange(x)
 		return
 	}
 	i.handle(ctx, x, w, r)

@@ -153,7 +153,7 @@ func New(c Config) *Inspector {
 		Handler:                      http.HandlerFunc(i.handleHTTP2),
 		DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout:            headTime, IdleTimeout: idleTime, MaxHeaderBytes: strict.MaxHead,
-		Protocols: over2(), // we speak TLS ourselves: see frames
+		Protocols: overHTTP2(), // we speak TLS ourselves: see frames
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
 			MaxReceiveBufferPerConnection: bodyWindow, MaxReceiveBufferPerStream: bodyWindow,
@@ -167,8 +167,8 @@ func New(c Config) *Inspector {
 	return i
 }
 
-// over2 is HTTP/2, spoken at once.
-func over2() *http.Protocols {
+// overHTTP2 is HTTP/2, spoken at once.
+func overHTTP2() *http.Protocols {
 	p := &http.Protocols{}
 	p.SetUnencryptedHTTP2(true)
 	return p
@@ -198,24 +198,24 @@ func (m *mistakes) Write(p []byte) (int, error) {
 // Close ends all connections, here and to servers.
 func (i *Inspector) Close() {
 	_ = i.server.Close()
-	for _, s := range i.shut() {
-		s.end()
+	for _, s := range i.shutSessions() {
+		s.cutConn()
 	}
 	i.up.Close()
 	i.wg.Wait()
 }
 
-// shut refuses new connections over HTTP/1, and returns the existing ones.
-func (i *Inspector) shut() []*session {
+// shutSessions refuses new connections over HTTP/1, and returns the existing ones.
+func (i *Inspector) shutSessions() []*session {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ended = true
 	return slices.Collect(maps.Keys(i.sessions))
 }
 
-// enter notes a connection over HTTP/1. It returns false if the inspector is closed. The caller has
+// enterSession notes a connection over HTTP/1. It returns false if the inspector is closed. The caller has
 // to leave again.
-func (i *Inspector) enter(s *session) bool {
+func (i *Inspector) enterSession(s *session) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ended {
@@ -226,7 +226,7 @@ func (i *Inspector) enter(s *session) bool {
 	return true
 }
 
-func (i *Inspector) leave(s *session) {
+func (i *Inspector) leaveSession(s *session) {
 	i.mu.Lock()
 	delete(i.sessions, s)
 	i.mu.Unlock()
@@ -257,12 +257,12 @@ func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h
 	}
 	one := newSession(ctx, c, served, i.conf.Held)
 	one.log = i.server.ErrorLog
-	if !i.enter(one) {
-		one.end()
+	if !i.enterSession(one) {
+		one.cutConn()
 		return net.ErrClosed
 	}
-	defer i.leave(one)
-	return one.serve(i.handleHTTP1)
+	defer i.leaveSession(one)
+	return one.serveRequests(i.handleHTTP1)
 }
 
 // serveHTTP2 returns when the connection has ended.
@@ -273,7 +273,7 @@ func (i *Inspector) serveHTTP2(c *conn, s *tls.Conn) error {
 	}
 	c.frames = newFrames(s, c, i.heads)
 	defer c.frames.release()
-	if !i.queue.put(c.frames) {
+	if !i.queue.putConn(c.frames) {
 		c.Reset()
 		return net.ErrClosed
 	}
@@ -299,7 +299,7 @@ type queue struct {
 
 func newQueue() *queue { return &queue{conns: make(chan net.Conn), gone: make(chan struct{})} }
 
-func (q *queue) put(c net.Conn) bool {
+func (q *queue) putConn(c net.Conn) bool {
 	select {
 	case q.conns <- c:
 		return true

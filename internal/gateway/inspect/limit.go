@@ -45,19 +45,19 @@ func (b *bill) headed(host string, status int, h http.Header) {
 		return
 	}
 	now := time.Now().UTC()
-	b.limit.Limited = spec.Limited{At: now, Host: host, Until: again(h, now), Status: status}
+	b.limit.Limited = spec.Limited{At: now, Host: host, Until: retryTime(h, now), Status: status}
 	b.limit.more = b.limit.Until.IsZero()
 	b.limit.tell(b.limit.Limited)
 }
 
-func (l *limit) read(p []byte) {
+func (l *limit) readBody(p []byte) {
 	if l.more {
 		l.body = append(l.body, p[:min(len(p), maxRefusal-len(l.body))]...)
 	}
 }
 
-// end looks for the time in the body, if the head had none.
-func (l *limit) end() {
+// endLimit looks for the time in the body, if the head had none.
+func (l *limit) endLimit() {
 	if !l.more {
 		return
 	}
@@ -68,24 +68,24 @@ func (l *limit) end() {
 	*l = limit{}
 }
 
-// again returns the time at which a server wants to be asked again. It knows all the ways in which
+// retryTime returns the time at which a server wants to be asked again. It knows all the ways in which
 // model providers write it in the head of an answer, and returns zero without one.
-func again(h http.Header, now time.Time) time.Time {
+func retryTime(h http.Header, now time.Time) time.Time {
 	for _, name := range []string{"Anthropic-Ratelimit-Unified-Reset", "X-Codex-Primary-Reset-At"} {
 		if at, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil {
-			return soon(time.Unix(at, 0), now)
+			return soonTime(time.Unix(at, 0), now)
 		}
 	}
 	for _, name := range []string{"Retry-After", "X-Codex-Primary-Reset-After-Seconds"} {
 		if s, err := strconv.ParseInt(h.Get(name), 10, 32); err == nil && s >= 0 {
-			return soon(now.Add(time.Duration(s)*time.Second), now)
+			return soonTime(now.Add(time.Duration(s)*time.Second), now)
 		}
 	}
 	at, err := http.ParseTime(h.Get("Retry-After"))
 	if err != nil {
 		return time.Time{}
 	}
-	return soon(at, now)
+	return soonTime(at, now)
 }
 
 // toomuch is the relevant part of such bodies: OpenAI's for a subscription, and Google's, which may
@@ -113,14 +113,14 @@ func againIn(body []byte, now time.Time) time.Time {
 	}
 	e := one.Error
 	if e.ResetsAt > 0 {
-		return soon(time.Unix(e.ResetsAt, 0), now)
+		return soonTime(time.Unix(e.ResetsAt, 0), now)
 	}
 	if e.ResetsIn > 0 && e.ResetsIn <= maxPause.Seconds() {
-		return soon(now.Add(time.Duration(e.ResetsIn*float64(time.Second))), now)
+		return soonTime(now.Add(time.Duration(e.ResetsIn*float64(time.Second))), now)
 	}
 	for _, d := range e.Details {
 		if delay, err := time.ParseDuration(d.RetryDelay); err == nil && delay >= 0 {
-			return soon(now.Add(delay), now)
+			return soonTime(now.Add(delay), now)
 		}
 	}
 	return time.Time{}
@@ -129,7 +129,7 @@ func againIn(body []byte, now time.Time) time.Time {
 // maxPause is the longest believable pause: allowances are for a month at most.
 const maxPause = 32 * 24 * time.Hour
 
-func soon(at, now time.Time) time.Time {
+func soonTime(at, now time.Time) time.Time {
 	if at.Before(now) || at.Sub(now) > maxPause {
 		return time.Time{}
 	}

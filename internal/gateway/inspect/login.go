@@ -36,7 +36,7 @@ func (i *Inspector) good(ctx context.Context, w *answer, r *http.Request, x *exc
 	for _, lease := range leases {
 		if err := i.conf.Logins.Renew(ctx, lease); err != nil {
 			x.noteLogin(lease, err)
-			i.say(w, r, http.StatusUnauthorized, refusal{Reason: err.Error(), Note: spec.Hint(err)})
+			i.sayRefusal(w, r, http.StatusUnauthorized, refusal{Reason: err.Error(), Note: spec.Hint(err)})
 			return false
 		}
 	}
@@ -125,7 +125,7 @@ func tokenError(err error) (status int, body map[string]any) {
 }
 
 func (i *Inspector) sayToken(w *answer, r *http.Request, status int, body map[string]any) {
-	bound(w, r)
+	boundWrite(w, r)
 	text, _ := json.Marshal(body) // of strings and a number
 	h := w.Header()
 	clear(h)

@@ -7,10 +7,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// mock has a request answered by the handler that plays its server. The request goes nowhere else:
+// playMock has a request answered by the handler that plays its server. The request goes nowhere else:
 // no policy is asked, and placeholders of secrets stay as they are. A body may be as long as the
 // player reads.
-func (i *Inspector) mock(ctx context.Context, w *answer, r *http.Request, x *exchange, player http.Handler) {
+func (i *Inspector) playMock(ctx context.Context, w *answer, r *http.Request, x *exchange, player http.Handler) {
 	if err := i.closed(); err != nil {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
@@ -24,6 +24,6 @@ func (i *Inspector) mock(ctx context.Context, w *answer, r *http.Request, x *exc
 		b.sent = i.conf.Sent
 	}
 	r.Body = b
-	goOn(w, r)
+	tellContinue(w, r)
 	player.ServeHTTP(w, r)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stop answers a request that may send no more.
-func (i *Inspector) stop(w http.ResponseWriter, r *http.Request, x *exchange) {
+// stopSpent answers a request that may send no more.
+func (i *Inspector) stopSpent(w http.ResponseWriter, r *http.Request, x *exchange) {
 	if err := x.trip.Outflow.Err(); !errors.Is(err, uploadlimit.ErrSpent) {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
 	}
 	i.noteSpent(x)
-	i.deny(w, r, &x.decision)
+	i.denyRequest(w, r, &x.decision)
 }
 
 // noteSpent notes that a request was stopped because its budget was used up. The budget may have

@@ -27,13 +27,13 @@ type refusal struct {
 	Note    string `json:"note,omitempty"`
 }
 
-// deny answers what the policy does not allow.
-func (i *Inspector) deny(w http.ResponseWriter, r *http.Request, d *policy.Decision) {
+// denyRequest answers what the policy does not allow.
+func (i *Inspector) denyRequest(w http.ResponseWriter, r *http.Request, d *policy.Decision) {
 	status := http.StatusForbidden
 	if d.Cause == policy.CauseAuthority {
 		status = http.StatusMisdirectedRequest
 	}
-	i.say(w, r, status, i.denial(d))
+	i.sayRefusal(w, r, status, i.denial(d))
 }
 
 // denial is what is told of a decision.
@@ -55,29 +55,29 @@ func (i *Inspector) stopLong(w http.ResponseWriter, r *http.Request, x *exchange
 	d := i.conf.Judge(x.conn.host, &q)
 	if d.Allowed() { // there may be more just now
 		x.refuse(errHeld.Error())
-		i.say(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: errHeld.Error()})
+		i.sayRefusal(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: errHeld.Error()})
 		return
 	}
 	x.decision = d
 	x.refuse(d.Reason())
-	i.say(w, r, http.StatusRequestEntityTooLarge, i.denial(&x.decision))
+	i.sayRefusal(w, r, http.StatusRequestEntityTooLarge, i.denial(&x.decision))
 }
 
 // ownTime is how long a client may take to read an answer of the gateway's own.
 const ownTime = 30 * time.Second
 
-// bound ends the stream of a client that does not read such an answer. Over
+// boundWrite ends the stream of a client that does not read such an answer. Over
 // HTTP/1 it only keeps itself waiting.
-func bound(w http.ResponseWriter, r *http.Request) {
+func boundWrite(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ownTime))
 	}
 }
 
-// say answers in the place of a server: gRPC to who speaks it, JSON to who asks
+// sayRefusal answers in the place of a server: gRPC to who speaks it, JSON to who asks
 // for it, what npm shows to npm, else text.
-func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told refusal) {
-	bound(w, r)
+func (i *Inspector) sayRefusal(w http.ResponseWriter, r *http.Request, status int, told refusal) {
+	boundWrite(w, r)
 	h := w.Header()
 	clear(h)
 	h.Set("Cache-Control", "no-store")
@@ -89,25 +89,25 @@ func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told
 		sayGRPC(w, status, told)
 		return
 	}
-	contentType, body := told.body(r.Header)
+	contentType, body := told.bodyFor(r.Header)
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body)
 }
 
-// body is what is told to who asks with a header.
-func (t refusal) body(asked http.Header) (contentType, body string) {
+// bodyFor is what is told to who asks with a header.
+func (t refusal) bodyFor(asked http.Header) (contentType, body string) {
 	var told any
 	switch {
 	case isNPM(asked):
-		told = map[string]any{"error": t.text()}
+		told = map[string]any{"error": t.textForUser()}
 	case strings.Contains(asked.Get("Accept"), "json") || strings.Contains(asked.Get("Content-Type"), "json"):
 		told = map[string]any{"type": "error", "error": map[string]any{
-			"type": "bothy_refused", "message": t.text(), "reason": t.Reason, "rule": t.Rule, "command": t.Command,
+			"type": "bothy_refused", "message": t.textForUser(), "reason": t.Reason, "rule": t.Rule, "command": t.Command,
 		}}
 	default:
-		return "text/plain; charset=utf-8", t.text() + "\n"
+		return "text/plain; charset=utf-8", t.textForUser() + "\n"
 	}
 	text, _ := json.Marshal(told)
 	return "application/json", string(text) + "\n"
@@ -119,7 +119,7 @@ func isNPM(asked http.Header) bool {
 	return strings.Contains(asked.Get("User-Agent"), "npm/") || strings.Contains(asked.Get("Accept"), "application/vnd.npm")
 }
 
-func (t refusal) text() string {
+func (t refusal) textForUser() string {
 	s := "bothy: " + t.Reason + "."
 	if t.Command != "" {
 		s += "\nWhoever runs this sandbox can allow it: " + t.Command
@@ -144,9 +144,9 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		i.turnAway(w, r, x, http.StatusForbidden, cause)
 	case errors.Is(cause, errCallsUnsent):
 		x.record.Verdict, x.record.Reason = spec.VerdictError, cause.Error()
-		i.say(w, r, http.StatusGatewayTimeout, refusal{Reason: cause.Error()})
+		i.sayRefusal(w, r, http.StatusGatewayTimeout, refusal{Reason: cause.Error()})
 	case x.trip.Outflow.Err() != nil:
-		i.stop(w, r, x)
+		i.stopSpent(w, r, x)
 	case x.bill.refused() != nil:
 		i.turnAway(w, r, x, http.StatusForbidden, x.bill.refused())
 	case x.tooLong.Load() != 0:
@@ -157,7 +157,7 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		x.w.unread()
 		x.decision = other.Decision
 		x.refuse(other.Reason())
-		i.deny(w, r, &x.decision)
+		i.denyRequest(w, r, &x.decision)
 	case errors.Is(err, errOtherUncounted):
 		x.w.unread()
 		i.turnAway(w, r, x, http.StatusForbidden, errOtherUncounted)
@@ -171,13 +171,13 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		if d, ok := errors.AsType[*policy.Denied](kept); ok {
 			x.record.Suggest = d.Suggest().Command(i.conf.Sandbox)
 		}
-		i.say(w, r, http.StatusForbidden, refusal{
+		i.sayRefusal(w, r, http.StatusForbidden, refusal{
 			Reason: x.conn.host.String() + " leads to an address that is closed to sandboxes",
 			Note:   "on the host, bothy policy log " + i.conf.Sandbox + " names the address, and the command that opens it",
 		})
 	case ctx.Err() != nil: // nobody reads what would be said
 		x.record.Verdict, x.record.Reason = spec.VerdictError, errHungUp.Error()
-		i.say(w, r, http.StatusBadGateway, refusal{Reason: errHungUp.Error()})
+		i.sayRefusal(w, r, http.StatusBadGateway, refusal{Reason: errHungUp.Error()})
 	default:
 		why, ours := trouble(x.conn.host, err)
 		x.record.Verdict, x.record.Reason = spec.VerdictError, why
@@ -187,7 +187,7 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		if failed, ok := errors.AsType[*dial.Failed](err); ok && failed.Addr.IsValid() {
 			x.record.Addr = failed.Addr.Addr()
 		}
-		i.say(w, r, http.StatusBadGateway, refusal{Reason: why})
+		i.sayRefusal(w, r, http.StatusBadGateway, refusal{Reason: why})
 	}
 }
 

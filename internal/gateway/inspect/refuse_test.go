@@ -134,14 +134,14 @@ func TestRefusalBody(t *testing.T) {
 		"npm, for an archive":    {"User-Agent": {agent}, "Accept": {"*/*"}},
 		"another, for a package": {"Accept": {"application/vnd.npm.install-v1+json"}},
 	} {
-		if contentType, body := told.body(asked); contentType != "application/json" || object(body) != told.text() {
+		if contentType, body := told.bodyFor(asked); contentType != "application/json" || object(body) != told.textForUser() {
 			t.Errorf("%s: %s %s", name, contentType, body)
 		}
 	}
-	if _, body := told.body(http.Header{"Accept": {"application/json"}, "User-Agent": {"curl/8"}}); object(body).(map[string]any)["command"] != told.Command {
+	if _, body := told.bodyFor(http.Header{"Accept": {"application/json"}, "User-Agent": {"curl/8"}}); object(body).(map[string]any)["command"] != told.Command {
 		t.Errorf("who asks for JSON hears %s", body)
 	}
-	if contentType, body := told.body(http.Header{"Accept": {"*/*"}}); !strings.HasPrefix(contentType, "text/plain") || body != told.text()+"\n" {
+	if contentType, body := told.bodyFor(http.Header{"Accept": {"*/*"}}); !strings.HasPrefix(contentType, "text/plain") || body != told.textForUser()+"\n" {
 		t.Errorf("others hear %s %s", contentType, body)
 	}
 }

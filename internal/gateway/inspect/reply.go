@@ -54,7 +54,7 @@ func (w *reply) WriteHeader(status int) {
 		return
 	}
 	if status >= 200 {
-		w.frame()
+		w.frameBody()
 	}
 	b := w.writer()
 	_, _ = b.WriteString("HTTP/1.1 ")
@@ -91,8 +91,8 @@ func (w *reply) unsaid(status int) map[string]bool {
 	}
 }
 
-// frame decides how the body ends, and whether the connection ends with it.
-func (w *reply) frame() {
+// frameBody decides how the body ends, and whether the connection ends with it.
+func (w *reply) frameBody() {
 	w.last = w.last || w.r.Close || w.s.last.Load() || strings.EqualFold(w.header.Get("Connection"), "close") || w.unwanted()
 	length, known := w.length()
 	if !known {

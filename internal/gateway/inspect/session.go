@@ -57,15 +57,15 @@ func newSession(ctx context.Context, c *conn, served net.Conn, b *held.Budget) *
 	c.strict = strict.New(served, b)
 	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), over: make(chan struct{}, 1), header: http.Header{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.clock.Call = s.late
+	s.clock.Call = s.endLate
 	s.clock.Set(headTime)
-	s.watch.Call = s.look
+	s.watch.Call = s.lookForEnd
 	return s
 }
 
-// late ends a connection on which no head comes. A connection that never had a request is reset, so
+// endLate ends a connection on which no head comes. A connection that never had a request is reset, so
 // that its end is not taken for an answer.
-func (s *session) late() {
+func (s *session) endLate() {
 	if s.asked.Load() {
 		_ = s.served.Close()
 		return
@@ -74,9 +74,9 @@ func (s *session) late() {
 	s.conn.Reset()
 }
 
-// serve answers requests until the connection ends. The error is for a connection without any,
+// serveRequests answers requests until the connection ends. The error is for a connection without any,
 // because it does not speak HTTP.
-func (s *session) serve(handle handler) (err error) {
+func (s *session) serveRequests(handle handler) (err error) {
 	defer func() {
 		if p := recover(); p != nil && !aborts(p) { // as net/http does: a panic ends only one connection
 			s.log.Printf("http: panic serving %s: %v\n%s", s.conn.host, p, debug.Stack())
@@ -88,7 +88,7 @@ func (s *session) serve(handle handler) (err error) {
 		s.conn.strict.Release()
 		_ = s.served.Close()
 	}()
-	for s.next(handle) {
+	for s.answerNext(handle) {
 		s.clock.Set(idleTime)
 	}
 	return s.unheard()
@@ -113,15 +113,15 @@ func aborts(p any) bool {
 	return ok && errors.Is(err, http.ErrAbortHandler)
 }
 
-// end cuts the connection.
-func (s *session) end() {
+// cutConn cuts the connection.
+func (s *session) cutConn() {
 	s.cancel(nil)
 	s.clock.End()
 	s.conn.Reset()
 }
 
-// next answers one request. It returns false if that was the last.
-func (s *session) next(handle handler) bool {
+// answerNext answers one request. It returns false if that was the last.
+func (s *session) answerNext(handle handler) bool {
 	if s.r.Buffered() == 0 && s.conn.strict.AwaitPart() != nil {
 		return false
 	}
@@ -137,7 +137,7 @@ func (s *session) next(handle handler) bool {
 	body := &clientBody{ReadCloser: r.Body, s: s}
 	if r.Body == http.NoBody {
 		body.ended.Store(true)
-		s.await()
+		s.awaitHangUp()
 	} else {
 		r.Body = body
 	}
@@ -145,9 +145,9 @@ func (s *session) next(handle handler) bool {
 	defer func() { w.giveBack() }()
 	clear(s.header)
 	handle(s.ctx, s.conn, w, r)
-	body.leave()
+	body.leaveBody()
 	s.unwatch()
-	return w.finish() && s.skip(body, w)
+	return w.finish() && s.skipBody(body, w)
 }
 
 // request reads a request. A request that strict lets through and net/http does not becomes one of
@@ -164,8 +164,8 @@ func (s *session) request() *http.Request {
 	}
 }
 
-// await starts the watch for a client that hangs up.
-func (s *session) await() {
+// awaitHangUp starts the watch for a client that hangs up.
+func (s *session) awaitHangUp() {
 	s.armed = true
 	s.watch.Set(watchAfter)
 }
@@ -173,9 +173,9 @@ func (s *session) await() {
 // errHungUp is the cause of a request whose client does not wait for the answer.
 var errHungUp = errors.New("the client hung up before it had the answer")
 
-// look waits for the client to send bytes, which it need not, or to hang up: then the client no
+// lookForEnd waits for the client to send bytes, which it need not, or to hang up: then the client no
 // longer waits for the answer. A client that only closes its sending side still waits.
-func (s *session) look() {
+func (s *session) lookForEnd() {
 	_, err := s.r.Peek(1)
 	switch {
 	case err == nil || http1.IsTimeout(err):
@@ -217,9 +217,9 @@ func (s *session) unwatch() {
 	_ = s.served.SetReadDeadline(time.Time{})
 }
 
-// skip reads the rest of a request's body that the handler did not begin to read, if another
+// skipBody reads the rest of a request's body that the handler did not begin to read, if another
 // request may follow. Else it hangs up.
-func (s *session) skip(b *clientBody, w *reply) bool {
+func (s *session) skipBody(b *clientBody, w *reply) bool {
 	if b.ended.Load() && !w.last {
 		return true
 	}
@@ -268,7 +268,7 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
 		b.ended.Store(true)
-		b.s.await()
+		b.s.awaitHangUp()
 	}
 	return n, err
 }
@@ -283,8 +283,8 @@ func (b *clientBody) Close() error {
 	return b.s.served.SetReadDeadline(past)
 }
 
-// leave ends the handler's use of the body.
-func (b *clientBody) leave() {
+// leaveBody ends the handler's use of the body.
+func (b *clientBody) leaveBody() {
 	_ = b.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/override"
 )
 
 // Finder looks for the field in the body of a form. A body is passed on only up to that field: a server that got no more has no whole
@@ -62,7 +62,7 @@ func IsHidden(r *http.Request) bool {
 }
 
 // fields reads a form that is encoded as a query.
-type fields struct{ policy.MethodNames }
+type fields struct{ override.MethodNames }
 
 // parts reads the heads of a form's parts, at any place: a file in the form that contains such a
 // line is taken for a head, too. Servers differ in which line names a part, and in where the line
@@ -91,31 +91,31 @@ const (
 func (p *parts) Finds(piece []byte) bool {
 	for len(piece) > 0 {
 		text, rest, colon := bytes.Cut(piece, []byte(":"))
-		if p.inside && p.reads(text) {
+		if p.inside && p.takeText(text) {
 			return true
 		}
-		p.keep(text)
+		p.keepWords(text)
 		if !colon {
 			return false
 		}
-		if p.colon() {
+		if p.takeColon() {
 			return true
 		}
-		p.keep([]byte(":"))
+		p.keepWords([]byte(":"))
 		piece = rest
 	}
 	return false
 }
 
-// keep keeps the bytes that may contain the words.
-func (p *parts) keep(text []byte) {
+// keepWords keeps the bytes that may contain the words.
+func (p *parts) keepWords(text []byte) {
 	p.last = append(p.last, text[max(0, len(text)-maxWords):]...)
 	p.last = append(p.last[:0], p.last[max(0, len(p.last)-maxWords):]...)
 }
 
-// colon begins a line if the words are before the colon, and may end one. It reports whether that
+// takeColon begins a line if the words are before the colon, and may end one. It reports whether that
 // line names the field.
-func (p *parts) colon() bool {
+func (p *parts) takeColon() bool {
 	is := func(words string) bool {
 		before := bytes.TrimRight(p.last, " \t")
 		return len(before) >= len(words) && strings.EqualFold(string(before[len(before)-len(words):]), words)
@@ -127,34 +127,34 @@ func (p *parts) colon() bool {
 		begin = "name="
 	case p.inside && p.other:
 		p.inside = false
-		return p.names()
+		return p.namesField()
 	case p.inside:
-		return p.reads([]byte(":"))
+		return p.takeText([]byte(":"))
 	default:
 		return false
 	}
-	found := p.inside && p.names()
+	found := p.inside && p.namesField()
 	p.inside, p.text, p.fresh, p.breaks, p.other = true, append(p.text[:0], begin...), false, 0, false
 	return found
 }
 
-// reads takes more of a line, to its end, and reports whether it names the field.
-func (p *parts) reads(text []byte) bool {
+// takeText takes more of a line, to its end, and reports whether it names the field.
+func (p *parts) takeText(text []byte) bool {
 	for _, c := range text {
-		p.add(c)
-		if p.ends(c) {
+		p.addChar(c)
+		if p.endsHead(c) {
 			p.inside = false
-			return p.names()
+			return p.namesField()
 		}
-		if (c == '\r' || c == '\n' || len(p.text) >= maxText) && p.names() {
+		if (c == '\r' || c == '\n' || len(p.text) >= maxText) && p.namesField() {
 			return true
 		}
 	}
 	return false
 }
 
-// ends reports whether the head ends with a character.
-func (p *parts) ends(c byte) bool {
+// endsHead reports whether the head ends with a character.
+func (p *parts) endsHead(c byte) bool {
 	switch {
 	case c == '\r' && p.breaks%2 == 0, c == '\n' && p.breaks%2 == 1:
 		p.breaks++
@@ -172,9 +172,9 @@ func (p *parts) ends(c byte) bool {
 	return p.breaks == len("\r\n\r\n")
 }
 
-// add adds a character to the text. Every space becomes the same one. Characters that no server
+// addChar adds a character to the text. Every space becomes the same one. Characters that no server
 // takes for a part of a name are left out.
-func (p *parts) add(c byte) {
+func (p *parts) addChar(c byte) {
 	switch c {
 	case ' ', '\t', '\r', '\n', '\v', '\f':
 		if n := len(p.text); n == 0 || p.text[n-1] != ' ' {
@@ -186,8 +186,8 @@ func (p *parts) add(c byte) {
 	}
 }
 
-// names reports whether the text names the field. It keeps the end of the text.
-func (p *parts) names() bool {
+// namesField reports whether the text names the field. It keeps the end of the text.
+func (p *parts) namesField() bool {
 	if !p.fresh {
 		return false
 	}
@@ -213,7 +213,7 @@ func namesMethod(text []byte) bool {
 		if n := bytes.IndexAny(name, "\"'<>()/:;,?= "); n >= 0 {
 			name = name[:n]
 		}
-		if policy.NamesMethod(name) {
+		if override.NamesMethod(name) {
 			return true
 		}
 	}

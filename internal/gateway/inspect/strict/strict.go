@@ -120,19 +120,19 @@ func (s *Conn) Read(b []byte) (int, error) {
 		case s.state == afterFault:
 			return 0, io.EOF
 		case s.state == inBody || s.state == inChunk:
-			return s.body(b)
+			return s.readBody(b)
 		}
 		if err := s.speaks(); err != nil {
 			return 0, err
 		}
 		line, err := s.readLine()
 		if err == nil {
-			err = s.asks(line)
+			err = s.checkFirstLine(line)
 		}
 		if err != nil {
 			return 0, err
 		}
-		s.step(line)
+		s.stepLine(line)
 	}
 	n := copy(b, s.out)
 	if s.out = s.out[n:]; len(s.out) == 0 && cap(s.room) > maxRoom {
@@ -176,8 +176,8 @@ func (s *Conn) speaks() error {
 	return nil
 }
 
-// asks fails if the first line of a connection is of another protocol. An empty one is judged.
-func (s *Conn) asks(line []byte) error {
+// checkFirstLine fails if the first line of a connection is of another protocol. An empty one is judged.
+func (s *Conn) checkFirstLine(line []byte) error {
 	if !s.asked && len(bytes.TrimRight(line, "\r\n")) > 0 && !MayBeRequest(line) {
 		return ErrNoHTTP
 	}
@@ -202,8 +202,8 @@ func MayBeRequest(line []byte) bool {
 // maxMethod is longer than any known method.
 const maxMethod = 64
 
-// body passes on a known number of bytes.
-func (s *Conn) body(b []byte) (int, error) {
+// readBody passes on a known number of bytes.
+func (s *Conn) readBody(b []byte) (int, error) {
 	n, err := s.in.Read(b[:min(int64(len(b)), s.left)])
 	if s.left -= int64(n); s.left == 0 {
 		if s.state == inBody {
@@ -222,8 +222,8 @@ func (s *Conn) readLine() ([]byte, error) {
 	for {
 		part, err := s.in.ReadSlice('\n')
 		s.line = append(s.line, part...)
-		if err := s.grow(); err != nil {
-			s.fail(err)
+		if err := s.growHold(); err != nil {
+			s.failRequest(err)
 			return nil, nil
 		}
 		if err == nil {
@@ -244,9 +244,9 @@ func (s *Conn) readLine() ([]byte, error) {
 // connection.
 const holdStep = 8 << 10
 
-// grow takes the memory that a growing head needs: for the line, the lines before it, and the
+// growHold takes the memory that a growing head needs: for the line, the lines before it, and the
 // request that is made of them.
-func (s *Conn) grow() error {
+func (s *Conn) growHold() error {
 	size := len(s.line) + s.head.size
 	if size > MaxHead {
 		return errLong
@@ -269,18 +269,18 @@ func (s *Conn) shrink() {
 	}
 }
 
-// step checks a line and finds out what follows it.
-func (s *Conn) step(line []byte) {
+// stepLine checks a line and finds out what follows it.
+func (s *Conn) stepLine(line []byte) {
 	if s.state == afterFault {
 		return
 	}
 	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
 	if !ok || bytes.IndexByte(text, '\r') >= 0 {
-		s.fail(errors.New("a line does not end in CR LF"))
+		s.failRequest(errors.New("a line does not end in CR LF"))
 		return
 	}
-	if err := s.judge(text); err != nil {
-		s.fail(err)
+	if err := s.judgeLine(text); err != nil {
+		s.failRequest(err)
 		return
 	}
 	s.gather(line)
@@ -302,8 +302,8 @@ func (s *Conn) gather(line []byte) {
 	s.room = append(s.room, line...)
 }
 
-// judge checks the text of a line.
-func (s *Conn) judge(text []byte) error {
+// judgeLine checks the text of a line.
+func (s *Conn) judgeLine(text []byte) error {
 	switch s.state {
 	case atHead:
 		s.head = head{length: -1}
@@ -311,10 +311,10 @@ func (s *Conn) judge(text []byte) error {
 		return s.head.request(text)
 	case inHead:
 		if len(text) > 0 {
-			return s.head.field(text)
+			return s.head.checkField(text)
 		}
 		var err error
-		s.state, s.left, err = s.head.end()
+		s.state, s.left, err = s.head.endHead()
 		return err
 	case atChunk:
 		n, err := chunkSize(string(text))
@@ -341,8 +341,8 @@ func (s *Conn) judge(text []byte) error {
 	return nil
 }
 
-// fail replaces the request by one that carries the error.
-func (s *Conn) fail(err error) {
+// failRequest replaces the request by one that carries the error.
+func (s *Conn) failRequest(err error) {
 	s.mu.Lock()
 	s.fault = err
 	s.mu.Unlock()
@@ -393,8 +393,8 @@ var (
 	fieldEncoding = []byte("transfer-encoding")
 )
 
-// field checks a header field and notes those that frame the request.
-func (h *head) field(line []byte) error {
+// checkField checks a header field and notes those that frame the request.
+func (h *head) checkField(line []byte) error {
 	name, value, err := splitField(line)
 	if err != nil {
 		return err
@@ -420,8 +420,8 @@ func (h *head) field(line []byte) error {
 	return nil
 }
 
-// end returns the part that follows the head.
-func (h *head) end() (state, int64, error) {
+// endHead returns the part that follows the head.
+func (h *head) endHead() (state, int64, error) {
 	switch {
 	case h.hosts == 0:
 		return inHead, 0, errors.New("there is no Host field")

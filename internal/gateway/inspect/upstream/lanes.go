@@ -41,8 +41,8 @@ func (l lanes) closeIdle() {
 	l.narrow.CloseIdleConnections()
 }
 
-// lane takes the window of an answer, a wide one if memory is left for it.
-func (l lanes) lane(t *Trip) (*http.Transport, error) {
+// takeLane takes the window of an answer, a wide one if memory is left for it.
+func (l lanes) takeLane(t *Trip) (*http.Transport, error) {
 	if t.Window.Take(wideWindow) == nil {
 		return l.wide, nil
 	}

@@ -96,9 +96,9 @@ func (l *link) holdHead(n int) error {
 	return l.hold.Take(2 * int64(n))
 }
 
-// quiet reports whether an idle connection can take another request: the server has neither hung up
+// isQuiet reports whether an idle connection can take another request: the server has neither hung up
 // nor sent bytes that were not asked for.
-func (l *link) quiet() bool {
+func (l *link) isQuiet() bool {
 	if l.raw == nil || l.ended || l.r.Buffered() > 0 {
 		return false
 	}
@@ -107,12 +107,12 @@ func (l *link) quiet() bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}, 0)
 		still = n == 0 && err == nil
 	})
-	return still && err == nil && l.empty()
+	return still && err == nil && l.isEmpty()
 }
 
-// empty reports whether TLS holds no bytes that it has read from the network but not delivered yet:
+// isEmpty reports whether TLS holds no bytes that it has read from the network but not delivered yet:
 // a record behind the last answer would be taken for the next answer.
-func (l *link) empty() bool {
+func (l *link) isEmpty() bool {
 	t, ok := l.conn.(*tls.Conn)
 	if !ok {
 		return true
@@ -131,9 +131,9 @@ func (l *link) mayRepeat(ctx context.Context, r *http.Request) bool {
 		slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, r.Method)
 }
 
-// close ends a connection without an active request. It sends no TLS goodbye: that could wait
+// closeLink ends a connection without an active request. It sends no TLS goodbye: that could wait
 // seconds for a server that does not read, and so would every review of all connections.
-func (l *link) close() {
+func (l *link) closeLink() {
 	l.timer.End()
 	_ = l.out.Close()
 }
@@ -145,31 +145,31 @@ func (l *link) exchange(ctx context.Context, r *http.Request, t *Trip) (*http.Re
 	b := &AnswerBody{link: l, request: r.Body, stop: context.AfterFunc(ctx, l.out.Reset)}
 	var err error
 	if r.Body == nil {
-		if err = l.send(r, nil); err == nil {
+		if err = l.sendRequest(r, nil); err == nil {
 			l.timer.Set(l.u.head)
 		}
 	} else {
 		b.upload = newUpload(r)
-		go b.upload.run(l, r)
+		go b.upload.runUpload(l, r)
 	}
 	var resp *http.Response
 	if err == nil {
-		resp, err = l.head(r, b.upload, t)
+		resp, err = l.readHead(r, b.upload, t)
 	}
 	if err != nil {
-		b.drop()
+		b.dropLink()
 		return nil, b.failure(ctx, err)
 	}
 	if err = l.checkForwarded(resp); err != nil {
-		b.drop()
+		b.dropLink()
 		return nil, b.failure(ctx, err)
 	}
-	b.take(resp)
+	b.takeBody(resp)
 	return resp, nil
 }
 
-// head reads the head of the answer, and passes on those that come before it.
-func (l *link) head(r *http.Request, up *upload, t *Trip) (*http.Response, error) {
+// readHead reads the head of the answer, and passes on those that come before it.
+func (l *link) readHead(r *http.Request, up *upload, t *Trip) (*http.Response, error) {
 	defer func() { l.inHead = false }()
 	for {
 		l.inHead, l.left = true, MaxAnswerHead-int64(l.r.Buffered())
@@ -182,7 +182,7 @@ func (l *link) head(r *http.Request, up *upload, t *Trip) (*http.Response, error
 		}
 		if resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
 			if resp.StatusCode == http.StatusContinue {
-				up.goOn()
+				up.allowBody()
 			}
 			if err := t.interim(resp.StatusCode, resp.Header); err != nil {
 				return nil, err
@@ -207,14 +207,14 @@ type AnswerBody struct {
 	over    bool
 }
 
-// take begins with the body of an answer.
-func (b *AnswerBody) take(resp *http.Response) {
+// takeBody begins with the body of an answer.
+func (b *AnswerBody) takeBody(resp *http.Response) {
 	b.body, b.length, b.last = resp.Body, resp.ContentLength, resp.Close
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		resp.Body = &rawBody{b}
 	case b.body == http.NoBody:
-		b.end()
+		b.endBody()
 	default:
 		resp.Body = b
 	}
@@ -227,16 +227,16 @@ func (b *AnswerBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	switch {
 	case err == io.EOF:
-		b.end()
+		b.endBody()
 	case err != nil:
-		b.drop()
+		b.dropLink()
 	}
 	return n, err
 }
 
 // Close gives the link up if the body was not read to its end.
 func (b *AnswerBody) Close() error {
-	b.drop()
+	b.dropLink()
 	return nil
 }
 
@@ -267,36 +267,36 @@ func (b *AnswerBody) IsComplete() bool {
 // then, but most bodies are about to end.
 const uploadTime = 50 * time.Millisecond
 
-// end keeps the link for the next request, if it can be.
-func (b *AnswerBody) end() {
+// endBody keeps the link for the next request, if it can be.
+func (b *AnswerBody) endBody() {
 	if b.over {
 		return
 	}
 	l := b.link
 	if !b.upload.finished(uploadTime) || !b.stop() {
-		b.drop()
+		b.dropLink()
 		return
 	}
 	b.over, l.used = true, true
-	defer l.u.links.leave(l.server) // the pool must not forget the server before that
+	defer l.u.links.leaveServer(l.server) // the pool must not forget the server before that
 	if b.last || l.ended || l.r.Buffered() > 0 {
-		l.close()
+		l.closeLink()
 		return
 	}
-	l.u.links.put(l)
+	l.u.links.putIdle(l)
 }
 
-// drop cuts the link off.
-func (b *AnswerBody) drop() {
+// dropLink cuts the link off.
+func (b *AnswerBody) dropLink() {
 	if b.over {
 		return
 	}
 	b.over = true
 	b.stop()
 	b.link.out.Reset()
-	b.upload.cut(b.request)
+	b.upload.cutBody(b.request)
 	b.link.timer.End()
-	b.link.u.links.leave(b.link.server)
+	b.link.u.links.leaveServer(b.link.server)
 }
 
 // failure returns why no answer came: the error of the side that failed first.
@@ -326,12 +326,12 @@ func (c *rawBody) CloseWrite() error {
 // Close ends it in both directions.
 func (c *rawBody) Close() error {
 	_ = c.b.link.conn.Close()
-	c.b.drop()
+	c.b.dropLink()
 	return nil
 }
 
-// send writes a request.
-func (l *link) send(r *http.Request, up *upload) error {
+// sendRequest writes a request.
+func (l *link) sendRequest(r *http.Request, up *upload) error {
 	w := http1.NewWriter(l.writer())
 	defer http1.PutWriter(w)
 	if err := l.writeHead(w, r); err != nil {
@@ -346,7 +346,7 @@ func (l *link) send(r *http.Request, up *upload) error {
 	if err := up.wanted(); err != nil {
 		return err
 	}
-	return up.body(w, r)
+	return up.writeBody(w, r)
 }
 
 // writer is where a request is written to. Bytes beyond its budget are dropped.

@@ -27,10 +27,10 @@ type server struct {
 // maxServers bounds the remembered servers without a request or a connection.
 const maxServers = 1024
 
-// enter waits until one more request may have a connection to a host. The caller has to leave
+// enterServer waits until one more request may have a connection to a host. The caller has to leave
 // again. It returns nil if the host speaks HTTP/2, and may.
-func (p *pool) enter(ctx context.Context, h Host, only1 bool) (*server, error) {
-	s := p.use(h, only1)
+func (p *pool) enterServer(ctx context.Context, h Host, only1 bool) (*server, error) {
+	s := p.useServer(h, only1)
 	if s == nil {
 		return nil, nil
 	}
@@ -43,20 +43,20 @@ func (p *pool) enter(ctx context.Context, h Host, only1 bool) (*server, error) {
 	case s.places <- struct{}{}:
 		return s, nil
 	case <-ctx.Done():
-		p.unuse(s)
+		p.unuseServer(s)
 		return nil, context.Cause(ctx)
 	}
 }
 
-func (p *pool) leave(s *server) {
+func (p *pool) leaveServer(s *server) {
 	<-s.places
-	p.unuse(s)
+	p.unuseServer(s)
 }
 
-func (p *pool) use(h Host, only1 bool) *server {
+func (p *pool) useServer(h Host, only1 bool) *server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.get(h)
+	s := p.getServer(h)
 	if s.http2 && !only1 {
 		return nil
 	}
@@ -64,13 +64,13 @@ func (p *pool) use(h Host, only1 bool) *server {
 	return s
 }
 
-func (p *pool) unuse(s *server) {
+func (p *pool) unuseServer(s *server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.users--
 }
 
-func (p *pool) get(h Host) *server {
+func (p *pool) getServer(h Host) *server {
 	if s := p.servers[h]; s != nil {
 		return s
 	}
@@ -93,21 +93,21 @@ func (p *pool) get(h Host) *server {
 func (p *pool) speaks2(h Host, is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.get(h).http2 = is
+	p.getServer(h).http2 = is
 }
 
-// take returns an idle connection on which the server has neither sent bytes nor hung up, or nil.
-func (p *pool) take(s *server) *link {
+// takeIdle returns an idle connection on which the server has neither sent bytes nor hung up, or nil.
+func (p *pool) takeIdle(s *server) *link {
 	for {
-		l := p.last(s)
-		if l == nil || l.quiet() {
+		l := p.lastIdle(s)
+		if l == nil || l.isQuiet() {
 			return l
 		}
-		l.close()
+		l.closeLink()
 	}
 }
 
-func (p *pool) last(s *server) *link {
+func (p *pool) lastIdle(s *server) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(s.idle)
@@ -121,14 +121,14 @@ func (p *pool) last(s *server) *link {
 	return l
 }
 
-// put keeps a connection, or closes it if there are too many.
-func (p *pool) put(l *link) {
-	if !p.keep(l) {
-		l.close()
+// putIdle keeps a connection, or closes it if there are too many.
+func (p *pool) putIdle(l *link) {
+	if !p.keepIdle(l) {
+		l.closeLink()
 	}
 }
 
-func (p *pool) keep(l *link) bool {
+func (p *pool) keepIdle(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.idle >= idleAll || len(l.server.idle) >= idlePerHost {
@@ -138,26 +138,26 @@ func (p *pool) keep(l *link) bool {
 	l.server.idle = append(l.server.idle, l)
 	p.idle++
 	if p.sweeper == nil {
-		p.sweeper = time.AfterFunc(idleUpTime, p.sweep)
+		p.sweeper = time.AfterFunc(idleUpTime, p.sweepIdle)
 	}
 	return true
 }
 
-// sweep closes connections that were idle for too long.
-func (p *pool) sweep() {
+// sweepIdle closes connections that were idle for too long.
+func (p *pool) sweepIdle() {
 	old := time.Now().Add(-idleUpTime)
-	p.drop(func(l *link) bool { return !l.since.After(old) })
+	p.dropIdle(func(l *link) bool { return !l.since.After(old) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sweeper = nil; p.idle > 0 && !p.closed {
-		p.sweeper = time.AfterFunc(idleUpTime/2, p.sweep)
+		p.sweeper = time.AfterFunc(idleUpTime/2, p.sweepIdle)
 	}
 }
 
-func (p *pool) closeIdle() { p.drop(func(*link) bool { return true }) }
+func (p *pool) closeIdle() { p.dropIdle(func(*link) bool { return true }) }
 
-// drop closes selected idle connections.
-func (p *pool) drop(which func(*link) bool) {
+// dropIdle closes selected idle connections.
+func (p *pool) dropIdle(which func(*link) bool) {
 	p.mu.Lock()
 	var list []*link
 	for _, s := range p.servers {
@@ -175,12 +175,12 @@ func (p *pool) drop(which func(*link) bool) {
 	p.idle -= len(list)
 	p.mu.Unlock()
 	for _, l := range list {
-		l.close()
+		l.closeLink()
 	}
 }
 
-// close closes all idle connections, and all that come back.
-func (p *pool) close() {
+// closeAll closes all idle connections, and all that come back.
+func (p *pool) closeAll() {
 	p.mu.Lock()
 	p.closed = true
 	if p.sweeper != nil {

@@ -88,12 +88,12 @@ func TestQuietOverTLS(t *testing.T) {
 	}
 	for range 2 { // asking does not make it unusable
 		turn(answer)
-		if !l.quiet() {
+		if !l.isQuiet() {
 			t.Fatal("a server that only answered is not quiet")
 		}
 	}
 	turn(answer, []byte("and something else"))
-	if l.quiet() {
+	if l.isQuiet() {
 		t.Error("a server that said more than its answer is quiet")
 	}
 }
@@ -103,7 +103,7 @@ func TestQuietOverTLS(t *testing.T) {
 func TestCloseWithoutGoodbye(t *testing.T) {
 	l, near, _, _ := secureLink(t)
 	before := near.writes.Load()
-	l.close()
+	l.closeLink()
 	if n := near.writes.Load() - before; n > 0 {
 		t.Errorf("%d writes to close a connection", n)
 	}
@@ -115,13 +115,13 @@ func TestBackBeforeLeaving(t *testing.T) {
 	for range 1000 {
 		u := &Servers{}
 		l := &link{u: u, server: &server{users: 1, places: make(chan struct{})}, r: bufio.NewReader(nil)}
-		go (&AnswerBody{link: l, stop: func() bool { return true }}).end()
+		go (&AnswerBody{link: l, stop: func() bool { return true }}).endBody()
 		runtime.Gosched()
 		l.server.places <- struct{}{} // taken when it leaves
 		u.links.mu.Lock()
 		back := slices.Contains(l.server.idle, l)
 		u.links.mu.Unlock()
-		u.links.close()
+		u.links.closeAll()
 		if !back {
 			t.Fatal("the place is free, and the connection not there")
 		}

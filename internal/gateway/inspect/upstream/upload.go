@@ -36,9 +36,9 @@ func newUpload(r *http.Request) *upload {
 	return up
 }
 
-func (up *upload) run(l *link, r *http.Request) {
+func (up *upload) runUpload(l *link, r *http.Request) {
 	defer close(up.done)
-	if up.err = l.send(r, up); up.err != nil {
+	if up.err = l.sendRequest(r, up); up.err != nil {
 		if !errors.Is(up.err, errUnwanted) { // the server's answer is on the way
 			l.out.Reset()
 		}
@@ -70,8 +70,8 @@ func (up *upload) wanted() error {
 // errUnwanted ends an upload.
 var errUnwanted = errors.New("the server does not want the body")
 
-// goOn notes that the server wants the body.
-func (up *upload) goOn() { up.decide(true) }
+// allowBody notes that the server wants the body.
+func (up *upload) allowBody() { up.decide(true) }
 
 // answered notes that the answer has begun. If another request can follow, the body is still sent.
 func (up *upload) answered(l *link, goOn bool) {
@@ -107,8 +107,8 @@ func (up *upload) finished(patience time.Duration) bool {
 	}
 }
 
-// cut ends an upload whose link is closed. Afterwards the upload no longer reads the body.
-func (up *upload) cut(body io.Closer) {
+// cutBody ends an upload whose link is closed. Afterwards the upload no longer reads the body.
+func (up *upload) cutBody(body io.Closer) {
 	if up == nil {
 		return
 	}
@@ -122,8 +122,8 @@ func (up *upload) cut(body io.Closer) {
 	<-up.done
 }
 
-// body writes a request's body. Every piece goes on at once.
-func (up *upload) body(w *bufio.Writer, r *http.Request) error {
+// writeBody writes a request's body. Every piece goes on at once.
+func (up *upload) writeBody(w *bufio.Writer, r *http.Request) error {
 	buf := http1.NewBuffer()
 	defer http1.PutBuffer(buf)
 	left := r.ContentLength

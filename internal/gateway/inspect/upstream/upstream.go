@@ -124,7 +124,7 @@ func (u *Servers) RoundTrip(ctx context.Context, h Host, r *http.Request, trip *
 	}
 	_, only1 := r.Header["Upgrade"] // HTTP/2 has no Upgrade
 	for {
-		l, err := u.link(ctx, h, only1)
+		l, err := u.linkTo(ctx, h, only1)
 		if err != nil {
 			return nil, err
 		}
@@ -139,23 +139,23 @@ func (u *Servers) RoundTrip(ctx context.Context, h Host, r *http.Request, trip *
 	}
 }
 
-// link returns a connection to a host that speaks HTTP/1. It returns nil if the host speaks HTTP/2,
+// linkTo returns a connection to a host that speaks HTTP/1. It returns nil if the host speaks HTTP/2,
 // and may. The caller has to put the connection back, or drop it.
-func (u *Servers) link(ctx context.Context, h Host, only1 bool) (*link, error) {
-	s, err := u.links.enter(ctx, h, only1)
+func (u *Servers) linkTo(ctx context.Context, h Host, only1 bool) (*link, error) {
+	s, err := u.links.enterServer(ctx, h, only1)
 	if s == nil {
 		return nil, err
 	}
-	if l := u.links.take(s); l != nil {
+	if l := u.links.takeIdle(s); l != nil {
 		return l, nil
 	}
 	conn, out, err := u.secured(ctx, h, only1)
 	if err != nil {
-		u.links.leave(s)
+		u.links.leaveServer(s)
 		return nil, err
 	}
 	if t, ok := conn.(*tls.Conn); ok && !only1 && u.speaks2(h, t) {
-		u.links.leave(s)
+		u.links.leaveServer(s)
 		u.mu.Lock()
 		u.fresh[h] = append(u.fresh[h], t)
 		u.mu.Unlock()
@@ -217,7 +217,7 @@ func (u *Servers) overHTTP2(ctx context.Context, h Host, r *http.Request, trip *
 	defer u.closeFresh(h) // another connection may have been there
 	var mu sync.Mutex
 	answered := false
-	lane, err := u.lanes.lane(trip)
+	lane, err := u.lanes.takeLane(trip)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +312,7 @@ func hostOf(address string) (Host, error) {
 // Review cuts the connections that may not go on, and closes all idle ones: they were opened under
 // other rules.
 func (u *Servers) Review(judge func(Host, netip.Addr) bool) {
-	for _, o := range u.list() {
+	for _, o := range u.listConns() {
 		if !judge(o.host, o.addr) {
 			o.Reset()
 		}
@@ -321,7 +321,7 @@ func (u *Servers) Review(judge func(Host, netip.Addr) bool) {
 	u.lanes.closeIdle()
 }
 
-func (u *Servers) list() []*outside {
+func (u *Servers) listConns() []*outside {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	list := make([]*outside, 0, len(u.set))
@@ -332,6 +332,6 @@ func (u *Servers) list() []*outside {
 }
 
 func (u *Servers) Close() {
-	u.links.close()
+	u.links.closeAll()
 	u.Review(func(Host, netip.Addr) bool { return false })
 }

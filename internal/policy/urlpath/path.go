@@ -1,4 +1,6 @@
-package policy
+// Package urlpath gives the path of a request the one form in which rules compare paths, and reads the
+// patterns of rules.
+package urlpath
 
 import (
 	"strings"
@@ -13,9 +15,9 @@ import (
 // maxPath bounds a path, as it comes and in the normal form; servers commonly stop at 8 KiB.
 const maxPath = 8 << 10
 
-// PathError says why a request path cannot be judged. It is of class [spec.ErrDenied]: the
+// Error says why a request path cannot be judged. It is of class [spec.ErrDenied]: the
 // path comes from the sandbox, where hints would not be read.
-type PathError struct {
+type Error struct {
 	Path string
 	Why  string
 	// Ambiguous paths are legal but read differently by different servers. They are refused
@@ -24,12 +26,12 @@ type PathError struct {
 	Ambiguous bool
 }
 
-func (e *PathError) Error() string { return "path " + ascii.Quote(e.Path) + " " + e.Why }
+func (e *Error) Error() string { return "path " + ascii.Quote(e.Path) + " " + e.Why }
 
 // Unwrap gives the class.
-func (e *PathError) Unwrap() error { return spec.ErrDenied }
+func (e *Error) Unwrap() error { return spec.ErrDenied }
 
-// normalizePath returns the path of a request, without its query, in the form that rules
+// Normalize returns the path of a request, without its query, in the form that rules
 // compare. It decodes every escape that is not needed and writes the others with capital
 // digits. The result has no "*", which is reserved for patterns. Paths that differ only in
 // their escapes give the same result.
@@ -39,9 +41,9 @@ func (e *PathError) Unwrap() error { return spec.ErrDenied }
 // characters that Unicode folds to one of these, control characters, and
 // everything RFC 3986 does not allow raw. So a path that passes may be sent on
 // as it came: there is one way to read it.
-func normalizePath(p string) (string, *PathError) {
-	fail := func(why string, ambiguous bool) (string, *PathError) {
-		return "", &PathError{Path: p, Why: why, Ambiguous: ambiguous}
+func Normalize(p string) (string, *Error) {
+	fail := func(why string, ambiguous bool) (string, *Error) {
+		return "", &Error{Path: p, Why: why, Ambiguous: ambiguous}
 	}
 	switch {
 	case p == "" || p[0] != '/':

@@ -1,4 +1,4 @@
-package policy
+package document
 
 import (
 	"bytes"
@@ -25,10 +25,10 @@ const (
 	maxIndent   = 64
 )
 
-// parseYAML reads one document of maps, lists and plain scalars. The rest of YAML (anchors,
+// ParseYAML reads one document of maps, lists and plain scalars. The rest of YAML (anchors,
 // tags, merge keys, block scalars, several documents) is refused: rules do not need it, and
 // everything unusual has two readings.
-func parseYAML(data []byte) (*node, error) {
+func ParseYAML(data []byte) (*Node, error) {
 	body, err := parseTree(data, maxDocument)
 	if err != nil {
 		return nil, err
@@ -36,9 +36,9 @@ func parseYAML(data []byte) (*node, error) {
 	return convert(body)
 }
 
-// parseKey reads the value of one key of a document's map; nil if the key is missing. It
+// ParseKey reads the value of one key of a document's map; nil if the key is missing. It
 // ignores the values of other keys.
-func parseKey(data []byte, key string) (*node, error) {
+func ParseKey(data []byte, key string) (*Node, error) {
 	body, err := parseTree(data, maxForeign)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func parseKey(data []byte, key string) (*node, error) {
 	for _, pair := range m.Values {
 		k, ok := pair.Key.(*ast.StringNode)
 		if !ok { // a merge key, an anchor: it may stand for the one we look for
-			return nil, place(pair.GetToken()).fail("a key is not plain text")
+			return nil, place(pair.GetToken()).Fail("a key is not plain text")
 		}
 		if k.Value == key {
 			return convert(pair.Value)
@@ -59,9 +59,9 @@ func parseKey(data []byte, key string) (*node, error) {
 	return nil, nil
 }
 
-// unmarked is a document without the byte order mark that some editors write before it:
+// Unmarked is a document without the byte order mark that some editors write before it:
 // with it, the first key would be another one.
-func unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
+func Unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
 
 func parseTree(data []byte, limit int) (body ast.Node, err error) {
 	if len(data) > limit {
@@ -72,7 +72,7 @@ func parseTree(data []byte, limit int) (body ast.Node, err error) {
 			body, err = nil, spec.Errorf(spec.ErrUsage, "it is not YAML: %v", r)
 		}
 	}()
-	tokens := lexer.Tokenize(string(unmarked(data)))
+	tokens := lexer.Tokenize(string(Unmarked(data)))
 	if err := checkTokens(tokens); err != nil {
 		return nil, err
 	}
@@ -101,60 +101,60 @@ func checkTokens(tokens token.Tokens) error {
 			nests = true
 		}
 		if depth > maxDepth || nests && t.Position.Column > maxIndent {
-			return place(t).fail("it is nested too deeply")
+			return place(t).Fail("it is nested too deeply")
 		}
 	}
 	return nil
 }
 
-func place(t *token.Token) *node { return &node{line: t.Position.Line, end: t.Position.Line} }
+func place(t *token.Token) *Node { return &Node{Line: t.Position.Line, End: t.Position.Line} }
 
-func convert(y ast.Node) (*node, error) {
+func convert(y ast.Node) (*Node, error) {
 	if y == nil || y.GetToken() == nil {
-		return &node{}, nil
+		return &Node{}, nil
 	}
 	n := place(y.GetToken())
 	switch v := y.(type) {
 	case *ast.StringNode:
-		n.kind, n.text = nodeString, v.Value
+		n.Kind, n.Text = Text, v.Value
 	case *ast.IntegerNode, *ast.FloatNode:
-		n.kind, n.text = nodeNumber, y.GetToken().Value
+		n.Kind, n.Text = Number, y.GetToken().Value
 	case *ast.BoolNode:
-		n.kind, n.text = nodeBool, fmt.Sprint(v.Value)
+		n.Kind, n.Text = Bool, fmt.Sprint(v.Value)
 	case *ast.NullNode:
 	case *ast.SequenceNode:
-		n.kind = nodeList
+		n.Kind = List
 		for _, item := range v.Values {
 			if err := n.add(item); err != nil {
 				return nil, err
 			}
 		}
 	case *ast.MappingNode:
-		n.kind = nodeMap
+		n.Kind = Map
 		for _, pair := range v.Values {
 			key, ok := pair.Key.(*ast.StringNode)
 			if !ok {
-				return nil, n.fail("a key is not plain text")
+				return nil, n.Fail("a key is not plain text")
 			}
-			n.keys = append(n.keys, key.Value)
+			n.Keys = append(n.Keys, key.Value)
 			if err := n.add(pair.Value); err != nil {
 				return nil, err
 			}
 		}
 	case *ast.AliasNode:
-		return nil, n.fail("YAML takes the '*' for its own").WithHint(`write patterns in quotes: "*.example.com"`)
+		return nil, n.Fail("YAML takes the '*' for its own").WithHint(`write patterns in quotes: "*.example.com"`)
 	default:
-		return nil, n.fail("this part of YAML is not read here")
+		return nil, n.Fail("this part of YAML is not read here")
 	}
 	return n, nil
 }
 
-func (n *node) add(y ast.Node) error {
+func (n *Node) add(y ast.Node) error {
 	item, err := convert(y)
 	if err != nil {
 		return err
 	}
-	n.items = append(n.items, item)
-	n.end = max(n.end, item.end)
+	n.Items = append(n.Items, item)
+	n.End = max(n.End, item.End)
 	return nil
 }

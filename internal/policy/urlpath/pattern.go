@@ -1,4 +1,4 @@
-package policy
+package urlpath
 
 import (
 	"strings"
@@ -10,26 +10,26 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pathPattern is a path of a rule: literal segments, "*" for exactly one that
+// Pattern is a path of a rule: literal segments, "*" for exactly one that
 // is not empty, and at the end "**" for one or more.
-type pathPattern struct {
+type Pattern struct {
 	segments []string
 	open     bool   // ends in "**"
 	lead     string // the text before the first wildcard: most paths differ there
 	plain    bool   // lead is everything but the "**"
 }
 
-// parsePathPattern reads a pattern. Its literal segments must be written as normalizePath
+// Parse reads a pattern. Its literal segments must be written as Normalize
 // writes them, because paths are compared in that form.
-func parsePathPattern(s string) (pathPattern, error) {
-	fail := func(why string) (pathPattern, error) {
-		return pathPattern{}, spec.Errorf(spec.ErrUsage, "path %s %s", ascii.Quote(s), why)
+func Parse(s string) (Pattern, error) {
+	fail := func(why string) (Pattern, error) {
+		return Pattern{}, spec.Errorf(spec.ErrUsage, "path %s %s", ascii.Quote(s), why)
 	}
 	if s == "" || s[0] != '/' {
 		return fail("does not begin with '/'")
 	}
 	segments := strings.Split(s[1:], "/")
-	var p pathPattern
+	var p Pattern
 	if last := len(segments) - 1; segments[last] == "**" {
 		p.open, segments = true, segments[:last]
 	}
@@ -43,18 +43,30 @@ func parsePathPattern(s string) (pathPattern, error) {
 	}
 	p.segments = segments
 	plain := strings.ReplaceAll("/"+strings.Join(segments, "/"), "*", "x")
-	switch n, err := normalizePath(plain); {
+	switch n, err := Normalize(plain); {
 	case err != nil:
 		return fail(err.Why)
 	case n != plain:
-		return pathPattern{}, spec.Errorf(spec.ErrUsage, "path %s is not in the form paths are compared in", ascii.Quote(s)).
+		return Pattern{}, spec.Errorf(spec.ErrUsage, "path %s is not in the form paths are compared in", ascii.Quote(s)).
 			WithHint("decode what need not be escaped, and write the rest as %%XX with capital digits")
 	}
 	return p.led(), nil
 }
 
+// New returns the pattern of some segments, of which "*" stands for any one. An open one
+// goes on with one or more.
+func New(segments []string, open bool) Pattern {
+	return Pattern{segments: segments, open: open}.led()
+}
+
+// BeginsOpen tells whether the first segment may be any.
+func (p *Pattern) BeginsOpen() bool { return len(p.segments) == 0 || p.segments[0] == "*" }
+
+// Prefix is the text before the first wildcard, which all matching paths begin with.
+func (p *Pattern) Prefix() string { return p.lead }
+
 // led fills in lead.
-func (p pathPattern) led() pathPattern {
+func (p Pattern) led() Pattern {
 	path := "/" + strings.Join(p.segments, "/")
 	if p.open && len(p.segments) > 0 {
 		path += "/"
@@ -64,11 +76,11 @@ func (p pathPattern) led() pathPattern {
 	return p
 }
 
-// everything tells the pattern that asks nothing.
-func (p pathPattern) everything() bool { return p.open && len(p.segments) == 0 }
+// IsEverything tells the pattern that asks nothing.
+func (p Pattern) IsEverything() bool { return p.open && len(p.segments) == 0 }
 
-// match reads the pattern to the letter, as a rule that allows is read.
-func (p *pathPattern) match(path string) bool {
+// Matches reads the pattern to the letter, as a rule that allows is read.
+func (p *Pattern) Matches(path string) bool {
 	if !strings.HasPrefix(path, p.lead) {
 		return false
 	}
@@ -89,9 +101,9 @@ func (p *pathPattern) match(path string) bool {
 	return p.open == more
 }
 
-// matchLoose reads the pattern as a rule that denies is read: both sides have
-// gone through loosePath, and "/x/**" includes "/x".
-func (p *pathPattern) matchLoose(path string) bool {
+// MatchesLoosely reads the pattern as a rule that denies is read: both sides have
+// gone through Loosen, and "/x/**" includes "/x".
+func (p *Pattern) MatchesLoosely(path string) bool {
 	if !strings.HasPrefix(path, p.lead) {
 		return false
 	}
@@ -109,9 +121,9 @@ func (p *pathPattern) matchLoose(path string) bool {
 	return p.open || !more
 }
 
-// loose prepares a pattern for matchLoose.
-func (p pathPattern) loose() pathPattern {
-	path := loosePath("/" + strings.Join(p.segments, "/"))
+// Loosened prepares a pattern for MatchesLoosely.
+func (p Pattern) Loosened() Pattern {
+	path := Loosen("/" + strings.Join(p.segments, "/"))
 	if len(p.segments) > 0 {
 		p.segments = strings.Split(path[1:], "/")
 	}
@@ -119,10 +131,10 @@ func (p pathPattern) loose() pathPattern {
 	return p
 }
 
-// loosePath removes what some servers ignore, so that two paths that any server reads alike
+// Loosen removes what some servers ignore, so that two paths that any server reads alike
 // are equal: see looseSegment. It removes a slash at the end, too. It does not handle paths
 // that servers split into different segments; those are ambiguous.
-func loosePath(path string) string {
+func Loosen(path string) string {
 	segments := strings.Split(path, "/")
 	for i, seg := range segments {
 		segments[i] = looseSegment(seg)

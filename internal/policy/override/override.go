@@ -1,4 +1,6 @@
-package policy
+// Package override finds what asks a server to take a request for one of another method, path or host
+// than its first line says.
+package override
 
 import (
 	"bytes"
@@ -28,22 +30,22 @@ var (
 // forwarded is a header with a parameter that names a host (RFC 7239).
 const forwarded = "forwarded"
 
-// otherMethod returns the part of a request that asks the server to use another method; ""
-// if it asks for none.
-func (r *Request) otherMethod() string {
-	if r.MethodInBody {
+// Method returns the part of a request that asks the server to use another method; "" if it asks
+// for none. inBody says that its body does.
+func Method(header map[string][]string, query string, inBody bool) string {
+	if inBody {
 		return "the body"
 	}
-	if name := r.oneOf(methodFields); name != "" {
+	if name := oneOf(header, methodFields); name != "" {
 		return "field " + name
 	}
-	if by := r.otherHost(); by != "" {
+	if by := otherHost(header); by != "" {
 		return by
 	}
-	if !strings.Contains(r.Query, "%") && !strings.Contains(ascii.Fold(r.Query), "method") {
+	if !strings.Contains(query, "%") && !strings.Contains(ascii.Fold(query), "method") {
 		return ""
 	}
-	if NamesMethod([]byte(r.Query)) {
+	if NamesMethod([]byte(query)) {
 		return "the query"
 	}
 	return ""
@@ -55,21 +57,21 @@ func NamesMethod(text []byte) bool {
 	return names.Finds(text) || names.Finds([]byte("&"))
 }
 
-// otherPath returns the part of a request that asks the server to use another path, and
+// Path returns the part of a request that asks the server to use another path, and
 // with it another query.
-func (r *Request) otherPath() string {
-	if name := r.oneOf(pathFields); name != "" {
+func Path(header map[string][]string) string {
+	if name := oneOf(header, pathFields); name != "" {
 		return "field " + name
 	}
-	return r.otherHost()
+	return otherHost(header)
 }
 
 // otherHost returns the part of a request that asks the server to route it to another host.
-func (r *Request) otherHost() string {
-	if name := r.oneOf(hostFields); name != "" {
+func otherHost(header map[string][]string) string {
+	if name := oneOf(header, hostFields); name != "" {
 		return "field " + name
 	}
-	for name, values := range r.Header {
+	for name, values := range header {
 		if sameField(name, forwarded) && slices.ContainsFunc(values, namesHost) {
 			return "field " + name
 		}
@@ -89,15 +91,15 @@ func namesHost(value string) bool {
 	return false
 }
 
-// AsksOtherwise tells fields by which some server takes a request for another one.
-func AsksOtherwise(field string) bool {
+// IsField tells fields by which some server takes a request for another one.
+func IsField(field string) bool {
 	is := func(f string) bool { return sameField(field, f) }
 	return is(forwarded) || slices.ContainsFunc(methodFields, is) || slices.ContainsFunc(pathFields, is) || slices.ContainsFunc(hostFields, is)
 }
 
 // oneOf finds a field of the header, the first if there are several.
-func (r *Request) oneOf(fields []string) (found string) {
-	for name := range r.Header {
+func oneOf(header map[string][]string, fields []string) (found string) {
+	for name := range header {
 		if len(name) < 2 || name[0]|0x20 != 'x' || found != "" && found < name {
 			continue
 		}
