@@ -39,8 +39,8 @@ func (a *app) flowRunCommand() *cobra.Command {
 		Short: "Begin a flow, and carry it on to its end",
 		Long: `Carries out the steps of FILE: YAML, or a Markdown workflow of Looplia's. Each agent has a
 sandbox of its own, and the commands have one; they work on PATH if there is one, else on
-nothing of this host. The exit code is 0 if all is done, 1 if a step failed, 3 if the flow
-waits for you, 4 if a limit was reached.`,
+nothing of this host. The exit code is 0 if all is done, 1 if a step failed, 7 if the flow
+waits for you, 8 if a limit was reached.`,
 		Example: `  bothy flow run --agent claude --file article.md writing-kit.yaml
   bothy flow run --agent codex --input task="fix the parser" implement.yaml .`,
 		Args: between(1, 2, "a file, and a path if it works on one"),

@@ -49,8 +49,8 @@ func (a *app) loopRunCommand() *cobra.Command {
 		Long: `Has an agent work at PROMPT in PATH (default: here) until it is done: it says so on the
 last line of its last message, and every COMMAND of --until ends with 0 in a copy of the
 files that the agent cannot reach. The sandbox is a new one, and stays. The exit code is
-0 if it is done, 3 if it waits for you, 4 if a limit was reached, 5 if nothing moved any
-more, 6 if the agent gave up.`,
+0 if it is done, 6 if the agent gave up, 7 if it waits for you, 8 if a limit was reached,
+9 if nothing moved any more.`,
 		Example: `  bothy loop run --agent claude --until 'make test' "make the tests pass"
   bothy loop run --agent claude --until 'make test' --tasks
   bothy loop run --agent codex --workspace review --protect test --until 'make test' -f TASK.md .`,
