@@ -151,7 +151,7 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	}
 	a.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
 	works := runner.NewFlow(hosting{a, e}, e, snapshots(e), m.made, agents)
-	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
+	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Runner: works}, []run.Event{ready})
 }
 
 // flowBoundable checks that the limits of a flow would limit its agents.

@@ -210,7 +210,7 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, snapshots(e), sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, snapshots(e), sb, of, &f.plan, others, r.Originals()), taskQueueOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about returns the text to derive the run's ID from.
@@ -329,12 +329,12 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	return err
 }
 
-// deskOf returns the source of a loop's tasks, or nil if it takes none.
-func deskOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.Desk {
+// taskQueueOf returns the source of a loop's tasks, or nil if it takes none.
+func taskQueueOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.TaskQueue {
 	if p.Tasks == nil {
 		return nil
 	}
-	return &loop.Desk{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
+	return &loop.TaskQueue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
 }
 
 func (a *app) readPrompt(path string) (string, error) {
