@@ -179,7 +179,7 @@ func (l *flowRun) stop(h *run.Host, events []run.Event) (err error) {
 			rooms[room] = sb
 		}
 	}
-	c := &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: runner.NewFlow(nil, l.engine, snapshots(l.engine), rooms, nil)}
+	c := &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Runner: runner.NewFlow(nil, l.engine, snapshots(l.engine), rooms, nil)}
 	l.state, err = c.Stop(context.Background(), events, actor())
 	return err
 }

@@ -70,7 +70,7 @@ func (l *flowRun) goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Eve
 		events = append(events, ev)
 	}
 	works := runner.NewFlow(hosting{a, l.engine}, l.engine, snapshots(l.engine), made, agents)
-	return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
+	return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Runner: works}, events)
 }
 
 // raisable reports whether a flow could be resumed with other limits.

@@ -39,8 +39,8 @@ func (a *app) flowRunCommand() *cobra.Command {
 		Short: "Begin a flow, and carry it on to its end",
 		Long: `Carries out the steps of FILE: YAML, or a Markdown workflow of Looplia's. Each agent has a
 sandbox of its own, and the commands have one; they work on PATH if there is one, else on
-nothing of this host. The exit code is 0 if all is done, 1 if a step failed, 3 if the flow
-waits for you, 4 if a limit was reached.`,
+nothing of this host. The exit code is 0 if all is done, 1 if a step failed, 7 if the flow
+waits for you, 8 if a limit was reached.`,
 		Example: `  bothy flow run --agent claude --file article.md writing-kit.yaml
   bothy flow run --agent codex --input task="fix the parser" implement.yaml .`,
 		Args: between(1, 2, "a file, and a path if it works on one"),
@@ -151,7 +151,7 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	}
 	a.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
 	works := runner.NewFlow(hosting{a, e}, e, snapshots(e), m.made, agents)
-	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
+	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Runner: works}, []run.Event{ready})
 }
 
 // flowBoundable checks that the limits of a flow would limit its agents.

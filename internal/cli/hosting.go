@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hosting is the command line as the host of the shop in which loops and flows run.
+// hosting is the command line as the host of the runner in which loops and flows run.
 type hosting struct {
 	app    *app
 	engine *engine.Engine
@@ -22,6 +22,6 @@ func (h hosting) SetUp(ctx context.Context, sb *spec.Sandbox) error {
 	return h.app.setUp(ctx, h.engine, sb, false)
 }
 
-func (h hosting) House(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error) {
+func (h hosting) InstallAgent(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error) {
 	return h.app.provisioner(h.engine).Install(ctx, of, sb, "")
 }

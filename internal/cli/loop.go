@@ -210,7 +210,7 @@ func (l *loopRun) needs() []string {
 
 // stop ends an orphaned loop, and lets others take its tasks.
 func (l *loopRun) stop(h *run.Host, events []run.Event) (err error) {
-	c := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Desk: deskOf(l.engine, &l.plan, l.run)}
+	c := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Queue: taskQueueOf(l.engine, &l.plan, l.run)}
 	l.state, err = c.Stop(events, actor())
 	return err
 }

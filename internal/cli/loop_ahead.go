@@ -24,7 +24,7 @@ const aheadEvery = 3 * time.Second
 
 // lookout reads the tasks when necessary.
 type lookout struct {
-	desk   *loop.Desk // nil: the loop takes no tasks
+	queue  *loop.TaskQueue // nil: the loop takes no tasks
 	now    ahead
 	at     time.Time
 	events int
@@ -32,12 +32,12 @@ type lookout struct {
 
 // look returns the tasks to come of a loop in this state, after so many events.
 func (o *lookout) look(ctx context.Context, s *loop.State, events int) *ahead {
-	if o.desk == nil {
+	if o.queue == nil {
 		return nil
 	}
 	if events != o.events || time.Since(o.at) >= aheadEvery {
 		var now ahead
-		if now.ready, now.open, now.err = o.desk.Ahead(ctx, s); ctx.Err() == nil {
+		if now.ready, now.open, now.err = o.queue.Ahead(ctx, s); ctx.Err() == nil {
 			o.now, o.at, o.events = now, time.Now(), events
 		}
 	}
@@ -46,10 +46,10 @@ func (o *lookout) look(ctx context.Context, s *loop.State, events int) *ahead {
 
 // close closes the store of tasks.
 func (o *lookout) close() {
-	if o.desk == nil {
+	if o.queue == nil {
 		return
 	}
-	if b, ok := o.desk.Store.(*book.Book); ok {
+	if b, ok := o.queue.Store.(*book.Book); ok {
 		b.Close()
 	}
 }

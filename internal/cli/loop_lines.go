@@ -250,8 +250,8 @@ func cutText(ev run.Event) string {
 	if json.Unmarshal(ev.Data, &w) != nil {
 		return "cut short"
 	}
-	if w.Fell != "" {
-		return w.Fell + "; it is done again, and used " + usedText(w.Tokens, w.USD)
+	if w.Crashed != "" {
+		return w.Crashed + "; it is done again, and used " + usedText(w.Tokens, w.USD)
 	}
 	return "cut short; it used " + usedText(w.Tokens, w.USD)
 }

@@ -69,7 +69,7 @@ func (l *loopRun) goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Eve
 	ctx, release := enduring(cmd.Context())
 	defer release()
 	works := runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, of, &l.plan, places, l.run.Originals())
-	return a.carryLoop(ctx, l.engine, &crew{&l.plan, l.run, h, works, deskOf(l.engine, &l.plan, l.run)}, events)
+	return a.carryLoop(ctx, l.engine, &crew{&l.plan, l.run, h, works, taskQueueOf(l.engine, &l.plan, l.run)}, events)
 }
 
 // raise changes the limits in the plan, if the loop can be resumed within them.

@@ -78,7 +78,7 @@ func (a *app) rewind(cmd *cobra.Command, l *loopRun, h *run.Host, events []run.E
 			return err
 		}
 	}
-	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, nil, &l.plan, nil, l.run.Originals()), Desk: deskOf(l.engine, &l.plan, l.run)}
+	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Runner: runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, nil, &l.plan, nil, l.run.Originals()), Queue: taskQueueOf(l.engine, &l.plan, l.run)}
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}

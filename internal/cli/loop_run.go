@@ -49,8 +49,8 @@ func (a *app) loopRunCommand() *cobra.Command {
 		Long: `Has an agent work at PROMPT in PATH (default: here) until it is done: it says so on the
 last line of its last message, and every COMMAND of --until ends with 0 in a copy of the
 files that the agent cannot reach. The sandbox is a new one, and stays. The exit code is
-0 if it is done, 3 if it waits for you, 4 if a limit was reached, 5 if nothing moved any
-more, 6 if the agent gave up.`,
+0 if it is done, 6 if the agent gave up, 7 if it waits for you, 8 if a limit was reached,
+9 if nothing moved any more.`,
 		Example: `  bothy loop run --agent claude --until 'make test' "make the tests pass"
   bothy loop run --agent claude --until 'make test' --tasks
   bothy loop run --agent codex --workspace review --protect test --until 'make test' -f TASK.md .`,
@@ -210,7 +210,7 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, snapshots(e), sb, of, &f.plan, others, r.Originals()), deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, snapshots(e), sb, of, &f.plan, others, r.Originals()), taskQueueOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about returns the text to derive the run's ID from.
@@ -329,12 +329,12 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	return err
 }
 
-// deskOf returns the source of a loop's tasks, or nil if it takes none.
-func deskOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.Desk {
+// taskQueueOf returns the source of a loop's tasks, or nil if it takes none.
+func taskQueueOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.TaskQueue {
 	if p.Tasks == nil {
 		return nil
 	}
-	return &loop.Desk{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
+	return &loop.TaskQueue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
 }
 
 func (a *app) readPrompt(path string) (string, error) {

@@ -52,14 +52,14 @@ func (a *app) loopStatusCommand() *cobra.Command {
 func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
 	t := &taskCall{app: a}
 	g, list := task.NewGraph(), []*task.Task{}
-	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
+	if d := taskQueueOf(l.engine, &l.plan, l.run); d != nil {
 		var err error
 		if g, err = d.Store.View(ctx); err != nil {
 			return err
 		}
 		list = l.tasksOf(g)
 	}
-	used, err := loop.Tolls(l.events)
+	used, err := loop.TaskCosts(l.events)
 	switch {
 	case err != nil:
 		return err
@@ -70,7 +70,7 @@ func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
 		return nil
 	}
 	fmt.Fprintln(a.Out)
-	return cmp.Or(t.taskTable(g, list), a.tollTable(used))
+	return cmp.Or(t.taskTable(g, list), a.printTaskCosts(used))
 }
 
 // tasksOf returns the tasks that concern a loop.
@@ -106,11 +106,11 @@ func (l *loopRun) inHand() []string {
 }
 
 // aboutTasks describes in JSON what a loop did with tasks.
-func (l *loopRun) aboutTasks(used []loop.Toll) map[string]any {
+func (l *loopRun) aboutTasks(used []loop.TaskCost) map[string]any {
 	s := l.state
 	about := map[string]any{
 		"closed_tasks": append([]loop.Finished{}, s.Closed...), "put_back": append([]loop.Left{}, s.Left...),
-		"used": append([]loop.Toll{}, used...),
+		"used": append([]loop.TaskCost{}, used...),
 	}
 	if s.Task != nil {
 		about["task"] = s.Task.ID
@@ -121,8 +121,8 @@ func (l *loopRun) aboutTasks(used []loop.Toll) map[string]any {
 	return about
 }
 
-// tollTable prints the usage of tasks, if any was taken.
-func (a *app) tollTable(list []loop.Toll) error {
+// printTaskCosts prints the usage of tasks, if any was taken.
+func (a *app) printTaskCosts(list []loop.TaskCost) error {
 	if len(list) == 0 {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 
 // pages returns the pages of a watched loop.
 func (l *loopRun) pages(a *app) (look func(context.Context) (watchedPage, error), end func()) {
-	out := &lookout{desk: deskOf(l.engine, &l.plan, l.run)}
+	out := &lookout{queue: taskQueueOf(l.engine, &l.plan, l.run)}
 	return func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l, out) }, out.close
 }
 

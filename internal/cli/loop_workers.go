@@ -61,16 +61,16 @@ type crew struct {
 	run   *run.Run
 	host  *run.Host
 	works *runner.Loop
-	desk  *loop.Desk
+	queue *loop.TaskQueue
 }
 
 // carry runs the loop alone, or with several workers.
 func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
 	if c.plan.Parallel() {
-		bench := runner.NewBench(c.works)
-		return (&loop.Team{Plan: c.plan, Run: c.run, Host: c.host, Bench: bench, Desk: c.desk, Tell: tell}).Carry(ctx, events)
+		team := runner.NewTeam(c.works)
+		return (&loop.Team{Plan: c.plan, Run: c.run, Host: c.host, Runner: team, Queue: c.queue, Tell: tell}).Carry(ctx, events)
 	}
-	return (&loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Shop: c.works, Desk: c.desk, Tell: tell}).Carry(ctx, events)
+	return (&loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Runner: c.works, Queue: c.queue, Tell: tell}).Carry(ctx, events)
 }
 
 // workplaces returns the places of workers. They hold nothing that the checkpoints of the loop's

@@ -138,7 +138,7 @@ func (l *loopRun) heldUp() string {
 	if l.standing().Reason != loop.ReasonTasksOpen {
 		return ""
 	}
-	d := deskOf(l.engine, &l.plan, l.run)
+	d := taskQueueOf(l.engine, &l.plan, l.run)
 	if b, ok := d.Store.(*book.Book); ok { // each open book has a process, and there may be many runs
 		defer b.Close()
 	}

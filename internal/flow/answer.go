@@ -176,8 +176,8 @@ func (s *State) Said(list []run.Message, events int) {
 	}
 }
 
-// heeded reports whether a person has answered, and the waiting flow can go on.
-func (c *Carrier) heeded() bool {
+// isAnswered reports whether a person has answered, and the waiting flow can go on.
+func (c *Carrier) isAnswered() bool {
 	if c.state.Status != run.Waiting {
 		return false
 	}
@@ -196,14 +196,14 @@ func (r *reply) keepDocument(dir string) error {
 	return keepFile(filepath.Join(dir, OutputsDir), r.Output.Path, r.Document)
 }
 
-// reply keeps an answer that arrived while the flow was carried on, if the question is still the
+// keepReply keeps an answer that arrived while the flow was carried on, if the question is still the
 // same.
-func (c *Carrier) reply(m run.Message) error {
+func (c *Carrier) keepReply(m run.Message) error {
 	var r reply
 	if err := json.Unmarshal(m.Data, &r); err != nil {
 		return fmt.Errorf("read what %s said: %w", m.Actor, err)
 	}
-	if err := c.look(); err != nil {
+	if err := c.lookAtFiles(); err != nil {
 		return err
 	}
 	st := c.state.byID[r.Step]
@@ -213,7 +213,7 @@ func (c *Carrier) reply(m run.Message) error {
 	if err := r.keepDocument(c.Run.Dir()); err != nil {
 		return err
 	}
-	return c.append(Answered, m.Actor, r.Answer)
+	return c.appendEvent(Answered, m.Actor, r.Answer)
 }
 
 // asked finds the question, and checks that its inputs have not changed.

@@ -373,7 +373,7 @@ func TestStopBeside(t *testing.T) {
 		}
 		h, events, err := b.run.Host()
 		must(t, err)
-		s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Carry(ctx, events)
+		s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Runner: b}).Carry(ctx, events)
 		must(t, err)
 		h.Close()
 		code := map[string]int{"stop": spec.ExitCancelled, "signal": 143}[name]
@@ -414,7 +414,7 @@ func TestErrorBeside(t *testing.T) {
 	h, events, err := b.run.Host()
 	must(t, err)
 	defer h.Close()
-	s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: broken}).Carry(t.Context(), events)
+	s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Runner: broken}).Carry(t.Context(), events)
 	must(t, err)
 	b.ended(s, run.Failed, "error")
 	b.endedLast()
@@ -709,7 +709,7 @@ func TestUnkeptBeside(t *testing.T) {
 	h, events, err := b.run.Host()
 	must(t, err)
 	defer h.Close()
-	_, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Carry(t.Context(), events)
+	_, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Runner: b}).Carry(t.Context(), events)
 	if err == nil || strings.Count(err.Error(), "rename") != 1 || b.atWork != 0 {
 		t.Errorf("%v; %d are at work", err, b.atWork)
 	}

@@ -29,29 +29,29 @@ type hearing struct {
 // goesOn reports whether a step is at work, or will be.
 func (d *Decision) goesOn() bool { return d.Work != nil || d.Join || !d.Wait.IsZero() }
 
-// call begins to tell a person of the first untold question, and does not wait. Only a signal cuts
+// callPerson begins to tell a person of the first untold question, and does not wait. Only a signal cuts
 // it short.
-func (c *Carrier) call(ctx context.Context) {
+func (c *Carrier) callPerson(ctx context.Context) {
 	st := c.state.unheard()
 	if c.Call == nil || c.calling || st == nil {
 		return
 	}
 	c.calling = true
 	q, call := c.state.ask(st), Call{Step: st.ID, Asked: st.done}
-	go func() { // until it was taken by join or ground
+	go func() { // until awaitTry or stopTries takes it
 		c.Call(ctx, q)
 		c.heard <- hearing{call, ctx.Err()}
 	}()
 }
 
-// hear records that a person was told. If a call was cut short, or its record could not be kept,
+// hearCall records that a person was told. If a call was cut short, or its record could not be kept,
 // the next carrier makes it again.
-func (c *Carrier) hear(h hearing) error {
+func (c *Carrier) hearCall(h hearing) error {
 	c.calling = false
 	if h.err != nil {
 		return nil
 	}
-	return c.keep(Called, h.Call)
+	return c.keepEvent(Called, h.Call)
 }
 
 // Heard leaves a message for the next carrier: a person knows all questions that are open now.
@@ -75,8 +75,8 @@ func (c *Carrier) Heard() error {
 	return nil
 }
 
-// told records such a message, unless the question was asked anew since.
-func (c *Carrier) told(m run.Message) error {
+// keepTold records such a message, unless the question was asked anew since.
+func (c *Carrier) keepTold(m run.Message) error {
 	var call Call
 	if err := json.Unmarshal(m.Data, &call); err != nil {
 		return fmt.Errorf("read what a person was told: %w", err)
@@ -85,7 +85,7 @@ func (c *Carrier) told(m run.Message) error {
 	if st == nil || st.done != call.Asked || st.called == call.Asked {
 		return nil
 	}
-	return c.append(Called, m.Actor, call)
+	return c.appendEvent(Called, m.Actor, call)
 }
 
 // unheard returns the first question that no person was told of, or nil.

@@ -19,9 +19,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shop is where the work is done. It keeps no state that a crash could lose. Several goroutines
+// Runner is where the work is done. It keeps no state that a crash could lose. Several goroutines
 // call its methods, but only one calls them for a room that is at work.
-type Shop interface {
+type Runner interface {
 	// Place is the directory inside in which a try has its files, by its name.
 	Place(name string) string
 	// Work has an agent or a command do a job, and ends everything that runs in the sandbox then.
@@ -72,11 +72,11 @@ type Done struct {
 // Carrier carries one flow on. All that is decided and kept is decided and kept by one
 // goroutine; each try that is under way has another.
 type Carrier struct {
-	Plan *Plan
-	Run  *run.Run
-	Host *run.Host
-	Shop Shop
-	Tell func(run.Event, *State) // called after each event; may be nil
+	Plan   *Plan
+	Run    *run.Run
+	Host   *run.Host
+	Runner Runner
+	Tell   func(run.Event, *State) // called after each event; may be nil
 	// Call tells a person of a question while others go on, once a question, in a goroutine of its
 	// own. A call that was cut short is made again. It may be nil.
 	Call func(context.Context, Asking)
@@ -97,8 +97,8 @@ type Carrier struct {
 // state on disk is then the one before it.
 func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	for {
-		s, err := c.carry(ctx, events)
-		answered := func() bool { return err == nil && ctx.Err() == nil && c.heeded() }
+		s, err := c.carryOnce(ctx, events)
+		answered := func() bool { return err == nil && ctx.Err() == nil && c.isAnswered() }
 		if c.Rest != nil {
 			c.Rest(answered)
 		}
@@ -111,8 +111,8 @@ func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error)
 	}
 }
 
-// carry carries it on until it ends once.
-func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error) {
+// carryOnce carries it on until it ends once.
+func (c *Carrier) carryOnce(ctx context.Context, events []run.Event) (*State, error) {
 	var err error
 	if c.state, err = Fold(c.Plan, events); err != nil {
 		return nil, err
@@ -120,41 +120,41 @@ func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error)
 	c.aloft, c.landed, c.heard = map[string]*flight{}, make(chan landing), make(chan hearing)
 	signalled := ctx
 	err = c.Run.Carry(ctx, run.Work{
-		Begin:   func() error { return c.append(run.Began, run.ActorHost, nil) },
+		Begin:   func() error { return c.appendEvent(run.Began, run.ActorHost, nil) },
 		Running: func() bool { return c.state.Status == run.Running },
 		Hear:    c.hearPerson,
 		Step: func(ctx context.Context) error {
 			if c.Run.Gone() {
-				return run.Unkept(c.end(run.ActorHost, Removed(c.Run)))
+				return run.Unkept(c.endRun(run.ActorHost, Removed(c.Run)))
 			}
 			if err := c.Run.Away(); err != nil {
 				return err
 			}
 			d := Next(c.state, time.Now())
 			if d.goesOn() {
-				c.call(signalled)
+				c.callPerson(signalled)
 			}
-			err := c.take(ctx, d)
-			c.recall()
+			err := c.carryOut(ctx, d)
+			c.cancelStale()
 			return err
 		},
 		End: func(actor string, r run.Result) error {
 			if r.Status == run.Failed && c.Run.Gone() {
-				return c.end(actor, Removed(c.Run))
+				return c.endRun(actor, Removed(c.Run))
 			}
-			return c.end(actor, End(r))
+			return c.endRun(actor, End(r))
 		},
 	})
-	grounded := c.ground() // all work has stopped, even if a result could not be kept
+	grounded := c.stopTries() // all work has stopped, even if a result could not be kept
 	return c.state, cmp.Or(err, grounded)
 }
 
-// end ends the flow, and the work that is running.
-func (c *Carrier) end(actor string, end End) error {
-	if err := c.ground(); err != nil {
+// endRun ends the flow, and the work that is running.
+func (c *Carrier) endRun(actor string, end End) error {
+	if err := c.stopTries(); err != nil {
 		return err
 	}
-	return c.append(run.Ended, actor, end)
+	return c.appendEvent(run.Ended, actor, end)
 }
 
 // Stop ends a flow for good that no process carries on, after its last event. The use of an
@@ -168,15 +168,15 @@ func (c *Carrier) Stop(ctx context.Context, events []run.Event, actor string) (*
 		if c.state.byID[n.ID].Status != run.Running {
 			continue
 		}
-		if err := c.count(ctx, n); run.IsUnkept(err) {
+		if err := c.countUse(ctx, n); run.IsUnkept(err) {
 			return nil, err
 		}
 	}
-	return c.state, c.append(run.Ended, actor, End(run.Stopped()))
+	return c.state, c.appendEvent(run.Ended, actor, End(run.Stopped()))
 }
 
-// append keeps an event, and reports it.
-func (c *Carrier) append(kind, actor string, data any) error {
+// appendEvent keeps an event, and reports it.
+func (c *Carrier) appendEvent(kind, actor string, data any) error {
 	ev, err := c.Host.Append(kind, actor, data)
 	if err == nil {
 		err = c.state.Add(ev)
@@ -193,49 +193,49 @@ func (c *Carrier) append(kind, actor string, data any) error {
 	return err
 }
 
-func (c *Carrier) keep(kind string, data any) error {
-	return run.Unkept(c.append(kind, run.ActorHost, data))
+func (c *Carrier) keepEvent(kind string, data any) error {
+	return run.Unkept(c.appendEvent(kind, run.ActorHost, data))
 }
 
 // hearPerson handles a message of a person.
 func (c *Carrier) hearPerson(m run.Message) (taken bool, err error) {
 	switch m.Kind {
 	case run.Reply:
-		err = c.reply(m)
+		err = c.keepReply(m)
 	case run.Told:
-		err = c.told(m)
+		err = c.keepTold(m)
 	}
 	return true, err
 }
 
-func (c *Carrier) take(ctx context.Context, d Decision) error {
+func (c *Carrier) carryOut(ctx context.Context, d Decision) error {
 	switch {
 	case d.Count != nil:
-		return c.count(ctx, d.Count)
+		return c.countUse(ctx, d.Count)
 	case d.Look:
-		return c.look()
+		return c.lookAtFiles()
 	case d.Again != nil:
-		return c.keep(Recheck, Again{d.Again.ID})
+		return c.keepEvent(Recheck, Again{d.Again.ID})
 	case d.Skip != nil:
-		return c.keep(Skipped, Skip{d.Skip.ID, d.Hash, d.Why})
+		return c.keepEvent(Skipped, Skip{d.Skip.ID, d.Hash, d.Why})
 	case d.Ask != nil:
 		text, err := c.state.put(d.Ask, d.Ask.Step.asks(), place(c.Run.Dir()))
 		if err != nil {
 			return err
 		}
-		return c.keep(Asked, Ask{d.Ask.ID, d.Hash, text})
+		return c.keepEvent(Asked, Ask{d.Ask.ID, d.Hash, text})
 	case d.Work != nil:
-		return c.begin(ctx, d)
+		return c.beginTry(ctx, d)
 	case d.Join || !d.Wait.IsZero():
-		return c.join(ctx, d.Wait)
+		return c.awaitTry(ctx, d.Wait)
 	case c.calling && d.End.Status == run.Waiting:
-		return c.join(ctx, time.Time{})
+		return c.awaitTry(ctx, time.Time{})
 	}
-	return c.keep(run.Ended, *d.End)
+	return c.keepEvent(run.Ended, *d.End)
 }
 
-// judge judges a document, and keeps it: among the outputs if it is good.
-func (c *Carrier) judge(n *Node, name string, done Done, w *Work) error {
+// judgeOutput judges a document, and keeps it: among the outputs if it is good.
+func (c *Carrier) judgeOutput(n *Node, name string, done Done, w *Work) error {
 	r := gate.Missing(done.Missing)
 	if done.Missing == "" {
 		r = n.Step.checks().Judge(done.Output)
@@ -257,13 +257,13 @@ func (c *Carrier) judge(n *Node, name string, done Done, w *Work) error {
 // rejected ends the name of a document that did not pass, in logs/.
 const rejected = ".rejected"
 
-// job returns a try with its files. It is stale if a file has changed since it was looked at.
-func (c *Carrier) job(d Decision, name string) (job Job, stale bool, err error) {
+// makeJob returns a try with its files. It is stale if a file has changed since it was looked at.
+func (c *Carrier) makeJob(d Decision, name string) (job Job, stale bool, err error) {
 	s, n := c.state, d.Work
-	at := place(c.Shop.Place(name))
+	at := place(c.Runner.Place(name))
 	job = Job{
 		Agent: c.Plan.AgentOf(n), Room: cmp.Or(d.Room, c.Plan.roomOf(n)), Of: n.judges(), Fresh: n.Step.Fresh, Model: c.Plan.ModelOf(n), Command: n.Step.Command, Place: string(at),
-		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n), Budget: d.Share,
+		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.timeLimit(n), Budget: d.Share,
 	}
 	var names []string
 	files, nodes := s.sources(n)
@@ -294,7 +294,7 @@ func (c *Carrier) job(d Decision, name string) (job Job, stale bool, err error) 
 	}
 	if n.Output != "" {
 		job.Output = OutputsDir + "/" + n.Output
-		c.draft(n, &job)
+		c.addDraft(n, &job)
 	}
 	if n.Step.Prompt != "" {
 		if job.Prompt, err = s.prompt(n, at, names); err != nil {
@@ -305,8 +305,8 @@ func (c *Carrier) job(d Decision, name string) (job Job, stale bool, err error) 
 	return job, false, err
 }
 
-// limit is how long a try may take.
-func (c *Carrier) limit(n *Node) time.Duration {
+// timeLimit is how long a try may take.
+func (c *Carrier) timeLimit(n *Node) time.Duration {
 	limit := n.Step.timeout()
 	if all := time.Duration(c.Plan.Limits.Time); all > 0 {
 		limit = max(min(limit, all-c.state.Took(c.state.Status, time.Now())), time.Millisecond)
@@ -314,9 +314,9 @@ func (c *Carrier) limit(n *Node) time.Duration {
 	return limit
 }
 
-// draft adds a document to start a new try from: the rejected one of the last try, or the output
+// addDraft adds a document to start a new try from: the rejected one of the last try, or the output
 // of a step that a later one sent back.
-func (c *Carrier) draft(n *Node, job *Job) {
+func (c *Carrier) addDraft(n *Node, job *Job) {
 	st := c.state.byID[n.ID]
 	if len(st.Missing) == 0 {
 		return

@@ -24,7 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// bench is a flow on a disk, with a shop that does as it is told.
+// bench is a flow on a disk, with a runner that does as it is told.
 type bench struct {
 	t    *testing.T
 	plan *Plan
@@ -146,7 +146,7 @@ func (b *bench) carryIn(ctx context.Context) (*State, *Carrier) {
 	raised, err := run.Raises(events)
 	must(b.t, err)
 	plan.Raise(raised)
-	c := &Carrier{Plan: plan, Run: b.run, Host: h, Shop: b, Tell: b.tell, Call: b.call, Rest: b.rest}
+	c := &Carrier{Plan: plan, Run: b.run, Host: h, Runner: b, Tell: b.tell, Call: b.call, Rest: b.rest}
 	s, err := c.Carry(ctx, events)
 	must(b.t, err)
 	return s, c
@@ -639,7 +639,7 @@ func TestStopped(t *testing.T) {
 	b = begin(t, three, func(Job) Done { cancel(&spec.Exited{Code: 130}); return Done{Verdict: spec.VerdictOK} })
 	h, events, err := b.run.Host()
 	must(t, err)
-	s, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Carry(ctx, events)
+	s, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Runner: b}).Carry(ctx, events)
 	must(t, err)
 	h.Close()
 	if s.Status != run.Interrupted || s.ExitCode() != 130 {

@@ -363,7 +363,7 @@ func TestCut(t *testing.T) {
 	h, events, err := b.run.Host()
 	must(t, err)
 	defer h.Close()
-	s, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Stop(t.Context(), events, "ann")
+	s, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Runner: b}).Stop(t.Context(), events, "ann")
 	must(t, err)
 	if s.Status != run.Cancelled || s.Tokens != 70 {
 		t.Errorf("it is %s after %d tokens", s.Status, s.Tokens)

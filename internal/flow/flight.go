@@ -53,8 +53,8 @@ func logName(n *Node, try string) string {
 	return try + ".log"
 }
 
-// begin begins one try of a step, and does not wait for it.
-func (c *Carrier) begin(ctx context.Context, d Decision) error {
+// beginTry begins one try of a step, and does not wait for it.
+func (c *Carrier) beginTry(ctx context.Context, d Decision) error {
 	n := d.Work
 	st := c.state.byID[n.ID]
 	attempt := st.Attempts + 1
@@ -62,57 +62,57 @@ func (c *Carrier) begin(ctx context.Context, d Decision) error {
 		st.Missing = nil
 	}
 	name := fmt.Sprintf("%s.%d", n.ID, attempt)
-	job, stale, err := c.job(d, name)
+	job, stale, err := c.makeJob(d, name)
 	if err != nil {
 		return err
 	}
 	if stale { // a file has just changed
-		return c.look()
+		return c.lookAtFiles()
 	}
 	f := &flight{node: n, attempt: attempt, name: name, job: job, part: d.Part, began: time.Now()}
-	if f.before, err = c.used(ctx, d.Room); err != nil {
+	if f.before, err = c.usedIn(ctx, d.Room); err != nil {
 		return err
 	}
 	if f.log, err = openLog(filepath.Join(c.Run.Dir(), LogsDir, logName(n, name))); err != nil {
 		return err
 	}
 	f.job.Log = f.log
-	if err := c.keep(Started, Start{Step: n.ID, Attempt: attempt, Hash: d.Hash, Before: &f.before, Room: d.Room, Share: d.Share}); err != nil {
+	if err := c.keepEvent(Started, Start{Step: n.ID, Attempt: attempt, Hash: d.Hash, Before: &f.before, Room: d.Room, Share: d.Share}); err != nil {
 		return errors.Join(err, f.log.f.Close())
 	}
 	var work context.Context
 	work, f.stop = context.WithCancelCause(ctx)
 	c.aloft[n.ID] = f
-	go func() { c.landed <- c.fly(work, f, d.Room) }() // until it was taken by join or ground
+	go func() { c.landed <- c.doWork(work, f, d.Room) }() // until awaitTry or stopTries takes it
 	return nil
 }
 
-// fly does the work.
-func (c *Carrier) fly(ctx context.Context, f *flight, room string) landing {
+// doWork does the work.
+func (c *Carrier) doWork(ctx context.Context, f *flight, room string) landing {
 	defer f.log.f.Close()
-	done, err := c.Shop.Work(ctx, f.job)
+	done, err := c.Runner.Work(ctx, f.job)
 	if err == nil {
 		err = ctx.Err() // cut short, even if it has a result
 	}
 	l := landing{flight: f, done: done, err: err}
 	if err != nil {
-		l.used, l.unknown = c.since(ctx, room, &f.before, done)
+		l.used, l.unknown = c.useSince(ctx, room, &f.before, done)
 	}
 	return l
 }
 
-// join waits for a running try, until a time at most, if that is not zero, and not longer than
+// awaitTry waits for a running try, until a time at most, if that is not zero, and not longer than
 // until the next look for messages.
-func (c *Carrier) join(ctx context.Context, until time.Time) error {
+func (c *Carrier) awaitTry(ctx context.Context, until time.Time) error {
 	wait := wakeEvery
 	if !until.IsZero() {
 		wait = min(time.Until(until), wait)
 	}
 	select {
 	case l := <-c.landed:
-		return c.land(l)
+		return c.keepLanding(l)
 	case h := <-c.heard:
-		return c.hear(h)
+		return c.hearCall(h)
 	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
@@ -124,8 +124,8 @@ func (c *Carrier) join(ctx context.Context, until time.Time) error {
 // sleeps.
 const wakeEvery = time.Second
 
-// recall cancels running tries whose inputs have changed.
-func (c *Carrier) recall() {
+// cancelStale cancels running tries whose inputs have changed.
+func (c *Carrier) cancelStale() {
 	for _, f := range c.aloft {
 		if st := c.state.byID[f.node.ID]; !f.recalled && (!c.state.can(f.node) || c.state.hash(f.node) != st.Hash) {
 			f.recalled = true
@@ -134,26 +134,26 @@ func (c *Carrier) recall() {
 	}
 }
 
-// ground cancels all running tries, and waits for a call to return. It returns the first error of
+// stopTries cancels all running tries, and waits for a call to return. It returns the first error of
 // a record that could not be kept: the others fail for the same reason.
-func (c *Carrier) ground() error {
+func (c *Carrier) stopTries() error {
 	for _, f := range c.aloft {
 		f.stop(errGround)
 	}
 	var unkept error
 	for len(c.aloft) > 0 {
-		if err := c.land(<-c.landed); unkept == nil && run.IsUnkept(err) {
+		if err := c.keepLanding(<-c.landed); unkept == nil && run.IsUnkept(err) {
 			unkept = err
 		}
 	}
 	if c.calling {
-		unkept = cmp.Or(unkept, c.hear(<-c.heard))
+		unkept = cmp.Or(unkept, c.hearCall(<-c.heard))
 	}
 	return unkept
 }
 
-// land keeps the result of a try.
-func (c *Carrier) land(l landing) error {
+// keepLanding keeps the result of a try.
+func (c *Carrier) keepLanding(l landing) error {
 	delete(c.aloft, l.node.ID)
 	l.stop(nil)
 	if l.err == nil && l.recalled {
@@ -168,7 +168,7 @@ func (c *Carrier) land(l landing) error {
 			return errors.Join(l.err, l.unknown)
 		}
 		l.used.Step, l.used.Attempt = l.node.ID, l.attempt
-		err := c.keep(Cut, l.used)
+		err := c.keepEvent(Cut, l.used)
 		if l.recalled || err != nil {
 			return err
 		}
@@ -180,12 +180,12 @@ func (c *Carrier) land(l landing) error {
 		Overloaded: l.done.Overloaded, Unlisted: l.done.Unlisted,
 	}
 	if l.node.Output != "" && l.done.Verdict != spec.VerdictLimit {
-		if err := c.judge(l.node, l.name, l.done, &w); err != nil {
+		if err := c.judgeOutput(l.node, l.name, l.done, &w); err != nil {
 			return err
 		}
 	}
 	w.Scant = l.part && len(missing(w)) > 0 && l.scant()
-	return c.keep(Worked, w)
+	return c.keepEvent(Worked, w)
 }
 
 // scant reports whether the job used up all of its share.
@@ -197,27 +197,27 @@ func (l *landing) scant() bool {
 // countTime bounds how long it may take to find out the use.
 const countTime = time.Minute
 
-// count counts the use of a try whose host has died.
-func (c *Carrier) count(ctx context.Context, n *Node) error {
+// countUse counts the use of a try whose host has died.
+func (c *Carrier) countUse(ctx context.Context, n *Node) error {
 	st := c.state.byID[n.ID]
 	room := st.room
 	if room == "" && metered(n) { // as it was kept before several could work
 		room = c.Plan.roomOf(n)
 	}
-	used, err := c.since(ctx, room, st.before, Done{})
+	used, err := c.useSince(ctx, room, st.before, Done{})
 	if err != nil {
 		return err
 	}
 	used.Step, used.Attempt = n.ID, st.Attempts
-	return c.keep(Cut, used)
+	return c.keepEvent(Cut, used)
 }
 
-// since returns what models have used for a room since a try began in it, or the agent's figure if
+// useSince returns what models have used for a room since a try began in it, or the agent's figure if
 // that is more.
-func (c *Carrier) since(ctx context.Context, room string, before *Used, done Done) (Short, error) {
+func (c *Carrier) useSince(ctx context.Context, room string, before *Used, done Done) (Short, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime)
 	defer cancel()
-	now, err := c.used(ctx, room)
+	now, err := c.usedIn(ctx, room)
 	used := Short{Tokens: done.Tokens, USD: done.USD, Said: done.Said}
 	if err != nil || before == nil {
 		return used, err
@@ -229,19 +229,19 @@ func (c *Carrier) since(ctx context.Context, room string, before *Used, done Don
 	return used, nil
 }
 
-// used returns what models have used for a room; zero for a room that went with its work.
-func (c *Carrier) used(ctx context.Context, room string) (Used, error) {
+// usedIn returns what models have used for a room; zero for a room that went with its work.
+func (c *Carrier) usedIn(ctx context.Context, room string) (Used, error) {
 	if room == "" {
 		return Used{}, nil
 	}
-	return c.Shop.Used(ctx, room)
+	return c.Runner.Used(ctx, room)
 }
 
-// look reads the current state of the files.
-func (c *Carrier) look() error {
+// lookAtFiles reads the current state of the files.
+func (c *Carrier) lookAtFiles() error {
 	seen, err := Look(c.Run.Dir(), c.state)
 	if err != nil {
 		return err
 	}
-	return c.keep(Found, seen)
+	return c.keepEvent(Found, seen)
 }

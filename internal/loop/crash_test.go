@@ -17,7 +17,7 @@ import (
 // killed is the panic of a process that is killed here.
 type killed struct{}
 
-// mortal is a shop with a story in which a loop reaches every state that it can be in. The process
+// mortal is a runner with a story in which a loop reaches every state that it can be in. The process
 // that carries it on may be killed at any moment: when an action begins, when it is done but not
 // yet recorded, and after each event.
 type mortal struct {
@@ -109,7 +109,7 @@ func (m *mortal) live(t *testing.T, p *Plan, back bool) (s *State) {
 			panic(why)
 		}
 	}()
-	l := &Loop{Plan: p, Run: m.run, Host: h, Shop: m, Tell: m.tell}
+	l := &Loop{Plan: p, Run: m.run, Host: h, Runner: m, Tell: m.tell}
 	if !back {
 		s, err = l.Carry(t.Context(), events)
 	} else if b, berr := Behind(events, 1); berr == nil {

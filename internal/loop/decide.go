@@ -74,7 +74,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	if end := spent(p, s, now); end != nil {
 		return Step{End: end}
 	}
-	if end := fallen(s); end != nil {
+	if end := crashedTooOften(s); end != nil {
 		return Step{End: end}
 	}
 	if until := s.wakes(now); s.step == Worked && until.After(now) { // a reviewer's delay does not count here
@@ -209,7 +209,7 @@ func nextOf(p *Plan, s, w *State, now time.Time) Step {
 	if end := spent(p, s, now); end != nil {
 		return Step{End: end}
 	}
-	if end := fallen(w); end != nil {
+	if end := crashedTooOften(w); end != nil {
 		return Step{End: end}
 	}
 	if until := w.wakes(now); w.step == Worked && until.After(now) {

@@ -129,8 +129,8 @@ type Work struct {
 	Seconds  float64 `json:"seconds"`
 	// Unprinted is why its output is not, or not all, in the run's logs.
 	Unprinted string `json:"unprinted,omitempty"`
-	// Fell is how the sandbox ended under it, of work that was cut short by that.
-	Fell string `json:"fell,omitempty"`
+	// Crashed is how the sandbox ended under it, of work that was cut short by that.
+	Crashed string `json:"fell,omitempty"`
 }
 
 // Keep is a checkpoint of an iteration's files.

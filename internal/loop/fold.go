@@ -53,7 +53,7 @@ type State struct {
 	SameError int `json:"same_error"`
 	SameLimit int `json:"same_limit"`
 	Asked     int `json:"asked"` // iterations in a row that ended with a question
-	Falls     int `json:"falls"` // how often in a row the sandbox ended under the agent
+	Crashes   int `json:"falls"` // how often in a row the sandbox ended under the agent
 
 	Question string `json:"question,omitempty"` // the last one, if the last iteration had one
 
@@ -64,7 +64,7 @@ type State struct {
 
 	step      string // the last step of the current iteration that has a result
 	shown     int    // hints that it is told
-	fellBy    string // how the sandbox ended under the agent, the last time
+	crashedBy string // how the sandbox ended under the agent, the last time
 	red, fail string // the red gates, and the agent's failure, the last time
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
@@ -145,7 +145,7 @@ func (s *State) Add(ev run.Event) error {
 	case Cut:
 		return run.Read(ev, func(w Work) {
 			s.cut(w)
-			s.fall(w)
+			s.countCrash(w)
 		})
 	case Kept:
 		return run.Read(ev, s.kept)
@@ -229,7 +229,7 @@ func (s *State) begin() {
 	s.Reviewing, s.noCount, s.noPrice, s.blind, s.unlisted = "", false, false, "", false // the new carrier finds out
 	s.rest()
 	for _, w := range append([]*State{s}, s.Workers...) {
-		w.Falls, w.stale = 0, goneOn
+		w.Crashes, w.stale = 0, goneOn
 	}
 }
 
@@ -315,7 +315,7 @@ func (s *State) iterate(b Begun) {
 }
 
 func (s *State) worked(w Work, at time.Time) {
-	s.Work, s.step, s.open, s.Falls = &w, Worked, false, 0
+	s.Work, s.step, s.open, s.Crashes = &w, Worked, false, 0
 	s.use(w)
 	s.unlisted = s.unlisted || w.Unlisted
 	if w.Verdict == spec.VerdictOK {

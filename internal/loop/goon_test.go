@@ -72,7 +72,7 @@ func TestGoOnConfirms(t *testing.T) {
 }
 
 // pausedAfter carries a loop on that a person pauses in its first iteration.
-func pausedAfter(t *testing.T, p *Plan, f *fake, r *run.Run, d *Desk) {
+func pausedAfter(t *testing.T, p *Plan, f *fake, r *run.Run, d *TaskQueue) {
 	t.Helper()
 	work := f.work
 	f.work = func(int) (Work, error) {
@@ -203,7 +203,7 @@ func TestGoOnNoneLeft(t *testing.T) {
 		f := &fake{changes: always(1), work: func(int) (Work, error) { return says(done) }, green: always(true)}
 		h, _, err := r.Host()
 		must(t, err)
-		l := &Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}
+		l := &Loop{Plan: p, Run: r, Host: h, Runner: f, Queue: d}
 		l.Tell = func(ev run.Event, _ *State) {
 			if ev.Type == Closed {
 				h.Close() // no event can be written any more

@@ -70,7 +70,7 @@ func TestGuardKills(t *testing.T) {
 		h, events, err := r.Host()
 		must(t, err)
 		n := 0
-		l := &Loop{Plan: p, Run: r, Host: h, Shop: f, Tell: func(run.Event, *State) {
+		l := &Loop{Plan: p, Run: r, Host: h, Runner: f, Tell: func(run.Event, *State) {
 			if n++; n == behind {
 				h.Close() // no event can be written any more
 			}

@@ -17,31 +17,31 @@ var errLost = errors.New("the task is another's")
 // holding calls f while the claim of the task is renewed. If the claim is lost, f is cancelled,
 // and the loop goes on with another task.
 func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error {
-	if l.Desk == nil || l.state.Task == nil {
+	if l.Queue == nil || l.state.Task == nil {
 		return f(ctx)
 	}
 	id := l.state.Task.ID
 	if time.Since(l.renewed) > Lease/3 {
-		if err := l.Desk.Renew(ctx, id); errors.Is(err, spec.ErrConflict) {
-			return l.lost(err)
+		if err := l.Queue.Renew(ctx, id); errors.Is(err, spec.ErrConflict) {
+			return l.loseTask(err)
 		}
 		l.renewed = time.Now()
 	}
 	work, stop := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
 	var why error
-	renewing.Go(func() { why = l.renew(work, id, stop) })
+	renewing.Go(func() { why = l.renewClaim(work, id, stop) })
 	err := f(work)
 	stop(nil)
 	renewing.Wait()
 	if why == nil || ctx.Err() != nil || run.IsUnkept(err) {
 		return err
 	}
-	return l.lost(why)
+	return l.loseTask(why)
 }
 
-// renew renews a claim until ctx is done. Its error says why the claim ended before.
-func (l *Loop) renew(ctx context.Context, id string, stop context.CancelCauseFunc) error {
+// renewClaim renews a claim until ctx is done. Its error says why the claim ended before.
+func (l *Loop) renewClaim(ctx context.Context, id string, stop context.CancelCauseFunc) error {
 	again := time.NewTicker(Lease / 3)
 	defer again.Stop()
 	for {
@@ -50,15 +50,15 @@ func (l *Loop) renew(ctx context.Context, id string, stop context.CancelCauseFun
 			return nil
 		case <-again.C:
 		}
-		if err := l.Desk.Renew(ctx, id); errors.Is(err, spec.ErrConflict) {
+		if err := l.Queue.Renew(ctx, id); errors.Is(err, spec.ErrConflict) {
 			stop(errLost)
 			return err
 		} // other errors may be gone the next time
 	}
 }
 
-func (l *Loop) lost(why error) error {
-	return l.keep(Lost, Left{Task: l.state.Task.ID, Why: why.Error(), Iteration: l.state.Iteration})
+func (l *Loop) loseTask(why error) error {
+	return l.keepEvent(Lost, Left{Task: l.state.Task.ID, Why: why.Error(), Iteration: l.state.Iteration})
 }
 
 // takeTask claims the task to work on: the one in hand, if there is one.
@@ -69,12 +69,12 @@ func (l *Loop) takeTask(ctx context.Context) error {
 		id = s.Task.ID
 	}
 	l.renewed = time.Now()
-	taken, err := l.Desk.Take(ctx, id, leftOf(s))
+	taken, err := l.Queue.Take(ctx, id, leftOf(s))
 	switch {
 	case err == nil:
-		return l.keep(Took, taken)
+		return l.keepEvent(Took, taken)
 	case id != "" && errors.Is(err, spec.ErrConflict):
-		return l.lost(err)
+		return l.loseTask(err)
 	case errors.Is(err, spec.ErrNotFound):
 		return l.noneLeft(ctx)
 	}
@@ -84,14 +84,14 @@ func (l *Loop) takeTask(ctx context.Context) error {
 // noneLeft ends the loop by the gates' verdict on the current files: cancelled work may have
 // changed them since the last verdict.
 func (l *Loop) noneLeft(ctx context.Context) error {
-	if err := judgeAgain(ctx, l.Shop, l.state, l.Run.ID, l.keep); err != nil {
+	if err := judgeAgain(ctx, l.Runner, l.state, l.Run.ID, l.keepEvent); err != nil {
 		return err
 	}
-	open, ready, err := l.Desk.Stands(ctx, l.state)
+	open, ready, err := l.Queue.Stands(ctx, l.state)
 	if err != nil || ready { // one is ready by now: it is taken
 		return err
 	}
-	return run.Unkept(l.end(run.ActorHost, noTask(l.state, open)))
+	return run.Unkept(l.endRun(run.ActorHost, noTask(l.state, open)))
 }
 
 // leftOf are the tasks that a loop does not take again.
@@ -110,19 +110,19 @@ const closedAs = "done, and checked"
 // meanwhile, is put back.
 func (l *Loop) closeTask(ctx context.Context) error {
 	s := l.state
-	err := l.Desk.Close(ctx, s.Task.ID, closedAs, s.Work.Session)
+	err := l.Queue.Close(ctx, s.Task.ID, closedAs, s.Work.Session)
 	if errors.Is(err, spec.ErrConflict) {
 		return l.putBack(ctx, "it cannot be closed: "+err.Error())
 	}
 	if err != nil {
 		return err
 	}
-	return l.keep(Closed, Finished{Task: s.Task.ID, Iteration: s.Iteration})
+	return l.keepEvent(Closed, Finished{Task: s.Task.ID, Iteration: s.Iteration})
 }
 
 func (l *Loop) putBack(ctx context.Context, why string) error {
 	s := l.state
-	if err := l.Desk.PutBack(ctx, s.Task.ID, noteOf(l.Run.ID, why)); err != nil {
+	if err := l.Queue.PutBack(ctx, s.Task.ID, noteOf(l.Run.ID, why)); err != nil {
 		return err
 	}
 	left := Left{Task: s.Task.ID, Why: why, Iteration: s.Iteration}
@@ -130,7 +130,7 @@ func (l *Loop) putBack(ctx context.Context, why string) error {
 		left.Checkpoint = s.from
 	}
 	left.Objected = left.Checkpoint == 0 && len(s.objections) > 0
-	return l.keep(PutBack, left)
+	return l.keepEvent(PutBack, left)
 }
 
 // noteOf returns the note for a task that is not done.

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shop is where the work is done. It keeps no state that a crash could lose.
-type Shop interface {
+// Runner is where the work is done. It keeps no state that a crash could lose.
+type Runner interface {
 	// Work has the agent do a job, and ends everything that runs in the sandbox. An error says
 	// that the job could not even begin, that ctx was done, or, as ErrFell, that the sandbox ended
 	// under it. Other failures are in Work, with all of the agent's last message. With an error,
@@ -69,12 +69,12 @@ type Job struct {
 
 // Loop carries one loop on.
 type Loop struct {
-	Plan *Plan
-	Run  *run.Run
-	Host *run.Host
-	Shop Shop
-	Desk *Desk                   // the source of its tasks; nil if it takes none
-	Tell func(run.Event, *State) // called after each event; may be nil
+	Plan   *Plan
+	Run    *run.Run
+	Host   *run.Host
+	Runner Runner
+	Queue  *TaskQueue              // the source of its tasks; nil if it takes none
+	Tell   func(run.Event, *State) // called after each event; may be nil
 
 	state   *State
 	renewed time.Time // the claim of the task
@@ -89,11 +89,11 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 		return nil, err
 	}
 	return l.state, l.Run.Carry(ctx, run.Work{
-		Begin:   l.begin,
+		Begin:   l.beginRun,
 		Running: func() bool { return l.state.Status == run.Running },
-		Hear:    l.hear,
-		Step:    func(ctx context.Context) error { return l.take(ctx, Next(l.Plan, l.state, time.Now())) },
-		End:     func(actor string, r run.Result) error { return l.end(actor, endOf(r)) },
+		Hear:    l.hearMessage,
+		Step:    func(ctx context.Context) error { return l.carryOut(ctx, Next(l.Plan, l.state, time.Now())) },
+		End:     func(actor string, r run.Result) error { return l.endRun(actor, endOf(r)) },
 	})
 }
 
@@ -110,18 +110,18 @@ func (l *Loop) Stop(events []run.Event, actor string) (*State, error) {
 		return nil, err
 	}
 	for _, s := range append([]*State{l.state}, l.state.Workers...) {
-		if l.Desk != nil && s.Task != nil {
-			_ = l.Desk.PutBack(context.Background(), s.Task.ID, "the run "+l.Run.ID+" was stopped") // else its lease runs out
+		if l.Queue != nil && s.Task != nil {
+			_ = l.Queue.PutBack(context.Background(), s.Task.ID, "the run "+l.Run.ID+" was stopped") // else its lease runs out
 		}
 	}
-	return l.state, l.append(run.Ended, actor, endOf(run.Stopped()))
+	return l.state, l.appendEvent(run.Ended, actor, endOf(run.Stopped()))
 }
 
-func (l *Loop) begin() error {
+func (l *Loop) beginRun() error {
 	if err := l.Run.Forget(l.Host.Since(), outdated(l.state)...); err != nil {
 		return err
 	}
-	return l.append(run.Began, run.ActorHost, nil)
+	return l.appendEvent(run.Began, run.ActorHost, nil)
 }
 
 // outdated returns the kinds of messages that, left before, were meant for an earlier carrier. A
@@ -133,8 +133,8 @@ func outdated(s *State) []string {
 	return []string{run.Pause}
 }
 
-// append keeps an event, and reports it.
-func (l *Loop) append(kind, actor string, data any) error {
+// appendEvent keeps an event, and reports it.
+func (l *Loop) appendEvent(kind, actor string, data any) error {
 	ev, err := l.Host.Append(kind, actor, data)
 	if err == nil {
 		err = l.state.Add(ev)
@@ -145,32 +145,32 @@ func (l *Loop) append(kind, actor string, data any) error {
 	return err
 }
 
-// end writes down that the loop is not carried on. The task in hand is for others from
+// endRun writes down that the loop is not carried on. The task in hand is for others from
 // here, with a note if the loop does not come back to it by itself.
-func (l *Loop) end(actor string, e End) error {
-	if s := l.state; l.Desk != nil && s.Task != nil && s.held {
+func (l *Loop) endRun(actor string, e End) error {
+	if s := l.state; l.Queue != nil && s.Task != nil && s.held {
 		note := ""
 		if e.Status != run.Waiting && e.Status != run.Interrupted {
 			note = noteOf(l.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
 		}
-		_ = l.Desk.PutBack(context.Background(), s.Task.ID, note) // else its lease runs out
+		_ = l.Queue.PutBack(context.Background(), s.Task.ID, note) // else its lease runs out
 	}
-	return l.append(run.Ended, actor, e)
+	return l.appendEvent(run.Ended, actor, e)
 }
 
-func (l *Loop) keep(kind string, data any) error {
-	return run.Unkept(l.append(kind, run.ActorHost, data))
+func (l *Loop) keepEvent(kind string, data any) error {
+	return run.Unkept(l.appendEvent(kind, run.ActorHost, data))
 }
 
-// hear handles a message of a person. A pause waits for the end of an iteration.
-func (l *Loop) hear(m run.Message) (taken bool, err error) {
+// hearMessage handles a message of a person. A pause waits for the end of an iteration.
+func (l *Loop) hearMessage(m run.Message) (taken bool, err error) {
 	if m.Kind == run.Pause {
-		if l.busy() {
+		if l.inIteration() {
 			return false, nil
 		}
-		return true, l.end(m.Actor, End{Status: run.Waiting, Reason: "paused"})
+		return true, l.endRun(m.Actor, End{Status: run.Waiting, Reason: "paused"})
 	}
-	return true, advise(m, l.append)
+	return true, advise(m, l.appendEvent)
 }
 
 // advise keeps hints of a person, and takes them back.
@@ -184,20 +184,20 @@ func advise(m run.Message, keep func(kind, actor string, data any) error) error 
 	return nil
 }
 
-// busy reports whether an iteration is under way.
-func (l *Loop) busy() bool {
+// inIteration reports whether an iteration is under way.
+func (l *Loop) inIteration() bool {
 	s := l.state
 	return s.step == Kept || s.step == Worked && s.Work.Verdict != spec.VerdictLimit
 }
 
-func (l *Loop) take(ctx context.Context, step Step) error {
+func (l *Loop) carryOut(ctx context.Context, step Step) error {
 	switch {
 	case step.Baseline:
 		return l.baseline(ctx)
 	case step.Restore:
-		return l.restore(ctx)
+		return l.restoreFiles(ctx)
 	case step.Guard:
-		return l.holding(ctx, l.guard)
+		return l.holding(ctx, l.restoreProtected)
 	case step.Take:
 		return l.takeTask(ctx)
 	case step.Close:
@@ -205,22 +205,22 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 	case step.PutBack != "":
 		return l.putBack(ctx, step.PutBack)
 	case step.End != nil:
-		return run.Unkept(l.end(run.ActorHost, *step.End))
+		return run.Unkept(l.endRun(run.ActorHost, *step.End))
 	case step.Judge:
-		l.ahead(ctx) // which is not over with the step
+		l.prepareNext(ctx) // which is not over with the step
 	}
 	return l.holding(ctx, func(ctx context.Context) error {
 		switch {
 		case step.Iterate > 0:
-			return l.iterate(ctx, step.Iterate)
+			return l.runIteration(ctx, step.Iterate)
 		case step.Keep:
-			return l.checkpoint(ctx)
+			return l.keepFiles(ctx)
 		case step.Confirm:
-			return l.confirm(ctx)
+			return l.confirmFiles(ctx)
 		case step.Judge:
-			return l.judge(ctx)
+			return l.judgeFiles(ctx)
 		case step.Review != nil:
-			return l.review(ctx, step.Review)
+			return l.askReviewer(ctx, step.Review)
 		}
 		return run.Wait(ctx, step.Wait)
 	})
@@ -229,38 +229,38 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 // AheadFor is how long a preparation stays as good as a new one.
 const AheadFor = time.Minute
 
-// ahead prepares the next iteration, if one can be foreseen, and soon.
-func (l *Loop) ahead(ctx context.Context) {
+// prepareNext prepares the next iteration, if one can be foreseen, and soon.
+func (l *Loop) prepareNext(ctx context.Context) {
 	if l.state.LastVerdict().took() >= AheadFor {
 		return
 	}
 	if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {
-		l.Shop.Ahead(ctx, l.Plan.seatOf(n))
+		l.Runner.Ahead(ctx, l.Plan.seatOf(n))
 	}
 }
 
 func (l *Loop) baseline(ctx context.Context) error {
-	v, err := baseline(ctx, l.Shop, l.Run.ID)
+	v, err := baseline(ctx, l.Runner, l.Run.ID)
 	if err != nil {
 		return err
 	}
-	return l.keep(Baseline, v)
+	return l.keepEvent(Baseline, v)
 }
 
-// guard puts protected files back, and makes a checkpoint: the agent's next work is compared with
+// restoreProtected puts protected files back, and makes a checkpoint: the agent's next work is compared with
 // that.
-func (l *Loop) guard(ctx context.Context) error {
-	g, err := guard(ctx, l.Shop, Seat{}, l.state.Baseline.Protected, "run "+l.Run.ID+": what is protected is put back")
+func (l *Loop) restoreProtected(ctx context.Context) error {
+	g, err := guard(ctx, l.Runner, Seat{}, l.state.Baseline.Protected, "run "+l.Run.ID+": what is protected is put back")
 	if err != nil {
 		return err
 	}
-	return l.keep(Guarded, g)
+	return l.keepEvent(Guarded, g)
 }
 
-func guard(ctx context.Context, shop Shop, seat Seat, baseline map[string]string, cause string) (Guard, error) {
-	g, err := shop.PutBack(ctx, seat, baseline)
+func guard(ctx context.Context, runner Runner, seat Seat, baseline map[string]string, cause string) (Guard, error) {
+	g, err := runner.PutBack(ctx, seat, baseline)
 	if err == nil && len(g.Paths) > 0 {
-		g.Checkpoint, err = shop.Keep(ctx, seat, cause)
+		g.Checkpoint, err = runner.Keep(ctx, seat, cause)
 	}
 	return g, err
 }
@@ -268,56 +268,56 @@ func guard(ctx context.Context, shop Shop, seat Seat, baseline map[string]string
 // maxMessage is how much of a message is kept, in bytes.
 const maxMessage = 8 << 10
 
-func (l *Loop) iterate(ctx context.Context, n int) error {
+func (l *Loop) runIteration(ctx context.Context, n int) error {
 	seat, model := l.Plan.seatOf(n), l.Plan.ModelOf(n)
-	if l.Shop.Gone(seat) {
-		return l.remake(ctx, seat)
+	if l.Runner.Gone(seat) {
+		return l.remakePlace(ctx, seat)
 	}
 	if !l.state.begun(n) { // otherwise it continues with its own files
-		if _, err := l.Shop.Begin(ctx, seat); err != nil {
-			return l.missed(ctx, seat, err)
+		if _, err := l.Runner.Begin(ctx, seat); err != nil {
+			return l.handleMissing(ctx, seat, err)
 		}
 	}
 	prompt, told := Prompt(l.Plan, l.state, n)
 	session := l.Plan.session(l.state, n)
-	if err := l.keep(Iteration, Begun{Iteration: n, Hints: told, Agent: seat.Agent, Model: model, Session: session}); err != nil {
+	if err := l.keepEvent(Iteration, Begun{Iteration: n, Hints: told, Agent: seat.Agent, Model: model, Session: session}); err != nil {
 		return err
 	}
 	job := Job{
 		Seat: seat, Prompt: prompt, Model: model, Session: session, Limit: l.Plan.limit(l.state, time.Now()), Idle: time.Duration(l.Plan.Limits.Idle),
 		Budget: budgetOf(l.Plan, l.state), Rest: budgetLeft(l.Plan, l.state),
 	}
-	w, err := l.Plan.try(ctx, l.Shop, l.Run, job, n)
+	w, err := l.Plan.try(ctx, l.Runner, l.Run, job, n)
 	if err == nil {
-		return l.keep(Worked, w)
+		return l.keepEvent(Worked, w)
 	}
-	if fell(ctx, &w) {
-		return l.keep(Cut, w)
+	if sandboxCrashed(ctx, &w) {
+		return l.keepEvent(Cut, w)
 	}
 	if w.used() {
-		if kerr := l.keep(Cut, w); kerr != nil {
+		if kerr := l.keepEvent(Cut, w); kerr != nil {
 			return kerr
 		}
 	}
-	return l.missed(ctx, seat, err)
+	return l.handleMissing(ctx, seat, err)
 }
 
-// missed handles an error in a seat's place. If a person removed the place, it is made anew. Files
+// handleMissing handles an error in a seat's place. If a person removed the place, it is made anew. Files
 // there that are in no checkpoint are lost: the iteration is begun again.
-func (l *Loop) missed(ctx context.Context, seat Seat, err error) error {
-	if err == nil || ctx.Err() != nil || !l.Shop.Gone(seat) {
+func (l *Loop) handleMissing(ctx context.Context, seat Seat, err error) error {
+	if err == nil || ctx.Err() != nil || !l.Runner.Gone(seat) {
 		return err
 	}
-	return l.remake(ctx, seat)
+	return l.remakePlace(ctx, seat)
 }
 
-func (l *Loop) remake(ctx context.Context, seat Seat) error {
-	return remake(ctx, l.Shop, l.state, seat, l.keep)
+func (l *Loop) remakePlace(ctx context.Context, seat Seat) error {
+	return remake(ctx, l.Runner, l.state, seat, l.keepEvent)
 }
 
 // remake makes a place anew, and keeps that.
-func remake(ctx context.Context, shop Shop, s *State, seat Seat, keep func(kind string, data any) error) error {
-	p, err := shop.Remake(ctx, seat, s.Places, func(p Place) error {
+func remake(ctx context.Context, runner Runner, s *State, seat Seat, keep func(kind string, data any) error) error {
+	p, err := runner.Remake(ctx, seat, s.Places, func(p Place) error {
 		return keep(Placing, Made{Sandbox: s.Sandbox, Places: []Place{p}})
 	})
 	if err != nil {
@@ -336,12 +336,12 @@ func (p *Plan) limit(s *State, now time.Time) time.Duration {
 }
 
 // try has an agent work, and judges its message. With an error it only returns the use.
-func (p *Plan) try(ctx context.Context, shop Shop, r *run.Run, job Job, n int) (w Work, err error) {
+func (p *Plan) try(ctx context.Context, runner Runner, r *run.Run, job Job, n int) (w Work, err error) {
 	began := time.Now()
 	if job.Output, err = r.Output(n); err != nil {
 		return w, err
 	}
-	w, err = shop.Work(ctx, job)
+	w, err = runner.Work(ctx, job)
 	unkept := job.Output.Close()
 	if err == nil {
 		err = ctx.Err() // cut short, even if it has a result
@@ -349,8 +349,8 @@ func (p *Plan) try(ctx context.Context, shop Shop, r *run.Run, job Job, n int) (
 	w.Iteration, w.Worker, w.Seconds = n, job.Worker, time.Since(began).Seconds()
 	if err != nil {
 		w = Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Said: w.Said, Seen: w.Seen, Unlisted: w.Unlisted, Seconds: w.Seconds}
-		if errors.Is(err, ErrFell) {
-			w.Fell = tail(err.Error(), maxMessage)
+		if errors.Is(err, ErrCrashed) {
+			w.Crashed = tail(err.Error(), maxMessage)
 		}
 		return w, err
 	}
@@ -376,14 +376,14 @@ func tail(text string, most int) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
 }
 
-func (l *Loop) checkpoint(ctx context.Context) error {
+func (l *Loop) keepFiles(ctx context.Context) error {
 	s := l.state
 	seat := Seat{Agent: s.Agent}
-	k, err := keepDone(ctx, l.Shop, seat, s, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration))
+	k, err := keepDone(ctx, l.Runner, seat, s, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration))
 	if err != nil {
-		return l.missed(ctx, seat, err)
+		return l.handleMissing(ctx, seat, err)
 	}
-	return l.keep(Kept, k)
+	return l.keepEvent(Kept, k)
 }
 
 // ErrForgotten says that a checkpoint is not there any more: a person removed it.
@@ -391,29 +391,29 @@ var ErrForgotten = errors.New("the checkpoint was removed")
 
 // changesSince counts the files that differ from the last checkpoint. If a person removed that,
 // the count is not exact: it is the changes since the start, or all files.
-func changesSince(shop Shop, seat Seat, s *State, at int64) (n int, exact bool, err error) {
+func changesSince(runner Runner, seat Seat, s *State, at int64) (n int, exact bool, err error) {
 	for _, from := range slices.Compact([]int64{s.checked, s.start()}) {
-		if n, err = shop.Changes(seat, from, at); !errors.Is(err, ErrForgotten) {
+		if n, err = runner.Changes(seat, from, at); !errors.Is(err, ErrForgotten) {
 			return n, from == s.checked, err
 		}
 	}
-	n, err = shop.Changes(seat, 0, at)
+	n, err = runner.Changes(seat, 0, at)
 	return n, false, err
 }
 
 // keepDone makes a checkpoint of an iteration. If the agent says that it is done, the changes of
 // all iterations are counted: work that one made and another undid does not count. If the
 // checkpoint before them was removed, each iteration that has changed a file counts.
-func keepDone(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (k Keep, err error) {
+func keepDone(ctx context.Context, runner Runner, seat Seat, s *State, cause string) (k Keep, err error) {
 	k = Keep{Iteration: s.Iteration}
-	if k.Checkpoint, err = shop.Keep(ctx, seat, cause); err != nil {
+	if k.Checkpoint, err = runner.Keep(ctx, seat, cause); err != nil {
 		return k, err
 	}
-	if k.Changes, _, err = changesSince(shop, seat, s, k.Checkpoint); err != nil {
+	if k.Changes, _, err = changesSince(runner, seat, s, k.Checkpoint); err != nil {
 		return k, err
 	}
 	if from := s.start(); s.claims && (s.changed || k.Changes > 0) && from != s.checked {
-		n, err := shop.Changes(seat, from, k.Checkpoint)
+		n, err := runner.Changes(seat, from, k.Checkpoint)
 		if errors.Is(err, ErrForgotten) {
 			return k, nil
 		}
@@ -423,28 +423,28 @@ func keepDone(ctx context.Context, shop Shop, seat Seat, s *State, cause string)
 	return k, nil
 }
 
-// confirm checks whether the loop's sandbox has the files of the iteration's checkpoint, wherever
+// confirmFiles checks whether the loop's sandbox has the files of the iteration's checkpoint, wherever
 // that was made. If not, the current files have to be judged.
-func (l *Loop) confirm(ctx context.Context) error {
+func (l *Loop) confirmFiles(ctx context.Context) error {
 	s := l.state
-	kind, k, err := confirm(ctx, l.Shop, Seat{}, s, "run "+l.Run.ID+" goes on")
+	kind, k, err := confirm(ctx, l.Runner, Seat{}, s, "run "+l.Run.ID+" goes on")
 	if err != nil {
 		return err
 	}
-	return l.keep(kind, k)
+	return l.keepEvent(kind, k)
 }
 
 // confirm compares a place with its checkpoint, and returns the event for the result. If the
 // checkpoint was removed, the files have to be judged.
-func confirm(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
+func confirm(ctx context.Context, runner Runner, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
 	k = Keep{Iteration: s.Iteration, Again: true}
 	exact := false
-	beneath, err := shop.Beneath(s.checked)
+	beneath, err := runner.Beneath(s.checked)
 	if err == nil {
-		k.Checkpoint, err = shop.Keep(ctx, seat, cause)
+		k.Checkpoint, err = runner.Keep(ctx, seat, cause)
 	}
 	if err == nil {
-		k.Changes, exact, err = changesSince(shop, seat, s, k.Checkpoint)
+		k.Changes, exact, err = changesSince(runner, seat, s, k.Checkpoint)
 	}
 	if !exact || k.Changes > 0 || len(beneath) > 0 {
 		return Kept, k, err
@@ -452,11 +452,11 @@ func confirm(ctx context.Context, shop Shop, seat Seat, s *State, cause string) 
 	return Confirmed, k, err
 }
 
-func (l *Loop) judge(ctx context.Context) error {
+func (l *Loop) judgeFiles(ctx context.Context) error {
 	s := l.state
-	gates, _, err := l.Shop.Judge(ctx, s.checked, s.Baseline.Protected)
+	gates, _, err := l.Runner.Judge(ctx, s.checked, s.Baseline.Protected)
 	if err != nil {
 		return err
 	}
-	return l.keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: s.checked, Gates: gates})
+	return l.keepEvent(Judged, Verdict{Iteration: s.Iteration, Checkpoint: s.checked, Gates: gates})
 }

@@ -34,7 +34,7 @@ func plan() *Plan {
 	}
 }
 
-// fake is a shop in which everything goes as it is told.
+// fake is a runner in which everything goes as it is told.
 type fake struct {
 	work    func(n int) (Work, error)
 	changes func(n int) int
@@ -73,7 +73,7 @@ type fake struct {
 	putBack []int // tries after which files were put back
 }
 
-var _ Shop = (*fake)(nil)
+var _ Runner = (*fake)(nil)
 
 func (f *fake) Work(_ context.Context, job Job) (Work, error) {
 	f.n++
@@ -201,7 +201,7 @@ func goOn(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run) *Stat
 	h, events, err := r.Host()
 	must(t, err)
 	defer h.Close()
-	s, err := (&Loop{Plan: p, Run: r, Host: h, Shop: f}).Carry(ctx, events)
+	s, err := (&Loop{Plan: p, Run: r, Host: h, Runner: f}).Carry(ctx, events)
 	must(t, err)
 	return s
 }

@@ -197,7 +197,7 @@ func TestPausedByHand(t *testing.T) {
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 	h, _, err := r.Host()
 	must(t, err)
-	l := &Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}
+	l := &Loop{Plan: p, Run: r, Host: h, Runner: f, Queue: d}
 	l.Tell = func(ev run.Event, _ *State) {
 		if ev.Type == Closed {
 			must(t, r.Leave(run.Message{Kind: run.Pause, Actor: "ann"}))

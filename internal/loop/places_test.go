@@ -48,7 +48,7 @@ func TestRotationRemoved(t *testing.T) {
 					h, events, err := r.Host()
 					must(t, err)
 					defer h.Close()
-					return (&Loop{Plan: p, Run: r, Host: h, Shop: f, Tell: func(ev run.Event, s *State) {
+					return (&Loop{Plan: p, Run: r, Host: h, Runner: f, Tell: func(ev run.Event, s *State) {
 						if ev.Type == Kept && s.Iteration == 1 {
 							must(t, r.Leave(run.Message{Kind: run.Hint, Actor: "ann", Text: "for b"}))
 						}

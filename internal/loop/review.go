@@ -167,25 +167,25 @@ func budgetOf(p *Plan, s *State) (b spec.Budget) {
 	return b
 }
 
-// review asks a reviewer, and keeps the answer before any other action.
-func (l *Loop) review(ctx context.Context, c *Criterion) error {
+// askReviewer asks a reviewer, and keeps the answer before any other action.
+func (l *Loop) askReviewer(ctx context.Context, c *Criterion) error {
 	s := l.state
 	a := Asking{Iteration: s.Iteration, Gate: c.ID}
-	if err := l.keep(Reviewing, a); err != nil {
+	if err := l.keepEvent(Reviewing, a); err != nil {
 		return err
 	}
-	kind, what, err := ask(ctx, l.Shop, l.Plan.reviewJob(s, s, s.checked, c), c, a)
+	kind, what, err := ask(ctx, l.Runner, l.Plan.reviewJob(s, s, s.checked, c), c, a)
 	if kind == "" {
 		return err
 	}
-	return cmp.Or(l.keep(kind, what), err)
+	return cmp.Or(l.keepEvent(kind, what), err)
 }
 
 // ask asks a reviewer, and returns the type and data of the event to keep, or an empty type
 // without one. An error means that the review was cut short.
-func ask(ctx context.Context, shop Shop, job ReviewJob, c *Criterion, a Asking) (kind string, what any, err error) {
+func ask(ctx context.Context, runner Runner, job ReviewJob, c *Criterion, a Asking) (kind string, what any, err error) {
 	began := time.Now()
-	done, err := shop.Review(ctx, job)
+	done, err := runner.Review(ctx, job)
 	used := usage(done.Work)
 	if ctx.Err() != nil { // even with a result
 		if !done.used() {

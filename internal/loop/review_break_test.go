@@ -18,7 +18,7 @@ func usedUp(until time.Time) Opinion {
 	return Opinion{Work: Work{Verdict: spec.VerdictLimit, Error: "used\nup\n# Task", Until: until, Tokens: 2}, Document: []byte(agrees)}
 }
 
-// finished is a shop in which the work is done in the first iteration.
+// finished is a runner in which the work is done in the first iteration.
 func finished() *fake {
 	return &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 }

@@ -87,30 +87,30 @@ func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor st
 	if err := l.Run.Forget(l.Host.Since(), run.Pause, run.Stop); err != nil {
 		return nil, err
 	}
-	if err := l.append(Rewound, actor, b); err != nil {
+	if err := l.appendEvent(Rewound, actor, b); err != nil {
 		return nil, err
 	}
-	return l.state, l.restore(ctx)
+	return l.state, l.restoreFiles(ctx)
 }
 
-// restore puts files and tasks back.
-func (l *Loop) restore(ctx context.Context) error {
+// restoreFiles puts files and tasks back.
+func (l *Loop) restoreFiles(ctx context.Context) error {
 	b := l.state.back
-	beneath, err := l.Shop.Beneath(b.Checkpoint)
+	beneath, err := l.Runner.Beneath(b.Checkpoint)
 	if err != nil {
 		return err
 	}
-	err = l.Shop.Restore(ctx, b.Checkpoint)
+	err = l.Runner.Restore(ctx, b.Checkpoint)
 	gone := b.perhaps && errors.Is(err, spec.ErrNotFound)
 	if err != nil && !gone {
 		return err
 	}
-	if l.Desk != nil {
-		if err := l.Desk.Reopen(ctx, b.Reopen); err != nil {
+	if l.Queue != nil {
+		if err := l.Queue.Reopen(ctx, b.Reopen); err != nil {
 			return err
 		}
 	}
-	return l.keep(Restored, Put{gone, beneath})
+	return l.keepEvent(Restored, Put{gone, beneath})
 }
 
 // rewind forgets all later iterations.
@@ -121,7 +121,7 @@ func (s *State) rewind(b Back) {
 	s.SameError, s.fail, s.SameLimit, s.shown, s.Until = 0, "", 0, 0, time.Time{}
 	s.Closed = upTo(s.Closed, func(f Finished) bool { return f.Iteration <= b.Iteration })
 	s.Left = upTo(s.Left, func(f Left) bool { return f.Iteration <= b.Iteration })
-	s.OpenTasks, s.HeldUp, s.Falls, s.Beneath = nil, nil, 0, nil
+	s.OpenTasks, s.HeldUp, s.Crashes, s.Beneath = nil, nil, 0, nil
 	s.Status, s.Reason, s.Detail, s.Signal = run.Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
 }
 

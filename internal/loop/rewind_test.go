@@ -12,14 +12,14 @@ import (
 )
 
 // rewind goes back to an iteration.
-func rewind(t *testing.T, p *Plan, f *fake, r *run.Run, d *Desk, n int) (*State, error) {
+func rewind(t *testing.T, p *Plan, f *fake, r *run.Run, d *TaskQueue, n int) (*State, error) {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)
 	defer h.Close()
 	b, err := Behind(events, n)
 	must(t, err)
-	return (&Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}).Rewind(t.Context(), events, b, "ann")
+	return (&Loop{Plan: p, Run: r, Host: h, Runner: f, Queue: d}).Rewind(t.Context(), events, b, "ann")
 }
 
 func TestRewind(t *testing.T) {

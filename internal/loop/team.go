@@ -10,10 +10,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// Bench is a shop in which several workers work at the same time, each at its own seat. Several
+// TeamRunner is a runner with which several workers work at the same time, each at its own seat. Several
 // goroutines call its methods.
-type Bench interface {
-	Shop
+type TeamRunner interface {
+	Runner
 	// Hand has a seat's place hold a checkpoint.
 	Hand(ctx context.Context, seat Seat, checkpoint int64) error
 	// Join makes a checkpoint that merges the changes from base to theirs with the current files
@@ -32,12 +32,12 @@ var ErrMoved = errors.New("the loop's sandbox was changed meanwhile")
 // Team carries on a loop with several workers. One goroutine makes and keeps all decisions. Long
 // actions have other goroutines, one for each worker. Merges are made one after the other.
 type Team struct {
-	Plan  *Plan
-	Run   *run.Run
-	Host  *run.Host
-	Bench Bench
-	Desk  *Desk
-	Tell  func(run.Event, *State) // called after each event; may be nil
+	Plan   *Plan
+	Run    *run.Run
+	Host   *run.Host
+	Runner TeamRunner
+	Queue  *TaskQueue
+	Tell   func(run.Event, *State) // called after each event; may be nil
 
 	state  *State
 	hands  []*hand
@@ -85,17 +85,17 @@ func (t *Team) Carry(ctx context.Context, events []run.Event) (*State, error) {
 			if err := t.Run.Forget(t.Host.Since(), outdated(t.state)...); err != nil {
 				return err
 			}
-			return t.append(run.Began, run.ActorHost, nil)
+			return t.appendEvent(run.Began, run.ActorHost, nil)
 		},
 		Running: func() bool { return t.state.Status == run.Running },
-		Hear:    t.hear,
-		Step:    t.step,
-		End:     func(actor string, r run.Result) error { return t.end(actor, endOf(r)) },
+		Hear:    t.hearMessage,
+		Step:    t.takeStep,
+		End:     func(actor string, r run.Result) error { return t.endRun(actor, endOf(r)) },
 	})
-	return t.state, errors.Join(err, t.drain()) // no action is left running, even if a result could not be kept
+	return t.state, errors.Join(err, t.drainActions()) // no action is left running, even if a result could not be kept
 }
 
-func (t *Team) append(kind, actor string, data any) error {
+func (t *Team) appendEvent(kind, actor string, data any) error {
 	ev, err := t.Host.Append(kind, actor, data)
 	if err == nil {
 		t.kept++
@@ -107,22 +107,22 @@ func (t *Team) append(kind, actor string, data any) error {
 	return err
 }
 
-func (t *Team) keep(kind string, data any) error {
-	return run.Unkept(t.append(kind, run.ActorHost, data))
+func (t *Team) keepEvent(kind string, data any) error {
+	return run.Unkept(t.appendEvent(kind, run.ActorHost, data))
 }
 
-// hear handles a message of a person. A pause waits until all workers are idle.
-func (t *Team) hear(m run.Message) (taken bool, err error) {
+// hearMessage handles a message of a person. A pause waits until all workers are idle.
+func (t *Team) hearMessage(m run.Message) (taken bool, err error) {
 	if m.Kind == run.Pause {
 		t.pause = &m
 		return false, nil
 	}
-	return true, advise(m, t.append)
+	return true, advise(m, t.appendEvent)
 }
 
-// end records that the loop is not carried on, when no action is running any more.
-func (t *Team) end(actor string, e End) error {
-	if err := t.drain(); err != nil {
+// endRun records that the loop is not carried on, when no action is running any more.
+func (t *Team) endRun(actor string, e End) error {
+	if err := t.drainActions(); err != nil {
 		return err
 	}
 	for _, w := range t.state.Workers {
@@ -133,22 +133,22 @@ func (t *Team) end(actor string, e End) error {
 		if e.Status != run.Waiting && e.Status != run.Interrupted {
 			note = noteOf(t.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
 		}
-		_ = t.Desk.PutBack(context.Background(), w.Task.ID, note) // else its lease runs out
+		_ = t.Queue.PutBack(context.Background(), w.Task.ID, note) // else its lease runs out
 	}
-	return t.append(run.Ended, actor, e)
+	return t.appendEvent(run.Ended, actor, e)
 }
 
-// drain ends all running actions. It keeps the results they have by then, and the use of those
+// drainActions ends all running actions. It keeps the results they have by then, and the use of those
 // without a result.
-func (t *Team) drain() (err error) {
+func (t *Team) drainActions() (err error) {
 	for _, h := range t.hands {
 		if h.stop != nil {
 			h.stop(errOver)
 		}
 	}
-	for t.busy() > 0 {
+	for t.countBusy() > 0 {
 		o := <-t.done
-		t.free(o)
+		t.freeHand(o)
 		if o.then != nil && err == nil {
 			if err = o.then(); !run.IsUnkept(err) {
 				err = nil // the reason of the end is known already
@@ -161,7 +161,7 @@ func (t *Team) drain() (err error) {
 // errOver is the cause for which work is given up when the loop ends.
 var errOver = errors.New("the loop ends")
 
-func (t *Team) busy() (n int) {
+func (t *Team) countBusy() (n int) {
 	for _, h := range t.hands {
 		if h.stop != nil {
 			n++
@@ -170,12 +170,12 @@ func (t *Team) busy() (n int) {
 	return n
 }
 
-// free makes a hand ready for its next action.
-func (t *Team) free(o outcome) {
+// freeHand makes a hand ready for its next action.
+func (t *Team) freeHand(o outcome) {
 	h := t.hands[o.worker-1]
 	h.stop(nil)
 	if o.err != nil && h.task != "" { // only the claim of it exists
-		_ = t.Desk.PutBack(context.Background(), h.task, "") // else its lease runs out
+		_ = t.Queue.PutBack(context.Background(), h.task, "") // else its lease runs out
 	}
 	h.stop, h.what, h.task, h.spend = nil, "", "", spend{}
 	select {
@@ -184,9 +184,9 @@ func (t *Team) free(o outcome) {
 	}
 }
 
-// step begins all actions that it can, and waits until one ends, or until it is time to look at
+// takeStep begins all actions that it can, and waits until one ends, or until it is time to look at
 // other things.
-func (t *Team) step(ctx context.Context) error {
+func (t *Team) takeStep(ctx context.Context) error {
 	if t.state.Baseline == nil {
 		return t.baseline(ctx)
 	}
@@ -196,13 +196,13 @@ func (t *Team) step(ctx context.Context) error {
 	before := t.kept
 	for _, h := range t.hands {
 		if h.stop == nil {
-			if err := t.next(ctx, h); err != nil || t.state.Status != run.Running {
+			if err := t.beginStep(ctx, h); err != nil || t.state.Status != run.Running {
 				return err
 			}
 		}
 	}
 	switch {
-	case t.busy() > 0:
+	case t.countBusy() > 0:
 	case t.kept != before: // a worker has a next step
 		return nil
 	default:
@@ -212,7 +212,7 @@ func (t *Team) step(ctx context.Context) error {
 	}
 	select {
 	case o := <-t.done:
-		return t.came(ctx, o)
+		return t.keepOutcome(ctx, o)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(lookEvery):
@@ -227,11 +227,11 @@ const (
 	tasksEvery = 5 * time.Second
 )
 
-// came keeps the result of an action.
-func (t *Team) came(ctx context.Context, o outcome) error {
+// keepOutcome keeps the result of an action.
+func (t *Team) keepOutcome(ctx context.Context, o outcome) error {
 	h := t.hands[o.worker-1]
 	what := h.what
-	t.free(o)
+	t.freeHand(o)
 	var err error
 	if o.then != nil {
 		err = o.then()
@@ -240,35 +240,35 @@ func (t *Team) came(ctx context.Context, o outcome) error {
 		return errors.Join(err, ctx.Err())
 	}
 	if h.lost != nil {
-		return t.lost(h)
+		return t.loseTask(h)
 	}
 	if t.ending != nil && (errors.Is(o.err, errSpent) || errors.Is(o.err, context.Canceled)) {
 		return nil // the loop ends for that reason
 	}
-	if o.err != nil && slices.Contains([]string{Took, Handed, Worked, Kept}, what) && t.Bench.Gone(h.at) {
+	if o.err != nil && slices.Contains([]string{Took, Handed, Worked, Kept}, what) && t.Runner.Gone(h.at) {
 		return nil // its place is made anew before another action there
 	}
 	return o.err
 }
 
-// lost says that a task is another's by now.
-func (t *Team) lost(h *hand) error {
+// loseTask says that a task is another's by now.
+func (t *Team) loseTask(h *hand) error {
 	why := h.lost
 	h.lost = nil
 	w := t.state.Workers[h.worker-1]
 	if w.Task == nil {
 		return nil
 	}
-	t.wake()
-	return t.keep(Lost, Left{By: h.by(), Task: w.Task.ID, Why: why.Error(), Iteration: w.Iteration})
+	t.wakeIdle()
+	return t.keepEvent(Lost, Left{By: h.by(), Task: w.Task.ID, Why: why.Error(), Iteration: w.Iteration})
 }
 
 func (h *hand) by() By { return By{Worker: h.worker} }
 
 func (h *hand) seat() Seat { return Seat{Worker: h.worker} }
 
-// wake has idle workers look for tasks again.
-func (t *Team) wake() {
+// wakeIdle has idle workers look for tasks again.
+func (t *Team) wakeIdle() {
 	for _, h := range t.hands {
 		h.idle = false
 	}
@@ -276,22 +276,22 @@ func (t *Team) wake() {
 
 // baseline records the gates' verdict before any work.
 func (t *Team) baseline(ctx context.Context) error {
-	v, err := baseline(ctx, t.Bench, t.Run.ID)
+	v, err := baseline(ctx, t.Runner, t.Run.ID)
 	if err != nil {
 		return err
 	}
-	return t.keep(Baseline, v)
+	return t.keepEvent(Baseline, v)
 }
 
-// wind stops new actions.
-func (t *Team) wind(end *End) {
+// windDown stops new actions.
+func (t *Team) windDown(end *End) {
 	if t.ending == nil {
 		t.ending = end
 	}
 }
 
-// begin runs a long action at a seat. When it has ended, the team's goroutine keeps its result.
-func (t *Team) begin(ctx context.Context, h *hand, at Seat, what string, do func(context.Context) (func() error, error)) {
+// beginAction runs a long action at a seat. When it has ended, the team's goroutine keeps its result.
+func (t *Team) beginAction(ctx context.Context, h *hand, at Seat, what string, do func(context.Context) (func() error, error)) {
 	ctx, h.stop = context.WithCancelCause(ctx)
 	h.what, h.at = what, at
 	go func() {
@@ -309,37 +309,37 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 	open := slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.Task != nil })
 	switch {
 	case t.ending != nil:
-		return true, run.Unkept(t.end(run.ActorHost, *t.ending))
+		return true, run.Unkept(t.endRun(run.ActorHost, *t.ending))
 	case t.pause != nil:
-		err := t.end(t.pause.Actor, End{Status: run.Waiting, Reason: "paused"})
+		err := t.endRun(t.pause.Actor, End{Status: run.Waiting, Reason: "paused"})
 		if err == nil {
 			err = t.Run.Take(*t.pause)
 		}
 		return true, run.Unkept(err)
 	case !open && !slices.ContainsFunc(t.hands, func(h *hand) bool { return !h.idle }):
-		if err := judgeAgain(ctx, t.Bench, t.state, t.Run.ID, t.keep); err != nil {
+		if err := judgeAgain(ctx, t.Runner, t.state, t.Run.ID, t.keepEvent); err != nil {
 			return true, err
 		}
-		left, ready, err := t.Desk.Stands(ctx, t.state)
+		left, ready, err := t.Queue.Stands(ctx, t.state)
 		if err != nil {
 			return true, err
 		}
 		if ready { // by now
-			t.wake()
+			t.wakeIdle()
 			return false, nil
 		}
-		return true, run.Unkept(t.end(run.ActorHost, noTask(t.state, left)))
+		return true, run.Unkept(t.endRun(run.ActorHost, noTask(t.state, left)))
 	}
 	return false, nil
 }
 
 // judgeAgain asks the gates about the loop's sandbox, if its files may have changed since the last
 // verdict.
-func judgeAgain(ctx context.Context, shop Shop, s *State, id string, keep func(kind string, data any) error) error {
+func judgeAgain(ctx context.Context, runner Runner, s *State, id string, keep func(kind string, data any) error) error {
 	if !s.unjudged && !s.stale {
 		return nil
 	}
-	kind, k, err := confirm(ctx, shop, Seat{}, s, "run "+id+" goes on")
+	kind, k, err := confirm(ctx, runner, Seat{}, s, "run "+id+" goes on")
 	if err != nil {
 		return err
 	}
@@ -349,7 +349,7 @@ func judgeAgain(ctx context.Context, shop Shop, s *State, id string, keep func(k
 	if err := keep(kind, k); err != nil || kind == Confirmed {
 		return err
 	}
-	gates, _, err := shop.Judge(ctx, k.Checkpoint, s.Baseline.Protected)
+	gates, _, err := runner.Judge(ctx, k.Checkpoint, s.Baseline.Protected)
 	if err != nil {
 		return err
 	}
@@ -357,11 +357,11 @@ func judgeAgain(ctx context.Context, shop Shop, s *State, id string, keep func(k
 }
 
 // baseline returns the gates' verdict on the current files.
-func baseline(ctx context.Context, shop Shop, id string) (v Verdict, err error) {
-	n, err := shop.Keep(ctx, Seat{}, "run "+id+" begins")
+func baseline(ctx context.Context, runner Runner, id string) (v Verdict, err error) {
+	n, err := runner.Keep(ctx, Seat{}, "run "+id+" begins")
 	if err != nil {
 		return v, err
 	}
-	gates, hashes, err := shop.Judge(ctx, n, nil)
+	gates, hashes, err := runner.Judge(ctx, n, nil)
 	return Verdict{Checkpoint: n, Gates: gates, Protected: hashes}, err
 }

@@ -29,13 +29,13 @@ func (t *Team) watch(ctx context.Context) error {
 	}
 	if time.Since(t.looked) > tasksEvery {
 		t.looked = time.Now()
-		t.wake()
+		t.wakeIdle()
 	}
 	end := spent(t.Plan, t.used(), time.Now())
 	if end == nil || end.Reason == "time" { // for which each is stopped by itself
 		return nil
 	}
-	t.wind(end)
+	t.windDown(end)
 	for _, h := range t.hands {
 		if h.stop != nil && (h.what == Worked || h.what == Reviewed) {
 			h.stop(errSpent)
@@ -63,13 +63,13 @@ func (t *Team) renew(ctx context.Context, h *hand) error {
 		return nil
 	}
 	h.renewed = time.Now()
-	err := t.Desk.Renew(ctx, w.Task.ID)
+	err := t.Queue.Renew(ctx, w.Task.ID)
 	if !errors.Is(err, spec.ErrConflict) {
 		return nil // other errors may be gone the next time
 	}
 	h.lost = err
 	if h.stop == nil {
-		return t.lost(h)
+		return t.loseTask(h)
 	}
 	h.stop(errLost)
 	return nil
@@ -86,7 +86,7 @@ func (t *Team) follow(ctx context.Context, h *hand) {
 			return
 		case <-time.After(spentEvery):
 		}
-		tokens, usd, err := t.Bench.Spent(ctx, h.at)
+		tokens, usd, err := t.Runner.Spent(ctx, h.at)
 		if err != nil {
 			continue // its sandbox has a budget, too
 		}

@@ -14,35 +14,35 @@ import (
 
 // This file has the steps of workers.
 
-// next begins the next step of a worker, or leaves it waiting.
-func (t *Team) next(ctx context.Context, h *hand) error {
+// beginStep begins the next step of a worker, or leaves it waiting.
+func (t *Team) beginStep(ctx context.Context, h *hand) error {
 	w := t.state.Workers[h.worker-1]
 	step := NextOf(t.Plan, t.state, w, time.Now())
 	if (step.Take || step.Iterate > 0) && t.winding() {
 		return nil
 	}
 	at := t.seatOf(h, w, step)
-	if needsPlace(w, step) && !(step.Take && h.idle) && t.Bench.Gone(at) {
-		return t.remake(ctx, h, w, at)
+	if needsPlace(w, step) && !(step.Take && h.idle) && t.Runner.Gone(at) {
+		return t.remakePlace(ctx, h, w, at)
 	}
 	switch {
 	case step.Take:
-		return t.take(ctx, h, w)
+		return t.claimTask(ctx, h, w)
 	case step.End != nil:
-		t.wind(step.End)
+		t.windDown(step.End)
 		return nil
 	case step.Iterate > 0 && !w.begun(step.Iterate) && w.holder != at.Agent:
-		return t.hand(ctx, h, w, at)
+		return t.handFiles(ctx, h, w, at)
 	case step.Iterate > 0:
-		return t.iterate(ctx, h, w, at, step.Iterate)
+		return t.runIteration(ctx, h, w, at, step.Iterate)
 	case step.Review != nil:
-		return t.review(ctx, h, w, step.Review)
+		return t.askReviewer(ctx, h, w, step.Review)
 	case step.PutBack != "":
 		return t.putBack(ctx, h, w, step)
 	case step.Close:
-		return t.close(ctx, h, w)
-	case step.Confirm && t.Bench.Gone(at): // its files cannot have changed
-		return t.keep(Confirmed, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Again: true})
+		return t.closeTask(ctx, h, w)
+	case step.Confirm && t.Runner.Gone(at): // its files cannot have changed
+		return t.keepEvent(Confirmed, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Again: true})
 	case step.Join && t.joining(), !step.Wait.IsZero():
 		return nil
 	}
@@ -54,7 +54,7 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 		what = Kept
 	}
 	now, baseline := *w, t.state.Baseline.Protected
-	t.begin(ctx, h, at, what, func(ctx context.Context) (func() error, error) { return t.do(ctx, h, now, step, baseline) })
+	t.beginAction(ctx, h, at, what, func(ctx context.Context) (func() error, error) { return t.takeAction(ctx, h, now, step, baseline) })
 	return nil
 }
 
@@ -69,11 +69,11 @@ func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
 	return h.seat()
 }
 
-// hand copies the worker's files into the place of the agent whose turn it is.
-func (t *Team) hand(ctx context.Context, h *hand, w *State, at Seat) error {
+// handFiles copies the worker's files into the place of the agent whose turn it is.
+func (t *Team) handFiles(ctx context.Context, h *hand, w *State, at Seat) error {
 	n := w.checked
-	t.begin(ctx, h, at, Handed, func(ctx context.Context) (func() error, error) {
-		err := t.Bench.Hand(ctx, at, n)
+	t.beginAction(ctx, h, at, Handed, func(ctx context.Context) (func() error, error) {
+		err := t.Runner.Hand(ctx, at, n)
 		return t.keeping(err, Handed, Hand{at, n})
 	})
 	return nil
@@ -85,14 +85,14 @@ func needsPlace(w *State, step Step) bool {
 	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep || step.Guard
 }
 
-// remake makes a removed place anew. Ending a loop that can be resumed also removes places. Files
+// remakePlace makes a removed place anew. Ending a loop that can be resumed also removes places. Files
 // there that are in no checkpoint are lost, and then the task goes to the next worker that takes
 // it. The place of an agent whose turn is over has no such files.
-func (t *Team) remake(ctx context.Context, h *hand, w *State, at Seat) error {
+func (t *Team) remakePlace(ctx context.Context, h *hand, w *State, at Seat) error {
 	if w.Task != nil && w.holder == at.Agent && (w.step == Iteration || w.step == Worked) {
 		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed in which it was worked at: what was done there since its last checkpoint is lost", Again: true})
 	}
-	return remake(ctx, t.Bench, t.state, at, t.keep)
+	return remake(ctx, t.Runner, t.state, at, t.keepEvent)
 }
 
 // joining reports whether a merge is under way. Only one may be, or the second would not have the
@@ -102,43 +102,43 @@ func (t *Team) joining() bool {
 		slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.step == Joined || w.step == Rejudged || w.step == Settled })
 }
 
-// do takes a step of which only the result is kept.
-func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map[string]string) (func() error, error) {
+// takeAction takes a step of which only the result is kept.
+func (t *Team) takeAction(ctx context.Context, h *hand, w State, step Step, baseline map[string]string) (func() error, error) {
 	at := fmt.Sprintf("run %s iteration %d, worker %d", t.Run.ID, w.Iteration, h.worker)
 	switch {
 	case step.Keep:
-		k, err := keepDone(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at)
+		k, err := keepDone(ctx, t.Runner, Seat{Worker: h.worker, Agent: w.Agent}, &w, at)
 		k.By = h.by()
 		return t.keeping(err, Kept, k)
 	case step.Guard:
-		g, err := guard(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, baseline, at+": what is protected is put back")
+		g, err := guard(ctx, t.Runner, Seat{Worker: h.worker, Agent: w.Agent}, baseline, at+": what is protected is put back")
 		g.By = h.by()
 		return t.keeping(err, Guarded, g)
 	case step.Confirm:
-		kind, k, err := confirm(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
+		kind, k, err := confirm(ctx, t.Runner, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
 		k.By = h.by()
 		return t.keeping(err, kind, k)
 	case step.Judge:
-		gates, _, err := t.Bench.Judge(ctx, w.checked, baseline)
+		gates, _, err := t.Runner.Judge(ctx, w.checked, baseline)
 		return t.keeping(err, Judged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Gates: gates})
 	case step.Join:
-		return t.join(ctx, h, &w, at)
+		return t.joinResult(ctx, h, &w, at)
 	case step.Rejudge:
-		gates, _, err := t.Bench.Judge(ctx, w.Join.Checkpoint, baseline)
+		gates, _, err := t.Runner.Judge(ctx, w.Join.Checkpoint, baseline)
 		return t.keeping(err, Rejudged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
 	case step.Settle:
-		err := t.Bench.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
+		err := t.Runner.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
 		if errors.Is(err, ErrMoved) { // by a person: no other worker may
-			return t.join(ctx, h, &w, at)
+			return t.joinResult(ctx, h, &w, at)
 		}
 		return t.keeping(err, Settled, Settle{h.by(), w.Join.Checkpoint})
 	}
 	return nil, fmt.Errorf("there is no such step: %+v", step)
 }
 
-// join merges a worker's result with the files of the loop's sandbox.
-func (t *Team) join(ctx context.Context, h *hand, w *State, at string) (func() error, error) {
-	j, err := t.Bench.Join(ctx, w.from, w.checked, at+", with what others have done")
+// joinResult merges a worker's result with the files of the loop's sandbox.
+func (t *Team) joinResult(ctx context.Context, h *hand, w *State, at string) (func() error, error) {
+	j, err := t.Runner.Join(ctx, w.from, w.checked, at+", with what others have done")
 	j.By, j.Task, j.Iteration = h.by(), w.Task.ID, w.Iteration
 	return t.keeping(err, Joined, j)
 }
@@ -148,11 +148,11 @@ func (t *Team) keeping(err error, kind string, data any) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() error { return t.keep(kind, data) }, nil
+	return func() error { return t.keepEvent(kind, data) }, nil
 }
 
-// take claims a task for a worker, and has its place hold the newest state.
-func (t *Team) take(ctx context.Context, h *hand, w *State) error {
+// claimTask claims a task for a worker, and has its place hold the newest state.
+func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 	if h.idle {
 		return nil
 	}
@@ -163,20 +163,20 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 	} else {
 		var wait bool
 		var err error
-		if next, wait, err = t.alone(ctx); err != nil || wait {
+		if next, wait, err = t.findAlone(ctx); err != nil || wait {
 			h.idle = wait // until another worker has done something
 			return err
 		}
 		except = append(leftOf(t.state), t.inHand()...)
 	}
 	h.renewed = time.Now()
-	taken, err := t.Desk.Take(ctx, cmp.Or(id, next), except)
+	taken, err := t.Queue.Take(ctx, cmp.Or(id, next), except)
 	switch {
 	case next != "" && errors.Is(err, spec.ErrConflict): // another was faster
 		return nil
 	case id != "" && errors.Is(err, spec.ErrConflict):
 		h.lost = err
-		return t.lost(h)
+		return t.loseTask(h)
 	case errors.Is(err, spec.ErrNotFound):
 		h.idle = true
 		return nil
@@ -184,11 +184,11 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 		return err
 	}
 	if taken.By = h.by(); id != "" { // it continues with its own files
-		return t.keep(Took, taken)
+		return t.keepEvent(Took, taken)
 	}
 	h.task = taken.ID
-	t.begin(ctx, h, h.seat(), Took, func(ctx context.Context) (func() error, error) {
-		n, err := t.Bench.Begin(ctx, h.seat())
+	t.beginAction(ctx, h, h.seat(), Took, func(ctx context.Context) (func() error, error) {
+		n, err := t.Runner.Begin(ctx, h.seat())
 		taken.Base = n
 		return t.keeping(err, Took, taken)
 	})
@@ -206,9 +206,9 @@ func (t *Team) inHand() []string {
 	return list
 }
 
-// alone returns the task to take now with every other worker idle. wait is true if one is still
+// findAlone returns the task to take now with every other worker idle. wait is true if one is still
 // busy, or has such a task.
-func (t *Team) alone(ctx context.Context) (id string, wait bool, err error) {
+func (t *Team) findAlone(ctx context.Context) (id string, wait bool, err error) {
 	if len(t.state.alone) == 0 {
 		return "", false, nil
 	}
@@ -216,7 +216,7 @@ func (t *Team) alone(ctx context.Context) (id string, wait bool, err error) {
 	if slices.ContainsFunc(busy, func(id string) bool { return slices.Contains(t.state.alone, id) }) {
 		return "", true, nil
 	}
-	ready, _, err := t.Desk.Ahead(ctx, t.state)
+	ready, _, err := t.Queue.Ahead(ctx, t.state)
 	if err != nil {
 		return "", false, err
 	}
@@ -228,13 +228,13 @@ func (t *Team) alone(ctx context.Context) (id string, wait bool, err error) {
 	return "", false, nil
 }
 
-// iterate has a worker's agent work.
-func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) error {
+// runIteration has a worker's agent work.
+func (t *Team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n int) error {
 	told := *w
 	told.Hints = slices.Concat(w.given, t.state.Hints)
 	prompt, hints := Prompt(t.Plan, &told, n)
 	model := t.Plan.ModelOf(w.turn(n))
-	if err := t.keep(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Agent: at.Agent, Model: model}); err != nil {
+	if err := t.keepEvent(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Agent: at.Agent, Model: model}); err != nil {
 		return err
 	}
 	job := Job{
@@ -242,7 +242,7 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) e
 		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.used()),
 	}
 	bounded := job.Rest != (spec.Budget{})
-	t.begin(ctx, h, at, Worked, func(ctx context.Context) (func() error, error) {
+	t.beginAction(ctx, h, at, Worked, func(ctx context.Context) (func() error, error) {
 		if bounded {
 			watching, stop := context.WithCancel(ctx)
 			var follower sync.WaitGroup
@@ -250,8 +250,8 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) e
 			defer follower.Wait()
 			defer stop()
 		}
-		k, err := t.Plan.try(ctx, t.Bench, t.Run, job, n)
-		if fell(ctx, &k) {
+		k, err := t.Plan.try(ctx, t.Runner, t.Run, job, n)
+		if sandboxCrashed(ctx, &k) {
 			return t.keeping(nil, Cut, k)
 		}
 		if err != nil && !k.used() {
@@ -261,49 +261,49 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) e
 		if err != nil {
 			kind = Cut
 		}
-		return func() error { return t.keep(kind, k) }, err
+		return func() error { return t.keepEvent(kind, k) }, err
 	})
 	return nil
 }
 
-// review asks a reviewer about a worker's result.
-func (t *Team) review(ctx context.Context, h *hand, w *State, c *Criterion) error {
+// askReviewer asks a reviewer about a worker's result.
+func (t *Team) askReviewer(ctx context.Context, h *hand, w *State, c *Criterion) error {
 	checkpoint, n := w.checked, w.Iteration
 	if w.step == Rejudged {
 		checkpoint = w.Join.Checkpoint
 	}
 	a := Asking{By: h.by(), Iteration: n, Gate: c.ID}
-	if err := t.keep(Reviewing, a); err != nil {
+	if err := t.keepEvent(Reviewing, a); err != nil {
 		return err
 	}
 	job := t.Plan.reviewJob(t.used(), w, checkpoint, c)
-	t.begin(ctx, h, h.seat(), Reviewed, func(ctx context.Context) (func() error, error) {
-		kind, what, err := ask(ctx, t.Bench, job, c, a)
+	t.beginAction(ctx, h, h.seat(), Reviewed, func(ctx context.Context) (func() error, error) {
+		kind, what, err := ask(ctx, t.Runner, job, c, a)
 		if kind == "" {
 			return nil, err
 		}
-		return func() error { return t.keep(kind, what) }, err
+		return func() error { return t.keepEvent(kind, what) }, err
 	})
 	return nil
 }
 
 func (t *Team) putBack(ctx context.Context, h *hand, w *State, step Step) error {
-	if err := t.Desk.PutBack(ctx, w.Task.ID, noteOf(t.Run.ID, step.PutBack)); err != nil {
+	if err := t.Queue.PutBack(ctx, w.Task.ID, noteOf(t.Run.ID, step.PutBack)); err != nil {
 		return err
 	}
-	t.wake()
-	return t.keep(PutBack, Left{By: h.by(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again, Outrun: step.Outrun})
+	t.wakeIdle()
+	return t.keepEvent(PutBack, Left{By: h.by(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again, Outrun: step.Outrun})
 }
 
-// close closes a task whose result is in the loop's sandbox.
-func (t *Team) close(ctx context.Context, h *hand, w *State) error {
-	err := t.Desk.Close(ctx, w.Task.ID, closedAs, w.Work.Session)
+// closeTask closes a task whose result is in the loop's sandbox.
+func (t *Team) closeTask(ctx context.Context, h *hand, w *State) error {
+	err := t.Queue.Close(ctx, w.Task.ID, closedAs, w.Work.Session)
 	if errors.Is(err, spec.ErrConflict) {
 		return t.putBack(ctx, h, w, Step{PutBack: "it cannot be closed: " + err.Error()})
 	}
 	if err != nil {
 		return err
 	}
-	t.wake()
-	return t.keep(Closed, Finished{h.by(), w.Task.ID, w.Iteration})
+	t.wakeIdle()
+	return t.keepEvent(Closed, Finished{h.by(), w.Task.ID, w.Iteration})
 }

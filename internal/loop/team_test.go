@@ -51,7 +51,7 @@ type bench struct {
 	prompts    []string
 }
 
-var _ Bench = (*bench)(nil)
+var _ TeamRunner = (*bench)(nil)
 
 func newBench(t *testing.T) *bench {
 	return &bench{
@@ -244,12 +244,12 @@ func (b *bench) Spent(_ context.Context, seat Seat) (int64, float64, error) {
 
 // teamwork carries a loop on with several workers. If die is not nil the process dies after the
 // first event for which it returns true.
-func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, d *Desk, die func(run.Event) bool) (*State, error) {
+func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, d *TaskQueue, die func(run.Event) bool) (*State, error) {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)
 	defer h.Close()
-	team := &Team{Plan: p, Run: r, Host: h, Bench: b, Desk: d, Tell: func(ev run.Event, _ *State) {
+	team := &Team{Plan: p, Run: r, Host: h, Runner: b, Queue: d, Tell: func(ev run.Event, _ *State) {
 		if die != nil && die(ev) {
 			h.Close() // no event can be written any more
 		}
@@ -262,7 +262,7 @@ func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, 
 }
 
 // hire makes a loop with workers, for these tasks.
-func hire(t *testing.T, workers int, titles ...string) (*Plan, *run.Run, *Desk) {
+func hire(t *testing.T, workers int, titles ...string) (*Plan, *run.Run, *TaskQueue) {
 	t.Helper()
 	p, r, d := desk(t, titles...)
 	p.Workers, p.Tasks.Tries, p.Limits.MaxIterations = workers, 4, 200

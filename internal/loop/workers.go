@@ -93,7 +93,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case Cut:
 		return run.Read(ev, func(k Work) {
 			s.cut(k)
-			w.fall(k)
+			w.countCrash(k)
 			s.untell(w)
 			w.open = false
 		})

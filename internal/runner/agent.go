@@ -41,27 +41,27 @@ type turn struct {
 	limit                  time.Duration
 }
 
-// question is a turn that can be taken.
-type question struct {
+// request is a turn that can be taken.
+type request struct {
 	rules  *transcript.Rules
 	q      wire.Command
 	stdin  string
 	linger time.Duration // from its end by its own word to its exit
 }
 
-// ready checks that an agent can be asked, before any sandbox is touched.
-func ready(of *spec.Agent, t turn) (*question, error) {
+// prepareRequest checks that an agent can be asked, before any sandbox is touched.
+func prepareRequest(of *spec.Agent, t turn) (*request, error) {
 	rules, err := transcript.ForOutput(of.Headless)
 	if err != nil {
 		return nil, err
 	}
 	argv, stdin := agent.Headless(of, t.prompt, t.model, t.session)
 	q := wire.Command{Args: argv, Env: t.env, Dir: t.dir, Timeout: spec.Duration(t.limit)}
-	return &question{rules, q, stdin, cmp.Or(time.Duration(of.Headless.Linger), spec.UsualLinger)}, fitsArguments(argv)
+	return &request{rules, q, stdin, cmp.Or(time.Duration(of.Headless.Linger), spec.UsualLinger)}, fitsArguments(argv)
 }
 
-// told is an agent's report on its work, and its end.
-type told struct {
+// report is an agent's report on its work, and its end.
+type report struct {
 	digest transcript.Digest
 	status int
 	said   string // the end of its standard error
@@ -69,20 +69,20 @@ type told struct {
 	stayed string // how it was stopped after that, if it did not exit by itself
 }
 
-// ask has an agent work. Both writers get its output. If it was cut short, as [shortened] says,
+// askAgent has an agent work. Both writers get its output. If it was cut short, as [shortened] says,
 // its report until then counts.
-func (p *question) ask(ctx context.Context, in *headless.Session, stdout, stderr io.Writer) (*told, error) {
-	a := &told{}
+func (p *request) askAgent(ctx context.Context, in *headless.Session, stdout, stderr io.Writer) (*report, error) {
+	a := &report{}
 	var r *transcript.Reader
-	r = transcript.NewReader(p.rules, func(ev spec.TranscriptEvent) error { a.hear(ev, r.Lines()); return nil })
+	r = transcript.NewReader(p.rules, func(ev spec.TranscriptEvent) error { a.hearEvent(ev, r.Lines()); return nil })
 	enough := make(chan struct{})
 	l := newLinger(p.linger, func() bool { return a.ended > 0 }, enough)
 	defer l.giveUp.Stop()
 	var err error
-	a.status, a.said, err = run(ctx, enough, in, p.q, p.stdin, io.MultiWriter(stdout, r, l), stderr)
+	a.status, a.said, err = runCommand(ctx, enough, in, p.q, p.stdin, io.MultiWriter(stdout, r, l), stderr)
 	select {
 	case <-enough:
-		err = cmp.Or[error](err, &lingers{p.linger})
+		err = cmp.Or[error](err, &lingerError{p.linger})
 	default:
 	}
 	if cerr := r.Close(); cerr != nil { // unread output cannot be judged
@@ -91,17 +91,17 @@ func (p *question) ask(ctx context.Context, in *headless.Session, stdout, stderr
 	return a, err
 }
 
-// answer is ask where it makes no difference why the work was cut short.
-func (p *question) answer(ctx context.Context, in *headless.Session, stdout, stderr io.Writer) (*told, error) {
-	a, err := p.ask(ctx, in, stdout, stderr)
+// answerPrompt is ask where it makes no difference why the work was cut short.
+func (p *request) answerPrompt(ctx context.Context, in *headless.Session, stdout, stderr io.Writer) (*report, error) {
+	a, err := p.askAgent(ctx, in, stdout, stderr)
 	if ctx.Err() == nil {
-		err = a.cut(err)
+		err = a.endEarly(err)
 	}
 	return a, err
 }
 
-// hear takes the next event of the agent, from a line that may have more of them.
-func (a *told) hear(ev spec.TranscriptEvent, line int) {
+// hearEvent takes the next event of the agent, from a line that may have more of them.
+func (a *report) hearEvent(ev spec.TranscriptEvent, line int) {
 	a.digest.Add(ev)
 	switch {
 	case ev.Kind == spec.TalkEnd:
@@ -111,9 +111,9 @@ func (a *told) hear(ev spec.TranscriptEvent, line int) {
 	}
 }
 
-// cut treats interrupted work as over. An agent that had reported its end is judged by that
+// endEarly treats interrupted work as over. An agent that had reported its end is judged by that
 // report, as if it had exited then; any other has failed. Other errors stay errors.
-func (a *told) cut(err error) error {
+func (a *report) endEarly(err error) error {
 	why := shortened(err)
 	switch {
 	case why == nil:
@@ -126,8 +126,8 @@ func (a *told) cut(err error) error {
 	return nil
 }
 
-// used returns the agent's own figures of its use.
-func (a *told) used() loop.Work {
+// agentUsage returns the agent's own figures of its use.
+func (a *report) agentUsage() loop.Work {
 	d := &a.digest
 	w := loop.Work{Session: d.Session, Calls: d.Calls, Tokens: d.Usage.Input + d.Usage.CacheWrite + d.Usage.Output, USD: d.Usage.USD}
 	if d.Usage != (spec.TranscriptUsage{}) {
@@ -136,9 +136,9 @@ func (a *told) used() loop.Work {
 	return w
 }
 
-// work judges the agent by its own report.
-func (a *told) work() loop.Work {
-	w, d := a.used(), &a.digest
+// judgeWork judges the agent by its own report.
+func (a *report) judgeWork() loop.Work {
+	w, d := a.agentUsage(), &a.digest
 	w.Verdict, w.Message, w.Stayed = d.Verdict(a.status), d.Message(), a.stayed
 	if w.Verdict == spec.VerdictOK {
 		return w

@@ -26,7 +26,7 @@ func (e *early) serves(sb *spec.Sandbox, now time.Time) bool {
 // Ahead starts the sandbox of a seat anew, for its next work, while something else is done: a
 // host that died, or a person, may have left something at work there.
 func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
-	at, err := s.at(seat)
+	at, err := s.placeOf(seat)
 	if err != nil || s.ahead != nil {
 		return
 	}
@@ -44,8 +44,8 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	})
 }
 
-// empty makes sure that no process runs in a sandbox, as [Loop.Ahead] does.
-func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
+// emptySandbox makes sure that no process runs in a sandbox, as [Loop.Ahead] does.
+func (s *Loop) emptySandbox(ctx context.Context, sb *spec.Sandbox) error {
 	if was := s.ahead; was != nil { // several workers have none
 		s.ahead = nil
 		<-was.tried
@@ -56,8 +56,8 @@ func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
 	return s.engine.Stop(ctx, sb, Grace)
 }
 
-// idle stops a sandbox that was started ahead, if no agent will work there, and no person does.
-func (s *Loop) idle(ctx context.Context) {
+// stopIdle stops a sandbox that was started ahead, if no agent will work there, and no person does.
+func (s *Loop) stopIdle(ctx context.Context) {
 	was := s.ahead
 	if s.ahead = nil; was == nil {
 		return

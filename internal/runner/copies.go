@@ -12,7 +12,7 @@ import (
 // and one for each command. A command runs code of the agent, which could change the files for the
 // next command. A command's copy is started while the gates before it judge.
 type copies struct {
-	shop     *shop
+	base     *base
 	of       *spec.Sandbox
 	point    checkpoint.Point
 	commands int           // how many come after the current gate
@@ -31,16 +31,16 @@ type coming struct {
 // used again as long as all goes well: a read that takes too long costs it its sandbox.
 func (c *copies) reading(ctx context.Context, limit spec.Duration, do func(context.Context, *spec.Sandbox) (well bool, err error)) (err error) {
 	if c.read == nil {
-		if c.read, err = c.shop.snapshots.Proof(ctx, c.of, c.point); err != nil {
+		if c.read, err = c.base.snapshots.Proof(ctx, c.of, c.point); err != nil {
 			return err
 		}
-		c.ahead(ctx)
+		c.beginNext(ctx)
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Duration(limit))
 	defer cancel()
 	well, err := do(limited, c.read)
 	if !well || err != nil {
-		c.shop.remove(ctx, c.read)
+		c.base.removeCopy(ctx, c.read)
 		c.read = nil
 	}
 	return err
@@ -48,52 +48,52 @@ func (c *copies) reading(ctx context.Context, limit spec.Duration, do func(conte
 
 // running does something in a copy of its own.
 func (c *copies) running(ctx context.Context, do func(*spec.Sandbox) error) error {
-	sb, err := c.take(ctx)
+	sb, err := c.takeCopy(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.shop.remove(ctx, sb)
-	c.ahead(ctx)
+	defer c.base.removeCopy(ctx, sb)
+	c.beginNext(ctx)
 	return do(sb)
 }
 
-// take returns the copy that was begun, or a new one.
-func (c *copies) take(ctx context.Context) (*spec.Sandbox, error) {
+// takeCopy returns the copy that was begun, or a new one.
+func (c *copies) takeCopy(ctx context.Context) (*spec.Sandbox, error) {
 	was := c.next
 	if c.next = nil; was == nil {
-		return c.shop.snapshots.Proof(ctx, c.of, c.point)
+		return c.base.snapshots.Proof(ctx, c.of, c.point)
 	}
 	<-was.made
 	return was.sandbox, was.err
 }
 
-// ahead begins with the next command's copy, if a command is left.
-func (c *copies) ahead(ctx context.Context) {
+// beginNext begins with the next command's copy, if a command is left.
+func (c *copies) beginNext(ctx context.Context) {
 	if c.commands == 0 || c.next != nil {
 		return
 	}
 	next := &coming{made: make(chan struct{})}
 	c.next = next
-	c.shop.going.Go(func() {
+	c.base.going.Go(func() {
 		defer close(next.made)
-		if next.sandbox, next.err = c.shop.snapshots.Proof(ctx, c.of, c.point); next.err != nil {
+		if next.sandbox, next.err = c.base.snapshots.Proof(ctx, c.of, c.point); next.err != nil {
 			return
 		}
-		if conn, err := c.shop.engine.Connect(ctx, next.sandbox); err == nil { // else its command says so
+		if conn, err := c.base.engine.Connect(ctx, next.sandbox); err == nil { // else its command says so
 			conn.Close()
 		}
 	})
 }
 
-// close removes the remaining copies.
-func (c *copies) close(ctx context.Context) {
+// removeAll removes the remaining copies.
+func (c *copies) removeAll(ctx context.Context) {
 	c.commands = 0
 	if c.next != nil {
-		if sb, err := c.take(ctx); err == nil {
-			c.shop.remove(ctx, sb)
+		if sb, err := c.takeCopy(ctx); err == nil {
+			c.base.removeCopy(ctx, sb)
 		}
 	}
 	if c.read != nil {
-		c.shop.remove(ctx, c.read)
+		c.base.removeCopy(ctx, c.read)
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 // Flow works in the sandboxes of a run.
 type Flow struct {
-	shop
+	base
 	sandboxes map[string]*spec.Sandbox // by the names of their rooms
 	agents    map[string]*spec.Agent
 
@@ -31,12 +31,12 @@ type Flow struct {
 	quiet bool // no work of a dead host is left
 }
 
-var _ flow.Shop = (*Flow)(nil)
+var _ flow.Runner = (*Flow)(nil)
 
-// NewFlow returns the shop of a flow with these sandboxes, by the names of their rooms, and these
+// NewFlow returns the runner of a flow with these sandboxes, by the names of their rooms, and these
 // agents, by their names.
 func NewFlow(h Host, e *engine.Engine, s *snapshot.Snapshots, sandboxes map[string]*spec.Sandbox, agents map[string]*spec.Agent) *Flow {
-	return &Flow{shop: shop{host: h, engine: e, snapshots: s}, sandboxes: sandboxes, agents: agents}
+	return &Flow{base: base{host: h, engine: e, snapshots: s}, sandboxes: sandboxes, agents: agents}
 }
 
 // flowRoot is the directory inside that contains the directories of the tries: the files of an
@@ -53,16 +53,16 @@ func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) 
 	if sb == nil {
 		return d, spec.Errorf(nil, "there is no sandbox for %s", cmp.Or(job.Room, job.Of))
 	}
-	if err := s.silence(ctx); err != nil {
+	if err := s.quiesce(ctx); err != nil {
 		return d, err
 	}
 	switch {
 	case job.Of != "":
-		return s.judge(ctx, sb, job)
+		return s.judgeCopy(ctx, sb, job)
 	case job.Fresh:
-		return s.fresh(ctx, sb, job)
+		return s.runFresh(ctx, sb, job)
 	}
-	before, err := s.bound(ctx, sb, job.Budget)
+	before, err := s.setBudget(ctx, sb, job.Budget)
 	if err != nil {
 		return d, err
 	}
@@ -70,19 +70,19 @@ func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) 
 	if err := s.host.SetUp(ctx, sb); err != nil {
 		return d, err
 	}
-	in := s.in(sb)
+	in := s.sessionIn(sb)
 	files := headless.Delivery{Place: job.Place, Files: job.Files, Drafts: job.Drafts, Output: job.Output}
 	if err := in.Put(ctx, files); err != nil {
 		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
 	}
 	if job.Command != "" {
-		d, err = s.command(ctx, sb, job, job.Log)
+		d, err = s.runShell(ctx, sb, job, job.Log)
 	} else {
-		d, err = s.prompt(ctx, sb, job)
+		d, err = s.runAgent(ctx, sb, job)
 	}
 	err = errors.Join(err, s.engine.Stop(context.WithoutCancel(ctx), sb, Grace))
 	if err == nil {
-		err = s.count(ctx, sb, before, began, &d)
+		err = s.countUse(ctx, sb, before, began, &d)
 	}
 	if err != nil || job.Output == "" {
 		return d, err
@@ -91,8 +91,8 @@ func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) 
 	return d, err
 }
 
-// silence ends the work that a dead host may have left in any sandbox, before the first job.
-func (s *Flow) silence(ctx context.Context) error {
+// quiesce ends the work that a dead host may have left in any sandbox, before the first job.
+func (s *Flow) quiesce(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.quiet {
@@ -107,38 +107,38 @@ func (s *Flow) silence(ctx context.Context) error {
 	return nil
 }
 
-// judge has a command judge a copy of the directory in a fresh sandbox that is removed afterwards.
+// judgeCopy has a command judge a copy of the directory in a fresh sandbox that is removed afterwards.
 // It gets no credentials, so it cannot pay for a model.
-func (s *Flow) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
+func (s *Flow) judgeCopy(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
 	p, err := s.snapshots.Checkpoint(ctx, of, "", "to judge it", false)
 	if err != nil {
 		return d, err
 	}
 	err = s.inProof(ctx, of, p, func(sb *spec.Sandbox) error {
-		d, err = s.printed(ctx, sb, job)
+		d, err = s.runPrinted(ctx, sb, job)
 		return err
 	})
 	return d, err
 }
 
-// fresh has a command work in a fresh sandbox like another one, which is removed afterwards. It
+// runFresh has a command work in a fresh sandbox like another one, which is removed afterwards. It
 // gets no credentials, so it cannot pay for a model.
-func (s *Flow) fresh(ctx context.Context, like *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
+func (s *Flow) runFresh(ctx context.Context, like *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
 	sb, err := s.engine.Fresh(ctx, like)
 	if err != nil {
 		return d, err
 	}
-	defer s.remove(ctx, sb)
-	if err := s.preparing(sb).Put(ctx, headless.Delivery{Place: job.Place, Files: job.Files, Drafts: job.Drafts}); err != nil {
+	defer s.removeCopy(ctx, sb)
+	if err := s.preparedSession(sb).Put(ctx, headless.Delivery{Place: job.Place, Files: job.Files, Drafts: job.Drafts}); err != nil {
 		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
 	}
-	return s.printed(ctx, sb, job)
+	return s.runPrinted(ctx, sb, job)
 }
 
-// printed runs a command whose stdout is its output.
-func (s *Flow) printed(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
+// runPrinted runs a command whose stdout is its output.
+func (s *Flow) runPrinted(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
 	said := &printout{}
-	d, err := s.command(ctx, sb, job, io.MultiWriter(job.Log, said))
+	d, err := s.runShell(ctx, sb, job, io.MultiWriter(job.Log, said))
 	if said.more {
 		d.Missing = fmt.Sprintf("it printed more than %d bytes", gate.MaxBytes)
 	}
@@ -173,9 +173,9 @@ func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	return flow.Used{Tokens: sum.Counted(), USD: sum.USD}, err
 }
 
-// bound sets the gateway's budget to the rest for a job. It returns the bill of the sandbox
+// setBudget sets the gateway's budget to the rest for a job. It returns the bill of the sandbox
 // before.
-func (s *Flow) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
+func (s *Flow) setBudget(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
 	before, err := s.engine.Bill(ctx, sb)
 	if err != nil || left == (spec.Budget{}) {
 		return before, err
@@ -190,16 +190,16 @@ func (s *Flow) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (s
 	return before, s.engine.SetBudget(ctx, sb, left)
 }
 
-// count sets a job's use: the gateway's count, or the agent's figure if that is more, because the
+// countUse sets a job's use: the gateway's count, or the agent's figure if that is more, because the
 // gateway does not see everything everywhere. A used-up allowance or an overloaded provider is
 // believed if the gateway has seen it.
-func (s *Flow) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
+func (s *Flow) countUse(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
 	after, err := s.engine.Bill(ctx, sb)
 	if err != nil {
 		return err
 	}
 	w := loop.Work{Verdict: d.Verdict, Error: d.Error, Until: d.Until, Tokens: d.Tokens, USD: d.USD}
-	meter(&w, before, after, began)
+	meterWork(&w, before, after, began)
 	d.Verdict, d.Overloaded, d.Error, d.Until, d.Tokens, d.USD = w.Verdict, w.Overloaded, w.Error, w.Until, w.Tokens, w.USD
 	d.Seen, d.Unlisted = w.Seen, w.Unlisted
 	return nil
@@ -215,11 +215,11 @@ func (s *Flow) Stop(ctx context.Context) {
 	}
 }
 
-// command has a shell do it.
-func (s *Flow) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdout io.Writer) (flow.Done, error) {
+// runShell has a shell do it.
+func (s *Flow) runShell(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdout io.Writer) (flow.Done, error) {
 	out := &headless.Ending{}
-	q := wire.Command{Args: []string{"/bin/sh", "-c", job.Command}, Env: job.Env, Dir: s.dir(sb, job), Timeout: spec.Duration(job.Limit)}
-	status, said, err := run(ctx, nil, s.in(sb), q, "", io.MultiWriter(stdout, out), io.Discard)
+	q := wire.Command{Args: []string{"/bin/sh", "-c", job.Command}, Env: job.Env, Dir: s.workDir(sb, job), Timeout: spec.Duration(job.Limit)}
+	status, said, err := runCommand(ctx, nil, s.sessionIn(sb), q, "", io.MultiWriter(stdout, out), io.Discard)
 	if short := shortened(err); short != nil && ctx.Err() == nil {
 		return flow.Done{Verdict: spec.VerdictFailed, Error: short.Error()}, nil
 	}
@@ -235,30 +235,30 @@ func (s *Flow) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdo
 	return d, nil
 }
 
-// dir returns the working directory of a job: the project if the sandbox has one.
-func (s *Flow) dir(sb *spec.Sandbox, job flow.Job) string {
+// workDir returns the working directory of a job: the project if the sandbox has one.
+func (s *Flow) workDir(sb *spec.Sandbox, job flow.Job) string {
 	if sb.Primary() != "" {
 		return ""
 	}
 	return job.Place
 }
 
-// prompt has an agent do it.
-func (s *Flow) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
-	t := turn{prompt: job.Prompt, model: job.Model, env: job.Env, dir: s.dir(sb, job), limit: job.Limit}
-	q, err := ready(s.agents[job.Agent], t)
+// runAgent has an agent do it.
+func (s *Flow) runAgent(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
+	t := turn{prompt: job.Prompt, model: job.Model, env: job.Env, dir: s.workDir(sb, job), limit: job.Limit}
+	q, err := prepareRequest(s.agents[job.Agent], t)
 	if err != nil {
 		return flow.Done{}, err
 	}
-	a, err := q.answer(ctx, s.in(sb), job.Log, io.Discard)
+	a, err := q.answerPrompt(ctx, s.sessionIn(sb), job.Log, io.Discard)
 	if err != nil {
-		used := a.used()
+		used := a.agentUsage()
 		return flow.Done{Tokens: used.Tokens, USD: used.USD, Said: used.Said}, err
 	}
 	_, _ = io.WriteString(job.Log, a.said)
 	if a.stayed != "" {
 		s.host.Note("%s: %s", job.Agent, a.stayed)
 	}
-	w := a.work()
+	w := a.judgeWork()
 	return flow.Done{Verdict: w.Verdict, Error: w.Error, Until: w.Until, Message: w.Message, Tokens: w.Tokens, USD: w.USD, Said: w.Said}, nil
 }

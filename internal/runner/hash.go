@@ -26,7 +26,7 @@ const absent = "absent"
 func (s *Loop) hash(ctx context.Context, in *copies, rel string, kept io.Writer) (sum string, err error) {
 	err = in.reading(ctx, s.plan.Limits.Gate, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
 		var l listing
-		began, err := readTree(ctx, s.preparing(sb), sb, rel, "", func(r io.Reader) error {
+		began, err := readTree(ctx, s.preparedSession(sb), sb, rel, "", func(r io.Reader) error {
 			if kept != nil {
 				r = io.TeeReader(r, kept)
 			}

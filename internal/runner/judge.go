@@ -31,8 +31,8 @@ func (s *Loop) Judge(ctx context.Context, number int64, baseline map[string]stri
 			commands++
 		}
 	}
-	in := &copies{shop: &s.shop, of: s.Sandbox, point: p, commands: commands}
-	defer in.close(ctx)
+	in := &copies{base: &s.base, of: s.Sandbox, point: p, commands: commands}
+	defer in.removeAll(ctx)
 	gates, hashes, err := s.protected(ctx, in, baseline)
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +107,7 @@ func (s *Loop) try(ctx context.Context, in *copies, name, line string, limit spe
 // tried runs a command that is to end with 0.
 func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why, output string, err error) {
 	out := &headless.Ending{}
-	status, said, err := run(ctx, nil, s.in(sb), q, "", out, io.Discard)
+	status, said, err := runCommand(ctx, nil, s.sessionIn(sb), q, "", out, io.Discard)
 	if short := shortened(err); short != nil && ctx.Err() == nil {
 		why, err = short.Error(), nil
 	}
@@ -115,7 +115,7 @@ func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why
 		why = fmt.Sprintf("exit code %d", status)
 		if status == notFound {
 			var more string
-			why, more = s.missing(ctx, sb, said)
+			why, more = s.explainMissing(ctx, sb, said)
 			said += more
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why
 func (s *Loop) judgeFile(ctx context.Context, in *copies, c *loop.Criterion) (why, output string, err error) {
 	r := gate.Result{}
 	err = in.reading(ctx, *c.Timeout, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
-		document, missing, err := s.preparing(sb).Take(ctx, path.Join(sb.Workspaces[0].Target, filepath.ToSlash(c.File)))
+		document, missing, err := s.preparedSession(sb).Take(ctx, path.Join(sb.Workspaces[0].Target, filepath.ToSlash(c.File)))
 		if r = gate.Missing(missing); err == nil && missing == "" {
 			r = c.Checks().Judge(document)
 		}

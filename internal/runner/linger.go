@@ -10,10 +10,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// lingers is why an agent was ended that had said how it ended, and did not exit.
-type lingers struct{ after time.Duration }
+// lingerError is why an agent was ended that had said how it ended, and did not exit.
+type lingerError struct{ after time.Duration }
 
-func (l *lingers) Error() string {
+func (l *lingerError) Error() string {
 	return fmt.Sprintf("it did not exit within %s, and was ended", l.after)
 }
 
@@ -47,10 +47,10 @@ func shortened(err error) error {
 	if cut, ok := errors.AsType[*headless.CutShort](err); ok {
 		return cut
 	}
-	if quiet, ok := errors.AsType[*silence](err); ok {
+	if quiet, ok := errors.AsType[*idleError](err); ok {
 		return quiet
 	}
-	if stays, ok := errors.AsType[*lingers](err); ok {
+	if stays, ok := errors.AsType[*lingerError](err); ok {
 		return stays
 	}
 	return nil

@@ -23,15 +23,15 @@ var chatty = spec.AgentHeadless{
 }
 
 // hears has lines be read as they come.
-func hears(t *testing.T, lines ...string) *told {
+func hears(t *testing.T, lines ...string) *report {
 	t.Helper()
 	rules, err := transcript.ForOutput(&chatty)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &told{}
+	a := &report{}
 	var r *transcript.Reader
-	r = transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { a.hear(ev, r.Lines()); return nil })
+	r = transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { a.hearEvent(ev, r.Lines()); return nil })
 	for _, line := range lines {
 		if _, err := r.Write([]byte(line + "\n")); err != nil {
 			t.Fatal(err)
@@ -50,28 +50,28 @@ func TestCut(t *testing.T) {
 		verdict string
 		why     string
 	}{
-		"it ended well":              {[]string{said, done}, &lingers{time.Second}, spec.VerdictOK, ""},
-		"there is more in the line":  {[]string{`{"type":"bye","good":true,"say":"all done"}`}, &lingers{time.Second}, spec.VerdictOK, ""},
+		"it ended well":              {[]string{said, done}, &lingerError{time.Second}, spec.VerdictOK, ""},
+		"there is more in the line":  {[]string{`{"type":"bye","good":true,"say":"all done"}`}, &lingerError{time.Second}, spec.VerdictOK, ""},
 		"time was over then":         {[]string{said, done}, &headless.CutShort{Why: spec.ErrTimeout}, spec.VerdictOK, ""},
-		"it was silent then":         {[]string{said, done, `{"type":"beat"}`, "no JSON"}, &silence{time.Second}, spec.VerdictOK, ""},
-		"it ended badly":             {[]string{said, `{"type":"bye","good":false,"why":"no model"}`}, &lingers{time.Second}, spec.VerdictFailed, "no model"},
-		"it went on":                 {[]string{said, done, said}, &silence{time.Second}, spec.VerdictFailed, "for 1s it printed nothing, asked nobody and did not compute, and was ended"},
-		"it went on to another end":  {[]string{said, done, said, done}, &silence{time.Second}, spec.VerdictOK, ""},
-		"it said nothing of its end": {[]string{said}, &silence{time.Second}, spec.VerdictFailed, "for 1s it printed nothing, asked nobody and did not compute, and was ended"},
-		"it did nothing":             {[]string{done}, &lingers{time.Second}, spec.VerdictFailed, "it ended well, and said and did nothing"},
+		"it was silent then":         {[]string{said, done, `{"type":"beat"}`, "no JSON"}, &idleError{time.Second}, spec.VerdictOK, ""},
+		"it ended badly":             {[]string{said, `{"type":"bye","good":false,"why":"no model"}`}, &lingerError{time.Second}, spec.VerdictFailed, "no model"},
+		"it went on":                 {[]string{said, done, said}, &idleError{time.Second}, spec.VerdictFailed, "for 1s it printed nothing, asked nobody and did not compute, and was ended"},
+		"it went on to another end":  {[]string{said, done, said, done}, &idleError{time.Second}, spec.VerdictOK, ""},
+		"it said nothing of its end": {[]string{said}, &idleError{time.Second}, spec.VerdictFailed, "for 1s it printed nothing, asked nobody and did not compute, and was ended"},
+		"it did nothing":             {[]string{done}, &lingerError{time.Second}, spec.VerdictFailed, "it ended well, and said and did nothing"},
 	} {
 		a := hears(t, c.lines...)
-		if err := a.cut(c.by); err != nil {
+		if err := a.endEarly(c.by); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		w := a.work()
+		w := a.judgeWork()
 		if w.Verdict != c.verdict || w.Error != c.why {
 			t.Errorf("%s: it is %s: %s", name, w.Verdict, w.Error)
 		}
 		if (w.Stayed != "") != (a.ended > 0) {
 			t.Errorf("%s: what became of it: %q", name, w.Stayed)
 		}
-		if err := a.cut(failed); !errors.Is(err, failed) {
+		if err := a.endEarly(failed); !errors.Is(err, failed) {
 			t.Errorf("%s: %v is no other error", name, err)
 		}
 	}

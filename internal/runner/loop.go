@@ -20,7 +20,7 @@ import (
 
 // Loop works in the sandbox of a loop, and judges in copies of it.
 type Loop struct {
-	shop
+	base
 	Sandbox *spec.Sandbox
 	agent   *spec.Agent
 	plan    *loop.Plan
@@ -30,38 +30,38 @@ type Loop struct {
 	originals string // the directory for copies of protected files; empty: none
 }
 
-var _ loop.Shop = (*Loop)(nil)
+var _ loop.Runner = (*Loop)(nil)
 
-// NewLoop returns the shop of a loop in a sandbox. The agent is nil if none will work. elsewhere
+// NewLoop returns the runner of a loop in a sandbox. The agent is nil if none will work. elsewhere
 // may be nil: no agent works in another place. originals is the directory for copies of protected
 // files.
 func NewLoop(h Host, e *engine.Engine, s *snapshot.Snapshots, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places, originals string) *Loop {
-	return &Loop{shop: shop{host: h, engine: e, snapshots: s}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
+	return &Loop{base: base{host: h, engine: e, snapshots: s}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
 }
 
 // Close waits for background work that no caller waits for. The loop's work is over then.
 func (s *Loop) Close(ctx context.Context) {
-	s.idle(ctx)
+	s.stopIdle(ctx)
 	s.going.Wait()
 }
 
 // Work has the agent work, and then stops the sandbox: servers that it left running
 // would hold ports, and write while the files are judged.
 func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) {
-	at, err := s.at(job.Seat)
+	at, err := s.placeOf(job.Seat)
 	if err != nil {
 		return w, err
 	}
-	q, err := ready(at.Agent, turn{prompt: job.Prompt, model: job.Model, session: job.Session, limit: job.Limit})
+	q, err := prepareRequest(at.Agent, turn{prompt: job.Prompt, model: job.Model, session: job.Session, limit: job.Limit})
 	if err != nil { // it was seen to that it can be
 		return w, err
 	}
-	if err := s.empty(ctx, at.Sandbox); err != nil {
+	if err := s.emptySandbox(ctx, at.Sandbox); err != nil {
 		return w, err
 	}
 	before, err := s.engine.Bill(ctx, at.Sandbox)
 	if err == nil {
-		err = s.allow(ctx, at, before, job)
+		err = s.allowBudget(ctx, at, before, job)
 	}
 	if err == nil {
 		err = s.host.SetUp(ctx, at.Sandbox)
@@ -76,40 +76,40 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 			if job.Session != "" && after.Since(before).Answers > 0 {
 				w.Tokens, w.USD, w.Said = 0, 0, nil // its figures may be those of the whole session
 			}
-			meter(&w, before, after, began)
+			meterWork(&w, before, after, began)
 		}
 		err = errors.Join(err, berr)
 	}()
-	a, err := s.heard(ctx, q, at.Sandbox, job)
+	a, err := s.askWatched(ctx, q, at.Sandbox, job)
 	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.Sandbox, Grace)
-	if short := (*headless.CutShort)(nil); errors.As(err, &short) && stopped == nil && ctx.Err() == nil && s.fell(at.Sandbox, short) {
-		return a.used(), fmt.Errorf("%w: %w", loop.ErrFell, short)
+	if short := (*headless.CutShort)(nil); errors.As(err, &short) && stopped == nil && ctx.Err() == nil && s.hasCrashed(at.Sandbox, short) {
+		return a.agentUsage(), fmt.Errorf("%w: %w", loop.ErrCrashed, short)
 	}
-	if err = errors.Join(a.cut(err), stopped); err != nil {
-		return a.used(), err
+	if err = errors.Join(a.endEarly(err), stopped); err != nil {
+		return a.agentUsage(), err
 	}
-	return a.work(), nil
+	return a.judgeWork(), nil
 }
 
-// heard has the agent work as long as something is heard of it, if that is wanted.
-func (s *Loop) heard(ctx context.Context, q *question, sb *spec.Sandbox, job loop.Job) (*told, error) {
+// askWatched has the agent work as long as something is heard of it, if that is wanted.
+func (s *Loop) askWatched(ctx context.Context, q *request, sb *spec.Sandbox, job loop.Job) (*report, error) {
 	out := job.Output
 	if job.Idle <= 0 {
-		return q.ask(ctx, s.in(sb), out.Stdout, out.Stderr)
+		return q.askAgent(ctx, s.sessionIn(sb), out.Stdout, out.Stderr)
 	}
-	p := &pulse{limit: job.Idle, look: func(ctx context.Context) (sign, error) { return signOf(ctx, s.engine, sb) }}
+	p := &idleWatch{limit: job.Idle, look: func(ctx context.Context) (activity, error) { return activityOf(ctx, s.engine, sb) }}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { p.watch(ctx, giveUp) })
-	a, err := q.ask(ctx, s.in(sb), io.MultiWriter(out.Stdout, p), io.MultiWriter(out.Stderr, p))
+	watching.Go(func() { p.watchAgent(ctx, giveUp) })
+	a, err := q.askAgent(ctx, s.sessionIn(sb), io.MultiWriter(out.Stdout, p), io.MultiWriter(out.Stderr, p))
 	giveUp(nil)
 	watching.Wait()
 	return a, err
 }
 
-// fell reports whether a command was cut short because the sandbox crashed, or was killed. A
+// hasCrashed reports whether a command was cut short because the sandbox crashed, or was killed. A
 // sandbox that was removed, or stopped for its behaviour or by a person, did not fall.
-func (s *Loop) fell(sb *spec.Sandbox, why *headless.CutShort) bool {
+func (s *Loop) hasCrashed(sb *spec.Sandbox, why *headless.CutShort) bool {
 	if !errors.Is(why, spec.ErrSandbox) && !errors.Is(why, spec.ErrMayHaveRun) {
 		return false
 	}
@@ -119,7 +119,7 @@ func (s *Loop) fell(sb *spec.Sandbox, why *headless.CutShort) bool {
 
 // Keep makes a checkpoint.
 func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string) (int64, error) {
-	p, err := s.point(ctx, seat, cause)
+	p, err := s.makeCheckpoint(ctx, seat, cause)
 	return p.Number, err
 }
 
@@ -139,7 +139,7 @@ func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	by, err := s.at(seat)
+	by, err := s.placeOf(seat)
 	if err != nil {
 		return 0, err
 	}
@@ -149,7 +149,7 @@ func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
 
 // Restore puts the sandbox's files back.
 func (s *Loop) Restore(ctx context.Context, number int64) error {
-	s.idle(ctx) // a stopped sandbox is put back in less time
+	s.stopIdle(ctx) // a stopped sandbox is put back in less time
 	p, err := s.checkpoint(number)
 	if err != nil {
 		return err
@@ -181,8 +181,8 @@ func (s *Loop) checkpoint(number int64) (checkpoint.Point, error) {
 	return s.snapshots.Checkpoints(s.Sandbox).Find(strconv.FormatInt(number, 10))
 }
 
-// lower sets the gateway's budget, unless the current one is smaller: a person may have set that.
-func (s *Loop) lower(ctx context.Context, sb *spec.Sandbox, b spec.Budget) error {
+// lowerBudget sets the gateway's budget, unless the current one is smaller: a person may have set that.
+func (s *Loop) lowerBudget(ctx context.Context, sb *spec.Sandbox, b spec.Budget) error {
 	now, err := s.engine.Find(sb.ID)
 	if err != nil {
 		return err

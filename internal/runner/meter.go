@@ -7,10 +7,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// meter puts the gateway's count beside the agent's own figures: the agent may be wrong, or lie.
+// meterWork puts the gateway's count beside the agent's own figures: the agent may be wrong, or lie.
 // before and after are the bills around the work that began then. Only the last reason why models
 // could not be asked counts: a refusal that the agent got over is not a reason of its failure.
-func meter(w *loop.Work, before, after spec.Bill, began time.Time) {
+func meterWork(w *loop.Work, before, after spec.Bill, began time.Time) {
 	w.Unlisted = after.Total().Unpriced > 0
 	seen := after.Since(before)
 	if seen.Answers > 0 || seen.Unseen > 0 {

@@ -53,7 +53,7 @@ func TestMeter(t *testing.T) {
 		"a limit, then overloaded":         {loop.Work{Verdict: spec.VerdictFailed}, full(bill(200, now), silent), spec.VerdictLimit, 100, until, false},
 	} {
 		w := c.says
-		meter(&w, bill(100, old), c.after, began)
+		meterWork(&w, bill(100, old), c.after, began)
 		if w.Verdict != c.verdict || w.Tokens != c.tokens || !w.Until.Equal(c.until) || w.Overloaded != c.full {
 			t.Errorf("%s: %+v", name, w)
 		}
@@ -67,25 +67,25 @@ func TestMeterKeepsBoth(t *testing.T) {
 	for says, counts := range map[int64]int64{7: 100, 100: 100, 700: 700} {
 		said := spec.Claimed{Tokens: says}
 		w := loop.Work{Verdict: spec.VerdictOK, Tokens: says, Said: &said}
-		meter(&w, spec.Bill{}, seen, time.Now())
+		meterWork(&w, spec.Bill{}, seen, time.Now())
 		if w.Seen == nil || w.Seen.Counted() != 100 || w.Tokens != counts || *w.Said != (spec.Claimed{Tokens: says}) {
 			t.Errorf("it says %d: %+v, said %+v", says, w, w.Said)
 		}
 	}
 	unread := spec.Bill{Models: []spec.BillItem{{Unseen: 1}}}
 	w := loop.Work{Verdict: spec.VerdictLimit, Tokens: 7}
-	if meter(&w, spec.Bill{}, unread, time.Now()); w.Seen == nil || w.Seen.Unseen != 1 || w.Tokens != 7 || w.Verdict != spec.VerdictLimit {
+	if meterWork(&w, spec.Bill{}, unread, time.Now()); w.Seen == nil || w.Seen.Unseen != 1 || w.Tokens != 7 || w.Verdict != spec.VerdictLimit {
 		t.Errorf("over a WebSocket: %+v", w)
 	}
 	unpriced := spec.Bill{Models: []spec.BillItem{{Unpriced: 7}}}
 	w = loop.Work{Verdict: spec.VerdictFailed} // it was asked before: the gateway refuses all further requests
-	if meter(&w, unpriced, unpriced, time.Now()); !w.Unlisted || w.Seen != nil {
+	if meterWork(&w, unpriced, unpriced, time.Now()); !w.Unlisted || w.Seen != nil {
 		t.Errorf("a model without a price: %+v", w)
 	}
-	if w := (&told{}).used(); w.Said != nil {
+	if w := (&report{}).agentUsage(); w.Said != nil {
 		t.Errorf("one that says nothing: %+v", w.Said)
 	}
-	if w := (&told{digest: transcript.Digest{Usage: spec.TranscriptUsage{Cached: 5}}}).used(); w.Said == nil || w.Said.Tokens != 0 {
+	if w := (&report{digest: transcript.Digest{Usage: spec.TranscriptUsage{Cached: 5}}}).agentUsage(); w.Said == nil || w.Said.Tokens != 0 {
 		t.Errorf("one of which a cache had all: %+v", w.Said)
 	}
 }

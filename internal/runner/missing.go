@@ -20,16 +20,16 @@ const notFound = 127
 // pathTime is how long a sandbox may take to report its PATH.
 const pathTime = 10 * time.Second
 
-// missing explains why a command ended with 127: which program the shell looked for, as far as its
+// explainMissing explains why a command ended with 127: which program the shell looked for, as far as its
 // messages tell, and where. more is all of PATH.
-func (s *shop) missing(ctx context.Context, sb *spec.Sandbox, said string) (why, more string) {
+func (s *base) explainMissing(ctx context.Context, sb *spec.Sandbox, said string) (why, more string) {
 	why = fmt.Sprintf("exit code %d: a program was not found", notFound)
 	if name := sought(said); name != "" {
 		why = fmt.Sprintf("exit code %d: %s was not found", notFound, term.Opening(name))
 	}
 	out := &headless.Ending{}
 	q := wire.Command{Args: []string{"/bin/sh", "-c", `printf %s "$PATH"`}, Timeout: spec.Duration(pathTime)}
-	if status, err := s.in(sb).Run(ctx, q, "", out, io.Discard); err != nil || status != 0 {
+	if status, err := s.sessionIn(sb).Run(ctx, q, "", out, io.Discard); err != nil || status != 0 {
 		return why, ""
 	}
 	path := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(out.String(), ""), unicode.IsControl), "")

@@ -31,7 +31,7 @@ type Places struct {
 // NewPlaces returns the places of these seats.
 func NewPlaces(list map[loop.Seat]Place) *Places { return &Places{list: list} }
 
-func (l *Places) at(seat loop.Seat) (p Place, ok bool) {
+func (l *Places) find(seat loop.Seat) (p Place, ok bool) {
 	if l == nil {
 		return p, false
 	}
@@ -41,19 +41,19 @@ func (l *Places) at(seat loop.Seat) (p Place, ok bool) {
 	return p, ok
 }
 
-func (l *Places) put(seat loop.Seat, p Place) {
+func (l *Places) set(seat loop.Seat, p Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list[seat] = p
 }
 
-// any reports whether agents work elsewhere.
-func (l *Places) any() bool { return l != nil && len(l.list) > 0 }
+// hasAny reports whether agents work elsewhere.
+func (l *Places) hasAny() bool { return l != nil && len(l.list) > 0 }
 
-// at is where a seat's work is done: in a place of its own, or in the loop's sandbox, if it
+// placeOf is where a seat's work is done: in a place of its own, or in the loop's sandbox, if it
 // is that of the loop's own agent.
-func (s *Loop) at(seat loop.Seat) (Place, error) {
-	if p, ok := s.places.at(seat); ok {
+func (s *Loop) placeOf(seat loop.Seat) (Place, error) {
+	if p, ok := s.places.find(seat); ok {
 		return p, nil
 	}
 	if seat.Worker == 0 && (seat.Agent == "" || seat.Agent == s.plan.Agent) {
@@ -62,16 +62,16 @@ func (s *Loop) at(seat loop.Seat) (Place, error) {
 	return Place{}, spec.Errorf(spec.ErrConflict, "%s has no place in this loop", cmp.Or(seat.Agent, fmt.Sprint("worker ", seat.Worker)))
 }
 
-// own reports whether a place has its own copy of the files. If the sandboxes write to the same
+// ownsFiles reports whether a place has its own copy of the files. If the sandboxes write to the same
 // directories of the host, no copy has to be handed over.
-func (s *Loop) own(p Place) bool {
+func (s *Loop) ownsFiles(p Place) bool {
 	return p.Sandbox.ID != s.Sandbox.ID && (s.Sandbox.Mode() != spec.WorkspaceLive || len(s.Sandbox.Private) > 0)
 }
 
 // Begin copies the files of the loop's sandbox into a place.
 func (s *Loop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
-	at, err := s.at(seat)
-	if err != nil || !s.own(at) {
+	at, err := s.placeOf(seat)
+	if err != nil || !s.ownsFiles(at) {
 		return 0, err
 	}
 	p, err := s.snapshots.Checkpoint(ctx, s.Sandbox, "", "for "+at.Sandbox.Name, false)
@@ -81,33 +81,33 @@ func (s *Loop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
 	return p.Number, err
 }
 
-// point makes a checkpoint of a seat's files. If agents take turns, it also copies the files into
+// makeCheckpoint makes a checkpoint of a seat's files. If agents take turns, it also copies the files into
 // the loop's sandbox. The result of one of several workers has to be merged with the others'
 // first.
-func (s *Loop) point(ctx context.Context, seat loop.Seat, cause string) (checkpoint.Point, error) {
-	at, err := s.at(seat)
+func (s *Loop) makeCheckpoint(ctx context.Context, seat loop.Seat, cause string) (checkpoint.Point, error) {
+	at, err := s.placeOf(seat)
 	if err != nil {
 		return checkpoint.Point{}, err
 	}
-	if !s.own(at) {
+	if !s.ownsFiles(at) {
 		return s.snapshots.Checkpoint(ctx, s.Sandbox, "", cause, false)
 	}
 	p, err := s.exchange().HandIn(ctx, s.Sandbox, at.Sandbox, cause)
 	if err == nil && seat.Worker == 0 {
-		err = s.settle(ctx, p)
+		err = s.settleFiles(ctx, p)
 	}
 	return p, err
 }
 
-// settle copies a checkpoint into the loop's sandbox. The old files are kept.
-func (s *Loop) settle(ctx context.Context, p checkpoint.Point) error {
+// settleFiles copies a checkpoint into the loop's sandbox. The old files are kept.
+func (s *Loop) settleFiles(ctx context.Context, p checkpoint.Point) error {
 	_, err := s.snapshots.Restore(ctx, s.Sandbox, p, snapshot.RestoreOptions{NoWorkspace: true, Files: true})
 	return err
 }
 
 // Gone reports whether a seat's own sandbox was removed.
 func (s *Loop) Gone(seat loop.Seat) bool {
-	at, err := s.at(seat)
+	at, err := s.placeOf(seat)
 	if err != nil || at.Sandbox.ID == s.Sandbox.ID {
 		return false
 	}
@@ -117,7 +117,7 @@ func (s *Loop) Gone(seat loop.Seat) bool {
 
 // Remake makes an agent's sandbox anew.
 func (s *Loop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
-	old, err := s.at(seat)
+	old, err := s.placeOf(seat)
 	if err != nil {
 		return p, err
 	}
@@ -125,7 +125,7 @@ func (s *Loop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, 
 	if err := Unmake(s.engine, mine); err != nil {
 		return p, err
 	}
-	program, err := s.host.House(ctx, old.Agent, s.Sandbox)
+	program, err := s.host.InstallAgent(ctx, old.Agent, s.Sandbox)
 	if err != nil {
 		return p, err
 	}
@@ -138,7 +138,7 @@ func (s *Loop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, 
 		return noted(p)
 	})
 	if err == nil {
-		s.places.put(seat, Place{sb, old.Agent})
+		s.places.set(seat, Place{sb, old.Agent})
 	}
 	return p, err
 }
@@ -148,11 +148,11 @@ func ofSeat(list []loop.Place, seat loop.Seat) []loop.Place {
 	return slices.DeleteFunc(slices.Clone(list), func(o loop.Place) bool { return o.Seat != seat })
 }
 
-// allow bounds what models may use for a place: to the rest of the budget, if other places share
+// allowBudget bounds what models may use for a place: to the rest of the budget, if other places share
 // it.
-func (s *Loop) allow(ctx context.Context, at Place, used spec.Bill, job loop.Job) error {
-	if !s.places.any() {
-		return s.lower(ctx, at.Sandbox, job.Budget)
+func (s *Loop) allowBudget(ctx context.Context, at Place, used spec.Bill, job loop.Job) error {
+	if !s.places.hasAny() {
+		return s.lowerBudget(ctx, at.Sandbox, job.Budget)
 	}
 	rest, total := job.Rest, used.Total()
 	if rest.Tokens > 0 {
@@ -161,7 +161,7 @@ func (s *Loop) allow(ctx context.Context, at Place, used spec.Bill, job loop.Job
 	if rest.USD > 0 {
 		rest.USD += total.USD
 	}
-	return s.lower(ctx, at.Sandbox, rest)
+	return s.lowerBudget(ctx, at.Sandbox, rest)
 }
 
 // Unmake removes unused places.

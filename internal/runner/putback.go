@@ -72,11 +72,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // PutBack has what gates protect be what it was. It is written inside, by a program of ours.
 func (s *Loop) PutBack(ctx context.Context, seat loop.Seat, baseline map[string]string) (g loop.Guard, err error) {
-	at, err := s.at(seat)
+	at, err := s.placeOf(seat)
 	if err != nil {
 		return g, err
 	}
-	if err := s.empty(ctx, at.Sandbox); err != nil {
+	if err := s.emptySandbox(ctx, at.Sandbox); err != nil {
 		return g, err
 	}
 	var names []string
@@ -99,7 +99,7 @@ func (s *Loop) PutBack(ctx context.Context, seat loop.Seat, baseline map[string]
 // putBack does it to one path, and gives the names of what was otherwise.
 func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (names []string, err error) {
 	is := map[string]item{}
-	began, now, rerr := s.look(ctx, sb, rel, is)
+	began, now, rerr := s.hashInside(ctx, sb, rel, is)
 	switch {
 	case !began || ctx.Err() != nil:
 		return nil, errors.Join(rerr, ctx.Err())
@@ -109,15 +109,15 @@ func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (
 	if now == sum {
 		return nil, nil
 	}
-	kept, was, err := s.kept(sum)
+	kept, was, err := s.readOriginal(sum)
 	if err != nil {
 		return nil, err
 	}
 	p := planOf(path.Base(filepath.ToSlash(rel)), was, is)
-	if err := s.send(ctx, sb, rel, kept, p); err != nil {
+	if err := s.sendRepair(ctx, sb, rel, kept, p); err != nil {
 		return nil, err
 	}
-	if _, now, err := s.look(ctx, sb, rel, nil); err != nil {
+	if _, now, err := s.hashInside(ctx, sb, rel, nil); err != nil {
 		return nil, err
 	} else if now != sum {
 		return nil, errors.New("it was put back, and is not what it was")
@@ -129,11 +129,11 @@ func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (
 	return names, nil
 }
 
-// look hashes what is at a path inside, as root, and notes its entries if there is something to
+// hashInside hashes what is at a path inside, as root, and notes its entries if there is something to
 // note them in. Began is false if nobody could look.
-func (s *Loop) look(ctx context.Context, sb *spec.Sandbox, rel string, entries map[string]item) (began bool, sum string, err error) {
+func (s *Loop) hashInside(ctx context.Context, sb *spec.Sandbox, rel string, entries map[string]item) (began bool, sum string, err error) {
 	var l listing
-	began, err = readTree(ctx, s.in(sb), sb, rel, "root", func(r io.Reader) (err error) {
+	began, err = readTree(ctx, s.sessionIn(sb), sb, rel, "root", func(r io.Reader) (err error) {
 		l, err = list(r, entries)
 		return err
 	})
@@ -143,8 +143,8 @@ func (s *Loop) look(ctx context.Context, sb *spec.Sandbox, rel string, entries m
 	return began, l.sum, err
 }
 
-// kept reads what was kept, which is what its hash says.
-func (s *Loop) kept(sum string) (archived []byte, was map[string]item, err error) {
+// readOriginal reads what was kept, which is what its hash says.
+func (s *Loop) readOriginal(sum string) (archived []byte, was map[string]item, err error) {
 	was = map[string]item{}
 	if sum == absent {
 		return nil, was, nil
@@ -206,8 +206,8 @@ func alike(a, b byte) bool {
 	return a == tar.TypeDir && b == tar.TypeDir || slices.Contains(files, a) && slices.Contains(files, b)
 }
 
-// send has a program of ours do it.
-func (s *Loop) send(ctx context.Context, sb *spec.Sandbox, rel string, kept []byte, p repair) error {
+// sendRepair has a program of ours do it.
+func (s *Loop) sendRepair(ctx context.Context, sb *spec.Sandbox, rel string, kept []byte, p repair) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
 	r, w, err := os.Pipe()
@@ -217,7 +217,7 @@ func (s *Loop) send(ctx context.Context, sb *spec.Sandbox, rel string, kept []by
 	defer w.Close()
 	defer context.AfterFunc(ctx, func() { w.Close() })()
 	q := wire.Command{Args: []string{guest.Path, guest.CopyName, "back", sb.Workspaces[0].Target, filepath.ToSlash(rel)}, User: "root", Dir: "/"}
-	end, err := s.in(sb).Start(ctx, q, r, nil)
+	end, err := s.sessionIn(sb).Start(ctx, q, r, nil)
 	r.Close()
 	if err != nil {
 		return err

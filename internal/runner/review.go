@@ -23,7 +23,7 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 	if err != nil {
 		return o, err
 	}
-	program, err := s.host.House(ctx, of, s.Sandbox)
+	program, err := s.host.InstallAgent(ctx, of, s.Sandbox)
 	if err != nil {
 		return o, err
 	}
@@ -31,13 +31,13 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 	if err != nil {
 		return o, &spec.Error{Op: "make a copy of " + s.Sandbox.Name + " to have it reviewed", Err: err}
 	}
-	defer s.remove(ctx, sb)
+	defer s.removeCopy(ctx, sb)
 	began := time.Now()
-	o, err = s.read(ctx, sb, of, job)
+	o, err = s.readWork(ctx, sb, of, job)
 	// The use of other processes inside counts too, to the end.
 	bill, berr := s.engine.Bill(context.WithoutCancel(ctx), sb)
 	if berr == nil {
-		meter(&o.Work, spec.Bill{}, bill, began)
+		meterWork(&o.Work, spec.Bill{}, bill, began)
 	}
 	return o, errors.Join(err, berr)
 }
@@ -65,27 +65,27 @@ func (s *Loop) proofFor(ctx context.Context, p checkpoint.Point, of *spec.Agent,
 	return sb, nil
 }
 
-// read has the reviewer read the work, and takes its verdict out. Its sandbox runs on meanwhile: a
+// readWork has the reviewer read the work, and takes its verdict out. Its sandbox runs on meanwhile: a
 // process in it could have written the verdict before, too.
-func (s *Loop) read(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, job loop.ReviewJob) (o loop.Opinion, err error) {
-	q, err := ready(of, turn{prompt: job.Prompt, model: job.Model, limit: job.Limit})
+func (s *Loop) readWork(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, job loop.ReviewJob) (o loop.Opinion, err error) {
+	q, err := prepareRequest(of, turn{prompt: job.Prompt, model: job.Model, limit: job.Limit})
 	if err != nil {
 		return o, err
 	}
-	in := s.preparing(sb)
+	in := s.preparedSession(sb)
 	files := headless.Delivery{Place: loop.ReviewPlace, Files: job.Files, Output: loop.ReviewOutput}
 	if err := in.Put(ctx, files); err != nil {
 		return o, err
 	}
-	a, err := q.answer(ctx, in, io.Discard, io.Discard)
+	a, err := q.answerPrompt(ctx, in, io.Discard, io.Discard)
 	if err != nil {
-		o.Work = a.used()
+		o.Work = a.agentUsage()
 		return o, err
 	}
 	if a.stayed != "" {
 		s.host.Note("%s: %s", job.Agent, a.stayed)
 	}
-	if o.Work = a.work(); o.Verdict != spec.VerdictOK {
+	if o.Work = a.judgeWork(); o.Verdict != spec.VerdictOK {
 		return o, nil
 	}
 	o.Document, o.Missing, err = in.Take(ctx, path.Join(loop.ReviewPlace, loop.ReviewOutput))

@@ -15,7 +15,7 @@ import (
 // hints, and its use counts; but only a limited number of times.
 func TestFell(t *testing.T) {
 	fall := func() (Work, error) {
-		return Work{Tokens: 3}, fmt.Errorf("%w: the sandbox ended", ErrFell)
+		return Work{Tokens: 3}, fmt.Errorf("%w: the sandbox ended", ErrCrashed)
 	}
 	f := &fake{changes: always(1), green: func(n int) bool { return n >= 6 }}
 	f.work = func(n int) (Work, error) {
@@ -26,7 +26,7 @@ func TestFell(t *testing.T) {
 	}
 	p := plan()
 	s, _ := carry(t, p, f)
-	if s.Status != run.Completed || s.Iteration != 2 || s.Repeats != 4 || f.n != 6 || s.Tokens != 4*3+2*10 || s.Falls != 0 {
+	if s.Status != run.Completed || s.Iteration != 2 || s.Repeats != 4 || f.n != 6 || s.Tokens != 4*3+2*10 || s.Crashes != 0 {
 		t.Errorf("after %d tries it is %+v", f.n, s)
 	}
 	if f.prompts[0] != f.prompts[2] || len(f.since) != 3 { // a crash leaves no checkpoint
@@ -34,7 +34,7 @@ func TestFell(t *testing.T) {
 	}
 	f = &fake{changes: always(1), green: always(true), work: func(int) (Work, error) { return fall() }}
 	s, r := carry(t, p, f)
-	if s.Status != run.Failed || s.Reason != reasonFell || s.ExitCode() != 1 || f.n != maxFalls || s.Iteration != 1 || s.Final() {
+	if s.Status != run.Failed || s.Reason != reasonCrashed || s.ExitCode() != 1 || f.n != maxCrashes || s.Iteration != 1 || s.Final() {
 		t.Fatalf("for ever, after %d tries it is %+v", f.n, s)
 	}
 	if !strings.Contains(s.Detail, "3 times in a row") || !strings.Contains(s.Detail, "the sandbox ended") {
@@ -52,11 +52,11 @@ func TestFellInterrupted(t *testing.T) {
 	f := &fake{changes: always(1), green: always(true)}
 	f.work = func(int) (Work, error) {
 		cancel(&spec.Exited{Code: 130})
-		return Work{Tokens: 3}, ErrFell
+		return Work{Tokens: 3}, ErrCrashed
 	}
 	p, r, d := desk(t, "one")
 	s := workThrough(ctx, t, p, f, r, d)
-	if s.Status != run.Interrupted || s.Falls != 0 || s.Tokens != 3 {
+	if s.Status != run.Interrupted || s.Crashes != 0 || s.Tokens != 3 {
 		t.Errorf("it is %+v", s)
 	}
 }
@@ -69,7 +69,7 @@ func TestTeamFell(t *testing.T) {
 		falls := map[string]int{"bd-a": 2, "bd-b": 1}
 		b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
 			if falls[id]--; falls[id] >= 0 {
-				return Work{}, ErrFell
+				return Work{}, ErrCrashed
 			}
 			f[id] = "done"
 			return says(done)
@@ -85,14 +85,14 @@ func TestTeamFell(t *testing.T) {
 		b := newBench(t)
 		b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
 			if id == "bd-a" {
-				return Work{}, ErrFell
+				return Work{}, ErrCrashed
 			}
 			f[id] = "done"
 			return says(done)
 		}
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != run.Failed || s.Reason != reasonFell || s.ExitCode() != 1 {
+		if s.Status != run.Failed || s.Reason != reasonCrashed || s.ExitCode() != 1 {
 			t.Errorf("for ever it is %+v", s)
 		}
 	})

@@ -18,7 +18,7 @@ func TestTolls(t *testing.T) {
 	one, two := By{Worker: 1}, By{Worker: 2}
 	for name, c := range map[string]struct {
 		happened []any
-		want     []Toll
+		want     []TaskCost
 	}{
 		"alone": {
 			happened: []any{
@@ -69,7 +69,7 @@ func TestTolls(t *testing.T) {
 				Took,
 				Taken{ID: "c"},
 			},
-			want: []Toll{{Task: "a", Iterations: 2, Tokens: 31, USD: .75}, {Task: "b", Iterations: 1, Tokens: 32, USD: 1}, {Task: "c"}},
+			want: []TaskCost{{Task: "a", Iterations: 2, Tokens: 31, USD: .75}, {Task: "b", Iterations: 1, Tokens: 32, USD: 1}, {Task: "c"}},
 		},
 		"workers": {
 			happened: []any{
@@ -96,11 +96,11 @@ func TestTolls(t *testing.T) {
 				Worked,
 				Work{By: two, Iteration: 3, Tokens: 4},
 			},
-			want: []Toll{{Task: "a", Iterations: 2, Tokens: 6}, {Task: "b", Iterations: 1, Tokens: 1}},
+			want: []TaskCost{{Task: "a", Iterations: 2, Tokens: 6}, {Task: "b", Iterations: 1, Tokens: 1}},
 		},
 	} {
 		events := eventsOf(t, c.happened)
-		got, err := Tolls(events)
+		got, err := TaskCosts(events)
 		must(t, err)
 		for i := range got {
 			got[i].Metered = spec.Metered{} // TestLedger checks it

@@ -34,9 +34,9 @@ type Taken struct {
 	Closed bool `json:"closed,omitempty"`
 }
 
-// Desk is where a loop takes its tasks from. The claims belong to the run, so the process that
+// TaskQueue is where a loop takes its tasks from. The claims belong to the run, so the process that
 // carries it on after a crash has them, too.
-type Desk struct {
+type TaskQueue struct {
 	Store task.Store
 	Who   string // the name that holds the tasks
 	Plan  *Tasks
@@ -53,10 +53,10 @@ func Holder(run string) string { return "run:" + run }
 // task that the run holds already comes first: a crash came before the claim was recorded. Without
 // a task the error is ErrNotFound. It is ErrConflict if the wanted one belongs to another by now,
 // or need not be done any more. A task that the run has closed is still its own.
-func (d *Desk) Take(ctx context.Context, id string, except []string) (*Taken, error) {
+func (d *TaskQueue) Take(ctx context.Context, id string, except []string) (*Taken, error) {
 	var taken *Taken
 	err := d.Store.Change(ctx, func(g *task.Graph) error {
-		t, err := d.take(g, id, except)
+		t, err := d.claimTask(g, id, except)
 		if err == nil {
 			taken = &Taken{ID: t.ID, Title: plain(t.Title), Text: textOf(t), Closed: t.Status == task.Closed}
 		}
@@ -65,7 +65,7 @@ func (d *Desk) Take(ctx context.Context, id string, except []string) (*Taken, er
 	return taken, err
 }
 
-func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, error) {
+func (d *TaskQueue) claimTask(g *task.Graph, id string, except []string) (*task.Task, error) {
 	now := time.Now().UTC()
 	if id == "" {
 		for _, t := range g.All() {
@@ -89,24 +89,24 @@ func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, erro
 
 // Stands returns the unfinished tasks that a loop in this state cannot take, and reports whether
 // another one is ready.
-func (d *Desk) Stands(ctx context.Context, s *State) (open []Open, ready bool, err error) {
-	list, open, err := d.ahead(ctx, leftOf(s))
+func (d *TaskQueue) Stands(ctx context.Context, s *State) (open []Open, ready bool, err error) {
+	list, open, err := d.listAhead(ctx, leftOf(s))
 	return open, len(list) > 0, err
 }
 
 // Ahead returns the tasks before a loop in this state: those that it could take now, in order, and
 // those that it cannot take, or not yet. Neither list has the tasks in hand.
-func (d *Desk) Ahead(ctx context.Context, s *State) (ready, open []Open, err error) {
+func (d *TaskQueue) Ahead(ctx context.Context, s *State) (ready, open []Open, err error) {
 	except := leftOf(s)
 	for _, w := range append([]*State{s}, s.Workers...) {
 		if w.Task != nil {
 			except = append(except, w.Task.ID)
 		}
 	}
-	return d.ahead(ctx, except)
+	return d.listAhead(ctx, except)
 }
 
-func (d *Desk) ahead(ctx context.Context, except []string) (ready, open []Open, err error) {
+func (d *TaskQueue) listAhead(ctx context.Context, except []string) (ready, open []Open, err error) {
 	g, err := d.Store.View(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -139,7 +139,7 @@ func (d *Desk) ahead(ctx context.Context, except []string) (ready, open []Open, 
 }
 
 // Renew makes the claim last. If the task is another's by now the error is ErrConflict.
-func (d *Desk) Renew(ctx context.Context, id string) error {
+func (d *TaskQueue) Renew(ctx context.Context, id string) error {
 	return d.Store.Change(ctx, func(g *task.Graph) error {
 		_, err := g.Renew(id, d.Who, Lease, time.Now().UTC())
 		return err
@@ -148,7 +148,7 @@ func (d *Desk) Renew(ctx context.Context, id string) error {
 
 // Close ends a task that is done, and may be repeated. If it cannot be closed the error
 // is ErrConflict.
-func (d *Desk) Close(ctx context.Context, id, reason, session string) error {
+func (d *TaskQueue) Close(ctx context.Context, id, reason, session string) error {
 	return d.Store.Change(ctx, func(g *task.Graph) error {
 		_, err := g.Finish(id, d.Who, task.End{Reason: reason, Session: session}, time.Now().UTC())
 		return err
@@ -156,7 +156,7 @@ func (d *Desk) Close(ctx context.Context, id, reason, session string) error {
 }
 
 // PutBack lets others have a task, with a note for them. It may be repeated.
-func (d *Desk) PutBack(ctx context.Context, id, note string) error {
+func (d *TaskQueue) PutBack(ctx context.Context, id, note string) error {
 	return d.Store.Change(ctx, func(g *task.Graph) error {
 		_, err := g.PutBack(id, d.Who, note, time.Now().UTC())
 		return err
@@ -164,7 +164,7 @@ func (d *Desk) PutBack(ctx context.Context, id, note string) error {
 }
 
 // Reopen reopens tasks that the run has closed.
-func (d *Desk) Reopen(ctx context.Context, ids []string) error {
+func (d *TaskQueue) Reopen(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}

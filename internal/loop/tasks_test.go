@@ -16,13 +16,13 @@ import (
 )
 
 // desk makes a loop that takes tasks, and adds these to an empty project.
-func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk) {
+func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *TaskQueue) {
 	t.Helper()
 	p := plan()
 	p.Tasks = &Tasks{Project: "/proj", Tries: 2}
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
 	must(t, err)
-	d := &Desk{Store: &tasktest.Store{}, Who: Holder(r.ID), Plan: p.Tasks}
+	d := &TaskQueue{Store: &tasktest.Store{}, Who: Holder(r.ID), Plan: p.Tasks}
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
 		for i, title := range titles {
 			one := task.Task{ID: "bd-" + title, Title: title, AcceptanceCriteria: "it is " + title, Priority: min(i, 4)}
@@ -36,7 +36,7 @@ func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk) {
 }
 
 // at returns a task's current state.
-func at(t *testing.T, d *Desk, id string) *task.Task {
+func at(t *testing.T, d *TaskQueue, id string) *task.Task {
 	t.Helper()
 	g, err := d.Store.View(context.Background())
 	must(t, err)
@@ -45,12 +45,12 @@ func at(t *testing.T, d *Desk, id string) *task.Task {
 	return x
 }
 
-func workThrough(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run, d *Desk) *State {
+func workThrough(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run, d *TaskQueue) *State {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)
 	defer h.Close()
-	s, err := (&Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}).Carry(ctx, events)
+	s, err := (&Loop{Plan: p, Run: r, Host: h, Runner: f, Queue: d}).Carry(ctx, events)
 	must(t, err)
 	return s
 }
@@ -220,7 +220,7 @@ func TestTaskLost(t *testing.T) {
 		h, events, err := r.Host()
 		must(t, err)
 		defer h.Close()
-		s, err := (&Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}).Carry(t.Context(), events)
+		s, err := (&Loop{Plan: p, Run: r, Host: h, Runner: f, Queue: d}).Carry(t.Context(), events)
 		must(t, err)
 		if len(s.Left) != 1 || s.Left[0].Task != "bd-one" || len(s.Closed) != 1 || s.Closed[0].Task != "bd-two" {
 			t.Errorf("it is %+v", s)
@@ -228,7 +228,7 @@ func TestTaskLost(t *testing.T) {
 	})
 }
 
-// patient is a shop whose first job takes long.
+// patient is a runner whose first job takes long.
 type patient struct {
 	*fake
 	first func(context.Context)

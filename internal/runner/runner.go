@@ -18,18 +18,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Host is the owner of a shop, with the person who watches.
+// Host is the owner of a runner, with the person who watches.
 type Host interface {
 	// Note tells the person something.
 	Note(format string, args ...any)
 	// SetUp runs those commands of a sandbox's devcontainer.json that are due.
 	SetUp(ctx context.Context, sb *spec.Sandbox) error
-	// House finds the program of an agent for a sandbox. It is installed if it is not there.
-	House(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error)
+	// InstallAgent finds the program of an agent for a sandbox. It is installed if it is not there.
+	InstallAgent(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error)
 }
 
-// shop has the common parts of all work.
-type shop struct {
+// base has the common parts of all work.
+type base struct {
 	host      Host
 	engine    *engine.Engine
 	snapshots *snapshot.Snapshots
@@ -42,40 +42,40 @@ type shop struct {
 const Grace = time.Second
 
 // exchange brings work from one sandbox to another.
-func (s *shop) exchange() *snapshot.Exchange { return snapshot.NewExchange(s.snapshots) }
+func (s *base) exchange() *snapshot.Exchange { return snapshot.NewExchange(s.snapshots) }
 
-// in is a sandbox that programs are run in.
-func (s *shop) in(sb *spec.Sandbox) *headless.Session {
+// sessionIn is a sandbox that programs are run in.
+func (s *base) sessionIn(sb *spec.Sandbox) *headless.Session {
 	return &headless.Session{Engine: s.engine, Sandbox: sb, Note: func(text string) { s.host.Note("%s", text) }}
 }
 
-// preparing is a sandbox that is made for one command, before that.
-func (s *shop) preparing(sb *spec.Sandbox) *headless.Session {
-	in := s.in(sb)
+// preparedSession is a sandbox that is made for one command, before that.
+func (s *base) preparedSession(sb *spec.Sandbox) *headless.Session {
+	in := s.sessionIn(sb)
 	in.Prepares = true
 	return in
 }
 
-// run runs a command to its end, or until enough is closed, and returns the end of its standard
+// runCommand runs a command to its end, or until enough is closed, and returns the end of its standard
 // error.
-func run(ctx context.Context, enough <-chan struct{}, in *headless.Session, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, said string, err error) {
+func runCommand(ctx context.Context, enough <-chan struct{}, in *headless.Session, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, said string, err error) {
 	last := &headless.Ending{}
 	status, err = in.RunUntil(ctx, enough, q, stdin, stdout, io.MultiWriter(stderr, last))
 	return status, last.String(), err
 }
 
 // inProof calls f with a copy of a sandbox's work, which is removed afterwards.
-func (s *shop) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, f func(*spec.Sandbox) error) error {
+func (s *base) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, f func(*spec.Sandbox) error) error {
 	sb, err := s.snapshots.Proof(ctx, of, p)
 	if err != nil {
 		return err
 	}
-	defer s.remove(ctx, sb)
+	defer s.removeCopy(ctx, sb)
 	return f(sb)
 }
 
-// remove removes a copy, even after a cancelled ctx. Only the end of the work waits for that.
-func (s *shop) remove(ctx context.Context, sb *spec.Sandbox) {
+// removeCopy removes a copy, even after a cancelled ctx. Only the end of the work waits for that.
+func (s *base) removeCopy(ctx context.Context, sb *spec.Sandbox) {
 	s.going.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()

@@ -10,10 +10,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// silence is why an agent was stopped that gave no sign of life.
-type silence struct{ limit time.Duration }
+// idleError is why an agent was stopped that gave no sign of life.
+type idleError struct{ limit time.Duration }
 
-func (s *silence) Error() string {
+func (s *idleError) Error() string {
 	return fmt.Sprintf("for %s it printed nothing, asked nobody and did not compute, and was ended", s.limit)
 }
 
@@ -25,31 +25,31 @@ const (
 	restingAtALook = 20 * time.Millisecond
 )
 
-// sign is what a sandbox has done until now.
-type sign struct {
+// activity is what a sandbox has done until now.
+type activity struct {
 	cpu     time.Duration
 	carried int64 // of bytes, by the connections that are open
 	open    int   // open connections
 }
 
-// pulse stops an agent that gives no sign of life. Output is not the only sign: a long test prints
+// idleWatch stops an agent that gives no sign of life. Output is not the only sign: a long test prints
 // nothing, and a model may think for as long.
-type pulse struct {
+type idleWatch struct {
 	limit   time.Duration
-	look    func(context.Context) (sign, error)
+	look    func(context.Context) (activity, error)
 	printed atomic.Int64 // number of writes
 }
 
 // Write notes that the agent prints.
-func (p *pulse) Write(b []byte) (int, error) {
+func (p *idleWatch) Write(b []byte) (int, error) {
 	p.printed.Add(1)
 	return len(b), nil
 }
 
-// watch checks until ctx is done. It cancels with a [silence] if the agent gave no sign for as
+// watchAgent checks until ctx is done. It cancels with a [idleError] if the agent gave no sign for as
 // long as the limit. A sandbox that does not answer gives none.
-func (p *pulse) watch(ctx context.Context, giveUp context.CancelCauseFunc) {
-	var last sign
+func (p *idleWatch) watchAgent(ctx context.Context, giveUp context.CancelCauseFunc) {
+	var last activity
 	printed, heard, looked := int64(0), time.Now(), time.Now()
 	for {
 		select {
@@ -68,14 +68,14 @@ func (p *pulse) watch(ctx context.Context, giveUp context.CancelCauseFunc) {
 			last = now
 		}
 		if at.Sub(heard) >= p.limit {
-			giveUp(&silence{p.limit})
+			giveUp(&idleError{p.limit})
 			return
 		}
 	}
 }
 
-// signOf looks at a sandbox.
-func signOf(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) (sign, error) {
+// activityOf looks at a sandbox.
+func activityOf(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) (activity, error) {
 	st, err := e.Inside(ctx, sb)
-	return sign{cpu: time.Duration(st.Usage.CPUSeconds * float64(time.Second)), open: st.Open, carried: st.Carried}, err
+	return activity{cpu: time.Duration(st.Usage.CPUSeconds * float64(time.Second)), open: st.Open, carried: st.Carried}, err
 }

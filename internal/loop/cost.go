@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Toll is the use of one task, reviewers included.
-type Toll struct {
+// TaskCost is the use of one task, reviewers included.
+type TaskCost struct {
 	Task       string  `json:"task"`
 	Iterations int     `json:"iterations"` // one that was begun again counts once
 	Tokens     int64   `json:"tokens"`     // the figure that counts
@@ -17,9 +17,9 @@ type Toll struct {
 	Metered spec.Metered `json:"metered"`
 }
 
-// Tolls returns the use of each task by the events of a loop, in the order of their first claims.
+// TaskCosts returns the use of each task by the events of a loop, in the order of their first claims.
 // Use without a task in hand belongs to no task.
-func Tolls(events []run.Event) (list []Toll, err error) {
+func TaskCosts(events []run.Event) (list []TaskCost, err error) {
 	s, err := Fold(nil)
 	for _, ev := range events {
 		if err != nil {
@@ -36,10 +36,10 @@ func Tolls(events []run.Event) (list []Toll, err error) {
 		if task == nil {
 			continue
 		}
-		i := slices.IndexFunc(list, func(t Toll) bool { return t.Task == task.ID })
+		i := slices.IndexFunc(list, func(t TaskCost) bool { return t.Task == task.ID })
 		if i < 0 {
 			i = len(list)
-			list = append(list, Toll{Task: task.ID})
+			list = append(list, TaskCost{Task: task.ID})
 		}
 		t := &list[i]
 		if ev.Type == Iteration && s.actor(ev).Iteration != iteration {

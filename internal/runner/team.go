@@ -8,21 +8,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bench is a shop for several workers.
-type Bench struct {
+// Team is a runner for several workers.
+type Team struct {
 	*Loop
 	mu     sync.Mutex
 	before map[loop.Seat]spec.Bill // their work
 }
 
-var _ loop.Bench = (*Bench)(nil)
+var _ loop.TeamRunner = (*Team)(nil)
 
-// NewBench returns the shop of a loop with several workers.
-func NewBench(l *Loop) *Bench { return &Bench{Loop: l, before: map[loop.Seat]spec.Bill{}} }
+// NewTeam returns the runner of a loop with several workers.
+func NewTeam(l *Loop) *Team { return &Team{Loop: l, before: map[loop.Seat]spec.Bill{}} }
 
 // Work notes the bill before the work.
-func (b *Bench) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
-	at, err := b.at(job.Seat)
+func (b *Team) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
+	at, err := b.placeOf(job.Seat)
 	if err != nil {
 		return loop.Work{}, err
 	}
@@ -37,8 +37,8 @@ func (b *Bench) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
 }
 
 // Spent returns the gateway's count since then.
-func (b *Bench) Spent(ctx context.Context, seat loop.Seat) (int64, float64, error) {
-	at, err := b.at(seat)
+func (b *Team) Spent(ctx context.Context, seat loop.Seat) (int64, float64, error) {
+	at, err := b.placeOf(seat)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -51,7 +51,7 @@ func (b *Bench) Spent(ctx context.Context, seat loop.Seat) (int64, float64, erro
 }
 
 // Join merges a worker's changes with the files of the loop's sandbox.
-func (b *Bench) Join(ctx context.Context, base, theirs int64, cause string) (loop.Join, error) {
+func (b *Team) Join(ctx context.Context, base, theirs int64, cause string) (loop.Join, error) {
 	from, err := b.checkpoint(base)
 	if err != nil {
 		return loop.Join{}, err
@@ -65,12 +65,12 @@ func (b *Bench) Join(ctx context.Context, base, theirs int64, cause string) (loo
 }
 
 // Hand has a worker's sandbox hold a checkpoint.
-func (b *Bench) Hand(ctx context.Context, seat loop.Seat, number int64) error {
+func (b *Team) Hand(ctx context.Context, seat loop.Seat, number int64) error {
 	p, err := b.checkpoint(number)
 	if err != nil {
 		return err
 	}
-	at, err := b.at(seat)
+	at, err := b.placeOf(seat)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (b *Bench) Hand(ctx context.Context, seat loop.Seat, number int64) error {
 }
 
 // Settle has the loop's sandbox hold a checkpoint.
-func (b *Bench) Settle(ctx context.Context, ours, number int64) error {
+func (b *Team) Settle(ctx context.Context, ours, number int64) error {
 	before, err := b.checkpoint(ours)
 	if err != nil {
 		return err
@@ -95,14 +95,14 @@ func (b *Bench) Settle(ctx context.Context, ours, number int64) error {
 }
 
 // Remake makes a worker's sandbox anew.
-func (b *Bench) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
+func (b *Team) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
 	if seat.Agent != "" {
 		return b.Loop.Remake(ctx, seat, before, noted)
 	}
 	if err := Unmake(b.engine, ofSeat(before, seat)); err != nil {
 		return p, err
 	}
-	old, err := b.at(seat)
+	old, err := b.placeOf(seat)
 	if err != nil {
 		return p, err
 	}
@@ -115,7 +115,7 @@ func (b *Bench) Remake(ctx context.Context, seat loop.Seat, before []loop.Place,
 		return noted(p)
 	})
 	if err == nil {
-		b.places.put(seat, Place{sb, old.Agent})
+		b.places.set(seat, Place{sb, old.Agent})
 	}
 	return p, err
 }
