@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tries rules about calls of JSON-RPC (docs/guide/network.md) with a real server and a real client of
+# Tries rules about calls of JSON-RPC (docs/guide/network-http.md) with a real server and a real client of
 # MCP: @modelcontextprotocol/server-everything on this host, and the official SDK in a sandbox.
 # Needs bothy, node and npm, and an address of this host's that is not its loopback, at which
 # the server can be reached meanwhile, by others, too: it is started with nothing to tell them.

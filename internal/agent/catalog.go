@@ -163,7 +163,7 @@ func (c Catalog) In(sb *spec.Sandbox) (*spec.Agent, error) {
 	a, err := c.Find(sb.Agent)
 	if errors.Is(err, spec.ErrNotFound) {
 		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is one of the agent %s, whose description is gone", sb.Name, sb.Agent).
-			WithHint("put %s.yaml back where it was (docs/guide/agents.md, An agent of your own)", sb.Agent)
+			WithHint("put %s.yaml back where it was (docs/guide/own-agent.md)", sb.Agent)
 	}
 	return a, err
 }

@@ -302,7 +302,7 @@ func TestHeadlessRefused(t *testing.T) {
 
 // TestDocumentation checks that the example of the page can be read.
 func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile("../../docs/guide/agents.md")
+	page, err := os.ReadFile("../../docs/guide/own-agent.md")
 	if err != nil {
 		t.Fatal(err)
 	}

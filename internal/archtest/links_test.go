@@ -14,7 +14,7 @@ import (
 func TestLinks(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages := map[string]*page{}
-	for _, dir := range []string{".", "docs", "docs/*", "bench"} {
+	for _, dir := range []string{".", "docs", "docs/*", "docs/*/*", "bench"} {
 		found, err := filepath.Glob(filepath.Join(root, dir, "*.md"))
 		if err != nil {
 			t.Fatal(err)

@@ -194,7 +194,7 @@ func (a *app) explainCost(sum spec.BillItem) {
 		a.Note("%d conversations went over a WebSocket, and could not be read to their end: that is not counted", sum.Unseen)
 	}
 	if sum.Unpriced > 0 {
-		a.Note("%d tokens are of models without a price: the setting prices can give them one (docs/reference/cli.md)", sum.Unpriced)
+		a.Note("%d tokens are of models without a price: the setting prices can give them one (docs/reference/settings.md)", sum.Unpriced)
 	}
 }
 

@@ -155,7 +155,7 @@ func (m *flowMaking) inTheWay() string {
 	if len(m.paths) == 0 {
 		return ": each step needs the one before it"
 	}
-	return ": what works on PATH itself is done one step at a time, but for commands with fresh; see docs/guide/flows.md"
+	return ": what works on PATH itself is done one step at a time, but for commands with fresh; see docs/guide/flow-runs.md"
 }
 
 // shares refuses volumes that several sandboxes would write to at once.

@@ -255,7 +255,7 @@ func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) 
 			return nil, err
 		}
 		if p.ModelOf(n) != "" && len(of.Headless.Model) == 0 {
-			return nil, spec.Errorf(spec.ErrUsage, "step %s: it is not known how %s is told a model", n.ID, of.Title).WithHint("headless: model is what its description lacks, see docs/guide/agents.md")
+			return nil, spec.Errorf(spec.ErrUsage, "step %s: it is not known how %s is told a model", n.ID, of.Title).WithHint("headless: model is what its description lacks, see docs/guide/own-agent.md")
 		}
 		agents[p.AgentOf(n)] = of
 	}

@@ -22,7 +22,7 @@ func (a *app) loopSchemaCommand() *cobra.Command {
 func gatesError(path string, err error) error {
 	e := notOpened(spec.ErrUsage, "read the gates of "+path, err)
 	if e.Class != nil {
-		e.Hint = "docs/guide/loops.md tells what a file of gates may say"
+		e.Hint = "docs/guide/gates.md tells what a file of gates may say"
 	}
 	return e
 }

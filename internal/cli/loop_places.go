@@ -26,11 +26,11 @@ func capable(e *engine.Engine, p *loop.Plan) ([]*spec.Agent, error) {
 		}
 		if len(p.Models) > 0 && len(of.Headless.Model) == 0 {
 			return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how it is given a model", of.Title).
-				WithHint("model is what is missing there below headless, see docs/guide/agents.md; bothy agent show %s prints it", of.Name)
+				WithHint("model is what is missing there below headless, see docs/guide/own-agent.md; bothy agent show %s prints it", of.Name)
 		}
 		if p.Resume && of.Headless.Session == nil {
 			return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how a session is gone on with", of.Title).
-				WithHint("session is what is missing there below headless, see docs/guide/agents.md; bothy agent show %s prints it", of.Name)
+				WithHint("session is what is missing there below headless, see docs/guide/own-agent.md; bothy agent show %s prints it", of.Name)
 		}
 		if err := runner.TakesAll(of, p); err != nil {
 			return nil, err

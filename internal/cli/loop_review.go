@@ -22,7 +22,7 @@ func loopReviewers(e *engine.Engine, p *loop.Plan) (map[string]*spec.Agent, erro
 		of, err := runner.Worker(e.Agents, c.Reviewer.Agent)
 		if err == nil && c.Reviewer.Model != "" && len(of.Headless.Model) == 0 {
 			err = spec.Errorf(spec.ErrUsage, "the description of %s does not say how it is given a model", of.Title).
-				WithHint("headless: model is what it lacks, see docs/guide/agents.md")
+				WithHint("headless: model is what it lacks, see docs/guide/own-agent.md")
 		}
 		if err != nil {
 			return nil, &spec.Error{Op: "gate " + c.ID, Err: err, Hint: spec.Hint(err)}

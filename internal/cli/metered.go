@@ -103,7 +103,7 @@ func (a *app) explainMetered(m *spec.Metered, list ...spec.Metered) {
 		a.Note("! what the agent claims and what the gateway saw are more than a tenth apart, or one of them is 0")
 	}
 	if unseen > 0 {
-		a.Note("- the gateway saw no model asked that it knows, where the agent says that it asked one (docs/reference/cli.md, cost)")
+		a.Note("- the gateway saw no model asked that it knows, where the agent says that it asked one (docs/reference/commands/cost.md)")
 	}
 	if unsaid > 0 {
 		a.Note("- the agent does not say what it used, or not of this work alone")

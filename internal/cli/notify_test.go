@@ -140,7 +140,7 @@ func TestDocumentedWebhook(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip(err)
 	}
-	text, err := os.ReadFile("../../docs/guide/flows.md")
+	text, err := os.ReadFile("../../docs/guide/flow-runs.md")
 	must(t, err)
 	_, after, _ := strings.Cut(string(text), "\n    notify: ")
 	line, _, _ := strings.Cut(after, "\n")

@@ -116,7 +116,7 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 			name = "init-config"
 		}
 		return spec.Errorf(spec.ErrUsage, "--%s: an agent is described by a file of its own here, and by no agents.json", name).
-			WithHint("bothy agent show NAME prints one to begin with; docs/guide/agents.md tells where it belongs")
+			WithHint("bothy agent show NAME prints one to begin with; docs/guide/own-agent.md tells where it belongs")
 	}
 	words, err := r.words(args)
 	if err != nil {

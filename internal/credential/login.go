@@ -51,7 +51,7 @@ func (v *Values) agentWithLogin(name string) (*spec.Agent, error) {
 	}
 	if a.Login == nil {
 		return nil, spec.Errorf(spec.ErrUsage, "it is not known where %s keeps what it logged in with", a.Title).
-			WithHint("its description would say so under login: see docs/guide/agents.md")
+			WithHint("its description would say so under login: see docs/guide/own-agent.md")
 	}
 	return a, nil
 }

@@ -162,7 +162,7 @@ func playedFor(a *spec.Agent) ([]*vault.Service, error) {
 		}
 	}
 	return nil, spec.Errorf(spec.ErrUsage, "no model can be played for %s: what it logs in with is no service of models that is known", a.Title).
-		WithHint("its description would name one under mock, or under credentials: see docs/guide/agents.md")
+		WithHint("its description would name one under mock, or under credentials: see docs/guide/own-agent.md")
 }
 
 // onePerHost are the services of models, without those for hosts that another

@@ -20,7 +20,7 @@ func (e *Engine) Sessions(sb *spec.Sandbox) (*transcript.Sessions, error) {
 		if a.Headless != nil && a.Headless.Events != nil {
 			return nil, err.WithHint("what it printed in the background can be read: bothy logs --agent --source output %s", sb.Name)
 		}
-		return nil, err.WithHint("bothy agent show %s prints it; transcript is what is missing there, see docs/guide/agents.md", a.Name)
+		return nil, err.WithHint("bothy agent show %s prints it; transcript is what is missing there, see docs/guide/own-agent.md", a.Name)
 	}
 	return transcript.Open(e.Store.Sandbox(sb.ID).Home(), a.Transcript)
 }
@@ -34,7 +34,7 @@ func (e *Engine) OutputRules(sb *spec.Sandbox) (*transcript.Rules, error) {
 	}
 	if a.Headless == nil || a.Headless.Events == nil {
 		return nil, spec.Errorf(spec.ErrNotFound, "the description of %s does not say how what it prints is read", a.Title).
-			WithHint("bothy agent show %s prints it; headless and events are what is missing there, see docs/guide/agents.md", a.Name)
+			WithHint("bothy agent show %s prints it; headless and events are what is missing there, see docs/guide/own-agent.md", a.Name)
 	}
 	return transcript.ForOutput(a.Headless)
 }

@@ -131,7 +131,7 @@ func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	unix.CloseOnExec(LockFD)
 	unix.CloseOnExec(BothyFD)
 	// From here on the process holds values of secrets. A process that can attach to the keeper can
-	// read them anyway; docs/design/security-model.md tells why.
+	// read them anyway; docs/design/security-secrets.md tells why.
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: noCore, Max: noCore}); err != nil {
 		return nil, fmt.Errorf("forbid core files: %w", err)
 	}

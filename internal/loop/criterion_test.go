@@ -114,7 +114,7 @@ func TestWhoDecides(t *testing.T) {
 
 // TestDocumentedGates reads the example of the documentation.
 func TestDocumentedGates(t *testing.T) {
-	text, err := os.ReadFile("../../docs/guide/loops.md")
+	text, err := os.ReadFile("../../docs/guide/gates.md")
 	must(t, err)
 	_, after, found := strings.Cut(string(text), "```yaml\n")
 	example, _, closed := strings.Cut(after, "```")

@@ -152,14 +152,10 @@ func TestPresetCopilot(t *testing.T) {
 	)
 }
 
-// The page tells every host of every preset with its reason, and its examples
-// are read.
+// TestDocumentation checks that the page of presets gives every host of every preset with its
+// reason, and reads the examples of all pages about the network.
 func TestDocumentation(t *testing.T) {
-	data, err := os.ReadFile("../../docs/guide/network.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(data)
+	page := readPage(t, "reference/presets.md")
 	for _, name := range PresetNames() {
 		p, err := FindPreset(name)
 		if err != nil {
@@ -176,8 +172,12 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	examples := strings.Split(page, "```yaml\n")[1:]
-	if len(examples) == 0 {
-		t.Error("there is no example")
+	for _, name := range []string{"network", "network-http", "git-over-ssh", "upload-limits"} {
+		found := strings.Split(readPage(t, "guide/"+name+".md"), "```yaml\n")[1:]
+		if len(found) == 0 {
+			t.Errorf("%s has no example", name)
+		}
+		examples = append(examples, found...)
 	}
 	for _, e := range examples {
 		e, _, _ = strings.Cut(e, "```")
@@ -191,4 +191,13 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("example\n%s%v", e, err)
 		}
 	}
+}
+
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
 }

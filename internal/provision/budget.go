@@ -92,12 +92,12 @@ func Budgetable(of *spec.Agent, b spec.Budget, m Metering, isRun bool) (note str
 	}
 	refused := spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows", of.Title)
 	if !isRun {
-		return "", refused.WithHint("leave --max-tokens and --max-cost out, lend it a secret for models (--secret), or name its service in its description, under credentials (docs/guide/agents.md)")
+		return "", refused.WithHint("leave --max-tokens and --max-cost out, lend it a secret for models (--secret), or name its service in its description, under credentials (docs/guide/own-agent.md)")
 	}
 	tokens, usd := claims(of)
 	if b.Tokens > 0 && !tokens || b.USD > 0 && !usd {
 		refused = spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows, and it does not say what it used", of.Title)
-		return "", refused.WithHint("leave --max-tokens and --max-cost out, or have its description name its service, under credentials, or what it says that it used, under headless (docs/guide/agents.md)")
+		return "", refused.WithHint("leave --max-tokens and --max-cost out, or have its description name its service, under credentials, or what it says that it used, under headless (docs/guide/own-agent.md)")
 	}
 	return fmt.Sprintf("the gateway does not see what %s asks models: the budget goes by what it claims, when it has worked", of.Title), nil
 }

@@ -210,7 +210,7 @@ func (p *Provisioner) showsConfig(req *spec.Request, ref *AgentRef) (bool, error
 		return false, spec.Errorf(spec.ErrUsage, "--agent-config is for agents; %s is no agent", ref.Name)
 	case *req.Config && !has:
 		return false, spec.Errorf(spec.ErrUsage, "--agent-config: it is not known what %s has of configuration", ref.Spec.Title).
-			WithHint("its description would say so under config: see docs/guide/agents.md")
+			WithHint("its description would say so under config: see docs/guide/own-agent.md")
 	}
 	return *req.Config, nil
 }

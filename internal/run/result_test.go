@@ -14,7 +14,7 @@ var ends = []Status{Completed, Failed, Aborted, Waiting, Limited, Stalled, Cance
 
 // TestEndsAreDocumented checks that the docs of loops and flows have their exit codes.
 func TestEndsAreDocumented(t *testing.T) {
-	for file, want := range map[string]int{"../../docs/guide/loops.md": 8, "../../docs/guide/flows.md": 6} {
+	for file, want := range map[string]int{"../../docs/guide/loops.md": 8, "../../docs/guide/flow-runs.md": 6} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

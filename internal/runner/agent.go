@@ -28,7 +28,7 @@ func Worker(list agent.Catalog, name string) (*spec.Agent, error) {
 	}
 	if of.Headless == nil || of.Headless.Events == nil {
 		return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say %s", of.Title, what).
-			WithHint("have another agent do it, or write a description of your own: bothy agent show %s prints this one, which lacks %s (docs/guide/agents.md)", of.Name, lacks)
+			WithHint("have another agent do it, or write a description of your own: bothy agent show %s prints this one, which lacks %s (docs/guide/own-agent.md)", of.Name, lacks)
 	}
 	return of, nil
 }

@@ -99,7 +99,7 @@ func Load() (Settings, error) {
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&c)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return c, spec.Errorf(spec.ErrUsage, "%s:\n%s", path, yaml.FormatError(err, false, true)).
-			WithHint("docs/reference/cli.md lists the settings")
+			WithHint("docs/reference/settings.md lists the settings")
 	}
 	return c, c.check(path)
 }

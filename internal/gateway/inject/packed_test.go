@@ -71,7 +71,7 @@ func TestPackedAnswers(t *testing.T) {
 }
 
 // TestPackedElsewhere checks that bytes compressed in another way, or further in, are passed on as
-// docs/design/security-model.md says.
+// docs/design/security-secrets.md says.
 func TestPackedElsewhere(t *testing.T) {
 	addr := netip.MustParseAddrPort("192.0.2.1:443")
 	set := compile(t, lend(func(l *wire.Loan) { l.Hosts = []string{addr.String()} }))
