@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -342,49 +341,5 @@ func TestGVisorVersion(t *testing.T) {
 	}
 	if v := strings.TrimSpace(string(out)); v != program.GVisor {
 		t.Errorf("go.mod has gVisor %s, program.GVisor says %s", v, program.GVisor)
-	}
-}
-
-var (
-	commandLine = regexp.MustCompile(`(?m)^  ([a-z]+) +[A-Z]`)
-	flagLine    = regexp.MustCompile(`(?m)^ +(?:-[a-zA-Z], )?(--[a-z-]+)`)
-)
-
-// TestCommandPages compares docs/reference/commands with what the commands say of themselves.
-func TestCommandPages(t *testing.T) {
-	help := func(command ...string) string {
-		cmd := exec.Command(build(t, "cmd/bothy"), append(command, "--help")...)
-		cmd.Env = []string{"HOME=" + t.TempDir()}
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("bothy %v --help: %v\n%s", command, err, out)
-		}
-		return string(out)
-	}
-	section := func(command string) string {
-		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "commands", command+".md"))
-		if err != nil {
-			t.Error(err)
-		}
-		return string(page)
-	}
-	commands := commandLine.FindAllStringSubmatch(help(), -1)
-	if len(commands) < 10 {
-		t.Fatalf("bothy --help lists only %d commands", len(commands))
-	}
-	for _, c := range commands {
-		name := c[1]
-		if name == "help" {
-			continue
-		}
-		text := section(name)
-		if name == "run" { // it refers to create for what it shares with it
-			text += section("create")
-		}
-		for _, f := range flagLine.FindAllStringSubmatch(help(name), -1) {
-			if f[1] != "--help" && !strings.Contains(text, f[1]) {
-				t.Errorf("docs/reference/commands does not tell of %s in the page of %s", f[1], name)
-			}
-		}
 	}
 }

@@ -53,6 +53,8 @@ func Main(args []string) int {
 	return a.Report(a.execute(context.Background(), a.root(args), args))
 }
 
+//go:generate go test . -run TestReferencePages -update
+
 // commands lists all commands in the order of the help.
 var commands = []struct {
 	name string

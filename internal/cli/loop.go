@@ -168,7 +168,7 @@ func (a *app) loopHintCommand() *cobra.Command {
 func (a *app) loopPauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "pause [RUN]", Short: "Have a loop wait for you after its iteration; without RUN the newest",
-		Long: "Has the process that carries a loop on end with code 3 as soon as its iteration is over.\nbothy loop resume goes on.",
+		Long: "Has the process that carries a loop on end with code 7 as soon as its iteration is over.\nbothy loop resume goes on.",
 		Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := a.loopMeant(args)
