@@ -121,17 +121,17 @@ func TestReadOneMachine(t *testing.T) {
 	}
 }
 
-// TestReadmeTable checks that the tables of the READMEs are those of the results they name.
+// TestReadmeTable checks that the tables of the pages are those of the results they name.
 func TestReadmeTable(t *testing.T) {
 	const day = "2026-11-26-vm-2cpu-root-"
 	quick := []string{day + "life-2.json", day + "agent-2.json", day + "network-3.json", day + "checkpoint.json", day + "review.json", day + "loop-5.json"}
 	slow := []string{day + "life.json", day + "agent.json", day + "network.json", "2026-11-25-vm-2cpu-root-checkpoint.json", "2026-11-25-vm-2cpu-root-review.json", day + "loop-4.json"}
 	runs := kept(t, strings.Join(quick, ","), strings.Join(slow, ","))
 	for _, tt := range []struct{ file, want string }{
-		{"../README.md", dockerTable(runs)},
+		{"../docs/guide/docker-sandboxes.md", dockerTable(runs)},
 		{"README.md", goalsTable(runs)},
 	} {
-		if readme := string(readFile(t, tt.file)); !strings.Contains(readme, tt.want) {
+		if page := string(readFile(t, tt.file)); !strings.Contains(page, tt.want) {
 			t.Errorf("%s has not the table\n%s", tt.file, tt.want)
 		}
 	}

@@ -16,7 +16,10 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// chats is the conversation of the README's agent.
+// readmePages are the pages whose commands are run, in this order.
+var readmePages = []string{"README.md", "docs/guide/first-run.md"}
+
+// chats is the conversation of the agent on these pages.
 const chats = `
 conversations:
   - match: .
@@ -24,15 +27,15 @@ conversations:
       - text: Hello.
 `
 
-// typed are commands of the README that are run at a terminal: the screen that the person waits
+// typed are commands of the pages that are run at a terminal: the screen that the person waits
 // for, and the keys they type.
 var typed = map[string]struct{ shows, keys string }{
 	"bothy run shell .":  {"$ ", "exit\r"},
 	"bothy run claude .": {"bypass permissions on", "\x1c\x1c"},
 }
 
-// TestReadme runs every command of the README, from top to bottom, in one fresh home, and compares
-// its output with the page. A command without output on the page has to end with 0.
+// TestReadme runs every command of the README and of the first page of the guide, from top to
+// bottom, in one fresh home, and compares its output with the page. A command without output on the page has to end with 0.
 func TestReadme(t *testing.T) {
 	harness.AsUser(t)
 	inWorld(t, claude, chats, func(t *testing.T, w *world) {
@@ -51,14 +54,16 @@ func TestReadme(t *testing.T) {
 		}
 		sh := openShell(t, w, root)
 		same := sameness(t, w, root)
-		for _, s := range steps(read(t, "README.md")) {
-			t.Logf("line %d: %s", s.line, s.command)
-			got, code := sh.run(t, w, s.command)
-			switch {
-			case same(got) != same(s.output) && s.output != "":
-				t.Fatalf("README.md:%d: %s\nprints (and ends with %d)\n%s\nnot\n%s", s.line, s.command, code, got, s.output)
-			case code != 0 && s.output == "":
-				t.Fatalf("README.md:%d: %s\nends with %d\n%s", s.line, s.command, code, got)
+		for _, page := range readmePages {
+			for _, s := range steps(read(t, page)) {
+				t.Logf("%s:%d: %s", page, s.line, s.command)
+				got, code := sh.run(t, w, s.command)
+				switch {
+				case same(got) != same(s.output) && s.output != "":
+					t.Fatalf("%s:%d: %s\nprints (and ends with %d)\n%s\nnot\n%s", page, s.line, s.command, code, got, s.output)
+				case code != 0 && s.output == "":
+					t.Fatalf("%s:%d: %s\nends with %d\n%s", page, s.line, s.command, code, got)
+				}
 			}
 		}
 		w.onlyProvider(t)
