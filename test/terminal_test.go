@@ -445,7 +445,7 @@ func TestTerminalKeys(t *testing.T) {
 		tm.expect("code-7")
 
 		// Job control. The kernel inside forgets a Ctrl-Z that comes while sleep is being executed,
-		// just after works returns (docs/design/architecture.md).
+		// just after works returns (docs/design/run.md).
 		tm.works("sleep 1001", "")
 		tm.again(ctrlZ, `Stopped +.*sleep 1001`)
 		if got := tm.ask("jobs"); !strings.Contains(got, "Stopped") {

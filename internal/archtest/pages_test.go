@@ -1,0 +1,63 @@
+package archtest
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const (
+	// maxPageLines is the most lines that a page of the documentation may have. A longer page answers
+	// more than one question.
+	maxPageLines = 300
+	// maxReadmeLines is the most lines of the page that people read first.
+	maxReadmeLines = 120
+)
+
+func TestPageLengths(t *testing.T) {
+	countLines(t, filepath.Join("..", "..", "README.md"), maxReadmeLines)
+	err := filepath.WalkDir(filepath.Join("..", "..", "docs"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			countLines(t, path, maxPageLines)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func countLines(t *testing.T, path string, most int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte("\n")); n > most {
+		t.Errorf("%s has %d lines, more than %d: give a part of it a page of its own", path, n, most)
+	}
+}
+
+// TestEveryPageIsListed checks that the index of the documentation leads to every page, directly or by
+// the index of commands.
+func TestEveryPageIsListed(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	listed := map[string]bool{filepath.Join(docs, "README.md"): true}
+	for _, index := range []string{filepath.Join(docs, "README.md"), filepath.Join(docs, "reference", "commands.md")} {
+		for _, link := range readPage(t, index).links {
+			listed[filepath.Join(filepath.Dir(index), link)] = true
+		}
+	}
+	err := filepath.WalkDir(docs, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") && !listed[path] {
+			t.Errorf("docs/README.md does not lead to %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
