@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -25,7 +26,7 @@ func TestBuiltinJSON(t *testing.T) {
 	for _, name := range described(sources) {
 		text, err := builtin.ReadFile("agents/" + name + ext)
 		must(t, err)
-		doc, err := toJSON(text)
+		doc, err := strictyaml.ToJSON(text)
 		must(t, err)
 		file := "agents/" + name + extJSON
 		want = append(want, name+ext, name+extJSON)

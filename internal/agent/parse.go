@@ -1,14 +1,8 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"path"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
@@ -33,18 +27,12 @@ func parseOurs(name string) (*spec.Agent, error) {
 
 // parse reads a description without checking it.
 func parse(data []byte) (*spec.Agent, error) {
-	doc, err := toJSON(data)
-	if err != nil {
-		return nil, err
-	}
-	strict := json.NewDecoder(bytes.NewReader(doc))
-	strict.DisallowUnknownFields()
 	var a struct {
 		spec.Agent
 		obsolete
 	}
-	if err := strict.Decode(&a); err != nil {
-		return nil, strictyaml.Locate(data, &a, err)
+	if err := strictyaml.DecodeOwn(data, &a); err != nil {
+		return nil, err
 	}
 	return &a.Agent, nil
 }
@@ -53,20 +41,4 @@ func parse(data []byte) (*spec.Agent, error) {
 // because we wrote them.
 type obsolete struct {
 	Prompt json.RawMessage `json:"prompt"`
-}
-
-// toJSON converts one document of YAML to JSON.
-func toJSON(data []byte) ([]byte, error) {
-	var v any
-	docs := yaml.NewDecoder(bytes.NewReader(data))
-	switch err := docs.Decode(&v); {
-	case errors.Is(err, io.EOF):
-		return nil, spec.Errorf(spec.ErrUsage, "it is empty")
-	case err != nil:
-		return nil, fmt.Errorf("it is not YAML: %w", err)
-	}
-	if err := docs.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, spec.Errorf(spec.ErrUsage, "there is more than one document")
-	}
-	return json.Marshal(v)
 }

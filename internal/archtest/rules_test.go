@@ -14,8 +14,8 @@ const module = "github.com/bothy-dev/bothy"
 //	the command line · the programs · programs that use them · tests of it all
 const layers = `
 spec
-internal/passwd internal/program
-internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy/... internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/fetch internal/sealedfile internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/strictyaml internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
+internal/passwd internal/program internal/strictyaml
+internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy/... internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/fetch internal/sealedfile internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
 internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried
 internal/hostroot internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
 internal/changes internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
@@ -62,7 +62,7 @@ var doors = []struct {
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
 	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console"}, "how a command line is parsed is nobody else's business"},
 	{"github.com/spf13/pflag", []string{"internal/cli"}, "cobra's flags"},
-	{"github.com/goccy/go-yaml", []string{"internal/settings", "internal/policy/document", "internal/agent", "internal/hostcreds", "internal/modelscript", "internal/strictyaml"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and files that anybody may have written"},
+	{"github.com/goccy/go-yaml", []string{"internal/policy/document", "internal/hostcreds", "internal/strictyaml"}, "the decoder can be swapped as long as few know it: nodes of a policy, the file gh writes, and the reader of all other files"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/oauthfile"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},
 	{"github.com/tailscale/hujson", []string{"internal/devcontainer", "internal/oauthfile"}, "JSON with comments is what editors write, and people into settings of agents; nothing of ours is"},
 	{"filippo.io/age", []string{"internal/vault/sealer"}, "who opens secrets is a process of its own"},

@@ -192,7 +192,7 @@ func TestLint(t *testing.T) {
 		"name: a\n---\nname: b\n":                                               "more than one document",
 		"name: a\nname: b\nsteps: []\n":                                         "not YAML",
 		"steps: [{id: a, prompt: p}]":                                           "a short name is missing",
-		strings.Repeat("[", 100_000):                                            "too many brackets",
+		strings.Repeat("[", 100_000):                                            "nested too deeply",
 		"name: " + strings.Repeat("x", maxFile):                                 "larger than 256 KiB",
 		"name: n\ninputs: [{name: a, file: ../x}]\nsteps: []":                   "there are 0",
 		"name: n\ninputs: [{name: a, file: ../x}]\nsteps: [{id: a, prompt: p}]": "no plain file name",

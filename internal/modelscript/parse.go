@@ -1,14 +1,12 @@
 package modelscript
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 
-	"github.com/goccy/go-yaml"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
 // MaxBytes bounds the text of a script. The server holds an answer once for each request
@@ -22,12 +20,8 @@ func Parse(data []byte) (Script, error) {
 		return Script{}, fmt.Errorf("read script: it is larger than %d bytes", MaxBytes)
 	}
 	var s Script
-	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
-	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Script{}, fmt.Errorf("read script:\n%s", yaml.FormatError(err, false, true))
-	}
-	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return Script{}, errors.New("read script: more than one document")
+	if err := strictyaml.Unmarshal(data, &s); err != nil {
+		return Script{}, fmt.Errorf("read script:\n%w", err)
 	}
 	if _, err := s.Check(); err != nil {
 		return Script{}, located(data, err)
@@ -52,15 +46,11 @@ func located(data []byte, err error) error {
 	if !ok {
 		return err
 	}
-	path, perr := yaml.PathString(f.path)
-	if perr != nil {
+	line := strictyaml.LineOf(data, f.path)
+	if line == 0 {
 		return err
 	}
-	node, perr := path.ReadNode(bytes.NewReader(data))
-	if perr != nil || node == nil {
-		return err
-	}
-	return fmt.Errorf("line %d: %w", node.GetToken().Position.Line, err)
+	return fmt.Errorf("line %d: %w", line, err)
 }
 
 // Checked is a conversation that can be played.

@@ -3,7 +3,6 @@
 package settings
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,12 +12,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -95,10 +94,8 @@ func Load() (Settings, error) {
 	if err != nil {
 		return c, &spec.Error{Op: "read " + path, Err: err}
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors write a byte order mark
-	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&c)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return c, spec.Errorf(spec.ErrUsage, "%s:\n%s", path, yaml.FormatError(err, false, true)).
+	if err := strictyaml.Unmarshal(data, &c); err != nil {
+		return c, spec.Errorf(spec.ErrUsage, "%s:\n%w", path, err).
 			WithHint("docs/reference/settings.md lists the settings")
 	}
 	return c, c.check(path)

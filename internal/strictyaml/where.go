@@ -82,19 +82,18 @@ func glued(n ast.Node) string {
 	return fmt.Sprintf("; if it is one, write it in quotes: %q", key.Value+":"+value.Value)
 }
 
-// Locate finds the mistake for which a document could not be read into a value, and describes it in
+// locate finds the mistake for which a document could not be read into a value, and describes it in
 // the words of the file. For a struct it also reports unknown keys.
-func Locate(data []byte, into any, err error) (located error) {
-	defer func() { // the parser's, on text from anybody
+func locate(data []byte, of reflect.Type, err error) (located error) {
+	defer func() { // the parser's
 		if recover() != nil {
 			located = plainly(err)
 		}
 	}()
-	file, perr := parser.ParseBytes(data, 0)
+	file, perr := parser.ParseBytes(Unmarked(data), 0)
 	if perr != nil {
 		return plainly(err)
 	}
-	of := reflect.TypeOf(into)
 	if err := known(file, of); err != nil {
 		return err
 	}

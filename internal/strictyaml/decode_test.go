@@ -44,7 +44,8 @@ func TestDecode(t *testing.T) {
 		"by: {a: {time: 1s}, b: {tim: 1s}}\n":    `line 1: unknown field "tim"`,
 		"by:\n  a: {list: [b, c.example:443]}\n": `line 2: text is wanted, not object; if it is one, write it in quotes: "c.example:443"`,
 		"[]\n":                                   "line 1: keys with values is wanted",
-		strings.Repeat("[", maxBrackets+1):       "too many brackets",
+		strings.Repeat("[", maxDepth+1):          "nested too deeply",
+		"":                                       "it is empty",
 		strings.Repeat("- ", maxIndent) + "a\n":  "nested too deeply",
 	} {
 		if err := Decode([]byte(text), &file{}); err == nil || !strings.Contains(err.Error(), want) {
