@@ -88,7 +88,6 @@ func TestLoggedInInside(t *testing.T) {
 	}
 }
 
-
 // What an agent keeps that logged in by its own means is that sandbox's alone: neither a
 // template nor a copy has it.
 func TestOwnLoginsStay(t *testing.T) {

@@ -1,8 +1,10 @@
 package policy
 
-import "github.com/bothy-dev/bothy/internal/policy/document"
+import (
+	"encoding/json"
 
-import "encoding/json"
+	"github.com/bothy-dev/bothy/internal/policy/document"
+)
 
 // MarshalJSON writes the block with the keys of a policy file, for one process
 // to tell another. The zero block is {}.

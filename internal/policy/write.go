@@ -14,9 +14,9 @@ import (
 
 // writtenBlock is the form a block has in files and on the wire.
 type writtenBlock struct {
-	Default string         `json:"default,omitempty"`
-	Inspect string         `json:"inspect,omitempty"`
-	Presets []string       `json:"presets,omitempty"`
+	Default string        `json:"default,omitempty"`
+	Inspect string        `json:"inspect,omitempty"`
+	Presets []string      `json:"presets,omitempty"`
 	Allow   []writtenRule `json:"allow,omitempty"`
 	Deny    []writtenRule `json:"deny,omitempty"`
 }
