@@ -56,7 +56,7 @@ func TestReadGates(t *testing.T) {
 func TestBadGates(t *testing.T) {
 	one := func(gate string) string { return "gates:\n- " + gate + "\n" }
 	for text, want := range map[string]string{
-		"":                                        "not YAML",
+		"":                                        "it is empty",
 		"gates: []":                               "there are none",
 		"gate: []":                                `unknown field "gate"`,
 		"gates: []\ngates: []":                    "not YAML",
