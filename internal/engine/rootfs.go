@@ -36,12 +36,12 @@ func (e *Engine) storeRoom() rootfs.Room { return rootfs.Room{Store: e.Store, Li
 // CheckRoom returns an error if the state directory takes more of the disk than it may.
 func (e *Engine) CheckRoom() error { return e.storeRoom().Check() }
 
-// begin has a new sandbox begin with what its template holds.
+// begin fills a new sandbox with the contents of its template.
 func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
 	return e.Templates().Begin(ctx, sb)
 }
 
-// lifeCycle is what package rootfs needs of the engine.
+// lifeCycle implements for package rootfs what it needs of the engine.
 type lifeCycle struct{ engine *Engine }
 
 // EachAway implements [rootfs.Sandboxes].
