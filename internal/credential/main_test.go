@@ -47,7 +47,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// desk is a broker with the state that it works on, and what it said.
+// desk is a broker with its state, and the messages that it printed.
 type desk struct {
 	*Broker
 	*Values

@@ -10,8 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// LendAgain lends one sandbox what another is lent. With same, the placeholders stay the same: the
-// programs of a fork have them in memory. LendAgain tells the user what it cannot lend.
+// LendAgain lends one sandbox the secrets that another is lent. With same, the placeholders stay the
+// same: the programs of a fork have them in memory. LendAgain tells the user which secrets it cannot
+// lend.
 func (b *Broker) LendAgain(ctx context.Context, from, to *spec.Sandbox, same bool) {
 	b.LendSome(ctx, from, to, same, func(*spec.Lease) bool { return true })
 }

@@ -128,7 +128,7 @@ func TestKnownHosts(t *testing.T) {
 	}
 }
 
-// TestChangedBundle: a bundle outside /etc makes a copy of /etc old too.
+// TestChangedBundle checks that a changed bundle outside /etc outdates a copy of /etc, too.
 func TestChangedBundle(t *testing.T) {
 	s, cache := fakeHost(t), newCache(t)
 	bundle := "/var/lib/ca-certificates/ca-bundle.pem"
