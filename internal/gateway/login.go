@@ -29,16 +29,16 @@ type logins struct {
 	held  map[string]*heldLogin
 }
 
-// heldLogin is one such login.
+// heldLogin is one of these logins.
 type heldLogin struct {
 	file oauthfile.File
 	tokenrefresh.Result
 	former   []wire.Value // values that must not come in any more
-	rejected string       // a value that a server did not take
-	looked   time.Time    // when the file was read because of one
+	rejected string       // a value that a server rejected
+	looked   time.Time    // when the file was last read because of a rejection
 
-	flight chan struct{} // is closed when the renewal ends that is under way
-	failed error         // of the last one
+	flight chan struct{} // closed when the active renewal ends
+	failed error         // error of the last renewal
 	again  time.Time     // when the next one may be tried
 }
 

@@ -324,7 +324,7 @@ func (q *queue) Close() error {
 	return nil
 }
 
-// Addr is for those who print it.
+// Addr is for callers that print it.
 func (*queue) Addr() net.Addr { return &net.TCPAddr{} }
 
 var errHeld = errors.New("the request holds more than its rule allows")

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 )
 
-// reply writes the answer to a request over HTTP/1. The header is that of an
-// [http.ResponseWriter], trailers included.
+// reply writes the answer to a request over HTTP/1. The header is that of an [http.ResponseWriter],
+// trailers included.
 type reply struct {
 	s      *session
 	r      *http.Request

@@ -29,7 +29,8 @@ func (h Host) Hostname() string {
 	return h.Addr.String()
 }
 
-// Trip is a request's way to its server: what it may hold and send, and who is told about it.
+// Trip describes a request on its way to its server: the memory and the budget that it uses, and its
+// watcher.
 type Trip struct {
 	Hold    *held.Hold         // bytes, until the request is over
 	Window  *held.Hold         // of its answer, if that is wide
