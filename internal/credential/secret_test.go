@@ -131,8 +131,8 @@ func TestSourceFailsAtStart(t *testing.T) {
 	}
 }
 
-// TestUnlent checks that an invalid place concerns only its own lease, and that the record of a
-// failed command has nothing of what it printed.
+// TestUnlent checks that an invalid place concerns only its own lease, and that the record of a failed
+// command does not contain the command's output.
 func TestUnlent(t *testing.T) {
 	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary)))

@@ -71,8 +71,8 @@ const (
 // Path is the PATH by which programs of the host are found inside.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// SearchPathVariable holds the PATH that programs inside start with, for login shells: the profile
-// of some distributions sets another.
+// SearchPathVariable holds the first PATH of programs inside, for login shells: the profile of some
+// distributions sets another.
 const SearchPathVariable = "BOTHY_PATH"
 
 // Visible reports whether a file of the host, its path without links, is visible inside.
