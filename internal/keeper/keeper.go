@@ -45,7 +45,7 @@ type Keeper struct {
 	dir     store.Sandbox
 	launch  launch.Settings
 	layers  layer.Store
-	account wire.Account // who commands run as by default
+	account wire.Account // that commands run as by default
 	log     *slog.Logger
 	events  *audit.Log
 	output  *audit.Output
@@ -89,7 +89,7 @@ type Keeper struct {
 
 	life     *life          // commands being served, and how the sandbox ends
 	recorded chan struct{}  // closed when the status on disk says that it runs
-	stopped  chan struct{}  // closed when it has
+	stopped  chan struct{}  // closed when it has stopped
 	unsaved  error          // what the end lost; set before stopped is closed
 	wg       sync.WaitGroup // conversations with callers, and programs being watched
 }

@@ -79,7 +79,7 @@ func (l *life) endCommand() {
 	l.used()
 }
 
-// isServing tells whether a command is being served.
+// isServing reports whether a command is being served.
 func (l *life) isServing() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,7 @@ func (b *Builder) dockerMount() (driver.Mount, error) {
 	return driver.Mount{Source: dir, Target: guest.DockerData, Memory: true, Kept: true, Mode: 0o711, Size: limit}, err
 }
 
-// dockerWish says what init does at Docker's socket.
+// dockerWish returns init's argument for Docker's socket.
 func (b *Builder) dockerWish() string {
 	switch {
 	case b.Spec.Build != nil: // the step's result is the contents of its root

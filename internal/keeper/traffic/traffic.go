@@ -1,5 +1,4 @@
-// Package traffic writes the log of what the gateway reports, within bounds that the inside cannot
-// exceed.
+// Package traffic writes the log of the gateway's reports, within bounds that the inside cannot exceed.
 package traffic
 
 import (
