@@ -117,7 +117,7 @@ func (m *merger) merge(out *Merged, o Tree) error {
 	out.Trees = append(out.Trees, tree)
 	m.tell(out, tree)
 	for at := range union(result, m.theirs) {
-		_, together := m.texts[at] // which is what neither has
+		_, together := m.texts[at] // a name that neither side has
 		same, err := !together, error(nil)
 		if same {
 			same, err = m.alike(result[at], m.sideOf(result[at]), m.theirs[at], m.theirs)

@@ -45,7 +45,7 @@ type Point struct {
 	// Memory is the size of a memory image; 0: none.
 	Memory int64 `json:"memory,omitempty"`
 	// Left is how many names could not be kept, LeftShared how many of those are in directories
-	// of the host's.
+	// of the host.
 	Left       int      `json:"left,omitempty"`
 	LeftShared int      `json:"left_shared,omitempty"`
 	Trees      []string `json:"trees"`

@@ -19,7 +19,7 @@ import (
 // The layer does not show whether the host deleted a name since or never had it. So Remember
 // writes the names down when a layer begins, beside the record.
 
-// Limits of the names that are written down, nearest to the top first. Other names of the host's
+// Limits of the names that are written down, nearest to the top first. Other names of the host
 // are unknown.
 const (
 	maxRemembered = 1 << 12  // directories that are read
@@ -214,7 +214,7 @@ func cutHeader(data []byte) (since int64, rest []byte, err error) {
 	return since, rest, nil
 }
 
-// parseNames reads what Remember wrote, of at most so many names.
+// parseNames reads the output of Remember, of at most so many names.
 func parseNames(data []byte, most int) (_ *names, err error) {
 	if len(data) > maxNamesFile {
 		return nil, errors.New("it is too large")

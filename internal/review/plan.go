@@ -29,7 +29,7 @@ type plan struct {
 	count   map[string]int  // by directory, how many names in it are
 }
 
-// deed is what a step does.
+// deed is the kind of a step.
 type deed string
 
 const (
