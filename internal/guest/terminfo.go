@@ -37,7 +37,7 @@ func knownTerminal(env, names []string) []string {
 	return env
 }
 
-// described tells whether one of the directories describes a terminal. On file systems that ignore
+// described reports whether one of the directories describes a terminal. On file systems that ignore
 // case, the directory of a description is the hexadecimal code of its first letter.
 func described(name string, dirs []string) bool {
 	if name == "" || strings.ContainsAny(name, "/\x00") {

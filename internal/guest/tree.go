@@ -131,7 +131,7 @@ func processes() (list []process) {
 	return list
 }
 
-// marked tells whether a mark is in a process's environment.
+// marked reports whether a mark is in a process's environment.
 func (p process) marked(mark string) bool {
 	if mark == "" {
 		return false

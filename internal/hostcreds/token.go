@@ -117,7 +117,7 @@ func ParseChoices(words []string) ([]Choice, error) {
 	return list, nil
 }
 
-// Meant tells whether a choice includes the token.
+// Meant reports whether a choice includes the token.
 func (c Choice) Meant(t *Token) bool {
 	return c.Tool == t.Tool && (c.Host == "" || c.Host == t.Host)
 }

@@ -142,7 +142,7 @@ func parseRepository(s string) (urlpath.Pattern, error) {
 	return urlpath.New(segments, open), nil
 }
 
-// hasRepository tells whether a pattern matches a clean name. A wildcard does not match a user's
+// hasRepository reports whether a pattern matches a clean name. A wildcard does not match a user's
 // home.
 func hasRepository(p *urlpath.Pattern, name string) bool {
 	if name[0] == '~' && p.BeginsOpen() {
@@ -209,7 +209,7 @@ func (c *Conditions) compileGit() *gitCond {
 	return g
 }
 
-// admitsGit tells whether a rule that allows holds for a command.
+// admitsGit reports whether a rule that allows holds for a command.
 func (k *cond) admitsGit(s *subject) bool {
 	if k.git == nil || s.git.User != k.git.user || s.git.Service == GitPush && !k.git.push {
 		return false

@@ -67,7 +67,7 @@ func (g *grant) add(e *entry, whole, asked bool, limit int64) {
 	g.whole = g.whole || whole
 }
 
-// letsMore tells whether a rule lets more through than the best one so far. The budget is
+// letsMore reports whether a rule lets more through than the best one so far. The budget is
 // compared first, then the body limit.
 func (g *grant) letsMore(e *entry, whole, asked bool, limit int64) bool {
 	if !asked && whole != g.byWhole {

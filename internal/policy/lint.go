@@ -156,7 +156,7 @@ func (r *Rule) before(o *Rule) bool {
 	return r.key()+r.Until.String() < o.key()+o.Until.String()
 }
 
-// outlives tells whether r counts at least as long as o.
+// outlives reports whether r counts at least as long as o.
 func (r *Rule) outlives(o *Rule) bool {
 	return r.Until.IsZero() || !o.Until.IsZero() && !r.Until.Before(o.Until)
 }
@@ -211,7 +211,7 @@ func (l *linter) ungranted(r *Rule) {
 	}
 }
 
-// withholds tells whether an allow target is too wide for the part it shares with another
+// withholds reports whether an allow target is too wide for the part it shares with another
 // target. Special addresses and private names stay closed unless a rule names them.
 func (t Target) withholds(u Target) bool {
 	switch u.kind {

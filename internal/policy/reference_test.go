@@ -455,7 +455,7 @@ func refCommand(git *GitRequest) bool {
 	return err == nil && (git.User == "git" || git.User == "me") && (git.Service == GitFetch || git.Service == GitPush)
 }
 
-// refGit tells whether an allow rule lets a command of git through.
+// refGit reports whether an allow rule lets a command of git through.
 func refGit(r Rule, git *GitRequest) bool {
 	name := strings.TrimSuffix(strings.TrimPrefix(git.Repository, "/"), ".git")
 	user := r.HTTP.User

@@ -55,7 +55,7 @@ const (
 	present
 )
 
-// overridden tells whether some servers take it for another method.
+// overridden reports whether some servers take it for another method.
 func (r *judged) overridden() bool {
 	if r.override == unseen {
 		r.override = absent

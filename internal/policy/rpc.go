@@ -39,7 +39,7 @@ const maxCallName = 128
 // MaxCalls is how many calls a body may have, and how many can be asked about at once.
 const MaxCalls = 100
 
-// areCalls tells whether the texts are well-formed calls.
+// areCalls reports whether the texts are well-formed calls.
 func areCalls(calls []string) bool {
 	for _, c := range calls {
 		method, tool, named := strings.Cut(c, " ")
@@ -141,7 +141,7 @@ func isCallPattern(s string) bool {
 	return open && lead == "" || IsCallName(lead)
 }
 
-// admitsCalls tells whether the rule allows all calls of a request. An unread body may
+// admitsCalls reports whether the rule allows all calls of a request. An unread body may
 // contain any call.
 func (k *cond) admitsCalls(r *judged) bool {
 	switch {
@@ -180,7 +180,7 @@ func (g *grant) needs() *entry {
 	return g.unread
 }
 
-// awaits tells whether a request meets all conditions that do not depend on its calls,
+// awaits reports whether a request meets all conditions that do not depend on its calls,
 // while its body has not been read.
 func (k *cond) awaits(r *judged) bool {
 	if len(k.RPC) == 0 || r.Method != callMethod || r.RPC != nil || len(k.Queries) == 0 && r.callsByQuery() {

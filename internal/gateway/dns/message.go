@@ -22,7 +22,7 @@ func parse(message []byte) (*query, dnsmessage.RCode) {
 	var p dnsmessage.Parser
 	h, err := p.Start(message)
 	if err != nil || h.Response {
-		return nil, 0 // an answer to an answer could go on for ever
+		return nil, 0 // an answer to an answer could go on forever
 	}
 	q := &query{header: h, size: plainSize}
 	questions, err := p.AllQuestions()

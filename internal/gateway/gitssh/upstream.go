@@ -158,7 +158,7 @@ func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	at := net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port)))
 	known, err := s.Known()
 	if err != nil {
-		if strings.Contains(err.Error(), "/") { // a path of the host's
+		if strings.Contains(err.Error(), "/") { // a path of the host
 			err = &hidden{"what the host knows of servers cannot be read", err}
 		}
 		return nil, nil, err

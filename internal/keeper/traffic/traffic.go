@@ -151,12 +151,12 @@ func (t *Log) holdKind(key spec.NetworkRecord, now time.Time) *repeated {
 	return a
 }
 
-// isRare tells whether a record is of an event that the inside cannot cause.
+// isRare reports whether a record is of an event that the inside cannot cause.
 func isRare(r spec.NetworkRecord) bool {
 	return r.Event == spec.NetworkPolicy || r.Event == spec.NetworkRenewal
 }
 
-// repeats tells whether a record is of an event that costs the inside nothing: a refusal, a failure,
+// repeats reports whether a record is of an event that costs the inside nothing: a refusal, a failure,
 // a connection over which nothing could pass.
 func repeats(r spec.NetworkRecord) bool {
 	if r.Event == spec.NetworkFlow {

@@ -59,7 +59,7 @@ func New(segments []string, open bool) Pattern {
 	return Pattern{segments: segments, open: open}.led()
 }
 
-// BeginsOpen tells whether the first segment may be any.
+// BeginsOpen reports whether the first segment may be any.
 func (p *Pattern) BeginsOpen() bool { return len(p.segments) == 0 || p.segments[0] == "*" }
 
 // Prefix returns the text before the first wildcard, with which all matching paths begin.
