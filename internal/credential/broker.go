@@ -21,11 +21,10 @@ type Broker struct {
 	sandboxes Sandboxes
 }
 
-// Sandboxes is what a broker needs of the life cycle of sandboxes.
+// Sandboxes is the part of the life cycle of sandboxes that a broker needs.
 type Sandboxes interface {
-	// TellLoans tells the keeper of a sandbox what the sandbox is lent now. It does nothing for a
-	// sandbox that does not run: the next start reads the leases. The error says that the keeper
-	// could not be told.
+	// TellLoans tells the keeper of a sandbox its current loans. It does nothing for a sandbox that does
+	// not run: the next start reads the leases. The error says that the keeper could not be told.
 	TellLoans(ctx context.Context, sb *spec.Sandbox, change wire.LoanChange) error
 	// EditPolicy changes the rules of a sandbox, and puts them into force.
 	EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error

@@ -110,7 +110,7 @@ func (l *life) RevokeAway(func(*spec.Lease) bool, func(*spec.Sandbox, []spec.Lea
 	return nil
 }
 
-// run has a sandbox run, and returns what its keeper is told.
+// run makes a sandbox run, and returns the changes that its keeper is told.
 func (l *life) run(sb *spec.Sandbox) chan wire.LoanChange {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,12 +35,12 @@ func (b *Broker) LendSome(ctx context.Context, from, to *spec.Sandbox, same bool
 // Loaned are leases of one sandbox, to lend another sandbox the same.
 type Loaned struct {
 	Leases []spec.Lease
-	Login  string               // what happens to a login that was made inside, for the user
+	Login  string               // the fate of a login that was made inside, for the user
 	Still  func(id string) bool // whether a lease has not been revoked meanwhile
 }
 
-// LendLike lends a sandbox the same as a list of leases that have not ended. It tells the user what
-// it does not lend. The error is about secrets that may be available another time.
+// LendLike lends a sandbox the same as a list of leases that have not ended. It tells the user which
+// ones it does not lend. The error is about secrets that may be available another time.
 func (b *Broker) LendLike(ctx context.Context, like Loaned, to *spec.Sandbox, same bool) error {
 	var errs []error
 	for _, l := range vault.Live(like.Leases, time.Now()) {

@@ -75,7 +75,7 @@ func TestSources(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		source vault.Source
-		wrong  string // what the error says; empty: there is none
+		wrong  string // the text of the error; empty: no error
 	}{
 		{"variable", vault.Source{Kind: vault.SourceEnvironment, Variable: "MY_CANARY"}, ""},
 		{"no-variable", vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_THERE"}, "NOT_THERE is not set"},
