@@ -165,7 +165,7 @@ func (t *tracker) opened(f *flow, r spec.NetworkRecord) error {
 	return nil
 }
 
-// closed ends what opened begins, and returns what both records share.
+// closed ends a flow that opened has begun, and returns the fields that both records share.
 func (f *flow) closed() (number, state string) {
 	f.opening.Lock()
 	defer f.opening.Unlock()

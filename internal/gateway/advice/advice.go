@@ -1,5 +1,5 @@
-// Package advice tells programs inside why a connection or request was refused, and what is allowed. It
-// answers for the gateway's own names, over HTTP.
+// Package advice tells programs inside the reasons of refusals, and what is allowed. It answers for the
+// gateway's own names, over HTTP.
 package advice
 
 import (

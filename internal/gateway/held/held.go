@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// Most is what one sandbox may hold. It is enough for a thousand requests at once, and little
-// beside the memory of the sandbox itself.
+// Most is the limit of one sandbox. It is enough for a thousand requests at once, and small compared
+// with the memory of the sandbox itself.
 const Most = 64 << 20
 
 // ErrFull refuses work that the budget has no bytes for.
@@ -65,7 +65,7 @@ func (b *Budget) give(n int64) {
 	}
 }
 
-// Hold is what one piece of work has taken. The zero Hold has no budget. It is safe for
+// Hold holds the bytes that one piece of work has taken. The zero Hold has no budget. It is safe for
 // concurrent use.
 type Hold struct {
 	budget *Budget

@@ -32,7 +32,7 @@ func (r *readings) add(c byte, end int) {
 	}
 }
 
-// read reads what begins at i, which must be within b.
+// read adds the readings that begin at i, which must be within b.
 func (r *readings) read(b []byte, i int) {
 	r.n, r.more = 0, false
 	r.add(b[i], i+1)

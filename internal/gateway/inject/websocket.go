@@ -213,8 +213,7 @@ type receiver struct {
 	err     error
 }
 
-// segment is a header, or a whole control frame, and how many bytes of a message
-// follow it.
+// segment is a header, or a whole control frame, and the number of bytes of a message that follow it.
 type segment struct {
 	head []byte
 	left uint64

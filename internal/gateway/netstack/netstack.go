@@ -25,9 +25,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// MTU is that of the card. Frames cross a local socket: few large ones are
-// cheaper than many small ones. The largest size that IPv4 can carry is not a
-// multiple of anything useful; this is.
+// MTU is the MTU of the card. Frames cross a local socket, so a few large ones are cheaper than many
+// small ones. The largest size of IPv4 is not a multiple of anything useful; this is.
 const MTU = 65520
 
 // Config configures a stack.

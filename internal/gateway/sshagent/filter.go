@@ -15,9 +15,9 @@
 // bytes never begin a login, and names the purpose "git". The signature is worthless for any other
 // purpose (a file, an e-mail, a login that some other program takes).
 //
-// Everything else is refused: keys that come or go, locks, other extensions,
-// signatures over anything else, those of ssh-keygen for other purposes included, and agents
-// that are passed on to a server.
+// Everything else is refused: adding and removing keys, locks, other extensions, signatures over
+// anything else (including those of ssh-keygen for other purposes), and forwarding of agents to a
+// server.
 package sshagent
 
 import (

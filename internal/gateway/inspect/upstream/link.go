@@ -46,8 +46,7 @@ type link struct {
 // MaxAnswerHead bounds the head of an answer, in bytes.
 const MaxAnswerHead = 256 << 10
 
-// linkBuffer is for the heads of answers, and small bodies. Large ones are read
-// past it.
+// linkBuffer is for the heads of answers, and small bodies. Large bodies bypass it.
 const linkBuffer = 4 << 10
 
 func newLink(u *Servers, s *server, c net.Conn, out *outside) *link {
