@@ -30,8 +30,7 @@ func (e *Engine) recordPath(id string) string {
 	return filepath.Join(e.Store.Away(), id+recordSuffix)
 }
 
-// recorded returns the paths of the documents that a record keeps: the sandbox's rules and what it has
-// used.
+// recorded returns the paths of the documents that a record keeps: the sandbox's rules and its usage.
 func recorded(d store.Sandbox) []string {
 	return []string{d.Policy(), d.Mock(), d.Uploads(), d.Bill(), d.Lent()}
 }

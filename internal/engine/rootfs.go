@@ -41,7 +41,7 @@ func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox
 	return e.Templates().Begin(ctx, sb)
 }
 
-// lifeCycle implements for package rootfs what it needs of the engine.
+// lifeCycle implements the engine's part of package rootfs.
 type lifeCycle struct{ engine *Engine }
 
 // EachAway implements [rootfs.Sandboxes].

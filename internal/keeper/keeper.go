@@ -90,7 +90,7 @@ type Keeper struct {
 	life     *life          // commands being served, and how the sandbox ends
 	recorded chan struct{}  // closed when the status on disk says that it runs
 	stopped  chan struct{}  // closed when it has stopped
-	unsaved  error          // what the end lost; set before stopped is closed
+	unsaved  error          // loss at the end; set before stopped is closed
 	wg       sync.WaitGroup // conversations with callers, and programs being watched
 }
 

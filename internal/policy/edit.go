@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/document"
 )
 
-// A file's text is edited by lines, so that comments and the author's formatting survive.
-// Every edit is read back. If it does not say exactly what the edit meant (a list on one
-// line, an unusual indent), the whole file is written anew.
+// A file's text is edited by lines, so that comments and the author's formatting survive. Every edit is
+// read back. If the result is not exactly the intended one (a list on one line, an unusual indent), the
+// whole file is written anew.
 
 // text is a file's lines with the places of its rules.
 type text struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// roles are what this binary does when it is started again.
+// roles are the roles of this binary when it is started again.
 var roles = map[string]func(args []string) error{
 	"write":    writeForEver,
 	"hold":     holdLock,

@@ -25,7 +25,7 @@ type Bill struct {
 	end     chan struct{} // closed when no more changes come
 
 	mu      sync.Mutex // held while the file is written and the meter is told of it; guards written
-	written spec.Bill  // what the file holds
+	written spec.Bill  // the contents of the file
 }
 
 // Open continues the bill of the last keeper. An unreadable bill stops the start: it may be
