@@ -269,8 +269,8 @@ func (l *logins) stateOf(lease string) error {
 	return renewalFailure(h.failed, h.file)
 }
 
-// renewalFailure is the error that the inside sees after a failed renewal. Where the login is on the host,
-// and what failed there or on its network, goes to the log only.
+// renewalFailure is the error that the inside sees after a failed renewal. The place of the login on the
+// host, and the failure there or on its network, go to the log only.
 func renewalFailure(err error, f oauthfile.File) error {
 	_, refused := errors.AsType[*tokenrefresh.Refused](err)
 	server, asked := errors.AsType[*tokenrefresh.Unrenewed](err)

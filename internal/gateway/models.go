@@ -41,9 +41,9 @@ func hostOf(s policy.Flow) upstream.Host {
 	return upstream.Host{Name: s.Name, Addr: s.Addr.Unmap(), Port: s.Port}
 }
 
-// meterRequest begins to count what the model takes for a request. It returns nil if the request is not a
-// question to a model. Any host may be asked in the words of the known APIs: a user with a budget
-// may point an agent anywhere.
+// meterRequest begins to count the model's use for a request. It returns nil if the request is not a
+// question to a model. Any host may be asked in the words of the known APIs: a user with a budget may
+// point an agent anywhere.
 func (m *models) meterRequest(h upstream.Host, r *http.Request) (*meter.Tally, error) {
 	counter := m.meter
 	asks := meter.IsQuestion(r.URL.Path)

@@ -142,9 +142,8 @@ func (t *tracker) cutOff(r *spec.NetworkRecord, why error) {
 	}
 }
 
-// opened records that bytes may pass on a flow from now on, unless it is recorded already. So the
-// log has the flow even if the gateway dies before its end. What cannot be recorded must not
-// happen.
+// opened records that bytes may pass on a flow from now on, unless it is recorded already. So the log
+// has the flow even if the gateway dies before its end. A flow that cannot be recorded must not happen.
 func (t *tracker) opened(f *flow, r spec.NetworkRecord) error {
 	f.opening.Lock()
 	defer f.opening.Unlock()

@@ -1,6 +1,6 @@
 // Package held bounds the bytes that a sandbox makes its gateway hold at once: heads and bodies of
-// requests, buffers of connections, waiting queues. Each of them has a limit of its own, but a
-// program inside can open any number of them. This is the limit of the sum.
+// requests, buffers of connections, waiting queues. Each of them has its own limit, but a program inside
+// can open any number of them. This is the limit of the sum.
 //
 // Callers take bytes before they allocate, and refuse the work if the budget has too few left. No
 // caller waits for bytes: the holders of bytes may be waiting for that caller.

@@ -87,7 +87,7 @@ func (s *Scanner) reset() { s.tail = s.tail[:0] }
 type body struct {
 	io.ReadCloser
 	scan    *Scanner
-	trailer func() error // judges the trailers behind the body
+	trailer func() error // judges the trailers after the body
 	err     error
 }
 

@@ -11,7 +11,7 @@ const (
 	maxPercent = 3 // %252525XX
 )
 
-// reading is a character, and where the text goes on behind it.
+// reading is a character, and where the text goes on after it.
 type reading struct {
 	char byte
 	end  int

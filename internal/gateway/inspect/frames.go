@@ -68,7 +68,7 @@ const (
 
 // Bytes that a connection over HTTP/2 takes.
 const (
-	holdHTTP2  = 32 << 10           // beside what every inspected connection takes
+	holdHTTP2  = 32 << 10           // besides the bytes of every inspected connection
 	holdLong   = 2 * strict.MaxHead // for a head that comes in several frames, until it is counted
 	bodyWindow = 1 << 20            // for bodies that were not read yet
 	frameSize  = 64 << 10

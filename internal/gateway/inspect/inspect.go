@@ -4,7 +4,7 @@
 //
 // The bytes that are judged are the bytes that are sent: a request is parsed once, strictly, and
 // written anew. The inside's bytes are never passed on as they came, except bodies and the bytes
-// behind an upgrade that a rule allows.
+// after an upgrade that a rule allows.
 package inspect
 
 import (

@@ -1,5 +1,5 @@
-// Package namepool gives every name that the inside may reach an address of its own. So every
-// connection, whatever its protocol, shows the name that it is for.
+// Package namepool gives each name that the inside may reach its own address. So every connection,
+// whatever its protocol, shows the name that it is for.
 //
 // The addresses come from ranges without other uses: 198.18.0.0/15, which is reserved for benchmarks,
 // and a private range of IPv6. They mean nothing outside or in another sandbox.

@@ -167,7 +167,7 @@ func isCarried(transport uint8) bool {
 }
 
 // isGroupReport reports whether a kernel announces, unasked, the groups it listens to: by ICMP
-// behind options for each hop (RFC 3810, 5).
+// after options for each hop (RFC 3810, 5).
 func isGroupReport(pkt *stack.PacketBuffer, ip header.IPv6) bool {
 	if ip.NextHeader() != uint8(header.IPv6HopByHopOptionsExtHdrIdentifier) || !header.IsV6LinkLocalMulticastAddress(ip.DestinationAddress()) {
 		return false

@@ -42,8 +42,8 @@ type Config struct {
 	Sources []netip.Prefix
 	// Gateway are the addresses of the name server, at port 53.
 	Gateway []netip.Addr
-	// TCP is called for each attempt to connect, on a goroutine of its own. It returns when
-	// the connection has ended.
+	// TCP is called for each attempt to connect, on its own goroutine. It returns when the connection
+	// has ended.
 	TCP func(*Attempt)
 	// DNS answers a message that came in a datagram; nil for no answer. It is
 	// called on goroutines of its own.

@@ -160,7 +160,7 @@ func (c *conversation) pass(q []byte, want byte) ([]byte, error) {
 	return answer, nil
 }
 
-// sign has the agent sign a login.
+// sign asks the agent to sign a login.
 func (c *conversation) sign(q []byte) ([]byte, error) {
 	l, err := parseLogin(q)
 	use := Use{User: l.User, Err: err}

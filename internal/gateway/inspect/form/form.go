@@ -66,7 +66,7 @@ type fields struct{ override.MethodNames }
 
 // parts reads the heads of a form's parts, at any place: a file in the form that contains such a
 // line is taken for a head, too. Servers differ in which line names a part, and in where the line
-// ends. So a line begins behind its words, wherever these are. It ends where no server reads on:
+// ends. So a line begins after its words, wherever these are. It ends where no server reads on:
 // with the head, or at the colon of another line.
 type parts struct {
 	last   []byte // the last bytes before, as far as they may contain the words

@@ -110,7 +110,7 @@ func (l *link) isQuiet() bool {
 }
 
 // isEmpty reports whether TLS holds no bytes that it has read from the network but not delivered yet:
-// a record behind the last answer would be taken for the next answer.
+// a record after the last answer would be taken for the next answer.
 func (l *link) isEmpty() bool {
 	t, ok := l.conn.(*tls.Conn)
 	if !ok {
@@ -202,7 +202,7 @@ type AnswerBody struct {
 	stop    func() bool   // watching the context
 	body    io.ReadCloser // without its framing
 	length  int64         // -1: unknown
-	last    bool          // there may be no other request behind it
+	last    bool          // there may be no other request after it
 	over    bool
 }
 
@@ -311,7 +311,7 @@ func (b *AnswerBody) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// rawBody is a connection behind a 101.
+// rawBody is a connection after a 101.
 type rawBody struct{ b *AnswerBody }
 
 func (c *rawBody) Read(p []byte) (int, error)  { return c.b.link.r.Read(p) }
