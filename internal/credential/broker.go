@@ -1,7 +1,7 @@
-// Package credential lends secrets to sandboxes. [Values] reads, seals and finds the values of
-// secrets on the host: in the vault, in the environment, in the files and keyrings of tools, and in
-// the logins of agents. [Broker] makes, changes and ends the leases of sandboxes, collects what a
-// sandbox is lent when it starts, and tells running sandboxes what changes.
+// Package credential lends secrets to sandboxes. [Values] reads, seals and finds the values of secrets
+// on the host: in the vault, in the environment, in the files and keyrings of tools, and in the logins
+// of agents. [Broker] makes, changes and ends the leases of sandboxes, collects the loans of a sandbox
+// when it starts, and tells running sandboxes about changes.
 //
 // A value in plain text goes from its source to the keeper of a sandbox, and nowhere else: neither
 // to the disk nor into the sandbox.

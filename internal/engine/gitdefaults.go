@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// askGit asks the host's git who commits in the directory that a sandbox works on. An error does not
-// prevent the start: git inside reports what it lacks.
+// askGit asks the host's git for the author of commits in the directory that a sandbox works on. An
+// error does not prevent the start: git inside reports missing settings.
 func (e *Engine) askGit(ctx context.Context, sb *spec.Sandbox) *gitdefaults.Person {
 	if sb.Build != nil || len(sb.Workspaces) == 0 {
 		return nil

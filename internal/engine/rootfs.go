@@ -77,7 +77,7 @@ func (l lifeCycle) WithRunningLayer(ctx context.Context, sb *spec.Sandbox, do fu
 	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", sb.Name) })
 }
 
-// askToSave has a keeper save the root layer of its sandbox.
+// askToSave asks a keeper to save the root layer of its sandbox.
 func askToSave(c *unixconn.Conn) error {
 	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpSave}); err != nil {
 		return spec.ErrStopping

@@ -240,7 +240,7 @@ func first(values ...int64) int64 {
 	return 0
 }
 
-// spawn starts the keeper in namespaces of its own and waits until it is ready. The pid namespace makes
+// spawn starts the keeper in its own namespaces and waits until it is ready. The pid namespace makes
 // sure that no process survives the keeper. The socket that it was launched over is the first
 // conversation with it.
 func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {

@@ -143,7 +143,7 @@ func orderKept(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire
 	return requestOr(ctx, c, ask, spec.Errorf(spec.ErrStopping, "sandbox %s ended before it answered", sb.Name))
 }
 
-// requestOr is request with an error of its own for a keeper that ends before it answers.
+// requestOr is request with a special error for a keeper that ends before it answers.
 func requestOr(ctx context.Context, c *unixconn.Conn, ask wire.Ask, ended error) error {
 	err := request(ctx, c, ask)
 	if _, said := errors.AsType[*spec.Error](err); err == nil || said || ctx.Err() != nil {
@@ -258,8 +258,8 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 	return store.WriteJSON(d.Status(), st)
 }
 
-// sayCrash tells the user who starts a sandbox that it ended by itself the last time, as its keeper
-// recorded. It does so once.
+// sayCrash tells the user at the start of a sandbox that the sandbox ended by itself the last time, as
+// its keeper recorded. It does so once.
 func (e *Engine) sayCrash(sb *spec.Sandbox, d store.Sandbox) {
 	st, known := d.LastStatus()
 	if !known || st.State != spec.Stopped || !st.Crashed || st.CrashTold {

@@ -99,8 +99,7 @@ func option(args []string, names ...string) string {
 }
 
 // trusting adds to a description the variables that name the authorities, and the mounts of their files.
-// A container without a /dev of its own has no place for them. The result is nil if nothing needs to
-// change.
+// A container without its own /dev has no place for them. The result is nil if nothing needs to change.
 func trusting(text []byte, whole bool) ([]byte, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(text, &doc); err != nil {

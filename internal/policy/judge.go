@@ -87,7 +87,7 @@ func (p *Policy) deniedAddr(s *subject, itself bool) *entry {
 }
 
 // dial decides about the resolved address of a name. The name must be allowed. The address must not be
-// denied, and a special address must be opened by a rule of its own.
+// denied, and a special address must be opened by its own rule.
 func (p *Policy) dial(s *subject, d Decision) Decision {
 	if d = p.judge(s, d); !d.Allowed() {
 		return d

@@ -67,8 +67,8 @@ const (
 	Discarded Result = "discarded"
 )
 
-// Outcome is the result of one change. A directory that stays because something was left in it
-// has no result of its own.
+// Outcome is the result of one change. A directory that stays because something was left in it has no
+// separate result.
 type Outcome struct {
 	Change
 	Result Result

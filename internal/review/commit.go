@@ -202,7 +202,7 @@ func (a *applying) do(s *step) error {
 	return s.place(a.links)
 }
 
-// errStays says that a file stays in a directory, and has an outcome of its own.
+// errStays says that a file stays in a directory, and has its own outcome.
 var errStays = errors.New("something in it stays")
 
 func (a *applying) removeDirectory(s *step) error {

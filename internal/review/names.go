@@ -15,9 +15,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// An overlay does not remember which names were below when the sandbox made a file of its own.
-// The layer does not show whether the host deleted a name since or never had it. So Remember
-// writes the names down when a layer begins, beside the record.
+// An overlay does not remember which names were below when the sandbox made its own file. The layer does
+// not show whether the host deleted a name since or never had it. So Remember writes the names down when
+// a layer begins, beside the record.
 
 // Limits of the names that are written down, nearest to the top first. Other names of the host
 // are unknown.
@@ -25,7 +25,7 @@ const (
 	maxRemembered = 1 << 12  // directories that are read
 	maxNames      = 1 << 20  // of those and of their entries
 	maxNamesFile  = 64 << 20 // bytes
-	maxState      = 32       // of the line about a directory itself, behind its names
+	maxState      = 32       // of the line about a directory itself, after its names
 )
 
 // Remember writes down which names the host has, once for each layer. It may take its time: the

@@ -165,8 +165,8 @@ func sameWork(a, b *spec.Sandbox) error {
 type Joined struct {
 	Ours  checkpoint.Point // the state of the sandbox before
 	Point checkpoint.Point // the merged state; its number is 0 if there are conflicts
-	// Alone means that the merged state holds the other state and nothing else: the sandbox has no
-	// changes of its own.
+	// Alone means that the merged state holds the other state and nothing else: the sandbox has not
+	// changed anything itself.
 	Alone bool
 	// Conflicts are paths that both have changed, as seen inside. Texts are paths whose lines were
 	// merged.

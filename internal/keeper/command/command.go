@@ -108,8 +108,8 @@ func (m *Preparer) Process(r Resolved, lent []spec.Lease, java bool) driver.Proc
 	return p
 }
 
-// isHidden reports whether the sandbox has a file system in memory over a directory of an image, and no
-// directory of its own over that.
+// isHidden reports whether the sandbox has a file system in memory over a directory of an image, and
+// does not have its own directory over that.
 func (m *Preparer) isHidden(dir string) bool {
 	if !strings.HasPrefix(dir, "/tmp/") && !strings.HasPrefix(dir, hostroot.SharedMemory+"/") {
 		return false

@@ -203,7 +203,7 @@ func (a *repeated) addRecord(r spec.NetworkRecord) {
 }
 
 // takeLine takes a line from the bucket of a kind of event; a long record takes several. Allowed traffic
-// has buckets of its own, and so have refused packets of any kind.
+// has its own buckets, and so have refused packets of any kind.
 func (t *Log) takeLine(r spec.NetworkRecord, now time.Time) bool {
 	of := r.Event
 	switch {
