@@ -218,8 +218,8 @@ func (m *merger) above(gone, changed changes) {
 	}
 }
 
-// Attributes that the kernel sets in the layer of an overlay. Those that only name an origin do
-// not count as a difference.
+// Attributes that the kernel sets in the layer of an overlay. Attributes that only name an origin do not
+// count as a difference.
 const (
 	overlayAttr = "user.overlay."
 	opaqueAttr  = "user.overlay.opaque"

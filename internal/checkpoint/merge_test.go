@@ -176,8 +176,8 @@ func TestMergeOurs(t *testing.T) {
 	}
 }
 
-// TestMergeOverlay checks that a directory that hides the one below it counts as another one,
-// even under the same name. One that only has another origin does not.
+// TestMergeOverlay checks that a directory that hides the one below it counts as another directory, even
+// under the same name. A directory that only has another origin does not.
 func TestMergeOverlay(t *testing.T) {
 	b := newBox(t)
 	set := func(name, attr, value string) {

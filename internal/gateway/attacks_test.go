@@ -243,7 +243,7 @@ func (w *world) taken(t testing.TB) {
 }
 
 // TestA10HelloInDisguise checks that a ClientHello for another name does not reach the server, however
-// it is spelled and whatever precedes it. One for the right name does.
+// it is spelled and whatever precedes it. A ClientHello for the right name does.
 func TestA10HelloInDisguise(t *testing.T) {
 	right, evil := said(t, "api.example.com"), said(t, "www.evil.example")
 	tiny := func(b []byte) (out []byte) {

@@ -46,7 +46,7 @@ func (t *tracker) trackFlow(f *flow, r spec.NetworkRecord, join func(context.Con
 		return
 	}
 	defer t.flows.remove(f)
-	// One that began while the gateway was being closed ends too.
+	// A flow that began while the gateway was being closed ends too.
 	defer context.AfterFunc(t.life.ctx, func() { f.cutOff(errStopped) })()
 	err := join(ctx, &r)
 	r.Flow, r.State = f.closed()

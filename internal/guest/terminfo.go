@@ -12,7 +12,7 @@ import (
 var terminfoDirs = []string{"/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo", "/usr/lib/terminfo", "/usr/local/share/terminfo", "/usr/share/lib/terminfo"}
 
 // knownTerminal replaces an undescribed TERM by the first of the names that has a description. If none
-// has one TERM stays: a program that needs no description may know it.
+// has one, TERM stays: a program that needs no description may know it.
 func knownTerminal(env, names []string) []string {
 	at := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") })
 	if at < 0 {

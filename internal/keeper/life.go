@@ -118,7 +118,7 @@ func (l *life) discardSandbox(reason string) {
 	l.stopSandbox(reason, time.Millisecond)
 }
 
-// noteFall notes that the sandbox ended unasked.
+// noteFall notes that the sandbox ended without a request.
 func (l *life) noteFall(reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

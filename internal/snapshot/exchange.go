@@ -190,10 +190,10 @@ func (x *Exchange) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 	return nil
 }
 
-// Join makes a checkpoint of a sandbox that merges its present state with the changes from one of
-// its checkpoints to another. If both changed a path, only texts are merged, by their lines. Git's
-// own files stay as the sandbox has them: commits are not brought along, only files. Join stops the
-// sandbox, and does not change its files.
+// Join makes a checkpoint of a sandbox that merges its present state with the changes from one of its
+// checkpoints to another. If both changed a path, only texts are merged, by their lines. Git's own files
+// stay as they are in the sandbox: only files are merged, not commits. Join stops the sandbox, and does
+// not change its files.
 func (x *Exchange) Join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (Joined, error) {
 	j, err := x.join(ctx, sb, base, theirs, cause)
 	if err != nil {

@@ -57,7 +57,7 @@ func passesOn(name, value string) bool {
 	return name == "GIT_PROTOCOL" && slices.Contains(protocols, value)
 }
 
-// isLocale reports whether a variable is one that clients send unasked, such as the user's
+// isLocale reports whether a variable is one that clients send by themselves, such as the user's
 // language. Such variables are dropped without a message.
 func isLocale(name string) bool {
 	return name == "LANG" || name == "LANGUAGE" || name == "COLORTERM" || name == "TERM" || name == "NO_COLOR" || strings.HasPrefix(name, "LC_")

@@ -80,7 +80,7 @@ const (
 )
 
 const (
-	maxMessage = 256 << 10 // bytes, as OpenSSH has it
+	maxMessage = 256 << 10 // bytes, as in OpenSSH
 	idle       = time.Hour // a program may hold its connection while it works
 )
 

@@ -18,7 +18,7 @@ type Host struct {
 	TLS  bool
 }
 
-// String returns the host with its port, as a URL has it.
+// String returns the host with its port, as in a URL.
 func (h Host) String() string { return net.JoinHostPort(h.Hostname(), strconv.Itoa(int(h.Port))) }
 
 // Hostname returns the name or the address.
