@@ -329,8 +329,8 @@ func (k *Keeper) record() {
 	k.writeEvent("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
 }
 
-// serveUntilEnd serves the sandbox until it is asked to stop, is idle for too long, or its wall falls. first is
-// the connection of the caller that started it.
+// serveUntilEnd serves the sandbox until it is asked to stop, is idle for too long, or its wall falls.
+// first is the connection of the caller that started it.
 func (k *Keeper) serveUntilEnd(l *net.UnixListener, first *unixconn.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sigs := make(chan os.Signal, 4)

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/override"
 )
 
-// Finder looks for the field in the body of a form. A body is passed on only up to that field: a server that got no more has no whole
-// form.
+// Finder looks for the field in the body of a form. A body is passed on only up to that field: a server
+// that got no more does not have a whole form.
 type Finder interface {
 	// Finds takes a piece of the body, and reports whether the field begins there.
 	Finds(piece []byte) bool
